@@ -1,0 +1,66 @@
+# `make help` lists the targets. Each of them installs what it needs into .venv first.
+SHELL := bash
+PRESET ?= pocket
+DATA ?= pocket
+SOURCE ?= en
+TARGET ?= de
+comma := ,
+MODEL_DIR ?= models/$(PRESET)-$(subst $(comma),-,$(notdir $(patsubst %/,%,$(DATA))))-$(SOURCE)-$(TARGET)
+SPLIT ?=
+BIN := .venv/bin
+# The gpu extra goes along where an NVIDIA driver answers.
+EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
+# The stamp carries the extras in its name, so a machine that gets a GPU installs again.
+STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
+RUN := $(BIN)/python -m tf_transformer
+
+.PHONY: help install train translate evaluate average info test lint format clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "options of train: PRESET=pocket|small|base|big DATA= SOURCE= TARGET= MODEL_DIR= MINUTES= STEPS="
+
+install: $(STAMP) ## make .venv and install the package into it, when it is missing or out of date
+
+# The first Python from 3.10 to 3.13 that can make virtual environments; PYTHON=... names another.
+$(STAMP): setup.py
+	@set -e; for python in $(PYTHON) python3 python3.12 python3.13 python3.11 python3.10 none; do \
+	  if [ $$python = none ]; then echo "no Python 3.10 to 3.13 with venv found: install one, or give PYTHON=/path/to/python3" >&2; exit 2; fi; \
+	  if $$python -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then break; fi; \
+	done; \
+	echo "installing into .venv with $$($$python --version): a few minutes the first time"; \
+	[ -x $(BIN)/python ] && $(BIN)/python -c '' 2>/dev/null || { rm -rf .venv; $$python -m venv .venv; }; \
+	rm -f .venv/installed-*; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'; \
+	touch $@
+
+train: $(STAMP) ## train a model: by default the pocket preset on the built-in corpus
+	$(RUN) train --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) --model_dir='$(MODEL_DIR)' \
+	  $(if $(MINUTES),--minutes=$(MINUTES)) $(if $(STEPS),--steps=$(STEPS)) $(FLAGS)
+
+translate: $(STAMP) ## translate lines: from the terminal, or INPUT=file OUTPUT=file
+	@$(RUN) translate --model_dir='$(MODEL_DIR)' $(if $(INPUT),--input='$(INPUT)') $(if $(OUTPUT),--output='$(OUTPUT)') $(FLAGS)
+
+evaluate: $(STAMP) ## BLEU and chrF of a model on SPLIT= of its data
+	$(RUN) evaluate --model_dir='$(MODEL_DIR)' $(if $(SPLIT),--split='$(SPLIT)') $(FLAGS)
+
+average: $(STAMP) ## average the last LAST= checkpoints of a model
+	$(RUN) average --model_dir='$(MODEL_DIR)' $(if $(LAST),--last=$(LAST)) $(FLAGS)
+
+info: $(STAMP) ## describe PRESET= and DATA=
+	@$(RUN) info --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) $(FLAGS)
+
+test: $(STAMP) ## run the tests
+	$(BIN)/python -m pytest $(FLAGS)
+
+lint: $(STAMP) ## check the style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP) ## put the code into its standard form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove what can be made again, but no model
+	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

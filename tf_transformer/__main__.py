@@ -1,0 +1,320 @@
+"""The command line: `tf-transformer COMMAND --flag=value ...`, the only place that reads argv.
+
+TensorFlow is imported by the commands that need it, so that help and errors in flags come at once.
+"""
+
+import dataclasses
+import os
+import sys
+import time
+
+from absl import flags
+
+from tf_transformer import config as settings
+from tf_transformer import model_folder
+from tf_transformer.config import UserError
+
+COMMANDS = {
+    "train": "train a model on sentence pairs, or go on with a run",
+    "translate": "translate lines of text with a trained model",
+    "evaluate": "translate a test set and score it with sacreBLEU",
+    "average": "average the last checkpoints of a run",
+    "info": "describe a preset, a model folder, or sentence pairs",
+}
+INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
+
+# With these settings of glibc's allocator the large tensors of a step lie in huge pages that are kept from step to step. By default
+# each is fetched from the kernel anew, page by page, which costs a processor up to half of its speed.
+ALLOCATOR = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "100000000000",
+    "MALLOC_ARENA_MAX": "1",
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
+
+
+def main(argv=None):
+    """Runs one command.
+
+    Args:
+      argv: the words after the program's name; `sys.argv[1:]` where None.
+    Returns: the exit code: 0 when all went well, 2 for a mistake of the user's, 130 for Ctrl-C.
+    """
+    words = sys.argv[1:] if argv is None else argv
+    if not words or words[0] in ("help", "--help", "-h", "-help"):
+        print(_usage())
+        return 0
+    command, *rest = words
+    if command == "--version":
+        from tf_transformer import __version__
+
+        print(__version__)
+        return 0
+    try:
+        if command not in COMMANDS:
+            raise UserError(f"unknown command {command!r}: give one of {', '.join(COMMANDS)}")
+        args = _parse(command, rest)
+        if args is None:
+            return 0
+        if argv is None:
+            _use_allocator(words)
+        return globals()[f"_{command}"](args) or 0
+    except (UserError, flags.Error) as error:
+        print(f"tf-transformer: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("tf-transformer: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has gone, as in `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _usage():
+    lines = [f"  {name:10s} {meaning}" for name, meaning in COMMANDS.items()]
+    return "\n".join(
+        ["usage: tf-transformer COMMAND [--flag=value ...]", "", *lines, "", "tf-transformer COMMAND --help lists the flags of a command."]
+    )
+
+
+def _parse(command, words):
+    """Returns: the flag values, or None after printing the help. Raises: UserError, absl's flags.Error."""
+    values = flags.FlagValues()
+    flags.DEFINE_boolean("help", False, "show this help", short_name="h", flag_values=values)
+    _FLAGS[command](values)
+    left = values([command, *words])[1:]
+    if values.help:
+        print(f"usage: tf-transformer {command} [--flag=value ...]\n\n{COMMANDS[command]}\n")
+        for name in sorted(flag for flag in values if len(flag) > 1):
+            if values[name].default is not None:
+                print(f"  --{name}={values[name].default}\n      {values[name].help}")
+            else:
+                print(f"  --{name}\n      {values[name].help}")
+        return None
+    if left:
+        raise UserError(f"unexpected {left[0]!r}: flags are written --name=value")
+    return values
+
+
+def _define(values, name, kind, meaning, default=None):
+    define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string, bool: flags.DEFINE_boolean}
+    define[kind](name, default, meaning, flag_values=values)
+
+
+def _define_settings(values, parts, skip=()):
+    """A flag for each setting of some parts of the configuration; not given, it has the preset's or the model's own value."""
+    for part in parts:
+        for field in dataclasses.fields(part):
+            if field.name not in skip:
+                found = {name: getattr(getattr(one, _part_name(part)), field.name) for name, one in settings.PRESETS.items()}
+                own = {str(value) for value in found.values()}
+                each = own.pop() if len(own) == 1 else ", ".join(f"{name} {value}" for name, value in found.items())
+                _define(values, field.name, field.type, f"{field.metadata['meaning']} (default: {each})")
+
+
+def _part_name(part):
+    return next(field.name for field in dataclasses.fields(settings.Config) if field.type is part)
+
+
+def _given(values, parts):
+    """The settings that the user gave, by name."""
+    names = [field.name for part in parts for field in dataclasses.fields(part)]
+    return {name: values[name].value for name in names if name in values and values[name].value is not None}
+
+
+PARTS = (settings.ModelConfig, settings.DataConfig, settings.TrainConfig, settings.DecodeConfig)
+
+
+def _train_flags(values):
+    _define(values, "preset", str, "the settings to begin with: " + ", ".join(settings.PRESETS), "pocket")
+    _define(values, "model_dir", str, "folder of the model; a run that is there goes on (default: models/PRESET-SOURCE-TARGET)")
+    _define_settings(values, PARTS, skip=("input_vocab_size", "target_vocab_size"))  # those follow from the vocabularies
+
+
+def _model_flags(values):
+    _define(values, "model_dir", str, "folder of the model (required)")
+    _define(values, "checkpoint", str, "averaged, best, latest, or a file (default: the first of these that is there)")
+
+
+def _translate_flags(values):
+    _model_flags(values)
+    _define(values, "input", str, "file of lines to translate, plain or .gz (default: standard input)")
+    _define(values, "output", str, "file for the translations (default: standard output)")
+    _define(values, "n_best", int, "translations of each line, written as LINE NUMBER<tab>SCORE<tab>TRANSLATION where more than 1", 1)
+    _define_settings(values, (settings.DecodeConfig,))
+
+
+def _evaluate_flags(values):
+    _model_flags(values)
+    _define(values, "data", str, "sentence pairs, as for train (default: those that the model was trained on)")
+    _define(values, "split", str, "test, validation or another split; all for two files or a TSV file (default: test, or all)")
+    _define(values, "output", str, "file for the translations (default: MODEL_DIR/evaluation/SPLIT.TARGET)")
+    _define(values, "max_pairs", int, "score so many pairs at most, from the beginning; 0 means all", 0)
+    _define_settings(values, (settings.DecodeConfig,))
+
+
+def _average_flags(values):
+    _define(values, "model_dir", str, "folder of the model (required)")
+    _define(values, "last", int, "newest checkpoints to average (default: all that are kept)")
+    _define(values, "output", str, "file for the averaged weights (default: MODEL_DIR/averaged.npz)")
+
+
+def _info_flags(values):
+    _define(values, "preset", str, "the preset to describe: " + ", ".join(settings.PRESETS), "pocket")
+    _define(values, "model_dir", str, "folder of a model to describe instead of the preset")
+    _define(values, "data", str, "sentence pairs to describe, as for train")
+    _define(values, "source", str, "language code of the source", "en")
+    _define(values, "target", str, "language code of the target", "de")
+
+
+_FLAGS = {
+    "train": _train_flags,
+    "translate": _translate_flags,
+    "evaluate": _evaluate_flags,
+    "average": _average_flags,
+    "info": _info_flags,
+}
+
+
+def _use_allocator(words):
+    """Starts the program anew with `ALLOCATOR` in its environment, once, on Linux with glibc, where the user has set none of it."""
+    if not sys.platform.startswith("linux") or any(name in os.environ for name in ALLOCATOR):
+        return
+    if "CS_GNU_LIBC_VERSION" in os.confstr_names and os.confstr("CS_GNU_LIBC_VERSION"):
+        sys.stdout.flush()
+        os.execve(sys.executable, [sys.executable, "-m", "tf_transformer", *words], {**os.environ, **ALLOCATOR})
+
+
+def _quiet():
+    """Hides the start-up messages of TensorFlow, which tell a user nothing."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from absl import logging
+
+    logging.set_verbosity(logging.ERROR)
+    sys.stderr.flush()
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)  # its C++ part writes some of them without asking for a level
+    try:
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
+    finally:
+        os.dup2(stderr, 2)
+    tf.get_logger().setLevel("ERROR")
+
+
+def _required(values, name):
+    if not values[name].value:
+        raise UserError(f"--{name} is missing")
+    return values[name].value
+
+
+def _train(values):
+    config = settings.preset(values.preset).replace(**_given(values, PARTS))
+    model_dir = values.model_dir or f"models/{values.preset}-{config.data.source}-{config.data.target}"
+    _quiet()
+    from tf_transformer.train import Trainer
+    from tf_transformer.translate import Translator
+
+    trainer = Trainer(config, model_dir, say=lambda line: print(line, flush=True))
+    finished = trainer.run()
+    program = f"{os.path.relpath(sys.executable) if os.getcwd() in sys.executable else sys.executable} -m tf_transformer"
+    if not finished:
+        print(f"\nstopped and saved after {trainer.step:,} updates; the same command goes on from there:")
+        print(f"  {program} {' '.join(sys.argv[1:])}")
+        return
+    split = "validation" if trainer.validation else "train"
+    pairs = [pair for pair, _ in zip(trainer.corpus.read(split), range(5))]
+    translations = Translator(trainer.model, trainer.tokenizers, config.decode)([source for source, _ in pairs])
+    for (source, reference), translation in zip(pairs, translations):
+        print(f"\n  source     {source}\n  model      {translation}\n  reference  {reference}")
+    print(f"\nThe model is in {model_dir} (averaged weights first). Next:")
+    print(f"  {program} translate --model_dir={model_dir}   # type a sentence, Ctrl-D ends")
+    print(f"  {program} evaluate --model_dir={model_dir}    # BLEU on the test set")
+    print(f"  {program} train --preset=small --data=FOLDER_WITH_train.en_AND_train.de --model_dir=models/mine")
+
+
+def _translator(values):
+    model_dir = _required(values, "model_dir")
+    model_folder.load_config(model_dir)  # before the seconds that TensorFlow takes
+    _quiet()
+    from tf_transformer.translate import Translator
+
+    return Translator.load(model_dir, values.checkpoint, **_given(values, (settings.DecodeConfig,)))
+
+
+def _translate(values):
+    from tf_transformer.datasets import read_lines
+
+    translator = _translator(values)
+    if not values.input and sys.stdin.isatty():
+        return _converse(translator, values.n_best)
+    lines = list(read_lines(values.input or "/dev/stdin"))
+    found = translator.n_best(lines, values.n_best, progress=sys.stderr.isatty())
+    output = open(values.output, "w", encoding="utf-8") if values.output else sys.stdout
+    with output:
+        for number, best in enumerate(found, start=1):
+            for text, score in best:
+                output.write(f"{text}\n" if values.n_best == 1 else f"{number}\t{score:.4f}\t{text}\n")
+
+
+def _converse(translator, n_best):
+    """Translates what is typed, line by line, until Ctrl-D."""
+    while True:
+        try:
+            line = input("> ")
+        except EOFError:
+            print()
+            return
+        try:
+            for text, score in translator.n_best([line], n_best)[0]:
+                print(text if n_best == 1 else f"{score:.4f}\t{text}")
+        except UserError as error:
+            print(f"error: {error}", file=sys.stderr)
+
+
+def _evaluate(values):
+    translator = _translator(values)
+    from tf_transformer.datasets import open_corpus
+    from tf_transformer.evaluate import score
+
+    data = model_folder.load_config(values.model_dir).data
+    corpus = open_corpus(values.data or data.data, data.source, data.target)
+    split = values.split or corpus.default_test()
+    pairs = list(corpus.read(split))[: values.max_pairs or None]
+    output = values.output or os.path.join(values.model_dir, "evaluation", f"{split}.{data.target}")
+    start = time.monotonic()
+    translations = [best[0][0] for best in translator.n_best([source for source, _ in pairs], 1, progress=sys.stderr.isatty())]
+    seconds = time.monotonic() - start
+    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
+    with open(output, "w", encoding="utf-8") as file:
+        file.writelines(f"{translation}\n" for translation in translations)
+    print(f"{split} of {corpus.name}: {len(pairs):,} pairs, beam {translator.decode.beam_size}")
+    print(score(translations, [reference for _, reference in pairs]))
+    print(f"{len(pairs) / seconds:,.1f} sentences/s; translations in {output}")
+
+
+def _average(values):
+    model_dir = _required(values, "model_dir")
+    model_folder.load_config(model_dir)
+    paths = model_folder.step_checkpoints(model_dir)
+    number = len(paths) if values.last is None else values.last
+    if not 1 <= number <= len(paths):
+        raise UserError(f"--last={number}: {model_dir} keeps {len(paths)} checkpoints (--keep of train says how many)")
+    _quiet()
+    from tf_transformer import checkpoint
+
+    output = values.output or os.path.join(model_dir, "averaged.npz")
+    checkpoint.average(paths[-number:], output)
+    print(f"averaged {', '.join(os.path.basename(path) for path in paths[-number:])} into {output}")
+
+
+def _info(values):
+    _quiet()
+    from tf_transformer import info
+
+    print(info.describe(values.preset, values.model_dir, values.data, values.source, values.target))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

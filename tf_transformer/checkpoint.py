@@ -1,0 +1,137 @@
+"""Checkpoints: save, restore, average (Sec. 6.1).
+
+A checkpoint is one `.npz` file: the weights by name, the optimizer's state, and the training state as JSON. It is written under another
+name and then renamed, so there is never half a one; the archive's CRC tells when a byte has changed since. Anyone can read it with
+NumPy.
+"""
+
+import dataclasses
+import json
+import os
+import zipfile
+import zlib
+
+import numpy as np
+
+from tf_transformer.config import UserError
+from tf_transformer.model_folder import find, load_config
+from tf_transformer.tokenizer import load_tokenizers
+from tf_transformer.transformer import Transformer
+
+
+def build_model(model_config):
+    """A `Transformer` of a `ModelConfig`, with fresh weights."""
+    settings = dataclasses.asdict(model_config)
+    for name in ("key_dim", "value_dim"):
+        settings[name] = settings[name] or None
+    model = Transformer(**settings)
+    model.build()
+    return model
+
+
+def named_weights(model):
+    """The trainable variables of a model by their place in it, such as "encoder/layer1/mha/wq/kernel"."""
+    named = {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
+    assert len(named) == len(model.trainable_variables), "two weights of one name"
+    return named
+
+
+def save(path, model, optimizer=None, state=None):
+    """Writes a checkpoint, whole or not at all.
+
+    Args:
+      path: ends in `.npz`.
+      model: a built Transformer.
+      optimizer: its state is saved too, when given.
+      state: a dict for JSON, such as `{"step": 1000}`.
+    """
+    arrays = {f"model/{name}": variable.numpy() for name, variable in named_weights(model).items()}
+    for i, variable in enumerate(optimizer.variables if optimizer else ()):
+        arrays[f"optimizer/{i:04d}"] = variable.numpy()
+    _write(path, arrays, state or {})
+
+
+def restore(path, model, optimizer=None):
+    """Reads a checkpoint into a model, and an optimizer where given.
+
+    Returns: the state that was saved with it.
+    Raises: UserError when the file is missing or damaged, or belongs to a model of other shapes.
+    """
+    arrays, state = _read(path)
+    targets = {f"model/{name}": variable for name, variable in named_weights(model).items()}
+    targets |= {f"optimizer/{i:04d}": variable for i, variable in enumerate(optimizer.variables if optimizer else ())}
+    for name, variable in targets.items():
+        found = arrays[name].shape if name in arrays else "nothing"
+        if found != tuple(variable.shape):
+            raise UserError(f"{path} is of another model: {name} has shape {found}, this model wants {tuple(variable.shape)}")
+    for name, variable in targets.items():
+        variable.assign(arrays[name])
+    return state
+
+
+def average(paths, path):
+    """Writes the mean of the weights of several checkpoints (Sec. 6.1), added up in float64.
+
+    Args:
+      paths: the checkpoints.
+      path: of the new one. It has no optimizer state.
+    Raises: UserError when there is none, or they are not of one model.
+    """
+    if not paths:
+        raise UserError("no checkpoint to average: train first")
+    sums, state = {}, {}
+    for one in paths:
+        arrays, state = _read(one)
+        weights = {name: array.astype(np.float64) for name, array in arrays.items() if name.startswith("model/")}
+        if sums and {n: a.shape for n, a in sums.items()} != {n: a.shape for n, a in weights.items()}:
+            raise UserError(f"{one} is of another model than {paths[0]}")
+        sums = {name: sums.get(name, 0.0) + array for name, array in weights.items()}
+    means = {name: (array / len(paths)).astype(np.float32) for name, array in sums.items()}
+    _write(path, means, {**state, "averaged": [os.path.basename(one) for one in paths]})
+
+
+def load_model(model_dir, choice=None):
+    """Reads a trained model.
+
+    Args:
+      model_dir: a model folder.
+      choice: which checkpoint, as for `find`.
+    Returns: model, (source tokenizer, target tokenizer), `Config`.
+    Raises: UserError when something is missing, damaged, or does not belong together.
+    """
+    config = load_config(model_dir)
+    path = find(model_dir, choice)
+    tokenizers = load_tokenizers(model_dir, config.data.shared_vocab)
+    check_vocabularies(config, tokenizers, model_dir)
+    model = build_model(config.model)
+    restore(path, model)
+    return model, tokenizers, config
+
+
+def check_vocabularies(config, tokenizers, model_dir):
+    """Raises: UserError when the vocabularies of a folder have other sizes than its model."""
+    sizes = (config.model.input_vocab_size, config.model.target_vocab_size)
+    found = tuple(tokenizer.vocab_size for tokenizer in tokenizers)
+    if found != sizes:
+        raise UserError(f"{model_dir}: its vocabularies have {found} sub-words, its model {sizes}: they are of different runs")
+
+
+def _write(path, arrays, state):
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path + ".tmp", "wb") as file:
+        np.savez(file, state=np.array(json.dumps(state)), **arrays)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".tmp", path)
+
+
+def _read(path):
+    """Returns: the arrays by name, and the state."""
+    try:
+        with np.load(path) as file:
+            arrays = {name: file[name] for name in file.files}
+        return arrays, json.loads(str(arrays.pop("state")))
+    except FileNotFoundError:
+        raise UserError(f"no checkpoint {path}") from None
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, OSError) as error:
+        raise UserError(f"{path} is damaged ({error}): use an earlier checkpoint") from None

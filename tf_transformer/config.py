@@ -1,0 +1,196 @@
+"""Every setting of the system, with its one default: the paper's value.
+
+Four frozen dataclasses (model, data, training, decoding) make up a `Config`. `PRESETS` holds the ready-made ones; a model
+folder keeps the one it was trained with in `config.json`.
+"""
+
+import dataclasses
+import json
+import os
+
+PAD, UNK, START, END = 0, 1, 2, 3  # ids of the special symbols, in every vocabulary
+
+
+class UserError(ValueError):
+    """What the user gave is wrong. The message says what, where and what to do; the command line prints it and exits with 2."""
+
+
+def setting(default, meaning, least=None, below=None):
+    """A field with its default, its meaning (unit included) and its range; the command line makes a flag of it."""
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "least": least, "below": below})
+
+
+class Settings:
+    """The base class of the four parts: refuses values out of range."""
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value, least, below = getattr(self, field.name), field.metadata["least"], field.metadata["below"]
+            if least is not None and not value >= least:
+                raise UserError(f"{field.name} is {value}: give at least {least}")
+            if below is not None and not value < below:
+                raise UserError(f"{field.name} is {value}: give less than {below}")
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig(Settings):
+    """Sizes of the Transformer, named as in the reference code; the defaults are the base model of Table 3."""
+
+    num_layers: int = setting(6, "N, layers of the encoder and of the decoder", least=1)
+    d_model: int = setting(512, "width of every sub-layer's output", least=1)
+    num_heads: int = setting(8, "h", least=1)
+    dff: int = setting(2048, "d_ff, inner width of the feed-forward network", least=1)
+    rate: float = setting(0.1, "P_drop, share of values dropped", least=0, below=1)
+    input_vocab_size: int = setting(37000, "source sub-words", least=1)
+    target_vocab_size: int = setting(37000, "target sub-words", least=1)
+    pe_input: int = setting(1024, "longest source, sub-words", least=1)
+    pe_target: int = setting(1024, "longest target, sub-words", least=1)
+    key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads", least=0)
+    value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads", least=0)
+    positions: str = setting("sinusoidal", "sinusoidal or learned (Table 3, row E)")
+    shared_embeddings: bool = setting(True, "one matrix for both embeddings and the softmax (Sec. 3.4)")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.d_model % self.num_heads and not (self.key_dim and self.value_dim):
+            raise UserError(
+                f"d_model {self.d_model} is not divisible by num_heads {self.num_heads}: change one of them, or give key_dim and value_dim"
+            )
+        if self.positions not in ("sinusoidal", "learned"):
+            raise UserError(f"positions is {self.positions!r}: give 'sinusoidal' or 'learned'")
+        if self.shared_embeddings and self.input_vocab_size != self.target_vocab_size:
+            raise UserError(f"shared embeddings need one vocabulary, not {self.input_vocab_size} and {self.target_vocab_size} sub-words")
+
+    def parameters(self):
+        """The number of weights, by the closed formula.
+
+        base with 37,000 shared sub-words has 63.1 million and big 214.2. Table 3 prints 65 and 213: no one vocabulary gives both (they
+        would need about 40,700 and 35,800 rows), so the paper's are rounded counts of a code whose vocabulary size it does not tell.
+        """
+        d, f, keys = self.d_model, self.dff, self.num_heads * (self.key_dim or self.d_model // self.num_heads)
+        values = self.num_heads * (self.value_dim or self.d_model // self.num_heads)
+        attention = 2 * (d * keys + keys) + (d * values + values) + (values * d + d)  # W^Q and W^K, W^V, W^O
+        feed_forward = (d * f + f) + (f * d + d)
+        encoder_layer = attention + feed_forward + 2 * 2 * d  # a layer norm has two vectors
+        decoder_layer = 2 * attention + feed_forward + 3 * 2 * d
+        embeddings = self.input_vocab_size * d
+        if not self.shared_embeddings:  # the target's own, and the projection with its bias
+            embeddings += self.target_vocab_size * d + (d + 1) * self.target_vocab_size
+        learned = (self.pe_input + self.pe_target) * d if self.positions == "learned" else 0
+        return self.num_layers * (encoder_layer + decoder_layer) + embeddings + learned
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig(Settings):
+    """Which sentence pairs, and how they become batches (Sec. 5.1)."""
+
+    data: str = setting("pocket", "pocket, a folder, a TSV file, SOURCE_FILE,TARGET_FILE, or a TFDS name like wmt14_translate/de-en")
+    source: str = setting("en", "language code of the source")
+    target: str = setting("de", "language code of the target")
+    vocab_size: int = setting(37000, "sub-words in a vocabulary", least=8)
+    shared_vocab: bool = setting(True, "one vocabulary for both languages")
+    max_length: int = setting(256, "pairs with a longer side are dropped, sub-words with the end symbol", least=2)
+    max_ratio: float = setting(9.0, "pairs whose sides differ by a larger factor are dropped, sub-words", least=1)
+    tokens_per_step: int = setting(25000, "source tokens, and target tokens, in one batch, padding included", least=1)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.tokens_per_step < self.max_length:
+            raise UserError(
+                f"tokens_per_step {self.tokens_per_step} is less than max_length {self.max_length}: "
+                "a batch must hold at least one longest sentence"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig(Settings):
+    """The recipe (Sec. 5.3, 5.4) and the housekeeping of a run."""
+
+    steps: int = setting(100_000, "updates of the weights", least=1)
+    minutes: float = setting(0.0, "stop after so much wall-clock time of this run; 0 means no limit", least=0)
+    warmup_steps: int = setting(4000, "updates over which the learning rate rises (Eq. 3)", least=1)
+    label_smoothing: float = setting(0.1, "epsilon_ls", least=0, below=1)
+    beta_1: float = setting(0.9, "Adam's decay of the mean gradient")
+    beta_2: float = setting(0.98, "Adam's decay of the mean squared gradient")
+    epsilon: float = setting(1e-9, "Adam's epsilon")
+    seed: int = setting(1, "of the weights, the order of the data and the dropout masks", least=0)
+    checkpoint_every: int = setting(1000, "updates between checkpoints", least=1)
+    keep: int = setting(5, "newest checkpoints kept, and averaged at the end (Sec. 6.1: 5 for base, 20 for big)", least=1)
+    validate_every: int = setting(1000, "updates between validations", least=1)
+    bleu_sentences: int = setting(500, "validation sentences translated for the BLEU score; 0 means none", least=0)
+    log_every: int = setting(50, "updates between log lines", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeConfig(Settings):
+    """Beam search as in Sec. 6.1."""
+
+    beam_size: int = setting(4, "hypotheses kept for each sentence; 1 means greedy search", least=1)
+    alpha: float = setting(0.6, "length penalty ((5 + L) / 6) ^ alpha", least=0)
+    extra_length: int = setting(50, "longest output: input length + so many sub-words", least=1)
+    batch_tokens: int = setting(4096, "source tokens times hypotheses in one batch, padding included", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """All settings of one run."""
+
+    model: ModelConfig = ModelConfig()
+    data: DataConfig = DataConfig()
+    train: TrainConfig = TrainConfig()
+    decode: DecodeConfig = DecodeConfig()
+
+    def replace(self, **settings):
+        """Returns a copy with some settings changed, each named by its field, whichever part it is in.
+
+        Raises: UserError for a value that its part refuses; KeyError for a name that is no setting.
+        """
+        parts = {}
+        for part in dataclasses.fields(self):
+            names = [f.name for f in dataclasses.fields(part.type) if f.name in settings]
+            changes = {name: settings.pop(name) for name in names}
+            parts[part.name] = dataclasses.replace(getattr(self, part.name), **changes)
+        if settings:
+            raise KeyError(f"no such setting: {', '.join(settings)}")
+        return Config(**parts)
+
+    def save(self, path):
+        """Writes the settings as JSON, whole or not at all."""
+        with open(path + ".tmp", "w", encoding="utf-8") as file:
+            json.dump(dataclasses.asdict(self), file, indent=2)
+            file.write("\n")
+        os.replace(path + ".tmp", path)
+
+    @classmethod
+    def load(cls, path):
+        """Reads what `save` wrote. Raises: UserError when the file is damaged or of another version."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                parts = json.load(file)
+            return cls(**{part.name: part.type(**parts[part.name]) for part in dataclasses.fields(cls)})
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+        except (ValueError, TypeError, KeyError) as error:
+            raise UserError(f"{path}: not a configuration of this version ({error}): train the model again") from None
+
+
+# base and big are the paper's (Table 3). small is for 30 to 200 thousand pairs, pocket for minutes on two processor cores.
+PRESETS = {
+    "pocket": Config().replace(
+        num_layers=2, d_model=128, num_heads=4, dff=512, vocab_size=2000, tokens_per_step=4096, max_length=128,
+        steps=1500, warmup_steps=400, checkpoint_every=100, keep=5, validate_every=500, bleu_sentences=200,
+    ),
+    "small": Config().replace(
+        num_layers=3, d_model=256, num_heads=4, dff=1024, rate=0.3, vocab_size=8000, tokens_per_step=4096,
+        steps=20_000, warmup_steps=1000, checkpoint_every=200, keep=5, validate_every=400, bleu_sentences=200,
+    ),
+    "base": Config(),
+    "big": Config().replace(d_model=1024, num_heads=16, dff=4096, rate=0.3, steps=300_000, keep=20),
+}  # fmt: skip
+
+
+def preset(name):
+    """Returns the `Config` of a preset. Raises: UserError for an unknown name."""
+    if name not in PRESETS:
+        raise UserError(f"unknown preset {name!r}: give one of {', '.join(PRESETS)}")
+    return PRESETS[name]

@@ -1,0 +1,52 @@
+"""Where things stand in a model folder. Nothing here needs TensorFlow.
+
+A model folder holds `config.json`, the vocabulary (`shared.model`, or `source.model` and `target.model`), the newest checkpoints
+(`checkpoints/step-00001000.npz` ...), `best.npz` and `averaged.npz`, `metrics.jsonl`, `tensorboard/`, and the ids in `cache/`.
+"""
+
+import os
+import re
+
+from tf_transformer.config import Config, UserError
+
+CHOICES = ("averaged", "best", "latest")  # names for --checkpoint; where none is given, the first that is there
+
+
+def step_path(model_dir, step):
+    """Where the checkpoint of an update stands."""
+    return os.path.join(model_dir, "checkpoints", f"step-{step:08d}.npz")
+
+
+def step_checkpoints(model_dir):
+    """The paths of the checkpoints of a run, oldest first."""
+    folder = os.path.join(model_dir, "checkpoints")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return sorted(os.path.join(folder, name) for name in names if re.fullmatch(r"step-\d+\.npz", name))
+
+
+def find(model_dir, choice=None):
+    """The path of a checkpoint.
+
+    Args:
+      model_dir: a model folder.
+      choice: "averaged", "best", "latest", a path, or None for the first of these that is there.
+    Raises: UserError when there is none.
+    """
+    named = {name: os.path.join(model_dir, f"{name}.npz") for name in ("averaged", "best")}
+    named["latest"] = (step_checkpoints(model_dir) or [""])[-1]
+    candidates = [named.get(choice, choice)] if choice else [named[name] for name in CHOICES]
+    for path in candidates:
+        if os.path.isfile(path):
+            return path
+    wanted = f"checkpoint {choice!r}" if choice else "trained model"
+    raise UserError(f"no {wanted} in {model_dir}: train one with `tf-transformer train --model_dir={model_dir}`")
+
+
+def load_config(model_dir):
+    """The `Config` of a model folder. Raises: UserError when the folder holds no model."""
+    if not os.path.isdir(model_dir):
+        raise UserError(f"no model folder {model_dir}: train one with `tf-transformer train --model_dir={model_dir}`")
+    path = os.path.join(model_dir, "config.json")
+    if not os.path.isfile(path):
+        raise UserError(f"{model_dir} holds no model (no config.json): train one, or give another --model_dir")
+    return Config.load(path)

@@ -1,0 +1,41 @@
+"""The calling convention of the 2021 reference code, under Keras 3.
+
+The reference calls a layer as `encoder_layer(x, False, None)`. Keras 3 takes only tensors as positional arguments. `ReferenceCall`
+hands the arguments from the first one that is no tensor on by the names that they have in `call`.
+"""
+
+import inspect
+
+import keras
+import tensorflow as tf
+
+
+def _is_tensor(value):
+    return all(tf.is_tensor(leaf) or hasattr(leaf, "shape") for leaf in tf.nest.flatten(value))
+
+
+class ReferenceCall:
+    """Put before `keras.layers.Layer` or `keras.Model` in the list of base classes.
+
+    Keras passes implicit boolean masks through an argument named `mask`, with True for *keep*: the opposite of the reference. So such
+    a layer says that it handles masks itself, and hands none on.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def __call__(self, *args, **kwargs):
+        """Calls the layer, with positional arguments as the reference code gives them."""
+        leading = next((i for i, value in enumerate(args) if value is None or not _is_tensor(value)), len(args))
+        names = list(inspect.signature(self.call).parameters)
+        kwargs.update(zip(names[leading : len(args)], args[leading:]))
+        return super().__call__(*args[:leading], **kwargs)
+
+    def compute_mask(self, *args, **kwargs):
+        """No mask is handed on to the next layer."""
+        return None
+
+
+class ReferenceLayer(ReferenceCall, keras.layers.Layer):
+    """The base class of the package's layers."""

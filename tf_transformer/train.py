@@ -1,0 +1,305 @@
+"""Training (Sec. 5): the reference's explicit `train_step`, on every visible device.
+
+One device is one replica. Every replica gets the whole batch of ids (a few hundred kilobytes) and takes its own rows of it. The loss is
+the sum over all replicas of the token losses, divided by the number of target tokens of the whole batch, so an update is the same
+function of the batch whatever the number of replicas.
+"""
+
+import dataclasses
+import functools
+import math
+import os
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer import checkpoint
+from tf_transformer.batching import Batches
+from tf_transformer.config import PAD, Config, UserError
+from tf_transformer.datasets import open_corpus
+from tf_transformer.dropout import dropout_key
+from tf_transformer.encoding import cached_pairs
+from tf_transformer.evaluate import score
+from tf_transformer.logbook import Logbook
+from tf_transformer.loss import label_smoothed_cross_entropy, token_accuracy
+from tf_transformer.model_folder import step_checkpoints, step_path
+from tf_transformer.schedule import CustomSchedule
+from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
+from tf_transformer.translate import Translator
+
+# Settings that may differ from those with which a model folder was begun.
+MAY_CHANGE = {"steps", "minutes", "checkpoint_every", "keep", "validate_every", "bleu_sentences", "log_every"}
+
+
+def make_strategy():
+    """A `MirroredStrategy` over all visible GPUs, or where there is none, over all logical CPUs."""
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+
+
+def make_optimizer(model_config, train_config):
+    """Adam with the schedule of Eq. 3 (Sec. 5.3)."""
+    learning_rate = CustomSchedule(model_config.d_model, train_config.warmup_steps)
+    return keras.optimizers.Adam(learning_rate, train_config.beta_1, train_config.beta_2, train_config.epsilon)
+
+
+def my_rows(ids):
+    """This replica's share of a batch: ids `[B, L]` -> `[B / replicas, L]`, filled up with rows of padding where B does not divide."""
+    replica = tf.distribute.get_replica_context()
+    count = replica.num_replicas_in_sync
+    ids = tf.pad(ids, [[0, -tf.shape(ids)[0] % count], [0, 0]], constant_values=PAD)
+    return ids[replica.replica_id_in_sync_group :: count]
+
+
+def train_step(model, optimizer, train_config, inp, tar):
+    """One update; runs in each replica.
+
+    Args:
+      model: a `Transformer`.
+      optimizer: its number of updates is the step; it also keys the dropout.
+      train_config: a `TrainConfig`.
+      inp: source ids of the whole batch `[B, S]`.
+      tar: target ids of the whole batch `[B, T + 1]`, with start and end symbol.
+    Returns: float32 `[4]` of this replica: loss in nats, target tokens, right target tokens, source tokens; sums.
+    """
+    replica = tf.distribute.get_replica_context()
+    inp, tar = my_rows(inp), my_rows(tar)
+    tar_inp, tar_real = tar[:, :-1], tar[:, 1:]
+    number = tf.reduce_sum(tf.cast(tar_real != PAD, tf.float32))
+    all_tokens = tf.maximum(replica.all_reduce("sum", number), 1.0)
+    key = tf.stack([tf.cast(optimizer.iterations, tf.int32), train_config.seed * 1024 + replica.replica_id_in_sync_group])
+    with tf.GradientTape() as tape:
+        with dropout_key(key):
+            predictions, _ = model(inp, tar_inp, training=True)
+        loss_sum, _ = label_smoothed_cross_entropy(tar_real, predictions, train_config.label_smoothing)
+        loss = loss_sum / all_tokens
+    gradients = tape.gradient(loss, model.trainable_variables)
+    # Adam would square the parts of a sparse gradient one by one where a word occurs twice: it gets dense ones.
+    gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # sums over the replicas
+    right, _ = token_accuracy(tar_real, predictions)
+    return tf.stack([loss_sum, number, right, tf.reduce_sum(tf.cast(inp != PAD, tf.float32))])
+
+
+def eval_step(model, inp, tar):
+    """The loss without smoothing (so that its exponential is the perplexity) and the accuracy; runs in each replica.
+
+    Args:
+      model: a `Transformer`.
+      inp, tar: as for `train_step`.
+    Returns: float32 `[3]` of this replica: loss in nats, target tokens, right target tokens; sums.
+    """
+    inp, tar = my_rows(inp), my_rows(tar)
+    predictions, _ = model(inp, tar[:, :-1], training=False)
+    loss_sum, number = label_smoothed_cross_entropy(tar[:, 1:], predictions, 0.0)
+    right, _ = token_accuracy(tar[:, 1:], predictions)
+    return tf.stack([loss_sum, number, right])
+
+
+def on_all_replicas(strategy, step):
+    """Makes a graph of `step(inp, tar)` that runs in every replica and returns the sum of the results."""
+    ids = tf.TensorSpec([None, None], tf.int32)
+
+    @tf.function(input_signature=[ids, ids], autograph=False)
+    def run(inp, tar):
+        return strategy.reduce("sum", strategy.run(step, args=(inp, tar)), axis=None)
+
+    return run
+
+
+class Trainer:
+    """A training run in a model folder, which goes on from the newest checkpoint there.
+
+    Args:
+      config: a `Config`; the vocabulary sizes of its model are set by the vocabularies that are learnt.
+      model_dir: the model folder, made when it is not there.
+      say: prints a line.
+    Raises: UserError for data that cannot be used, or a folder begun with other settings.
+    """
+
+    def __init__(self, config, model_dir, say=print):
+        self.model_dir, self.started = model_dir, time.monotonic()
+        keras.utils.set_random_seed(config.train.seed)
+        self.corpus = open_corpus(config.data.data, config.data.source, config.data.target)
+        self.config, self.tokenizers = _prepare_folder(config, model_dir, self.corpus, say)
+        data = self.config.data
+        self.batches, self.validation = (
+            self._make_batches(split, data, say) if split in self.corpus.splits else None for split in ("train", "validation")
+        )
+        self.strategy = make_strategy()
+        with self.strategy.scope():
+            self.model = checkpoint.build_model(self.config.model)
+            self.optimizer = make_optimizer(self.config.model, self.config.train)
+            self.optimizer.build(self.model.trainable_variables)
+        update = functools.partial(train_step, self.model, self.optimizer, self.config.train)
+        self._train_step = on_all_replicas(self.strategy, update)
+        self._eval_step = on_all_replicas(self.strategy, functools.partial(eval_step, self.model))
+        self._translator = Translator(self.model, self.tokenizers, dataclasses.replace(self.config.decode, beam_size=1))
+        self.best = None  # (BLEU or minus loss) of the best validation so far
+        paths = step_checkpoints(model_dir)
+        if paths:
+            self.best = checkpoint.restore(paths[-1], self.model, self.optimizer)["best"]
+            say(f"going on from {paths[-1]}")
+        say(f"{self.strategy.num_replicas_in_sync} replica(s), {self.model.count_params():,} parameters")
+
+    @property
+    def step(self):
+        """Updates made so far."""
+        return int(self.optimizer.iterations.numpy())
+
+    def run(self):
+        """Trains until the wanted number of updates or minutes, or Ctrl-C; then averages the last checkpoints.
+
+        Returns: True when the run came to its end, False when it was interrupted (it has been saved).
+        """
+        settings = self.config.train
+        deadline = self.started + settings.minutes * 60 if settings.minutes else None
+        logbook = Logbook(self.model_dir, self.step, settings.steps, deadline)
+        try:
+            self._updates(logbook, deadline)
+            self._save()
+            paths = step_checkpoints(self.model_dir)
+            averaged = os.path.join(self.model_dir, "averaged.npz")
+            checkpoint.average(paths, averaged)
+            checkpoint.restore(averaged, self.model)
+            logbook.say(f"averaged the last {len(paths)} checkpoints (Sec. 6.1):")
+            logbook.validation(self.step, **self.validate())
+            return True
+        except KeyboardInterrupt:
+            self._save()
+            return False
+        finally:
+            logbook.close()
+
+    def validate(self):
+        """The model's figures on the validation split.
+
+        Returns: a dict with loss (nats a token), perplexity, accuracy, and BLEU of greedy translations of the first
+          `bleu_sentences`; empty without a validation split.
+        """
+        if self.validation is None:
+            return {}
+        totals = sum(self._eval_step(inp, tar).numpy().astype(np.float64) for inp, tar in self.validation.epoch(0))
+        loss, accuracy = totals[0] / totals[1], totals[2] / totals[1]
+        values = {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": accuracy}
+        number = self.config.train.bleu_sentences
+        if number:
+            pairs = [pair for pair, _ in zip(self.corpus.read("validation"), range(number))]
+            values["BLEU"] = score(self._translator([source for source, _ in pairs]), [target for _, target in pairs]).bleu
+        return values
+
+    def _make_batches(self, split, data, say):
+        pairs = cached_pairs(self.corpus, split, self.tokenizers, data, os.path.join(self.model_dir, "cache"))
+        dropped = ", ".join(f"{count:,} for {reason}" for reason, count in pairs.dropped.items() if count)
+        batches = Batches(pairs, data.tokens_per_step, self.config.train.seed)
+        say(
+            f"{split}: {len(pairs):,} pairs, {batches.per_epoch:,} batches of {len(batches.buckets)} shapes, "
+            f"{batches.useful_share:.1%} of their tokens useful; dropped: {dropped or 'none'}"
+        )
+        return batches
+
+    def _updates(self, logbook, deadline):
+        settings = self.config.train
+        tally, validation_seconds = Tally(), 0.0
+        while self.step < settings.steps:
+            epoch, skip = divmod(self.step, self.batches.per_epoch)
+            for inp, tar in self.batches.epoch(epoch, skip):
+                tally.add(self._train_step(inp, tar), inp.shape[0] * inp.shape[1])
+                step = self.step
+                last = step >= settings.steps
+                if step % settings.log_every == 0 or last:
+                    logbook.train(step, learning_rate=float(self.optimizer.learning_rate), **tally.take())
+                if step % settings.checkpoint_every == 0:
+                    self._save()
+                if step % settings.validate_every == 0 or last:
+                    before = time.monotonic()
+                    self._validate_and_keep_best(logbook)
+                    validation_seconds = time.monotonic() - before
+                    tally.skip(validation_seconds)
+                if last or (deadline and time.monotonic() + 2 * validation_seconds >= deadline):
+                    return
+
+    def _validate_and_keep_best(self, logbook):
+        values = self.validate()
+        if not values:
+            return
+        logbook.validation(self.step, **values)
+        new = values.get("BLEU", -values["loss"])
+        if self.best is None or new > self.best:
+            self.best = new
+            checkpoint.save(os.path.join(self.model_dir, "best.npz"), self.model, state={"step": self.step, **values})
+
+    def _save(self):
+        path = step_path(self.model_dir, self.step)
+        checkpoint.save(path, self.model, self.optimizer, {"step": self.step, "best": self.best})
+        for old in step_checkpoints(self.model_dir)[: -self.config.train.keep]:
+            os.remove(old)
+
+
+class Tally:
+    """Sums the results of updates, without waiting for the device, until they are taken."""
+
+    def __init__(self):
+        self._clear()
+
+    def _clear(self):
+        self._sums, self._padded, self._since, self._updates = tf.zeros([4]), 0, time.monotonic(), 0
+
+    def add(self, sums, padded):
+        """sums: as `train_step` returns them; padded: tokens of one side, padding included."""
+        self._sums += sums
+        self._padded += padded
+        self._updates += 1
+
+    def skip(self, seconds):
+        """Time that was not spent on updates."""
+        self._since += seconds
+
+    def take(self):
+        """The means since the last time, as a dict."""
+        loss, target, right, source = self._sums.numpy().tolist()
+        seconds = max(time.monotonic() - self._since, 1e-9)
+        values = {
+            "loss": loss / max(target, 1),
+            "accuracy": right / max(target, 1),
+            "target_tokens_per_second": target / seconds,
+            "source_tokens_per_second": source / seconds,
+            "steps_per_second": self._updates / seconds,
+            "useful_share": (source + target) / (2 * self._padded),
+        }
+        self._clear()
+        return values
+
+
+def _prepare_folder(config, model_dir, corpus, say):
+    """Learns the vocabularies and writes the configuration, or checks the ones that are there.
+
+    Returns: the `Config` with the vocabulary sizes, the tokenizers.
+    """
+    path = os.path.join(model_dir, "config.json")
+    if os.path.exists(path):
+        tokenizers = load_tokenizers(model_dir, Config.load(path).data.shared_vocab)
+    else:
+        os.makedirs(model_dir, exist_ok=True)
+        say(f"learning a vocabulary of {config.data.vocab_size:,} sub-words from {corpus.name}")
+        tokenizers = learn_tokenizers(lambda: corpus.read("train"), config.data.vocab_size, config.data.shared_vocab)
+        save_tokenizers(tokenizers, model_dir)
+    sizes = {f"{side}_vocab_size": t.vocab_size for side, t in zip(("input", "target"), tokenizers)}
+    shared = config.model.shared_embeddings and config.data.shared_vocab
+    config = config.replace(**sizes, shared_embeddings=shared)
+    if os.path.exists(path):
+        _check_same(Config.load(path), config, model_dir)
+        checkpoint.check_vocabularies(Config.load(path), tokenizers, model_dir)
+    config.save(path)
+    return config, tokenizers
+
+
+def _check_same(old, new, model_dir):
+    differences = []
+    for part in ("model", "data", "train"):
+        before, after = (dataclasses.asdict(getattr(config, part)) for config in (old, new))
+        differences += [f"{n} {before[n]} (now {after[n]})" for n in before if before[n] != after[n] and n not in MAY_CHANGE]
+    if differences:
+        raise UserError(f"{model_dir} was begun with {', '.join(differences)}: use those settings, or another --model_dir")

@@ -1,0 +1,237 @@
+"""Encoder, Decoder and the whole Transformer (Figure 1).
+
+Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head, V vocabulary; N = B x hypotheses.
+"""
+
+import keras
+import tensorflow as tf
+
+from tf_transformer.dropout import Dropout
+from tf_transformer.embedding import Embedding, Positions
+from tf_transformer.layers import DecoderLayer, EncoderLayer
+from tf_transformer.masks import create_masks
+from tf_transformer.reference import ReferenceCall, ReferenceLayer
+
+
+class _Stack(ReferenceLayer):
+    """What both stacks have: embedding + position, dropout (Sec. 5.4), layers, and how these are saved."""
+
+    layer_class, vocab_size_name = None, None
+
+    def __init__(self, num_layers, d_model, num_heads, dff, vocab_size, maximum_position_encoding, rate, key_dim, value_dim,
+                 positions, embedding, **kwargs):  # fmt: skip
+        super().__init__(**kwargs)
+        self.num_layers, self.d_model, self.num_heads, self.dff, self.rate = num_layers, d_model, num_heads, dff, rate
+        self.vocab_size, self.maximum_position_encoding = vocab_size, maximum_position_encoding
+        self.key_dim, self.value_dim, self.positions, self.shared = key_dim, value_dim, positions, embedding
+        self.embedding = embedding or Embedding(vocab_size, d_model, name="embedding")
+        self.pos_encoding = Positions(maximum_position_encoding, d_model, positions, name="positions")
+        self.stack = [self.layer_class(d_model, num_heads, dff, rate, key_dim, value_dim, name=f"layer{i + 1}") for i in range(num_layers)]
+        self.dropout = Dropout(rate, name="dropout")
+
+    def build(self, x_shape, enc_output_shape=None):
+        """Creates the weights; ids are `[B, T]`."""
+        shape = (None, None, self.d_model)
+        if not self.embedding.built:
+            self.embedding.build()
+        self.pos_encoding.build()
+        for layer in self.stack:
+            layer.build(shape)
+        self.built = True
+
+    def embed(self, x, start, training):
+        """ids `[B, T]`, the first at position `start` -> dropout(embedding x sqrt(d_model) + position) `[B, T, D]`."""
+        x = self.pos_encoding(self.embedding(x), start=start)  # (B, T, D)
+        return self.dropout(x, training=training)
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "d_model": self.d_model,
+            "num_heads": self.num_heads,
+            "dff": self.dff,
+            self.vocab_size_name: self.vocab_size,
+            "maximum_position_encoding": self.maximum_position_encoding,
+            "rate": self.rate,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "positions": self.positions,
+            "embedding": self.shared and keras.saving.serialize_keras_object(self.shared),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """The layer that `get_config` described."""
+        embedding = config["embedding"] and keras.saving.deserialize_keras_object(config["embedding"])
+        return cls(**{**config, "embedding": embedding})
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Encoder(_Stack):
+    """The left half of Figure 1: embedding + position, then N encoder layers.
+
+    Args:
+      num_layers: N.
+      d_model, num_heads, dff: as in Table 3.
+      input_vocab_size: sub-words of the source.
+      maximum_position_encoding: longest source.
+      rate: P_drop.
+      key_dim, value_dim: depths of a head, None for d_model / num_heads.
+      positions: "sinusoidal" or "learned".
+      embedding: an `Embedding` to share, or None for one of its own.
+    """
+
+    layer_class, vocab_size_name = EncoderLayer, "input_vocab_size"
+
+    def __init__(self, num_layers, d_model, num_heads, dff, input_vocab_size, maximum_position_encoding, rate=0.1,
+                 key_dim=None, value_dim=None, positions="sinusoidal", embedding=None, **kwargs):  # fmt: skip
+        super().__init__(num_layers, d_model, num_heads, dff, input_vocab_size, maximum_position_encoding, rate, key_dim,
+                         value_dim, positions, embedding, **kwargs)  # fmt: skip
+
+    def call(self, x, training=False, mask=None):
+        """x ids `[B, S]`, mask broadcasting to `[B, H, S, S]` -> `[B, S, D]`."""
+        x = self.embed(x, 0, training)  # (B, S, D)
+        for layer in self.stack:
+            x = layer(x, training, mask)  # (B, S, D)
+        return x
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Decoder(_Stack):
+    """The right half of Figure 1 below the softmax: embedding + position, then N decoder layers.
+
+    Args:
+      num_layers: N.
+      d_model, num_heads, dff: as in Table 3.
+      target_vocab_size: sub-words of the target.
+      maximum_position_encoding: longest target.
+      rate: P_drop.
+      key_dim, value_dim: depths of a head, None for d_model / num_heads.
+      positions: "sinusoidal" or "learned".
+      embedding: an `Embedding` to share, or None for one of its own.
+    """
+
+    layer_class, vocab_size_name = DecoderLayer, "target_vocab_size"
+
+    def __init__(self, num_layers, d_model, num_heads, dff, target_vocab_size, maximum_position_encoding, rate=0.1,
+                 key_dim=None, value_dim=None, positions="sinusoidal", embedding=None, **kwargs):  # fmt: skip
+        super().__init__(num_layers, d_model, num_heads, dff, target_vocab_size, maximum_position_encoding, rate, key_dim,
+                         value_dim, positions, embedding, **kwargs)  # fmt: skip
+
+    def call(self, x, enc_output, training=False, look_ahead_mask=None, padding_mask=None):
+        """x ids `[B, T]`, enc_output `[B, S, D]`, masks broadcasting to `[B, H, T, T]` and `[B, H, T, S]`.
+
+        Returns: `[B, T, D]`, and the attention weights: `decoder_layer1_block1` (on the target, `[B, H, T, T]`),
+          `decoder_layer1_block2` (on the source, `[B, H, T, S]`), and so on for each layer.
+        """
+        attention_weights = {}
+        x = self.embed(x, 0, training)  # (B, T, D)
+        for i, layer in enumerate(self.stack):
+            x, block1, block2 = layer(x, enc_output, training, look_ahead_mask, padding_mask)  # (B, T, D)
+            attention_weights[f"decoder_layer{i + 1}_block1"] = block1
+            attention_weights[f"decoder_layer{i + 1}_block2"] = block2
+        return x, attention_weights
+
+    def memory(self, enc_output):
+        """Keys `[B, H, S, K]` and values `[B, H, S, Kv]` of the encoder's output for each layer, made once for each sentence."""
+        return [layer.mha2.keys_values(enc_output, enc_output) for layer in self.stack]
+
+    def no_past(self, rows):
+        """The past of `rows` hypotheses that have no word yet: keys `[N, H, 0, K]` and values `[N, H, 0, Kv]` for each layer."""
+        heads = [(layer.mha1.num_heads, layer.mha1.depth, layer.mha1.value_depth) for layer in self.stack]
+        zeros = [[tf.zeros((rows, h, 0, depth), self.compute_dtype) for depth in depths] for h, *depths in heads]
+        return [tuple(pair) for pair in zeros]
+
+    def step(self, x, position, past, memory, padding_mask):
+        """One word further: x ids `[N]` at `position`, past and memory as above -> `[N, 1, D]`, past with the new word."""
+        x = self.embed(x[:, tf.newaxis], position, False)  # (N, 1, D)
+        new_past = []
+        for layer, layer_past, layer_memory in zip(self.stack, past, memory):
+            x, layer_past = layer.step(x, layer_past, layer_memory, padding_mask)  # (N, 1, D)
+            new_past.append(layer_past)
+        return x, new_past
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Transformer(ReferenceCall, keras.Model):
+    """The Transformer (Figure 1).
+
+    Args:
+      num_layers: N, for the encoder and for the decoder.
+      d_model, num_heads, dff: as in Table 3.
+      input_vocab_size, target_vocab_size: sub-words of the source and of the target.
+      pe_input, pe_target: longest source and target.
+      rate: P_drop.
+      key_dim, value_dim: depths of a head (Table 3, rows A and B), None for d_model / num_heads.
+      positions: "sinusoidal" or "learned" (Table 3, row E).
+      shared_embeddings: True for one matrix in both embeddings and the pre-softmax projection (Sec. 3.4); False for two embeddings
+        and a projection with a bias, as in the reference code.
+    Raises: ValueError for sizes that do not fit together.
+    """
+
+    def __init__(self, num_layers, d_model, num_heads, dff, input_vocab_size, target_vocab_size, pe_input, pe_target,
+                 rate=0.1, key_dim=None, value_dim=None, positions="sinusoidal", shared_embeddings=False, **kwargs):  # fmt: skip
+        super().__init__(**kwargs)
+        if shared_embeddings and input_vocab_size != target_vocab_size:
+            raise ValueError(f"shared embeddings need one vocabulary, not {input_vocab_size} and {target_vocab_size} sub-words")
+        self.settings = {
+            "num_layers": num_layers, "d_model": d_model, "num_heads": num_heads, "dff": dff,
+            "input_vocab_size": input_vocab_size, "target_vocab_size": target_vocab_size, "pe_input": pe_input,
+            "pe_target": pe_target, "rate": rate, "key_dim": key_dim, "value_dim": value_dim, "positions": positions,
+            "shared_embeddings": shared_embeddings,
+        }  # fmt: skip
+        self.shared_embedding = Embedding(input_vocab_size, d_model, name="embedding") if shared_embeddings else None
+        options = {"key_dim": key_dim, "value_dim": value_dim, "positions": positions, "embedding": self.shared_embedding}
+        sizes = (num_layers, d_model, num_heads, dff)
+        self.encoder = Encoder(*sizes, input_vocab_size, pe_input, rate, name="encoder", **options)
+        self.decoder = Decoder(*sizes, target_vocab_size, pe_target, rate, name="decoder", **options)
+        self.final_layer = None if shared_embeddings else keras.layers.Dense(target_vocab_size, name="final_layer")
+
+    def build(self, inp_shape=None, tar_shape=None):
+        """Creates all weights; ids are `[B, S]` and `[B, T]`."""
+        if self.built:
+            return
+        if self.shared_embedding:
+            self.shared_embedding.build()
+        for stack in (self.encoder, self.decoder):
+            stack.build((None, None))
+        if self.final_layer:
+            self.final_layer.build((None, None, self.settings["d_model"]))
+        self.built = True
+
+    def call(self, inp, tar=None, training=False, enc_padding_mask=None, look_ahead_mask=None, dec_padding_mask=None):
+        """Source and target ids in, logits out.
+
+        Args:
+          inp: `[B, S]`; or the pair `(inp, tar)`, as `fit` hands over its one input.
+          tar: `[B, T]`, the target shifted right: it begins with the start symbol.
+          training: whether dropout is on.
+          enc_padding_mask, look_ahead_mask, dec_padding_mask: as `create_masks` makes them; made from the padding id where None.
+        Returns: logits `[B, T, V]`, and the decoder's attention weights as `Decoder` returns them.
+        """
+        if tar is None:
+            inp, tar = inp
+        masks = create_masks(inp, tar)
+        given = (enc_padding_mask, look_ahead_mask, dec_padding_mask)
+        enc_mask, look_ahead, dec_mask = (made if mask is None else mask for mask, made in zip(given, masks))
+        enc_output = self.encoder(inp, training, enc_mask)  # (B, S, D)
+        dec_output, attention_weights = self.decoder(tar, enc_output, training, look_ahead, dec_mask)  # (B, T, D)
+        return self.logits(dec_output), attention_weights
+
+    def logits(self, dec_output):
+        """The pre-softmax linear transformation (Sec. 3.4): `[B, T, D]` -> `[B, T, V]`."""
+        return self.shared_embedding.logits(dec_output) if self.final_layer is None else self.final_layer(dec_output)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The compiled loss on the logits; the attention weights have none."""
+        return super().compute_loss(x, y, y_pred[0], sample_weight, training)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """The compiled metrics on the logits."""
+        return super().compute_metrics(x, y, y_pred[0], sample_weight)
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(), **self.settings}
