@@ -5,6 +5,7 @@ TensorFlow is imported by the commands that need it, so that help and errors in 
 
 import dataclasses
 import os
+import shlex
 import sys
 import time
 
@@ -221,7 +222,7 @@ def _train(values):
     program = f"{os.path.relpath(sys.executable) if os.getcwd() in sys.executable else sys.executable} -m tf_transformer"
     if not finished:
         print(f"\nstopped and saved after {trainer.step:,} updates; the same command goes on from there:")
-        print(f"  {program} {' '.join(sys.argv[1:])}")
+        print(f"  {program} {shlex.join(sys.argv[1:])}")
         return
     split = "validation" if trainer.validation else "train"
     pairs = [pair for pair, _ in zip(trainer.corpus.read(split), range(5))]
@@ -231,7 +232,9 @@ def _train(values):
     print(f"\nThe model is in {model_dir} (averaged weights first). Next:")
     print(f"  {program} translate --model_dir={model_dir}   # type a sentence, Ctrl-D ends")
     print(f"  {program} evaluate --model_dir={model_dir}    # BLEU on the test set")
-    print(f"  {program} train --preset=small --data=FOLDER_WITH_train.en_AND_train.de --model_dir=models/mine")
+    source, target = ("de", "en") if (config.data.source, config.data.target) == ("en", "de") else ("en", "de")
+    print(f"  {program} train --data=pocket --source={source} --target={target} --model_dir=models/pocket-{source}-{target}")
+    print("  or --data=A_FOLDER_OF_YOURS with train.en, train.de, val.en, ...; the README lists what else")
 
 
 def _translator(values):

@@ -51,10 +51,11 @@ class MultiHeadAttention(ReferenceLayer):
         self.key_dim, self.value_dim = key_dim, value_dim
         self.depth = key_dim or d_model // num_heads
         self.value_depth = value_dim or d_model // num_heads
-        self.wq = keras.layers.Dense(num_heads * self.depth, name="wq")
-        self.wk = keras.layers.Dense(num_heads * self.depth, name="wk")
-        self.wv = keras.layers.Dense(num_heads * self.value_depth, name="wv")
-        self.dense = keras.layers.Dense(d_model, name="dense")  # W^O
+        dtype = self.dtype_policy
+        self.wq = keras.layers.Dense(num_heads * self.depth, dtype=dtype, name="wq")
+        self.wk = keras.layers.Dense(num_heads * self.depth, dtype=dtype, name="wk")
+        self.wv = keras.layers.Dense(num_heads * self.value_depth, dtype=dtype, name="wv")
+        self.dense = keras.layers.Dense(d_model, dtype=dtype, name="dense")  # W^O
 
     def build(self, v_shape, k_shape=None, q_shape=None):
         """Creates the four projections. Shapes: `[B, S, D]` of v and k, `[B, T, D]` of q."""

@@ -29,13 +29,18 @@ def dropout_key(key):
         _scope.state = outer
 
 
-def _next_key():
-    """The key of this call, int32 `[2]`, or None outside a `dropout_key` scope."""
+def _random(shape):
+    """Uniform numbers in [0, 1) of a shape, or None outside a `dropout_key` scope.
+
+    Philox numbers with the scope's key; the place of this call in the program is the upper half of the counter.
+    """
     state = getattr(_scope, "state", None)
     if state is None:
         return None
     state["calls"] += 1
-    return tf.random.experimental.stateless_fold_in(state["key"], state["calls"], alg="philox")
+    key = tf.bitcast(state["key"][tf.newaxis], tf.uint64)  # (1)
+    counter = tf.constant([0, state["calls"]], tf.uint64)
+    return tf.raw_ops.StatelessRandomUniformV2(shape=shape, key=key, counter=counter, alg=1)
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -57,10 +62,10 @@ class Dropout(keras.layers.Layer):
         """`x` of any shape; the same shape is returned."""
         if not training or not self.rate:
             return x
-        key = _next_key()
-        if key is None:
+        random = _random(tf.shape(x))
+        if random is None:
             return keras.random.dropout(x, self.rate, seed=self.seed_generator)
-        return tf.nn.experimental.stateless_dropout(x, self.rate, seed=key, rng_alg="philox")
+        return x * (tf.cast(random >= self.rate, x.dtype) / (1 - self.rate))
 
     def compute_output_shape(self, x_shape):
         """The shape of the input."""

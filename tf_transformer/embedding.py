@@ -49,7 +49,9 @@ class Embedding(ReferenceLayer):
             if low < 0 or high >= self.vocab_size:
                 wrong = low if low < 0 else high
                 raise ValueError(f"id {wrong} is outside the vocabulary of {self.vocab_size} sub-words")
-        x = tf.gather(tf.cast(self.table, self.compute_dtype), ids)  # (B, S, D)
+        # The reshape changes nothing but the gradient: dense, since Keras' Adam is wrong on slices when an id comes twice.
+        table = tf.reshape(tf.cast(self.table, self.compute_dtype), (self.vocab_size, self.d_model))  # (V, D)
+        x = tf.gather(table, ids)  # (B, S, D)
         return x * tf.cast(self.d_model**0.5, x.dtype)
 
     def logits(self, x):
@@ -98,7 +100,9 @@ class Positions(ReferenceLayer):
         """
         end = start + (tf.shape(x)[1] if x.shape[1] is None else x.shape[1])
         if tf.is_tensor(end) and not tf.executing_eagerly():
-            tf.debugging.assert_less_equal(end, self.maximum_position_encoding, "longer than the table of positions")
+            check = tf.debugging.assert_less_equal(end, self.maximum_position_encoding, "longer than the table of positions")
+            with tf.control_dependencies([check]):  # or the sum below may fail first, on its shapes
+                end = tf.identity(end)
         elif end > self.maximum_position_encoding:
             raise ValueError(f"{int(end)} positions, but the table of positions ends at {self.maximum_position_encoding}")
         return x + tf.cast(self.pos_encoding[:, start:end], x.dtype)

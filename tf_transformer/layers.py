@@ -11,26 +11,23 @@ from tf_transformer.dropout import Dropout
 from tf_transformer.reference import ReferenceLayer
 
 
-def point_wise_feed_forward_network(d_model, dff, name=None):
+def point_wise_feed_forward_network(d_model, dff, name=None, dtype=None):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (Eq. 2).
 
     Args:
       d_model: width of the output.
       dff: d_ff, width of the inner layer.
       name: of the Keras model.
+      dtype: precision of its layers, None for the global one.
     Returns: a Keras model `[B, S, D]` -> `[B, S, D]`.
     """
     return keras.Sequential(
         [
-            keras.layers.Dense(dff, activation="relu", name="inner"),  # (B, S, dff)
-            keras.layers.Dense(d_model, name="outer"),  # (B, S, D)
+            keras.layers.Dense(dff, activation="relu", dtype=dtype, name="inner"),  # (B, S, dff)
+            keras.layers.Dense(d_model, dtype=dtype, name="outer"),  # (B, S, D)
         ],
         name=name,
     )
-
-
-def _layer_norm(name):
-    return keras.layers.LayerNormalization(epsilon=1e-6, name=name)
 
 
 class _StackLayer(ReferenceLayer):
@@ -42,7 +39,16 @@ class _StackLayer(ReferenceLayer):
         self.key_dim, self.value_dim = key_dim, value_dim
 
     def _attention(self, name):
-        return MultiHeadAttention(self.d_model, self.num_heads, self.key_dim, self.value_dim, name=name)
+        return MultiHeadAttention(self.d_model, self.num_heads, self.key_dim, self.value_dim, dtype=self.dtype_policy, name=name)
+
+    def _feed_forward(self):
+        return point_wise_feed_forward_network(self.d_model, self.dff, name="ffn", dtype=self.dtype_policy)
+
+    def _layer_norm(self, name):
+        return keras.layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name=name)
+
+    def _dropout(self, name):
+        return Dropout(self.rate, dtype=self.dtype_policy, name=name)
 
     def get_config(self):
         """The constructor's arguments."""
@@ -72,9 +78,9 @@ class EncoderLayer(_StackLayer):
     def __init__(self, d_model, num_heads, dff, rate=0.1, key_dim=None, value_dim=None, **kwargs):
         super().__init__(d_model, num_heads, dff, rate, key_dim, value_dim, **kwargs)
         self.mha = self._attention("mha")
-        self.ffn = point_wise_feed_forward_network(d_model, dff, name="ffn")
-        self.layernorm1, self.layernorm2 = _layer_norm("layernorm1"), _layer_norm("layernorm2")
-        self.dropout1, self.dropout2 = Dropout(rate, name="dropout1"), Dropout(rate, name="dropout2")
+        self.ffn = self._feed_forward()
+        self.layernorm1, self.layernorm2 = self._layer_norm("layernorm1"), self._layer_norm("layernorm2")
+        self.dropout1, self.dropout2 = self._dropout("dropout1"), self._dropout("dropout2")
 
     def build(self, x_shape):
         """Creates the weights for inputs `[B, S, D]`."""
@@ -109,11 +115,11 @@ class DecoderLayer(_StackLayer):
     def __init__(self, d_model, num_heads, dff, rate=0.1, key_dim=None, value_dim=None, **kwargs):
         super().__init__(d_model, num_heads, dff, rate, key_dim, value_dim, **kwargs)
         self.mha1, self.mha2 = self._attention("mha1"), self._attention("mha2")
-        self.ffn = point_wise_feed_forward_network(d_model, dff, name="ffn")
-        self.layernorm1, self.layernorm2 = _layer_norm("layernorm1"), _layer_norm("layernorm2")
-        self.layernorm3 = _layer_norm("layernorm3")
-        self.dropout1, self.dropout2 = Dropout(rate, name="dropout1"), Dropout(rate, name="dropout2")
-        self.dropout3 = Dropout(rate, name="dropout3")
+        self.ffn = self._feed_forward()
+        self.layernorm1, self.layernorm2 = self._layer_norm("layernorm1"), self._layer_norm("layernorm2")
+        self.layernorm3 = self._layer_norm("layernorm3")
+        self.dropout1, self.dropout2 = self._dropout("dropout1"), self._dropout("dropout2")
+        self.dropout3 = self._dropout("dropout3")
 
     def build(self, x_shape, enc_output_shape=None):
         """Creates the weights for inputs `[B, T, D]` and an encoder output `[B, S, D]`."""

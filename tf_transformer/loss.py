@@ -14,14 +14,35 @@ def label_smoothed_cross_entropy(tar_real, logits, label_smoothing=0.1):
       label_smoothing: e, at least 0 and below 1.
     Returns: float32 scalars: the sum over all tokens of the batch, in nats, and the number of tokens.
     """
-    logits = tf.cast(logits, tf.float32)
-    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(tar_real, logits)  # (B, T), of the right word
-    if label_smoothing:
-        # The mean over all k of -log p(k) is this loss + logit of the right word - mean logit.
-        right = tf.gather(logits, tar_real, batch_dims=2)  # (B, T)
-        loss += label_smoothing * (right - tf.reduce_mean(logits, axis=-1))
-    real = tf.cast(tf.not_equal(tar_real, PAD), tf.float32)  # (B, T)
+    words = tf.reshape(tar_real, [-1])  # (B*T)
+    logits = tf.reshape(tf.cast(logits, tf.float32), [tf.size(words), -1])  # (B*T, V)
+    loss = _cross_entropy(words, logits, label_smoothing)  # (B*T)
+    real = tf.cast(tf.not_equal(words, PAD), tf.float32)  # (B*T)
     return tf.reduce_sum(loss * real), tf.reduce_sum(real)
+
+
+def _cross_entropy(words, logits, e):
+    """The loss of each of n words `[n]` under logits `[n, V]` -> `[n]`.
+
+    Its gradient p - q is written down, because TensorFlow's own would pass over `[n, V]` some five times more.
+    """
+
+    @tf.custom_gradient
+    def loss_of(logits):
+        # With q = [k is right]: the loss -log p(right), and p - q.
+        loss, difference = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=logits, labels=words)  # (n), (n, V)
+        # The mean over all k of -log p(k) is that loss + logit of the right word - mean logit.
+        smoothing = tf.gather(logits, words, batch_dims=1) - tf.reduce_mean(logits, axis=-1)  # (n)
+
+        def gradient(upstream):
+            upstream = upstream[:, tf.newaxis]  # (n, 1)
+            all_words = (difference - e / tf.cast(tf.shape(logits)[-1], tf.float32)) * upstream  # (n, V)
+            right_word = tf.stack([tf.range(tf.size(words)), tf.cast(words, tf.int32)], axis=1)  # (n, 2)
+            return tf.tensor_scatter_nd_add(all_words, right_word, e * upstream[:, 0])
+
+        return loss + e * smoothing, gradient
+
+    return loss_of(logits)
 
 
 def token_accuracy(tar_real, logits):

@@ -14,11 +14,15 @@ def _is_tensor(value):
     return all(tf.is_tensor(leaf) or hasattr(leaf, "shape") for leaf in tf.nest.flatten(value))
 
 
+def _carries_mask(value):
+    return getattr(value, "_keras_mask", None) is not None
+
+
 class ReferenceCall:
     """Put before `keras.layers.Layer` or `keras.Model` in the list of base classes.
 
     Keras passes implicit boolean masks through an argument named `mask`, with True for *keep*: the opposite of the reference. So such
-    a layer says that it handles masks itself, and hands none on.
+    a layer says that it handles masks itself, and hands none on. An input that carries one is refused where Keras would fill in `mask`.
     """
 
     def __init__(self, **kwargs):
@@ -30,6 +34,11 @@ class ReferenceCall:
         leading = next((i for i, value in enumerate(args) if value is None or not _is_tensor(value)), len(args))
         names = list(inspect.signature(self.call).parameters)
         kwargs.update(zip(names[leading : len(args)], args[leading:]))
+        given = {**dict(zip(names, args)), **kwargs}
+        if "mask" in names and given.get("mask") is None and any(_carries_mask(x) for x in tf.nest.flatten(given)):
+            raise ValueError(
+                f"an input of {self.name} carries a Keras mask (True = keep): give mask= (1 = hidden), as of create_padding_mask"
+            )
         return super().__call__(*args[:leading], **kwargs)
 
     def compute_mask(self, *args, **kwargs):

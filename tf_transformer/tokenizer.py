@@ -1,5 +1,6 @@
 """Sub-words (Sec. 5.1): byte-pair encoding, learnt by SentencePiece and run inside the TensorFlow graph."""
 
+import functools
 import hashlib
 import io
 import os
@@ -11,6 +12,12 @@ import tensorflow_text as tf_text
 from tf_transformer.config import END, PAD, START, UNK, UserError
 
 LEARN_FROM = 4_000_000  # sentences that the vocabulary is learnt from at most, drawn at random
+
+
+@functools.cache
+def _graph_tokenizer(model):
+    """TensorFlow's tokenizer of a model. Two of them of the same model would share a resource that goes with the first of them."""
+    return tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
 
 
 class Tokenizer:
@@ -25,7 +32,7 @@ class Tokenizer:
     def __init__(self, model):
         self.model = model
         self._python = sentencepiece.SentencePieceProcessor(model_proto=model)
-        self._graph = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
+        self._graph = _graph_tokenizer(model)
         self.vocab_size = self._python.get_piece_size()
         self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 
@@ -86,7 +93,7 @@ class Tokenizer:
 
     def normalize(self, text):
         """The form (NFKC, single blanks) in which `decode(encode(text))` gives a string back."""
-        return self._python.normalize(text)
+        return self._python.normalize(text).removeprefix("\u2581").replace("\u2581", " ")
 
 
 def learn_tokenizers(pairs, vocab_size, shared):

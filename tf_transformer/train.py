@@ -7,6 +7,7 @@ function of the batch whatever the number of replicas.
 
 import dataclasses
 import functools
+import itertools
 import math
 import os
 import time
@@ -25,6 +26,7 @@ from tf_transformer.evaluate import score
 from tf_transformer.logbook import Logbook
 from tf_transformer.loss import label_smoothed_cross_entropy, token_accuracy
 from tf_transformer.model_folder import step_checkpoints, step_path
+from tf_transformer.optimizer import FusedAdam
 from tf_transformer.schedule import CustomSchedule
 from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
 from tf_transformer.translate import Translator
@@ -33,8 +35,12 @@ from tf_transformer.translate import Translator
 MAY_CHANGE = {"steps", "minutes", "checkpoint_every", "keep", "validate_every", "bleu_sentences", "log_every"}
 
 
+@functools.cache
 def make_strategy():
-    """A `MirroredStrategy` over all visible GPUs, or where there is none, over all logical CPUs."""
+    """The `MirroredStrategy` over all visible GPUs, or where there is none, over all logical CPUs.
+
+    There is one for the whole process: the collective operations of a second one would get the numbers of the first one's.
+    """
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
@@ -42,7 +48,7 @@ def make_strategy():
 def make_optimizer(model_config, train_config):
     """Adam with the schedule of Eq. 3 (Sec. 5.3)."""
     learning_rate = CustomSchedule(model_config.d_model, train_config.warmup_steps)
-    return keras.optimizers.Adam(learning_rate, train_config.beta_1, train_config.beta_2, train_config.epsilon)
+    return FusedAdam(learning_rate, train_config.beta_1, train_config.beta_2, train_config.epsilon)
 
 
 def my_rows(ids):
@@ -128,6 +134,9 @@ class Trainer:
         self.batches, self.validation = (
             self._make_batches(split, data, say) if split in self.corpus.splits else None for split in ("train", "validation")
         )
+        pairs = self.corpus.read("validation") if self.validation else ()
+        self._references = list(itertools.islice(pairs, config.train.bleu_sentences))
+        self.config.save(os.path.join(model_dir, "config.json"))  # now that the data has proved good
         self.strategy = make_strategy()
         with self.strategy.scope():
             self.model = checkpoint.build_model(self.config.model)
@@ -184,10 +193,9 @@ class Trainer:
         totals = sum(self._eval_step(inp, tar).numpy().astype(np.float64) for inp, tar in self.validation.epoch(0))
         loss, accuracy = totals[0] / totals[1], totals[2] / totals[1]
         values = {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": accuracy}
-        number = self.config.train.bleu_sentences
-        if number:
-            pairs = [pair for pair, _ in zip(self.corpus.read("validation"), range(number))]
-            values["BLEU"] = score(self._translator([source for source, _ in pairs]), [target for _, target in pairs]).bleu
+        if self._references:
+            sources, targets = zip(*self._references)
+            values["BLEU"] = score(self._translator(sources), list(targets)).bleu
         return values
 
     def _make_batches(self, split, data, say):
@@ -274,13 +282,15 @@ class Tally:
 
 
 def _prepare_folder(config, model_dir, corpus, say):
-    """Learns the vocabularies and writes the configuration, or checks the ones that are there.
+    """Learns the vocabularies, or reads those of a run that is there, whose settings must be the same.
 
     Returns: the `Config` with the vocabulary sizes, the tokenizers.
     """
     path = os.path.join(model_dir, "config.json")
-    if os.path.exists(path):
-        tokenizers = load_tokenizers(model_dir, Config.load(path).data.shared_vocab)
+    begun = Config.load(path) if step_checkpoints(model_dir) else None
+    if begun:
+        tokenizers = load_tokenizers(model_dir, begun.data.shared_vocab)
+        checkpoint.check_vocabularies(begun, tokenizers, model_dir)
     else:
         os.makedirs(model_dir, exist_ok=True)
         say(f"learning a vocabulary of {config.data.vocab_size:,} sub-words from {corpus.name}")
@@ -289,10 +299,8 @@ def _prepare_folder(config, model_dir, corpus, say):
     sizes = {f"{side}_vocab_size": t.vocab_size for side, t in zip(("input", "target"), tokenizers)}
     shared = config.model.shared_embeddings and config.data.shared_vocab
     config = config.replace(**sizes, shared_embeddings=shared)
-    if os.path.exists(path):
-        _check_same(Config.load(path), config, model_dir)
-        checkpoint.check_vocabularies(Config.load(path), tokenizers, model_dir)
-    config.save(path)
+    if begun:
+        _check_same(begun, config, model_dir)
     return config, tokenizers
 
 

@@ -24,12 +24,14 @@ class _Stack(ReferenceLayer):
         self.num_layers, self.d_model, self.num_heads, self.dff, self.rate = num_layers, d_model, num_heads, dff, rate
         self.vocab_size, self.maximum_position_encoding = vocab_size, maximum_position_encoding
         self.key_dim, self.value_dim, self.positions, self.shared = key_dim, value_dim, positions, embedding
-        self.embedding = embedding or Embedding(vocab_size, d_model, name="embedding")
-        self.pos_encoding = Positions(maximum_position_encoding, d_model, positions, name="positions")
-        self.stack = [self.layer_class(d_model, num_heads, dff, rate, key_dim, value_dim, name=f"layer{i + 1}") for i in range(num_layers)]
-        self.dropout = Dropout(rate, name="dropout")
+        dtype = self.dtype_policy
+        self.embedding = embedding or Embedding(vocab_size, d_model, dtype=dtype, name="embedding")
+        self.pos_encoding = Positions(maximum_position_encoding, d_model, positions, dtype=dtype, name="positions")
+        sizes = (d_model, num_heads, dff, rate, key_dim, value_dim)
+        self.stack = [self.layer_class(*sizes, dtype=dtype, name=f"layer{i + 1}") for i in range(num_layers)]
+        self.dropout = Dropout(rate, dtype=dtype, name="dropout")
 
-    def build(self, x_shape, enc_output_shape=None):
+    def build(self, x_shape):
         """Creates the weights; ids are `[B, T]`."""
         shape = (None, None, self.d_model)
         if not self.embedding.built:
@@ -182,12 +184,13 @@ class Transformer(ReferenceCall, keras.Model):
             "pe_target": pe_target, "rate": rate, "key_dim": key_dim, "value_dim": value_dim, "positions": positions,
             "shared_embeddings": shared_embeddings,
         }  # fmt: skip
-        self.shared_embedding = Embedding(input_vocab_size, d_model, name="embedding") if shared_embeddings else None
-        options = {"key_dim": key_dim, "value_dim": value_dim, "positions": positions, "embedding": self.shared_embedding}
+        dtype = self.dtype_policy
+        self.shared_embedding = Embedding(input_vocab_size, d_model, dtype=dtype, name="embedding") if shared_embeddings else None
+        options = {"key_dim": key_dim, "value_dim": value_dim, "positions": positions, "embedding": self.shared_embedding, "dtype": dtype}
         sizes = (num_layers, d_model, num_heads, dff)
         self.encoder = Encoder(*sizes, input_vocab_size, pe_input, rate, name="encoder", **options)
         self.decoder = Decoder(*sizes, target_vocab_size, pe_target, rate, name="decoder", **options)
-        self.final_layer = None if shared_embeddings else keras.layers.Dense(target_vocab_size, name="final_layer")
+        self.final_layer = None if shared_embeddings else keras.layers.Dense(target_vocab_size, dtype=dtype, name="final_layer")
 
     def build(self, inp_shape=None, tar_shape=None):
         """Creates all weights; ids are `[B, S]` and `[B, T]`."""

@@ -1,0 +1,52 @@
+"""Fixtures: a tiny corpus, and a model that was trained on it for a moment."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import pytest
+import tensorflow as tf
+
+# Two logical processors, so that a strategy can have two replicas on a machine without GPUs.
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+
+from tf_transformer import pocket  # noqa: E402
+from tf_transformer.config import Config  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def corpus_folder(tmp_path_factory):
+    """A folder of text files: 400 pairs to train on, 60 to validate, 60 to test."""
+    folder = tmp_path_factory.mktemp("corpus")
+    pairs = pocket.generate(520)
+    for name, part in (("train", pairs[:400]), ("val", pairs[400:460]), ("test", pairs[460:])):
+        for side, language in enumerate(("en", "de")):
+            (folder / f"{name}.{language}").write_text("".join(f"{pair[side]}\n" for pair in part), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_config(corpus_folder):
+    """A model of one layer on that corpus, and a run of 12 updates."""
+    return Config().replace(
+        data=str(corpus_folder), num_layers=1, d_model=32, num_heads=2, dff=64, vocab_size=500, tokens_per_step=1024,
+        max_length=64, pe_input=96, pe_target=96, steps=12, warmup_steps=100, checkpoint_every=4, keep=2, validate_every=6,
+        bleu_sentences=8, log_every=4,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def model_dir(tiny_config, tmp_path_factory):
+    """The model folder of that run."""
+    from tf_transformer.train import Trainer
+
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    assert Trainer(tiny_config, str(folder)).run()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def translator(model_dir):
+    from tf_transformer.translate import Translator
+
+    return Translator.load(str(model_dir))

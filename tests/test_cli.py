@@ -1,0 +1,136 @@
+"""The command line: every mistake of a user's is one clear line and exit code 2."""
+
+import io
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tf_transformer.__main__ import COMMANDS, main
+from tf_transformer.config import PRESETS
+
+
+def run(capsys, *words):
+    """Runs a command in this process: its exit code, output, and messages."""
+    code = main(list(words))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def refused(capsys, *words):
+    """The one line that a refused command prints."""
+    code, _, err = run(capsys, *words)
+    assert code == 2 and err.startswith("tf-transformer: error: ") and err.count("\n") == 1 and "Traceback" not in err, err
+    return err
+
+
+def test_help_answers_within_a_second():
+    start = time.monotonic()
+    out = subprocess.run([sys.executable, "-m", "tf_transformer", "--help"], capture_output=True, text=True, check=True).stdout
+    assert time.monotonic() - start < 3  # a second on an idle machine
+    assert all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_help_of_each_command_tells_defaults(capsys, command):
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0 and out.startswith(f"usage: tf-transformer {command}")
+    if command == "train":
+        steps = "; ".join(line for line in out.splitlines() if "updates of the weights" in line)
+        assert all(f"{name} {config.train.steps}" in steps for name, config in PRESETS.items())
+
+
+def test_wrong_words(capsys, tmp_path):
+    assert "unknown command 'fly'" in refused(capsys, "fly")
+    assert "unknown preset 'huge'" in refused(capsys, "train", "--preset=huge")
+    assert "Unknown command line flag 'stepps'" in refused(capsys, "train", "--stepps=3")
+    assert "steps" in refused(capsys, "train", "--steps=many")
+    assert "steps is 0: give at least 1" in refused(capsys, "train", "--steps=0")
+    assert "unexpected 'now'" in refused(capsys, "train", "now")
+    assert "d_model 100 is not divisible by num_heads 8" in refused(capsys, "train", "--d_model=100", "--num_heads=8")
+    assert "--model_dir is missing" in refused(capsys, "translate")
+    assert "no model folder" in refused(capsys, "translate", f"--model_dir={tmp_path}/none")
+    assert "holds no model" in refused(capsys, "evaluate", f"--model_dir={tmp_path}")
+
+
+def test_wrong_data(capsys, tmp_path):
+    model_dir = f"--model_dir={tmp_path}/model"
+    assert "no such data folder or file: /no/where" in refused(capsys, "train", "--data=/no/where", model_dir)
+    (tmp_path / "train.en").write_text("a\nb\nc\n")
+    (tmp_path / "train.de").write_text("A\nB\n")
+    line = refused(capsys, "train", f"--data={tmp_path}", model_dir)
+    assert "train.en has 3 lines" in line and "train.de has 2 lines" in line
+    (tmp_path / "train.de").write_bytes(b"A\n\xff\nC\n")
+    assert "train.de:2: not UTF-8" in refused(capsys, "train", f"--data={tmp_path}", model_dir)
+    (tmp_path / "train.de").write_bytes(b"")
+    assert "train.de is empty" in refused(capsys, "train", f"--data={tmp_path}", model_dir)
+
+
+def test_another_vocabulary_or_shape(capsys, model_dir, corpus_folder):
+    train = ("train", f"--data={corpus_folder}", f"--model_dir={model_dir}")
+    line = refused(capsys, *train)
+    assert "was begun with" in line and "d_model 32 (now 128)" in line and "vocab_size 500 (now 2000)" in line
+
+
+def test_translate_a_file(capsys, model_dir, tmp_path):
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n\nThe dog sees the cat.\n")
+    flags = (f"--model_dir={model_dir}", f"--input={tmp_path}/in.txt")
+    code, out, err = run(capsys, "translate", *flags, f"--output={tmp_path}/out.txt", "--beam_size=2")
+    lines = (tmp_path / "out.txt").read_text().split("\n")
+    assert (code, out, err) == (0, "", "") and len(lines) == 4 and lines[1] == lines[3] == ""
+    code, out, _ = run(capsys, "translate", *flags, "--beam_size=2")
+    assert code == 0 and out == "\n".join(lines)
+    code, out, _ = run(capsys, "translate", *flags, "--n_best=2")
+    assert [line.split("\t")[0] for line in out.splitlines()] == ["1", "1", "2", "3", "3"]
+    assert "cannot read" in refused(capsys, "translate", f"--model_dir={model_dir}", "--input=/no/file")
+    assert "beam" in refused(capsys, "translate", *flags, "--n_best=9")
+
+
+def test_translate_a_pipe(model_dir):
+    """Standard input to standard output, with nothing else on either stream."""
+    command = [sys.executable, "-m", "tf_transformer", "translate", f"--model_dir={model_dir}", "--beam_size=1"]
+    done = subprocess.run(command, input="Anna sleeps.\n\n", capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.count("\n") == 2 and done.stdout.endswith("\n\n")
+
+
+def test_interactive(capsys, model_dir, monkeypatch, translator):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("Anna sleeps.\n" + "long " * 500 + "\n"))
+    code, out, err = run(capsys, "translate", f"--model_dir={model_dir}")
+    assert code == 0 and translator("Anna sleeps.") in out and "sub-words" in err
+
+
+def test_evaluate(capsys, model_dir, corpus_folder, tmp_path):
+    code, out, _ = run(capsys, "evaluate", f"--model_dir={model_dir}", "--beam_size=1")
+    assert code == 0 and "BLEU" in out and "tok:13a" in out and "chrF" in out and "sentences/s" in out
+    assert len((model_dir / "evaluation" / "test.de").read_text().splitlines()) == 60
+    files = f"{corpus_folder}/test.en,{corpus_folder}/test.de"
+    output = tmp_path / "out" / "translations.txt"
+    code, again, _ = run(capsys, "evaluate", f"--model_dir={model_dir}", "--beam_size=1", f"--data={files}", f"--output={output}")
+    assert (
+        code == 0
+        and again.splitlines()[1:3] == out.splitlines()[1:3]
+        and output.read_text() == (model_dir / "evaluation" / "test.de").read_text()
+    )
+    assert "has no split 'nope'" in refused(capsys, "evaluate", f"--model_dir={model_dir}", "--split=nope")
+
+
+def test_average(capsys, model_dir, tmp_path):
+    code, out, _ = run(capsys, "average", f"--model_dir={model_dir}", "--last=2", f"--output={tmp_path}/mean.npz")
+    assert code == 0 and "step-00000008.npz, step-00000012.npz" in out and os.path.exists(tmp_path / "mean.npz")
+    assert "keeps 2 checkpoints" in refused(capsys, "average", f"--model_dir={model_dir}", "--last=3")
+
+
+def test_info(capsys, model_dir, corpus_folder):
+    code, out, _ = run(capsys, "info", "--preset=base")
+    assert code == 0 and "63,082,496" in out
+    code, out, _ = run(capsys, "info", f"--model_dir={model_dir}")
+    assert code == 0 and "averaged.npz" in out and "d_model 32" in out
+    code, out, _ = run(capsys, "info", f"--data={corpus_folder}")
+    assert code == 0 and "train: 400 pairs" in out and "test: 60 pairs" in out and out.count("\n      ") == 10
+    assert "no such data" in refused(capsys, "info", "--data=/no/where")

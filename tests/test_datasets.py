@@ -1,0 +1,127 @@
+"""Sentence pairs from each source, and what is said of bad ones."""
+
+import gzip
+import itertools
+
+import pytest
+
+from tf_transformer.config import UserError
+from tf_transformer.datasets import HELD_OUT_SHARE, open_corpus, read_lines
+
+
+def write(path, lines):
+    data = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return str(path)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("stem", ["val", "valid", "validation", "dev"])
+def test_folder(tmp_path, suffix, stem):
+    for name in ("train", stem, "test_2016", "test_2017", "notes"):
+        write(tmp_path / f"{name}.en{suffix}", [f"{name} a", f"{name} b"])
+        write(tmp_path / f"{name}.de{suffix}", [f"{name} A", f"{name} B"])
+    corpus = open_corpus(str(tmp_path), "en", "de")
+    assert corpus.splits == ["train", "validation", "test_2016", "test_2017"]
+    assert list(corpus.read("validation")) == [(f"{stem} a", f"{stem} A"), (f"{stem} b", f"{stem} B")]
+    assert list(open_corpus(str(tmp_path), "de", "en").read("train")) == [("train A", "train a"), ("train B", "train b")]
+    with pytest.raises(UserError, match="several test sets"):
+        corpus.default_test()
+
+
+def test_held_out_validation_is_not_trained_on(tmp_path):
+    lines = [f"line {i}" for i in range(200)]
+    corpus = open_corpus(f"{write(tmp_path / 'a.en', lines)},{write(tmp_path / 'a.de', lines)}", "en", "de")
+    train, validation = list(corpus.read("train")), list(corpus.read("validation"))
+    assert len(validation) == 200 * HELD_OUT_SHARE
+    assert train + validation == list(corpus.read("all")) == [(line, line) for line in lines]
+    assert corpus.default_test() == "all"
+
+
+def test_tsv(tmp_path):
+    corpus = open_corpus(write(tmp_path / "pairs.tsv", ["a\tA", "b\tB"]), "en", "de")
+    assert list(corpus.read("all")) == [("a", "A"), ("b", "B")]
+
+
+def test_pocket_directions():
+    forward = next(open_corpus("pocket", "en", "de").read("test"))
+    assert next(open_corpus("pocket", "de", "en").read("test")) == forward[::-1]
+    with pytest.raises(UserError, match="has en and de"):
+        open_corpus("pocket", "en", "fr")
+
+
+def test_lines_keep_what_is_inside_them(tmp_path):
+    """Only the newline ends a line: not a form feed or Unicode's line separators. A byte-order mark is no text."""
+    path = tmp_path / "x"
+    path.write_bytes("\ufeffa\u2028b\x0cc\r\n\n d \n".encode())
+    assert list(read_lines(str(path))) == ["a\u2028b\x0cc", "", " d "]
+
+
+@pytest.mark.parametrize("data", ["no/such/folder", "./nothing", "/nothing", "a.en,b.de", "Nothing"])
+def test_no_such_data(data):
+    with pytest.raises(UserError, match="no such"):
+        open_corpus(data, "en", "de")
+
+
+def test_different_line_counts(tmp_path):
+    write(tmp_path / "train.en", ["a", "b", "c"])
+    write(tmp_path / "train.de", ["A"])
+    with pytest.raises(UserError, match=r"train.en has 3 lines and .*train.de has 1 lines"):
+        list(open_corpus(str(tmp_path), "en", "de").read("all"))
+
+
+def test_not_utf8(tmp_path):
+    write(tmp_path / "train.en", ["a", "b", "c"])
+    (tmp_path / "train.de").write_bytes(b"A\nB\xff\nC\n")
+    with pytest.raises(UserError, match=r"train.de:2: not UTF-8"):
+        list(open_corpus(str(tmp_path), "en", "de").read("all"))
+
+
+def test_empty_file(tmp_path):
+    write(tmp_path / "train.en", [])
+    write(tmp_path / "train.de", [])
+    with pytest.raises(UserError, match=r"train.en is empty"):
+        list(open_corpus(str(tmp_path), "en", "de").read("all"))
+
+
+def test_damaged_gzip(tmp_path):
+    write(tmp_path / "train.en.gz", ["a"] * 1000)
+    path = tmp_path / "train.de.gz"
+    write(path, [f"b{i}" for i in range(1000)])
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(UserError, match="not a whole gzip file"):
+        list(open_corpus(str(tmp_path), "en", "de").read("all"))
+
+
+def test_tsv_without_tab(tmp_path):
+    with pytest.raises(UserError, match=r"pairs.tsv:2: 1 columns"):
+        list(open_corpus(write(tmp_path / "pairs.tsv", ["a\tA", "b"]), "en", "de").read("all"))
+
+
+def test_missing_language_split_and_sameness(tmp_path):
+    write(tmp_path / "train.en", ["a"])
+    write(tmp_path / "train.de", ["A"])
+    with pytest.raises(UserError, match="has no train.en and train.fr"):
+        open_corpus(str(tmp_path), "en", "fr")
+    with pytest.raises(UserError, match="has no split 'test'"):
+        list(open_corpus(str(tmp_path), "en", "de").read("test"))
+    with pytest.raises(UserError, match="both 'en'"):
+        open_corpus(str(tmp_path), "en", "en")
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "target"),
+    [("wmt14_translate/de-en", "en", "de"), ("wmt14_translate/fr-en", "fr", "en"), ("ted_hrlr_translate/pt_to_en", "pt", "en")],
+)
+def test_tfds(tmp_path, name, source, target):
+    import tensorflow_datasets as tfds
+
+    with tfds.testing.mock_data(num_examples=5, data_dir=str(tmp_path)):
+        corpus = open_corpus(name, source, target)
+        pairs = list(itertools.islice(corpus.read("train"), 3))
+        flipped = list(itertools.islice(open_corpus(name, target, source).read("train"), 3))
+        assert {"train", "validation", "test"} <= set(corpus.splits)
+        assert corpus.default_test() == "test"
+        assert flipped == [pair[::-1] for pair in pairs] and all(isinstance(s, str) and s for pair in pairs for s in pair)
+        with pytest.raises(UserError, match="has no 'ja'"):
+            open_corpus(name, "ja", target)

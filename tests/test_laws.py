@@ -1,0 +1,155 @@
+"""The laws that every part keeps. Most bugs that users of Transformers report break one of them.
+
+Law 5 (search) is in test_search.py, and law 9 (round trip) in test_tokenizer.py, test_checkpoint.py and test_layers.py.
+"""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer import checkpoint, train
+from tf_transformer.config import END, PAD, START, DecodeConfig, ModelConfig, TrainConfig
+from tf_transformer.masks import create_padding_mask
+from tf_transformer.translate import search_translations
+
+VARIANTS = {
+    "shared": {},
+    "separate": {"shared_embeddings": False, "target_vocab_size": 37},
+    "learned positions": {"positions": "learned"},
+    "depths": {"key_dim": 6, "value_dim": 10},
+}
+
+
+def make_model(**changes):
+    keras.utils.set_random_seed(5)
+    sizes = {"num_layers": 2, "d_model": 32, "num_heads": 4, "dff": 48, "input_vocab_size": 41, "target_vocab_size": 41, "rate": 0.0}
+    return checkpoint.build_model(ModelConfig(**{**sizes, "pe_input": 64, "pe_target": 64, **changes}))
+
+
+@pytest.fixture(scope="module", params=list(VARIANTS))
+def model(request):
+    return make_model(**VARIANTS[request.param])
+
+
+def sentences(rows, length, seed=0, start=False, shortest=2):
+    """Ids `[rows, length]` of sentences of different lengths, ending with END and then padding."""
+    random = np.random.default_rng(seed)
+    ids = np.full((rows, length), PAD, np.int32)
+    for row in ids:
+        n = random.integers(shortest, length + 1)
+        row[:n] = [*random.integers(4, 37, n - 1), END]
+    if start:
+        ids = np.concatenate([np.full((rows, 1), START, np.int32), ids], axis=1)
+    return ids
+
+
+def test_law_1_padding(model):
+    """More padding changes no logit."""
+    inp, tar = sentences(5, 9), sentences(5, 7, 1, start=True)
+    logits, _ = model(inp, tar)
+    wider, _ = model(np.pad(inp, [(0, 0), (0, 6)]), np.pad(tar, [(0, 0), (0, 4)]))
+    np.testing.assert_allclose(wider[:, : tar.shape[1]], logits, atol=2e-6)
+
+
+def test_law_2_company(model):
+    """A sentence's logits do not depend on the batch it is in; rows that are all padding do no harm."""
+    inp, tar = sentences(6, 9), sentences(6, 7, 1, start=True)
+    inp[3], tar[3] = PAD, PAD
+    logits = model(inp, tar)[0].numpy()
+    assert np.isfinite(logits).all()
+    for i in (0, 1, 2, 4, 5):
+        s, t = (inp[i] != PAD).sum(), (tar[i] != PAD).sum()
+        alone, _ = model(inp[i : i + 1, :s], tar[i : i + 1, :t])
+        np.testing.assert_allclose(alone[0], logits[i, :t], atol=2e-6)
+
+
+def test_law_2_company_in_translation(translator):
+    texts = ["Anna sleeps.", "The old man sees the red ball in the garden.", "", "We buy twenty-one apples.", "x " * 20]
+    together = translator.n_best(texts, 3)
+    for text, found in zip(texts, together):
+        alone = translator.n_best([text], 3)[0]
+        assert [t for t, _ in alone] == [t for t, _ in found]
+        np.testing.assert_allclose([s for _, s in alone], [s for _, s in found], rtol=1e-4, atol=1e-5)
+
+
+def test_law_3_causality(model):
+    """A later target token changes no earlier logit, and does change later ones."""
+    inp, tar = sentences(4, 9), sentences(4, 9, 1, start=True, shortest=9)
+    logits = model(inp, tar)[0].numpy()
+    for t in (1, 4, 8):
+        changed = tar.copy()
+        changed[:, t] = (changed[:, t] - 4 + 7) % 30 + 4
+        again = model(inp, changed)[0].numpy()
+        np.testing.assert_array_equal(again[:, :t], logits[:, :t])
+        assert np.abs(again[:, t:] - logits[:, t:]).max() > 1e-3
+
+
+def test_law_4_cache(model):
+    """Step by step with kept keys and values, three hypotheses a sentence, equals the full pass."""
+    hypotheses, inp = 3, sentences(4, 9)
+    tar = sentences(4 * hypotheses, 8, 1, start=True, shortest=8)
+    logits, _ = model(np.repeat(inp, hypotheses, axis=0), tar)
+    padding_mask = create_padding_mask(inp)
+    memory = model.decoder.memory(model.encoder(inp, False, padding_mask))
+    past = model.decoder.no_past(len(tar))
+    for t in range(tar.shape[1]):
+        x, past = model.decoder.step(tar[:, t], t, past, memory, padding_mask)
+        np.testing.assert_allclose(model.logits(x)[:, 0], logits[:, t], atol=5e-6)
+    assert past[0][0].shape[2] == tar.shape[1]
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_law_4_search_scores_equal_the_full_pass(model, beam_size):
+    """The score of a found translation is what the teacher-forced model gives it."""
+    inp = sentences(5, 9)
+    decode = DecodeConfig(beam_size=beam_size, alpha=0.0, extra_length=4)
+    result = search_translations(model, tf.constant(inp), decode)
+    tar = np.concatenate([np.full((5, 1), START), result.ids[:, 0]], axis=1).astype(np.int32)
+    log_probs = tf.nn.log_softmax(model(inp, tar[:, :-1])[0])
+    chosen = tf.gather(log_probs, tar[:, 1:], batch_dims=2)
+    expected = tf.reduce_sum(tf.where(tar[:, 1:] != PAD, chosen, 0.0), axis=1)
+    np.testing.assert_allclose(result.scores[:, 0], expected, rtol=1e-4)
+    limits = (inp != PAD).sum(1) - 1 + decode.extra_length
+    assert (result.lengths[:, 0].numpy() <= limits).all()
+
+
+def updates(strategy, batches, **optimizer):
+    """The sums of some updates under a strategy, and the weights after them."""
+    with strategy.scope():
+        model = make_model()
+        optimizer = keras.optimizers.SGD(**optimizer)
+        optimizer.build(model.trainable_variables)
+    step = train.on_all_replicas(strategy, functools.partial(train.train_step, model, optimizer, TrainConfig()))
+    sums = [step(tf.constant(inp), tf.constant(tar)).numpy() for inp, tar in batches]
+    return sums, {name: variable.numpy() for name, variable in checkpoint.named_weights(model).items()}
+
+
+def test_law_6_replicas():
+    """Two replicas equal one on the joined batch: unequal sentences, an odd number of rows, and a replica without a token."""
+    batches = [(sentences(n, 9, n), sentences(n, 8, n + 50, start=True)) for n in (6, 5, 1)]
+    strategies = tf.distribute.get_strategy(), train.make_strategy()
+    assert [strategy.num_replicas_in_sync for strategy in strategies] == [1, 2]
+    one, two = (updates(strategy, batches, learning_rate=0.3) for strategy in strategies)
+    for a, b in zip(one[0], two[0]):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    for name, value in one[1].items():
+        np.testing.assert_allclose(two[1][name], value, atol=1e-6, err_msg=name)
+
+
+def test_law_6_dropout_differs_between_replicas_and_steps():
+    """The same sentence on two replicas has two dropout masks, and so has it in two updates; the same step has the same one."""
+    strategy = train.make_strategy()
+    with strategy.scope():
+        model = make_model(rate=0.5)
+        optimizer = keras.optimizers.SGD(0.0)
+        optimizer.build(model.trainable_variables)
+    inp, tar = (tf.repeat(sentences(1, 9, shortest=9), 2, 0), tf.repeat(sentences(1, 9, 1, start=True, shortest=9), 2, 0))
+    update = functools.partial(train.train_step, model, optimizer, TrainConfig())
+    run = tf.function(lambda: strategy.experimental_local_results(strategy.run(update, args=(inp, tar))))
+    losses = [float(sums[0]) for _ in range(2) for sums in run()]
+    assert len(set(losses)) == 4
+    optimizer.iterations.assign(0)
+    assert [float(sums[0]) for sums in run()] == losses[:2]

@@ -1,0 +1,119 @@
+"""The training run: its folder, its figures, its repeatability."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer import checkpoint, model_folder
+from tf_transformer.config import UserError
+from tf_transformer.train import Tally, Trainer
+
+
+def weights(path):
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files if name != "state"}
+
+
+def test_what_a_run_leaves(model_dir):
+    names = set(os.listdir(model_dir))
+    assert names == {"config.json", "shared.model", "cache", "checkpoints", "best.npz", "averaged.npz", "metrics.jsonl", "tensorboard"}
+    assert sorted(os.listdir(model_dir / "checkpoints")) == ["step-00000008.npz", "step-00000012.npz"]  # keep=2
+    lines = [json.loads(line) for line in (model_dir / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["kind"]) for line in lines] == [
+        (4, "train"), (6, "validation"), (8, "train"), (12, "train"), (12, "validation"), (12, "validation"),
+    ]  # fmt: skip
+    train, validation = lines[0], lines[1]
+    assert {"loss", "accuracy", "learning_rate", "target_tokens_per_second", "useful_share"} <= set(train)
+    assert {"loss", "perplexity", "accuracy", "BLEU"} <= set(validation)
+    assert validation["perplexity"] == pytest.approx(np.exp(validation["loss"]))
+    assert 0.5 < train["useful_share"] <= 1
+    assert lines[3]["loss"] < lines[0]["loss"]
+    events = tf.data.TFRecordDataset([str(path) for path in (model_dir / "tensorboard").iterdir()])
+    assert sum(1 for _ in events) > 10
+
+
+def test_the_averaged_weights_are_the_mean(model_dir):
+    steps = [weights(path) for path in model_folder.step_checkpoints(str(model_dir))]
+    for name, value in weights(model_dir / "averaged.npz").items():
+        np.testing.assert_allclose(value, np.mean([step[name] for step in steps], axis=0), atol=1e-7)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tiny_config, model_dir, tmp_path):
+    """Also when the run is done in two parts: 7 updates, then the rest."""
+    first = Trainer(tiny_config.replace(steps=7), str(tmp_path / "parts"))
+    assert first.run()
+    second = Trainer(tiny_config, str(tmp_path / "parts"))
+    assert second.step == 7 and second.run()
+    name = "checkpoints/step-00000012.npz"
+    once, parts = weights(model_dir / name), weights(tmp_path / "parts" / name)
+    for key, value in once.items():
+        np.testing.assert_array_equal(parts[key], value, err_msg=key)
+
+    other = Trainer(tiny_config.replace(seed=2, steps=1), str(tmp_path / "other"))
+    table = checkpoint.named_weights(other.model)["embedding/table"].numpy()
+    assert not np.array_equal(table, once["model/embedding/table"])
+
+
+def test_another_configuration_in_the_same_folder_is_refused(tiny_config, model_dir):
+    with pytest.raises(UserError, match=r"was begun with d_model 32 \(now 48\), warmup_steps 100 \(now 9\)"):
+        Trainer(tiny_config.replace(d_model=48, warmup_steps=9), str(model_dir))
+    with pytest.raises(UserError, match=r"vocab_size 500 \(now 600\)"):
+        Trainer(tiny_config.replace(vocab_size=600), str(model_dir))
+    assert Trainer(tiny_config.replace(steps=99, log_every=1, minutes=3.0), str(model_dir)).step == 12
+    Trainer(tiny_config, str(model_dir))  # the folder's configuration is as it was
+
+
+def test_a_run_is_bounded_by_minutes(tiny_config, tmp_path):
+    config = tiny_config.replace(steps=10_000, minutes=0.5, bleu_sentences=0, validate_every=10_000, checkpoint_every=10_000)
+    start = time.monotonic()
+    trainer = Trainer(config, str(tmp_path))
+    assert trainer.run() and 0 < trainer.step < 10_000
+    assert time.monotonic() - start < 90
+    assert len(model_folder.step_checkpoints(str(tmp_path))) == 1
+
+
+def test_separate_vocabularies(tiny_config, tmp_path):
+    from tf_transformer.translate import Translator
+
+    config = tiny_config.replace(shared_vocab=False, steps=1, vocab_size=450, bleu_sentences=0)
+    trainer = Trainer(config, str(tmp_path))
+    assert trainer.run() and {"source.model", "target.model"} <= set(os.listdir(tmp_path))
+    assert "final_layer/kernel" in checkpoint.named_weights(trainer.model)
+    assert isinstance(Translator.load(str(tmp_path))("Anna sleeps."), str)
+
+
+def test_tally_takes_means():
+    tally = Tally()
+    tally.add(tf.constant([6.0, 3.0, 1.0, 5.0]), 8)
+    tally.add(tf.constant([2.0, 1.0, 1.0, 1.0]), 2)
+    values = tally.take()
+    assert values["loss"] == 2.0 and values["accuracy"] == 0.5 and values["useful_share"] == 0.5
+    assert values["target_tokens_per_second"] / values["source_tokens_per_second"] == pytest.approx(4 / 6)
+    tally.add(tf.constant([1.0, 1.0, 0.0, 1.0]), 2)
+    assert tally.take()["loss"] == 1.0
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tiny_config, corpus_folder, tmp_path):
+    flags = {"data": corpus_folder, "model_dir": tmp_path / "run", "steps": 100_000, "log_every": 1, "bleu_sentences": 0}
+    for name in ("num_layers", "d_model", "num_heads", "dff"):
+        flags[name] = getattr(tiny_config.model, name)
+    for name in ("vocab_size", "tokens_per_step", "max_length"):
+        flags[name] = getattr(tiny_config.data, name)
+    command = [sys.executable, "-m", "tf_transformer", "train", *(f"--{name}={value}" for name, value in flags.items())]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if line.startswith("step 3"):
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "stopped and saved after" in out and f"--model_dir={tmp_path / 'run'}" in out and "Traceback" not in err
+    (path,) = model_folder.step_checkpoints(str(tmp_path / "run"))
+    assert int(path[-12:-4]) >= 3
