@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from tf_transformer.__main__ import COMMANDS, main
+from tf_transformer.__main__ import main
+from tf_transformer.command_flags import COMMANDS
 from tf_transformer.config import PRESETS
 
 

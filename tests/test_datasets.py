@@ -125,3 +125,14 @@ def test_tfds(tmp_path, name, source, target):
         assert flipped == [pair[::-1] for pair in pairs] and all(isinstance(s, str) and s for pair in pairs for s in pair)
         with pytest.raises(UserError, match="has no 'ja'"):
             open_corpus(name, "ja", target)
+
+
+def test_tfds_without_network(tmp_path, monkeypatch):
+    import tensorflow_datasets as tfds
+
+    def fail(self, **options):
+        raise OSError("no network")
+
+    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", fail)
+    with pytest.raises(UserError, match="could not be prepared: no network"):
+        list(open_corpus("wmt14_translate/de-en", "en", "de").read("train"))

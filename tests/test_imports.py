@@ -14,7 +14,7 @@ ORDER = """
 config model_folder pocket_lexicon pocket_grammar pocket_scenes pocket datasets tokenizer encoding batching
 reference masks dropout attention embedding layers transformer
 loss schedule optimizer checkpoint
-search translate evaluate logbook train info __main__
+search translate evaluate logbook train info command_flags __main__
 """.split()
 
 

@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from tf_transformer import checkpoint, model_folder
 from tf_transformer.config import UserError
-from tf_transformer.train import Tally, Trainer
+from tf_transformer.logbook import Tally
+from tf_transformer.train import Trainer
 
 
 def weights(path):

@@ -84,9 +84,10 @@ class Batches:
         self.per_epoch = sum(bucket.batches for bucket in self.buckets)
         real = int(pairs.source.lengths.sum() + pairs.target.lengths.sum())
         self.useful_share = real / (2 * sum(b.batches * b.rows * b.length for b in self.buckets))  # of the tokens
-        self._source, self._target = (
-            tf.RaggedTensor.from_row_splits(side.values, side.splits, validate=False) for side in (pairs.source, pairs.target)
-        )
+        with tf.device("CPU:0"):  # they are read by the input pipeline, not by the model
+            self._source, self._target = (
+                tf.RaggedTensor.from_row_splits(side.values, side.splits, validate=False) for side in (pairs.source, pairs.target)
+            )
 
     def order(self, epoch):
         """The batches of one epoch: a list of (pair numbers, `Bucket`), every pair in exactly one, in an order of the epoch's own."""
@@ -106,7 +107,8 @@ class Batches:
         """
         order = self.order(epoch)[skip:]
         ends = np.cumsum([len(members) for members, _ in order], dtype=np.int64)
-        members = tf.constant(np.concatenate([members for members, _ in order]) if order else np.zeros(0, np.int64))
+        with tf.device("CPU:0"):
+            members = tf.constant(np.concatenate([members for members, _ in order]) if order else np.zeros(0, np.int64))
         table = np.array([(end - len(m), end, b.rows, b.length) for end, (m, b) in zip(ends, order)], np.int64)
 
         def make_batch(row):

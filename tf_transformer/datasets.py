@@ -153,7 +153,10 @@ class TfdsCorpus(Corpus):
 
     def read(self, split):
         """Yields (source, target) sentences of a split."""
-        self._builder.download_and_prepare()
+        try:
+            self._builder.download_and_prepare()
+        except Exception as error:  # of many kinds: network, checksum, disk, parser
+            raise UserError(f"{self.name} could not be prepared: {str(error).strip().splitlines()[0]}") from error
         self._known(split)
         for example in self._builder.as_dataset(split=split, shuffle_files=False).as_numpy_iterator():
             pair = (example[language].decode("utf-8", "replace") for language in (self._source, self._target))

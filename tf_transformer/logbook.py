@@ -70,3 +70,38 @@ class Logbook:
         if self._deadline:
             seconds = min(seconds, max(0, self._deadline - now))
         return f"{int(seconds) // 3600}:{int(seconds) // 60 % 60:02}:{int(seconds) % 60:02}"
+
+
+class Tally:
+    """Sums the results of updates, without waiting for the device, until they are taken."""
+
+    def __init__(self):
+        self._clear()
+
+    def _clear(self):
+        self._sums, self._padded, self._since, self._updates = tf.zeros([4]), 0, time.monotonic(), 0
+
+    def add(self, sums, padded):
+        """sums: as `train_step` returns them; padded: tokens of one side, padding included."""
+        self._sums += sums
+        self._padded += padded
+        self._updates += 1
+
+    def skip(self, seconds):
+        """Time that was not spent on updates."""
+        self._since += seconds
+
+    def take(self):
+        """The means since the last time, as a dict."""
+        loss, target, right, source = self._sums.numpy().tolist()
+        seconds = max(time.monotonic() - self._since, 1e-9)
+        values = {
+            "loss": loss / max(target, 1),
+            "accuracy": right / max(target, 1),
+            "target_tokens_per_second": target / seconds,
+            "source_tokens_per_second": source / seconds,
+            "steps_per_second": self._updates / seconds,
+            "useful_share": (source + target) / (2 * self._padded),
+        }
+        self._clear()
+        return values

@@ -23,7 +23,7 @@ from tf_transformer.datasets import open_corpus
 from tf_transformer.dropout import dropout_key
 from tf_transformer.encoding import cached_pairs
 from tf_transformer.evaluate import score
-from tf_transformer.logbook import Logbook
+from tf_transformer.logbook import Logbook, Tally
 from tf_transformer.loss import label_smoothed_cross_entropy, token_accuracy
 from tf_transformer.model_folder import step_checkpoints, step_path
 from tf_transformer.optimizer import FusedAdam
@@ -47,7 +47,7 @@ def make_strategy():
 
 def make_optimizer(model_config, train_config):
     """Adam with the schedule of Eq. 3 (Sec. 5.3)."""
-    learning_rate = CustomSchedule(model_config.d_model, train_config.warmup_steps)
+    learning_rate = CustomSchedule(model_config.d_model, train_config.warmup_steps, train_config.learning_rate_scale)
     return FusedAdam(learning_rate, train_config.beta_1, train_config.beta_2, train_config.epsilon)
 
 
@@ -244,41 +244,6 @@ class Trainer:
         checkpoint.save(path, self.model, self.optimizer, {"step": self.step, "best": self.best})
         for old in step_checkpoints(self.model_dir)[: -self.config.train.keep]:
             os.remove(old)
-
-
-class Tally:
-    """Sums the results of updates, without waiting for the device, until they are taken."""
-
-    def __init__(self):
-        self._clear()
-
-    def _clear(self):
-        self._sums, self._padded, self._since, self._updates = tf.zeros([4]), 0, time.monotonic(), 0
-
-    def add(self, sums, padded):
-        """sums: as `train_step` returns them; padded: tokens of one side, padding included."""
-        self._sums += sums
-        self._padded += padded
-        self._updates += 1
-
-    def skip(self, seconds):
-        """Time that was not spent on updates."""
-        self._since += seconds
-
-    def take(self):
-        """The means since the last time, as a dict."""
-        loss, target, right, source = self._sums.numpy().tolist()
-        seconds = max(time.monotonic() - self._since, 1e-9)
-        values = {
-            "loss": loss / max(target, 1),
-            "accuracy": right / max(target, 1),
-            "target_tokens_per_second": target / seconds,
-            "source_tokens_per_second": source / seconds,
-            "steps_per_second": self._updates / seconds,
-            "useful_share": (source + target) / (2 * self._padded),
-        }
-        self._clear()
-        return values
 
 
 def _prepare_folder(config, model_dir, corpus, say):

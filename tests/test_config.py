@@ -1,0 +1,52 @@
+"""Settings: ranges, presets, JSON."""
+
+import dataclasses
+
+import pytest
+
+from tf_transformer.config import PRESETS, Config, UserError, preset
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_round_trip(tmp_path, name):
+    """Law 9."""
+    path = str(tmp_path / "config.json")
+    preset(name).save(path)
+    assert Config.load(path) == preset(name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"d_model": 500}, "d_model 500 is not divisible by num_heads 8"),
+        ({"num_layers": 0}, "num_layers is 0: give at least 1"),
+        ({"rate": 1.0}, "rate is 1.0: give less than 1"),
+        ({"rate": float("nan")}, "rate is nan"),
+        ({"positions": "none"}, "positions is 'none'"),
+        ({"tokens_per_step": 200}, "must hold at least one longest sentence"),
+        ({"max_length": 2000, "tokens_per_step": 9000}, "beyond the table of 1024 positions"),
+        ({"input_vocab_size": 5}, "shared embeddings need one vocabulary"),
+        ({"beam_size": 0}, "beam_size is 0"),
+        ({"alpha": -0.1}, "alpha is -0.1"),
+    ],
+)
+def test_values_that_are_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        Config().replace(**settings)
+
+
+def test_depths_free_d_model_from_num_heads():
+    assert Config().replace(d_model=500, key_dim=64, value_dim=64).model.d_model == 500
+
+
+def test_unknown_names():
+    with pytest.raises(UserError, match="unknown preset 'huge'"):
+        preset("huge")
+    with pytest.raises(KeyError, match="no such setting: stepz"):
+        Config().replace(stepz=3)
+
+
+def test_every_setting_has_one_name_and_a_meaning():
+    fields = [field for part in dataclasses.fields(Config) for field in dataclasses.fields(part.type)]
+    assert len({field.name for field in fields}) == len(fields)
+    assert all(field.metadata["meaning"] for field in fields)

@@ -1,0 +1,123 @@
+"""The flags of each command, made from the settings of `config.py`: one default and one meaning for each."""
+
+import dataclasses
+
+from absl import flags
+
+from tf_transformer import config as settings
+from tf_transformer.config import UserError
+
+COMMANDS = {
+    "train": "train a model on sentence pairs, or go on with a run",
+    "translate": "translate lines of text with a trained model",
+    "evaluate": "translate a test set and score it with sacreBLEU",
+    "average": "average the last checkpoints of a run",
+    "info": "describe a preset, a model folder, or sentence pairs",
+}
+PARTS = (settings.ModelConfig, settings.DataConfig, settings.TrainConfig, settings.DecodeConfig)
+
+
+def usage():
+    """The help of the program itself."""
+    lines = [f"  {name:10s} {meaning}" for name, meaning in COMMANDS.items()]
+    return "\n".join(
+        ["usage: tf-transformer COMMAND [--flag=value ...]", "", *lines, "", "tf-transformer COMMAND --help lists the flags of a command."]
+    )
+
+
+def parse(command, words):
+    """Reads the words after a command.
+
+    Returns: the flag values, or None after printing the help. Raises: UserError, absl's flags.Error."""
+    values = flags.FlagValues()
+    flags.DEFINE_boolean("help", False, "show this help", short_name="h", flag_values=values)
+    _FLAGS[command](values)
+    left = values([command, *words])[1:]
+    if values.help:
+        print(f"usage: tf-transformer {command} [--flag=value ...]\n\n{COMMANDS[command]}\n")
+        for name in sorted(flag for flag in values if len(flag) > 1):
+            if values[name].default is not None:
+                print(f"  --{name}={values[name].default}\n      {values[name].help}")
+            else:
+                print(f"  --{name}\n      {values[name].help}")
+        return None
+    if left:
+        raise UserError(f"unexpected {left[0]!r}: flags are written --name=value")
+    return values
+
+
+def _define(values, name, kind, meaning, default=None):
+    define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string, bool: flags.DEFINE_boolean}
+    define[kind](name, default, meaning, flag_values=values)
+
+
+def _define_settings(values, parts, skip=()):
+    """A flag for each setting of some parts of the configuration; not given, it has the preset's or the model's own value."""
+    for part in parts:
+        for field in dataclasses.fields(part):
+            if field.name not in skip:
+                found = {name: getattr(getattr(one, _part_name(part)), field.name) for name, one in settings.PRESETS.items()}
+                own = {str(value) for value in found.values()}
+                each = own.pop() if len(own) == 1 else ", ".join(f"{name} {value}" for name, value in found.items())
+                _define(values, field.name, field.type, f"{field.metadata['meaning']} (default: {each})")
+
+
+def _part_name(part):
+    return next(field.name for field in dataclasses.fields(settings.Config) if field.type is part)
+
+
+def given(values, parts):
+    """The settings that the user gave, by name."""
+    names = [field.name for part in parts for field in dataclasses.fields(part)]
+    return {name: values[name].value for name in names if name in values and values[name].value is not None}
+
+
+def _train_flags(values):
+    _define(values, "preset", str, "the settings to begin with: " + ", ".join(settings.PRESETS), "pocket")
+    _define(values, "model_dir", str, "folder of the model; a run that is there goes on (default: models/PRESET-SOURCE-TARGET)")
+    _define_settings(values, PARTS, skip=("input_vocab_size", "target_vocab_size"))  # those follow from the vocabularies
+
+
+def _model_flags(values):
+    _define(values, "model_dir", str, "folder of the model (required)")
+    _define(values, "checkpoint", str, "averaged, best, latest, or a file (default: the first of these that is there)")
+
+
+def _translate_flags(values):
+    _model_flags(values)
+    _define(values, "input", str, "file of lines to translate, plain or .gz (default: standard input)")
+    _define(values, "output", str, "file for the translations (default: standard output)")
+    _define(values, "n_best", int, "translations of each line, written as LINE NUMBER<tab>SCORE<tab>TRANSLATION where more than 1", 1)
+    _define_settings(values, (settings.DecodeConfig,))
+
+
+def _evaluate_flags(values):
+    _model_flags(values)
+    _define(values, "data", str, "sentence pairs, as for train (default: those that the model was trained on)")
+    _define(values, "split", str, "test, validation or another split; all for two files or a TSV file (default: test, or all)")
+    _define(values, "output", str, "file for the translations (default: MODEL_DIR/evaluation/SPLIT.TARGET)")
+    _define(values, "max_pairs", int, "score so many pairs at most, from the beginning; 0 means all", 0)
+    _define_settings(values, (settings.DecodeConfig,))
+
+
+def _average_flags(values):
+    _define(values, "model_dir", str, "folder of the model (required)")
+    _define(values, "last", int, "newest checkpoints to average (default: all that are kept)")
+    _define(values, "output", str, "file for the averaged weights (default: MODEL_DIR/averaged.npz)")
+
+
+def _info_flags(values):
+    _define(values, "preset", str, "the preset to describe: " + ", ".join(settings.PRESETS), "pocket")
+    _define(values, "model_dir", str, "folder of a model to describe instead of the preset")
+    _define(values, "data", str, "sentence pairs to describe, as for train")
+    _define(values, "source", str, "language code of the source", "en")
+    _define(values, "target", str, "language code of the target", "de")
+
+
+_FLAGS = {
+    "train": _train_flags,
+    "translate": _translate_flags,
+    "evaluate": _evaluate_flags,
+    "average": _average_flags,
+    "info": _info_flags,
+}
