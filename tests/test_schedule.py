@@ -11,9 +11,9 @@ from tf_transformer.schedule import CustomSchedule
 
 
 def test_config_round_trip():
-    schedule = CustomSchedule(64, warmup_steps=30)
+    schedule = CustomSchedule(64, warmup_steps=30, scale=0.5)
     config = schedule.get_config()
-    assert config == {"d_model": 64, "warmup_steps": 30}
+    assert config == {"d_model": 64, "warmup_steps": 30, "scale": 0.5}
     again = CustomSchedule.from_config(json.loads(json.dumps(config)))
     steps = tf.range(100)
     np.testing.assert_array_equal(again(steps), schedule(steps))
@@ -54,3 +54,8 @@ def test_inside_adam():
         update()
     moved = sum(float(schedule(step)) for step in range(8))
     np.testing.assert_allclose(weight, [-moved, moved], rtol=1e-4)
+
+
+def test_scale_is_a_factor():
+    steps = tf.range(1, 100)
+    np.testing.assert_allclose(CustomSchedule(64, 30, scale=0.5)(steps), CustomSchedule(64, 30)(steps) / 2, rtol=1e-6)

@@ -210,12 +210,12 @@ class Trainer:
 
     def _updates(self, logbook, deadline):
         settings = self.config.train
-        tally, validation_seconds = Tally(), 0.0
-        while self.step < settings.steps:
-            epoch, skip = divmod(self.step, self.batches.per_epoch)
+        tally, validation_seconds, step = Tally(), 0.0, self.step  # counted here, so that nothing waits for the device
+        while step < settings.steps:
+            epoch, skip = divmod(step, self.batches.per_epoch)
             for inp, tar in self.batches.epoch(epoch, skip):
                 tally.add(self._train_step(inp, tar), inp.shape[0] * inp.shape[1])
-                step = self.step
+                step += 1
                 last = step >= settings.steps
                 if step % settings.log_every == 0 or last:
                     logbook.train(step, learning_rate=float(self.optimizer.learning_rate), **tally.take())
