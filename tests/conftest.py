@@ -7,6 +7,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import pytest
 import tensorflow as tf
 
+tf.config.set_visible_devices([], "GPU")  # the tests are the same everywhere
 # Two logical processors, so that a strategy can have two replicas on a machine without GPUs.
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
 

@@ -135,3 +135,17 @@ def test_info(capsys, model_dir, corpus_folder):
     code, out, _ = run(capsys, "info", f"--data={corpus_folder}")
     assert code == 0 and "train: 400 pairs" in out and "test: 60 pairs" in out and out.count("\n      ") == 10
     assert "no such data" in refused(capsys, "info", "--data=/no/where")
+
+
+def test_the_reader_of_the_output_goes_away(model_dir):
+    """As in `... | head`: no traceback."""
+    command = f"{sys.executable} -m tf_transformer translate --model_dir={model_dir} --n_best=4 | head -1"
+    lines = "Anna sleeps.\n" * 3000
+    done = subprocess.run(["bash", "-c", command], input=lines, capture_output=True, text=True)
+    assert done.stdout.startswith("1\t") and "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+def test_a_wrong_output_is_said_before_the_work(capsys, model_dir, tmp_path):
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n")
+    line = refused(capsys, "translate", f"--model_dir={model_dir}", f"--input={tmp_path}/in.txt", f"--output={tmp_path}")
+    assert str(tmp_path) in line

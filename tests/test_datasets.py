@@ -26,7 +26,7 @@ def test_folder(tmp_path, suffix, stem):
     assert list(corpus.read("validation")) == [(f"{stem} a", f"{stem} A"), (f"{stem} b", f"{stem} B")]
     assert list(open_corpus(str(tmp_path), "de", "en").read("train")) == [("train A", "train a"), ("train B", "train b")]
     with pytest.raises(UserError, match="several test sets"):
-        corpus.default_test()
+        corpus.default_test(seen=True)
 
 
 def test_held_out_validation_is_not_trained_on(tmp_path):
@@ -35,7 +35,8 @@ def test_held_out_validation_is_not_trained_on(tmp_path):
     train, validation = list(corpus.read("train")), list(corpus.read("validation"))
     assert len(validation) == 200 * HELD_OUT_SHARE
     assert train + validation == list(corpus.read("all")) == [(line, line) for line in lines]
-    assert corpus.default_test() == "all"
+    assert corpus.default_test(seen=False) == "all"
+    assert corpus.default_test(seen=True) == "validation"
 
 
 def test_tsv(tmp_path):
@@ -121,7 +122,7 @@ def test_tfds(tmp_path, name, source, target):
         pairs = list(itertools.islice(corpus.read("train"), 3))
         flipped = list(itertools.islice(open_corpus(name, target, source).read("train"), 3))
         assert {"train", "validation", "test"} <= set(corpus.splits)
-        assert corpus.default_test() == "test"
+        assert corpus.default_test(seen=True) == "test"
         assert flipped == [pair[::-1] for pair in pairs] and all(isinstance(s, str) and s for pair in pairs for s in pair)
         with pytest.raises(UserError, match="has no 'ja'"):
             open_corpus(name, "ja", target)
@@ -136,3 +137,30 @@ def test_tfds_without_network(tmp_path, monkeypatch):
     monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", fail)
     with pytest.raises(UserError, match="could not be prepared: no network"):
         list(open_corpus("wmt14_translate/de-en", "en", "de").read("train"))
+
+
+def test_errors_come_through_while_a_vocabulary_is_learnt(tmp_path):
+    """SentencePiece reads the text, and must not bury what was wrong with it."""
+    from tf_transformer.tokenizer import learn_tokenizers
+
+    lines = [f"line {i}" for i in range(300)]
+    for stem in ("train", "val"):
+        write(tmp_path / f"{stem}.en", lines)
+        write(tmp_path / f"{stem}.de", lines[:-1] if stem == "train" else lines)
+    corpus = open_corpus(str(tmp_path), "en", "de")
+    with pytest.raises(UserError, match=r"train.en has 300 lines and .*train.de has 299 lines"):
+        learn_tokenizers(lambda: corpus.read("train"), 400, shared=True)
+    (tmp_path / "train.de").write_bytes(b"A\n" * 200 + b"\xff\n" + b"B\n" * 99)
+    with pytest.raises(UserError, match=r"train.de:201: not UTF-8"):
+        learn_tokenizers(lambda: corpus.read("train"), 400, shared=True)
+
+
+def test_a_damaged_gzip_body(tmp_path):
+    write(tmp_path / "train.en.gz", ["a"] * 1000)
+    path = tmp_path / "train.de.gz"
+    write(path, [f"b{i * i}" for i in range(1000)])
+    data = bytearray(path.read_bytes())
+    data[60:70] = b"\xff" * 10
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"not a whole gzip file|not UTF-8"):
+        list(open_corpus(str(tmp_path), "en", "de").read("all"))

@@ -41,9 +41,9 @@ def test_chunks_do_not_matter(tokenizers, corpus_folder, monkeypatch):
 
 
 def test_nothing_left(tokenizers):
-    with pytest.raises(UserError, match="no pair is left"):
+    with pytest.raises(UserError, match="no pair of sentences is left"):
         encode_pairs(iter([("", "x")]), tokenizers, 40, 9.0)
-    with pytest.raises(UserError, match="no pair is left"):
+    with pytest.raises(UserError, match="no pair of sentences is left"):
         encode_pairs(iter([]), tokenizers, 40, 9.0)
 
 

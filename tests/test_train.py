@@ -71,6 +71,24 @@ def test_another_configuration_in_the_same_folder_is_refused(tiny_config, model_
     Trainer(tiny_config, str(model_dir))  # the folder's configuration is as it was
 
 
+def test_what_goes_on_is_what_was_trained(tiny_config, tmp_path):
+    """The average is not trained on; the best score survives; an average of before does not hide what follows."""
+    Trainer(tiny_config.replace(steps=6), str(tmp_path)).run()
+    last = weights(model_folder.step_checkpoints(str(tmp_path))[-1])
+    again = Trainer(tiny_config, str(tmp_path))
+    for name, variable in checkpoint.named_weights(again.model).items():
+        np.testing.assert_array_equal(variable.numpy(), last[f"model/{name}"])
+    assert again.best[0] == "BLEU" and not (tmp_path / "averaged.npz").exists()
+
+
+def test_a_folder_with_a_model_but_no_checkpoints_is_not_begun_anew(tiny_config, tmp_path):
+    Trainer(tiny_config.replace(steps=2, bleu_sentences=0), str(tmp_path)).run()
+    for path in model_folder.step_checkpoints(str(tmp_path)):
+        os.remove(path)
+    with pytest.raises(UserError, match="was begun with"):
+        Trainer(tiny_config.replace(d_model=48), str(tmp_path))
+
+
 def test_a_run_is_bounded_by_minutes(tiny_config, tmp_path):
     config = tiny_config.replace(steps=10_000, minutes=0.5, bleu_sentences=0, validate_every=10_000, checkpoint_every=10_000)
     start = time.monotonic()

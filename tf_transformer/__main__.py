@@ -3,6 +3,7 @@
 TensorFlow is imported by the commands that need it, so that help and errors in flags come at once.
 """
 
+import contextlib
 import os
 import shlex
 import sys
@@ -18,7 +19,7 @@ from tf_transformer.config import UserError
 INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
 
 # With these settings of glibc's allocator the large tensors of a step lie in huge pages that are kept from step to step. By default
-# each is fetched from the kernel anew, page by page, which costs a processor up to half of its speed.
+# each is fetched from the kernel anew, page by page.
 ALLOCATOR = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "100000000000",
@@ -60,7 +61,7 @@ def main(argv=None):
         print("tf-transformer: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output has gone, as in `... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
     except OSError as error:  # no such folder for the output, no space, no permission
         print(f"tf-transformer: error: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
@@ -102,13 +103,18 @@ def _required(values, name):
 
 def _train(values):
     config = settings.preset(values.preset).replace(**given(values, PARTS))
-    model_dir = values.model_dir or f"models/{values.preset}-{config.data.source}-{config.data.target}"
+    model_dir = values.model_dir or model_folder.default_model_dir(values.preset, config.data)
     _quiet()
+    import tensorflow as tf
+
     from tf_transformer.train import Trainer
     from tf_transformer.translate import Translator
 
     trainer = Trainer(config, model_dir, say=lambda line: print(line, flush=True))
-    finished = trainer.run()
+    try:
+        finished = trainer.run()
+    except tf.errors.ResourceExhaustedError as error:
+        raise UserError(f"out of memory: give a smaller --tokens_per_step than {config.data.tokens_per_step}") from error
     program = f"{os.path.relpath(sys.executable) if os.getcwd() in sys.executable else sys.executable} -m tf_transformer"
     if not finished:
         print(f"\nstopped and saved after {trainer.step:,} updates; the same command goes on from there:")
@@ -120,8 +126,9 @@ def _train(values):
     for (source, reference), translation in zip(pairs, translations):
         print(f"\n  source     {source}\n  model      {translation}\n  reference  {reference}")
     print(f"\nThe model is in {model_dir} (averaged weights first). Next:")
-    print(f"  {program} translate --model_dir={model_dir}   # type a sentence, Ctrl-D ends")
-    print(f"  {program} evaluate --model_dir={model_dir}    # BLEU on the test set")
+    quoted = shlex.quote(model_dir)
+    print(f"  {program} translate --model_dir={quoted}   # type a sentence, Ctrl-D ends")
+    print(f"  {program} evaluate --model_dir={quoted}    # BLEU on the test set")
     source, target = ("de", "en") if (config.data.source, config.data.target) == ("en", "de") else ("en", "de")
     print(f"  {program} train --data=pocket --source={source} --target={target} --model_dir=models/pocket-{source}-{target}")
     print("  or --data=A_FOLDER_OF_YOURS with train.en, train.de, val.en, ...; the README lists what else")
@@ -140,15 +147,25 @@ def _translate(values):
     from tf_transformer.datasets import read_lines
 
     translator = _translator(values)
-    if not values.input and sys.stdin.isatty():
+    if not values.input and not values.output and sys.stdin.isatty():
         return _converse(translator, values.n_best)
-    lines = list(read_lines(values.input or "/dev/stdin"))
-    found = translator.n_best(lines, values.n_best, progress=sys.stderr.isatty())
-    output = open(values.output, "w", encoding="utf-8") if values.output else sys.stdout
-    with output:
+    lines = list(read_lines(values.input))
+    with _output(values.output) as output:  # before the work, so that a wrong path costs none
+        found = translator.n_best(lines, values.n_best, progress=sys.stderr.isatty())
         for number, best in enumerate(found, start=1):
             for text, score in best:
                 output.write(f"{text}\n" if values.n_best == 1 else f"{number}\t{score:.4f}\t{text}\n")
+        output.flush()
+
+
+def _output(path):
+    """A file to write to, or standard output where there is no path, in UTF-8 whatever the locale."""
+    if path:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        return open(path, "w", encoding="utf-8")
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")
+    return contextlib.nullcontext(sys.stdout)
 
 
 def _converse(translator, n_best):
@@ -173,14 +190,14 @@ def _evaluate(values):
 
     data = model_folder.load_config(values.model_dir).data
     corpus = open_corpus(values.data or data.data, data.source, data.target)
-    split = values.split or corpus.default_test()
+    split = values.split or corpus.default_test(seen=not values.data)
     pairs = list(corpus.read(split))[: values.max_pairs or None]
     output = values.output or os.path.join(values.model_dir, "evaluation", f"{split}.{data.target}")
-    start = time.monotonic()
-    translations = [best[0][0] for best in translator.n_best([source for source, _ in pairs], 1, progress=sys.stderr.isatty())]
-    seconds = time.monotonic() - start
-    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
-    with open(output, "w", encoding="utf-8") as file:
+    with _output(output) as file:
+        start = time.monotonic()
+        found = translator.n_best([source for source, _ in pairs], 1, progress=sys.stderr.isatty())
+        seconds = time.monotonic() - start
+        translations = [best[0][0] for best in found]
         file.writelines(f"{translation}\n" for translation in translations)
     print(f"{split} of {corpus.name}: {len(pairs):,} pairs, beam {translator.decode.beam_size}")
     print(score(translations, [reference for _, reference in pairs]))

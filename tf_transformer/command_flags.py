@@ -74,7 +74,7 @@ def given(values, parts):
 
 def _train_flags(values):
     _define(values, "preset", str, "the settings to begin with: " + ", ".join(settings.PRESETS), "pocket")
-    _define(values, "model_dir", str, "folder of the model; a run that is there goes on (default: models/PRESET-SOURCE-TARGET)")
+    _define(values, "model_dir", str, "folder of the model; a run that is there goes on (default: models/PRESET-DATA-SOURCE-TARGET)")
     _define_settings(values, PARTS, skip=("input_vocab_size", "target_vocab_size"))  # those follow from the vocabularies
 
 

@@ -114,7 +114,7 @@ class TrainConfig(Settings):
     beta_1: float = setting(0.9, "Adam's decay of the mean gradient")
     beta_2: float = setting(0.98, "Adam's decay of the mean squared gradient")
     epsilon: float = setting(1e-9, "Adam's epsilon")
-    seed: int = setting(1, "of the weights, the order of the data and the dropout masks", least=0)
+    seed: int = setting(1, "of the weights, the order of the data and the dropout masks", least=0, below=2**21)
     checkpoint_every: int = setting(1000, "updates between checkpoints", least=1)
     keep: int = setting(5, "newest checkpoints kept, and averaged at the end (Sec. 6.1: 5 for base, 20 for big)", least=1)
     validate_every: int = setting(1000, "updates between validations", least=1)

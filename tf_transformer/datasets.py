@@ -4,6 +4,7 @@
 strings) and `fingerprint(split)` (changes when the text may have changed).
 """
 
+import contextlib
 import functools
 import gzip
 import hashlib
@@ -11,6 +12,8 @@ import itertools
 import os
 import pathlib
 import re
+import sys
+import zlib
 
 from tf_transformer import pocket
 from tf_transformer.config import UserError
@@ -56,10 +59,15 @@ class Corpus:
 
     name, splits = "", []
 
-    def default_test(self):
-        """The split to evaluate on where none is named. Raises: UserError when that is not clear."""
+    def default_test(self, seen):
+        """The split to evaluate on where none is named.
+
+        Args:
+          seen: whether the model was trained on this corpus, so that "all" of it is no test.
+        Raises: UserError when the choice is not clear.
+        """
         tests = [split for split in self.splits if split.startswith("test")]
-        choices = [split for split in ("test", "all") if split in self.splits] or tests
+        choices = [split for split in ("test", "validation" if seen and not tests else "all") if split in self.splits] or tests
         if len(choices) == 1:
             return choices[0]
         raise UserError(f"{self.name} has several test sets or none: give --split, one of {', '.join(self.splits)}")
@@ -115,7 +123,7 @@ class FileCorpus(Corpus):
             yield from _read_files(self._files["train" if split == "all" else split])
             return
         number = sum(1 for _ in _read_files(self._files["train"]))
-        kept = number - min(HELD_OUT, int(number * HELD_OUT_SHARE))
+        kept = number - min(HELD_OUT, max(1, int(number * HELD_OUT_SHARE)))
         first, last = (0, kept) if split == "train" else (kept, number)
         yield from itertools.islice(_read_files(self._files["train"]), first, last)
 
@@ -123,7 +131,7 @@ class FileCorpus(Corpus):
         """A tuple that changes with the files' names, sizes and times."""
         files = self._files.get(split, self._files["train"])
         stats = [os.stat(path) for path in files]
-        return (split, *((os.path.abspath(p), s.st_size, s.st_mtime_ns) for p, s in zip(files, stats)))
+        return (split, self._hold_out, *((os.path.abspath(p), s.st_size, s.st_mtime_ns) for p, s in zip(files, stats)))
 
 
 class TfdsCorpus(Corpus):
@@ -153,14 +161,18 @@ class TfdsCorpus(Corpus):
 
     def read(self, split):
         """Yields (source, target) sentences of a split."""
+        self._prepare()
+        for example in self._builder.as_dataset(split=self._known(split), shuffle_files=False).as_numpy_iterator():
+            pair = (example[language].decode("utf-8", "replace") for language in (self._source, self._target))
+            yield tuple(" ".join(sentence.splitlines()) for sentence in pair)
+
+    def _prepare(self):
+        """Downloads the data where that was not done yet; only then are its splits known for certain."""
         try:
             self._builder.download_and_prepare()
         except Exception as error:  # of many kinds: network, checksum, disk, parser
             raise UserError(f"{self.name} could not be prepared: {str(error).strip().splitlines()[0]}") from error
-        self._known(split)
-        for example in self._builder.as_dataset(split=split, shuffle_files=False).as_numpy_iterator():
-            pair = (example[language].decode("utf-8", "replace") for language in (self._source, self._target))
-            yield tuple(" ".join(sentence.splitlines()) for sentence in pair)
+        self.splits = list(self._builder.info.splits) or self.splits
 
     def fingerprint(self, split):
         """A tuple that changes with the data set's version."""
@@ -168,22 +180,27 @@ class TfdsCorpus(Corpus):
 
 
 def read_lines(path):
-    """Yields the lines of a text file, plain or `.gz`, without their ends.
+    """Yields the lines of a text file, plain or `.gz`, or of standard input where path is None, without their ends.
 
     Raises: UserError when there is no such file, or where a line is not UTF-8 (with its number).
     """
-    opener = gzip.open if path.endswith(".gz") else open
     try:
-        with opener(path, "rb") as file:
+        with _open(path) as file:
             for number, line in enumerate(file, start=1):
                 try:
                     yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 except UnicodeDecodeError:
-                    raise UserError(f"{path}:{number}: not UTF-8 text: convert the file, or mend the line") from None
+                    raise UserError(f"{path or 'standard input'}:{number}: not UTF-8 text: convert the file, or mend the line") from None
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}: not a whole gzip file ({error})") from None
+
+
+def _open(path):
+    if path is None:
+        return contextlib.nullcontext(sys.stdin.buffer)
+    return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
 
 
 def _folder_files(folder, source, target):

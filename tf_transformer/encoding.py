@@ -70,7 +70,7 @@ def encode_pairs(pairs, tokenizers, max_length, max_ratio):
             side.append((v[np.repeat(keep, n)], n[keep]))
     total = sum(len(lengths) for _, lengths in sides[0])
     if not total:
-        raise UserError(f"no pair is left to train on (dropped: {dict(dropped) or 'none, the text is empty'})")
+        raise UserError(f"no pair of sentences is left (dropped: {dict(dropped) or 'none, the text is empty'})")
     return EncodedPairs(*(_join(side) for side in sides), dict(dropped))
 
 

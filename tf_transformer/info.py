@@ -30,7 +30,7 @@ def describe(preset_name, model_dir, data, source, target):
     parts = []
     if model_dir:
         parts.append(describe_folder(model_dir))
-    config = preset(preset_name)
+    config = load_config(model_dir) if model_dir else preset(preset_name)
     if not model_dir:
         size = config.data.vocab_size
         config = config.replace(input_vocab_size=size, target_vocab_size=size)

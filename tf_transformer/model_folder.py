@@ -12,6 +12,17 @@ from tf_transformer.config import Config, UserError
 CHOICES = ("averaged", "best", "latest")  # names for --checkpoint; where none is given, the first that is there
 
 
+def default_model_dir(preset, data):
+    """The folder of a model that has been given none: models/PRESET-DATA-SOURCE-TARGET.
+
+    Args:
+      preset: its name.
+      data: a `DataConfig`.
+    """
+    name = os.path.basename(data.data.rstrip("/")).replace(",", "-")
+    return os.path.join("models", f"{preset}-{name}-{data.source}-{data.target}")
+
+
 def step_path(model_dir, step):
     """Where the checkpoint of an update stands."""
     return os.path.join(model_dir, "checkpoints", f"step-{step:08d}.npz")

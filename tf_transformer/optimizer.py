@@ -9,8 +9,13 @@ class FusedAdam(keras.optimizers.Adam):
     """m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  w -= lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + epsilon).
 
     Keras writes this as some twenty operations for each weight, which are a third of the graph of a training step; here it is one. The
-    arguments are those of `keras.optimizers.Adam`, whose results it gives; `amsgrad` is not offered.
+    arguments are those of `keras.optimizers.Adam`, whose results it gives, but for `amsgrad`. Raises: ValueError when that is asked for.
     """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if self.amsgrad:
+            raise ValueError("FusedAdam has no amsgrad: use keras.optimizers.Adam")
 
     def update_step(self, gradient, variable, learning_rate):
         """One update of one weight, by a dense gradient of its shape."""

@@ -52,9 +52,7 @@ def greedy_search(step, state, limits, alpha=0.6):
     rows = tf.shape(limits)[0]
 
     def body(t, ids, log_probs, done, state):
-        last = ids[:, -1] if ids.shape[1] != 0 else tf.fill([rows], START)
-        last = tf.where(t > 0, last, START)
-        logits, state = step(last, t, state)  # (B, V)
+        logits, state = step(ids[:, -1], t, state)  # (B, V)
         words = _allowed(logits[:, tf.newaxis], t, limits)[:, 0]  # (B, V)
         word = tf.argmax(words, axis=-1, output_type=tf.int32)  # (B)
         gain = tf.gather(words, word, batch_dims=1)  # (B)
@@ -74,8 +72,9 @@ def greedy_search(step, state, limits, alpha=0.6):
 def beam_search(step, state, limits, beam_size=4, alpha=0.6, n_best=1):
     """Keeps the `beam_size` likeliest beginnings of each sentence (Sec. 6.1; Wu et al. 2016).
 
-    A hypothesis finishes when the end symbol is among the K best continuations. A sentence is done when K hypotheses have finished, or when
-    nothing alive can still come among the `n_best`: log-probabilities only fall, and no penalty is larger than that of the limit.
+    A hypothesis finishes when the end symbol is among the K best continuations. A sentence is done when nothing alive can still come
+    among its `n_best` finished ones: log-probabilities only fall, and no penalty is larger than that of the limit. With K = 1 it is done
+    when its one hypothesis ends, which makes it greedy search.
 
     Args:
       step: a step function, with N = B x beam_size.
@@ -135,9 +134,10 @@ def _grow(step, beam, limits, beam_size, alpha, n_best):
     parent = tf.gather(parent, best, batch_dims=1) + tf.range(rows)[:, tf.newaxis] * beam_size  # (B, K), rows of N
     state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, tf.reshape(parent, [-1])), state)
 
-    all_finished = scores[:, -1] > IMPOSSIBLE / 2  # (B)
     best_to_come = alive_log_probs[:, 0] / length_penalty(limits, alpha)  # (B)
-    done = beam.done | all_finished | (best_to_come <= scores[:, n_best - 1])
+    done = beam.done | (best_to_come <= scores[:, n_best - 1])
+    if beam_size == 1:
+        done |= scores[:, 0] > IMPOSSIBLE / 2
     return Beam(beam.t + 1, alive_ids, alive_log_probs, finished_ids, scores, done, state)
 
 

@@ -46,7 +46,15 @@ class Tokenizer:
         Returns: a `Tokenizer`.
         Raises: UserError when there is no text, or vocab_size is too small for its characters.
         """
-        model = io.BytesIO()
+        model, failures = io.BytesIO(), []
+
+        def checked():
+            try:
+                yield from sentences
+            except Exception as error:  # SentencePiece would bury it in one of its own
+                failures.append(error)
+                raise
+
         options = {
             "model_type": "bpe", "vocab_size": vocab_size, "hard_vocab_limit": False, "byte_fallback": True,
             "pad_id": PAD, "unk_id": UNK, "bos_id": START, "eos_id": END, "pad_piece": "[PAD]", "unk_piece": "[UNK]",
@@ -54,8 +62,10 @@ class Tokenizer:
             "shuffle_input_sentence": True, "num_threads": os.cpu_count(), "minloglevel": 2,
         }  # fmt: skip
         try:
-            sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(sentences), model_writer=model, **options)
+            sentencepiece.SentencePieceTrainer.train(sentence_iterator=checked(), model_writer=model, **options)
         except RuntimeError as error:
+            if failures:
+                raise failures[0] from None
             reason = str(error).strip().split("] ")[-1]
             raise UserError(f"no vocabulary of {vocab_size} sub-words can be learnt from this text: {reason}") from None
         return cls(model.getvalue())
@@ -84,7 +94,7 @@ class Tokenizer:
         return tf.concat([ids, end], axis=1)
 
     def decode(self, ids):
-        """ids: ragged, or padded `[N, T]` -> strings `[N]`. Special symbols write nothing. Runs in a graph too."""
+        """ids: ragged, or padded `[N, T]` -> strings `[N]`. Start, end and padding write nothing. Runs in a graph too."""
         return self._graph.detokenize(ids)
 
     def pieces(self, ids):

@@ -127,6 +127,7 @@ class Trainer:
 
     def __init__(self, config, model_dir, say=print):
         self.model_dir, self.started = model_dir, time.monotonic()
+        self._averaged = os.path.join(model_dir, "averaged.npz")
         keras.utils.set_random_seed(config.train.seed)
         self.corpus = open_corpus(config.data.data, config.data.source, config.data.target)
         self.config, self.tokenizers = _prepare_folder(config, model_dir, self.corpus, say)
@@ -136,6 +137,8 @@ class Trainer:
         )
         pairs = self.corpus.read("validation") if self.validation else ()
         self._references = list(itertools.islice(pairs, config.train.bleu_sentences))
+        lengths = self.tokenizers[0].encode([source for source, _ in self._references]).row_lengths() if self._references else []
+        self._references = [pair for pair, length in zip(self._references, lengths) if length <= data.max_length]
         self.config.save(os.path.join(model_dir, "config.json"))  # now that the data has proved good
         self.strategy = make_strategy()
         with self.strategy.scope():
@@ -146,12 +149,15 @@ class Trainer:
         self._train_step = on_all_replicas(self.strategy, update)
         self._eval_step = on_all_replicas(self.strategy, functools.partial(eval_step, self.model))
         self._translator = Translator(self.model, self.tokenizers, dataclasses.replace(self.config.decode, beam_size=1))
-        self.best = None  # (BLEU or minus loss) of the best validation so far
+        self.best = None  # of the validations so far: ["BLEU", score] or ["loss", -loss]
         paths = step_checkpoints(model_dir)
         if paths:
             self.best = checkpoint.restore(paths[-1], self.model, self.optimizer)["best"]
             say(f"going on from {paths[-1]}")
-        say(f"{self.strategy.num_replicas_in_sync} replica(s), {self.model.count_params():,} parameters")
+            if os.path.exists(self._averaged):
+                os.remove(self._averaged)  # of the run so far: it would hide what follows from translate
+        devices = ", ".join(device.split("/")[-1] for device in self.strategy.extended.worker_devices)
+        say(f"{self.model.count_params():,} parameters; devices: {devices}")
 
     @property
     def step(self):
@@ -167,18 +173,15 @@ class Trainer:
         deadline = self.started + settings.minutes * 60 if settings.minutes else None
         logbook = Logbook(self.model_dir, self.step, settings.steps, deadline)
         try:
-            self._updates(logbook, deadline)
-            self._save()
-            paths = step_checkpoints(self.model_dir)
-            averaged = os.path.join(self.model_dir, "averaged.npz")
-            checkpoint.average(paths, averaged)
-            checkpoint.restore(averaged, self.model)
-            logbook.say(f"averaged the last {len(paths)} checkpoints (Sec. 6.1):")
-            logbook.validation(self.step, **self.validate())
+            try:
+                self._updates(logbook, deadline)
+            except KeyboardInterrupt:
+                return False
+            finally:  # also after an error, unless that came before the first update
+                if self.step:
+                    self._save()
+            self._average(logbook)
             return True
-        except KeyboardInterrupt:
-            self._save()
-            return False
         finally:
             logbook.close()
 
@@ -197,6 +200,14 @@ class Trainer:
             sources, targets = zip(*self._references)
             values["BLEU"] = score(self._translator(sources), list(targets)).bleu
         return values
+
+    def _average(self, logbook):
+        """Puts the mean of the last checkpoints into the model and on disk (Sec. 6.1)."""
+        paths = step_checkpoints(self.model_dir)
+        checkpoint.average(paths, self._averaged)
+        checkpoint.restore(self._averaged, self.model)
+        logbook.say(f"averaged the last {len(paths)} checkpoints (Sec. 6.1):")
+        logbook.validation(self.step, **self.validate())
 
     def _make_batches(self, split, data, say):
         pairs = cached_pairs(self.corpus, split, self.tokenizers, data, os.path.join(self.model_dir, "cache"))
@@ -219,13 +230,13 @@ class Trainer:
                 last = step >= settings.steps
                 if step % settings.log_every == 0 or last:
                     logbook.train(step, learning_rate=float(self.optimizer.learning_rate), **tally.take())
-                if step % settings.checkpoint_every == 0:
-                    self._save()
                 if step % settings.validate_every == 0 or last:
                     before = time.monotonic()
                     self._validate_and_keep_best(logbook)
                     validation_seconds = time.monotonic() - before
                     tally.skip(validation_seconds)
+                if step % settings.checkpoint_every == 0:  # after the validation, so that it holds the best score
+                    self._save()
                 if last or (deadline and time.monotonic() + 2 * validation_seconds >= deadline):
                     return
 
@@ -234,9 +245,10 @@ class Trainer:
         if not values:
             return
         logbook.validation(self.step, **values)
-        new = values.get("BLEU", -values["loss"])
-        if self.best is None or new > self.best:
-            self.best = new
+        measure = "BLEU" if "BLEU" in values else "loss"
+        new = values[measure] if measure == "BLEU" else -values[measure]
+        if self.best is None or self.best[0] != measure or not new <= self.best[1]:
+            self.best = [measure, new]
             checkpoint.save(os.path.join(self.model_dir, "best.npz"), self.model, state={"step": self.step, **values})
 
     def _save(self):
@@ -252,7 +264,8 @@ def _prepare_folder(config, model_dir, corpus, say):
     Returns: the `Config` with the vocabulary sizes, the tokenizers.
     """
     path = os.path.join(model_dir, "config.json")
-    begun = Config.load(path) if step_checkpoints(model_dir) else None
+    trained = step_checkpoints(model_dir) or [n for n in ("best.npz", "averaged.npz") if os.path.exists(os.path.join(model_dir, n))]
+    begun = Config.load(path) if trained else None
     if begun:
         tokenizers = load_tokenizers(model_dir, begun.data.shared_vocab)
         checkpoint.check_vocabularies(begun, tokenizers, model_dir)
