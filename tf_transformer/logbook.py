@@ -26,10 +26,13 @@ class Logbook:
         self._first, self._start = step, time.monotonic()
         self._bar = tqdm.tqdm(total=steps, initial=step, unit="step", disable=not sys.stderr.isatty(), dynamic_ncols=True)
 
+    def advance(self, step):
+        """Moves the bar to a step."""
+        self._bar.update(step - self._bar.n)
+
     def train(self, step, **values):
         """Notes the means of the last updates: loss, learning_rate, target_tokens_per_second, useful_share and others."""
         self._note(step, "train", values)
-        self._bar.update(step - self._bar.n)
         line = (
             f"loss {values['loss']:.3f} | learning rate {values['learning_rate']:.2e} | "
             f"{values['target_tokens_per_second']:,.0f} target tokens/s | {values['useful_share']:.0%} useful | {self._left(step)} left"

@@ -227,6 +227,7 @@ class Trainer:
             for inp, tar in self.batches.epoch(epoch, skip):
                 tally.add(self._train_step(inp, tar), inp.shape[0] * inp.shape[1])
                 step += 1
+                logbook.advance(step)
                 last = step >= settings.steps
                 if step % settings.log_every == 0 or last:
                     logbook.train(step, learning_rate=float(self.optimizer.learning_rate), **tally.take())
