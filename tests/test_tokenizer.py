@@ -99,3 +99,11 @@ def test_a_tokenizer_outlives_another_of_the_same_model(tokenizer):
     del other
     gc.collect()
     assert tokenizer.encode(["a word"]).to_list() == expected
+
+
+def test_a_tokenizer_outlives_a_new_seed(tokenizer):
+    ids = tokenizer.encode(["a word"])
+    tf.random.set_seed(5)
+    assert tokenizer.encode(["a word"]).to_list() == ids.to_list()
+    tf.random.set_seed(6)
+    assert tokenizer.decode(ids).numpy()[0] == b"a word"

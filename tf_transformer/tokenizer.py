@@ -32,7 +32,6 @@ class Tokenizer:
     def __init__(self, model):
         self.model = model
         self._python = sentencepiece.SentencePieceProcessor(model_proto=model)
-        self._graph = _graph_tokenizer(model)
         self.vocab_size = self._python.get_piece_size()
         self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 
@@ -89,13 +88,21 @@ class Tokenizer:
 
     def encode(self, texts):
         """texts: strings `[N]` -> ragged int32 `[N, (length)]`, each row ending with the end symbol. Runs in a graph too."""
-        ids = self._graph.tokenize(texts)
+        ids = self._in_graph("tokenize", texts)
         end = tf.fill([ids.nrows(), 1], END)
         return tf.concat([ids, end], axis=1)
 
     def decode(self, ids):
         """ids: ragged, or padded `[N, T]` -> strings `[N]`. Start, end and padding write nothing. Runs in a graph too."""
-        return self._graph.detokenize(ids)
+        return self._in_graph("detokenize", ids)
+
+    def _in_graph(self, method, argument):
+        """Calls TensorFlow's tokenizer, and makes a new one where its resource has gone: `tf.random.set_seed` frees it with all kernels."""
+        try:
+            return getattr(_graph_tokenizer(self.model), method)(argument)
+        except tf.errors.NotFoundError:
+            _graph_tokenizer.cache_clear()
+            return getattr(_graph_tokenizer(self.model), method)(argument)
 
     def pieces(self, ids):
         """ids: a list of int -> the sub-words themselves, for people to look at."""
