@@ -126,7 +126,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tiny_config, corpus_folder, tmp_path
     for name in ("vocab_size", "tokens_per_step", "max_length"):
         flags[name] = getattr(tiny_config.data, name)
     command = [sys.executable, "-m", "tf_transformer", "train", *(f"--{name}={value}" for name, value in flags.items())]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # A shell starts background jobs with Ctrl-C ignored, and what they start would ignore it too.
+    options = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
     for line in process.stdout:
         if line.startswith("step 3"):
             break
