@@ -32,5 +32,5 @@ setup(
         "notebooks": ["jupyterlab>=4.2", "nbconvert>=7.16", "ipykernel>=6.29"],
         "dev": ["pytest>=8.3", "ruff>=0.8"],
     },
-    entry_points={"console_scripts": ["tf-transformer=tf_transformer.__main__:main"]},
+    entry_points={"console_scripts": ["tf-transformer=tf_transformer.__main__:run"]},
 )

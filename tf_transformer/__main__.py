@@ -226,5 +226,19 @@ def _info(values):
     print(info.describe(values.preset, values.model_dir, values.data, values.source, values.target))
 
 
+def run():
+    """The program: runs a command and ends the process at once.
+
+    The threads of TensorFlow's input pipelines may still be at work, and taking the interpreter down around them can hang or crash.
+    """
+    code = main()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()
