@@ -69,6 +69,7 @@ def test_another_configuration_in_the_same_folder_is_refused(tiny_config, model_
         Trainer(tiny_config.replace(vocab_size=600), str(model_dir))
     assert Trainer(tiny_config.replace(steps=99, log_every=1, minutes=3.0), str(model_dir)).step == 12
     Trainer(tiny_config, str(model_dir))  # the folder's configuration is as it was
+    assert (model_dir / "averaged.npz").exists()  # nothing is lost before there is something new
 
 
 def test_what_goes_on_is_what_was_trained(tiny_config, tmp_path):

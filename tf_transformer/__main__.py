@@ -107,9 +107,10 @@ def _train(values):
     _quiet()
     import tensorflow as tf
 
-    from tf_transformer.train import Trainer
+    from tf_transformer.train import Trainer, divide_processor
     from tf_transformer.translate import Translator
 
+    divide_processor()
     trainer = Trainer(config, model_dir, say=lambda line: print(line, flush=True))
     try:
         finished = trainer.run()

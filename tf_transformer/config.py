@@ -187,8 +187,8 @@ class Config:
 # many small steps, for which Eq. 3 alone is several times too fast.
 PRESETS = {
     "pocket": Config().replace(
-        num_layers=2, d_model=128, num_heads=4, dff=512, vocab_size=2000, max_length=128, tokens_per_step=2048,
-        steps=1000, warmup_steps=400, learning_rate_scale=0.35, checkpoint_every=50, validate_every=500, bleu_sentences=100,
+        num_layers=2, d_model=128, num_heads=4, dff=512, rate=0.0, vocab_size=2000, max_length=128, tokens_per_step=1024,
+        steps=2000, warmup_steps=400, learning_rate_scale=0.6, checkpoint_every=50, validate_every=1000, bleu_sentences=100,
     ),
     "small": Config().replace(
         num_layers=3, d_model=256, num_heads=4, dff=512, vocab_size=4000, tokens_per_step=1024,
