@@ -1,13 +1,15 @@
 """Save, restore, average; and what is said of damaged or foreign files."""
 
 import os
+import shutil
 
 import keras
 import numpy as np
 import pytest
 
-from tf_transformer import checkpoint, model_folder
+from tf_transformer import checkpoint, model_folder, pocket
 from tf_transformer.config import ModelConfig, UserError
+from tf_transformer.tokenizer import Tokenizer
 
 SIZES = {"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32, "input_vocab_size": 20, "target_vocab_size": 20}
 
@@ -118,8 +120,6 @@ def test_finding_checkpoints(tmp_path):
 
 
 def test_loading_refuses_what_does_not_belong_together(model_dir, tmp_path):
-    import shutil
-
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
     text = (folder / "config.json").read_text()
@@ -134,4 +134,15 @@ def test_loading_refuses_what_does_not_belong_together(model_dir, tmp_path):
             checkpoint.load_model(str(folder))
     (folder / "config.json").write_text(text.replace('_vocab_size": 500', '_vocab_size": 499'))
     with pytest.raises(UserError, match="of different runs"):
+        checkpoint.load_model(str(folder))
+
+
+def test_loading_refuses_another_vocabulary_of_the_same_size(model_dir, tmp_path):
+    """Its sub-words would be taken for others, and the translations be nonsense."""
+    folder = tmp_path / "model"
+    shutil.copytree(model_dir, folder)
+    other = Tokenizer.learn((f"{german} {english}" for english, german in pocket.generate(400)), 500)
+    assert other.vocab_size == 500
+    other.save(str(folder / "shared.model"))
+    with pytest.raises(UserError, match="trained with another vocabulary"):
         checkpoint.load_model(str(folder))

@@ -32,6 +32,14 @@ def test_other_key_other_mask(key):
     assert differ(dropped(layer, 5, 7), dropped(layer, *key), 0.3)
 
 
+@pytest.mark.parametrize("strength", [0.0, 0.5, 1.0])
+def test_strength_is_a_factor_on_the_rate(strength):
+    with dropout_key(tf.constant([1, 2]), tf.constant(strength)):
+        output = Dropout(0.4)(tf.ones((200, 250)), training=True).numpy()
+    np.testing.assert_allclose(np.mean(output == 0), 0.4 * strength, atol=0.01)
+    np.testing.assert_allclose(output[output != 0], 1 / (1 - 0.4 * strength), rtol=1e-6)
+
+
 def test_each_place_in_the_program_has_its_own_mask():
     one, other = Dropout(0.3), Dropout(0.3)
     with dropout_key(tf.constant([5, 7])):

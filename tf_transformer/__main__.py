@@ -129,7 +129,7 @@ def _train(values):
     print(f"\nThe model is in {model_dir} (averaged weights first). Next:")
     quoted = shlex.quote(model_dir)
     print(f"  {program} translate --model_dir={quoted}   # type a sentence, Ctrl-D ends")
-    print(f"  {program} evaluate --model_dir={quoted}    # BLEU on the test set")
+    print(f"  {program} evaluate --model_dir={quoted}    # BLEU on held-out text")
     source, target = ("de", "en") if (config.data.source, config.data.target) == ("en", "de") else ("en", "de")
     print(f"  {program} train --data=pocket --source={source} --target={target} --model_dir=models/pocket-{source}-{target}")
     print("  or --data=A_FOLDER_OF_YOURS with train.en, train.de, val.en, ...; the README lists what else")

@@ -104,7 +104,7 @@ def load_model(model_dir, choice=None):
     tokenizers = load_tokenizers(model_dir, config.data.shared_vocab)
     check_vocabularies(config, tokenizers, model_dir)
     model = build_model(config.model)
-    restore(path, model)
+    check_same_words(restore(path, model), tokenizers, path)
     return model, tokenizers, config
 
 
@@ -114,6 +114,12 @@ def check_vocabularies(config, tokenizers, model_dir):
     found = tuple(tokenizer.vocab_size for tokenizer in tokenizers)
     if found != sizes:
         raise UserError(f"{model_dir}: its vocabularies have {found} sub-words, its model {sizes}: they are of different runs")
+
+
+def check_same_words(state, tokenizers, path):
+    """Raises: UserError when a checkpoint, whose state this is, was trained with other vocabularies, be they of the same size."""
+    if state.get("vocabularies") != [tokenizer.fingerprint for tokenizer in tokenizers]:
+        raise UserError(f"{path} was trained with another vocabulary than the one beside it: put back the one of its run")
 
 
 def _write(path, arrays, state):
@@ -133,5 +139,7 @@ def _read(path):
         return arrays, json.loads(str(arrays.pop("state")))
     except FileNotFoundError:
         raise UserError(f"no checkpoint {path}") from None
+    except PermissionError:
+        raise UserError(f"{path} may not be read: see to its permissions") from None
     except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, OSError) as error:
         raise UserError(f"{path} is damaged ({error}): use an earlier checkpoint") from None

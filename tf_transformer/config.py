@@ -110,6 +110,7 @@ class TrainConfig(Settings):
     minutes: float = setting(0.0, "stop after so many minutes of wall-clock; 0 means no limit", least=0)
     warmup_steps: int = setting(4000, "updates over which the learning rate rises (Eq. 3)", least=1)
     learning_rate_scale: float = setting(1.0, "factor on Eq. 3, for batches much smaller than the paper's", least=0)
+    rate_warmup_steps: int = setting(0, "updates over which the dropout rate rises from 0; 0 means it is constant", least=0)
     label_smoothing: float = setting(0.1, "epsilon_ls", least=0, below=1)
     beta_1: float = setting(0.9, "Adam's decay of the mean gradient")
     beta_2: float = setting(0.98, "Adam's decay of the mean squared gradient")
@@ -191,8 +192,8 @@ PRESETS = {
         steps=2000, warmup_steps=400, learning_rate_scale=0.6, checkpoint_every=50, validate_every=1000, bleu_sentences=100,
     ),
     "small": Config().replace(
-        num_layers=3, d_model=256, num_heads=4, dff=512, vocab_size=4000, tokens_per_step=1024,
-        steps=30_000, warmup_steps=400, learning_rate_scale=0.35, checkpoint_every=100, validate_every=1000, bleu_sentences=200,
+        num_layers=3, d_model=256, num_heads=4, dff=512, rate=0.3, vocab_size=4000, tokens_per_step=1024,
+        steps=30_000, warmup_steps=400, rate_warmup_steps=10_000, learning_rate_scale=0.35, checkpoint_every=100, validate_every=1000, bleu_sentences=200,
     ),
     "base": Config(),
     "big": Config().replace(d_model=1024, num_heads=16, dff=4096, rate=0.3, steps=300_000, keep=20),

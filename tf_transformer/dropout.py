@@ -15,14 +15,15 @@ _scope = threading.local()
 
 
 @contextlib.contextmanager
-def dropout_key(key):
+def dropout_key(key, strength=1.0):
     """Lets every `Dropout` called inside draw its mask from `key`.
 
     Args:
       key: int32 `[2]`, for example (seed + replica, step). May be a symbolic tensor.
+      strength: factor on the rates, 0 to 1, so that dropout can grow while training. May be a symbolic tensor.
     """
     outer = getattr(_scope, "state", None)
-    _scope.state = {"key": key, "calls": 0}
+    _scope.state = {"key": key, "strength": strength, "calls": 0}
     try:
         yield
     finally:
@@ -65,7 +66,8 @@ class Dropout(keras.layers.Layer):
         random = _random(tf.shape(x))
         if random is None:
             return keras.random.dropout(x, self.rate, seed=self.seed_generator)
-        return x * (tf.cast(random >= self.rate, x.dtype) / (1 - self.rate))
+        rate = self.rate * _scope.state["strength"]
+        return x * (tf.cast(random >= rate, x.dtype) * tf.cast(1 / (1 - rate), x.dtype))
 
     def compute_output_shape(self, x_shape):
         """The shape of the input."""

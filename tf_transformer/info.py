@@ -1,6 +1,7 @@
 """What `tf-transformer info` prints: a preset, a model folder, sentence pairs."""
 
 import collections
+import itertools
 import os
 
 import numpy as np
@@ -11,7 +12,7 @@ from tf_transformer.config import preset
 from tf_transformer.datasets import open_corpus
 from tf_transformer.encoding import encode_pairs
 from tf_transformer.model_folder import load_config, step_checkpoints
-from tf_transformer.tokenizer import learn_tokenizers
+from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers
 
 SAMPLES = 10
 
@@ -36,7 +37,8 @@ def describe(preset_name, model_dir, data, source, target):
         config = config.replace(input_vocab_size=size, target_vocab_size=size)
         parts.append(f"preset {preset_name}\n{describe_model(config)}")
     if data:
-        parts.append(describe_data(config, open_corpus(data, source, target)))
+        tokenizers = load_tokenizers(model_dir, config.data.shared_vocab) if model_dir else None
+        parts.append(describe_data(config, open_corpus(data, source, target), tokenizers))
     return "\n\n".join(parts)
 
 
@@ -47,6 +49,7 @@ def describe_model(config):
     assert built == m.parameters(), f"{built} weights, but the formula says {m.parameters()}"
     depth = f"d_k {m.key_dim or m.d_model // m.num_heads}, d_v {m.value_dim or m.d_model // m.num_heads}"
     vocabularies = f"{m.input_vocab_size:,}" if m.shared_embeddings else f"{m.input_vocab_size:,} and {m.target_vocab_size:,}"
+    dropout = f"dropout {m.rate}" + (f" (rising to it over {t.rate_warmup_steps:,} updates)" if t.rate_warmup_steps else "")
     sharing = "one matrix for both embeddings and the softmax" if m.shared_embeddings else "separate"
     return "\n".join([
         f"  layers           {m.num_layers} encoder + {m.num_layers} decoder, d_model {m.d_model}, d_ff {m.dff}",
@@ -54,7 +57,7 @@ def describe_model(config):
         f"  vocabulary       {vocabularies} sub-words, {sharing}",
         f"  parameters       {built:,} ({built / 1e6:.1f}M)",
         f"  tokens a step    {d.tokens_per_step:,} source and {d.tokens_per_step:,} target, padding included",
-        f"  recipe           {t.steps:,} updates, warm-up {t.warmup_steps:,}, dropout {m.rate}, label smoothing {t.label_smoothing}",
+        f"  recipe           {t.steps:,} updates, warm-up {t.warmup_steps:,}, {dropout}, label smoothing {t.label_smoothing}",
     ])  # fmt: skip
 
 
@@ -69,33 +72,50 @@ def describe_folder(model_dir):
     return "\n".join(lines if found else [*lines, "    none yet"])
 
 
-def describe_data(config, corpus):
-    """Sizes, lengths, vocabulary and batches of sentence pairs under the settings of a `Config`, and samples, as text."""
-    lines = [f"{corpus.name}"]
+def describe_data(config, corpus, tokenizers=None):
+    """Sizes, lengths, vocabulary and batches of sentence pairs under the settings of a `Config`, and samples, as text.
+
+    Args:
+      config: its data settings count.
+      corpus: of `datasets.open_corpus`; it is read through, and not kept.
+      tokenizers: of source and target; None to learn them.
+    """
+    lines, train_pairs = [f"{corpus.name}"], 0
     for split in corpus.splits:
-        pairs = list(corpus.read(split))
-        lines.append(f"  {split}: {len(pairs):,} pairs")
-        for side, sentences in zip(("source", "target"), zip(*pairs)):
-            words = [sentence.split() for sentence in sentences]
-            lengths = np.array([len(w) for w in words])
-            types = collections.Counter(word for sentence in words for word in sentence)
-            lines.append(
-                f"    {side}: {lengths.sum():,} words, {len(types):,} different; {lengths.min()} to {lengths.max()} words a sentence, "
-                f"mean {lengths.mean():.1f}, median {np.median(lengths):.0f}"
-            )
-    train = list(corpus.read("train"))
-    tokenizers = learn_tokenizers(lambda: iter(train), config.data.vocab_size, config.data.shared_vocab)
-    encoded = encode_pairs(iter(train), tokenizers, config.data.max_length, config.data.max_ratio)
+        number, sides = describe_split(corpus.read(split))
+        lines += [f"  {split}: {number:,} pairs", *sides]
+        train_pairs = number if split == "train" else train_pairs
+    whose = "model's" if tokenizers else "learnt"
+    tokenizers = tokenizers or learn_tokenizers(lambda: corpus.read("train"), config.data.vocab_size, config.data.shared_vocab)
+    encoded = encode_pairs(corpus.read("train"), tokenizers, config.data.max_length, config.data.max_ratio)
     batches = Batches(encoded, config.data.tokens_per_step, config.train.seed)
     means = (encoded.source.lengths.mean(), encoded.target.lengths.mean())
     dropped = ", ".join(f"{count:,} for {reason}" for reason, count in encoded.dropped.items() if count)
     lines += [
-        f"  sub-words of train: {tokenizers[0].vocab_size:,} in the vocabulary; {means[0]:.1f} a source, {means[1]:.1f} a target; "
+        f"  sub-words of train: {tokenizers[0].vocab_size:,} in the {whose} vocabulary; {means[0]:.1f} a source, {means[1]:.1f} a target; "
         f"dropped: {dropped or 'none'}",
         f"  batches: {batches.per_epoch:,} an epoch, {batches.useful_share:.1%} of their tokens useful, rows x length:",
         "    " + ", ".join(f"{bucket.rows} x {bucket.length}" for bucket in batches.buckets),
         "  samples of train:",
     ]
-    for source, target in train[:: max(1, len(train) // SAMPLES)][:SAMPLES]:
+    every = max(1, train_pairs // SAMPLES)
+    for source, target in itertools.islice(corpus.read("train"), 0, SAMPLES * every, every):
         lines.append(f"    {source}\n      {target}")
     return "\n".join(lines)
+
+
+def describe_split(pairs):
+    """Returns: the number of pairs, and a line on the words of each side."""
+    lengths, types = ([], []), (collections.Counter(), collections.Counter())
+    for pair in pairs:
+        for side, sentence in enumerate(pair):
+            words = sentence.split()
+            lengths[side].append(len(words))
+            types[side].update(words)
+    lines = []
+    for name, numbers, different in zip(("source", "target"), map(np.array, lengths), types):
+        lines.append(
+            f"    {name}: {numbers.sum():,} words, {len(different):,} different; {numbers.min()} to {numbers.max()} words a sentence, "
+            f"mean {numbers.mean():.1f}, median {np.median(numbers):.0f}"
+        )
+    return len(lengths[0]), lines

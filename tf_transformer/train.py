@@ -39,12 +39,15 @@ def divide_processor():
     """Makes two devices, so two replicas, of a processor with two or more cores, where there is no GPU.
 
     Half of the rows on each half of the cores is faster than each operation on all cores: most operations are too small to be divided.
-    To be called before TensorFlow's first operation.
+    To be called before TensorFlow's first operation; after it, the devices stay as they are.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if tf.config.list_physical_devices("GPU") or cores < 2:
         return
-    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+    try:
+        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+    except RuntimeError:  # TensorFlow is at work already
+        return
     tf.config.threading.set_intra_op_parallelism_threads(cores // 2)
     tf.config.threading.set_inter_op_parallelism_threads(cores)
 
@@ -73,6 +76,14 @@ def my_rows(ids):
     return ids[replica.replica_id_in_sync_group :: count]
 
 
+def rate_strength(step, rate_warmup_steps):
+    """The factor on the dropout rate at an update: it rises linearly from 0 to 1 and stays there (after Morerio et al. 2017).
+
+    A model that knows nothing yet cannot overfit, and learns faster without noise.
+    """
+    return tf.minimum(1.0, tf.cast(step, tf.float32) / rate_warmup_steps) if rate_warmup_steps else 1.0
+
+
 def train_step(model, optimizer, train_config, inp, tar):
     """One update; runs in each replica.
 
@@ -91,7 +102,7 @@ def train_step(model, optimizer, train_config, inp, tar):
     all_tokens = tf.maximum(replica.all_reduce("sum", number), 1.0)
     key = tf.stack([tf.cast(optimizer.iterations, tf.int32), train_config.seed * 1024 + replica.replica_id_in_sync_group])
     with tf.GradientTape() as tape:
-        with dropout_key(key):
+        with dropout_key(key, rate_strength(optimizer.iterations, train_config.rate_warmup_steps)):
             predictions, _ = model(inp, tar_inp, training=True)
         loss_sum, _ = label_smoothed_cross_entropy(tar_real, predictions, train_config.label_smoothing)
         loss = loss_sum / all_tokens
@@ -166,7 +177,9 @@ class Trainer:
         self.best = None  # of the validations so far: ["BLEU", score] or ["loss", -loss]
         paths = step_checkpoints(model_dir)
         if paths:
-            self.best = checkpoint.restore(paths[-1], self.model, self.optimizer)["best"]
+            state = checkpoint.restore(paths[-1], self.model, self.optimizer)
+            checkpoint.check_same_words(state, self.tokenizers, paths[-1])
+            self.best = state["best"]
             say(f"going on from {paths[-1]}")
         devices = ", ".join(device.split("/")[-1] for device in self.strategy.extended.worker_devices)
         say(f"{self.model.count_params():,} parameters; devices: {devices}")
@@ -262,11 +275,14 @@ class Trainer:
         new = values[measure] if measure == "BLEU" else -values[measure]
         if self.best is None or self.best[0] != measure or not new <= self.best[1]:
             self.best = [measure, new]
-            checkpoint.save(os.path.join(self.model_dir, "best.npz"), self.model, state={"step": self.step, **values})
+            checkpoint.save(os.path.join(self.model_dir, "best.npz"), self.model, state={**self._state(), **values})
+
+    def _state(self):
+        return {"step": self.step, "vocabularies": [tokenizer.fingerprint for tokenizer in self.tokenizers]}
 
     def _save(self):
         path = step_path(self.model_dir, self.step)
-        checkpoint.save(path, self.model, self.optimizer, {"step": self.step, "best": self.best})
+        checkpoint.save(path, self.model, self.optimizer, {**self._state(), "best": self.best})
         if os.path.exists(self._averaged):
             os.remove(self._averaged)  # of earlier checkpoints: it would hide this one from translate
         for old in step_checkpoints(self.model_dir)[: -self.config.train.keep]:
