@@ -134,6 +134,8 @@ def test_info(capsys, model_dir, corpus_folder):
     assert code == 0 and "averaged.npz" in out and "d_model 32" in out
     code, out, _ = run(capsys, "info", f"--data={corpus_folder}")
     assert code == 0 and "train: 400 pairs" in out and "test: 60 pairs" in out and out.count("\n      ") == 10
+    code, out, _ = run(capsys, "info", f"--model_dir={model_dir}", f"--data={corpus_folder}")
+    assert code == 0 and "in the model's vocabulary" in out
     assert "no such data" in refused(capsys, "info", "--data=/no/where")
 
 

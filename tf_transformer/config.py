@@ -193,7 +193,8 @@ PRESETS = {
     ),
     "small": Config().replace(
         num_layers=3, d_model=256, num_heads=4, dff=512, rate=0.3, vocab_size=4000, tokens_per_step=1024,
-        steps=30_000, warmup_steps=400, rate_warmup_steps=10_000, learning_rate_scale=0.35, checkpoint_every=100, validate_every=1000, bleu_sentences=200,
+        steps=30_000, warmup_steps=400, learning_rate_scale=0.35, rate_warmup_steps=10_000, checkpoint_every=100,
+        validate_every=1000, bleu_sentences=200,
     ),
     "base": Config(),
     "big": Config().replace(d_model=1024, num_heads=16, dff=4096, rate=0.3, steps=300_000, keep=20),

@@ -45,11 +45,11 @@ def divide_processor():
     if tf.config.list_physical_devices("GPU") or cores < 2:
         return
     try:
+        tf.config.threading.set_intra_op_parallelism_threads(cores // 2)
+        tf.config.threading.set_inter_op_parallelism_threads(cores)
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
     except RuntimeError:  # TensorFlow is at work already
         return
-    tf.config.threading.set_intra_op_parallelism_threads(cores // 2)
-    tf.config.threading.set_inter_op_parallelism_threads(cores)
 
 
 @functools.cache
