@@ -22,7 +22,8 @@ help: ## list the targets
 
 install: $(STAMP) ## make .venv and install the package into it, when it is missing or out of date
 
-# The first Python from 3.10 to 3.13 that can make virtual environments; PYTHON=... names another.
+# The first Python from 3.10 to 3.13 that can make virtual environments; PYTHON=... names another. The pip that comes with
+# Python 3.10 takes more than a quarter of an hour to choose versions that fit together, so it is renewed first.
 $(STAMP): setup.py
 	@set -e; for python in $(PYTHON) python3 python3.12 python3.13 python3.11 python3.10 none; do \
 	  if [ $$python = none ]; then echo "no Python 3.10 to 3.13 with venv found: install one, or give PYTHON=/path/to/python3" >&2; exit 2; fi; \
@@ -31,7 +32,8 @@ $(STAMP): setup.py
 	echo "installing into .venv with $$($$python --version): a few minutes the first time"; \
 	[ -x $(BIN)/python ] && $(BIN)/python -c '' 2>/dev/null || { rm -rf .venv; $$python -m venv .venv; }; \
 	rm -f .venv/installed-*; \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip; \
+	$(BIN)/python -m pip install --quiet -e '.[$(EXTRAS)]'; \
 	touch $@
 
 train: $(STAMP) ## train a model: by default the pocket preset on the built-in corpus

@@ -144,5 +144,5 @@ def test_loading_refuses_another_vocabulary_of_the_same_size(model_dir, tmp_path
     other = Tokenizer.learn((german for _, german in pocket.generate(2000)), 500)
     assert other.vocab_size == 500
     other.save(str(folder / "shared.model"))
-    with pytest.raises(UserError, match="trained with another vocabulary"):
+    with pytest.raises(UserError, match="not trained with the vocabulary"):
         checkpoint.load_model(str(folder))

@@ -101,6 +101,7 @@ def test_interactive(capsys, model_dir, monkeypatch, translator):
         def isatty(self):
             return True
 
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdin", Terminal("Anna sleeps.\n" + "long " * 500 + "\n"))
     code, out, err = run(capsys, "translate", f"--model_dir={model_dir}")
     assert code == 0 and translator("Anna sleeps.") in out and "sub-words" in err
@@ -151,3 +152,12 @@ def test_a_wrong_output_is_said_before_the_work(capsys, model_dir, tmp_path):
     (tmp_path / "in.txt").write_text("Anna sleeps.\n")
     line = refused(capsys, "translate", f"--model_dir={model_dir}", f"--input={tmp_path}/in.txt", f"--output={tmp_path}")
     assert str(tmp_path) in line
+
+
+def test_a_failure_costs_no_earlier_output(capsys, model_dir, tmp_path):
+    (tmp_path / "in.txt").write_text("long words " * 200)
+    (tmp_path / "out.txt").write_text("earlier")
+    files = (f"--input={tmp_path}/in.txt", f"--output={tmp_path}/out.txt")
+    assert "sub-words" in refused(capsys, "translate", f"--model_dir={model_dir}", *files)
+    assert (tmp_path / "out.txt").read_text() == "earlier" and not (tmp_path / "out.txt.tmp").exists()
+    assert "n_best" in refused(capsys, "translate", f"--model_dir={model_dir}", "--n_best=0")

@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import types
 
 import pytest
 
@@ -126,6 +127,40 @@ def test_tfds(tmp_path, name, source, target):
         assert flipped == [pair[::-1] for pair in pairs] and all(isinstance(s, str) and s for pair in pairs for s in pair)
         with pytest.raises(UserError, match="has no 'ja'"):
             open_corpus(name, "ja", target)
+
+
+def test_tfds_without_validation_text_holds_out_the_end_of_train(tmp_path, monkeypatch):
+    """The builder is a stand-in: the mock of TFDS does not cut splits."""
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    class Builder:
+        def __init__(self):
+            self.info = types.SimpleNamespace(features={"en": None, "de": None}, full_name="some/1", splits={})
+
+        def download_and_prepare(self):
+            self.info.splits = {"train": types.SimpleNamespace(num_examples=100)}
+
+        def as_dataset(self, split, shuffle_files):
+            first, last = split.removeprefix("train[").removesuffix("]").split(":")
+            numbers = [str(n) for n in range(100)][int(first or 0) : int(last or 100)]
+            return tf.data.Dataset.from_tensor_slices({"en": numbers, "de": numbers})
+
+    monkeypatch.setattr(tfds, "builder", lambda name: Builder())
+    corpus = open_corpus("some_translate/de-en", "en", "de")
+    assert len(list(corpus.read("train"))) == 95 and [n for n, _ in corpus.read("validation")] == ["95", "96", "97", "98", "99"]
+    assert corpus.splits == ["train", "validation"] and corpus.default_test(seen=True) == "validation"
+
+
+def test_half_a_validation_set_is_refused(tmp_path):
+    for name in ("train.en", "train.de", "val.en"):
+        (tmp_path / name).write_text("a\n")
+    with pytest.raises(UserError, match="val.en without the other language"):
+        open_corpus(str(tmp_path), "en", "de")
+    for name in ("val.de", "dev.en", "dev.de"):
+        (tmp_path / name).write_text("a\n")
+    with pytest.raises(UserError, match="two validation sets"):
+        open_corpus(str(tmp_path), "en", "de")
 
 
 def test_tfds_without_network(tmp_path, monkeypatch):

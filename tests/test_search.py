@@ -129,3 +129,18 @@ def test_length_penalty_by_hand():
     assert length_penalty(1, 0.6) == 1.0
     np.testing.assert_allclose(length_penalty(7, 1.0), 2.0)
     np.testing.assert_allclose(length_penalty(19, 0.5), 2.0)
+
+
+def test_fewer_hypotheses_than_wanted():
+    """Two words and a limit of two leave 3 possible outputs: the search ends, and the fourth place stays empty."""
+    table = markov(7, 2)
+    allowed = tf.constant([0.0, -1e9, 0.0, 0.0, 0.0, -1e9])  # all but the unknown symbol and one of the words
+    step, state = step_of(table + allowed, 4)
+    found = beam_search(step, state, tf.constant([1, 2]), 4, n_best=4)
+    assert np.sum(found.scores[0] > -1e8) == 1
+
+
+def test_logits_that_are_no_numbers_end_too():
+    bad = lambda ids, position, state: (tf.fill([tf.shape(ids)[0], V], float("nan")), state)  # noqa: E731
+    assert greedy_search(bad, tf.zeros([2, 1]), tf.constant([3, 5])).ids.shape[-1] <= 5
+    assert beam_search(bad, tf.zeros([4, 1]), tf.constant([3, 5]), 2).ids.shape[-1] <= 5

@@ -107,3 +107,12 @@ def test_a_tokenizer_outlives_a_new_seed(tokenizer):
     assert tokenizer.encode(["a word"]).to_list() == ids.to_list()
     tf.random.set_seed(6)
     assert tokenizer.decode(ids).numpy()[0] == b"a word"
+
+
+def test_ctrl_c_while_learning_is_no_trouble_with_the_text():
+    def sentences():
+        yield "some text"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Tokenizer.learn(sentences(), 300)

@@ -52,10 +52,10 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tiny_confi
     assert first.run()
     second = Trainer(tiny_config, str(tmp_path / "parts"))
     assert second.step == 7 and second.run()
-    name = "checkpoints/step-00000012.npz"
-    once, parts = weights(model_dir / name), weights(tmp_path / "parts" / name)
-    for key, value in once.items():
-        np.testing.assert_array_equal(parts[key], value, err_msg=key)
+    for name in ("averaged.npz", "checkpoints/step-00000012.npz"):
+        once, parts = weights(model_dir / name), weights(tmp_path / "parts" / name)
+        for key, value in once.items():
+            np.testing.assert_array_equal(parts[key], value, err_msg=key)
 
     other = Trainer(tiny_config.replace(seed=2, steps=1), str(tmp_path / "other"))
     table = checkpoint.named_weights(other.model)["embedding/table"].numpy()
@@ -141,3 +141,22 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tiny_config, corpus_folder, tmp_path
     assert "stopped and saved after" in out and f"--model_dir={tmp_path / 'run'}" in out and "Traceback" not in err
     (path,) = model_folder.step_checkpoints(str(tmp_path / "run"))
     assert int(path[-12:-4]) >= 3
+
+
+def test_a_run_that_diverges_stops_and_keeps_what_is_good(tiny_config, tmp_path):
+    """No weight that is not a number takes the place of a good one."""
+    Trainer(tiny_config.replace(steps=4), str(tmp_path)).run()
+    trainer = Trainer(tiny_config, str(tmp_path))
+    trainer.model.trainable_variables[0].assign(trainer.model.trainable_variables[0] * float("nan"))
+    with pytest.raises(UserError, match="learning_rate_scale.*last good checkpoint: .*step-00000004.npz"):
+        trainer.run()
+    for path in [*model_folder.step_checkpoints(str(tmp_path)), tmp_path / "best.npz"]:
+        assert all(np.isfinite(value).all() for value in weights(path).values())
+    assert Trainer(tiny_config, str(tmp_path)).step == 4
+
+
+def test_samples_fit_the_model(tiny_config, tmp_path):
+    trainer = Trainer(tiny_config.replace(max_length=20, steps=1), str(tmp_path))
+    found = trainer.samples("validation", 60)
+    assert 0 < len(found) < 60
+    assert max(trainer.tokenizers[0].encode([source for source, _ in found]).row_lengths()) <= 20

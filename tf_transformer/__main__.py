@@ -33,7 +33,7 @@ def main(argv=None):
 
     Args:
       argv: the words after the program's name; `sys.argv[1:]` where None.
-    Returns: the exit code: 0 when all went well, 2 for a mistake of the user's, 130 for Ctrl-C.
+    Returns: the exit code: 0 when all went well, 2 for a mistake of the user's, 130 for Ctrl-C (but 0 from train, which saves first).
     """
     words = sys.argv[1:] if argv is None else argv
     if not words or words[0] in ("help", "--help", "-h", "-help"):
@@ -122,7 +122,7 @@ def _train(values):
         print(f"  {program} {shlex.join(sys.argv[1:])}")
         return
     split = "validation" if trainer.validation else "train"
-    pairs = [pair for pair, _ in zip(trainer.corpus.read(split), range(5))]
+    pairs = trainer.samples(split, 5)
     translations = Translator(trainer.model, trainer.tokenizers, config.decode)([source for source, _ in pairs])
     for (source, reference), translation in zip(pairs, translations):
         print(f"\n  source     {source}\n  model      {translation}\n  reference  {reference}")
@@ -148,7 +148,7 @@ def _translate(values):
     from tf_transformer.datasets import read_lines
 
     translator = _translator(values)
-    if not values.input and not values.output and sys.stdin.isatty():
+    if not values.input and not values.output and sys.stdin.isatty() and sys.stdout.isatty():
         return _converse(translator, values.n_best)
     lines = list(read_lines(values.input))
     with _output(values.output) as output:  # before the work, so that a wrong path costs none
@@ -159,14 +159,29 @@ def _translate(values):
         output.flush()
 
 
+@contextlib.contextmanager
 def _output(path):
-    """A file to write to, or standard output where there is no path, in UTF-8 whatever the locale."""
-    if path:
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        return open(path, "w", encoding="utf-8")
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(encoding="utf-8")
-    return contextlib.nullcontext(sys.stdout)
+    """A file to write to, or standard output where there is no path, in UTF-8 whatever the locale.
+
+    The file takes its name when all of it is written, so a failure costs no earlier one.
+    """
+    if not path:
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(encoding="utf-8")
+        yield sys.stdout
+        return
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe; a folder is refused here
+        with open(path, "w", encoding="utf-8") as file:
+            yield file
+        return
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        try:
+            yield file
+        except BaseException:
+            os.remove(path + ".tmp")
+            raise
+    os.replace(path + ".tmp", path)
 
 
 def _converse(translator, n_best):

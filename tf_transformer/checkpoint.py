@@ -119,7 +119,7 @@ def check_vocabularies(config, tokenizers, model_dir):
 def check_same_words(state, tokenizers, path):
     """Raises: UserError when a checkpoint, whose state this is, was trained with other vocabularies, be they of the same size."""
     if state.get("vocabularies") != [tokenizer.fingerprint for tokenizer in tokenizers]:
-        raise UserError(f"{path} was trained with another vocabulary than the one beside it: put back the one of its run")
+        raise UserError(f"{path} was not trained with the vocabulary beside it: put back the one of its run, or train again")
 
 
 def _write(path, arrays, state):
@@ -141,5 +141,5 @@ def _read(path):
         raise UserError(f"no checkpoint {path}") from None
     except PermissionError:
         raise UserError(f"{path} may not be read: see to its permissions") from None
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError, EOFError, OSError) as error:
         raise UserError(f"{path} is damaged ({error}): use an earlier checkpoint") from None

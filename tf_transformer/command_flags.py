@@ -46,9 +46,9 @@ def parse(command, words):
     return values
 
 
-def _define(values, name, kind, meaning, default=None):
+def _define(values, name, kind, meaning, default=None, **limits):
     define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, str: flags.DEFINE_string, bool: flags.DEFINE_boolean}
-    define[kind](name, default, meaning, flag_values=values)
+    define[kind](name, default, meaning, flag_values=values, **limits)
 
 
 def _define_settings(values, parts, skip=()):
@@ -87,7 +87,14 @@ def _translate_flags(values):
     _model_flags(values)
     _define(values, "input", str, "file of lines to translate, plain or .gz (default: standard input)")
     _define(values, "output", str, "file for the translations (default: standard output)")
-    _define(values, "n_best", int, "translations of each line, written as LINE NUMBER<tab>SCORE<tab>TRANSLATION where more than 1", 1)
+    _define(
+        values,
+        "n_best",
+        int,
+        "translations of each line, written as LINE NUMBER<tab>SCORE<tab>TRANSLATION where more than 1",
+        1,
+        lower_bound=1,
+    )
     _define_settings(values, (settings.DecodeConfig,))
 
 
@@ -96,7 +103,7 @@ def _evaluate_flags(values):
     _define(values, "data", str, "sentence pairs, as for train (default: those that the model was trained on)")
     _define(values, "split", str, "test, validation or another split; all for two files or a TSV file (default: test, or all)")
     _define(values, "output", str, "file for the translations (default: MODEL_DIR/evaluation/SPLIT.TARGET)")
-    _define(values, "max_pairs", int, "score so many pairs at most, from the beginning; 0 means all", 0)
+    _define(values, "max_pairs", int, "score so many pairs at most, from the beginning; 0 means all", 0, lower_bound=0)
     _define_settings(values, (settings.DecodeConfig,))
 
 
@@ -110,8 +117,8 @@ def _info_flags(values):
     _define(values, "preset", str, "the preset to describe: " + ", ".join(settings.PRESETS), "pocket")
     _define(values, "model_dir", str, "folder of a model to describe instead of the preset")
     _define(values, "data", str, "sentence pairs to describe, as for train")
-    _define(values, "source", str, "language code of the source", "en")
-    _define(values, "target", str, "language code of the target", "de")
+    _define(values, "source", str, "language code of the source (default: the model's, or en)")
+    _define(values, "target", str, "language code of the target (default: the model's, or de)")
 
 
 _FLAGS = {

@@ -123,7 +123,7 @@ class FileCorpus(Corpus):
             yield from _read_files(self._files["train" if split == "all" else split])
             return
         number = sum(1 for _ in _read_files(self._files["train"]))
-        kept = number - min(HELD_OUT, max(1, int(number * HELD_OUT_SHARE)))
+        kept = number - _held_out(number)
         first, last = (0, kept) if split == "train" else (kept, number)
         yield from itertools.islice(_read_files(self._files["train"]), first, last)
 
@@ -157,12 +157,23 @@ class TfdsCorpus(Corpus):
             if language not in languages:
                 raise UserError(f"the data set {name} has no {language!r}: it has {', '.join(languages)}")
         self.name, self._source, self._target = f"the TensorFlow data set {name}", source, target
+        self._name_splits()
+
+    def _name_splits(self):
+        """Without "validation", the end of "train" is held out for it, as with files."""
         self.splits = list(self._builder.info.splits) or ["train", "validation", "test"]
+        self._hold_out = "validation" not in self.splits
+        self.splits += ["validation"] * self._hold_out
 
     def read(self, split):
         """Yields (source, target) sentences of a split."""
         self._prepare()
-        for example in self._builder.as_dataset(split=self._known(split), shuffle_files=False).as_numpy_iterator():
+        part = self._known(split)
+        if self._hold_out and split in ("train", "validation"):
+            number = self._builder.info.splits["train"].num_examples
+            kept = number - _held_out(number)
+            part = f"train[:{kept}]" if split == "train" else f"train[{kept}:]"
+        for example in self._builder.as_dataset(split=part, shuffle_files=False).as_numpy_iterator():
             pair = (example[language].decode("utf-8", "replace") for language in (self._source, self._target))
             yield tuple(" ".join(sentence.splitlines()) for sentence in pair)
 
@@ -172,11 +183,16 @@ class TfdsCorpus(Corpus):
             self._builder.download_and_prepare()
         except Exception as error:  # of many kinds: network, checksum, disk, parser
             raise UserError(f"{self.name} could not be prepared: {str(error).strip().splitlines()[0]}") from error
-        self.splits = list(self._builder.info.splits) or self.splits
+        self._name_splits()
 
     def fingerprint(self, split):
         """A tuple that changes with the data set's version."""
-        return (self._builder.info.full_name, self._source, self._target, split)
+        return (self._builder.info.full_name, self._source, self._target, self._hold_out, split)
+
+
+def _held_out(number):
+    """How many of so many training pairs are held out for validation."""
+    return min(HELD_OUT, max(1, int(number * HELD_OUT_SHARE)))
 
 
 def read_lines(path):
@@ -213,6 +229,10 @@ def _folder_files(folder, source, target):
     files = {}
     for stem, by_language in found.items():
         split = "validation" if stem in VALIDATION_NAMES else stem
+        whole = "tsv" in by_language or {source, target} <= set(by_language)
+        if split == "validation" and (split in files or not whole):
+            trouble = "two validation sets" if split in files else f"{stem}.{' '.join(by_language)} without the other language"
+            raise UserError(f"folder {folder} has {trouble}: keep one whole set, in {source} and {target}")
         if split not in ("train", "validation") and not stem.startswith("test"):
             continue
         if "tsv" in by_language:

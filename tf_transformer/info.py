@@ -24,7 +24,7 @@ def describe(preset_name, model_dir, data, source, target):
       preset_name: of `config.PRESETS`.
       model_dir: a model folder, or None.
       data: as for `datasets.open_corpus`, or None.
-      source, target: language codes.
+      source, target: language codes, or None for those of the model or the preset.
     Returns: text of several lines.
     Raises: UserError when there is nothing of these names.
     """
@@ -38,7 +38,7 @@ def describe(preset_name, model_dir, data, source, target):
         parts.append(f"preset {preset_name}\n{describe_model(config)}")
     if data:
         tokenizers = load_tokenizers(model_dir, config.data.shared_vocab) if model_dir else None
-        parts.append(describe_data(config, open_corpus(data, source, target), tokenizers))
+        parts.append(describe_data(config, open_corpus(data, source or config.data.source, target or config.data.target), tokenizers))
     return "\n\n".join(parts)
 
 
@@ -112,6 +112,8 @@ def describe_split(pairs):
             words = sentence.split()
             lengths[side].append(len(words))
             types[side].update(words)
+    if not lengths[0]:
+        return 0, []
     lines = []
     for name, numbers, different in zip(("source", "target"), map(np.array, lengths), types):
         lines.append(

@@ -28,6 +28,11 @@ def step_path(model_dir, step):
     return os.path.join(model_dir, "checkpoints", f"step-{step:08d}.npz")
 
 
+def checkpoint_step(path):
+    """The update of a checkpoint that stands where `step_path` says."""
+    return int(re.search(r"step-(\d+)\.npz$", path)[1])
+
+
 def step_checkpoints(model_dir):
     """The paths of the checkpoints of a run, oldest first."""
     folder = os.path.join(model_dir, "checkpoints")

@@ -58,7 +58,7 @@ def greedy_search(step, state, limits, alpha=0.6):
         gain = tf.gather(words, word, batch_dims=1)  # (B)
         word = tf.where(done, PAD, word)
         log_probs += tf.where(done, 0.0, gain)
-        return t + 1, tf.concat([ids, word[:, tf.newaxis]], axis=1), log_probs, done | (word == END), state
+        return t + 1, tf.concat([ids, word[:, tf.newaxis]], axis=1), log_probs, done | (word == END) | (t + 1 >= limits), state
 
     first = (0, tf.fill([rows, 1], START), tf.zeros([rows]), tf.zeros([rows], tf.bool), state)
     going = lambda t, ids, log_probs, done, state: ~tf.reduce_all(done)  # noqa: E731
@@ -135,7 +135,7 @@ def _grow(step, beam, limits, beam_size, alpha, n_best):
     state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, tf.reshape(parent, [-1])), state)
 
     best_to_come = alive_log_probs[:, 0] / length_penalty(limits, alpha)  # (B)
-    done = beam.done | (best_to_come <= scores[:, n_best - 1])
+    done = beam.done | (best_to_come <= scores[:, n_best - 1]) | (beam.t + 1 >= limits)
     if beam_size == 1:
         done |= scores[:, 0] > IMPOSSIBLE / 2
     return Beam(beam.t + 1, alive_ids, alive_log_probs, finished_ids, scores, done, state)

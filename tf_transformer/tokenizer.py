@@ -50,7 +50,7 @@ class Tokenizer:
         def checked():
             try:
                 yield from sentences
-            except Exception as error:  # SentencePiece would bury it in one of its own
+            except BaseException as error:  # also Ctrl-C: SentencePiece would bury it in one of its own
                 failures.append(error)
                 raise
 

@@ -25,7 +25,7 @@ from tf_transformer.encoding import cached_pairs
 from tf_transformer.evaluate import score
 from tf_transformer.logbook import Logbook, Tally
 from tf_transformer.loss import label_smoothed_cross_entropy, token_accuracy
-from tf_transformer.model_folder import step_checkpoints, step_path
+from tf_transformer.model_folder import checkpoint_step, step_checkpoints, step_path
 from tf_transformer.optimizer import FusedAdam
 from tf_transformer.schedule import CustomSchedule
 from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
@@ -160,10 +160,7 @@ class Trainer:
         self.batches, self.validation = (
             self._make_batches(split, data, say) if split in self.corpus.splits else None for split in ("train", "validation")
         )
-        pairs = self.corpus.read("validation") if self.validation else ()
-        self._references = list(itertools.islice(pairs, config.train.bleu_sentences))
-        lengths = self.tokenizers[0].encode([source for source, _ in self._references]).row_lengths() if self._references else []
-        self._references = [pair for pair, length in zip(self._references, lengths) if length <= data.max_length]
+        self._references = self.samples("validation", config.train.bleu_sentences) if self.validation else []
         self.config.save(os.path.join(model_dir, "config.json"))  # now that the data has proved good
         self.strategy = make_strategy()
         with self.strategy.scope():
@@ -203,12 +200,18 @@ class Trainer:
             except KeyboardInterrupt:
                 return False
             finally:  # also after an error, unless that came before the first update
-                if self.step:
+                if self.step and self._is_sound():
                     self._save()
             self._average(logbook)
             return True
         finally:
             logbook.close()
+
+    def samples(self, split, number):
+        """The first `number` pairs of a split, without those whose source is longer than the model may be given."""
+        pairs = list(itertools.islice(self.corpus.read(split), number))
+        lengths = self.tokenizers[0].encode([source for source, _ in pairs]).row_lengths() if pairs else []
+        return [pair for pair, length in zip(pairs, lengths) if length <= self.config.data.max_length]
 
     def validate(self):
         """The model's figures on the validation split.
@@ -255,6 +258,7 @@ class Trainer:
                 logbook.advance(step)
                 last = step >= settings.steps
                 if step % settings.log_every == 0 or last:
+                    self._check_sound()
                     logbook.train(step, learning_rate=float(self.optimizer.learning_rate), **tally.take())
                 if step % settings.validate_every == 0 or last:
                     before = time.monotonic()
@@ -262,18 +266,20 @@ class Trainer:
                     validation_seconds = time.monotonic() - before
                     tally.skip(validation_seconds)
                 if step % settings.checkpoint_every == 0:  # after the validation, so that it holds the best score
+                    self._check_sound()
                     self._save()
                 if last or (deadline and time.monotonic() + 2 * validation_seconds >= deadline):
                     return
 
     def _validate_and_keep_best(self, logbook):
+        self._check_sound()
         values = self.validate()
         if not values:
             return
         logbook.validation(self.step, **values)
         measure = "BLEU" if "BLEU" in values else "loss"
         new = values[measure] if measure == "BLEU" else -values[measure]
-        if self.best is None or self.best[0] != measure or not new <= self.best[1]:
+        if self.best is None or self.best[0] != measure or new > self.best[1]:
             self.best = [measure, new]
             checkpoint.save(os.path.join(self.model_dir, "best.npz"), self.model, state={**self._state(), **values})
 
@@ -285,8 +291,23 @@ class Trainer:
         checkpoint.save(path, self.model, self.optimizer, {**self._state(), "best": self.best})
         if os.path.exists(self._averaged):
             os.remove(self._averaged)  # of earlier checkpoints: it would hide this one from translate
-        for old in step_checkpoints(self.model_dir)[: -self.config.train.keep]:
+        # One that an interruption left behind would make the average another than that of a run in one go.
+        every, keep = self.config.train.checkpoint_every, self.config.train.keep
+        paths = [old for old in step_checkpoints(self.model_dir) if old == path or checkpoint_step(old) % every == 0]
+        for old in set(step_checkpoints(self.model_dir)) - set(paths[-keep:]):
             os.remove(old)
+
+    def _is_sound(self):
+        return all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in self.model.trainable_variables)
+
+    def _check_sound(self):
+        """Raises: UserError when training has diverged, before the weights can take the place of good ones."""
+        if not self._is_sound():
+            paths = step_checkpoints(self.model_dir)
+            raise UserError(
+                f"after {self.step:,} updates some weights are no finite numbers: give a smaller --learning_rate_scale or a longer "
+                f"--warmup_steps (last good checkpoint: {paths[-1] if paths else 'none'})"
+            )
 
 
 def _prepare_folder(config, model_dir, corpus, say):
