@@ -11,10 +11,10 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 
 # From text at the top to text at the bottom.
 ORDER = """
-config model_folder pocket_lexicon pocket_grammar pocket_scenes pocket datasets tokenizer encoding batching
+whole_file config model_folder pocket_lexicon pocket_grammar pocket_scenes pocket_sentences pocket datasets tokenizer encoding batching
 reference masks dropout attention embedding layers transformer
 loss schedule optimizer checkpoint
-search translate evaluate logbook train info command_flags __main__
+search translate evaluate logbook replicas train info command_flags __main__
 """.split()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer import checkpoint, train
+from tf_transformer import checkpoint, replicas, train
 from tf_transformer.config import END, PAD, START, DecodeConfig, ModelConfig, TrainConfig
 from tf_transformer.masks import create_padding_mask
 from tf_transformer.translate import search_translations
@@ -122,7 +122,7 @@ def updates(strategy, batches, **optimizer):
         model = make_model()
         optimizer = keras.optimizers.SGD(**optimizer)
         optimizer.build(model.trainable_variables)
-    step = train.on_all_replicas(strategy, functools.partial(train.train_step, model, optimizer, TrainConfig()))
+    step = replicas.on_all_replicas(strategy, functools.partial(train.train_step, model, optimizer, TrainConfig()))
     sums = [step(tf.constant(inp), tf.constant(tar)).numpy() for inp, tar in batches]
     return sums, {name: variable.numpy() for name, variable in checkpoint.named_weights(model).items()}
 
@@ -130,7 +130,7 @@ def updates(strategy, batches, **optimizer):
 def test_law_6_replicas():
     """Two replicas equal one on the joined batch: unequal sentences, an odd number of rows, and a replica without a token."""
     batches = [(sentences(n, 9, n), sentences(n, 8, n + 50, start=True)) for n in (6, 5, 1)]
-    strategies = tf.distribute.get_strategy(), train.make_strategy()
+    strategies = tf.distribute.get_strategy(), replicas.make_strategy()
     assert [strategy.num_replicas_in_sync for strategy in strategies] == [1, 2]
     one, two = (updates(strategy, batches, learning_rate=0.3) for strategy in strategies)
     for a, b in zip(one[0], two[0]):
@@ -141,7 +141,7 @@ def test_law_6_replicas():
 
 def test_law_6_dropout_differs_between_replicas_and_steps():
     """The same sentence on two replicas has two dropout masks, and so has it in two updates; the same step has the same one."""
-    strategy = train.make_strategy()
+    strategy = replicas.make_strategy()
     with strategy.scope():
         model = make_model(rate=0.5)
         optimizer = keras.optimizers.SGD(0.0)

@@ -25,6 +25,7 @@ from tf_transformer.pocket_grammar import (
 )
 from tf_transformer.pocket_lexicon import ADJECTIVES, NOUNS, VERBS, Noun
 from tf_transformer.pocket_scenes import Draw, object_part
+from tf_transformer.pocket_sentences import finish, sentence
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = 30_000
@@ -98,7 +99,7 @@ def test_translation_is_a_function_in_both_directions():
     draw = Draw(8)
     german, english = {}, {}
     for _ in range(40_000):
-        en, de = pocket.sentence(draw)
+        en, de = sentence(draw)
         assert german.setdefault(en, de) == de
         assert english.setdefault(de, en) == en
 
@@ -124,7 +125,7 @@ def test_an_impossible_number_is_refused(number):
 
 
 def test_a_grammar_that_runs_dry_is_noticed(monkeypatch):
-    monkeypatch.setattr(pocket, "SENTENCES", (lambda draw: ("One two three.", "Eins zwei drei."),))
+    monkeypatch.setattr(pocket, "sentence", lambda draw: ("One two three.", "Eins zwei drei."))
     assert pocket.generate(0) == []
     with pytest.raises(ValueError, match="only 1 of 2"):
         pocket.generate(2)
@@ -442,7 +443,7 @@ def test_gold(spoken, english, german):
 
 
 def test_finish_drops_the_comma_that_nothing_follows():
-    assert pocket.finish(("the man who sings", "der Mann, der singt,"), "?") == (
+    assert finish(("the man who sings", "der Mann, der singt,"), "?") == (
         "The man who sings?",
         "Der Mann, der singt?",
     )

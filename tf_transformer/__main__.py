@@ -15,6 +15,7 @@ from tf_transformer import config as settings
 from tf_transformer import model_folder
 from tf_transformer.command_flags import COMMANDS, PARTS, given, parse, usage
 from tf_transformer.config import UserError
+from tf_transformer.whole_file import whole_file
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
 
@@ -107,7 +108,8 @@ def _train(values):
     _quiet()
     import tensorflow as tf
 
-    from tf_transformer.train import Trainer, divide_processor
+    from tf_transformer.replicas import divide_processor
+    from tf_transformer.train import Trainer
     from tf_transformer.translate import Translator
 
     divide_processor()
@@ -171,17 +173,9 @@ def _output(path):
         yield sys.stdout
         return
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe; a folder is refused here
-        with open(path, "w", encoding="utf-8") as file:
-            yield file
-        return
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
-        try:
-            yield file
-        except BaseException:
-            os.remove(path + ".tmp")
-            raise
-    os.replace(path + ".tmp", path)
+    special = os.path.exists(path) and not os.path.isfile(path)  # a device or a pipe; a folder is refused here
+    with open(path, "w", encoding="utf-8") if special else whole_file(path) as file:
+        yield file
 
 
 def _converse(translator, n_best):

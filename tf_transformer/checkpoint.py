@@ -17,6 +17,7 @@ from tf_transformer.config import UserError
 from tf_transformer.model_folder import find, load_config
 from tf_transformer.tokenizer import load_tokenizers
 from tf_transformer.transformer import Transformer
+from tf_transformer.whole_file import whole_file
 
 
 def build_model(model_config):
@@ -124,11 +125,8 @@ def check_same_words(state, tokenizers, path):
 
 def _write(path, arrays, state):
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with open(path + ".tmp", "wb") as file:
+    with whole_file(path, "wb") as file:
         np.savez(file, state=np.array(json.dumps(state)), **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(path + ".tmp", path)
 
 
 def _read(path):

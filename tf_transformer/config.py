@@ -6,7 +6,8 @@ folder keeps the one it was trained with in `config.json`.
 
 import dataclasses
 import json
-import os
+
+from tf_transformer.whole_file import whole_file
 
 PAD, UNK, START, END = 0, 1, 2, 3  # ids of the special symbols, in every vocabulary
 
@@ -166,10 +167,9 @@ class Config:
 
     def save(self, path):
         """Writes the settings as JSON, whole or not at all."""
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
+        with whole_file(path) as file:
             json.dump(dataclasses.asdict(self), file, indent=2)
             file.write("\n")
-        os.replace(path + ".tmp", path)
 
     @classmethod
     def load(cls, path):

@@ -229,16 +229,15 @@ def _folder_files(folder, source, target):
     files = {}
     for stem, by_language in found.items():
         split = "validation" if stem in VALIDATION_NAMES else stem
-        whole = "tsv" in by_language or {source, target} <= set(by_language)
+        if split not in ("train", "validation") and not stem.startswith("test"):
+            continue
+        languages = ("tsv",) if "tsv" in by_language else (source, target)
+        whole = set(languages) <= set(by_language)
         if split == "validation" and (split in files or not whole):
             trouble = "two validation sets" if split in files else f"{stem}.{' '.join(by_language)} without the other language"
             raise UserError(f"folder {folder} has {trouble}: keep one whole set, in {source} and {target}")
-        if split not in ("train", "validation") and not stem.startswith("test"):
-            continue
-        if "tsv" in by_language:
-            files[split] = (by_language["tsv"],)
-        elif {source, target} <= set(by_language):
-            files[split] = (by_language[source], by_language[target])
+        if whole:
+            files[split] = tuple(by_language[language] for language in languages)
     if "train" not in files:
         wanted = f"train.{source} and train.{target} (or .gz), or train.tsv"
         raise UserError(f"folder {folder} has no {wanted}: it has {', '.join(sorted(os.listdir(folder))) or 'nothing'}")

@@ -10,6 +10,7 @@ import zipfile
 import numpy as np
 
 from tf_transformer.config import UserError
+from tf_transformer.whole_file import whole_file
 
 CHUNK = 8192  # pairs tokenised at a time
 
@@ -93,11 +94,10 @@ def cached_pairs(corpus, split, tokenizers, data, folder):
         pass  # not there, or cut short: make it again
     pairs = encode_pairs(corpus.read(split), tokenizers, data.max_length, data.max_ratio)
     os.makedirs(folder, exist_ok=True)
-    with open(path + ".tmp", "wb") as file:
+    with whole_file(path, "wb") as file:
         arrays = {f"{side}_{field.name}": getattr(getattr(pairs, side), field.name)
                   for side in ("source", "target") for field in dataclasses.fields(Sequences)}  # fmt: skip
         np.savez(file, **arrays, reasons=list(pairs.dropped), counts=list(pairs.dropped.values()))
-    os.replace(path + ".tmp", path)
     return pairs
 
 

@@ -11,7 +11,7 @@ from tf_transformer.batching import Batches
 from tf_transformer.config import preset
 from tf_transformer.datasets import open_corpus
 from tf_transformer.encoding import encode_pairs
-from tf_transformer.model_folder import load_config, step_checkpoints
+from tf_transformer.model_folder import all_checkpoints, load_config
 from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers
 
 SAMPLES = 10
@@ -64,8 +64,7 @@ def describe_model(config):
 def describe_folder(model_dir):
     """What a model folder holds, as text."""
     config = load_config(model_dir)
-    found = [path for path in (os.path.join(model_dir, f"{name}.npz") for name in ("averaged", "best")) if os.path.exists(path)]
-    found += step_checkpoints(model_dir)
+    found = all_checkpoints(model_dir)
     d = config.data
     lines = [f"model folder {model_dir}", describe_model(config), f"  data             {d.data}, {d.source} to {d.target}", "  checkpoints"]
     lines += [f"    {os.path.relpath(path, model_dir)}  {os.path.getsize(path) / 1e6:,.1f} MB" for path in found]

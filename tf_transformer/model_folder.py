@@ -40,6 +40,12 @@ def step_checkpoints(model_dir):
     return sorted(os.path.join(folder, name) for name in names if re.fullmatch(r"step-\d+\.npz", name))
 
 
+def all_checkpoints(model_dir):
+    """The paths of `averaged.npz` and `best.npz` where they are there, then of the checkpoints of the run, oldest first."""
+    found = [os.path.join(model_dir, f"{name}.npz") for name in ("averaged", "best")]
+    return [path for path in found if os.path.exists(path)] + step_checkpoints(model_dir)
+
+
 def find(model_dir, choice=None):
     """The path of a checkpoint.
 

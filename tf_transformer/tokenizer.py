@@ -10,6 +10,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from tf_transformer.config import END, PAD, START, UNK, UserError
+from tf_transformer.whole_file import whole_file
 
 LEARN_FROM = 4_000_000  # sentences that the vocabulary is learnt from at most, drawn at random
 
@@ -82,9 +83,8 @@ class Tokenizer:
 
     def save(self, path):
         """Writes the SentencePiece model, whole or not at all."""
-        with open(path + ".tmp", "wb") as file:
+        with whole_file(path, "wb") as file:
             file.write(self.model)
-        os.replace(path + ".tmp", path)
 
     def encode(self, texts):
         """texts: strings `[N]` -> ragged int32 `[N, (length)]`, each row ending with the end symbol. Runs in a graph too."""

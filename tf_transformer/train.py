@@ -1,8 +1,7 @@
 """Training (Sec. 5): the reference's explicit `train_step`, on every visible device.
 
-One device is one replica. Every replica gets the whole batch of ids (a few hundred kilobytes) and takes its own rows of it. The loss is
-the sum over all replicas of the token losses, divided by the number of target tokens of the whole batch, so an update is the same
-function of the batch whatever the number of replicas.
+The loss is the sum over all replicas of the token losses, divided by the number of target tokens of the whole batch, so an update is
+the same function of the batch whatever the number of replicas.
 """
 
 import dataclasses
@@ -25,8 +24,9 @@ from tf_transformer.encoding import cached_pairs
 from tf_transformer.evaluate import score
 from tf_transformer.logbook import Logbook, Tally
 from tf_transformer.loss import label_smoothed_cross_entropy, token_accuracy
-from tf_transformer.model_folder import checkpoint_step, step_checkpoints, step_path
+from tf_transformer.model_folder import all_checkpoints, checkpoint_step, step_checkpoints, step_path
 from tf_transformer.optimizer import FusedAdam
+from tf_transformer.replicas import make_strategy, my_rows, on_all_replicas
 from tf_transformer.schedule import CustomSchedule
 from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
 from tf_transformer.translate import Translator
@@ -35,45 +35,10 @@ from tf_transformer.translate import Translator
 MAY_CHANGE = {"steps", "minutes", "checkpoint_every", "keep", "validate_every", "bleu_sentences", "log_every"}
 
 
-def divide_processor():
-    """Makes two devices, so two replicas, of a processor with two or more cores, where there is no GPU.
-
-    Half of the rows on each half of the cores is faster than each operation on all cores: most operations are too small to be divided.
-    To be called before TensorFlow's first operation; after it, the devices stay as they are.
-    """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if tf.config.list_physical_devices("GPU") or cores < 2:
-        return
-    try:
-        tf.config.threading.set_intra_op_parallelism_threads(cores // 2)
-        tf.config.threading.set_inter_op_parallelism_threads(cores)
-        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
-    except RuntimeError:  # TensorFlow is at work already
-        return
-
-
-@functools.cache
-def make_strategy():
-    """The `MirroredStrategy` over all visible GPUs, or where there is none, over all logical CPUs.
-
-    There is one for the whole process: the collective operations of a second one would get the numbers of the first one's.
-    """
-    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    return tf.distribute.MirroredStrategy([device.name for device in devices])
-
-
 def make_optimizer(model_config, train_config):
     """Adam with the schedule of Eq. 3 (Sec. 5.3)."""
     learning_rate = CustomSchedule(model_config.d_model, train_config.warmup_steps, train_config.learning_rate_scale)
     return FusedAdam(learning_rate, train_config.beta_1, train_config.beta_2, train_config.epsilon)
-
-
-def my_rows(ids):
-    """This replica's share of a batch: ids `[B, L]` -> `[B / replicas, L]`, filled up with rows of padding where B does not divide."""
-    replica = tf.distribute.get_replica_context()
-    count = replica.num_replicas_in_sync
-    ids = tf.pad(ids, [[0, -tf.shape(ids)[0] % count], [0, 0]], constant_values=PAD)
-    return ids[replica.replica_id_in_sync_group :: count]
 
 
 def rate_strength(step, rate_warmup_steps):
@@ -127,17 +92,6 @@ def eval_step(model, inp, tar):
     loss_sum, number = label_smoothed_cross_entropy(tar[:, 1:], predictions, 0.0)
     right, _ = token_accuracy(tar[:, 1:], predictions)
     return tf.stack([loss_sum, number, right])
-
-
-def on_all_replicas(strategy, step):
-    """Makes a graph of `step(inp, tar)` that runs in every replica and returns the sum of the results."""
-    ids = tf.TensorSpec([None, None], tf.int32)
-
-    @tf.function(input_signature=[ids, ids], autograph=False)
-    def run(inp, tar):
-        return strategy.reduce("sum", strategy.run(step, args=(inp, tar)), axis=None)
-
-    return run
 
 
 class Trainer:
@@ -257,22 +211,22 @@ class Trainer:
                 step += 1
                 logbook.advance(step)
                 last = step >= settings.steps
-                if step % settings.log_every == 0 or last:
+                log, validate, keep = (step % n == 0 for n in (settings.log_every, settings.validate_every, settings.checkpoint_every))
+                if log or validate or keep or last:
                     self._check_sound()
+                if log or last:
                     logbook.train(step, learning_rate=float(self.optimizer.learning_rate), **tally.take())
-                if step % settings.validate_every == 0 or last:
+                if validate or last:
                     before = time.monotonic()
                     self._validate_and_keep_best(logbook)
                     validation_seconds = time.monotonic() - before
                     tally.skip(validation_seconds)
-                if step % settings.checkpoint_every == 0:  # after the validation, so that it holds the best score
-                    self._check_sound()
+                if keep:  # after the validation, so that it holds the best score
                     self._save()
                 if last or (deadline and time.monotonic() + 2 * validation_seconds >= deadline):
                     return
 
     def _validate_and_keep_best(self, logbook):
-        self._check_sound()
         values = self.validate()
         if not values:
             return
@@ -316,8 +270,7 @@ def _prepare_folder(config, model_dir, corpus, say):
     Returns: the `Config` with the vocabulary sizes, the tokenizers.
     """
     path = os.path.join(model_dir, "config.json")
-    trained = step_checkpoints(model_dir) or [n for n in ("best.npz", "averaged.npz") if os.path.exists(os.path.join(model_dir, n))]
-    begun = Config.load(path) if trained else None
+    begun = Config.load(path) if all_checkpoints(model_dir) else None
     if begun:
         tokenizers = load_tokenizers(model_dir, begun.data.shared_vocab)
         checkpoint.check_vocabularies(begun, tokenizers, model_dir)
