@@ -1,17 +1,16 @@
 """The laws that every part keeps. Most bugs that users of Transformers report break one of them.
 
-Law 5 (search) is in test_search.py, and law 9 (round trip) in test_tokenizer.py, test_checkpoint.py and test_layers.py.
+Law 5 (search) is in test_search.py, law 6 (replicas) in test_replicas.py, law 7 (resume) in test_resume.py, and law 9 (round trip) in
+test_tokenizer.py, test_checkpoint.py and test_layers.py.
 """
-
-import functools
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer import checkpoint, replicas, train
-from tf_transformer.config import END, PAD, START, DecodeConfig, ModelConfig, TrainConfig
+from tf_transformer import checkpoint
+from tf_transformer.config import END, PAD, START, DecodeConfig, ModelConfig
 from tf_transformer.masks import create_padding_mask
 from tf_transformer.translate import search_translations
 
@@ -114,42 +113,3 @@ def test_law_4_search_scores_equal_the_full_pass(model, beam_size):
     np.testing.assert_allclose(result.scores[:, 0], expected, rtol=1e-4)
     limits = (inp != PAD).sum(1) - 1 + decode.extra_length
     assert (result.lengths[:, 0].numpy() <= limits).all()
-
-
-def updates(strategy, batches, **optimizer):
-    """The sums of some updates under a strategy, and the weights after them."""
-    with strategy.scope():
-        model = make_model()
-        optimizer = keras.optimizers.SGD(**optimizer)
-        optimizer.build(model.trainable_variables)
-    step = replicas.on_all_replicas(strategy, functools.partial(train.train_step, model, optimizer, TrainConfig()))
-    sums = [step(tf.constant(inp), tf.constant(tar)).numpy() for inp, tar in batches]
-    return sums, {name: variable.numpy() for name, variable in checkpoint.named_weights(model).items()}
-
-
-def test_law_6_replicas():
-    """Two replicas equal one on the joined batch: unequal sentences, an odd number of rows, and a replica without a token."""
-    batches = [(sentences(n, 9, n), sentences(n, 8, n + 50, start=True)) for n in (6, 5, 1)]
-    strategies = tf.distribute.get_strategy(), replicas.make_strategy()
-    assert [strategy.num_replicas_in_sync for strategy in strategies] == [1, 2]
-    one, two = (updates(strategy, batches, learning_rate=0.3) for strategy in strategies)
-    for a, b in zip(one[0], two[0]):
-        np.testing.assert_allclose(a, b, rtol=1e-5)
-    for name, value in one[1].items():
-        np.testing.assert_allclose(two[1][name], value, atol=1e-6, err_msg=name)
-
-
-def test_law_6_dropout_differs_between_replicas_and_steps():
-    """The same sentence on two replicas has two dropout masks, and so has it in two updates; the same step has the same one."""
-    strategy = replicas.make_strategy()
-    with strategy.scope():
-        model = make_model(rate=0.5)
-        optimizer = keras.optimizers.SGD(0.0)
-        optimizer.build(model.trainable_variables)
-    inp, tar = (tf.repeat(sentences(1, 9, shortest=9), 2, 0), tf.repeat(sentences(1, 9, 1, start=True, shortest=9), 2, 0))
-    update = functools.partial(train.train_step, model, optimizer, TrainConfig())
-    run = tf.function(lambda: strategy.experimental_local_results(strategy.run(update, args=(inp, tar))))
-    losses = [float(sums[0]) for _ in range(2) for sums in run()]
-    assert len(set(losses)) == 4
-    optimizer.iterations.assign(0)
-    assert [float(sums[0]) for sums in run()] == losses[:2]

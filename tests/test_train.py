@@ -2,9 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -28,7 +25,7 @@ def test_what_a_run_leaves(model_dir):
     assert sorted(os.listdir(model_dir / "checkpoints")) == ["step-00000008.npz", "step-00000012.npz"]  # keep=2
     lines = [json.loads(line) for line in (model_dir / "metrics.jsonl").read_text().splitlines()]
     assert [(line["step"], line["kind"]) for line in lines] == [
-        (4, "train"), (6, "validation"), (8, "train"), (12, "train"), (12, "validation"), (12, "validation"),
+        (4, "train"), (6, "validation"), (8, "train"), (12, "train"), (12, "validation"), (12, "average"),
     ]  # fmt: skip
     train, validation = lines[0], lines[1]
     assert {"loss", "accuracy", "learning_rate", "target_tokens_per_second", "useful_share"} <= set(train)
@@ -80,6 +77,7 @@ def test_what_goes_on_is_what_was_trained(tiny_config, tmp_path):
     for name, variable in checkpoint.named_weights(again.model).items():
         np.testing.assert_array_equal(variable.numpy(), last[f"model/{name}"])
     assert again.best[0] == "BLEU"
+    again.optimizer.iterations.assign(7)
     again._save()  # from here on the average is of older weights than the newest
     assert not (tmp_path / "averaged.npz").exists()
 
@@ -112,44 +110,34 @@ def test_separate_vocabularies(tiny_config, tmp_path):
 
 
 def test_tally_takes_means():
+    def result(sums, load, norm=1.0, skipped=0.0):
+        return {"sums": np.array(sums), "load": np.array(load), "gradient_norm": norm, "skipped": skipped}
+
     tally = Tally()
-    tally.add(tf.constant([6.0, 3.0, 1.0, 5.0]), 8)
-    tally.add(tf.constant([2.0, 1.0, 1.0, 1.0]), 2)
+    tally.add(result([6.0, 3.0, 1.0, 5.0], [2.0, 1.0]), 8)
+    again = Tally(json.loads(json.dumps(tally.state())))  # a run that goes on from here
+    for one in (tally, again):
+        one.add(result([2.0, 1.0, 1.0, 1.0], [1.0, 0.0], 3.0), 2)
+        one.add(result([np.nan, 4.0, 0.0, 2.0], [1.0, 3.0], np.nan, skipped=1.0), 2)
     values = tally.take()
-    assert values["loss"] == 2.0 and values["accuracy"] == 0.5 and values["useful_share"] == 0.5
-    assert values["target_tokens_per_second"] / values["source_tokens_per_second"] == pytest.approx(4 / 6)
-    tally.add(tf.constant([1.0, 1.0, 0.0, 1.0]), 2)
+    assert values["loss"] == 2.0 and values["accuracy"] == 0.5 and values["gradient_norm"] == 2.0
+    assert values["load"] == [0.5, 0.5] and values["useful_share"] == 16 / 24 and values["memory_gb"] > 0.1
+    assert values["target_tokens_per_second"] / values["source_tokens_per_second"] == pytest.approx(8 / 8)
+    assert again.take()["loss"] == values["loss"]
+    tally.add(result([1.0, 1.0, 0.0, 1.0], [1.0, 0.0]), 2)
     assert tally.take()["loss"] == 1.0
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(tiny_config, corpus_folder, tmp_path):
-    flags = {"data": corpus_folder, "model_dir": tmp_path / "run", "steps": 100_000, "log_every": 1, "bleu_sentences": 0}
-    for name in ("num_layers", "d_model", "num_heads", "dff"):
-        flags[name] = getattr(tiny_config.model, name)
-    for name in ("vocab_size", "tokens_per_step", "max_length"):
-        flags[name] = getattr(tiny_config.data, name)
-    command = [sys.executable, "-m", "tf_transformer", "train", *(f"--{name}={value}" for name, value in flags.items())]
-    # A shell starts background jobs with Ctrl-C ignored, and what they start would ignore it too.
-    options = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
-    for line in process.stdout:
-        if line.startswith("step 3"):
-            break
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert "stopped and saved after" in out and f"--model_dir={tmp_path / 'run'}" in out and "Traceback" not in err
-    (path,) = model_folder.step_checkpoints(str(tmp_path / "run"))
-    assert int(path[-12:-4]) >= 3
-
-
 def test_a_run_that_diverges_stops_and_keeps_what_is_good(tiny_config, tmp_path):
-    """No weight that is not a number takes the place of a good one."""
+    """No weight that is not a number takes the place of a good one, and the sentences of the batch are there to be looked at."""
     Trainer(tiny_config.replace(steps=4), str(tmp_path)).run()
-    trainer = Trainer(tiny_config, str(tmp_path))
+    trainer = Trainer(tiny_config.replace(most_skipped=2), str(tmp_path))
     trainer.model.trainable_variables[0].assign(trainer.model.trainable_variables[0] * float("nan"))
-    with pytest.raises(UserError, match="learning_rate_scale.*last good checkpoint: .*step-00000004.npz"):
+    with pytest.raises(UserError, match="diverged at update 6: .*in a row: 2.*last good checkpoint: .*step-00000004.npz"):
         trainer.run()
+    lines = (tmp_path / "batch-of-update-6.tsv").read_text().splitlines()
+    sources = {source for source, _ in trainer.corpus.read("train")}
+    assert len(lines) > 3 and all(line.split("\t")[0] in sources for line in lines)
     for path in [*model_folder.step_checkpoints(str(tmp_path)), tmp_path / "best.npz"]:
         assert all(np.isfinite(value).all() for value in weights(path).values())
     assert Trainer(tiny_config, str(tmp_path)).step == 4

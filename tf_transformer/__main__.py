@@ -6,6 +6,7 @@ TensorFlow is imported by the commands that need it, so that help and errors in 
 import contextlib
 import os
 import shlex
+import signal
 import sys
 import time
 
@@ -112,12 +113,17 @@ def _train(values):
     from tf_transformer.train import Trainer
     from tf_transformer.translate import Translator
 
-    divide_processor()
+    divide_processor(config.train.virtual_replicas)
     trainer = Trainer(config, model_dir, say=lambda line: print(line, flush=True))
     try:
-        finished = trainer.run()
+        if values.dry_run:
+            return trainer.dry_run()
+        finished = trainer.run(second_interrupt=signal.SIG_DFL)
     except tf.errors.ResourceExhaustedError as error:
-        raise UserError(f"out of memory: give a smaller --tokens_per_step than {config.data.tokens_per_step}") from error
+        most = config.train.max_tokens_per_replica
+        raise UserError(f"out of memory: give a smaller --max_tokens_per_replica than {most} (the update stays the same)") from error
+    if not trainer.machines.chief:
+        return
     program = f"{os.path.relpath(sys.executable) if os.getcwd() in sys.executable else sys.executable} -m tf_transformer"
     if not finished:
         print(f"\nstopped and saved after {trainer.step:,} updates; the same command goes on from there:")
@@ -219,14 +225,17 @@ def _average(values):
     model_folder.load_config(model_dir)
     paths = model_folder.step_checkpoints(model_dir)
     number = len(paths) if values.last is None else values.last
-    if not 1 <= number <= len(paths):
+    if values.best is not None and values.last is not None:
+        raise UserError("--last and --best: give one of them")
+    if values.best is None and not 1 <= number <= len(paths):
         raise UserError(f"--last={number}: {model_dir} keeps {len(paths)} checkpoints (--keep of train says how many)")
     _quiet()
     from tf_transformer import checkpoint
 
     output = values.output or os.path.join(model_dir, "averaged.npz")
-    checkpoint.average(paths[-number:], output)
-    print(f"averaged {', '.join(os.path.basename(path) for path in paths[-number:])} into {output}")
+    chosen = paths[-number:] if values.best is None else checkpoint.best_checkpoints(paths, values.best)
+    checkpoint.average(chosen, output)
+    print(f"averaged {', '.join(os.path.basename(path) for path in chosen)} into {output}")
 
 
 def _info(values):
@@ -234,6 +243,16 @@ def _info(values):
     from tf_transformer import info
 
     print(info.describe(values.preset, values.model_dir, values.data, values.source, values.target))
+
+
+def _plot(values):
+    model_dir = _required(values, "model_dir")
+    model_folder.load_config(model_dir)
+    from tf_transformer.history import plot_history
+
+    output = values.output or os.path.join(model_dir, "history.png")
+    plot_history(model_dir, output)
+    print(f"drew {output}")
 
 
 def run():

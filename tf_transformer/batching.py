@@ -82,6 +82,7 @@ class Batches:
         self.buckets = bucket_plan(lengths, tokens_per_step)
         self._bucket_of_pair = np.searchsorted([bucket.length for bucket in self.buckets], lengths)
         self.per_epoch = sum(bucket.batches for bucket in self.buckets)
+        self.checksum = pairs.checksum
         real = int(pairs.source.lengths.sum() + pairs.target.lengths.sum())
         self.useful_share = real / (2 * sum(b.batches * b.rows * b.length for b in self.buckets))  # of the tokens
         with tf.device("CPU:0"):  # they are read by the input pipeline, not by the model
@@ -98,6 +99,11 @@ class Batches:
             members = shuffled[self._bucket_of_pair[shuffled] == number]
             batches += [(members[i : i + bucket.rows], bucket) for i in range(0, len(members), bucket.rows)]
         return [batches[i] for i in random.permutation(len(batches))]
+
+    def sentences(self, epoch, place):
+        """The pairs of one batch: ragged ids of the sources and of the targets, `[pairs, (length)]`."""
+        members, _ = self.order(epoch)[place]
+        return tf.gather(self._source, members), tf.gather(self._target, members)
 
     def epoch(self, epoch, skip=0):
         """The batches of one epoch, without the first `skip`.

@@ -20,12 +20,21 @@ from tf_transformer.transformer import Transformer
 from tf_transformer.whole_file import whole_file
 
 
-def build_model(model_config):
-    """A `Transformer` of a `ModelConfig`, with fresh weights."""
+class DamagedError(UserError):
+    """A checkpoint that is not as it was written."""
+
+
+def build_model(model_config, precision="float32"):
+    """A `Transformer` of a `ModelConfig`, with fresh weights.
+
+    Args:
+      model_config: a `ModelConfig`.
+      precision: name of a Keras dtype policy; the weights are float32 in all of them.
+    """
     settings = dataclasses.asdict(model_config)
     for name in ("key_dim", "value_dim"):
         settings[name] = settings[name] or None
-    model = Transformer(**settings)
+    model = Transformer(**settings, dtype=precision)
     model.build()
     return model
 
@@ -45,6 +54,7 @@ def save(path, model, optimizer=None, state=None):
       model: a built Transformer.
       optimizer: its state is saved too, when given.
       state: a dict for JSON, such as `{"step": 1000}`.
+    Raises: UserError when it cannot be written.
     """
     arrays = {f"model/{name}": variable.numpy() for name, variable in named_weights(model).items()}
     for i, variable in enumerate(optimizer.variables if optimizer else ()):
@@ -56,7 +66,7 @@ def restore(path, model, optimizer=None):
     """Reads a checkpoint into a model, and an optimizer where given.
 
     Returns: the state that was saved with it.
-    Raises: UserError when the file is missing or damaged, or belongs to a model of other shapes.
+    Raises: UserError when the file is missing or belongs to a model of other shapes, DamagedError when it is not as it was written.
     """
     arrays, state = _read(path)
     targets = {f"model/{name}": variable for name, variable in named_weights(model).items()}
@@ -89,6 +99,28 @@ def average(paths, path):
         sums = {name: sums.get(name, 0.0) + array for name, array in weights.items()}
     means = {name: (array / len(paths)).astype(np.float32) for name, array in sums.items()}
     _write(path, means, {**state, "averaged": [os.path.basename(one) for one in paths]})
+
+
+def best_checkpoints(paths, number):
+    """Those with the best validation scores, of the checkpoints of a run.
+
+    Args:
+      paths: the checkpoints.
+      number: how many are wanted.
+    Raises: UserError when fewer were validated at the update at which they were written.
+    """
+    scores = {}
+    for path in paths:
+        state = read_state(path)
+        step, values = state["validated"]
+        if step == state["step"] and values:
+            scores[path] = values["BLEU"] if "BLEU" in values else -values["loss"]
+    if not 1 <= number <= len(scores):
+        raise UserError(
+            f"--best={number}: of {len(paths)} checkpoints that are kept, {len(scores)} were validated (train says with --keep, "
+            "--checkpoint_every and --validate_every how many)"
+        )
+    return sorted(sorted(scores, key=scores.get)[-number:])
 
 
 def load_model(model_dir, choice=None):
@@ -125,19 +157,28 @@ def check_same_words(state, tokenizers, path):
 
 def _write(path, arrays, state):
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with whole_file(path, "wb") as file:
-        np.savez(file, state=np.array(json.dumps(state)), **arrays)
+    try:
+        with whole_file(path, "wb") as file:
+            np.savez(file, state=np.array(json.dumps(state)), **arrays)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"{path} could not be written ({reason}): make room; the checkpoints before it are as they were") from None
 
 
-def _read(path):
+def read_state(path):
+    """The training state in a checkpoint. Raises: as `restore`."""
+    return _read(path, lambda name: name == "state")[1]
+
+
+def _read(path, wanted=lambda name: True):
     """Returns: the arrays by name, and the state."""
     try:
         with np.load(path) as file:
-            arrays = {name: file[name] for name in file.files}
+            arrays = {name: file[name] for name in file.files if wanted(name)}
         return arrays, json.loads(str(arrays.pop("state")))
     except FileNotFoundError:
         raise UserError(f"no checkpoint {path}") from None
     except PermissionError:
         raise UserError(f"{path} may not be read: see to its permissions") from None
     except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError, EOFError, OSError) as error:
-        raise UserError(f"{path} is damaged ({error}): use an earlier checkpoint") from None
+        raise DamagedError(f"{path} is damaged ({error}): use an earlier checkpoint") from None

@@ -11,8 +11,9 @@ COMMANDS = {
     "train": "train a model on sentence pairs, or go on with a run",
     "translate": "translate lines of text with a trained model",
     "evaluate": "translate a test set and score it with sacreBLEU",
-    "average": "average the last checkpoints of a run",
-    "info": "describe a preset, a model folder, or sentence pairs",
+    "average": "average the last, or the best, checkpoints of a run",
+    "info": "describe a preset, sentence pairs, or a model folder and the history of its run",
+    "plot": "draw loss, BLEU, learning rate and speed of a run",
 }
 PARTS = (settings.ModelConfig, settings.DataConfig, settings.TrainConfig, settings.DecodeConfig)
 
@@ -41,6 +42,8 @@ def parse(command, words):
             else:
                 print(f"  --{name}\n      {values[name].help}")
         return None
+    if len(left) == 1 and command in ("info", "plot") and not values.model_dir:
+        values.model_dir = left.pop()
     if left:
         raise UserError(f"unexpected {left[0]!r}: flags are written --name=value")
     return values
@@ -75,6 +78,7 @@ def given(values, parts):
 def _train_flags(values):
     _define(values, "preset", str, "the settings to begin with: " + ", ".join(settings.PRESETS), "pocket")
     _define(values, "model_dir", str, "folder of the model; a run that is there goes on (default: models/PRESET-DATA-SOURCE-TARGET)")
+    _define(values, "dry_run", bool, "print the plan, make one update of the largest batch, and stop", False)
     _define_settings(values, PARTS, skip=("input_vocab_size", "target_vocab_size"))  # those follow from the vocabularies
 
 
@@ -110,15 +114,21 @@ def _evaluate_flags(values):
 def _average_flags(values):
     _define(values, "model_dir", str, "folder of the model (required)")
     _define(values, "last", int, "newest checkpoints to average (default: all that are kept)")
+    _define(values, "best", int, "checkpoints with the best validation scores to average, of those that are kept")
     _define(values, "output", str, "file for the averaged weights (default: MODEL_DIR/averaged.npz)")
 
 
 def _info_flags(values):
     _define(values, "preset", str, "the preset to describe: " + ", ".join(settings.PRESETS), "pocket")
-    _define(values, "model_dir", str, "folder of a model to describe instead of the preset")
+    _define(values, "model_dir", str, "folder of a model to describe instead of the preset; `info FOLDER` does too")
     _define(values, "data", str, "sentence pairs to describe, as for train")
     _define(values, "source", str, "language code of the source (default: the model's, or en)")
     _define(values, "target", str, "language code of the target (default: the model's, or de)")
+
+
+def _plot_flags(values):
+    _define(values, "model_dir", str, "folder of the model; `plot FOLDER` does too (required)")
+    _define(values, "output", str, "file for the picture, PNG (default: MODEL_DIR/history.png)")
 
 
 _FLAGS = {
@@ -127,4 +137,5 @@ _FLAGS = {
     "evaluate": _evaluate_flags,
     "average": _average_flags,
     "info": _info_flags,
+    "plot": _plot_flags,
 }

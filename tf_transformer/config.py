@@ -16,9 +16,9 @@ class UserError(ValueError):
     """What the user gave is wrong. The message says what, where and what to do; the command line prints it and exits with 2."""
 
 
-def setting(default, meaning, least=None, below=None):
-    """A field with its default, its meaning (unit included) and its range; the command line makes a flag of it."""
-    return dataclasses.field(default=default, metadata={"meaning": meaning, "least": least, "below": below})
+def setting(default, meaning, least=None, below=None, choices=None):
+    """A field with its default, its meaning (unit included) and its range or choices; the command line makes a flag of it."""
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "least": least, "below": below, "choices": choices})
 
 
 class Settings:
@@ -26,11 +26,14 @@ class Settings:
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
-            value, least, below = getattr(self, field.name), field.metadata["least"], field.metadata["below"]
+            value = getattr(self, field.name)
+            least, below, choices = (field.metadata[name] for name in ("least", "below", "choices"))
             if least is not None and not value >= least:
                 raise UserError(f"{field.name} is {value}: give at least {least}")
             if below is not None and not value < below:
                 raise UserError(f"{field.name} is {value}: give less than {below}")
+            if choices is not None and value not in choices:
+                raise UserError(f"{field.name} is {value!r}: give {', '.join(choices[:-1])} or {choices[-1]}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +51,7 @@ class ModelConfig(Settings):
     pe_target: int = setting(1024, "longest target, sub-words", least=1)
     key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads", least=0)
     value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads", least=0)
-    positions: str = setting("sinusoidal", "sinusoidal or learned (Table 3, row E)")
+    positions: str = setting("sinusoidal", "sinusoidal or learned (Table 3, row E)", choices=("sinusoidal", "learned"))
     shared_embeddings: bool = setting(True, "one matrix for both embeddings and the softmax (Sec. 3.4)")
 
     def __post_init__(self):
@@ -57,8 +60,6 @@ class ModelConfig(Settings):
             raise UserError(
                 f"d_model {self.d_model} is not divisible by num_heads {self.num_heads}: change one of them, or give key_dim and value_dim"
             )
-        if self.positions not in ("sinusoidal", "learned"):
-            raise UserError(f"positions is {self.positions!r}: give 'sinusoidal' or 'learned'")
         if self.shared_embeddings and self.input_vocab_size != self.target_vocab_size:
             raise UserError(f"shared embeddings need one vocabulary, not {self.input_vocab_size} and {self.target_vocab_size} sub-words")
 
@@ -117,9 +118,22 @@ class TrainConfig(Settings):
     beta_2: float = setting(0.98, "Adam's decay of the mean squared gradient")
     epsilon: float = setting(1e-9, "Adam's epsilon")
     seed: int = setting(1, "of the weights, the order of the data and the dropout masks", least=0, below=2**21)
+    clip_norm: float = setting(0.0, "longest gradient, the norm of all its parts; 0 means no limit (the paper)", least=0)
+    max_tokens_per_replica: int = setting(
+        4096, "source tokens, and target tokens, that a device computes at a time, padding included; a larger share of a batch is "
+        "computed in several micro-steps, whose gradients are added up", least=1,
+    )  # fmt: skip
+    precision: str = setting(
+        "auto", "auto (bfloat16 where the device multiplies matrices in it), float32, mixed_bfloat16 or mixed_float16",
+        choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
+    )  # fmt: skip
+    jit: str = setting("auto", "whether XLA compiles the gradients: auto (on GPUs), on or off", choices=("auto", "on", "off"))
+    virtual_replicas: int = setting(0, "replicas on the processor; 0 means one on each GPU, or where there is none, two", least=0)
     checkpoint_every: int = setting(1000, "updates between checkpoints", least=1)
     keep: int = setting(5, "newest checkpoints kept, and averaged at the end (Sec. 6.1: 5 for base, 20 for big)", least=1)
     validate_every: int = setting(1000, "updates between validations", least=1)
+    patience: int = setting(0, "validations without a better score after which training stops; 0 means never", least=0)
+    most_skipped: int = setting(20, "updates in a row without finite gradients after which training stops", least=1)
     bleu_sentences: int = setting(500, "validation sentences translated for the BLEU score; 0 means none", least=0)
     log_every: int = setting(50, "updates between log lines", least=1)
 
@@ -144,6 +158,11 @@ class Config:
     decode: DecodeConfig = DecodeConfig()
 
     def __post_init__(self):
+        if self.data.max_length > self.train.max_tokens_per_replica:
+            raise UserError(
+                f"max_length {self.data.max_length} is more than max_tokens_per_replica {self.train.max_tokens_per_replica}: "
+                "a micro-step must hold at least one longest sentence"
+            )
         for name in ("pe_input", "pe_target"):
             if self.data.max_length > getattr(self.model, name):
                 raise UserError(
@@ -172,12 +191,16 @@ class Config:
             file.write("\n")
 
     @classmethod
+    def from_dict(cls, parts):
+        """The settings of which `dataclasses.asdict` made a dict. Raises: TypeError and KeyError for another one."""
+        return cls(**{part.name: part.type(**parts[part.name]) for part in dataclasses.fields(cls)})
+
+    @classmethod
     def load(cls, path):
         """Reads what `save` wrote. Raises: UserError when the file is damaged or of another version."""
         try:
             with open(path, encoding="utf-8") as file:
-                parts = json.load(file)
-            return cls(**{part.name: part.type(**parts[part.name]) for part in dataclasses.fields(cls)})
+                return cls.from_dict(json.load(file))
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
         except (ValueError, TypeError, KeyError) as error:

@@ -11,7 +11,8 @@ from tf_transformer.batching import Batches
 from tf_transformer.config import preset
 from tf_transformer.datasets import open_corpus
 from tf_transformer.encoding import encode_pairs
-from tf_transformer.model_folder import all_checkpoints, load_config
+from tf_transformer.history import describe_history
+from tf_transformer.model_folder import all_checkpoints, load_config, read_metrics
 from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers
 
 SAMPLES = 10
@@ -67,8 +68,8 @@ def describe_folder(model_dir):
     found = all_checkpoints(model_dir)
     d = config.data
     lines = [f"model folder {model_dir}", describe_model(config), f"  data             {d.data}, {d.source} to {d.target}", "  checkpoints"]
-    lines += [f"    {os.path.relpath(path, model_dir)}  {os.path.getsize(path) / 1e6:,.1f} MB" for path in found]
-    return "\n".join(lines if found else [*lines, "    none yet"])
+    lines += [f"    {os.path.relpath(path, model_dir)}  {os.path.getsize(path) / 1e6:,.1f} MB" for path in found] or ["    none yet"]
+    return "\n".join([*lines, describe_history(model_dir)] if read_metrics(model_dir) else lines)
 
 
 def describe_data(config, corpus, tokenizers=None):

@@ -1,12 +1,18 @@
 """What a run tells: a progress bar or lines for people, `metrics.jsonl` for programs, TensorBoard for pictures."""
 
 import json
+import math
 import os
+import resource
 import sys
 import time
 
+import numpy as np
 import tensorflow as tf
 import tqdm
+
+from tf_transformer.model_folder import read_metrics
+from tf_transformer.whole_file import whole_file
 
 
 class Logbook:
@@ -17,40 +23,49 @@ class Logbook:
       step: updates made so far.
       steps: updates wanted.
       deadline: `time.monotonic()` at which the run stops, or None.
+      quiet: whether to print nothing.
     """
 
-    def __init__(self, model_dir, step, steps, deadline=None):
-        self._file = open(os.path.join(model_dir, "metrics.jsonl"), "a", encoding="utf-8")
+    def __init__(self, model_dir, step, steps, deadline=None, quiet=False):
+        self._quiet = quiet
+        path = os.path.join(model_dir, "metrics.jsonl")
+        lines = [line for line in read_metrics(model_dir) if line["step"] <= step]  # not those that a killed run had no time to save
+        with whole_file(path) as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        self._file = open(path, "a", encoding="utf-8")
         self._board = tf.summary.create_file_writer(os.path.join(model_dir, "tensorboard"))
         self._steps, self._deadline = steps, deadline
         self._first, self._start = step, time.monotonic()
-        self._bar = tqdm.tqdm(total=steps, initial=step, unit="step", disable=not sys.stderr.isatty(), dynamic_ncols=True)
+        self._bar = tqdm.tqdm(total=steps, initial=step, unit="step", disable=quiet or not sys.stderr.isatty(), dynamic_ncols=True)
 
     def advance(self, step):
         """Moves the bar to a step."""
         self._bar.update(step - self._bar.n)
 
     def train(self, step, **values):
-        """Notes the means of the last updates: loss, learning_rate, target_tokens_per_second, useful_share and others."""
+        """Notes the means of the last updates, as `Tally` takes them, with learning_rate and skipped_updates."""
         self._note(step, "train", values)
-        line = (
-            f"loss {values['loss']:.3f} | learning rate {values['learning_rate']:.2e} | "
-            f"{values['target_tokens_per_second']:,.0f} target tokens/s | {values['useful_share']:.0%} useful | {self._left(step)} left"
+        load, skipped = values["load"], values["skipped_updates"]
+        self.say(
+            f"step {step:,} | loss {values['loss']:.3f} ppl {values['perplexity']:.1f} | lr {values['learning_rate']:.2e} "
+            f"grad {values['gradient_norm']:.2f} | {values['source_tokens_per_second']:,.0f}+{values['target_tokens_per_second']:,.0f} "
+            f"tokens/s {values['steps_per_second']:.2f} steps/s | {values['useful_share']:.0%} useful, "
+            f"load {min(load, default=0):.0%}-{max(load, default=0):.0%} | {values['memory_gb']:.1f} GB | "
+            f"{f'{skipped} skipped | ' if skipped else ''}{self._left(step)} left"
         )
-        self._bar.set_postfix_str(line)
-        if self._bar.disable:
-            self.say(f"step {step:,} | {line}")
 
-    def validation(self, step, **values):
-        """Notes the figures of a validation."""
-        self._note(step, "validation", values)
-        figures = " | ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in values.items())
-        self.say(f"step {step:,} | validation: {figures}")
+    def validation(self, step, kind="validation", **values):
+        """Notes the figures of a validation, or of the one of the average."""
+        self._note(step, kind, values)
+        figures = [f"{name} {value:.3f}" for name, value in values.items() if name != "signature"]
+        signature = f" ({values['signature']})" if "signature" in values else ""
+        self.say(f"step {step:,} | {kind}: {' | '.join(figures)}{signature}")
 
     def say(self, text):
         """Prints a line, above the bar where there is one."""
-        self._bar.write(text, file=sys.stdout)
-        sys.stdout.flush()
+        if not self._quiet:
+            self._bar.write(text, file=sys.stdout)
+            sys.stdout.flush()
 
     def close(self):
         """Ends the bar and the files."""
@@ -64,7 +79,11 @@ class Logbook:
         self._file.flush()
         with self._board.as_default(step=step):
             for name, value in values.items():
-                tf.summary.scalar(f"{kind}/{name}", value)
+                if isinstance(value, list):
+                    for i, part in enumerate(value):
+                        tf.summary.scalar(f"{kind}/{name}/{i}", part)
+                elif not isinstance(value, str):
+                    tf.summary.scalar(f"{kind}/{name}", value)
 
     def _left(self, step):
         """Time left, as h:mm:ss: until the last update or the deadline, whichever comes first."""
@@ -76,35 +95,68 @@ class Logbook:
 
 
 class Tally:
-    """Sums the results of updates, without waiting for the device, until they are taken."""
+    """Sums the results of updates until they are taken.
 
-    def __init__(self):
+    Args:
+      state: the sums of the updates since they were last taken, as `state` returned them, when a run goes on in between.
+    """
+
+    def __init__(self, state=None):
         self._clear()
+        if state:
+            self._sums, self._norms, self._updates = np.array(state[0]), state[1], state[2]
 
     def _clear(self):
-        self._sums, self._padded, self._since, self._updates = tf.zeros([4]), 0, time.monotonic(), 0
+        self._sums, self._norms, self._updates = np.zeros(4), 0.0, 0
+        self.start()
 
-    def add(self, sums, padded):
-        """sums: as `train_step` returns them; padded: tokens of one side, padding included."""
-        self._sums += sums
+    def start(self):
+        """Measures speed from now on."""
+        self._since, self._timed, self._padded, self._load = time.monotonic(), np.zeros(3), 0, 0.0
+
+    def state(self):
+        """What a checkpoint keeps of it."""
+        return [self._sums.tolist(), self._norms, self._updates]
+
+    def add(self, result, padded):
+        """result: as `train_step` returns it, in NumPy; padded: tokens of one side, padding included."""
+        self._timed += (result["sums"][3], result["sums"][1], 1)
         self._padded += padded
-        self._updates += 1
+        self._load = self._load + result["load"]
+        if not result["skipped"]:
+            self._sums += result["sums"]
+            self._norms += float(result["gradient_norm"])
+            self._updates += 1
 
     def skip(self, seconds):
         """Time that was not spent on updates."""
         self._since += seconds
 
     def take(self):
-        """The means since the last time, as a dict."""
-        loss, target, right, source = self._sums.numpy().tolist()
+        """The means since the last time, as a dict; speed and padding are those of this process."""
+        loss, target, right, _ = self._sums.tolist()
+        source_read, target_read, steps = self._timed.tolist()
         seconds = max(time.monotonic() - self._since, 1e-9)
         values = {
             "loss": loss / max(target, 1),
+            "perplexity": math.exp(min(loss / max(target, 1), 50.0)),
             "accuracy": right / max(target, 1),
-            "target_tokens_per_second": target / seconds,
-            "source_tokens_per_second": source / seconds,
-            "steps_per_second": self._updates / seconds,
-            "useful_share": (source + target) / (2 * self._padded),
+            "gradient_norm": self._norms / max(self._updates, 1),
+            "target_tokens_per_second": target_read / seconds,
+            "source_tokens_per_second": source_read / seconds,
+            "steps_per_second": steps / seconds,
+            "useful_share": (source_read + target_read) / max(2 * self._padded, 1),
+            "load": (self._load / np.maximum(np.sum(self._load), 1)).tolist() if steps else [],
+            "memory_gb": memory_gb(),
         }
         self._clear()
         return values
+
+
+def memory_gb():
+    """Most memory so far, in GB: of the fullest GPU, or where there is none, of this process."""
+    gpus = tf.config.list_logical_devices("GPU")
+    if gpus:
+        return max(tf.config.experimental.get_memory_info(gpu.name.removeprefix("/device:"))["peak"] for gpu in gpus) / 1e9
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9

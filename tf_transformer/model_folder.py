@@ -4,6 +4,7 @@ A model folder holds `config.json`, the vocabulary (`shared.model`, or `source.m
 (`checkpoints/step-00001000.npz` ...), `best.npz` and `averaged.npz`, `metrics.jsonl`, `tensorboard/`, and the ids in `cache/`.
 """
 
+import json
 import os
 import re
 
@@ -44,6 +45,19 @@ def all_checkpoints(model_dir):
     """The paths of `averaged.npz` and `best.npz` where they are there, then of the checkpoints of the run, oldest first."""
     found = [os.path.join(model_dir, f"{name}.npz") for name in ("averaged", "best")]
     return [path for path in found if os.path.exists(path)] + step_checkpoints(model_dir)
+
+
+def read_metrics(model_dir):
+    """What `metrics.jsonl` holds: a list of dicts with step, kind ("train", "validation" or "average") and figures; [] when not there."""
+    path, lines = os.path.join(model_dir, "metrics.jsonl"), []
+    if os.path.exists(path):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                try:
+                    lines.append(json.loads(line))
+                except ValueError:  # the last one of a run that was killed while writing it
+                    continue
+    return lines
 
 
 def find(model_dir, choice=None):

@@ -3,6 +3,14 @@
 import keras
 import tensorflow as tf
 
+from tf_transformer.schedule import CustomSchedule
+
+
+def make_optimizer(model_config, train_config):
+    """Adam with the schedule of Eq. 3 (Sec. 5.3)."""
+    learning_rate = CustomSchedule(model_config.d_model, train_config.warmup_steps, train_config.learning_rate_scale)
+    return FusedAdam(learning_rate, train_config.beta_1, train_config.beta_2, train_config.epsilon)
+
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class FusedAdam(keras.optimizers.Adam):
@@ -16,6 +24,23 @@ class FusedAdam(keras.optimizers.Adam):
         super().__init__(*args, **kwargs)
         if self.amsgrad:
             raise ValueError("FusedAdam has no amsgrad: use keras.optimizers.Adam")
+
+    def apply_where(self, good, gradients, variables):
+        """One update, in each replica, of its own copy of the weights. (`apply_gradients` would sum over the replicas once more.)
+
+        Args:
+          good: bool scalar; where it is false only the updates are counted.
+          gradients: dense, and the same in every replica.
+          variables: the weights, as `build` got them.
+        """
+        learning_rate = self.learning_rate
+
+        def update():
+            for gradient, variable in zip(gradients, variables):
+                self.update_step(gradient, variable.value, learning_rate)
+
+        tf.cond(good, update, lambda: None)
+        self.iterations.assign_add(1)
 
     def update_step(self, gradient, variable, learning_rate):
         """One update of one weight, by a dense gradient of its shape."""

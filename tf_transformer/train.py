@@ -1,9 +1,6 @@
-"""Training (Sec. 5): the reference's explicit `train_step`, on every visible device.
+"""A training run (Sec. 5) on every device of one machine or several, which can be stopped at any moment and goes on as if it never was."""
 
-The loss is the sum over all replicas of the token losses, divided by the number of target tokens of the whole batch, so an update is
-the same function of the batch whatever the number of replicas.
-"""
-
+import collections
 import dataclasses
 import functools
 import itertools
@@ -17,81 +14,24 @@ import tensorflow as tf
 
 from tf_transformer import checkpoint
 from tf_transformer.batching import Batches
-from tf_transformer.config import PAD, Config, UserError
+from tf_transformer.config import Config, UserError
 from tf_transformer.datasets import open_corpus
-from tf_transformer.dropout import dropout_key
 from tf_transformer.encoding import cached_pairs
 from tf_transformer.evaluate import score
-from tf_transformer.logbook import Logbook, Tally
-from tf_transformer.loss import label_smoothed_cross_entropy, token_accuracy
-from tf_transformer.model_folder import all_checkpoints, checkpoint_step, step_checkpoints, step_path
-from tf_transformer.optimizer import FusedAdam
-from tf_transformer.replicas import make_strategy, my_rows, on_all_replicas
-from tf_transformer.schedule import CustomSchedule
-from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
+from tf_transformer.interruption import Interruption
+from tf_transformer.logbook import Logbook, Tally, memory_gb
+from tf_transformer.model_folder import step_checkpoints
+from tf_transformer.optimizer import make_optimizer
+from tf_transformer.plan import describe_plan, largest_bucket, learning_rate_warning, most_micro_steps
+from tf_transformer.precision import LossScale, choose_jit, choose_precision
+from tf_transformer.replicas import Machines, make_strategy, on_all_replicas, together
+from tf_transformer.run_folder import RunFolder, check_same, with_vocabularies
+from tf_transformer.tokenizer import Tokenizer
+from tf_transformer.train_step import eval_step, train_step
 from tf_transformer.translate import Translator
 
-# Settings that may differ from those with which a model folder was begun.
-MAY_CHANGE = {"steps", "minutes", "checkpoint_every", "keep", "validate_every", "bleu_sentences", "log_every"}
-
-
-def make_optimizer(model_config, train_config):
-    """Adam with the schedule of Eq. 3 (Sec. 5.3)."""
-    learning_rate = CustomSchedule(model_config.d_model, train_config.warmup_steps, train_config.learning_rate_scale)
-    return FusedAdam(learning_rate, train_config.beta_1, train_config.beta_2, train_config.epsilon)
-
-
-def rate_strength(step, rate_warmup_steps):
-    """The factor on the dropout rate at an update: it rises linearly from 0 to 1 and stays there (after Morerio et al. 2017).
-
-    A model that knows nothing yet cannot overfit, and learns faster without noise.
-    """
-    return tf.minimum(1.0, tf.cast(step, tf.float32) / rate_warmup_steps) if rate_warmup_steps else 1.0
-
-
-def train_step(model, optimizer, train_config, inp, tar):
-    """One update; runs in each replica.
-
-    Args:
-      model: a `Transformer`.
-      optimizer: its number of updates is the step; it also keys the dropout.
-      train_config: a `TrainConfig`.
-      inp: source ids of the whole batch `[B, S]`.
-      tar: target ids of the whole batch `[B, T + 1]`, with start and end symbol.
-    Returns: float32 `[4]` of this replica: loss in nats, target tokens, right target tokens, source tokens; sums.
-    """
-    replica = tf.distribute.get_replica_context()
-    inp, tar = my_rows(inp), my_rows(tar)
-    tar_inp, tar_real = tar[:, :-1], tar[:, 1:]
-    number = tf.reduce_sum(tf.cast(tar_real != PAD, tf.float32))
-    all_tokens = tf.maximum(replica.all_reduce("sum", number), 1.0)
-    key = tf.stack([tf.cast(optimizer.iterations, tf.int32), train_config.seed * 1024 + replica.replica_id_in_sync_group])
-    with tf.GradientTape() as tape:
-        with dropout_key(key, rate_strength(optimizer.iterations, train_config.rate_warmup_steps)):
-            predictions, _ = model(inp, tar_inp, training=True)
-        loss_sum, _ = label_smoothed_cross_entropy(tar_real, predictions, train_config.label_smoothing)
-        loss = loss_sum / all_tokens
-    gradients = tape.gradient(loss, model.trainable_variables)
-    # Adam would square the parts of a sparse gradient one by one where a word occurs twice: it gets dense ones.
-    gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # sums over the replicas
-    right, _ = token_accuracy(tar_real, predictions)
-    return tf.stack([loss_sum, number, right, tf.reduce_sum(tf.cast(inp != PAD, tf.float32))])
-
-
-def eval_step(model, inp, tar):
-    """The loss without smoothing (so that its exponential is the perplexity) and the accuracy; runs in each replica.
-
-    Args:
-      model: a `Transformer`.
-      inp, tar: as for `train_step`.
-    Returns: float32 `[3]` of this replica: loss in nats, target tokens, right target tokens; sums.
-    """
-    inp, tar = my_rows(inp), my_rows(tar)
-    predictions, _ = model(inp, tar[:, :-1], training=False)
-    loss_sum, number = label_smoothed_cross_entropy(tar[:, 1:], predictions, 0.0)
-    right, _ = token_accuracy(tar[:, 1:], predictions)
-    return tf.stack([loss_sum, number, right])
+AHEAD = 2  # updates that are begun before the result of an earlier one is looked at, so that the devices never wait
+IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class Trainer:
@@ -99,67 +39,154 @@ class Trainer:
 
     Args:
       config: a `Config`; the vocabulary sizes of its model are set by the vocabularies that are learnt.
-      model_dir: the model folder, made when it is not there.
+      model_dir: the model folder, made when it is not there. Where `TF_CONFIG` names several machines, the chief's.
       say: prints a line.
-    Raises: UserError for data that cannot be used, or a folder begun with other settings.
+    Raises: UserError for data that cannot be used, a folder begun with other settings, or one in which another training is at work.
     """
 
     def __init__(self, config, model_dir, say=print):
-        self.model_dir, self.started = model_dir, time.monotonic()
-        self._averaged = os.path.join(model_dir, "averaged.npz")
+        self.started = time.monotonic()
+        self.strategy = make_strategy(on_processor=bool(config.train.virtual_replicas))
+        self.machines = Machines(self.strategy)
+        self._say = say if self.machines.chief else lambda line: None
         keras.utils.set_random_seed(config.train.seed)
         self.corpus = open_corpus(config.data.data, config.data.source, config.data.target)
-        self.config, self.tokenizers = _prepare_folder(config, model_dir, self.corpus, say)
-        data = self.config.data
-        self.batches, self.validation = (
-            self._make_batches(split, data, say) if split in self.corpus.splits else None for split in ("train", "validation")
-        )
-        self._references = self.samples("validation", config.train.bleu_sentences) if self.validation else []
-        self.config.save(os.path.join(model_dir, "config.json"))  # now that the data has proved good
-        self.strategy = make_strategy()
-        with self.strategy.scope():
-            self.model = checkpoint.build_model(self.config.model)
-            self.optimizer = make_optimizer(self.config.model, self.config.train)
-            self.optimizer.build(self.model.trainable_variables)
-        update = functools.partial(train_step, self.model, self.optimizer, self.config.train)
-        self._train_step = on_all_replicas(self.strategy, update)
-        self._eval_step = on_all_replicas(self.strategy, functools.partial(eval_step, self.model))
-        self._translator = Translator(self.model, self.tokenizers, dataclasses.replace(self.config.decode, beam_size=1))
-        self.best = None  # of the validations so far: ["BLEU", score] or ["loss", -loss]
-        paths = step_checkpoints(model_dir)
-        if paths:
-            state = checkpoint.restore(paths[-1], self.model, self.optimizer)
-            checkpoint.check_same_words(state, self.tokenizers, paths[-1])
-            self.best = state["best"]
-            say(f"going on from {paths[-1]}")
+        self.folder = RunFolder(model_dir if self.machines.chief else None, self._say)
+        try:
+            with together():
+                self._prepare(config)
+        except BaseException:
+            self.folder.close()
+            raise
+
+    def _prepare(self, config):
+        self.config, self.tokenizers = self._share_vocabulary(config)
+        self.batches = self._make_batches("train", self.config.data.tokens_per_step)
+        replicas, most = self.strategy.num_replicas_in_sync, self.config.train.max_tokens_per_replica
+        self.validation = None
+        if "validation" in self.corpus.splits:
+            self.validation = self._make_batches("validation", min(self.config.data.tokens_per_step, replicas * most))
+        self._references = self.samples("validation", self.config.train.bleu_sentences) if self.validation else []
+        if self.machines.chief:
+            self.config.save(os.path.join(self.folder.path, "config.json"))  # now that the data has proved good
+        self._build()
+        self._restore()
+        micro = most_micro_steps(self.batches.buckets, replicas, most)
         devices = ", ".join(device.split("/")[-1] for device in self.strategy.extended.worker_devices)
-        say(f"{self.model.count_params():,} parameters; devices: {devices}")
+        self._say(
+            f"{self.model.count_params():,} parameters; replicas: {replicas} ({devices}), {micro} micro-step{'s' * (micro > 1)}; "
+            f"{self.precision}, XLA {'on' if self.jit else 'off'}"
+        )
+        warning = learning_rate_warning(self.config, self.batches)
+        if warning:
+            self._say(f"warning: {warning}")
+
+    def _share_vocabulary(self, config):
+        """The chief learns or reads the vocabulary and gives it to the other machines, whose settings must be the chief's."""
+        chiefs, tokenizers = self.folder.prepare(config, self.corpus) if self.machines.chief else (config, ())
+        models = self.machines.from_chief([tokenizer.model.decode("latin-1") for tokenizer in tokenizers])
+        chiefs = Config.from_dict(self.machines.from_chief(dataclasses.asdict(chiefs)))
+        if not self.machines.chief:
+            one, other = (Tokenizer(model.encode("latin-1")) for model in models)
+            tokenizers = (one, one) if chiefs.data.shared_vocab else (one, other)
+            config = with_vocabularies(config, tokenizers).replace(data=chiefs.data.data)  # which may stand elsewhere on this machine
+            check_same(chiefs, config, f"{self.machines.name} has other settings than the chief:")
+        return chiefs, tokenizers
+
+    def _make_batches(self, split, tokens_per_step):
+        data = self.config.data
+        pairs = cached_pairs(self.corpus, split, self.tokenizers, data, os.path.join(self.folder.path, "cache"))
+        if self.machines.from_chief(pairs.checksum) != pairs.checksum:
+            raise UserError(f"{self.machines.name} has another {split} text in {data.data} than the chief: copy the chief's there")
+        dropped = ", ".join(f"{count:,} for {reason}" for reason, count in pairs.dropped.items() if count)
+        batches = Batches(pairs, tokens_per_step, self.config.train.seed)
+        self._say(
+            f"{split}: {len(pairs):,} pairs, {batches.per_epoch:,} batches of {len(batches.buckets)} shapes, "
+            f"{batches.useful_share:.1%} of their tokens useful; dropped: {dropped or 'none'}"
+        )
+        return batches
+
+    def _build(self):
+        settings = self.config.train
+        gpus = [] if settings.virtual_replicas else tf.config.get_visible_devices("GPU")
+        self.precision = self.machines.from_chief(choose_precision(settings.precision, gpus))
+        self.jit = choose_jit(settings.jit, gpus)
+        with self.strategy.scope():
+            self.model = checkpoint.build_model(self.config.model, self.precision)
+            self.optimizer = make_optimizer(self.config.model, settings)
+            self.optimizer.build(self.model.trainable_variables)
+            self.loss_scale = LossScale() if self.precision == "mixed_float16" else None
+        accumulate = most_micro_steps(self.batches.buckets, self.strategy.num_replicas_in_sync, settings.max_tokens_per_replica) > 1
+        how = {"loss_scale": self.loss_scale, "jit": self.jit, "accumulate": accumulate}
+        update = functools.partial(train_step, self.model, self.optimizer, settings, **how)
+        self._train_step = on_all_replicas(self.strategy, update, [IDS, IDS, tf.TensorSpec([2], tf.float32)])
+        self._eval_step = on_all_replicas(self.strategy, functools.partial(eval_step, self.model), [IDS, IDS])
+        self._translator = Translator(self.model, self.tokenizers, dataclasses.replace(self.config.decode, beam_size=1))
+
+    def _restore(self):
+        """Goes on from the newest checkpoint, or begins."""
+        state = self.folder.restore(self.model, self.optimizer) if self.machines.chief else None
+        state = self.machines.from_chief(state) or {}
+        self.best = state.get("best")  # of the validations so far: ["BLEU", score] or ["loss", -loss]
+        self._waited = state.get("waited", 0)  # validations since then
+        self._validated = state.get("validated", [0, {}])  # the last validation: its step, its figures
+        self._skipped, self._in_a_row = state.get("skipped", (0, 0))  # updates without finite gradients
+        self._tally = Tally(state.get("tally"))
+        self._saved = state.get("step", 0)
+        if state:
+            checkpoint.check_same_words(state, self.tokenizers, self.folder.path)
+            if state["data"] != self.batches.checksum:
+                raise UserError(f"the training text is not that with which {self.folder.path} was begun: give another --model_dir")
+            means = [variable for variable in self.optimizer.variables if variable.dtype == "float32"]  # all but the count
+            self.machines.share_weights([*self.model.trainable_variables, *means])
+            self.optimizer.iterations.assign(state["step"])
+        if self.loss_scale:
+            self.loss_scale.restore(state.get("loss_scale"))
 
     @property
     def step(self):
-        """Updates made so far."""
+        """Updates made so far, those that were skipped included."""
         return int(self.optimizer.iterations.numpy())
 
-    def run(self):
-        """Trains until the wanted number of updates or minutes, or Ctrl-C; then averages the last checkpoints.
+    def run(self, second_interrupt=None):
+        """Trains until the wanted number of updates or minutes, or Ctrl-C or SIGTERM; then averages the last checkpoints.
 
+        Args:
+          second_interrupt: what a second Ctrl-C does, as for `Interruption`.
         Returns: True when the run came to its end, False when it was interrupted (it has been saved).
+        Raises: UserError when training diverges, a checkpoint cannot be written, or another machine has stopped.
         """
         settings = self.config.train
         deadline = self.started + settings.minutes * 60 if settings.minutes else None
-        logbook = Logbook(self.model_dir, self.step, settings.steps, deadline)
+        logbook = Logbook(self.folder.path, self.step, settings.steps, deadline, quiet=not self.machines.chief)
         try:
-            try:
-                self._updates(logbook, deadline)
-            except KeyboardInterrupt:
-                return False
-            finally:  # also after an error, unless that came before the first update
-                if self.step and self._is_sound():
-                    self._save()
-            self._average(logbook)
-            return True
+            with together(), Interruption(second_interrupt) as self._interruption:
+                finished = self._updates(logbook, deadline)
+                self._save()
+                if finished:
+                    self._average(logbook)
+                return finished
         finally:
             logbook.close()
+            self.folder.close()
+
+    def dry_run(self):
+        """Prints the plan, makes one update of the largest batch, which is not saved, and prints its time and memory."""
+        replicas = self.strategy.num_replicas_in_sync
+        self._say(f"plan for {self.folder.path}\n{describe_plan(self.config, self.batches, replicas, self.precision)}")
+        bucket, _ = largest_bucket(self.config, self.batches, replicas, self.precision)
+        place = next(i for i, (_, of_batch) in enumerate(self.batches.order(0)) if of_batch is bucket)
+        inp, tar = next(iter(self.batches.epoch(0, place)))
+        times = []
+        for _ in range(2):  # the first one builds the graph
+            before = time.monotonic()
+            result = self._train_step(inp, tar, tf.zeros([2]))["sums"].numpy()
+            times.append(time.monotonic() - before)
+        self._say(
+            f"  an update      of {bucket.rows} x {bucket.length}: {times[1]:.2f} s, {result[1] / times[1]:,.0f} target tokens/s "
+            f"(the first {times[0]:.1f} s); memory {memory_gb():.1f} GB; loss {result[0] / result[1]:.3f}"
+        )
+        self.folder.close()
 
     def samples(self, split, number):
         """The first `number` pairs of a split, without those whose source is longer than the model may be given."""
@@ -171,126 +198,131 @@ class Trainer:
         """The model's figures on the validation split.
 
         Returns: a dict with loss (nats a token), perplexity, accuracy, and BLEU of greedy translations of the first
-          `bleu_sentences`; empty without a validation split.
+          `bleu_sentences` with its signature; empty without a validation split.
         """
         if self.validation is None:
             return {}
         totals = sum(self._eval_step(inp, tar).numpy().astype(np.float64) for inp, tar in self.validation.epoch(0))
         loss, accuracy = totals[0] / totals[1], totals[2] / totals[1]
         values = {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": accuracy}
-        if self._references:
+        if self._references and self.machines.chief:
             sources, targets = zip(*self._references)
-            values["BLEU"] = score(self._translator(sources), list(targets)).bleu
-        return values
-
-    def _average(self, logbook):
-        """Puts the mean of the last checkpoints into the model and on disk (Sec. 6.1)."""
-        paths = step_checkpoints(self.model_dir)
-        checkpoint.average(paths, self._averaged)
-        checkpoint.restore(self._averaged, self.model)
-        logbook.say(f"averaged the last {len(paths)} checkpoints (Sec. 6.1):")
-        logbook.validation(self.step, **self.validate())
-
-    def _make_batches(self, split, data, say):
-        pairs = cached_pairs(self.corpus, split, self.tokenizers, data, os.path.join(self.model_dir, "cache"))
-        dropped = ", ".join(f"{count:,} for {reason}" for reason, count in pairs.dropped.items() if count)
-        batches = Batches(pairs, data.tokens_per_step, self.config.train.seed)
-        say(
-            f"{split}: {len(pairs):,} pairs, {batches.per_epoch:,} batches of {len(batches.buckets)} shapes, "
-            f"{batches.useful_share:.1%} of their tokens useful; dropped: {dropped or 'none'}"
-        )
-        return batches
+            bleu = score(self._translator(sources), list(targets))
+            values |= {"BLEU": bleu.bleu, "signature": bleu.bleu_signature}
+        return self.machines.from_chief(values)
 
     def _updates(self, logbook, deadline):
-        settings = self.config.train
-        tally, validation_seconds, step = Tally(), 0.0, self.step  # counted here, so that nothing waits for the device
+        """Returns: False when interrupted."""
+        settings, step, waiting, validation_seconds = self.config.train, self.step, collections.deque(), 0.0
+        if step and step % settings.validate_every == 0 and self._validated[0] != step:  # it was interrupted before its validation
+            self._validate(logbook)
+        self._tally.start()
         while step < settings.steps:
             epoch, skip = divmod(step, self.batches.per_epoch)
             for inp, tar in self.batches.epoch(epoch, skip):
-                tally.add(self._train_step(inp, tar), inp.shape[0] * inp.shape[1])
+                late = deadline and time.monotonic() + 2 * validation_seconds >= deadline
+                votes = tf.constant([float(self._interruption.asked), float(bool(late))])
+                waiting.append((step, self._train_step(inp, tar, votes), inp.shape[0] * inp.shape[1]))
                 step += 1
-                logbook.advance(step)
-                last = step >= settings.steps
                 log, validate, keep = (step % n == 0 for n in (settings.log_every, settings.validate_every, settings.checkpoint_every))
-                if log or validate or keep or last:
-                    self._check_sound()
+                due = log or validate or keep or step == settings.steps
+                interrupted, late = self._settle(waiting, 0 if due else AHEAD)
+                last = step == settings.steps or late
+                if interrupted or last:
+                    self._settle(waiting, 0)
+                logbook.advance(step)
                 if log or last:
-                    logbook.train(step, learning_rate=float(self.optimizer.learning_rate), **tally.take())
+                    rate = float(self.optimizer.learning_rate)
+                    logbook.train(step, learning_rate=rate, skipped_updates=self._skipped, **self._tally.take())
+                if interrupted:
+                    return False
                 if validate or last:
                     before = time.monotonic()
-                    self._validate_and_keep_best(logbook)
+                    self._validate(logbook)
                     validation_seconds = time.monotonic() - before
-                    tally.skip(validation_seconds)
+                    self._tally.skip(validation_seconds)
                 if keep:  # after the validation, so that it holds the best score
                     self._save()
-                if last or (deadline and time.monotonic() + 2 * validation_seconds >= deadline):
-                    return
+                if last or (settings.patience and self._waited >= settings.patience):
+                    return True
+        return True
 
-    def _validate_and_keep_best(self, logbook):
+    def _settle(self, waiting, ahead):
+        """Takes in the results of updates but for the last few, which may still be on their way.
+
+        Returns: whether a machine asked to save and stop; whether one is at its last minute.
+        """
+        stop = np.zeros(2)
+        while len(waiting) > ahead:
+            step, result, padded = waiting.popleft()
+            result = {name: value.numpy() for name, value in result.items()}
+            stop += result["stop"]
+            self._tally.add(result, padded)
+            self._in_a_row = self._in_a_row + 1 if result["skipped"] else 0
+            self._skipped += int(result["skipped"])
+            if self._in_a_row >= self.config.train.most_skipped:
+                self._diverged(step)
+        return stop > 0
+
+    def _validate(self, logbook):
+        """Validates, and keeps the weights when they are the best so far."""
+        self._check_sound()
         values = self.validate()
+        self._validated = [self.step, values]
         if not values:
             return
         logbook.validation(self.step, **values)
         measure = "BLEU" if "BLEU" in values else "loss"
         new = values[measure] if measure == "BLEU" else -values[measure]
+        self._waited += 1
         if self.best is None or self.best[0] != measure or new > self.best[1]:
-            self.best = [measure, new]
-            checkpoint.save(os.path.join(self.model_dir, "best.npz"), self.model, state={**self._state(), **values})
+            self.best, self._waited = [measure, new], 0
+            if self.machines.chief:
+                self.folder.save_best(self.model, {**self._state(), "validation": values})
+
+    def _average(self, logbook):
+        """Puts the mean of the last checkpoints into the model and on disk (Sec. 6.1)."""
+        number = self.machines.from_chief(self.folder.average(self.model) if self.machines.chief else 0)
+        self.machines.share_weights(self.model.trainable_variables)
+        logbook.say(f"averaged the last {number} checkpoints (Sec. 6.1):")
+        logbook.validation(self.step, kind="average", **self.validate())
 
     def _state(self):
-        return {"step": self.step, "vocabularies": [tokenizer.fingerprint for tokenizer in self.tokenizers]}
+        return {
+            "step": self.step,
+            "best": self.best,
+            "waited": self._waited,
+            "validated": self._validated,
+            "skipped": [self._skipped, self._in_a_row],
+            "tally": self._tally.state(),
+            "loss_scale": self.loss_scale.state() if self.loss_scale else None,
+            "vocabularies": [tokenizer.fingerprint for tokenizer in self.tokenizers],
+            "data": self.batches.checksum,
+        }
 
     def _save(self):
-        path = step_path(self.model_dir, self.step)
-        checkpoint.save(path, self.model, self.optimizer, {**self._state(), "best": self.best})
-        if os.path.exists(self._averaged):
-            os.remove(self._averaged)  # of earlier checkpoints: it would hide this one from translate
-        # One that an interruption left behind would make the average another than that of a run in one go.
-        every, keep = self.config.train.checkpoint_every, self.config.train.keep
-        paths = [old for old in step_checkpoints(self.model_dir) if old == path or checkpoint_step(old) % every == 0]
-        for old in set(step_checkpoints(self.model_dir)) - set(paths[-keep:]):
-            os.remove(old)
-
-    def _is_sound(self):
-        return all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in self.model.trainable_variables)
+        if self.step == self._saved:
+            return
+        self._check_sound()
+        self._saved = self.step
+        if self.machines.chief:
+            self.folder.save(self.model, self.optimizer, self._state(), self.config.train.checkpoint_every, self.config.train.keep)
 
     def _check_sound(self):
-        """Raises: UserError when training has diverged, before the weights can take the place of good ones."""
-        if not self._is_sound():
-            paths = step_checkpoints(self.model_dir)
-            raise UserError(
-                f"after {self.step:,} updates some weights are no finite numbers: give a smaller --learning_rate_scale or a longer "
-                f"--warmup_steps (last good checkpoint: {paths[-1] if paths else 'none'})"
-            )
+        """Raises: UserError when weights have diverged, before they can take the place of good ones."""
+        if not all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in self.model.trainable_variables):
+            self._diverged(self.step - 1)
 
-
-def _prepare_folder(config, model_dir, corpus, say):
-    """Learns the vocabularies, or reads those of a run that is there, whose settings must be the same.
-
-    Returns: the `Config` with the vocabulary sizes, the tokenizers.
-    """
-    path = os.path.join(model_dir, "config.json")
-    begun = Config.load(path) if all_checkpoints(model_dir) else None
-    if begun:
-        tokenizers = load_tokenizers(model_dir, begun.data.shared_vocab)
-        checkpoint.check_vocabularies(begun, tokenizers, model_dir)
-    else:
-        os.makedirs(model_dir, exist_ok=True)
-        say(f"learning a vocabulary of {config.data.vocab_size:,} sub-words from {corpus.name}")
-        tokenizers = learn_tokenizers(lambda: corpus.read("train"), config.data.vocab_size, config.data.shared_vocab)
-        save_tokenizers(tokenizers, model_dir)
-    sizes = {f"{side}_vocab_size": t.vocab_size for side, t in zip(("input", "target"), tokenizers)}
-    shared = config.model.shared_embeddings and config.data.shared_vocab
-    config = config.replace(**sizes, shared_embeddings=shared)
-    if begun:
-        _check_same(begun, config, model_dir)
-    return config, tokenizers
-
-
-def _check_same(old, new, model_dir):
-    differences = []
-    for part in ("model", "data", "train"):
-        before, after = (dataclasses.asdict(getattr(config, part)) for config in (old, new))
-        differences += [f"{n} {before[n]} (now {after[n]})" for n in before if before[n] != after[n] and n not in MAY_CHANGE]
-    if differences:
-        raise UserError(f"{model_dir} was begun with {', '.join(differences)}: use those settings, or another --model_dir")
+    def _diverged(self, step):
+        """Raises: UserError, after writing the sentences of the batch of an update, counted from 0, to a file."""
+        epoch, place = divmod(step, self.batches.per_epoch)
+        path = os.path.join(self.folder.path, f"batch-of-update-{step + 1}.tsv")
+        with open(path, "w", encoding="utf-8") as file:
+            for sides in zip(*(t.decode(ids).numpy() for t, ids in zip(self.tokenizers, self.batches.sentences(epoch, place)))):
+                file.write("\t".join(side.decode() for side in sides) + "\n")
+        paths = step_checkpoints(self.folder.path)
+        raise UserError(
+            f"training diverged at update {step + 1:,}: its gradients, or the weights, are no finite numbers (skipped in a row: "
+            f"{self._in_a_row}). Look at its sentences in {path}, or give a smaller --learning_rate_scale or a longer --warmup_steps "
+            f"(last good checkpoint: {paths[-1] if paths else 'none'})"
+        )

@@ -28,7 +28,7 @@ def search_translations(model, inp, decode, n_best=1):
 
     def step(ids, position, past):
         x, past = model.decoder.step(ids, position, past, memory, padding_mask)  # (N, 1, D)
-        return model.logits(x)[:, 0], past  # (N, V)
+        return tf.cast(model.logits(x)[:, 0], tf.float32), past  # (N, V)
 
     input_lengths = tf.reduce_sum(tf.cast(inp != PAD, tf.int32), axis=1) - 1  # (B), without the end symbol
     limits = tf.minimum(input_lengths + decode.extra_length, model.settings["pe_target"])  # (B)

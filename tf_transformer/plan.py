@@ -1,0 +1,99 @@
+"""What a training run is going to do, worked out before it begins: micro-steps, batches, memory, disk; and whether its recipe fits them."""
+
+from tf_transformer.train_step import micro_steps
+
+PAPER_TOKENS = 25_000  # in a batch, for which Eq. 3 was made
+FAR = 10  # a batch so many times too small or too large for its learning rate is worth a warning
+
+
+def most_micro_steps(buckets, replicas, max_tokens):
+    """The largest number of micro-steps that a bucket's batch takes; arguments as for `train_step.micro_steps`."""
+    return max(micro_steps(bucket.rows, bucket.length, replicas, max_tokens) for bucket in buckets)
+
+
+def tokens_per_step(batches):
+    """Mean tokens of a batch on a side, padding included."""
+    return sum(bucket.batches * bucket.rows * bucket.length for bucket in batches.buckets) / batches.per_epoch
+
+
+def learning_rate_warning(config, batches):
+    """What to say where the learning rate and the tokens in an update do not go together, or None.
+
+    The rule of thumb: noise in the gradient falls with the square root of the tokens, and so should a learning rate of Adam's be chosen
+    (Malladi et al. 2022). Eq. 3 as it stands, which is a scale of 1, was made for 25,000 tokens.
+    """
+    tokens, scale = tokens_per_step(batches), config.train.learning_rate_scale
+    suited = scale**2 * PAPER_TOKENS  # tokens for which this scale is right by the rule
+    if suited <= FAR * tokens and tokens <= FAR * suited:
+        return None
+    return (
+        f"an update sees about {tokens:,.0f} tokens, but learning_rate_scale {scale:g} suits about {suited:,.0f}: by the rule of thumb "
+        f"sqrt(tokens / {PAPER_TOKENS:,}) give --learning_rate_scale={(tokens / PAPER_TOKENS) ** 0.5:.2f}, or other --tokens_per_step"
+    )
+
+
+def state_bytes(model):
+    """Bytes of the weights of a `ModelConfig`, their gradients, and Adam's two means, all float32: what a replica holds at least."""
+    return 4 * 4 * model.parameters()
+
+
+def activation_bytes(model, rows, length, precision):
+    """Bytes that a forward and a backward pass need for one share of a batch, about.
+
+    Counted are, for each token, what the gradients of the layers need (inputs of the projections, of the feed-forward network, of the
+    residuals and norms, and dropout masks), the attention logits and weights, and three tensors over the vocabulary.
+
+    Args:
+      model: a `ModelConfig`.
+      rows, length: shape of the share.
+      precision: name of a Keras dtype policy.
+    """
+    width = 4 if precision == "float32" else 2
+    attention = model.num_heads * length * (3 * 4 + width)  # of one token, one block
+    encoder = (16 * model.d_model + 3 * model.dff) * width + attention
+    decoder = (26 * model.d_model + 3 * model.dff) * width + 2 * attention
+    vocabulary = (3 * 4 + width) * model.target_vocab_size
+    return rows * length * (model.num_layers * (encoder + decoder) + vocabulary)
+
+
+def largest_bucket(config, batches, replicas, precision):
+    """The `Bucket` whose shares need the most memory, and the rows of such a share."""
+
+    def rows(bucket):
+        micro = micro_steps(bucket.rows, bucket.length, replicas, config.train.max_tokens_per_replica)
+        return -(-bucket.rows // (replicas * micro))
+
+    bucket = max(batches.buckets, key=lambda bucket: activation_bytes(config.model, rows(bucket), bucket.length, precision))
+    return bucket, rows(bucket)
+
+
+def describe_plan(config, batches, replicas, precision):
+    """The batches, the memory and the disk that a run takes, as text.
+
+    Args:
+      config: a `Config` with the sizes of its vocabularies.
+      batches: the training `Batches`.
+      replicas: how many.
+      precision: name of a Keras dtype policy.
+    """
+    most, settings = config.train.max_tokens_per_replica, config.train
+    lines = [
+        f"  updates        {settings.steps:,}, {batches.per_epoch:,} an epoch, so {settings.steps / batches.per_epoch:,.1f} epochs",
+        f"  batches        {'rows x length':>15} {'tokens a side':>14} {'an epoch':>9} {'micro-steps':>12} {'rows of a share':>16}",
+    ]
+    for bucket in batches.buckets:
+        micro = micro_steps(bucket.rows, bucket.length, replicas, most)
+        share = -(-bucket.rows // (replicas * micro))
+        shape = f"{bucket.rows} x {bucket.length}"
+        lines.append(f"{'':16} {shape:>15} {bucket.rows * bucket.length:>14,} {bucket.batches:>9,} {micro:>12} {share:>16}")
+    bucket, rows = largest_bucket(config, batches, replicas, precision)
+    state, activations = state_bytes(config.model), activation_bytes(config.model, rows, bucket.length, precision)
+    file, files = 3 * 4 * config.model.parameters(), settings.keep
+    disk = files * file + 2 * file / 3  # best.npz and averaged.npz hold the weights alone
+    lines += [
+        f"  parameters     {config.model.parameters():,}",
+        f"  memory         about {(state + activations) / 1e9:.1f} GB a replica: {state / 1e9:.1f} for weights, gradients and Adam, "
+        f"{activations / 1e9:.1f} for a share of {rows} x {bucket.length}",
+        f"  disk           {disk / 1e9:.1f} GB: {files} checkpoints of {file / 1e9:.2f}, best and average",
+    ]
+    return "\n".join(lines)

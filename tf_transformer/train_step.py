@@ -1,0 +1,142 @@
+"""One update of the weights (Sec. 5), as the reference's explicit `train_step`, and one step of validation.
+
+The loss of an update is the sum over all target tokens of the batch, divided by their number. A batch is cut into shares, one for each
+replica, or several where a share would not fit into a replica's memory: then a replica computes them one after the other and adds up
+their gradients. The rows of a share and its dropout depend on its number alone, so 8 replicas with 1 share each, 2 with 4 and
+1 with 8 make the same update.
+"""
+
+import functools
+
+import tensorflow as tf
+
+from tf_transformer.config import PAD
+from tf_transformer.dropout import dropout_key
+from tf_transformer.loss import label_smoothed_cross_entropy, token_accuracy
+
+SHARES = 1024  # most shares of a batch that have dropout of their own
+
+
+def rate_strength(step, rate_warmup_steps):
+    """The factor on the dropout rate at an update: it rises linearly from 0 to 1 and stays there (after Morerio et al. 2017).
+
+    A model that knows nothing yet cannot overfit, and learns faster without noise.
+    """
+    return tf.minimum(1.0, tf.cast(step, tf.float32) / rate_warmup_steps) if rate_warmup_steps else 1.0
+
+
+def micro_steps(rows, length, replicas, max_tokens):
+    """How many shares of a batch each replica computes, one after the other; numbers or tensors.
+
+    Args:
+      rows, length: the shape of the batch.
+      replicas: how many there are.
+      max_tokens: most tokens of a share on a side, padding included; a share has one row at least.
+    """
+    rows_of_share = (max_tokens // length) if isinstance(length, int) else tf.maximum(max_tokens // length, 1)
+    return -(-rows // (replicas * rows_of_share))
+
+
+def share_of(ids, number, shares):
+    """The rows of one share: ids `[B, L]` -> `[B / shares, L]`, filled up with rows of padding where B does not divide."""
+    ids = tf.pad(ids, [[0, -tf.shape(ids)[0] % shares], [0, 0]], constant_values=PAD)
+    return tf.ensure_shape(ids[number::shares], [None, None])
+
+
+def count_tokens(ids):
+    """The tokens that are no padding, float32."""
+    return tf.reduce_sum(tf.cast(ids != PAD, tf.float32))
+
+
+def share_gradients(model, label_smoothing, inp, tar, key, strength, factor):
+    """The gradients of one share of a batch.
+
+    Args:
+      model: a `Transformer`.
+      label_smoothing: epsilon_ls.
+      inp: source ids `[b, S]`.
+      tar: target ids `[b, T + 1]`, with start and end symbol.
+      key, strength: of the dropout.
+      factor: on the sum of the token losses.
+    Returns: a dense gradient for each weight (Adam would square the parts of a sparse one by one where a word occurs twice); float32
+      `[4]`, sums: loss in nats, target tokens, right target tokens, source tokens.
+    """
+    tar_inp, tar_real = tar[:, :-1], tar[:, 1:]
+    with tf.GradientTape() as tape:
+        with dropout_key(key, strength):
+            predictions, _ = model(inp, tar_inp, training=True)
+        loss_sum, number = label_smoothed_cross_entropy(tar_real, predictions, label_smoothing)
+        loss = loss_sum * factor
+    gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, model.trainable_variables)]
+    right, _ = token_accuracy(tar_real, predictions)
+    return gradients, tf.stack([loss_sum, number, right, count_tokens(inp)])
+
+
+def train_step(model, optimizer, train_config, inp, tar, stop=(0.0, 0.0), loss_scale=None, jit=False, accumulate=True):
+    """One update; runs in each replica.
+
+    Args:
+      model: a `Transformer`.
+      optimizer: a `FusedAdam`; its number of updates is the step.
+      train_config: a `TrainConfig`.
+      inp: source ids of the whole batch `[B, S]`.
+      tar: target ids of the whole batch `[B, T + 1]`, with start and end symbol.
+      stop: float32 `[2]`, this machine's votes to stop; their sums are returned, so that all machines stop at the same update.
+      loss_scale: a `LossScale` in float16.
+      jit: whether XLA compiles the gradients.
+      accumulate: False where it is known that one share for each replica will do, which makes the graph half as large.
+    Returns: a dict, equal in all replicas: sums `[4]` over the batch (loss in nats, target tokens, right target tokens, source tokens);
+      load `[replicas]`, the target tokens of each; gradient_norm; skipped, 1 where the gradients were no finite numbers, so that nothing
+      but the step has changed; stop `[2]`.
+    """
+    replica = tf.distribute.get_replica_context()
+    replicas, number, step = replica.num_replicas_in_sync, replica.replica_id_in_sync_group, optimizer.iterations
+    scale = loss_scale.scale if loss_scale else 1.0
+    factor = scale / tf.maximum(count_tokens(tar[:, 1:]), 1.0)
+    strength = rate_strength(step, train_config.rate_warmup_steps)
+    gradients_of = functools.partial(share_gradients, model, train_config.label_smoothing)
+    if accumulate or jit:
+        gradients_of = tf.function(gradients_of, jit_compile=jit, autograph=False)
+    rows, length = tf.unstack(tf.shape(inp))
+    micro = micro_steps(rows, length, replicas, train_config.max_tokens_per_replica) if accumulate else 1
+
+    def compute(i):
+        share, shares = i * replicas + number, micro * replicas
+        key = tf.stack([tf.cast(step, tf.int32), train_config.seed * SHARES + share])
+        gradients, sums = gradients_of(share_of(inp, share, shares), share_of(tar, share, shares), key, strength, factor)
+        return [*gradients, sums]
+
+    totals = compute(0)
+    if accumulate:
+        add = lambda i, totals: (i + 1, [total + new for total, new in zip(totals, compute(i))])  # noqa: E731
+        _, totals = tf.while_loop(lambda i, _: i < micro, add, (1, totals), parallel_iterations=1)
+    load = tf.one_hot(number, replicas) * totals[-1][1]
+    # Their identities stand on the replica's device, which the reduction must know.
+    *gradients, sums, load, stop = replica.all_reduce("sum", [tf.identity(part) for part in (*totals, load, stop)])
+
+    gradients = [gradient / scale for gradient in gradients] if loss_scale else gradients
+    norm = tf.linalg.global_norm(gradients)
+    good = tf.math.is_finite(norm) & tf.math.is_finite(sums[0])
+    if train_config.clip_norm:
+        gradients, _ = tf.clip_by_global_norm(gradients, train_config.clip_norm, use_norm=norm)
+    optimizer.apply_where(good, gradients, model.trainable_variables)
+    if loss_scale:
+        loss_scale.update(good)
+    return {"sums": sums, "load": load, "gradient_norm": norm, "skipped": 1.0 - tf.cast(good, tf.float32), "stop": stop}
+
+
+def eval_step(model, inp, tar):
+    """The loss without smoothing (so that its exponential is the perplexity) and the accuracy; runs in each replica.
+
+    Args:
+      model: a `Transformer`.
+      inp, tar: as for `train_step`.
+    Returns: float32 `[3]`, sums over the batch: loss in nats, target tokens, right target tokens.
+    """
+    replica = tf.distribute.get_replica_context()
+    share = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
+    inp, tar = share_of(inp, *share), share_of(tar, *share)
+    predictions, _ = model(inp, tar[:, :-1], training=False)
+    loss_sum, number = label_smoothed_cross_entropy(tar[:, 1:], predictions, 0.0)
+    right, _ = token_accuracy(tar[:, 1:], predictions)
+    return replica.all_reduce("sum", tf.stack([loss_sum, number, right]))
