@@ -60,6 +60,20 @@ def test_average_against_numpy(tmp_path):
         np.testing.assert_allclose(value, expected, rtol=1e-7)
 
 
+def test_the_best_of_several(tmp_path):
+    """By BLEU, or by the loss where there is none; a checkpoint that was not validated when it was written has no score."""
+    model, paths = make(1), []
+    for step, validated in ((1, [1, {"loss": 2.0}]), (2, [2, {"loss": 1.0}]), (3, [2, {"loss": 1.0}]), (4, [4, {"loss": 3.0}])):
+        paths.append(str(tmp_path / f"{step}.npz"))
+        checkpoint.save(paths[-1], model, state={"step": step, "validated": validated})
+    assert checkpoint.best_checkpoints(paths, 2) == paths[:2]
+    assert checkpoint.best_checkpoints(paths, 3) == [paths[0], paths[1], paths[3]]
+    checkpoint.save(paths[3], model, state={"step": 4, "validated": [4, {"loss": 9.0, "BLEU": 7.0}]})
+    assert checkpoint.best_checkpoints(paths, 1) == [paths[3]]
+    with pytest.raises(UserError, match="of 4 checkpoints that are kept, 3 were validated"):
+        checkpoint.best_checkpoints(paths, 4)
+
+
 def test_another_model_is_refused_and_nothing_is_changed(tmp_path):
     path = str(tmp_path / "x.npz")
     checkpoint.save(path, make(1))

@@ -126,13 +126,25 @@ def test_average(capsys, model_dir, tmp_path):
     code, out, _ = run(capsys, "average", f"--model_dir={model_dir}", "--last=2", f"--output={tmp_path}/mean.npz")
     assert code == 0 and "step-00000008.npz, step-00000012.npz" in out and os.path.exists(tmp_path / "mean.npz")
     assert "keeps 2 checkpoints" in refused(capsys, "average", f"--model_dir={model_dir}", "--last=3")
+    code, out, _ = run(capsys, "average", f"--model_dir={model_dir}", "--best=1", f"--output={tmp_path}/best.npz")
+    assert code == 0 and "averaged step-00000012.npz into" in out  # the only one that was validated
+    assert "1 were validated" in refused(capsys, "average", f"--model_dir={model_dir}", "--best=2")
+    assert "give one of them" in refused(capsys, "average", f"--model_dir={model_dir}", "--best=1", "--last=1")
+
+
+def test_plot(capsys, model_dir, tmp_path):
+    code, out, _ = run(capsys, "plot", str(model_dir), f"--output={tmp_path}/run.png")
+    assert code == 0 and out == f"drew {tmp_path}/run.png\n" and (tmp_path / "run.png").stat().st_size > 10_000
+    assert "no model folder" in refused(capsys, "plot", f"{tmp_path}/none")
+    assert "--model_dir is missing" in refused(capsys, "plot")
 
 
 def test_info(capsys, model_dir, corpus_folder):
     code, out, _ = run(capsys, "info", "--preset=base")
     assert code == 0 and "63,082,496" in out
-    code, out, _ = run(capsys, "info", f"--model_dir={model_dir}")
-    assert code == 0 and "averaged.npz" in out and "d_model 32" in out
+    code, out, _ = run(capsys, "info", str(model_dir))
+    assert code == 0 and "averaged.npz" in out and "d_model 32" in out and "12 updates" in out
+    assert out == run(capsys, "info", f"--model_dir={model_dir}")[1]
     code, out, _ = run(capsys, "info", f"--data={corpus_folder}")
     assert code == 0 and "train: 400 pairs" in out and "test: 60 pairs" in out and out.count("\n      ") == 10
     code, out, _ = run(capsys, "info", f"--model_dir={model_dir}", f"--data={corpus_folder}")

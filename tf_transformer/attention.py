@@ -20,10 +20,10 @@ def scaled_dot_product_attention(q, k, v, mask):
     Returns: output `[..., T, Kv]` in the type of `v`; attention_weights `[..., T, S]` in float32, each row summing to 1 (also a row
       in which everything is hidden: it is uniform, not NaN).
     """
-    matmul_qk = tf.matmul(q, k, transpose_b=True)  # (..., T, S)
-    dk = tf.cast(tf.shape(k)[-1], tf.float32)
+    dk = tf.cast(tf.shape(k)[-1], q.dtype)
+    scaled_q = q / tf.math.sqrt(dk)  # (..., T, K): before the product, which could pass float16's 65504
     # The softmax is taken in float32 whatever the precision of the model: -1e9 does not fit into float16.
-    scaled_attention_logits = tf.cast(matmul_qk, tf.float32) / tf.math.sqrt(dk)
+    scaled_attention_logits = tf.cast(tf.matmul(scaled_q, k, transpose_b=True), tf.float32)  # (..., T, S)
     if mask is not None:
         scaled_attention_logits += tf.cast(mask, tf.float32) * -1e9
     attention_weights = tf.nn.softmax(scaled_attention_logits, axis=-1)  # (..., T, S)

@@ -32,9 +32,12 @@ def learning_rate_warning(config, batches):
     )
 
 
-def state_bytes(model):
-    """Bytes of the weights of a `ModelConfig`, their gradients, and Adam's two means, all float32: what a replica holds at least."""
-    return 4 * 4 * model.parameters()
+def state_bytes(model, micro):
+    """Bytes of the weights of a `ModelConfig`, their gradients, and Adam's two means, all float32: what a replica holds at least.
+
+    With several micro-steps there are the gradients of one more, and those added up so far.
+    """
+    return 4 * (4 if micro == 1 else 6) * model.parameters()
 
 
 def activation_bytes(model, rows, length, precision):
@@ -50,8 +53,8 @@ def activation_bytes(model, rows, length, precision):
     """
     width = 4 if precision == "float32" else 2
     attention = model.num_heads * length * (3 * 4 + width)  # of one token, one block
-    encoder = (16 * model.d_model + 3 * model.dff) * width + attention
-    decoder = (26 * model.d_model + 3 * model.dff) * width + 2 * attention
+    encoder = (21 * model.d_model + 3 * model.dff) * width + attention
+    decoder = (34 * model.d_model + 3 * model.dff) * width + 2 * attention
     vocabulary = (3 * 4 + width) * model.target_vocab_size
     return rows * length * (model.num_layers * (encoder + decoder) + vocabulary)
 
@@ -87,13 +90,14 @@ def describe_plan(config, batches, replicas, precision):
         shape = f"{bucket.rows} x {bucket.length}"
         lines.append(f"{'':16} {shape:>15} {bucket.rows * bucket.length:>14,} {bucket.batches:>9,} {micro:>12} {share:>16}")
     bucket, rows = largest_bucket(config, batches, replicas, precision)
-    state, activations = state_bytes(config.model), activation_bytes(config.model, rows, bucket.length, precision)
+    state = state_bytes(config.model, most_micro_steps(batches.buckets, replicas, most))
+    activations = activation_bytes(config.model, rows, bucket.length, precision)
     file, files = 3 * 4 * config.model.parameters(), settings.keep
     disk = files * file + 2 * file / 3  # best.npz and averaged.npz hold the weights alone
     lines += [
         f"  parameters     {config.model.parameters():,}",
-        f"  memory         about {(state + activations) / 1e9:.1f} GB a replica: {state / 1e9:.1f} for weights, gradients and Adam, "
-        f"{activations / 1e9:.1f} for a share of {rows} x {bucket.length}",
-        f"  disk           {disk / 1e9:.1f} GB: {files} checkpoints of {file / 1e9:.2f}, best and average",
+        f"  memory         about {(state + activations) / 1e9:.2f} GB a replica: {state / 1e9:.2f} for weights, gradients and Adam, "
+        f"{activations / 1e9:.2f} for a share of {rows} x {bucket.length}",
+        f"  disk           {disk / 1e9:.2f} GB: {files} checkpoints of {file / 1e9:.2f}, best and average",
     ]
     return "\n".join(lines)

@@ -67,8 +67,6 @@ class Trainer:
         if "validation" in self.corpus.splits:
             self.validation = self._make_batches("validation", min(self.config.data.tokens_per_step, replicas * most))
         self._references = self.samples("validation", self.config.train.bleu_sentences) if self.validation else []
-        if self.machines.chief:
-            self.config.save(os.path.join(self.folder.path, "config.json"))  # now that the data has proved good
         self._build()
         self._restore()
         micro = most_micro_steps(self.batches.buckets, replicas, most)
@@ -157,6 +155,7 @@ class Trainer:
         Raises: UserError when training diverges, a checkpoint cannot be written, or another machine has stopped.
         """
         settings = self.config.train
+        self.config.save(os.path.join(self.folder.path, "config.json"))
         deadline = self.started + settings.minutes * 60 if settings.minutes else None
         logbook = Logbook(self.folder.path, self.step, settings.steps, deadline, quiet=not self.machines.chief)
         try:
