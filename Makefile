@@ -14,7 +14,7 @@ EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
 
-.PHONY: help install train translate evaluate average info test lint format clean
+.PHONY: help install train translate evaluate average plot info test lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,8 +46,11 @@ translate: $(STAMP) ## translate lines: from the terminal, or INPUT=file OUTPUT=
 evaluate: $(STAMP) ## BLEU and chrF of a model on SPLIT= of its data
 	$(RUN) evaluate --model_dir='$(MODEL_DIR)' $(if $(SPLIT),--split='$(SPLIT)') $(FLAGS)
 
-average: $(STAMP) ## average the last LAST= checkpoints of a model
-	$(RUN) average --model_dir='$(MODEL_DIR)' $(if $(LAST),--last=$(LAST)) $(FLAGS)
+average: $(STAMP) ## average the last LAST=, or the best BEST=, checkpoints of a model
+	$(RUN) average --model_dir='$(MODEL_DIR)' $(if $(LAST),--last=$(LAST)) $(if $(BEST),--best=$(BEST)) $(FLAGS)
+
+plot: $(STAMP) ## draw loss, BLEU, learning rate and speed of a model's run
+	$(RUN) plot --model_dir='$(MODEL_DIR)' $(FLAGS)
 
 info: $(STAMP) ## describe PRESET= and DATA=
 	@$(RUN) info --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) $(FLAGS)

@@ -51,6 +51,14 @@ def test_wholly_masked_row_is_finite_and_uniform(rng, dtype):
     np.testing.assert_allclose(weights[:, 2], [[1, 0, 0]] * 2, atol=0)
 
 
+def test_float16_does_not_overflow_before_the_scaling():
+    """The product of these queries and keys is 80,000, beyond float16; scaled it is 10,000."""
+    q = tf.fill([1, 2, 64], tf.constant(50.0, tf.float16))
+    k = tf.stack([q[0, 0] / 2, -q[0, 0] / 2])[tf.newaxis]  # (1, 2, 64)
+    _, weights = scaled_dot_product_attention(q, k, k, None)
+    np.testing.assert_array_equal(weights[0], [[1, 0], [1, 0]])
+
+
 @pytest.mark.parametrize("dtype", [tf.bool, tf.int32, tf.float32, tf.bfloat16, tf.float16])
 def test_mask_of_any_type(rng, dtype):
     q, k, v = (normal(rng, 2, 3, 4) for _ in range(3))

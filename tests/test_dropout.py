@@ -1,5 +1,7 @@
 """Dropout whose masks follow from a key."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -46,6 +48,22 @@ def test_each_place_in_the_program_has_its_own_mask():
         masks = [one(ONES, training=True).numpy(), other(ONES, training=True).numpy(), one(ONES, training=True).numpy()]
     for a, b in ((0, 1), (0, 2), (1, 2)):
         assert differ(masks[a], masks[b], 0.3)
+
+
+def test_compiled_masks_are_independent_too():
+    """XLA draws other numbers, of which the same holds."""
+    layers = Dropout(0.3), Dropout(0.3)
+
+    @tf.function(jit_compile=True)
+    def run(key):
+        with dropout_key(key):
+            return [layer(ONES, training=True) for layer in layers]
+
+    masks = [mask.numpy() for key in ((5, 7), (5, 8), (6, 7)) for mask in run(tf.constant(key))]
+    for a, b in itertools.combinations(masks, 2):
+        assert differ(a, b, 0.3)
+    assert np.mean(masks) == pytest.approx(1.0, abs=0.02)
+    np.testing.assert_array_equal(run(tf.constant((5, 7)))[0], masks[0])
 
 
 def test_layers_that_draw_nothing_do_not_shift_the_others():

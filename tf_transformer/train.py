@@ -13,10 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer import checkpoint
-from tf_transformer.batching import Batches
-from tf_transformer.config import Config, UserError
+from tf_transformer.config import UserError
 from tf_transformer.datasets import open_corpus
-from tf_transformer.encoding import cached_pairs
 from tf_transformer.evaluate import score
 from tf_transformer.interruption import Interruption
 from tf_transformer.logbook import Logbook, Tally, memory_gb
@@ -24,9 +22,9 @@ from tf_transformer.model_folder import step_checkpoints
 from tf_transformer.optimizer import make_optimizer
 from tf_transformer.plan import describe_plan, largest_bucket, learning_rate_warning, most_micro_steps
 from tf_transformer.precision import LossScale, choose_jit, choose_precision
+from tf_transformer.preparation import make_batches, share_vocabulary
 from tf_transformer.replicas import Machines, make_strategy, on_all_replicas, together
-from tf_transformer.run_folder import RunFolder, check_same, with_vocabularies
-from tf_transformer.tokenizer import Tokenizer
+from tf_transformer.run_folder import RunFolder
 from tf_transformer.train_step import eval_step, train_step
 from tf_transformer.translate import Translator
 
@@ -60,49 +58,19 @@ class Trainer:
             raise
 
     def _prepare(self, config):
-        self.config, self.tokenizers = self._share_vocabulary(config)
-        self.batches = self._make_batches("train", self.config.data.tokens_per_step)
-        replicas, most = self.strategy.num_replicas_in_sync, self.config.train.max_tokens_per_replica
-        self.validation = None
-        if "validation" in self.corpus.splits:
-            self.validation = self._make_batches("validation", min(self.config.data.tokens_per_step, replicas * most))
+        self.config, self.tokenizers = share_vocabulary(config, self.corpus, self.folder, self.machines)
+        self.batches, self.validation = make_batches(self.config, self.corpus, self.tokenizers, self.folder, self.machines, self._say)
         self._references = self.samples("validation", self.config.train.bleu_sentences) if self.validation else []
         self._build()
         self._restore()
-        micro = most_micro_steps(self.batches.buckets, replicas, most)
         devices = ", ".join(device.split("/")[-1] for device in self.strategy.extended.worker_devices)
         self._say(
-            f"{self.model.count_params():,} parameters; replicas: {replicas} ({devices}), {micro} micro-step{'s' * (micro > 1)}; "
-            f"{self.precision}, XLA {'on' if self.jit else 'off'}"
+            f"{self.model.count_params():,} parameters; replicas: {self.machines.replicas} ({devices}), "
+            f"{self._micro} micro-step{'s' * (self._micro > 1)}; {self.precision}, XLA {'on' if self.jit else 'off'}"
         )
         warning = learning_rate_warning(self.config, self.batches)
         if warning:
             self._say(f"warning: {warning}")
-
-    def _share_vocabulary(self, config):
-        """The chief learns or reads the vocabulary and gives it to the other machines, whose settings must be the chief's."""
-        chiefs, tokenizers = self.folder.prepare(config, self.corpus) if self.machines.chief else (config, ())
-        models = self.machines.from_chief([tokenizer.model.decode("latin-1") for tokenizer in tokenizers])
-        chiefs = Config.from_dict(self.machines.from_chief(dataclasses.asdict(chiefs)))
-        if not self.machines.chief:
-            one, other = (Tokenizer(model.encode("latin-1")) for model in models)
-            tokenizers = (one, one) if chiefs.data.shared_vocab else (one, other)
-            config = with_vocabularies(config, tokenizers).replace(data=chiefs.data.data)  # which may stand elsewhere on this machine
-            check_same(chiefs, config, f"{self.machines.name} has other settings than the chief:")
-        return chiefs, tokenizers
-
-    def _make_batches(self, split, tokens_per_step):
-        data = self.config.data
-        pairs = cached_pairs(self.corpus, split, self.tokenizers, data, os.path.join(self.folder.path, "cache"))
-        if self.machines.from_chief(pairs.checksum) != pairs.checksum:
-            raise UserError(f"{self.machines.name} has another {split} text in {data.data} than the chief: copy the chief's there")
-        dropped = ", ".join(f"{count:,} for {reason}" for reason, count in pairs.dropped.items() if count)
-        batches = Batches(pairs, tokens_per_step, self.config.train.seed)
-        self._say(
-            f"{split}: {len(pairs):,} pairs, {batches.per_epoch:,} batches of {len(batches.buckets)} shapes, "
-            f"{batches.useful_share:.1%} of their tokens useful; dropped: {dropped or 'none'}"
-        )
-        return batches
 
     def _build(self):
         settings = self.config.train
@@ -114,8 +82,8 @@ class Trainer:
             self.optimizer = make_optimizer(self.config.model, settings)
             self.optimizer.build(self.model.trainable_variables)
             self.loss_scale = LossScale() if self.precision == "mixed_float16" else None
-        accumulate = most_micro_steps(self.batches.buckets, self.strategy.num_replicas_in_sync, settings.max_tokens_per_replica) > 1
-        how = {"loss_scale": self.loss_scale, "jit": self.jit, "accumulate": accumulate}
+        self._micro = most_micro_steps(self.batches.buckets, self.machines.replicas, settings.max_tokens_per_replica)
+        how = {"loss_scale": self.loss_scale, "jit": self.jit, "accumulate": self._micro > 1}
         update = functools.partial(train_step, self.model, self.optimizer, settings, **how)
         self._train_step = on_all_replicas(self.strategy, update, [IDS, IDS, tf.TensorSpec([2], tf.float32)])
         self._eval_step = on_all_replicas(self.strategy, functools.partial(eval_step, self.model), [IDS, IDS])
@@ -133,7 +101,7 @@ class Trainer:
         self._saved = state.get("step", 0)
         if state:
             checkpoint.check_same_words(state, self.tokenizers, self.folder.path)
-            if state["data"] != self.batches.checksum:
+            if state.get("data") not in (None, self.batches.checksum):
                 raise UserError(f"the training text is not that with which {self.folder.path} was begun: give another --model_dir")
             means = [variable for variable in self.optimizer.variables if variable.dtype == "float32"]  # all but the count
             self.machines.share_weights([*self.model.trainable_variables, *means])
@@ -171,7 +139,7 @@ class Trainer:
 
     def dry_run(self):
         """Prints the plan, makes one update of the largest batch, which is not saved, and prints its time and memory."""
-        replicas = self.strategy.num_replicas_in_sync
+        replicas = self.machines.replicas
         self._say(f"plan for {self.folder.path}\n{describe_plan(self.config, self.batches, replicas, self.precision)}")
         bucket, _ = largest_bucket(self.config, self.batches, replicas, self.precision)
         place = next(i for i, (_, of_batch) in enumerate(self.batches.order(0)) if of_batch is bucket)
