@@ -143,11 +143,11 @@ def test_asked_to_stop(whole_run, corpus_folder, tmp_path, number):
 
 
 def test_a_second_ctrl_c_stops_at_once(corpus_folder, tmp_path):
-    process = start(tmp_path, corpus_folder, steps=100_000, validate_every=100_000, tokens_per_step=200_000)
+    process = start(tmp_path, corpus_folder, steps=100_000, num_layers=6)
     for line in process.stdout:
         if "replicas" in line:
             break
-    time.sleep(3)  # in the middle of building the graph, which no first Ctrl-C cuts short
+    time.sleep(3)  # in the middle of building the graph of six layers, which no first Ctrl-C cuts short
     for _ in range(2):
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
@@ -240,9 +240,59 @@ def test_another_text_is_refused(tiny_config, model_dir, tmp_path, corpus_folder
         Trainer(tiny_config.replace(data=str(text)), str(folder))
 
 
+def stop_at(monkeypatch, step, how):
+    """Lets a training be interrupted, or killed, when it has made so many updates."""
+    settle = Trainer._settle
+
+    def stopping(self, waiting, ahead):
+        if self.step == step and how == "killed":
+            raise KeyboardInterrupt
+        self._interruption.asked |= self.step == step
+        return settle(self, waiting, ahead)
+
+    monkeypatch.setattr(Trainer, "_settle", stopping)
+
+
+@pytest.mark.parametrize("step", [6, 12])
+def test_interrupted_at_a_validation(tiny_config, model_dir, tmp_path, monkeypatch, step):
+    """It is made up for, once: at an update with one, and at the last update; also when the run is then killed."""
+    with monkeypatch.context() as patch:
+        stop_at(patch, step, "interrupted")
+        assert Trainer(tiny_config, str(tmp_path)).run() is False
+    assert checkpoint.read_state(model_folder.step_checkpoints(str(tmp_path))[-1])["validated"][0] == step - 6
+    with monkeypatch.context() as patch:
+        stop_at(patch, 8, "killed")
+        if step == 6:
+            with pytest.raises(KeyboardInterrupt):
+                Trainer(tiny_config, str(tmp_path)).run()
+    assert Trainer(tiny_config, str(tmp_path)).run()
+    assert [line for line in losses(tmp_path) if line[1] != "train"] == [line for line in losses(model_dir) if line[1] != "train"]
+    for name in ("averaged.npz", "best.npz"):
+        expected, found = arrays(model_dir / name), arrays(tmp_path / name)
+        for key, value in expected.items():
+            np.testing.assert_array_equal(found[key], value, err_msg=f"{name} {key}")
+
+
+def test_killed_before_old_checkpoints_are_removed(tiny_config, model_dir, tmp_path):
+    """The average is of as many checkpoints as ever, and running a finished command again changes nothing."""
+    folder = tmp_path / "model"
+    shutil.copytree(model_dir, folder)
+    shutil.copy(folder / "checkpoints" / "step-00000008.npz", folder / "checkpoints" / "step-00000004.npz")
+    assert Trainer(tiny_config, str(folder)).run()
+    for name, value in arrays(model_dir / "averaged.npz").items():
+        np.testing.assert_array_equal(arrays(folder / "averaged.npz")[name], value)
+    assert losses(folder) == losses(model_dir)
+
+
+def test_no_room_for_the_figures(tiny_config, tmp_path, monkeypatch):
+    (tmp_path / "tensorboard").write_text("a file where the folder should be")
+    with pytest.raises(UserError, match="metrics.jsonl or tensorboard in .* cannot be written"):
+        Trainer(tiny_config, str(tmp_path)).run()
+
+
 def test_early_stopping_counts_on(tiny_config, tmp_path, monkeypatch):
     """Training stops after so many validations without a better score, those before an interruption included."""
-    scores = iter([3.0, 2.0, 2.5, 2.9, 2.8, 1.0])
+    scores = iter([3.0, 2.0, 2.5, 2.9, 2.8, 1.0, 1.0])
     monkeypatch.setattr(Trainer, "validate", lambda self: {"loss": next(scores), "perplexity": 1.0, "accuracy": 0.0})
     config = tiny_config.replace(steps=100, validate_every=2, checkpoint_every=2, patience=2)
     assert Trainer(config.replace(steps=4), str(tmp_path)).run()  # the last score is of the average
@@ -251,3 +301,5 @@ def test_early_stopping_counts_on(tiny_config, tmp_path, monkeypatch):
     assert trainer.run() and trainer.step == 8
     state = checkpoint.read_state(model_folder.step_checkpoints(str(tmp_path))[-1])
     assert state["waited"] == 2 and state["best"] == ["loss", -2.0]
+    again = Trainer(config, str(tmp_path))
+    assert again.run() and again.step == 8  # out of patience it stays

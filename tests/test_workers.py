@@ -13,10 +13,10 @@ import pytest
 
 from tf_transformer import model_folder
 
-STEPS = 16
+STEPS = 100  # enough of them are left when a test has seen one go by
 FLAGS = {
     "num_layers": 1, "d_model": 32, "num_heads": 2, "dff": 64, "vocab_size": 500, "tokens_per_step": 1024, "max_length": 64,
-    "precision": "float32", "steps": STEPS, "warmup_steps": 100, "checkpoint_every": 4, "keep": 2, "validate_every": 8,
+    "precision": "float32", "steps": STEPS, "warmup_steps": 100, "checkpoint_every": 10, "keep": 2, "validate_every": 50,
     "bleu_sentences": 4, "log_every": 1,
 }  # fmt: skip
 
@@ -76,7 +76,7 @@ def test_two_machines_equal_one_with_two_replicas(corpus_folder, tmp_path):
     assert done.returncode == 0, done.stderr
 
     chief, other = start_two(two, corpus_folder, temporary)
-    wait_for(chief, 5)
+    wait_for(chief, 12)
     other.kill()
     _, errors = chief.communicate(timeout=120)
     assert chief.returncode == 2 and "another machine has stopped" in errors and "Traceback" not in errors, errors
@@ -84,7 +84,7 @@ def test_two_machines_equal_one_with_two_replicas(corpus_folder, tmp_path):
     other.communicate()
 
     chief, other = start_two(two, corpus_folder, temporary)
-    assert "going on from" in wait_for(chief, 9)
+    assert "going on from" in wait_for(chief, 30)
     other.send_signal(signal.SIGTERM)
     out, errors = chief.communicate(timeout=120)
     assert chief.returncode == 0 and "stopped and saved after" in out, errors
@@ -118,7 +118,11 @@ def test_machines_that_do_not_agree(corpus_folder, tmp_path, flag, values, messa
     assert message in errors[1] and "another machine has stopped" in errors[0], errors
 
 
-def test_a_wrong_tf_config_is_refused(corpus_folder, tmp_path):
-    environment = {**os.environ, "TF_CONFIG": '{"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 1}}'}
-    done = subprocess.run(command(tmp_path, corpus_folder), env=environment, capture_output=True, text=True)
-    assert done.returncode == 2 and "TF_CONFIG is" in done.stderr and "give the machines" in done.stderr, done.stderr
+@pytest.mark.parametrize(("index", "changes", "message"), [
+    (1, {}, "give the machines and which one this is"), (0, {"virtual_replicas": 2}, "--virtual_replicas is for one machine"),
+])  # fmt: skip
+def test_a_wrong_tf_config_is_refused(corpus_folder, tmp_path, index, changes, message):
+    cluster = {"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": index}}
+    environment = {**os.environ, "TF_CONFIG": json.dumps(cluster)}
+    done = subprocess.run(command(tmp_path, corpus_folder, **changes), env=environment, capture_output=True, text=True)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr

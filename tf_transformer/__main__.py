@@ -114,8 +114,8 @@ def _train(values):
     from tf_transformer.translate import Translator
 
     divide_processor(config.train.virtual_replicas)
-    trainer = Trainer(config, model_dir, say=lambda line: print(line, flush=True))
     try:
+        trainer = Trainer(config, model_dir, say=lambda line: print(line, flush=True))
         if values.dry_run:
             return trainer.dry_run()
         finished = trainer.run(second_interrupt=signal.SIG_DFL)
@@ -129,8 +129,7 @@ def _train(values):
         print(f"\nstopped and saved after {trainer.step:,} updates; the same command goes on from there:")
         print(f"  {program} {shlex.join(sys.argv[1:])}")
         return
-    split = "validation" if trainer.validation else "train"
-    pairs = trainer.samples(split, 5)
+    pairs = trainer.samples("validation", 5)
     translations = Translator(trainer.model, trainer.tokenizers, config.decode)([source for source, _ in pairs])
     for (source, reference), translation in zip(pairs, translations):
         print(f"\n  source     {source}\n  model      {translation}\n  reference  {reference}")

@@ -159,7 +159,7 @@ def _write(path, arrays, state):
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     try:
         with whole_file(path, "wb") as file:
-            np.savez(file, state=np.array(json.dumps(state)), **arrays)
+            np.savez(file, state=np.array(json.dumps({**state, "arrays": len(arrays)})), **arrays)
     except OSError as error:
         reason = error.strerror or error
         raise UserError(f"{path} could not be written ({reason}): make room; the checkpoints before it are as they were") from None
@@ -174,11 +174,14 @@ def _read(path, wanted=lambda name: True):
     """Returns: the arrays by name, and the state."""
     try:
         with np.load(path) as file:
-            arrays = {name: file[name] for name in file.files if wanted(name)}
-        return arrays, json.loads(str(arrays.pop("state")))
+            arrays, number = {name: file[name] for name in file.files if wanted(name)}, len(file.files)
+        state = json.loads(str(arrays.pop("state")))
+        if state.pop("arrays") + 1 != number:
+            raise ValueError(f"{number} parts are left")
+        return arrays, state
     except FileNotFoundError:
         raise UserError(f"no checkpoint {path}") from None
     except PermissionError:
         raise UserError(f"{path} may not be read: see to its permissions") from None
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError, EOFError, RuntimeError, OSError) as error:
         raise DamagedError(f"{path} is damaged ({error}): use an earlier checkpoint") from None

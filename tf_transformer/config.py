@@ -109,7 +109,7 @@ class TrainConfig(Settings):
     """The recipe (Sec. 5.3, 5.4) and the housekeeping of a run."""
 
     steps: int = setting(100_000, "updates of the weights", least=1)
-    minutes: float = setting(0.0, "stop after so many minutes of wall-clock; 0 means no limit", least=0)
+    minutes: float = setting(0.0, "stop after so many minutes of wall-clock, counted from each start; 0 means no limit", least=0)
     warmup_steps: int = setting(4000, "updates over which the learning rate rises (Eq. 3)", least=1)
     learning_rate_scale: float = setting(1.0, "factor on Eq. 3, for batches much smaller than the paper's", least=0)
     rate_warmup_steps: int = setting(0, "updates over which the dropout rate rises from 0; 0 means it is constant", least=0)

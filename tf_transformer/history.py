@@ -27,8 +27,9 @@ def describe_history(model_dir):
     first, last = (datetime.datetime.fromtimestamp(end(line["time"] for line in lines)) for end in (min, max))
     steps = max(line["step"] for line in lines)
     text = [f"  history          {steps:,} updates, {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"]
-    if train and train[-1]["skipped_updates"]:
-        text[0] += f"; {train[-1]['skipped_updates']:,} skipped for gradients that are not finite"
+    skipped = train[-1].get("skipped_updates", 0) if train else 0
+    if skipped:
+        text[0] += f"; {skipped:,} skipped for gradients that are not finite"
     text.append(f"    {'step':>9} {'loss':>7} {'rate':>9} {'tokens/s':>9}   {'valid. loss':>11} {'perplexity':>10} {'BLEU':>6}")
     marks = sorted({line["step"] for line in validations or train})
     chosen = {marks[round(i * (len(marks) - 1) / (ROWS - 1))] for i in range(ROWS)} if marks else set()

@@ -1,7 +1,7 @@
 """Ctrl-C, and the signal that a machine sends before it takes a job away (SIGTERM): the run is asked to save and stop."""
 
+import os
 import signal
-import sys
 import threading
 
 
@@ -30,4 +30,5 @@ class Interruption:
         self.asked = True
         for one, before in self._before.items():
             signal.signal(one, before if self._second is None else self._second)
-        print(f"\n{signal.Signals(number).name}: stopping after this update; once more to stop at once", file=sys.stderr, flush=True)
+        # Not by print: the signal may have come in the middle of one.
+        os.write(2, f"\n{signal.Signals(number).name}: stopping after this update; once more to stop at once\n".encode())

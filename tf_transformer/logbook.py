@@ -1,5 +1,6 @@
 """What a run tells: a progress bar or lines for people, `metrics.jsonl` for programs, TensorBoard for pictures."""
 
+import contextlib
 import json
 import math
 import os
@@ -11,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
+from tf_transformer.config import UserError
 from tf_transformer.model_folder import read_metrics
 from tf_transformer.whole_file import whole_file
 
@@ -23,17 +25,22 @@ class Logbook:
       step: updates made so far.
       steps: updates wanted.
       deadline: `time.monotonic()` at which the run stops, or None.
+      validated: whether the validation of this step, where one was due, is among those updates.
       quiet: whether to print nothing.
+    Raises: UserError, as all methods do, when the files cannot be written.
     """
 
-    def __init__(self, model_dir, step, steps, deadline=None, quiet=False):
-        self._quiet = quiet
+    def __init__(self, model_dir, step, steps, deadline=None, validated=True, quiet=False):
+        self._quiet, self._model_dir = quiet, model_dir
         path = os.path.join(model_dir, "metrics.jsonl")
-        lines = [line for line in read_metrics(model_dir) if line["step"] <= step]  # not those that a killed run had no time to save
-        with whole_file(path) as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
-        self._file = open(path, "a", encoding="utf-8")
-        self._board = tf.summary.create_file_writer(os.path.join(model_dir, "tensorboard"))
+        # What a killed run wrote and had no time to save is going to happen again.
+        last = ("train", "validation") if validated else ("train",)
+        lines = [line for line in read_metrics(model_dir) if line["step"] < step or (line["step"] == step and line["kind"] in last)]
+        with self._writing():
+            with whole_file(path) as file:
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            self._file = open(path, "a", encoding="utf-8")
+            self._board = tf.summary.create_file_writer(os.path.join(model_dir, "tensorboard"))
         self._steps, self._deadline = steps, deadline
         self._first, self._start = step, time.monotonic()
         self._bar = tqdm.tqdm(total=steps, initial=step, unit="step", disable=quiet or not sys.stderr.isatty(), dynamic_ncols=True)
@@ -42,12 +49,12 @@ class Logbook:
         """Moves the bar to a step."""
         self._bar.update(step - self._bar.n)
 
-    def train(self, step, **values):
-        """Notes the means of the last updates, as `Tally` takes them, with learning_rate and skipped_updates."""
-        self._note(step, "train", values)
-        load, skipped = values["load"], values["skipped_updates"]
+    def train(self, step, learning_rate, skipped, values):
+        """Notes the learning rate, the updates skipped so far, and the means of the last updates as `Tally` takes them."""
+        self._note(step, "train", {"learning_rate": learning_rate, "skipped_updates": skipped, **values})
+        load = values["load"]
         self.say(
-            f"step {step:,} | loss {values['loss']:.3f} ppl {values['perplexity']:.1f} | lr {values['learning_rate']:.2e} "
+            f"step {step:,} | loss {values['loss']:.3f} ppl {values['perplexity']:.1f} | lr {learning_rate:.2e} "
             f"grad {values['gradient_norm']:.2f} | {values['source_tokens_per_second']:,.0f}+{values['target_tokens_per_second']:,.0f} "
             f"tokens/s {values['steps_per_second']:.2f} steps/s | {values['useful_share']:.0%} useful, "
             f"load {min(load, default=0):.0%}-{max(load, default=0):.0%} | {values['memory_gb']:.1f} GB | "
@@ -70,20 +77,26 @@ class Logbook:
     def close(self):
         """Ends the bar and the files."""
         self._bar.close()
-        self._file.close()
-        self._board.close()
+        with self._writing():
+            self._file.close()
+            self._board.close()
 
     def _note(self, step, kind, values):
-        json.dump({"step": step, "kind": kind, "time": time.time(), **values}, self._file)
-        self._file.write("\n")
-        self._file.flush()
-        with self._board.as_default(step=step):
+        with self._writing(), self._board.as_default(step=step):
+            self._file.write(json.dumps({"step": step, "kind": kind, "time": time.time(), **values}) + "\n")
+            self._file.flush()
             for name, value in values.items():
-                if isinstance(value, list):
-                    for i, part in enumerate(value):
-                        tf.summary.scalar(f"{kind}/{name}/{i}", part)
-                elif not isinstance(value, str):
-                    tf.summary.scalar(f"{kind}/{name}", value)
+                for i, part in enumerate(value if isinstance(value, list) else [value]):
+                    if not isinstance(part, str):
+                        tf.summary.scalar(f"{kind}/{name}/{i}" if isinstance(value, list) else f"{kind}/{name}", part)
+
+    @contextlib.contextmanager
+    def _writing(self):
+        try:
+            yield
+        except (OSError, tf.errors.OpError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error.message
+            raise UserError(f"metrics.jsonl or tensorboard in {self._model_dir} cannot be written ({reason}): make room") from None
 
     def _left(self, step):
         """Time left, as h:mm:ss: until the last update or the deadline, whichever comes first."""
@@ -128,20 +141,25 @@ class Tally:
             self._norms += float(result["gradient_norm"])
             self._updates += 1
 
-    def skip(self, seconds):
-        """Time that was not spent on updates."""
+    def without(self, work):
+        """Calls `work()`, which is no update, and leaves its time out. Returns: the seconds that it took."""
+        start = time.monotonic()
+        work()
+        seconds = time.monotonic() - start
         self._since += seconds
+        return seconds
 
     def take(self):
         """The means since the last time, as a dict; speed and padding are those of this process."""
         loss, target, right, _ = self._sums.tolist()
         source_read, target_read, steps = self._timed.tolist()
         seconds = max(time.monotonic() - self._since, 1e-9)
+        target, updates = target or math.nan, self._updates or math.nan  # nan where every update was skipped
         values = {
-            "loss": loss / max(target, 1),
-            "perplexity": math.exp(min(loss / max(target, 1), 50.0)),
-            "accuracy": right / max(target, 1),
-            "gradient_norm": self._norms / max(self._updates, 1),
+            "loss": loss / target,
+            "perplexity": math.exp(min(loss / target, 50.0)),
+            "accuracy": right / target,
+            "gradient_norm": self._norms / updates,
             "target_tokens_per_second": target_read / seconds,
             "source_tokens_per_second": source_read / seconds,
             "steps_per_second": steps / seconds,

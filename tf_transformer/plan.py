@@ -70,6 +70,13 @@ def largest_bucket(config, batches, replicas, precision):
     return bucket, rows(bucket)
 
 
+def describe_devices(strategy, micro, precision, jit):
+    """One line on what computes an update: the `strategy`'s replicas, their micro-steps, the name of a dtype policy, and XLA."""
+    devices = ", ".join(device.split("device:")[-1] for device in strategy.extended.worker_devices)
+    plural = "s" if micro > 1 else ""
+    return f"{strategy.num_replicas_in_sync} replicas ({devices}), {micro} micro-step{plural}; {precision}, XLA {'on' if jit else 'off'}"
+
+
 def describe_plan(config, batches, replicas, precision):
     """The batches, the memory and the disk that a run takes, as text.
 

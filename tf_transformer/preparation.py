@@ -38,20 +38,35 @@ def make_batches(config, corpus, tokenizers, folder, machines, say):
     Args:
       config, corpus, tokenizers, folder, machines: as above.
       say: prints a line.
-    Returns: two `Batches`, the second None where there is no validation split.
+    Returns: two `Batches`.
     Raises: UserError for text that cannot be used, or is not the chief's.
     """
     whole = config.data.tokens_per_step
     sizes = {"train": whole, "validation": min(whole, machines.replicas * config.train.max_tokens_per_replica)}
-    found = {"validation": None}
-    for split in [split for split in sizes if split in corpus.splits]:
+    found = []
+    for split in sizes:
         pairs = cached_pairs(corpus, split, tokenizers, config.data, os.path.join(folder.path, "cache"))
         if machines.from_chief(pairs.checksum) != pairs.checksum:
             raise UserError(f"{machines.name} has another {split} text in {config.data.data} than the chief: copy the chief's there")
         dropped = ", ".join(f"{count:,} for {reason}" for reason, count in pairs.dropped.items() if count)
-        found[split] = batches = Batches(pairs, sizes[split], config.train.seed)
+        batches = Batches(pairs, sizes[split], config.train.seed)
+        found.append(batches)
         say(
             f"{split}: {len(pairs):,} pairs, {batches.per_epoch:,} batches of {len(batches.buckets)} shapes, "
             f"{batches.useful_share:.1%} of their tokens useful; dropped: {dropped or 'none'}"
         )
-    return found["train"], found["validation"]
+    return found
+
+
+def write_sentences(path, batches, step, tokenizers):
+    """Writes the pairs of the batch of one update to a TSV file.
+
+    Args:
+      path: of the file.
+      batches: the training `Batches`.
+      step: the update, counted from 0.
+      tokenizers: of source and target.
+    """
+    sides = [t.decode(ids).numpy() for t, ids in zip(tokenizers, batches.sentences(*divmod(step, batches.per_epoch)))]
+    with open(path, "wb") as file:
+        file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides))

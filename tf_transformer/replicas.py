@@ -7,6 +7,9 @@ import contextlib
 import functools
 import json
 import os
+import signal
+import sys
+import threading
 
 import numpy as np
 import tensorflow as tf
@@ -35,11 +38,8 @@ def divide_processor(replicas=0):
         pass  # TensorFlow is at work already
 
 
-@functools.cache
 def make_strategy(on_processor=False):
     """The strategy over all visible GPUs, or where there is none, over all logical CPUs; over all machines where `TF_CONFIG` names some.
-
-    There is one for the whole process: the collective operations of a second one would get the numbers of the first one's.
 
     Args:
       on_processor: True for the logical CPUs even where there are GPUs.
@@ -47,10 +47,18 @@ def make_strategy(on_processor=False):
     """
     if "TF_CONFIG" in os.environ:
         _check_cluster(os.environ["TF_CONFIG"])
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        if on_processor:
+            raise UserError("--virtual_replicas is for one machine: leave it out, or unset TF_CONFIG")
+        return _strategy(_all_machines)
     gpus = [] if on_processor else tf.config.list_logical_devices("GPU")
     devices = gpus or tf.config.list_logical_devices("CPU")
-    return tf.distribute.MirroredStrategy([device.name for device in devices])
+    return _strategy(tf.distribute.MirroredStrategy, tuple(device.name for device in devices))
+
+
+@functools.cache
+def _strategy(kind, *arguments):
+    """One for the whole process: the collective operations of a second one would get the numbers of the first one's."""
+    return kind(*arguments)
 
 
 def _check_cluster(text):
@@ -65,14 +73,35 @@ def _check_cluster(text):
     raise UserError(f"TF_CONFIG is {text!r}: give the machines and which one this is, such as {example}, or unset it")
 
 
+def _all_machines():
+    print("waiting for the other machines of TF_CONFIG", file=sys.stderr, flush=True)
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if main else {}
+    try:
+        if main:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would not hear of it while TensorFlow waits
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except (tf.errors.OpError, ValueError) as error:
+        raise UserError(f"TF_CONFIG is {os.environ['TF_CONFIG']!r}, with which no machines meet: {error}") from error
+    finally:
+        for number, handler in before.items():  # TensorFlow has set its own for SIGTERM
+            signal.signal(number, handler)
+
+
 @contextlib.contextmanager
 def together():
     """What the machines do together. Raises: UserError when another one stops meanwhile."""
+    errors = tf.errors
     try:
         yield
-    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
-        reason = str(error).splitlines()[-1]
-        raise UserError(f"another machine has stopped ({reason}): start all again; the run goes on from the last checkpoint") from error
+    except (
+        errors.UnavailableError, errors.AbortedError, errors.CancelledError, errors.InternalError, errors.UnknownError,
+        errors.DeadlineExceededError, errors.FailedPreconditionError,
+    ) as error:  # fmt: skip
+        if "TF_CONFIG" not in os.environ:
+            raise
+        lines = [line for line in str(error).splitlines() if "abort" in line] or [error.message]
+        raise UserError(f"another machine has stopped ({lines[0]}): start all again; the run goes on from the last checkpoint") from error
 
 
 class Machines:

@@ -14,9 +14,9 @@ from tf_transformer.model_folder import all_checkpoints, checkpoint_step, step_c
 from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
 
 # Settings that may differ from those with which a model folder was begun: they change where an update is computed and how far the run
-# goes, not what an update is.
+# goes, not what an update is, but for rounding and, where XLA or other shares draw them, the dropout masks. The text has a checksum.
 MAY_CHANGE = {
-    "steps", "minutes", "checkpoint_every", "keep", "validate_every", "bleu_sentences", "log_every", "patience", "most_skipped",
+    "data", "steps", "minutes", "checkpoint_every", "keep", "validate_every", "bleu_sentences", "log_every", "patience", "most_skipped",
     "max_tokens_per_replica", "precision", "jit", "virtual_replicas",
 }  # fmt: skip
 
@@ -98,20 +98,27 @@ class RunFolder:
         checkpoint.save(path, model, optimizer, state)
         if os.path.exists(self._averaged):
             os.remove(self._averaged)  # of earlier checkpoints: it would hide this one from translate
+        self._prune(every, keep)
+
+    def _prune(self, every, keep):
+        paths = step_checkpoints(self.path)
         # One that an interruption left behind would make the average another than that of a run in one go.
-        paths = [old for old in step_checkpoints(self.path) if old == path or checkpoint_step(old) % every == 0]
-        for old in set(step_checkpoints(self.path)) - set(paths[-keep:]):
-            os.remove(old)
+        regular = [path for path in paths if path == paths[-1] or checkpoint_step(path) % every == 0]
+        for path in set(paths) - set(regular[-keep:]):
+            os.remove(path)
 
     def save_best(self, model, state):
         """Writes the weights with the best score so far."""
         checkpoint.save(self._best, model, state=state)
 
-    def average(self, model):
-        """Writes the mean of the checkpoints (Sec. 6.1) and reads it into the model.
+    def average(self, model, every, keep):
+        """Writes the mean of the newest checkpoints (Sec. 6.1) and reads it into the model.
 
+        Args:
+          every, keep: as for `save`, after which the process may have been killed.
         Returns: how many they are.
         """
+        self._prune(every, keep)
         paths = step_checkpoints(self.path)
         checkpoint.average(paths, self._averaged)
         checkpoint.restore(self._averaged, model)

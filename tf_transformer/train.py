@@ -20,9 +20,9 @@ from tf_transformer.interruption import Interruption
 from tf_transformer.logbook import Logbook, Tally, memory_gb
 from tf_transformer.model_folder import step_checkpoints
 from tf_transformer.optimizer import make_optimizer
-from tf_transformer.plan import describe_plan, largest_bucket, learning_rate_warning, most_micro_steps
+from tf_transformer.plan import describe_devices, describe_plan, largest_bucket, learning_rate_warning, most_micro_steps
 from tf_transformer.precision import LossScale, choose_jit, choose_precision
-from tf_transformer.preparation import make_batches, share_vocabulary
+from tf_transformer.preparation import make_batches, share_vocabulary, write_sentences
 from tf_transformer.replicas import Machines, make_strategy, on_all_replicas, together
 from tf_transformer.run_folder import RunFolder
 from tf_transformer.train_step import eval_step, train_step
@@ -46,7 +46,7 @@ class Trainer:
         self.started = time.monotonic()
         self.strategy = make_strategy(on_processor=bool(config.train.virtual_replicas))
         self.machines = Machines(self.strategy)
-        self._say = say if self.machines.chief else lambda line: None
+        self._say, self._interruption = say if self.machines.chief else lambda line: None, Interruption()
         keras.utils.set_random_seed(config.train.seed)
         self.corpus = open_corpus(config.data.data, config.data.source, config.data.target)
         self.folder = RunFolder(model_dir if self.machines.chief else None, self._say)
@@ -60,16 +60,12 @@ class Trainer:
     def _prepare(self, config):
         self.config, self.tokenizers = share_vocabulary(config, self.corpus, self.folder, self.machines)
         self.batches, self.validation = make_batches(self.config, self.corpus, self.tokenizers, self.folder, self.machines, self._say)
-        self._references = self.samples("validation", self.config.train.bleu_sentences) if self.validation else []
+        self._references = self.samples("validation", self.config.train.bleu_sentences)
         self._build()
         self._restore()
-        devices = ", ".join(device.split("/")[-1] for device in self.strategy.extended.worker_devices)
-        self._say(
-            f"{self.model.count_params():,} parameters; replicas: {self.machines.replicas} ({devices}), "
-            f"{self._micro} micro-step{'s' * (self._micro > 1)}; {self.precision}, XLA {'on' if self.jit else 'off'}"
-        )
-        warning = learning_rate_warning(self.config, self.batches)
-        if warning:
+        devices = describe_devices(self.strategy, self._micro, self.precision, self.jit)
+        self._say(f"{self.model.count_params():,} parameters; {devices}")
+        if warning := learning_rate_warning(self.config, self.batches):
             self._say(f"warning: {warning}")
 
     def _build(self):
@@ -125,7 +121,7 @@ class Trainer:
         settings = self.config.train
         self.config.save(os.path.join(self.folder.path, "config.json"))
         deadline = self.started + settings.minutes * 60 if settings.minutes else None
-        logbook = Logbook(self.folder.path, self.step, settings.steps, deadline, quiet=not self.machines.chief)
+        logbook = Logbook(self.folder.path, self.step, settings.steps, deadline, self._validated[0] == self.step, not self.machines.chief)
         try:
             with together(), Interruption(second_interrupt) as self._interruption:
                 finished = self._updates(logbook, deadline)
@@ -139,16 +135,17 @@ class Trainer:
 
     def dry_run(self):
         """Prints the plan, makes one update of the largest batch, which is not saved, and prints its time and memory."""
-        replicas = self.machines.replicas
-        self._say(f"plan for {self.folder.path}\n{describe_plan(self.config, self.batches, replicas, self.precision)}")
-        bucket, _ = largest_bucket(self.config, self.batches, replicas, self.precision)
+        run = self.config, self.batches, self.machines.replicas, self.precision
+        self._say(f"plan for {self.folder.path}\n{describe_plan(*run)}")
+        bucket, _ = largest_bucket(*run)
         place = next(i for i, (_, of_batch) in enumerate(self.batches.order(0)) if of_batch is bucket)
         inp, tar = next(iter(self.batches.epoch(0, place)))
         times = []
-        for _ in range(2):  # the first one builds the graph
-            before = time.monotonic()
-            result = self._train_step(inp, tar, tf.zeros([2]))["sums"].numpy()
-            times.append(time.monotonic() - before)
+        with together():
+            for _ in range(2):  # the first one builds the graph
+                before = time.monotonic()
+                result = self._train_step(inp, tar, tf.zeros([2]))["sums"].numpy()
+                times.append(time.monotonic() - before)
         self._say(
             f"  an update      of {bucket.rows} x {bucket.length}: {times[1]:.2f} s, {result[1] / times[1]:,.0f} target tokens/s "
             f"(the first {times[0]:.1f} s); memory {memory_gb():.1f} GB; loss {result[0] / result[1]:.3f}"
@@ -165,11 +162,13 @@ class Trainer:
         """The model's figures on the validation split.
 
         Returns: a dict with loss (nats a token), perplexity, accuracy, and BLEU of greedy translations of the first
-          `bleu_sentences` with its signature; empty without a validation split.
+          `bleu_sentences` with its signature; None when interrupted meanwhile.
         """
-        if self.validation is None:
-            return {}
-        totals = sum(self._eval_step(inp, tar).numpy().astype(np.float64) for inp, tar in self.validation.epoch(0))
+        totals = np.zeros(3)
+        for inp, tar in self.validation.epoch(0):
+            totals += self._eval_step(inp, tar).numpy()
+            if self._asked_alone():
+                return None
         loss, accuracy = totals[0] / totals[1], totals[2] / totals[1]
         values = {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": accuracy}
         if self._references and self.machines.chief:
@@ -178,13 +177,18 @@ class Trainer:
             values |= {"BLEU": bleu.bleu, "signature": bleu.bleu_signature}
         return self.machines.from_chief(values)
 
+    def _asked_alone(self):
+        """Whether to save and stop; several machines must be of one mind, and know of each other from the results of updates alone."""
+        return self.machines.count == 1 and self._interruption.asked
+
     def _updates(self, logbook, deadline):
         """Returns: False when interrupted."""
         settings, step, waiting, validation_seconds = self.config.train, self.step, collections.deque(), 0.0
-        if step and step % settings.validate_every == 0 and self._validated[0] != step:  # it was interrupted before its validation
-            self._validate(logbook)
+        if self._validated[0] < step and (step % settings.validate_every == 0 or step >= settings.steps):
+            self._validate(logbook)  # the run was interrupted before that
+            self._save(again=True)
         self._tally.start()
-        while step < settings.steps:
+        while step < settings.steps and not self._out_of_patience():
             epoch, skip = divmod(step, self.batches.per_epoch)
             for inp, tar in self.batches.epoch(epoch, skip):
                 late = deadline and time.monotonic() + 2 * validation_seconds >= deadline
@@ -199,20 +203,19 @@ class Trainer:
                     self._settle(waiting, 0)
                 logbook.advance(step)
                 if log or last:
-                    rate = float(self.optimizer.learning_rate)
-                    logbook.train(step, learning_rate=rate, skipped_updates=self._skipped, **self._tally.take())
-                if interrupted:
+                    logbook.train(step, float(self.optimizer.learning_rate), self._skipped, self._tally.take())
+                if not interrupted and (validate or last):
+                    validation_seconds = self._tally.without(lambda: self._validate(logbook))
+                if interrupted or self._asked_alone():
                     return False
-                if validate or last:
-                    before = time.monotonic()
-                    self._validate(logbook)
-                    validation_seconds = time.monotonic() - before
-                    self._tally.skip(validation_seconds)
                 if keep:  # after the validation, so that it holds the best score
                     self._save()
-                if last or (settings.patience and self._waited >= settings.patience):
+                if last or self._out_of_patience():
                     return True
-        return True
+        return not self._asked_alone()
+
+    def _out_of_patience(self):
+        return 0 < self.config.train.patience <= self._waited
 
     def _settle(self, waiting, ahead):
         """Takes in the results of updates but for the last few, which may still be on their way.
@@ -229,15 +232,14 @@ class Trainer:
             self._skipped += int(result["skipped"])
             if self._in_a_row >= self.config.train.most_skipped:
                 self._diverged(step)
-        return stop > 0
+        return stop[0] > 0 or self._asked_alone(), stop[1] > 0
 
     def _validate(self, logbook):
         """Validates, and keeps the weights when they are the best so far."""
         self._check_sound()
-        values = self.validate()
-        self._validated = [self.step, values]
-        if not values:
+        if (values := self.validate()) is None:
             return
+        self._validated = [self.step, values]
         logbook.validation(self.step, **values)
         measure = "BLEU" if "BLEU" in values else "loss"
         new = values[measure] if measure == "BLEU" else -values[measure]
@@ -249,10 +251,13 @@ class Trainer:
 
     def _average(self, logbook):
         """Puts the mean of the last checkpoints into the model and on disk (Sec. 6.1)."""
-        number = self.machines.from_chief(self.folder.average(self.model) if self.machines.chief else 0)
+        settings, number = self.config.train, 0
+        if self.machines.chief:
+            number = self.folder.average(self.model, settings.checkpoint_every, settings.keep)
         self.machines.share_weights(self.model.trainable_variables)
         logbook.say(f"averaged the last {number} checkpoints (Sec. 6.1):")
-        logbook.validation(self.step, kind="average", **self.validate())
+        if values := self.validate():
+            logbook.validation(self.step, kind="average", **values)
 
     def _state(self):
         return {
@@ -267,8 +272,8 @@ class Trainer:
             "data": self.batches.checksum,
         }
 
-    def _save(self):
-        if self.step == self._saved:
+    def _save(self, again=False):
+        if self.step == self._saved and not again:
             return
         self._check_sound()
         self._saved = self.step
@@ -282,14 +287,12 @@ class Trainer:
 
     def _diverged(self, step):
         """Raises: UserError, after writing the sentences of the batch of an update, counted from 0, to a file."""
-        epoch, place = divmod(step, self.batches.per_epoch)
-        path = os.path.join(self.folder.path, f"batch-of-update-{step + 1}.tsv")
-        with open(path, "w", encoding="utf-8") as file:
-            for sides in zip(*(t.decode(ids).numpy() for t, ids in zip(self.tokenizers, self.batches.sentences(epoch, place)))):
-                file.write("\t".join(side.decode() for side in sides) + "\n")
-        paths = step_checkpoints(self.folder.path)
+        what = f"training diverged at update {step + 1:,}: gradients or weights are no finite numbers ({self._in_a_row} skipped in a row)"
+        if not self.machines.chief:
+            raise UserError(f"{what}; the chief tells more")
+        path, paths = os.path.join(self.folder.path, f"batch-of-update-{step + 1}.tsv"), step_checkpoints(self.folder.path)
+        write_sentences(path, self.batches, step, self.tokenizers)
         raise UserError(
-            f"training diverged at update {step + 1:,}: its gradients, or the weights, are no finite numbers (skipped in a row: "
-            f"{self._in_a_row}). Look at its sentences in {path}, or give a smaller --learning_rate_scale or a longer --warmup_steps "
-            f"(last good checkpoint: {paths[-1] if paths else 'none'})"
+            f"{what}. Look at its sentences in {path}, or begin in another --model_dir with a smaller --learning_rate_scale or a longer "
+            f"--warmup_steps (last good checkpoint: {paths[-1] if paths else 'none'})"
         )

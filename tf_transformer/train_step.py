@@ -81,19 +81,18 @@ def train_step(model, optimizer, train_config, inp, tar, stop=(0.0, 0.0), loss_s
       train_config: a `TrainConfig`.
       inp: source ids of the whole batch `[B, S]`.
       tar: target ids of the whole batch `[B, T + 1]`, with start and end symbol.
-      stop: float32 `[2]`, this machine's votes to stop; their sums are returned, so that all machines stop at the same update.
+      stop: float32 `[2]`, this machine's votes to stop, whose sums are returned: all machines stop at the same update.
       loss_scale: a `LossScale` in float16.
       jit: whether XLA compiles the gradients.
-      accumulate: False where it is known that one share for each replica will do, which makes the graph half as large.
-    Returns: a dict, equal in all replicas: sums `[4]` over the batch (loss in nats, target tokens, right target tokens, source tokens);
-      load `[replicas]`, the target tokens of each; gradient_norm; skipped, 1 where the gradients were no finite numbers, so that nothing
-      but the step has changed; stop `[2]`.
+      accumulate: False where one share for each replica will do, which makes the graph half as large.
+    Returns: a dict, equal in all replicas: sums `[4]` over the batch, as `share_gradients` returns them; load `[replicas]`, the target
+      tokens of each; gradient_norm; skipped, 1 where that was no finite number, so that nothing but the step has changed; stop `[2]`.
     """
     replica = tf.distribute.get_replica_context()
     replicas, number, step = replica.num_replicas_in_sync, replica.replica_id_in_sync_group, optimizer.iterations
+    strength = rate_strength(step, train_config.rate_warmup_steps)
     scale = loss_scale.scale if loss_scale else 1.0
     factor = scale / tf.maximum(count_tokens(tar[:, 1:]), 1.0)
-    strength = rate_strength(step, train_config.rate_warmup_steps)
     gradients_of = functools.partial(share_gradients, model, train_config.label_smoothing)
     if accumulate or jit:
         gradients_of = tf.function(gradients_of, jit_compile=jit, autograph=False)
@@ -108,7 +107,7 @@ def train_step(model, optimizer, train_config, inp, tar, stop=(0.0, 0.0), loss_s
 
     totals = compute(0)
     if accumulate:
-        add = lambda i, totals: (i + 1, [total + new for total, new in zip(totals, compute(i))])  # noqa: E731
+        add = lambda i, totals: (i + 1, list(map(tf.add, totals, compute(i))))  # noqa: E731
         _, totals = tf.while_loop(lambda i, _: i < micro, add, (1, totals), parallel_iterations=1)
     load = tf.one_hot(number, replicas) * totals[-1][1]
     # Their identities stand on the replica's device, which the reduction must know.
@@ -117,11 +116,11 @@ def train_step(model, optimizer, train_config, inp, tar, stop=(0.0, 0.0), loss_s
     gradients = [gradient / scale for gradient in gradients] if loss_scale else gradients
     norm = tf.linalg.global_norm(gradients)
     good = tf.math.is_finite(norm) & tf.math.is_finite(sums[0])
+    if loss_scale:
+        loss_scale.update(good)
     if train_config.clip_norm:
         gradients, _ = tf.clip_by_global_norm(gradients, train_config.clip_norm, use_norm=norm)
     optimizer.apply_where(good, gradients, model.trainable_variables)
-    if loss_scale:
-        loss_scale.update(good)
     return {"sums": sums, "load": load, "gradient_norm": norm, "skipped": 1.0 - tf.cast(good, tf.float32), "stop": stop}
 
 
