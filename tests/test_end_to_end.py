@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-from tf_transformer.pocket_grammar import number_words
+from tf_transformer.pocket_numbers import number_words
 
 
 def command(*words, **options):

@@ -11,7 +11,9 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 
 # From text at the top to text at the bottom.
 ORDER = """
-whole_file config model_folder pocket_lexicon pocket_grammar pocket_scenes pocket_sentences pocket datasets tokenizer encoding batching
+whole_file config model_folder
+pocket_tables pocket_names pocket_lexicon pocket_numbers pocket_verbs pocket_grammar pocket_phrases pocket_scenes pocket_facts
+pocket_sentences pocket datasets tokenizer encoding batching
 reference masks dropout attention embedding layers transformer
 loss schedule optimizer checkpoint
 search translate evaluate logbook replicas precision interruption train_step plan run_folder preparation train

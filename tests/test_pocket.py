@@ -13,19 +13,19 @@ from tf_transformer.pocket_grammar import (
     PRONOUN_OF,
     Phrase,
     build,
-    clock,
-    conjugate,
+    finish,
     infinitive,
     noun_phrase,
-    number_words,
     prepositional,
     question,
     statement,
     subordinate,
 )
 from tf_transformer.pocket_lexicon import ADJECTIVES, NOUNS, VERBS, Noun
-from tf_transformer.pocket_scenes import Draw, object_part
-from tf_transformer.pocket_sentences import finish, sentence
+from tf_transformer.pocket_numbers import clock, number_words
+from tf_transformer.pocket_phrases import Draw, object_part
+from tf_transformer.pocket_sentences import sentence
+from tf_transformer.pocket_verbs import conjugate
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = 30_000

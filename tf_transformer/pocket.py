@@ -20,8 +20,8 @@ perfect (but *was* is *war* and *had* is *hatte*); *his*, *her* and *their* belo
 German accusative *sie* is always *her*.
 """
 
-from tf_transformer.pocket_grammar import Pair
-from tf_transformer.pocket_scenes import Draw
+from tf_transformer.pocket_lexicon import Pair
+from tf_transformer.pocket_phrases import Draw
 from tf_transformer.pocket_sentences import sentence
 
 SPLIT_SIZES = {"validation": 1_000, "test": 1_000, "train": 200_000}  # In the order in which they are drawn.

@@ -9,9 +9,10 @@ from functools import cache
 from typing import NamedTuple
 
 from tf_transformer import pocket_lexicon as lexicon
-from tf_transformer.pocket_lexicon import Noun, Verb
+from tf_transformer.pocket_lexicon import Noun, Pair, Verb
+from tf_transformer.pocket_numbers import number_words
+from tf_transformer.pocket_verbs import REFLEXIVES, Form, conjugate, join
 
-Pair = tuple[str, str]  # English, German
 Part = tuple[str, str, str]  # Slot, English, German
 
 # Each determiner: the German stem, the pattern of its own endings, the pattern of the adjective after it.
@@ -44,28 +45,6 @@ ADJECTIVE_ENDINGS = {
 }
 CONTRACTIONS = {"in dem": "im", "in das": "ins", "an dem": "am", "zu dem": "zum", "zu der": "zur", "von dem": "vom"}
 CONTRACTIONS["bei dem"] = "beim"
-
-# Persons of the verb: I, you, he/she/it, we, they.
-FINITE = {
-    "sein": ("bin", "bist", "ist", "sind", "sind"),
-    "haben": ("habe", "hast", "hat", "haben", "haben"),
-    "werden": ("werde", "wirst", "wird", "werden", "werden"),
-    "wissen": ("weiß", "weißt", "weiß", "wissen", "wissen"),
-}
-PRETERITE = {
-    "sein": ("war", "warst", "war", "waren", "waren"),
-    "haben": ("hatte", "hattest", "hatte", "hatten", "hatten"),
-}
-MODALS = {
-    "future": ("will", FINITE["werden"]),
-    "can": ("can", ("kann", "kannst", "kann", "können", "können")),
-    "may": ("may", ("darf", "darfst", "darf", "dürfen", "dürfen")),
-    "should": ("should", ("sollte", "solltest", "sollte", "sollten", "sollten")),
-    "wish": ("would like to", ("möchte", "möchtest", "möchte", "möchten", "möchten")),
-    "must": ("have to", ("muss", "musst", "muss", "müssen", "müssen")),
-    "want": ("want to", ("will", "willst", "will", "wollen", "wollen")),
-}
-REFLEXIVES = ("mich", "dich", "sich", "uns", "sich")
 RELATIVES = {
     "m": ("der", "den", "dem"),
     "f": ("die", "die", "der"),
@@ -112,19 +91,6 @@ class Phrase(NamedTuple):
     negated: str = ""  # The German accusative with "kein", where the phrase is indefinite.
 
 
-class Form(NamedTuple):
-    """A verb in one tense and person.  ``last`` is the whole German verb at the end of a subordinate clause."""
-
-    en: str
-    en_not: str
-    auxiliary: str
-    base: str
-    finite: str
-    end: str
-    last: str
-    zu: str
-
-
 class Clause(NamedTuple):
     """The plan of a clause: subject, verb, and what stands after the English and inside the German verb."""
 
@@ -147,70 +113,6 @@ PRONOUNS = (
 )
 PRONOUN_OF = {phrase.gender: phrase for phrase in PRONOUNS}
 OWN = {"i": "my", "y": "your", "m": "his", "f": "her", "w": "our", "p": "their"}
-
-
-def join(*parts: str) -> str:
-    """Join the parts that are not empty with blanks."""
-    return " ".join(filter(None, parts))
-
-
-def number_words(number: int) -> Pair:
-    """Spell a number.
-
-    Args:
-        number: from 0 to 999.
-
-    Returns:
-        The number in English and in German: ``("twenty-one", "einundzwanzig")``.
-
-    Raises:
-        ValueError: if the number is out of range.
-    """
-    if not 0 <= number <= 999:
-        raise ValueError(f"number must be from 0 to 999, not {number}")
-    hundreds, rest = divmod(number, 100)
-    tens, units = divmod(rest, 10)
-    en, de = lexicon.UNITS_EN[rest % 20], lexicon.UNITS_DE[rest % 20]
-    if rest >= 20:
-        en, de = lexicon.TENS_EN[tens], lexicon.TENS_DE[tens]
-        if units:
-            en += "-" + lexicon.UNITS_EN[units]
-            de = ("ein" if units == 1 else lexicon.UNITS_DE[units]) + "und" + de
-    if not hundreds:
-        return en, de
-    hundred_de = ("" if hundreds == 1 else lexicon.UNITS_DE[hundreds]) + "hundert"
-    hundred_en = lexicon.UNITS_EN[hundreds] + " hundred"
-    return (f"{hundred_en} and {en}", hundred_de + de) if rest else (hundred_en, hundred_de)
-
-
-def clock(hour: int, minute: int) -> Pair:
-    """Say a time of day as people do.
-
-    Args:
-        hour: from 1 to 12.
-        minute: a multiple of 5 from 0 to 55.
-
-    Returns:
-        The time in English and in German: ``("at half past six", "um halb sieben")``.
-
-    Raises:
-        ValueError: if the hour or the minute is out of range.
-    """
-    if not 1 <= hour <= 12 or minute not in range(0, 60, 5):
-        raise ValueError(f"no such time on this clock: {hour}:{minute:02d}")
-    following = hour % 12 + 1
-    if minute == 0:
-        return f"at {lexicon.UNITS_EN[hour]} o'clock", f"um {'ein' if hour == 1 else lexicon.UNITS_DE[hour]} Uhr"
-    if minute == 30:
-        return f"at half past {lexicon.UNITS_EN[hour]}", f"um halb {lexicon.UNITS_DE[following]}"
-    distance = min(minute, 60 - minute)
-    en, de = ("quarter", "Viertel") if distance == 15 else number_words(distance)
-    near = lexicon.UNITS_EN[hour if minute < 30 else following]
-    if distance == 25:  # German counts these from the half hour.
-        de = f"fünf {'vor' if minute < 30 else 'nach'} halb {lexicon.UNITS_DE[following]}"
-    else:
-        de += f" nach {lexicon.UNITS_DE[hour]}" if minute < 30 else f" vor {lexicon.UNITS_DE[following]}"
-    return f"at {en} {'past' if minute < 30 else 'to'} {near}", f"um {de}"
 
 
 @cache
@@ -254,74 +156,6 @@ def prepositional(english: str, german: str, case: str, phrase: Phrase) -> Pair:
         article = " ".join(de.split(" ", 2)[:2])
         de = CONTRACTIONS.get(article, article) + de[len(article) :]
     return en, de
-
-
-def present(verb: Verb, person: int) -> str:
-    """Return the German present tense of a verb, without its prefix."""
-    if verb.infinitive in FINITE:
-        return FINITE[verb.infinitive][person]
-    stem = verb.infinitive[: -2 if verb.infinitive.endswith("en") else -1]
-    if person == 0:
-        return stem + "e"
-    if person > 2:
-        return verb.infinitive
-    linking = "e" if not verb.changed and stem.endswith(("t", "d", "chn")) else ""
-    stem = verb.changed or stem
-    if person == 1:
-        return stem + linking + ("t" if stem[-1] in "sßzx" else "st")
-    return stem + linking + "t"
-
-
-def english_forms(verb: Verb, tense: str, person: int) -> tuple[str, str, str, str]:
-    """Return the English verb: stated, denied, and the auxiliary and the rest that a question takes apart."""
-    base, third = verb.en, person == 2
-    if tense in ("must", "want"):
-        base = f"{MODALS[tense][0]} {base}"
-    elif tense in MODALS:
-        auxiliary, _, rest = MODALS[tense][0].partition(" ")
-        rest = join(rest, base)
-        denied = "cannot" if auxiliary == "can" else f"{auxiliary} not"
-        return f"{auxiliary} {rest}", f"{denied} {rest}", auxiliary, rest
-    elif base == "be":
-        forms = ("was", "were", "was", "were", "were") if tense == "past" else ("am", "are", "is", "are", "are")
-        return forms[person], f"{forms[person]} not", forms[person], ""
-    first, _, rest = base.partition(" ")
-    auxiliary = "did" if tense == "past" else "does" if third else "do"
-    stated = base
-    if tense == "past":
-        stated = verb.past
-    elif third:
-        stated = join("has" if first == "have" else lexicon.english_s(first), rest)
-    return stated, f"{auxiliary} not {base}", auxiliary, base
-
-
-@cache
-def conjugate(verb: Verb, tense: str, person: int) -> Form:
-    """Conjugate a verb in both languages.
-
-    Args:
-        verb: the verb.
-        tense: ``"present"``, ``"past"`` (the German perfect) or a key of ``MODALS``.
-        person: 0 to 4 for I, you, he/she/it, we, they.
-
-    Returns:
-        The forms that the orders of a clause need.
-    """
-    whole = verb.prefix + verb.infinitive
-    zu = f"{verb.prefix}zu{verb.infinitive}" if verb.prefix else f"zu {verb.infinitive}"
-    if tense in MODALS:
-        finite, end = MODALS[tense][1][person], whole
-        last = f"{end} {finite}"
-    elif tense == "past" and verb.infinitive in PRETERITE:
-        finite, end = PRETERITE[verb.infinitive][person], ""
-        last = finite
-    elif tense == "past":
-        finite, end = FINITE["sein" if verb.sein else "haben"][person], verb.participle
-        last = f"{end} {finite}"
-    else:
-        finite, end = present(verb, person), verb.prefix
-        last = end + finite
-    return Form(*english_forms(verb, tense, person), finite, end, last, zu)
 
 
 def build(subject: Phrase, verb: Verb, tense: str, parts: list[Part], negated=False, adverb=("", ""), first=("", "")) -> Clause:
@@ -390,3 +224,10 @@ def question(clause: Clause, first: Pair = ("", "")) -> Pair:
 def infinitive(clause: Clause) -> Pair:
     """Speak a clause as an infinitive: *to get up*, *aufzustehen*."""
     return join("to", clause.form.base, clause.en), join(clause.de, clause.form.zu)
+
+
+def finish(pair: Pair, mark: str = ".") -> Pair:
+    """Begin a pair with capital letters and end it with a mark."""
+    en, de = pair
+    de = de.rstrip(",")  # A relative clause may have come last.
+    return en[0].upper() + en[1:] + mark, de[0].upper() + de[1:] + mark
