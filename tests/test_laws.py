@@ -4,13 +4,12 @@ Law 5 (search) is in test_search.py, law 6 (replicas) in test_replicas.py, law 7
 test_tokenizer.py, test_checkpoint.py and test_layers.py.
 """
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_model import make_model, sentences
 
-from tf_transformer import checkpoint
-from tf_transformer.config import END, PAD, START, DecodeConfig, ModelConfig
+from tf_transformer.config import PAD, START, DecodeConfig
 from tf_transformer.masks import create_padding_mask
 from tf_transformer.translate import search_translations
 
@@ -22,27 +21,9 @@ VARIANTS = {
 }
 
 
-def make_model(**changes):
-    keras.utils.set_random_seed(5)
-    sizes = {"num_layers": 2, "d_model": 32, "num_heads": 4, "dff": 48, "input_vocab_size": 41, "target_vocab_size": 41, "rate": 0.0}
-    return checkpoint.build_model(ModelConfig(**{**sizes, "pe_input": 64, "pe_target": 64, **changes}))
-
-
 @pytest.fixture(scope="module", params=list(VARIANTS))
 def model(request):
     return make_model(**VARIANTS[request.param])
-
-
-def sentences(rows, length, seed=0, start=False, shortest=2):
-    """Ids `[rows, length]` of sentences of different lengths, ending with END and then padding."""
-    random = np.random.default_rng(seed)
-    ids = np.full((rows, length), PAD, np.int32)
-    for row in ids:
-        n = random.integers(shortest, length + 1)
-        row[:n] = [*random.integers(4, 37, n - 1), END]
-    if start:
-        ids = np.concatenate([np.full((rows, 1), START, np.int32), ids], axis=1)
-    return ids
 
 
 def test_law_1_padding(model):

@@ -7,16 +7,15 @@ import concurrent.futures
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
+from training_process import read_until, train_command
 
 from tf_transformer import checkpoint, model_folder
 from tf_transformer.config import UserError
@@ -25,15 +24,12 @@ from tf_transformer.train import Trainer
 STEPS = 60
 # 2 replicas with 2 micro-steps each, dropout, shuffled buckets; a checkpoint every 2 updates and a validation every 15.
 FLAGS = {
-    "num_layers": 1, "d_model": 32, "num_heads": 2, "dff": 64, "vocab_size": 500, "tokens_per_step": 1024, "max_length": 64,
-    "max_tokens_per_replica": 256, "virtual_replicas": 2, "precision": "float32", "steps": STEPS, "warmup_steps": 100,
-    "checkpoint_every": 2, "keep": 3, "validate_every": 15, "bleu_sentences": 4, "log_every": 1,
+    "max_tokens_per_replica": 256, "virtual_replicas": 2, "steps": STEPS, "checkpoint_every": 2, "keep": 3, "validate_every": 15,
 }  # fmt: skip
 
 
 def command(folder, corpus_folder, **changes):
-    flags = {**FLAGS, "data": corpus_folder, "model_dir": folder, **changes}
-    return [sys.executable, "-m", "tf_transformer", "train", *(f"--{name}={value}" for name, value in flags.items())]
+    return train_command(folder, corpus_folder, {**FLAGS, **changes})
 
 
 def start(folder, corpus_folder, **changes):
@@ -41,15 +37,6 @@ def start(folder, corpus_folder, **changes):
     options = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command(folder, corpus_folder, **changes), **pipes, **options)
-
-
-def wait_for(process, step):
-    """Reads what a training prints until it is past an update. Returns: whether it got there."""
-    for line in process.stdout:
-        found = re.match(r"step ([\d,]+) \|", line)
-        if found and int(found[1].replace(",", "")) >= step:
-            return True
-    return False
 
 
 def finish(folder, corpus_folder, **changes):
@@ -96,7 +83,7 @@ def killed_again_and_again(folder, corpus_folder, seed, kills):
             time.sleep(chance.uniform(2, 12))  # while it starts, reads, traces
         else:
             paths = model_folder.step_checkpoints(str(folder))
-            wait_for(process, (model_folder.checkpoint_step(paths[-1]) if paths else 0) + chance.randint(1, 9))
+            read_until(process, (model_folder.checkpoint_step(paths[-1]) if paths else 0) + chance.randint(1, 9))
             if kill % 2:
                 time.sleep(chance.uniform(0, 0.3))
             else:
@@ -133,7 +120,7 @@ def test_asked_to_stop(whole_run, corpus_folder, tmp_path, number):
     """Ctrl-C and SIGTERM save at once, at an update which is no multiple of anything, and say how to go on."""
     folder = tmp_path / "model"
     process = start(folder, corpus_folder)
-    assert wait_for(process, 20)
+    assert read_until(process, 20)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0 and "Traceback" not in err, err
@@ -158,10 +145,10 @@ def test_a_second_ctrl_c_stops_at_once(corpus_folder, tmp_path):
 def test_two_trainings_in_one_folder(corpus_folder, tmp_path):
     """The second is refused, and told who the first is; the first goes on unharmed."""
     first = start(tmp_path, corpus_folder, steps=100_000)
-    assert wait_for(first, 1)
+    assert read_until(first, 1)
     second = subprocess.run(command(tmp_path, corpus_folder, steps=100_000), capture_output=True, text=True)
     assert second.returncode == 2 and f"(process {first.pid} on {socket.gethostname()})" in second.stderr, second.stderr
-    assert wait_for(first, 10)
+    assert read_until(first, 10)
     first.send_signal(signal.SIGTERM)
     first.communicate(timeout=60)
     assert first.returncode == 0 and not (tmp_path / "training.lock").exists()

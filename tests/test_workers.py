@@ -2,23 +2,18 @@
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
-import sys
 
 import numpy as np
 import pytest
+from training_process import read_until, train_command
 
 from tf_transformer import model_folder
 
 STEPS = 100  # enough of them are left when a test has seen one go by
-FLAGS = {
-    "num_layers": 1, "d_model": 32, "num_heads": 2, "dff": 64, "vocab_size": 500, "tokens_per_step": 1024, "max_length": 64,
-    "precision": "float32", "steps": STEPS, "warmup_steps": 100, "checkpoint_every": 10, "keep": 2, "validate_every": 50,
-    "bleu_sentences": 4, "log_every": 1,
-}  # fmt: skip
+FLAGS = {"steps": STEPS, "checkpoint_every": 10, "keep": 2, "validate_every": 50}
 
 
 def free_ports(number):
@@ -32,8 +27,7 @@ def free_ports(number):
 
 
 def command(folder, corpus_folder, **changes):
-    flags = {**FLAGS, "data": corpus_folder, "model_dir": folder, **changes}
-    return [sys.executable, "-m", "tf_transformer", "train", *(f"--{name}={value}" for name, value in flags.items())]
+    return train_command(folder, corpus_folder, {**FLAGS, **changes})
 
 
 def start_two(folder, corpus_folder, temporary, **changes):
@@ -47,17 +41,6 @@ def start_two(folder, corpus_folder, temporary, **changes):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         workers.append(subprocess.Popen(command(folder, corpus_folder, **own), env=environment, **pipes))
     return workers
-
-
-def wait_for(process, step):
-    """Reads what a training prints until an update. Returns: it."""
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        found = re.match(r"step ([\d,]+) \|", line)
-        if found and int(found[1]) >= step:
-            return "".join(lines)
-    raise AssertionError(process.stderr.read())
 
 
 def figures(folder):
@@ -76,7 +59,7 @@ def test_two_machines_equal_one_with_two_replicas(corpus_folder, tmp_path):
     assert done.returncode == 0, done.stderr
 
     chief, other = start_two(two, corpus_folder, temporary)
-    wait_for(chief, 12)
+    assert read_until(chief, 12)
     other.kill()
     _, errors = chief.communicate(timeout=120)
     assert chief.returncode == 2 and "another machine has stopped" in errors and "Traceback" not in errors, errors
@@ -84,7 +67,7 @@ def test_two_machines_equal_one_with_two_replicas(corpus_folder, tmp_path):
     other.communicate()
 
     chief, other = start_two(two, corpus_folder, temporary)
-    assert "going on from" in wait_for(chief, 30)
+    assert "going on from" in read_until(chief, 30)
     other.send_signal(signal.SIGTERM)
     out, errors = chief.communicate(timeout=120)
     assert chief.returncode == 0 and "stopped and saved after" in out, errors

@@ -101,6 +101,11 @@ def average(paths, path):
     _write(path, means, {**state, "averaged": [os.path.basename(one) for one in paths]})
 
 
+def validation_score(values):
+    """By what validations are compared: ("BLEU", score), or where none was computed ("loss", -loss); more is better."""
+    return ("BLEU", values["BLEU"]) if "BLEU" in values else ("loss", -values["loss"])
+
+
 def best_checkpoints(paths, number):
     """Those with the best validation scores, of the checkpoints of a run.
 
@@ -114,7 +119,7 @@ def best_checkpoints(paths, number):
         state = read_state(path)
         step, values = state.get("validated", (None, None))
         if values and step == state["step"]:
-            scores[path] = values["BLEU"] if "BLEU" in values else -values["loss"]
+            scores[path] = validation_score(values)[1]
     if not 1 <= number <= len(scores):
         raise UserError(
             f"--best={number}: of {len(paths)} checkpoints that are kept, {len(scores)} were validated (train says with --keep, "

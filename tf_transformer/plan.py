@@ -6,9 +6,15 @@ PAPER_TOKENS = 25_000  # in a batch, for which Eq. 3 was made
 FAR = 10  # a batch so many times too small or too large for its learning rate is worth a warning
 
 
+def bucket_shares(bucket, replicas, max_tokens):
+    """The micro-steps that a `Bucket`'s batch takes, and the rows of a share; arguments as for `train_step.micro_steps`."""
+    micro = micro_steps(bucket.rows, bucket.length, replicas, max_tokens)
+    return micro, -(-bucket.rows // (replicas * micro))
+
+
 def most_micro_steps(buckets, replicas, max_tokens):
     """The largest number of micro-steps that a bucket's batch takes; arguments as for `train_step.micro_steps`."""
-    return max(micro_steps(bucket.rows, bucket.length, replicas, max_tokens) for bucket in buckets)
+    return max(bucket_shares(bucket, replicas, max_tokens)[0] for bucket in buckets)
 
 
 def tokens_per_step(batches):
@@ -63,8 +69,7 @@ def largest_bucket(config, batches, replicas, precision):
     """The `Bucket` whose shares need the most memory, and the rows of such a share."""
 
     def rows(bucket):
-        micro = micro_steps(bucket.rows, bucket.length, replicas, config.train.max_tokens_per_replica)
-        return -(-bucket.rows // (replicas * micro))
+        return bucket_shares(bucket, replicas, config.train.max_tokens_per_replica)[1]
 
     bucket = max(batches.buckets, key=lambda bucket: activation_bytes(config.model, rows(bucket), bucket.length, precision))
     return bucket, rows(bucket)
@@ -92,8 +97,7 @@ def describe_plan(config, batches, replicas, precision):
         f"  batches        {'rows x length':>15} {'tokens a side':>14} {'an epoch':>9} {'micro-steps':>12} {'rows of a share':>16}",
     ]
     for bucket in batches.buckets:
-        micro = micro_steps(bucket.rows, bucket.length, replicas, most)
-        share = -(-bucket.rows // (replicas * micro))
+        micro, share = bucket_shares(bucket, replicas, most)
         shape = f"{bucket.rows} x {bucket.length}"
         lines.append(f"{'':16} {shape:>15} {bucket.rows * bucket.length:>14,} {bucket.batches:>9,} {micro:>12} {share:>16}")
     bucket, rows = largest_bucket(config, batches, replicas, precision)

@@ -8,6 +8,7 @@ from tf_transformer.config import Config, UserError
 from tf_transformer.encoding import cached_pairs
 from tf_transformer.run_folder import check_same, with_vocabularies
 from tf_transformer.tokenizer import Tokenizer
+from tf_transformer.whole_file import whole_file
 
 
 def share_vocabulary(config, corpus, folder, machines):
@@ -68,5 +69,5 @@ def write_sentences(path, batches, step, tokenizers):
       tokenizers: of source and target.
     """
     sides = [t.decode(ids).numpy() for t, ids in zip(tokenizers, batches.sentences(*divmod(step, batches.per_epoch)))]
-    with open(path, "wb") as file:
+    with whole_file(path, "wb") as file:
         file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides))

@@ -241,13 +241,12 @@ class Trainer:
             return
         self._validated = [self.step, values]
         logbook.validation(self.step, **values)
-        measure = "BLEU" if "BLEU" in values else "loss"
-        new = values[measure] if measure == "BLEU" else -values[measure]
+        measure, new = checkpoint.validation_score(values)
         self._waited += 1
         if self.best is None or self.best[0] != measure or new > self.best[1]:
             self.best, self._waited = [measure, new], 0
             if self.machines.chief:
-                self.folder.save_best(self.model, {**self._state(), "validation": values})
+                self.folder.save_best(self.model, self._state())
 
     def _average(self, logbook):
         """Puts the mean of the last checkpoints into the model and on disk (Sec. 6.1)."""

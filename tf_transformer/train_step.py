@@ -33,8 +33,8 @@ def micro_steps(rows, length, replicas, max_tokens):
       replicas: how many there are.
       max_tokens: most tokens of a share on a side, padding included; a share has one row at least.
     """
-    rows_of_share = (max_tokens // length) if isinstance(length, int) else tf.maximum(max_tokens // length, 1)
-    return -(-rows // (replicas * rows_of_share))
+    larger = max if isinstance(length, int) else tf.maximum
+    return -(-rows // (replicas * larger(max_tokens // length, 1)))
 
 
 def share_of(ids, number, shares):

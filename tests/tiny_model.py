@@ -1,0 +1,26 @@
+"""A tiny model with fixed weights, and sentences for it, for the laws."""
+
+import keras
+import numpy as np
+
+from tf_transformer import checkpoint
+from tf_transformer.config import END, PAD, START, ModelConfig
+
+SIZES = {"num_layers": 2, "d_model": 32, "num_heads": 4, "dff": 48, "input_vocab_size": 41, "target_vocab_size": 41, "rate": 0.0}
+
+
+def make_model(precision="float32", **changes):
+    keras.utils.set_random_seed(5)
+    return checkpoint.build_model(ModelConfig(**{**SIZES, "pe_input": 64, "pe_target": 64, **changes}), precision)
+
+
+def sentences(rows, length, seed=0, start=False, shortest=2):
+    """Ids `[rows, length]` of sentences of different lengths, ending with END and then padding."""
+    random = np.random.default_rng(seed)
+    ids = np.full((rows, length), PAD, np.int32)
+    for row in ids:
+        n = random.integers(shortest, length + 1)
+        row[:n] = [*random.integers(4, 37, n - 1), END]
+    if start:
+        ids = np.concatenate([np.full((rows, 1), START, np.int32), ids], axis=1)
+    return ids
