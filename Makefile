@@ -14,7 +14,7 @@ EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
 
-.PHONY: help install train translate evaluate average plot info test lint format clean
+.PHONY: help install train translate evaluate average export plot info test lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ evaluate: $(STAMP) ## BLEU and chrF of a model on SPLIT= of its data
 
 average: $(STAMP) ## average the last LAST=, or the best BEST=, checkpoints of a model
 	$(RUN) average --model_dir='$(MODEL_DIR)' $(if $(LAST),--last=$(LAST)) $(if $(BEST),--best=$(BEST)) $(FLAGS)
+
+export: $(STAMP) ## write a model for CTranslate2: FLAGS=--quantization=int8 for 8-bit integers
+	$(RUN) export --model_dir='$(MODEL_DIR)' $(FLAGS)
 
 plot: $(STAMP) ## draw loss, BLEU, learning rate and speed of a model's run
 	$(RUN) plot --model_dir='$(MODEL_DIR)' $(FLAGS)

@@ -30,7 +30,8 @@ setup(
     extras_require={
         "gpu": ["tensorflow[and-cuda]==2.21.*"],
         "notebooks": ["jupyterlab>=4.2", "nbconvert>=7.16", "ipykernel>=6.29"],
-        "dev": ["pytest>=8.3", "ruff>=0.8"],
+        "ctranslate2": ["ctranslate2>=4.8"],
+        "dev": ["pytest>=8.3", "ruff>=0.8", "ctranslate2>=4.8"],
     },
     entry_points={"console_scripts": ["tf-transformer=tf_transformer.__main__:run"]},
 )

@@ -11,12 +11,12 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 
 # From text at the top to text at the bottom.
 ORDER = """
-whole_file config model_folder
+allocator whole_file config model_folder
 pocket_tables pocket_names pocket_lexicon pocket_numbers pocket_verbs pocket_grammar pocket_phrases pocket_scenes pocket_facts
 pocket_sentences pocket datasets tokenizer encoding batching
-reference masks dropout attention embedding layers transformer
+reference masks dropout normalization attention embedding layers transformer
 loss schedule optimizer checkpoint
-search translate evaluate logbook replicas precision interruption train_step plan run_folder preparation train
+search translate evaluate ctranslate2_folder logbook replicas precision interruption train_step plan run_folder preparation train
 history info command_flags __main__
 """.split()
 

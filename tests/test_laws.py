@@ -11,6 +11,7 @@ from tiny_model import make_model, sentences
 
 from tf_transformer.config import PAD, START, DecodeConfig
 from tf_transformer.masks import create_padding_mask
+from tf_transformer.transformer import ROOM
 from tf_transformer.translate import search_translations
 
 VARIANTS = {
@@ -67,18 +68,22 @@ def test_law_3_causality(model):
         assert np.abs(again[:, t:] - logits[:, t:]).max() > 1e-3
 
 
-def test_law_4_cache(model):
-    """Step by step with kept keys and values, three hypotheses a sentence, equals the full pass."""
-    hypotheses, inp = 3, sentences(4, 9)
-    tar = sentences(4 * hypotheses, 8, 1, start=True, shortest=8)
-    logits, _ = model(np.repeat(inp, hypotheses, axis=0), tar)
+@pytest.mark.parametrize("hypotheses", [1, 3])
+def test_law_4_cache(model, hypotheses):
+    """Step by step with kept keys and values equals the full pass, whichever hypothesis each one goes on from."""
+    random, inp, length = np.random.default_rng(3), sentences(4, 9), ROOM + 6
+    words = random.integers(4, 37, (4, hypotheses, length)).astype(np.int32)
     padding_mask = create_padding_mask(inp)
     memory = model.decoder.memory(model.encoder(inp, False, padding_mask))
-    past = model.decoder.no_past(len(tar))
-    for t in range(tar.shape[1]):
-        x, past = model.decoder.step(tar[:, t], t, past, memory, padding_mask)
-        np.testing.assert_allclose(model.logits(x)[:, 0], logits[:, t], atol=5e-6)
-    assert past[0][0].shape[2] == tar.shape[1]
+    past, fused = model.decoder.no_past(4, hypotheses), model.decoder.fused_projections()
+    so_far = np.zeros((4, hypotheses, 0), np.int32)
+    for t in range(length):
+        parents = random.integers(0, hypotheses, (4, hypotheses)).astype(np.int32)
+        so_far = np.concatenate([np.take_along_axis(so_far, parents[..., np.newaxis], axis=1), words[:, :, t : t + 1]], axis=2)
+        x, past = model.decoder.step(words[:, :, t], t, parents, past, memory, padding_mask, fused)
+        logits, _ = model(np.repeat(inp, hypotheses, axis=0), so_far.reshape(-1, t + 1))
+        np.testing.assert_allclose(model.logits(x).numpy().reshape(4 * hypotheses, -1), logits[:, -1], atol=1e-5)
+    assert past[1][0][0].shape[2] == 2 * ROOM * hypotheses  # room is made twice
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

@@ -13,18 +13,23 @@ V = 6  # padding, unknown, start, end, and two words
 
 
 def markov(seed, sentences, scale=2.0):
-    """Log-probabilities `[sentences, position, last word, V]` of random chains."""
-    logits = np.random.default_rng(seed).normal(size=(sentences, 12, V, V)) * scale
+    """Log-probabilities `[sentences, position, last word but one, last word, V]` of random chains."""
+    logits = np.random.default_rng(seed).normal(size=(sentences, 12, V, V, V)) * scale
     return tf.nn.log_softmax(tf.constant(logits, tf.float32))
 
 
 def step_of(table, beam_size):
-    """A step function whose state is the number of each hypothesis' sentence, so a wrong reordering shows."""
+    """A step function whose state is the number of each sentence and the word before each hypothesis' last: a wrong parent shows."""
 
-    def step(ids, position, sentence):
-        return tf.gather_nd(table, tf.stack([sentence, tf.fill(tf.shape(ids), position), ids], axis=1)), sentence
+    def step(ids, position, parents, state):
+        sentence, before = state
+        before = tf.gather(before, parents, batch_dims=1)
+        sentences = tf.broadcast_to(sentence[:, tf.newaxis], tf.shape(ids))
+        places = tf.stack([sentences, tf.fill(tf.shape(ids), position), before, ids], axis=2)
+        return tf.gather_nd(table, places), (sentence, ids)
 
-    return step, tf.repeat(tf.range(table.shape[0]), beam_size)
+    sentences = table.shape[0]
+    return step, (tf.range(sentences), tf.fill([sentences, beam_size], PAD))
 
 
 def exhaustive(table, limit, alpha):
@@ -33,9 +38,9 @@ def exhaustive(table, limit, alpha):
     words = [w for w in range(V) if w not in (PAD, START, END)]
     for length in range(1, limit + 1):
         for body in itertools.product(words, repeat=length - 1):
-            ids = [START, *body, END]
-            log_prob = sum(float(table[t, ids[t], ids[t + 1]]) for t in range(length))
-            found.append((log_prob / float(length_penalty(length, alpha)), ids[1:]))
+            ids = [PAD, START, *body, END]
+            log_prob = sum(float(table[t, ids[t], ids[t + 1], ids[t + 2]]) for t in range(length))
+            found.append((log_prob / float(length_penalty(length, alpha)), ids[2:]))
     return sorted(found, reverse=True)
 
 
@@ -71,13 +76,12 @@ def test_a_beam_of_one_is_greedy(alpha):
 def test_greedy_takes_the_likeliest_word():
     table = markov(3, 1)
     step, state = step_of(table, 1)
-    ids, last = [], START
-    while last != END:
-        row = table[0, len(ids), last].numpy()
+    ids = [PAD, START]
+    while ids[-1] != END:
+        row = table[0, len(ids) - 2, ids[-2], ids[-1]].numpy()
         row[[PAD, START]] = -np.inf
-        last = int(row.argmax()) if len(ids) < 7 else END
-        ids.append(last)
-    assert strip(greedy_search(step, state, tf.constant([8])).ids[0, 0]) == ids
+        ids.append(int(row.argmax()) if len(ids) < 9 else END)
+    assert strip(greedy_search(step, state, tf.constant([8])).ids[0, 0]) == ids[2:]
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
@@ -141,6 +145,6 @@ def test_fewer_hypotheses_than_wanted():
 
 
 def test_logits_that_are_no_numbers_end_too():
-    bad = lambda ids, position, state: (tf.fill([tf.shape(ids)[0], V], float("nan")), state)  # noqa: E731
+    bad = lambda ids, position, parents, state: (tf.fill([*ids.shape, V], float("nan")), state)  # noqa: E731
     assert greedy_search(bad, tf.zeros([2, 1]), tf.constant([3, 5])).ids.shape[-1] <= 5
-    assert beam_search(bad, tf.zeros([4, 1]), tf.constant([3, 5]), 2).ids.shape[-1] <= 5
+    assert beam_search(bad, tf.zeros([2, 1]), tf.constant([3, 5]), 2).ids.shape[-1] <= 5

@@ -14,20 +14,12 @@ from absl import flags
 
 from tf_transformer import config as settings
 from tf_transformer import model_folder
+from tf_transformer.allocator import use_allocator
 from tf_transformer.command_flags import COMMANDS, PARTS, given, parse, usage
 from tf_transformer.config import UserError
 from tf_transformer.whole_file import whole_file
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
-
-# With these settings of glibc's allocator the large tensors of a step lie in huge pages that are kept from step to step. By default
-# each is fetched from the kernel anew, page by page.
-ALLOCATOR = {
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": "100000000000",
-    "MALLOC_ARENA_MAX": "1",
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
 
 
 def main(argv=None):
@@ -54,7 +46,7 @@ def main(argv=None):
         if args is None:
             return 0
         if argv is None:
-            _use_allocator(words)
+            use_allocator()
         return globals()[f"_{command}"](args) or 0
     except (UserError, flags.Error) as error:
         print(f"tf-transformer: error: {error}", file=sys.stderr)
@@ -68,15 +60,6 @@ def main(argv=None):
     except OSError as error:  # no such folder for the output, no space, no permission
         print(f"tf-transformer: error: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
         return 2
-
-
-def _use_allocator(words):
-    """Starts the program anew with `ALLOCATOR` in its environment, once, on Linux with glibc, where the user has set none of it."""
-    if not sys.platform.startswith("linux") or any(name in os.environ for name in ALLOCATOR):
-        return
-    if "CS_GNU_LIBC_VERSION" in os.confstr_names and os.confstr("CS_GNU_LIBC_VERSION"):
-        sys.stdout.flush()
-        os.execve(sys.executable, [sys.executable, "-m", "tf_transformer", *words], {**os.environ, **ALLOCATOR})
 
 
 def _quiet():
@@ -235,6 +218,20 @@ def _average(values):
     chosen = paths[-number:] if values.best is None else checkpoint.best_checkpoints(paths, values.best)
     checkpoint.average(chosen, output)
     print(f"averaged {', '.join(os.path.basename(path) for path in chosen)} into {output}")
+
+
+def _export(values):
+    model_dir = _required(values, "model_dir")
+    model_folder.load_config(model_dir)
+    output = (values.output or os.path.join(model_dir, f"{values.format}-{values.quantization}")).rstrip("/")
+    if os.path.exists(output):
+        raise UserError(f"{output} is there already: remove it, or give another --output")
+    _quiet()
+    from tf_transformer.ctranslate2_folder import write_ctranslate2_folder
+
+    write_ctranslate2_folder(model_dir, output, values.checkpoint, values.quantization)
+    size = sum(entry.stat().st_size for entry in os.scandir(output))
+    print(f"wrote {output}, {size / 1e6:.1f} MB, for ctranslate2.Translator({output!r})")
 
 
 def _info(values):

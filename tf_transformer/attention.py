@@ -70,17 +70,42 @@ class MultiHeadAttention(ReferenceLayer):
         x = tf.reshape(x, (tf.shape(x)[0], -1, self.num_heads, depth))  # (B, S, H, K)
         return tf.transpose(x, perm=[0, 2, 1, 3])  # (B, H, S, K)
 
+    def queries(self, q):
+        """Projects q `[B, T, D]` -> queries `[B, H, T, K]`."""
+        return self.split_heads(self.wq(q), self.depth)
+
     def keys_values(self, v, k):
         """Projects what is attended to: v, k `[B, S, D]` -> keys `[B, H, S, K]`, values `[B, H, S, Kv]`. Decoding keeps these."""
         return self.split_heads(self.wk(k), self.depth), self.split_heads(self.wv(v), self.value_depth)
 
-    def attend(self, q, keys, values, mask):
-        """Queries q `[B, T, D]` on projected keys and values -> output `[B, T, D]`, attention_weights `[B, H, T, S]`."""
-        q = self.split_heads(self.wq(q), self.depth)  # (B, H, T, K)
-        scaled_attention, attention_weights = scaled_dot_product_attention(q, keys, values, mask)  # (B, H, T, Kv)
+    def fused_projection(self):
+        """W^Q, W^K and W^V side by side for each head: kernel `[D, H*(2K+Kv)]`, bias `[H*(2K+Kv)]`."""
+        parts = [(self.wq, self.depth), (self.wk, self.depth), (self.wv, self.value_depth)]
+        kernel = tf.concat([tf.reshape(layer.kernel, (self.d_model, self.num_heads, depth)) for layer, depth in parts], axis=2)
+        bias = tf.concat([tf.reshape(layer.bias, (self.num_heads, depth)) for layer, depth in parts], axis=1)
+        width = self.num_heads * (2 * self.depth + self.value_depth)
+        return tuple(tf.cast(part, self.compute_dtype) for part in (tf.reshape(kernel, (self.d_model, width)), tf.reshape(bias, (width,))))
+
+    def queries_keys_values(self, x, fused):
+        """The three projections of x `[B, T, D]` by one product, which costs less than three for the few words of a decoding step.
+
+        Args:
+          fused: what `fused_projection` returned, made once for many steps.
+        Returns: queries and keys `[B, H, T, K]`, values `[B, H, T, Kv]`.
+        """
+        kernel, bias = fused
+        all_three = tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, self.d_model)), kernel), bias)  # (B*T, H*(2K+Kv))
+        all_three = tf.reshape(all_three, (tf.shape(x)[0], -1, self.num_heads, 2 * self.depth + self.value_depth))  # (B, T, H, 2K+Kv)
+        all_three = tf.transpose(all_three, perm=[0, 2, 1, 3])  # (B, H, T, 2K+Kv)
+        depth = self.depth
+        return all_three[..., :depth], all_three[..., depth : 2 * depth], all_three[..., 2 * depth :]
+
+    def attend(self, queries, keys, values, mask):
+        """Projected queries `[B, H, T, K]`, keys and values -> output `[B, T, D]`, attention_weights `[B, H, T, S]`."""
+        scaled_attention, attention_weights = scaled_dot_product_attention(queries, keys, values, mask)  # (B, H, T, Kv)
         scaled_attention = tf.transpose(scaled_attention, perm=[0, 2, 1, 3])  # (B, T, H, Kv)
         width = self.num_heads * self.value_depth
-        concat_attention = tf.reshape(scaled_attention, (tf.shape(q)[0], -1, width))  # (B, T, H*Kv)
+        concat_attention = tf.reshape(scaled_attention, (tf.shape(queries)[0], -1, width))  # (B, T, H*Kv)
         return self.dense(concat_attention), attention_weights
 
     def call(self, v, k, q, mask=None):
@@ -88,7 +113,7 @@ class MultiHeadAttention(ReferenceLayer):
 
         Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.
         """
-        return self.attend(q, *self.keys_values(v, k), mask)
+        return self.attend(self.queries(q), *self.keys_values(v, k), mask)
 
     def get_config(self):
         """The constructor's arguments."""

@@ -12,6 +12,7 @@ COMMANDS = {
     "translate": "translate lines of text with a trained model",
     "evaluate": "translate a test set and score it with sacreBLEU",
     "average": "average the last, or the best, checkpoints of a run",
+    "export": "write a trained model in the form of another engine",
     "info": "describe a preset, sentence pairs, or a model folder and the history of its run",
     "plot": "draw loss, BLEU, learning rate and speed of a run",
 }
@@ -118,6 +119,13 @@ def _average_flags(values):
     _define(values, "output", str, "file for the averaged weights (default: MODEL_DIR/averaged.npz)")
 
 
+def _export_flags(values):
+    _model_flags(values)
+    flags.DEFINE_enum("format", "ctranslate2", ["ctranslate2"], "a folder for ctranslate2.Translator", flag_values=values)
+    flags.DEFINE_enum("quantization", "float32", ["float32", "int8"], "numbers of the matrices", flag_values=values)
+    _define(values, "output", str, "folder to write, which must not be there (default: MODEL_DIR/FORMAT-QUANTIZATION)")
+
+
 def _info_flags(values):
     _define(values, "preset", str, "the preset to describe: " + ", ".join(settings.PRESETS), "pocket")
     _define(values, "model_dir", str, "folder of a model to describe instead of the preset; `info FOLDER` does too")
@@ -136,6 +144,7 @@ _FLAGS = {
     "translate": _translate_flags,
     "evaluate": _evaluate_flags,
     "average": _average_flags,
+    "export": _export_flags,
     "info": _info_flags,
     "plot": _plot_flags,
 }

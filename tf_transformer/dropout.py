@@ -11,6 +11,8 @@ import threading
 import keras
 import tensorflow as tf
 
+VALUES = 2**16  # of a random number: sixteen bits for each mask value are enough, and half the work of a float
+
 _scope = threading.local()
 
 
@@ -30,8 +32,8 @@ def dropout_key(key, strength=1.0):
         _scope.state = outer
 
 
-def _random(shape):
-    """Uniform numbers in [0, 1) of a shape, or None outside a `dropout_key` scope.
+def _random_bits(number):
+    """Random uint16 `[number]`, or None outside a `dropout_key` scope.
 
     Philox numbers with the scope's key; the place of this call in the program is the upper half of the counter.
     """
@@ -40,8 +42,20 @@ def _random(shape):
         return None
     state["calls"] += 1
     key = tf.bitcast(state["key"][tf.newaxis], tf.uint64)  # (1)
-    counter = tf.constant([0, state["calls"]], tf.uint64)
-    return tf.raw_ops.StatelessRandomUniformV2(shape=shape, key=key, counter=counter, alg=1)
+    counter, words = tf.constant([0, state["calls"]], tf.uint64), (number + 1) // 2
+    numbers = tf.raw_ops.StatelessRandomUniformFullIntV2(shape=[words], key=key, counter=counter, alg=1, dtype=tf.uint32)
+    return tf.reshape(tf.bitcast(numbers, tf.uint16), [2 * words])[:number]
+
+
+def _masked(x, keep, scale):
+    """x where `keep` says so, times scale, else 0. The gradient needs no more than `keep`, of one byte a value."""
+
+    @tf.custom_gradient
+    def masked(x):
+        mask = lambda values: values * tf.cast(keep, x.dtype) * scale  # noqa: E731
+        return mask(x), mask
+
+    return masked(x)
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -63,11 +77,12 @@ class Dropout(keras.layers.Layer):
         """`x` of any shape; the same shape is returned."""
         if not training or not self.rate:
             return x
-        random = _random(tf.shape(x))
-        if random is None:
+        bits = _random_bits(tf.size(x))
+        if bits is None:
             return keras.random.dropout(x, self.rate, seed=self.seed_generator)
-        rate = self.rate * _scope.state["strength"]
-        return x * (tf.cast(random >= rate, x.dtype) * tf.cast(1 / (1 - rate), x.dtype))
+        dropped = tf.cast(self.rate * _scope.state["strength"] * VALUES, tf.int32)  # of so many values, rounded down
+        keep = tf.reshape(bits >= tf.cast(dropped, tf.uint16), tf.shape(x))
+        return _masked(x, keep, tf.cast(VALUES / (VALUES - dropped), x.dtype))
 
     def compute_output_shape(self, x_shape):
         """The shape of the input."""

@@ -1,6 +1,6 @@
 """One layer of each stack (Sec. 3.1): sub-layers, each followed by dropout, a residual connection and layer normalisation.
 
-Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head; N = B x hypotheses, the rows of a decoding step.
+Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head; K' hypotheses of a sentence, P places.
 """
 
 import keras
@@ -8,7 +8,10 @@ import tensorflow as tf
 
 from tf_transformer.attention import MultiHeadAttention
 from tf_transformer.dropout import Dropout
+from tf_transformer.normalization import LayerNormalization
 from tf_transformer.reference import ReferenceLayer
+
+LAYER_NORM_EPSILON = 1e-6  # as the reference code has it; the paper names none
 
 
 def point_wise_feed_forward_network(d_model, dff, name=None, dtype=None):
@@ -45,7 +48,7 @@ class _StackLayer(ReferenceLayer):
         return point_wise_feed_forward_network(self.d_model, self.dff, name="ffn", dtype=self.dtype_policy)
 
     def _layer_norm(self, name):
-        return keras.layers.LayerNormalization(epsilon=1e-6, dtype=self.dtype_policy, name=name)
+        return LayerNormalization(epsilon=LAYER_NORM_EPSILON, dtype=self.dtype_policy, name=name)
 
     def _dropout(self, name):
         return Dropout(self.rate, dtype=self.dtype_policy, name=name)
@@ -134,38 +137,53 @@ class DecoderLayer(_StackLayer):
 
         Returns: output `[B, T, D]`, attention weights of the first block `[B, H, T, T]` and of the second `[B, H, T, S]`.
         """
-        past = self.mha1.keys_values(x, x)
+        queries_keys_values = self.mha1.queries(x), *self.mha1.keys_values(x, x)
         memory = self.mha2.keys_values(enc_output, enc_output)
-        return self._sub_layers(x, past, memory, training, look_ahead_mask, padding_mask)
+        return self._sub_layers(x, queries_keys_values, memory, training, look_ahead_mask, padding_mask)
 
-    def step(self, x, past, memory, padding_mask):
-        """The same for one new position, with the keys and values of what came before kept (law 4).
+    def step(self, x, past, place, hidden, memory, padding_mask, fused):
+        """The same for one new word of K' hypotheses of each sentence, with the keys and values of what came before kept (law 4).
 
         Args:
-          x: `[N, 1, D]`, N = B x hypotheses.
-          past: keys `[N, H, t, K]` and values `[N, H, t, Kv]` of the t positions before.
+          x: `[B, K', D]`.
+          past: keys `[B, H, P, K]` and values `[B, H, P, Kv]`, with room for the new words.
+          place: where in P the first of them belongs.
+          hidden: `[B, 1, K', P]`, the places that each hypothesis may not see.
           memory: keys and values of the encoder's output, `[B, H, S, K]` and `[B, H, S, Kv]`.
           padding_mask: `[B, 1, 1, S]`.
-        Returns: output `[N, 1, D]`, past with the new position.
+          fused: the projections of `mha1`, as `fused_projection` returned them.
+        Returns: output `[B, K', D]`, past with the new words.
         """
-        new = self.mha1.keys_values(x, x)
-        past = tuple(tf.concat([old, one], axis=2) for old, one in zip(past, new))  # (N, H, t + 1, K)
-        out, _, _ = self._sub_layers(x, past, memory, False, None, padding_mask)
+        queries, *new = self.mha1.queries_keys_values(x, fused)
+        past = tuple(write_places(old, one, place) for old, one in zip(past, new))
+        out, _, _ = self._sub_layers(x, (queries, *past), memory, False, hidden, padding_mask)
         return out, past
 
-    def _sub_layers(self, x, past, memory, training, look_ahead_mask, padding_mask):
-        attn1, attn_weights_block1 = self.mha1.attend(x, *past, look_ahead_mask)  # (N, T, D)
+    def _sub_layers(self, x, queries_keys_values, memory, training, look_ahead_mask, padding_mask):
+        attn1, attn_weights_block1 = self.mha1.attend(*queries_keys_values, look_ahead_mask)  # (B, T, D)
         attn1 = self.dropout1(attn1, training=training)
-        out1 = self.layernorm1(attn1 + x)  # (N, T, D)
+        out1 = self.layernorm1(attn1 + x)  # (B, T, D)
 
-        # The hypotheses of one sentence are so many more queries on its memory, so that is kept once a sentence: N x 1 -> B x hypotheses.
-        queries = tf.reshape(out1, (tf.shape(memory[0])[0], -1, self.d_model))  # (B, T, D)
-        attn2, attn_weights_block2 = self.mha2.attend(queries, *memory, padding_mask)  # (B, T, D)
-        attn2 = tf.reshape(attn2, tf.shape(out1))  # (N, T, D)
+        attn2, attn_weights_block2 = self.mha2.attend(self.mha2.queries(out1), *memory, padding_mask)  # (B, T, D)
         attn2 = self.dropout2(attn2, training=training)
-        out2 = self.layernorm2(attn2 + out1)  # (N, T, D)
+        out2 = self.layernorm2(attn2 + out1)  # (B, T, D)
 
-        ffn_output = self.ffn(out2)  # (N, T, D)
+        ffn_output = self.ffn(out2)  # (B, T, D)
         ffn_output = self.dropout3(ffn_output, training=training)
-        out3 = self.layernorm3(ffn_output + out2)  # (N, T, D)
+        out3 = self.layernorm3(ffn_output + out2)  # (B, T, D)
         return out3, attn_weights_block1, attn_weights_block2
+
+
+def write_places(x, new, place):
+    """x `[B, ..., P, K]` with `new` `[B, ..., n, K]` from `place` on; in x's own memory where nothing else needs that.
+
+    As a matrix of B*... rows, for which TensorFlow has a quicker way than for many dimensions.
+    """
+    depth = tf.shape(x)[-1]
+    rows = tf.reduce_prod(tf.shape(x)[:-2])
+    begin, end = [0, place * depth], [0, (place + tf.shape(new)[-2]) * depth]
+    flat, flat_new = tf.reshape(x, [rows, -1]), tf.reshape(new, [rows, -1])
+    flat = tf.raw_ops.TensorStridedSliceUpdate(
+        input=flat, begin=tf.stack(begin), end=tf.stack(end), strides=[1, 1], value=flat_new, begin_mask=1, end_mask=1
+    )
+    return tf.reshape(flat, tf.shape(x))

@@ -1,5 +1,6 @@
 """What a training run is going to do, worked out before it begins: micro-steps, batches, memory, disk; and whether its recipe fits them."""
 
+from tf_transformer.loss import PART_TOKENS
 from tf_transformer.train_step import micro_steps
 
 PAPER_TOKENS = 25_000  # in a batch, for which Eq. 3 was made
@@ -41,28 +42,29 @@ def learning_rate_warning(config, batches):
 def state_bytes(model, micro):
     """Bytes of the weights of a `ModelConfig`, their gradients, and Adam's two means, all float32: what a replica holds at least.
 
-    With several micro-steps there are the gradients of one more, and those added up so far.
+    With several micro-steps there are also the gradients that are added up so far.
     """
-    return 4 * (4 if micro == 1 else 6) * model.parameters()
+    return 4 * (4 if micro == 1 else 5) * model.parameters()
 
 
 def activation_bytes(model, rows, length, precision):
     """Bytes that a forward and a backward pass need for one share of a batch, about.
 
-    Counted are, for each token, what the gradients of the layers need (inputs of the projections, of the feed-forward network, of the
-    residuals and norms, and dropout masks), the attention logits and weights, and three tensors over the vocabulary.
+    Counted is what the gradients need. For each token: the inputs of the projections and of the feed-forward network's two, the
+    queries, keys and values, the attention weights, the normalised values, and a byte of dropout mask for each of these; and two
+    tensors over the vocabulary for as many tokens as the loss takes at a time.
 
     Args:
       model: a `ModelConfig`.
       rows, length: shape of the share.
       precision: name of a Keras dtype policy.
     """
-    width = 4 if precision == "float32" else 2
-    attention = model.num_heads * length * (3 * 4 + width)  # of one token, one block
-    encoder = (21 * model.d_model + 3 * model.dff) * width + attention
-    decoder = (34 * model.d_model + 3 * model.dff) * width + 2 * attention
-    vocabulary = (3 * 4 + width) * model.target_vocab_size
-    return rows * length * (model.num_layers * (encoder + decoder) + vocabulary)
+    width, tokens, d = 4 if precision == "float32" else 2, rows * length, model.d_model
+    attention = model.num_heads * length * (4 if precision == "float32" else 6)  # of one token, one block
+    encoder = (8 * d + model.dff) * width + 2 * d + attention
+    decoder = (14 * d + model.dff) * width + 3 * d + 2 * attention
+    logits = 2 * 4 * model.target_vocab_size * min(tokens, PART_TOKENS)
+    return tokens * model.num_layers * (encoder + decoder) + logits
 
 
 def largest_bucket(config, batches, replicas, precision):

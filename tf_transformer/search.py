@@ -1,8 +1,11 @@
 """Greedy and beam search (Sec. 6.1) over a step function; nothing here knows a model.
 
-A step function `step(ids, position, state)` takes the last word of each of N hypotheses, int32 `[N]`, its position (0 for the start
-symbol), and a state: any structure of tensors whose first dimension is N. It returns logits `[N, V]` for the next word and the new
-state. Shapes: B sentences, K hypotheses a sentence (the beam), N = B x K, t words so far, V vocabulary.
+A step function `step(ids, position, parents, state)` makes one word more for K hypotheses of each of B sentences. It takes their last
+words, int32 `[B, K]`, at `position` (0 for the start symbol); `parents`, int32 `[B, K]`: which of the K hypotheses of the step before
+each of them goes on from; and a state as that step left it, any structure of tensors whose first dimension is B. It returns logits
+`[B, K, V]` for the next word and the new state. So a state can follow its hypotheses, or keep still and remember who follows whom.
+
+Shapes: B sentences, K hypotheses a sentence (the beam), t words so far, V vocabulary, n hypotheses wanted, L longest output.
 """
 
 from typing import Any, NamedTuple
@@ -23,15 +26,18 @@ class SearchResult(NamedTuple):
 
 
 class Beam(NamedTuple):
-    """What the loop of beam search carries. Alive and finished hypotheses are kept apart."""
+    """What the loop of a search carries. Alive and finished hypotheses are kept apart; sentences that are done leave."""
 
     t: tf.Tensor  # int32 [], words so far
-    alive_ids: tf.Tensor  # int32 [B, K, t]
+    rows: tf.Tensor  # int32 [B], the number of each sentence in the batch
+    limits: tf.Tensor  # int32 [B], longest outputs
+    alive_ids: tf.Tensor  # int32 [B, K, t + 1], with the start symbol
     alive_log_probs: tf.Tensor  # float32 [B, K]
+    parents: tf.Tensor  # int32 [B, K], where each alive one stood a step before
     finished_ids: tf.Tensor  # int32 [B, K, t]
     finished_scores: tf.Tensor  # float32 [B, K], best first
     done: tf.Tensor  # bool [B]
-    state: Any  # of the step function, [N, ...]
+    state: Any  # of the step function, [B, ...]
 
 
 def length_penalty(length, alpha):
@@ -43,30 +49,31 @@ def greedy_search(step, state, limits, alpha=0.6):
     """Takes the likeliest word at each step.
 
     Args:
-      step: a step function, with N = B.
+      step: a step function, with K = 1.
       state: its first state.
       limits: int32 `[B]`, the longest output of each sentence, the end symbol included.
       alpha: of the length penalty, for the score only.
     Returns: a `SearchResult` with n = 1.
     """
-    rows = tf.shape(limits)[0]
 
-    def body(t, ids, log_probs, done, state):
-        logits, state = step(ids[:, -1], t, state)  # (B, V)
-        words = _allowed(logits[:, tf.newaxis], t, limits)[:, 0]  # (B, V)
-        word = tf.argmax(words, axis=-1, output_type=tf.int32)  # (B)
-        gain = tf.gather(words, word, batch_dims=1)  # (B)
-        word = tf.where(done, PAD, word)
-        log_probs += tf.where(done, 0.0, gain)
-        return t + 1, tf.concat([ids, word[:, tf.newaxis]], axis=1), log_probs, done | (word == END) | (t + 1 >= limits), state
+    def grow(beam):
+        logits, state = step(beam.alive_ids[:, :, -1], beam.t, beam.parents, beam.state)  # (B, 1, V)
+        log_probs, words = _continuations(logits, beam.t, beam.limits, 1)  # (B, 1, 1)
+        log_probs = beam.alive_log_probs + log_probs[:, :, 0]  # (B, 1)
+        alive_ids = tf.concat([beam.alive_ids, words], axis=2)  # (B, 1, t + 2)
+        ended = (words[:, 0, 0] == END) & ~beam.done  # (B)
+        old_ids = tf.pad(beam.finished_ids, [[0, 0], [0, 0], [0, 1]], constant_values=PAD)
+        return beam._replace(
+            t=beam.t + 1,
+            alive_ids=alive_ids,
+            alive_log_probs=log_probs,
+            finished_ids=tf.where(ended[:, tf.newaxis, tf.newaxis], alive_ids[:, :, 1:], old_ids),
+            finished_scores=tf.where(ended[:, tf.newaxis], log_probs / length_penalty(beam.t + 1, alpha), beam.finished_scores),
+            done=beam.done | ended | (beam.t + 1 >= beam.limits),
+            state=state,
+        )
 
-    first = (0, tf.fill([rows, 1], START), tf.zeros([rows]), tf.zeros([rows], tf.bool), state)
-    going = lambda t, ids, log_probs, done, state: ~tf.reduce_all(done)  # noqa: E731
-    _, ids, log_probs, _, _ = tf.while_loop(going, body, first, shape_invariants=_any_shape(first))
-    ids = ids[:, 1:]  # without the start symbol (B, L)
-    lengths = _lengths(ids)
-    scores = log_probs / length_penalty(lengths, alpha)
-    return SearchResult(ids[:, tf.newaxis], scores[:, tf.newaxis], lengths[:, tf.newaxis])
+    return _search(grow, state, limits, 1, 1)
 
 
 def beam_search(step, state, limits, beam_size=4, alpha=0.6, n_best=1):
@@ -77,7 +84,7 @@ def beam_search(step, state, limits, beam_size=4, alpha=0.6, n_best=1):
     when its one hypothesis ends, which makes it greedy search.
 
     Args:
-      step: a step function, with N = B x beam_size.
+      step: a step function, with K = beam_size.
       state: its first state.
       limits: int32 `[B]`, the longest output of each sentence, the end symbol included.
       beam_size: K.
@@ -85,73 +92,108 @@ def beam_search(step, state, limits, beam_size=4, alpha=0.6, n_best=1):
       n_best: hypotheses to return, at most K.
     Returns: a `SearchResult` with n = n_best.
     """
-
-    def body(*beam):
-        return tuple(_grow(step, Beam(*beam), limits, beam_size, alpha, n_best))
-
-    first = tuple(_first_beam(state, tf.shape(limits)[0], beam_size))
-    going = lambda *beam: ~tf.reduce_all(Beam(*beam).done)  # noqa: E731
-    last = Beam(*tf.while_loop(going, body, first, shape_invariants=_any_shape(first)))
-    ids = last.finished_ids[:, :n_best]  # (B, n, L)
-    return SearchResult(ids, last.finished_scores[:, :n_best], _lengths(ids))
+    return _search(lambda beam: _grow(step, beam, beam_size, alpha, n_best), state, limits, beam_size, n_best)
 
 
-def _first_beam(state, rows, beam_size):
-    """One hypothesis without a word for each sentence; the other places of the beam are impossible."""
-    empty = tf.zeros([rows, beam_size, 0], tf.int32)
-    only_one = tf.constant([[0.0] + [IMPOSSIBLE] * (beam_size - 1)])  # (1, K)
-    none = tf.fill([rows, beam_size], IMPOSSIBLE)
-    return Beam(tf.constant(0), empty, tf.tile(only_one, [rows, 1]), empty, none, tf.zeros([rows], tf.bool), state)
-
-
-def _grow(step, beam, limits, beam_size, alpha, n_best):
+def _grow(step, beam, beam_size, alpha, n_best):
     """One word more for every hypothesis."""
-    rows = tf.shape(limits)[0]
-    start = tf.fill([rows, beam_size, 1], START)
-    last = tf.concat([start, beam.alive_ids], axis=2)[:, :, -1]  # (B, K)
-    logits, state = step(tf.reshape(last, [-1]), beam.t, beam.state)  # (N, V)
-    vocab_size = tf.shape(logits)[-1]
-    words = _allowed(tf.reshape(logits, [rows, beam_size, vocab_size]), beam.t, limits)  # (B, K, V)
+    logits, state = step(beam.alive_ids[:, :, -1], beam.t, beam.parents, beam.state)  # (B, K, V)
+    log_probs, words = _continuations(logits, beam.t, beam.limits, 2 * beam_size)  # (B, K, C)
+    each = tf.shape(words)[2]  # C
 
     # The 2K best continuations: at most K of them end here, so K that go on are among them.
-    log_probs = tf.reshape(beam.alive_log_probs[:, :, tf.newaxis] + words, [rows, beam_size * vocab_size])  # (B, K*V)
-    log_probs, best = tf.math.top_k(log_probs, 2 * beam_size)  # (B, 2K)
-    parent, word = best // vocab_size, best % vocab_size  # (B, 2K)
-    ids = tf.concat([tf.gather(beam.alive_ids, parent, batch_dims=1), word[:, :, tf.newaxis]], axis=2)  # (B, 2K, t+1)
+    log_probs = beam.alive_log_probs[:, :, tf.newaxis] + log_probs  # (B, K, C)
+    log_probs, best = tf.math.top_k(tf.reshape(log_probs, [-1, beam_size * each]), 2 * beam_size)  # (B, 2K)
+    word = tf.gather(tf.reshape(words, [-1, beam_size * each]), best, batch_dims=1)  # (B, 2K)
+    parents = best // each  # (B, 2K)
+    ids = tf.concat([tf.gather(beam.alive_ids, parents, batch_dims=1), word[:, :, tf.newaxis]], axis=2)  # (B, 2K, t + 2)
     ended = word == END  # (B, 2K)
 
     # Finished: the old ones and those that end now, among the K best of a sentence that is not done.
     possible = log_probs > IMPOSSIBLE / 2
     ends_now = ended & possible & (tf.range(2 * beam_size) < beam_size) & ~beam.done[:, tf.newaxis]
     scores = tf.where(ends_now, log_probs / length_penalty(beam.t + 1, alpha), IMPOSSIBLE)  # (B, 2K)
-    old_ids = tf.pad(beam.finished_ids, [[0, 0], [0, 0], [0, 1]], constant_values=PAD)  # (B, K, t+1)
+    old_ids = tf.pad(beam.finished_ids, [[0, 0], [0, 0], [0, 1]], constant_values=PAD)  # (B, K, t + 1)
     scores, best = tf.math.top_k(tf.concat([beam.finished_scores, scores], axis=1), beam_size)  # (B, K)
-    finished_ids = tf.gather(tf.concat([old_ids, ids], axis=1), best, batch_dims=1)  # (B, K, t+1)
+    finished_ids = tf.gather(tf.concat([old_ids, ids[:, :, 1:]], axis=1), best, batch_dims=1)  # (B, K, t + 1)
 
-    # Alive: the K best of those that go on. The state follows its hypothesis.
+    # Alive: the K best of those that go on.
     alive_log_probs, best = tf.math.top_k(tf.where(ended, IMPOSSIBLE, log_probs), beam_size)  # (B, K)
-    alive_ids = tf.gather(ids, best, batch_dims=1)  # (B, K, t+1)
-    parent = tf.gather(parent, best, batch_dims=1) + tf.range(rows)[:, tf.newaxis] * beam_size  # (B, K), rows of N
-    state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, tf.reshape(parent, [-1])), state)
-
-    best_to_come = alive_log_probs[:, 0] / length_penalty(limits, alpha)  # (B)
-    done = beam.done | (best_to_come <= scores[:, n_best - 1]) | (beam.t + 1 >= limits)
+    best_to_come = alive_log_probs[:, 0] / length_penalty(beam.limits, alpha)  # (B)
+    done = beam.done | (best_to_come <= scores[:, n_best - 1]) | (beam.t + 1 >= beam.limits)
     if beam_size == 1:
         done |= scores[:, 0] > IMPOSSIBLE / 2
-    return Beam(beam.t + 1, alive_ids, alive_log_probs, finished_ids, scores, done, state)
+    return beam._replace(
+        t=beam.t + 1,
+        alive_ids=tf.gather(ids, best, batch_dims=1),
+        alive_log_probs=alive_log_probs,
+        parents=tf.gather(parents, best, batch_dims=1),
+        finished_ids=finished_ids,
+        finished_scores=scores,
+        done=done,
+        state=state,
+    )
 
 
-def _allowed(logits, t, limits):
-    """logits `[B, K, V]` -> log-probabilities, without padding and start symbols, and with the end symbol alone at the limit."""
-    log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
-    word = tf.range(tf.shape(logits)[-1])  # (V)
-    at_limit = (t + 1 >= limits)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
-    allowed = (word == END) | ((word != PAD) & (word != START) & ~at_limit)  # (B, 1, V)
-    return tf.where(allowed, log_probs, IMPOSSIBLE)
+def _continuations(logits, t, limits, number):
+    """The likeliest words after each hypothesis, without padding and start symbols, and with the end symbol alone at the limit.
+
+    Returns: log-probabilities and words `[B, K, C]`, best first, C at most `number`; what is not allowed is impossible.
+    """
+    logits = tf.cast(logits, tf.float32)
+    vocabulary = tf.range(tf.shape(logits)[-1])  # (V)
+    allowed = logits + tf.where((vocabulary == PAD) | (vocabulary == START), IMPOSSIBLE, 0.0)  # (B, K, V)
+    if number == 1:
+        words = tf.argmax(allowed, axis=-1, output_type=tf.int32)[..., tf.newaxis]  # (B, K, 1)
+    else:
+        _, words = tf.math.top_k(allowed, tf.minimum(number, tf.size(vocabulary)))  # (B, K, C)
+    # log p(k) = logit(k) - log sum exp(logits); that sum by the likeliest word, whose p is not near 0.
+    best = words[..., :1]  # (B, K, 1)
+    log_sum = tf.gather(logits, best, batch_dims=2) - tf.math.log(tf.gather(tf.nn.softmax(logits), best, batch_dims=2))
+    at_limit, first = (t + 1 >= limits)[:, tf.newaxis, tf.newaxis], tf.range(tf.shape(words)[-1]) == 0  # (B, 1, 1), (C)
+    words = tf.where(at_limit, END, words)
+    log_probs = tf.gather(allowed, words, batch_dims=2) - log_sum  # (B, K, C)
+    return tf.where(at_limit & ~first, IMPOSSIBLE, log_probs), words
 
 
-def _lengths(ids):
-    return tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=-1)
+def _search(grow, state, limits, beam_size, n_best):
+    """Calls `grow`, a function of a `Beam`, until all sentences are done. When half of them are, these leave, and the others go on."""
+    longest = tf.maximum(tf.reduce_max(limits), 0)  # L
+    beam = _first_beam(state, limits, beam_size)
+    sentences = tf.shape(limits)[0]
+    ids, scores = tf.zeros([sentences, n_best, longest], tf.int32), tf.fill([sentences, n_best], IMPOSSIBLE)
+
+    def most_are_going(*beam):
+        done = Beam(*beam).done
+        return 2 * tf.reduce_sum(tf.cast(done, tf.int32)) < tf.size(done)
+
+    def until_half_are_done(ids, scores, *beam):
+        body = lambda *beam: tuple(grow(Beam(*beam)))  # noqa: E731
+        beam = Beam(*tf.while_loop(most_are_going, body, beam, shape_invariants=_any_shape(beam)))
+        rows = tf.boolean_mask(beam.rows, beam.done)[:, tf.newaxis]
+        found = tf.pad(beam.finished_ids[:, :n_best], [[0, 0], [0, 0], [0, longest - beam.t]], constant_values=PAD)
+        ids = tf.tensor_scatter_nd_update(ids, rows, tf.boolean_mask(found, beam.done))
+        scores = tf.tensor_scatter_nd_update(scores, rows, tf.boolean_mask(beam.finished_scores[:, :n_best], beam.done))
+        stay = tf.boolean_mask(tf.range(tf.size(beam.done)), ~beam.done)
+        t, *others = beam
+        return ids, scores, t, *tf.nest.map_structure(lambda leaf: tf.gather(leaf, stay), others)
+
+    first = (ids, scores, *beam)
+    going = lambda ids, scores, *beam: tf.size(Beam(*beam).rows) > 0  # noqa: E731
+    ids, scores, *_ = tf.while_loop(going, until_half_are_done, first, shape_invariants=_any_shape(first))
+    lengths = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=-1)  # (B, n)
+    return SearchResult(ids[:, :, : tf.maximum(tf.reduce_max(lengths), 0)], scores, lengths)
+
+
+def _first_beam(state, limits, beam_size):
+    """One hypothesis without a word for each sentence; the other places of the beam are impossible."""
+    rows = tf.shape(limits)[0]
+    none = tf.fill([rows, beam_size], IMPOSSIBLE)
+    only_one = tf.tile(tf.constant([[0.0] + [IMPOSSIBLE] * (beam_size - 1)]), [rows, 1])  # (B, K)
+    parents, no_words = tf.tile(tf.range(beam_size)[tf.newaxis], [rows, 1]), tf.zeros([rows, beam_size, 0], tf.int32)
+    start = tf.fill([rows, beam_size, 1], START)
+    done = tf.zeros([rows], tf.bool)
+    return Beam(tf.constant(0), tf.range(rows), limits, start, only_one, parents, no_words, none, done, state)
 
 
 def _any_shape(loop_variables):

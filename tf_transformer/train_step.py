@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tf_transformer.config import PAD
 from tf_transformer.dropout import dropout_key
-from tf_transformer.loss import label_smoothed_cross_entropy, token_accuracy
+from tf_transformer.loss import loss_gradients_in_parts, loss_in_parts
 
 SHARES = 1024  # most shares of a batch that have dropout of their own
 
@@ -62,14 +62,15 @@ def share_gradients(model, label_smoothing, inp, tar, key, strength, factor):
       `[4]`, sums: loss in nats, target tokens, right target tokens, source tokens.
     """
     tar_inp, tar_real = tar[:, :-1], tar[:, 1:]
-    with tf.GradientTape() as tape:
-        with dropout_key(key, strength):
-            predictions, _ = model(inp, tar_inp, training=True)
-        loss_sum, number = label_smoothed_cross_entropy(tar_real, predictions, label_smoothing)
-        loss = loss_sum * factor
-    gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, model.trainable_variables)]
-    right, _ = token_accuracy(tar_real, predictions)
-    return gradients, tf.stack([loss_sum, number, right, count_tokens(inp)])
+    with tf.GradientTape() as tape, dropout_key(key, strength):
+        dec_output, _ = model.dec_output(inp, tar_inp, training=True)  # (b, T, D)
+    weights, head = model.trainable_variables, model.logits_weights
+    sums, of_output, of_head = loss_gradients_in_parts(model.logits, head, dec_output, tar_real, label_smoothing, factor)
+    gradients = tape.gradient(dec_output, weights, output_gradients=of_output)
+    # A table that is embedding and projection at once has a gradient from either side; a projection of its own only that of the loss.
+    of_head = {id(weight): gradient for weight, gradient in zip(head, of_head)}
+    both = [[part for part in (gradient, of_head.get(id(weight))) if part is not None] for gradient, weight in zip(gradients, weights)]
+    return [tf.add_n(parts) for parts in both], tf.concat([sums, [count_tokens(inp)]], axis=0)
 
 
 def train_step(model, optimizer, train_config, inp, tar, stop=(0.0, 0.0), loss_scale=None, jit=False, accumulate=True):
@@ -94,8 +95,8 @@ def train_step(model, optimizer, train_config, inp, tar, stop=(0.0, 0.0), loss_s
     scale = loss_scale.scale if loss_scale else 1.0
     factor = scale / tf.maximum(count_tokens(tar[:, 1:]), 1.0)
     gradients_of = functools.partial(share_gradients, model, train_config.label_smoothing)
-    if accumulate or jit:
-        gradients_of = tf.function(gradients_of, jit_compile=jit, autograph=False)
+    if jit:
+        gradients_of = tf.function(gradients_of, jit_compile=True, autograph=False)
     rows, length = tf.unstack(tf.shape(inp))
     micro = micro_steps(rows, length, replicas, train_config.max_tokens_per_replica) if accumulate else 1
 
@@ -105,10 +106,12 @@ def train_step(model, optimizer, train_config, inp, tar, stop=(0.0, 0.0), loss_s
         gradients, sums = gradients_of(share_of(inp, share, shares), share_of(tar, share, shares), key, strength, factor)
         return [*gradients, sums]
 
-    totals = compute(0)
     if accumulate:
         add = lambda i, totals: (i + 1, list(map(tf.add, totals, compute(i))))  # noqa: E731
-        _, totals = tf.while_loop(lambda i, _: i < micro, add, (1, totals), parallel_iterations=1)
+        nothing = [tf.zeros(shape) for shape in (*(weight.shape for weight in model.trainable_variables), 4)]
+        _, totals = tf.while_loop(lambda i, _: i < micro, add, (0, nothing), parallel_iterations=1)
+    else:
+        totals = compute(0)
     load = tf.one_hot(number, replicas) * totals[-1][1]
     # Their identities stand on the replica's device, which the reduction must know.
     *gradients, sums, load, stop = replica.all_reduce("sum", [tf.identity(part) for part in (*totals, load, stop)])
@@ -135,7 +138,5 @@ def eval_step(model, inp, tar):
     replica = tf.distribute.get_replica_context()
     share = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
     inp, tar = share_of(inp, *share), share_of(tar, *share)
-    predictions, _ = model(inp, tar[:, :-1], training=False)
-    loss_sum, number = label_smoothed_cross_entropy(tar[:, 1:], predictions, 0.0)
-    right, _ = token_accuracy(tar[:, 1:], predictions)
-    return replica.all_reduce("sum", tf.stack([loss_sum, number, right]))
+    dec_output, _ = model.dec_output(inp, tar[:, :-1], training=False)
+    return replica.all_reduce("sum", loss_in_parts(model.logits, dec_output, tar[:, 1:]))

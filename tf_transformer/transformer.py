@@ -1,6 +1,6 @@
 """Encoder, Decoder and the whole Transformer (Figure 1).
 
-Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head, V vocabulary; N = B x hypotheses.
+Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head, V vocabulary; K' hypotheses of a sentence, P places.
 """
 
 import keras
@@ -8,9 +8,11 @@ import tensorflow as tf
 
 from tf_transformer.dropout import Dropout
 from tf_transformer.embedding import Embedding, Positions
-from tf_transformer.layers import DecoderLayer, EncoderLayer
+from tf_transformer.layers import DecoderLayer, EncoderLayer, write_places
 from tf_transformer.masks import create_masks
 from tf_transformer.reference import ReferenceCall, ReferenceLayer
+
+ROOM = 16  # words for which room is made at once when decoding: copying what is kept at each word would cost more and more
 
 
 class _Stack(ReferenceLayer):
@@ -140,20 +142,58 @@ class Decoder(_Stack):
         """Keys `[B, H, S, K]` and values `[B, H, S, Kv]` of the encoder's output for each layer, made once for each sentence."""
         return [layer.mha2.keys_values(enc_output, enc_output) for layer in self.stack]
 
-    def no_past(self, rows):
-        """The past of `rows` hypotheses that have no word yet: keys `[N, H, 0, K]` and values `[N, H, 0, Kv]` for each layer."""
-        heads = [(layer.mha1.num_heads, layer.mha1.depth, layer.mha1.value_depth) for layer in self.stack]
-        zeros = [[tf.zeros((rows, h, 0, depth), self.compute_dtype) for depth in depths] for h, *depths in heads]
-        return [tuple(pair) for pair in zeros]
+    def fused_projections(self):
+        """The weights of each layer's self-attention in the form that `step` takes."""
+        return [layer.mha1.fused_projection() for layer in self.stack]
 
-    def step(self, x, position, past, memory, padding_mask):
-        """One word further: x ids `[N]` at `position`, past and memory as above -> `[N, 1, D]`, past with the new word."""
-        x = self.embed(x[:, tf.newaxis], position, False)  # (N, 1, D)
-        new_past = []
-        for layer, layer_past, layer_memory in zip(self.stack, past, memory):
-            x, layer_past = layer.step(x, layer_past, layer_memory, padding_mask)  # (N, 1, D)
-            new_past.append(layer_past)
-        return x, new_past
+    def no_past(self, sentences, hypotheses):
+        """The past of hypotheses that have no word yet.
+
+        Args:
+          sentences: B.
+          hypotheses: K', of each sentence.
+        Returns: what `step` keeps. First, which of the places P of a sentence each hypothesis may not see, `[B, K', P]`, 1 = hidden;
+          then for each layer keys `[B, H, P, K]` and values `[B, H, P, Kv]`. A place is one word of one hypothesis; P is 0 here.
+        """
+        heads = [(layer.mha1.num_heads, layer.mha1.depth, layer.mha1.value_depth) for layer in self.stack]
+        zeros = [[tf.zeros((sentences, h, 0, depth), self.compute_dtype) for depth in depths] for h, *depths in heads]
+        return tf.zeros((sentences, hypotheses, 0)), [tuple(pair) for pair in zeros]
+
+    def step(self, x, position, parents, past, memory, padding_mask, fused):
+        """One word further for K' hypotheses of each sentence.
+
+        Keys and values stay where they were written. A hypothesis that goes on from another sees what that one saw: only the mask
+        `hidden` is put in a new order. And all hypotheses of a sentence are queries on one set of keys.
+
+        Args:
+          x: ids `[B, K']`, the last word of each hypothesis.
+          position: their position, an int32 scalar.
+          parents: int32 `[B, K']`, which hypothesis of the step before each goes on from.
+          past: as `no_past` or the step before returned it.
+          memory, padding_mask: as of `memory`, and `[B, 1, 1, S]`.
+          fused: as of `fused_projections`.
+        Returns: `[B, K', D]`, and the past with the new words.
+        """
+        hypotheses = tf.shape(x)[1]
+        hidden, kept = tf.cond(position % ROOM == 0, lambda: _make_room(past, hypotheses), lambda: past)
+        place = position * hypotheses  # of the first of the new words
+        hidden = tf.gather(hidden, parents, batch_dims=1)  # (B, K', P)
+        itself = tf.zeros(tf.shape(hidden)[:2])[..., tf.newaxis] + 1 - tf.eye(hypotheses)  # (B, K', K')
+        hidden = write_places(hidden[..., tf.newaxis], itself[..., tf.newaxis], place)[..., 0]
+        words = tf.reshape(self.embed(tf.reshape(x, (-1, 1)), position, False), (-1, hypotheses, self.d_model))  # (B, K', D)
+        new = []
+        for layer, layer_past, layer_memory, layer_fused in zip(self.stack, kept, memory, fused):
+            words, layer_past = layer.step(words, layer_past, place, hidden[:, tf.newaxis], layer_memory, padding_mask, layer_fused)
+            new.append(layer_past)
+        return words, (hidden, new)
+
+
+def _make_room(past, hypotheses):
+    """The past with places for `ROOM` words more of each hypothesis, hidden as yet."""
+    hidden, kept = past
+    room = ROOM * hypotheses
+    longer = [tuple(tf.pad(part, [[0, 0], [0, 0], [0, room], [0, 0]]) for part in pair) for pair in kept]
+    return tf.pad(hidden, [[0, 0], [0, 0], [0, room]], constant_values=1.0), longer
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -216,16 +256,25 @@ class Transformer(ReferenceCall, keras.Model):
         """
         if tar is None:
             inp, tar = inp
+        dec_output, attention_weights = self.dec_output(inp, tar, training, enc_padding_mask, look_ahead_mask, dec_padding_mask)
+        return self.logits(dec_output), attention_weights
+
+    def dec_output(self, inp, tar, training=False, enc_padding_mask=None, look_ahead_mask=None, dec_padding_mask=None):
+        """All but the pre-softmax projection; arguments as of `call`. Returns: `[B, T, D]`, the decoder's attention weights."""
         masks = create_masks(inp, tar)
         given = (enc_padding_mask, look_ahead_mask, dec_padding_mask)
         enc_mask, look_ahead, dec_mask = (made if mask is None else mask for mask, made in zip(given, masks))
         enc_output = self.encoder(inp, training, enc_mask)  # (B, S, D)
-        dec_output, attention_weights = self.decoder(tar, enc_output, training, look_ahead, dec_mask)  # (B, T, D)
-        return self.logits(dec_output), attention_weights
+        return self.decoder(tar, enc_output, training, look_ahead, dec_mask)  # (B, T, D)
 
     def logits(self, dec_output):
         """The pre-softmax linear transformation (Sec. 3.4): `[B, T, D]` -> `[B, T, V]`."""
         return self.shared_embedding.logits(dec_output) if self.final_layer is None else self.final_layer(dec_output)
+
+    @property
+    def logits_weights(self):
+        """The variables of `logits`."""
+        return (self.shared_embedding if self.final_layer is None else self.final_layer).trainable_variables
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """The compiled loss on the logits; the attention weights have none."""

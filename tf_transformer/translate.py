@@ -23,19 +23,20 @@ def search_translations(model, inp, decode, n_best=1):
     Returns: a `SearchResult`.
     """
     padding_mask = create_padding_mask(inp)  # (B, 1, 1, S)
-    enc_output = model.encoder(inp, False, padding_mask)  # (B, S, D)
-    memory = model.decoder.memory(enc_output)
+    memory = model.decoder.memory(model.encoder(inp, False, padding_mask))
+    past, fused = model.decoder.no_past(tf.shape(inp)[0], decode.beam_size), model.decoder.fused_projections()
 
-    def step(ids, position, past):
-        x, past = model.decoder.step(ids, position, past, memory, padding_mask)  # (N, 1, D)
-        return tf.cast(model.logits(x)[:, 0], tf.float32), past  # (N, V)
+    def step(ids, position, parents, state):
+        past, memory, padding_mask = state
+        x, past = model.decoder.step(ids, position, parents, past, memory, padding_mask, fused)  # (B, K', D)
+        return model.logits(x), (past, memory, padding_mask)  # (B, K', V)
 
     input_lengths = tf.reduce_sum(tf.cast(inp != PAD, tf.int32), axis=1) - 1  # (B), without the end symbol
     limits = tf.minimum(input_lengths + decode.extra_length, model.settings["pe_target"])  # (B)
-    past = model.decoder.no_past(tf.shape(inp)[0] * decode.beam_size)
+    state = past, memory, padding_mask
     if decode.beam_size == 1:
-        return greedy_search(step, past, limits, decode.alpha)
-    return beam_search(step, past, limits, decode.beam_size, decode.alpha, n_best)
+        return greedy_search(step, state, limits, decode.alpha)
+    return beam_search(step, state, limits, decode.beam_size, decode.alpha, n_best)
 
 
 class Translator:

@@ -1,0 +1,69 @@
+"""The peer KerasHub: seconds of training steps by `fit` that do the work of ours. Run by `training_step.py`.
+
+Post-norm, ReLU, sinusoidal positions, embedding x sqrt(d), one table for embeddings and logits, dropout 0.1, label smoothing 0.1 (Keras
+has it for one-hot labels only), Adam, padding and causal masks.
+"""
+
+import json
+import os
+import sys
+import time
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import keras
+import keras_hub
+import numpy as np
+
+WIDTH, INNER, LAYERS, HEADS, RATE = 512, 2048, 6, 8, 0.1
+
+
+def make_model(vocab_size):
+    """Source and target ids `[B, S]`, `[B, T]` -> logits `[B, T, V]`."""
+    layers = keras_hub.layers
+    table = layers.ReversibleEmbedding(vocab_size, WIDTH, tie_weights=True, mask_zero=True)
+
+    def embed(ids):
+        scaled = table(ids) * WIDTH**0.5
+        return keras.layers.Dropout(RATE)(scaled + layers.SinePositionEncoding()(scaled))
+
+    inp, tar = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")
+    x, y = embed(inp), embed(tar)
+    for _ in range(LAYERS):
+        x = layers.TransformerEncoder(INNER, HEADS, dropout=RATE)(x)
+    for _ in range(LAYERS):
+        y = layers.TransformerDecoder(INNER, HEADS, dropout=RATE)(y, x)
+    return keras.Model([inp, tar], table(y, reverse=True))
+
+
+class Clock(keras.callbacks.Callback):
+    """The time at the end of each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.ends = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Notes the time."""
+        self.ends.append(time.perf_counter())
+
+
+def main(vocab_size, rows, length, precision, steps):
+    """Prints the seconds of each step as JSON; the first two, which warm up, are left out."""
+    keras.mixed_precision.set_global_policy(precision)
+    model = make_model(vocab_size)
+    smoothed = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1, reduction="sum_over_batch_size")
+    model.compile(
+        optimizer=keras.optimizers.Adam(1e-4, beta_2=0.98, epsilon=1e-9),
+        loss=lambda real, logits: smoothed(keras.ops.one_hot(real, vocab_size), logits),
+        jit_compile=False,
+    )
+    random = np.random.default_rng(0)
+    inp = random.integers(4, vocab_size, (rows * (steps + 2), length)).astype("int32")
+    tar = random.integers(4, vocab_size, (rows * (steps + 2), length + 1)).astype("int32")
+    clock = Clock()
+    model.fit([inp, tar[:, :-1]], tar[:, 1:], batch_size=rows, verbose=0, callbacks=[clock])
+    print(json.dumps(np.diff(clock.ends)[1:].tolist()))
+
+
+if __name__ == "__main__":
+    main(*json.loads(sys.argv[1]))

@@ -1,0 +1,201 @@
+"""What an update of the model `base` costs, against peers that do the same work, against the machine, and in memory.
+
+    python benchmarks/training_step.py                                     # half an hour on two cores
+    python benchmarks/training_step.py --vocabularies=8000 --rounds=1      # quicker and noisier
+    python benchmarks/training_step.py --precisions=mixed_bfloat16
+    python benchmarks/training_step.py --memory                            # the memory instead of the time
+
+A batch has 64 x 32 source and as many target tokens, without padding. Each contender runs in a process of its own, with all cores and
+the allocator's best settings; they take turns, and the median of all steps is printed. Peers are measured where they are installed
+(`benchmarks/requirements.txt`; `--peers=PYTHON` names the interpreter that has them).
+
+The share of the machine: floating-point operations of the matrix products of a step (backward twice forward), over its time, over the
+best rate of a single product of 4096 x 512 by 512 x 2048 in the same precision in the same turns.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROWS, LENGTH, STEPS = 64, 32, 5
+PEERS = pathlib.Path(__file__).parent / "peers"
+
+
+def matrix_operations(model, rows, length):
+    """Floating-point operations of the matrix products in a step.
+
+    Args:
+      model: a `ModelConfig`.
+      rows, length: of the source and of the target.
+    """
+    d, f = model.d_model, model.dff
+    attention = 2 * length * d  # multiplications and additions of one token: q k^T and the weighted sum of v
+    encoder, decoder = 4 * d * d + 2 * d * f + attention, 8 * d * d + 2 * d * f + 2 * attention
+    return 3 * 2 * rows * length * (model.num_layers * (encoder + decoder) + model.target_vocab_size * d)
+
+
+def _make_step(vocab_size, precision, most):
+    """Our step, on one replica with all cores: a function of source and target ids; and the model."""
+    import functools
+
+    import tensorflow as tf
+
+    from tf_transformer import checkpoint, config
+    from tf_transformer.optimizer import make_optimizer
+    from tf_transformer.replicas import divide_processor, make_strategy, on_all_replicas
+    from tf_transformer.train_step import train_step
+
+    divide_processor(1)
+    strategy = make_strategy(on_processor=True)
+    preset = config.PRESETS["base"].replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size, max_tokens_per_replica=most)
+    with strategy.scope():
+        model = checkpoint.build_model(preset.model, precision)
+        optimizer = make_optimizer(preset.model, preset.train)
+        optimizer.build(model.trainable_variables)
+    update = functools.partial(train_step, model, optimizer, preset.train, accumulate=most < 4096)
+    return on_all_replicas(strategy, update, [tf.TensorSpec([None, None], tf.int32)] * 2), preset.model
+
+
+def _batch(vocab_size, rows, length):
+    import numpy as np
+    import tensorflow as tf
+
+    random = np.random.default_rng(0)
+    return [tf.constant(random.integers(4, vocab_size, (rows, width)), tf.int32) for width in (length, length + 1)]
+
+
+def run_ours(vocab_size, rows, length, precision, steps):
+    """Seconds of our steps; the first two, which warm up, are left out."""
+    step, _ = _make_step(vocab_size, precision, 4096)
+    batch, times = _batch(vocab_size, rows, length), []
+    for _ in range(steps + 2):
+        start = time.perf_counter()
+        step(*batch)["sums"].numpy()
+        times.append(time.perf_counter() - start)
+    return times[2:]
+
+
+def run_matrix(vocab_size, rows, length, precision, steps):
+    """Operations a second of the best of some matrix products."""
+    import tensorflow as tf
+
+    from tf_transformer.replicas import divide_processor
+
+    divide_processor(1)
+    m, k, n = 4096, 512, 2048
+    dtype = tf.float32 if precision == "float32" else tf.bfloat16
+    a, b = (tf.cast(tf.random.normal(shape), dtype) for shape in ((m, k), (k, n)))
+    product, times = tf.function(lambda: tf.matmul(a, b)[0, 0]), []
+    for _ in range(30):
+        start = time.perf_counter()
+        product().numpy()
+        times.append(time.perf_counter() - start)
+    return [2 * m * k * n / min(times)]
+
+
+def run_memory(vocab_size, rows, length, most):
+    """Bytes of the largest resident memory of a step above what is resident before it, which holds weights and Adam's means."""
+    step, _ = _make_step(vocab_size, "float32", most)
+    step(*_batch(vocab_size, 8, 4))["sums"].numpy()  # builds the graph
+    batch = _batch(vocab_size, rows, length)
+    before = _resident("VmRSS")
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # resets the peak
+    step(*batch)["sums"].numpy()
+    return _resident("VmHWM") - before
+
+
+def _resident(name):
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+
+RUNS = {"ours": run_ours, "matrix": run_matrix, "memory": run_memory}
+
+
+def _in_a_process(command, environment, arguments):
+    """What a process prints as JSON, or None where it cannot run."""
+    command = [*command, json.dumps(arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        print(f"(left out: {' '.join(command[-2:-1])}: {lines[-1]})", file=sys.stderr)
+        return None
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def compare(vocab_size, precision, rounds, peers):
+    """Prints the table of contenders."""
+    from tf_transformer import config
+    from tf_transformer.allocator import SETTINGS
+
+    raised = {"MALLOC_MMAP_THRESHOLD_": "100000000000", "MALLOC_TRIM_THRESHOLD_": "100000000000"}  # the best for torch
+    contenders = {
+        "ours": ([sys.executable, __file__, "--run=ours"], SETTINGS),
+        "torch.nn.Transformer": ([peers, str(PEERS / "torch_step.py")], raised),
+        "KerasHub": ([peers, str(PEERS / "keras_hub_step.py")], SETTINGS),
+        "matrix": ([sys.executable, __file__, "--run=matrix"], SETTINGS),
+    }
+    found = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, (command, environment) in contenders.items():
+            found[name] += _in_a_process(command, environment, [vocab_size, ROWS, LENGTH, precision, STEPS]) or []
+    rate = max(found.pop("matrix"))
+    model = config.PRESETS["base"].replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
+    operations = matrix_operations(model, ROWS, LENGTH)
+    print(f"\nbase, {vocab_size:,} words, {precision}, {os.cpu_count()} cores; best product {rate / 1e9:,.0f} GFLOP/s")
+    print(f"{'':<22} {'s/step':>7} {'target tokens/s':>16} {'ours is faster by':>18} {'share of machine':>17}")
+    for name, times in found.items():
+        if times:
+            median, ours = statistics.median(times), statistics.median(found["ours"])
+            share = operations / median / rate
+            print(f"{name:<22} {median:>7.2f} {ROWS * LENGTH / median:>16,.0f} {median / ours:>18.2f} {share:>17.0%}", flush=True)
+
+
+def memory(vocab_size):
+    """Prints the memory of a step with 4,096 target tokens, in one go and in micro-steps."""
+    from tf_transformer import config
+    from tf_transformer.plan import state_bytes
+
+    rows, logits = 4096 // LENGTH, 4 * 4096 * vocab_size
+    sizes = config.PRESETS["base"].replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
+    gradients = state_bytes(sizes, 1) // 4
+    print(f"\nbase, {vocab_size:,} words, float32, {rows} x {LENGTH} tokens; weights, gradients and Adam {4 * gradients / 1e9:.2f} GB")
+    print(f"{'tokens at a time':>16} {'GB above weights and Adam':>26} {'above the gradients too':>24} {'in logits tensors':>18}")
+    returned = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}  # what is freed is given back, and so not counted
+    for most in (4096, 2048, 1024):
+        peak = _in_a_process([sys.executable, __file__, "--run=memory"], returned, [vocab_size, rows, LENGTH, most])
+        above = peak - gradients
+        print(f"{most:>16,} {peak / 1e9:>26.2f} {above / 1e9:>24.2f} {above / logits:>18.2f}", flush=True)
+
+
+def main():
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="turns, of which the median is taken")
+    parser.add_argument("--vocabularies", type=int, nargs="+", default=[8000, 37000])
+    parser.add_argument("--precisions", nargs="+", default=["float32"], choices=["float32", "mixed_bfloat16"])
+    parser.add_argument("--peers", default=sys.executable, help="the Python interpreter that has the peers")
+    parser.add_argument("--memory", action="store_true", help="memory instead of time")
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    parser.add_argument("arguments", nargs="?", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    if args.run:
+        print(json.dumps(RUNS[args.run](*json.loads(args.arguments))))
+        sys.stdout.flush()
+        os._exit(0)
+    for vocab_size in args.vocabularies:
+        if args.memory:
+            memory(vocab_size)
+            continue
+        for precision in args.precisions:
+            compare(vocab_size, precision, args.rounds, args.peers)
+
+
+if __name__ == "__main__":
+    main()
