@@ -6,8 +6,8 @@
     python benchmarks/training_step.py --memory                            # the memory instead of the time
 
 A batch has 64 x 32 source and as many target tokens, without padding. Each contender runs in a process of its own, with all cores and
-the allocator's best settings; they take turns, and the median of all steps is printed. Peers are measured where they are installed
-(`benchmarks/requirements.txt`; `--peers=PYTHON` names the interpreter that has them).
+the allocator's best settings. They take turns; the medians over the rounds of time, of ratio and of share are printed. Peers are
+measured where they are installed (`benchmarks/requirements.txt`; `--peers=PYTHON` names the interpreter that has them).
 
 The share of the machine: floating-point operations of the matrix products of a step (backward twice forward), over its time, over the
 best rate of a single product of 4096 x 512 by 512 x 2048 in the same precision in the same turns.
@@ -140,20 +140,23 @@ def compare(vocab_size, precision, rounds, peers):
         "KerasHub": ([peers, str(PEERS / "keras_hub_step.py")], SETTINGS),
         "matrix": ([sys.executable, __file__, "--run=matrix"], SETTINGS),
     }
-    found = {name: [] for name in contenders}
+    found = {name: [] for name in contenders}  # a median, or the best rate, of each round
     for _ in range(rounds):
         for name, (command, environment) in contenders.items():
-            found[name] += _in_a_process(command, environment, [vocab_size, ROWS, LENGTH, precision, STEPS]) or []
-    rate = max(found.pop("matrix"))
+            values = _in_a_process(command, environment, [vocab_size, ROWS, LENGTH, precision, STEPS])
+            if not values and name in ("ours", "matrix"):
+                sys.exit(1)
+            found[name].append(statistics.median(values) if values else None)
+    rates, ours = found.pop("matrix"), found["ours"]
     model = config.PRESETS["base"].replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
     operations = matrix_operations(model, ROWS, LENGTH)
-    print(f"\nbase, {vocab_size:,} words, {precision}, {os.cpu_count()} cores; best product {rate / 1e9:,.0f} GFLOP/s")
+    print(f"\nbase, {vocab_size:,} words, {precision}, {os.cpu_count()} cores; best product {max(rates) / 1e9:,.0f} GFLOP/s")
     print(f"{'':<22} {'s/step':>7} {'target tokens/s':>16} {'ours is faster by':>18} {'share of machine':>17}")
     for name, times in found.items():
-        if times:
-            median, ours = statistics.median(times), statistics.median(found["ours"])
-            share = operations / median / rate
-            print(f"{name:<22} {median:>7.2f} {ROWS * LENGTH / median:>16,.0f} {median / ours:>18.2f} {share:>17.0%}", flush=True)
+        if None not in times:
+            median, ratio = statistics.median(times), statistics.median([other / one for other, one in zip(times, ours)])
+            share = statistics.median([operations / one / rate for one, rate in zip(times, rates)])
+            print(f"{name:<22} {median:>7.2f} {ROWS * LENGTH / median:>16,.0f} {ratio:>18.2f} {share:>17.0%}", flush=True)
 
 
 def memory(vocab_size):
@@ -169,6 +172,8 @@ def memory(vocab_size):
     returned = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}  # what is freed is given back, and so not counted
     for most in (4096, 2048, 1024):
         peak = _in_a_process([sys.executable, __file__, "--run=memory"], returned, [vocab_size, rows, LENGTH, most])
+        if peak is None:
+            sys.exit(1)
         above = peak - gradients
         print(f"{most:>16,} {peak / 1e9:>26.2f} {above / 1e9:>24.2f} {above / logits:>18.2f}", flush=True)
 

@@ -173,3 +173,10 @@ def test_a_failure_costs_no_earlier_output(capsys, model_dir, tmp_path):
     assert "sub-words" in refused(capsys, "translate", f"--model_dir={model_dir}", *files)
     assert (tmp_path / "out.txt").read_text() == "earlier" and not (tmp_path / "out.txt.tmp").exists()
     assert "n_best" in refused(capsys, "translate", f"--model_dir={model_dir}", "--n_best=0")
+
+
+def test_export(capsys, model_dir, tmp_path):
+    code, out, _ = run(capsys, "export", f"--model_dir={model_dir}", "--quantization=int8", f"--output={tmp_path}/engine/")
+    assert code == 0 and "wrote" in out and (tmp_path / "engine" / "model.bin").exists()
+    assert "is there already" in refused(capsys, "export", f"--model_dir={model_dir}", f"--output={tmp_path}/engine")
+    assert "--model_dir is missing" in refused(capsys, "export")

@@ -87,15 +87,29 @@ def test_law_4_cache(model, hypotheses):
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_law_4_in_half_precision(precision, beam_size):
+    """The search runs in it, and its scores are near those of the full pass in float32."""
+    inp, decode = sentences(5, 9), DecodeConfig(beam_size=beam_size, alpha=0.0, extra_length=ROOM)
+    half, full = make_model(precision), make_model()
+    result = search_translations(half, tf.constant(inp), decode)
+    np.testing.assert_allclose(result.scores[:, 0], _scores(full, inp, result.ids[:, 0].numpy()), rtol=0.05)
+
+
+def _scores(model, inp, ids):
+    """The log-probabilities of given translations by the full pass."""
+    tar = np.concatenate([np.full((len(ids), 1), START), ids], axis=1).astype(np.int32)
+    log_probs = tf.nn.log_softmax(tf.cast(model(inp, tar[:, :-1])[0], tf.float32))
+    chosen = tf.gather(log_probs, tar[:, 1:], batch_dims=2)
+    return tf.reduce_sum(tf.where(tar[:, 1:] != PAD, chosen, 0.0), axis=1)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
 def test_law_4_search_scores_equal_the_full_pass(model, beam_size):
     """The score of a found translation is what the teacher-forced model gives it."""
     inp = sentences(5, 9)
     decode = DecodeConfig(beam_size=beam_size, alpha=0.0, extra_length=4)
     result = search_translations(model, tf.constant(inp), decode)
-    tar = np.concatenate([np.full((5, 1), START), result.ids[:, 0]], axis=1).astype(np.int32)
-    log_probs = tf.nn.log_softmax(model(inp, tar[:, :-1])[0])
-    chosen = tf.gather(log_probs, tar[:, 1:], batch_dims=2)
-    expected = tf.reduce_sum(tf.where(tar[:, 1:] != PAD, chosen, 0.0), axis=1)
-    np.testing.assert_allclose(result.scores[:, 0], expected, rtol=1e-4)
+    np.testing.assert_allclose(result.scores[:, 0], _scores(model, inp, result.ids[:, 0].numpy()), rtol=1e-4)
     limits = (inp != PAD).sum(1) - 1 + decode.extra_length
     assert (result.lengths[:, 0].numpy() <= limits).all()

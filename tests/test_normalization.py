@@ -37,6 +37,12 @@ def test_low_precision_is_computed_in_float32():
         np.testing.assert_allclose(tf.cast(one, tf.float32), other, atol=0.1)
 
 
+@pytest.mark.parametrize("other", [{"axis": 1}, {"center": False}, {"scale": False}])
+def test_other_forms_are_refused(other):
+    with pytest.raises(ValueError, match="use that of Keras"):
+        LayerNormalization(**other)
+
+
 def test_by_hand():
     """Values 1, 3 have mean 2 and variance 1."""
     out = layer_normalization(tf.constant([[1.0, 3.0]]), tf.constant([2.0, 5.0]), tf.constant([10.0, 20.0]), 0.0)

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tiny_model import make_model, sentences
 
-from tf_transformer import checkpoint, replicas
+from tf_transformer import checkpoint, loss, replicas
 from tf_transformer.config import TrainConfig
 from tf_transformer.optimizer import FusedAdam
 from tf_transformer.precision import LossScale
@@ -178,7 +178,8 @@ def local_loss(model, optimizer, pair):
 
 
 @pytest.mark.parametrize("accumulate", [True, False])
-def test_compiled_or_not_an_update_is_the_same(accumulate):
+def test_compiled_or_not_an_update_is_the_same(accumulate, monkeypatch):
+    monkeypatch.setattr(loss, "PART_TOKENS", 5)  # several parts, the last one filled up
     pairs, found = [batch(8, seed) for seed in range(2)], []
     for jit in (False, True):
         settings = TrainConfig(max_tokens_per_replica=16 if accumulate else 4096)
@@ -209,8 +210,9 @@ def test_an_update_without_finite_gradients_changes_nothing_but_the_count():
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
-def test_half_precision_is_near(precision):
+def test_half_precision_is_near(precision, monkeypatch):
     """Weights and sums stay float32; the gradient is that of float32 but for rounding, whatever the loss scale."""
+    monkeypatch.setattr(loss, "PART_TOKENS", 5)
     pair, found = batch(16), []
     for one in ("float32", precision):
         step, model, loss_scale = make_step(TWO(), precision=one, learning_rate=0.1)

@@ -144,6 +144,14 @@ def test_fewer_hypotheses_than_wanted():
     assert np.sum(found.scores[0] > -1e8) == 1
 
 
+def test_a_forbidden_word_far_above_the_others():
+    """Padding that is likeliest by far leaves the others their own log-probabilities."""
+    table = markov(9, 3) + tf.constant([200.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    for search, beam_size in ((greedy_search, 1), (beam_search, 4)):
+        found = search(*step_of(table, beam_size), tf.constant([3, 4, 5]), *((beam_size, 0.0) if beam_size > 1 else (0.0,)))
+        assert (found.scores[:, 0] < -190).numpy().all() and np.isfinite(found.scores[:, 0]).all()
+
+
 def test_logits_that_are_no_numbers_end_too():
     bad = lambda ids, position, parents, state: (tf.fill([*ids.shape, V], float("nan")), state)  # noqa: E731
     assert greedy_search(bad, tf.zeros([2, 1]), tf.constant([3, 5])).ids.shape[-1] <= 5

@@ -3,9 +3,12 @@
     import ctranslate2, sentencepiece
     translator = ctranslate2.Translator("FOLDER")
     words = sentencepiece.SentencePieceProcessor("FOLDER/shared.model")
-    (result,) = translator.translate_batch([words.encode("a sentence", out_type=str)], beam_size=4)
+    pieces = words.encode("a sentence", out_type=str)
+    (result,) = translator.translate_batch([pieces], beam_size=4, max_decoding_length=len(pieces) + 50)
     print(words.decode(result.hypotheses[0]))
 
+With separate vocabularies, `source.model` encodes and `target.model` decodes. What CTranslate2 does by its own defaults: a source of more
+than 1,024 sub-words and an output of more than 256 are cut off (`max_input_length`, `max_decoding_length`).
 Its network is that of the paper, so each weight has its place there: a fused projection for queries, keys and values, and matrices
 `[out, in]`. Its beam search divides scores by L ^ length_penalty, not by ((5 + L) / 6) ^ alpha, so with a penalty other than 0 it may
 prefer another hypothesis than `search.beam_search`.

@@ -24,7 +24,7 @@ def label_smoothed_cross_entropy(tar_real, logits, label_smoothing=0.1):
 
 def _flat(tar_real, logits):
     words = tf.cast(tf.reshape(tar_real, [-1]), tf.int32)  # (B*T)
-    return words, tf.reshape(tf.cast(logits, tf.float32), [tf.size(words), -1])  # (B*T, V)
+    return words, tf.reshape(tf.cast(logits, tf.float32), [-1, tf.shape(logits)[-1]])  # (B*T, V)
 
 
 def _cross_entropy(words, logits, e):
@@ -90,7 +90,8 @@ def loss_in_parts(logits_of, x, tar_real, label_smoothing=0.0):
     Returns: float32 `[3]`, sums: loss in nats, tokens, right tokens.
     """
     sums = lambda part: _sums(part[1], logits_of(part[0]), label_smoothing)  # noqa: E731
-    parts = tf.map_fn(sums, _in_parts(x, tar_real), fn_output_signature=tf.TensorSpec([3], tf.float32))  # (parts, 3)
+    parts, signature = _in_parts(x, tar_real), tf.TensorSpec([3], tf.float32)
+    parts = tf.map_fn(sums, parts, fn_output_signature=signature, parallel_iterations=1)  # (parts, 3)
     return tf.reduce_sum(parts, axis=0)
 
 

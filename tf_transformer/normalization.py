@@ -7,7 +7,8 @@ import tensorflow as tf
 def layer_normalization(x, gamma, beta, epsilon=1e-6):
     """LayerNorm(x) = gamma (x - mean(x)) / sqrt(variance(x) + epsilon) + beta, over the last axis (Ba et al. 2016, Eq. 4).
 
-    Computed in float32. Its gradient is written down, because TensorFlow's own would pass over the values, and keep them, twice as often.
+    Computed in float32, but the normalised values are kept, and so rounded, in the type of x. Its gradient is written down, because
+    TensorFlow's own would pass over the values, and keep them, twice as often.
 
     Args:
       x: `[..., D]`.
@@ -38,7 +39,16 @@ def layer_normalization(x, gamma, beta, epsilon=1e-6):
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """`keras.layers.LayerNormalization` over the last axis by `layer_normalization`, with its arguments and weights."""
+    """`layer_normalization` with the weights of `keras.layers.LayerNormalization`.
+
+    Args:
+      epsilon: added to the variance.
+    """
+
+    def __init__(self, epsilon=1e-6, **kwargs):
+        super().__init__(epsilon=epsilon, **kwargs)
+        if not (self.center and self.scale) or self.rms_scaling or self.axis not in (-1, [-1]):
+            raise ValueError("this LayerNormalization is over the last axis, with gamma and beta: for others use that of Keras")
 
     def call(self, x):
         """`[..., D]` -> `[..., D]`."""

@@ -147,9 +147,9 @@ def _continuations(logits, t, limits, number):
         words = tf.argmax(allowed, axis=-1, output_type=tf.int32)[..., tf.newaxis]  # (B, K, 1)
     else:
         _, words = tf.math.top_k(allowed, tf.minimum(number, tf.size(vocabulary)))  # (B, K, C)
-    # log p(k) = logit(k) - log sum exp(logits); that sum by the likeliest word, whose p is not near 0.
-    best = words[..., :1]  # (B, K, 1)
-    log_sum = tf.gather(logits, best, batch_dims=2) - tf.math.log(tf.gather(tf.nn.softmax(logits), best, batch_dims=2))
+    # log p(k) = logit(k) - log sum exp(logits); that sum by the likeliest of all words, whose p is never near 0.
+    p = tf.nn.softmax(logits)  # (B, K, V)
+    log_sum = tf.reduce_max(logits, axis=-1, keepdims=True) - tf.math.log(tf.reduce_max(p, axis=-1, keepdims=True))  # (B, K, 1)
     at_limit, first = (t + 1 >= limits)[:, tf.newaxis, tf.newaxis], tf.range(tf.shape(words)[-1]) == 0  # (B, 1, 1), (C)
     words = tf.where(at_limit, END, words)
     log_probs = tf.gather(allowed, words, batch_dims=2) - log_sum  # (B, K, C)
@@ -158,6 +158,7 @@ def _continuations(logits, t, limits, number):
 
 def _search(grow, state, limits, beam_size, n_best):
     """Calls `grow`, a function of a `Beam`, until all sentences are done. When half of them are, these leave, and the others go on."""
+    limits = tf.maximum(limits, 1)  # the end symbol
     longest = tf.maximum(tf.reduce_max(limits), 0)  # L
     beam = _first_beam(state, limits, beam_size)
     sentences = tf.shape(limits)[0]

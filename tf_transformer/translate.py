@@ -134,7 +134,8 @@ class Translator:
     def _read(self, found, place):
         texts = self.target.decode(found.ids[place]).numpy()
         pairs = zip(texts, found.scores[place].numpy())
-        return [(text.decode("utf-8", "replace"), float(score)) for text, score in pairs if score > -1e8]
+        found = [(text.decode("utf-8", "replace"), float(score)) for text, score in pairs if score > -1e8]
+        return found or [("", float("-inf"))]  # of a model whose logits are no numbers
 
 
 def _pad(rows):

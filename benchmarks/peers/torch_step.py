@@ -24,8 +24,19 @@ class Model(nn.Module):
         self.table = nn.Embedding(vocab_size, width, padding_idx=0)
         nn.init.normal_(self.table.weight, std=width**-0.5)
         self.transformer, self.dropout = nn.Transformer(**SIZES, batch_first=True), nn.Dropout(0.1)
+        self._leave_out_what_the_paper_has_not()
         angles = torch.arange(1024)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
         self.register_buffer("positions", torch.stack([angles.sin(), angles.cos()], dim=2).reshape(1, 1024, width))
+
+    def _leave_out_what_the_paper_has_not(self):
+        """Dropout on attention weights and inside the feed-forward network, and a last layer norm after each stack."""
+        for stack in (self.transformer.encoder, self.transformer.decoder):
+            stack.norm = None
+            for layer in stack.layers:
+                layer.dropout = nn.Identity()
+                for attention in (layer.self_attn, getattr(layer, "multihead_attn", None)):
+                    if attention is not None:
+                        attention.dropout = 0.0
 
     def embed(self, ids):
         """Ids `[B, T]` -> `[B, T, D]`."""
