@@ -41,7 +41,7 @@ def make_parts(model, optimizer, vocab_size):
 
     def projections(x):
         mha = layer.mha
-        return mha.wq(x) + mha.wk(x) + mha.wv(x) + mha.dense(x)
+        return mha.dense(mha.wv(mha.wk(mha.wq(x))))  # of one input and one gradient, TensorFlow would compute some only once
 
     def dropped(x):
         with dropout_key(key):

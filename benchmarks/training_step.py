@@ -1,13 +1,15 @@
 """What an update of the model `base` costs, against peers that do the same work, against the machine, and in memory.
 
-    python benchmarks/training_step.py                                     # half an hour on two cores
-    python benchmarks/training_step.py --vocabularies=8000 --rounds=1      # quicker and noisier
+    python benchmarks/training_step.py                                     # some minutes on two cores
+    python benchmarks/training_step.py --vocabularies=8000 --rounds=3      # quicker and noisier
     python benchmarks/training_step.py --precisions=mixed_bfloat16
     python benchmarks/training_step.py --memory                            # the memory instead of the time
 
-A batch has 64 x 32 source and as many target tokens, without padding. Each contender runs in a process of its own, with all cores and
-the allocator's best settings. They take turns; the medians over the rounds of time, of ratio and of share are printed. Peers are
-measured where they are installed (`benchmarks/requirements.txt`; `--peers=PYTHON` names the interpreter that has them).
+A batch has 64 x 32 source and as many target tokens, without padding. Each contender is a process of its own, with all cores and the
+allocator's best settings. All are started, and make two steps to warm up; then they take turns, one step each, so that they share what
+else the machine does. The medians of time, of ratio and of share are printed. Peers are measured where they are installed
+(`benchmarks/requirements.txt`; `--peers=PYTHON` names the interpreter that has them); that of torch is measured as it comes, with dropout
+on attention weights and inside the feed-forward network too and a layer norm after each stack, and without these.
 
 The share of the machine: floating-point operations of the matrix products of a step (backward twice forward), over its time, over the
 best rate of a single product of 4096 x 512 by 512 x 2048 in the same precision in the same turns.
@@ -20,9 +22,11 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
-ROWS, LENGTH, STEPS = 64, 32, 5
+ROWS, LENGTH = 64, 32
+WARM_UP = 2  # steps that do not count
 PEERS = pathlib.Path(__file__).parent / "peers"
 
 
@@ -69,19 +73,18 @@ def _batch(vocab_size, rows, length):
     return [tf.constant(random.integers(4, vocab_size, (rows, width)), tf.int32) for width in (length, length + 1)]
 
 
-def run_ours(vocab_size, rows, length, precision, steps):
-    """Seconds of our steps; the first two, which warm up, are left out."""
+def run_ours(vocab_size, rows, length, precision):
+    """Seconds of one of our steps, again and again."""
     step, _ = _make_step(vocab_size, precision, 4096)
-    batch, times = _batch(vocab_size, rows, length), []
-    for _ in range(steps + 2):
+    batch = _batch(vocab_size, rows, length)
+    while True:
         start = time.perf_counter()
         step(*batch)["sums"].numpy()
-        times.append(time.perf_counter() - start)
-    return times[2:]
+        yield time.perf_counter() - start
 
 
-def run_matrix(vocab_size, rows, length, precision, steps):
-    """Operations a second of the best of some matrix products."""
+def run_matrix(vocab_size, rows, length, precision):
+    """Operations a second of the best of some matrix products, again and again."""
     import tensorflow as tf
 
     from tf_transformer.replicas import divide_processor
@@ -90,12 +93,14 @@ def run_matrix(vocab_size, rows, length, precision, steps):
     m, k, n = 4096, 512, 2048
     dtype = tf.float32 if precision == "float32" else tf.bfloat16
     a, b = (tf.cast(tf.random.normal(shape), dtype) for shape in ((m, k), (k, n)))
-    product, times = tf.function(lambda: tf.matmul(a, b)[0, 0]), []
-    for _ in range(30):
-        start = time.perf_counter()
-        product().numpy()
-        times.append(time.perf_counter() - start)
-    return [2 * m * k * n / min(times)]
+    product = tf.function(lambda: tf.matmul(a, b)[0, 0])
+    while True:
+        times = []
+        for _ in range(30):
+            start = time.perf_counter()
+            product().numpy()
+            times.append(time.perf_counter() - start)
+        yield 2 * m * k * n / min(times)
 
 
 def run_memory(vocab_size, rows, length, most):
@@ -114,18 +119,40 @@ def _resident(name):
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 
-RUNS = {"ours": run_ours, "matrix": run_matrix, "memory": run_memory}
+RUNS = {"ours": run_ours, "matrix": run_matrix}
 
 
-def _in_a_process(command, environment, arguments):
-    """What a process prints as JSON, or None where it cannot run."""
-    command = [*command, json.dumps(arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no message"]
-        print(f"(left out: {' '.join(command[-2:-1])}: {lines[-1]})", file=sys.stderr)
-        return None
-    return json.loads(done.stdout.splitlines()[-1])
+class Contender:
+    """A process that makes a step, and writes what it took, whenever it reads a line.
+
+    Args:
+      name: for messages.
+      command: of the process; it gets the arguments as JSON.
+      environment: variables to set.
+      arguments: vocabulary, rows, length, precision.
+    """
+
+    def __init__(self, name, command, environment, arguments):
+        self.name, pipe, self._errors = name, subprocess.PIPE, tempfile.TemporaryFile("w+")
+        command, environment = [*command, json.dumps(arguments)], {**os.environ, **environment}
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._errors, text=True, env=environment)
+
+    def step(self):
+        """What the step took, or None where it cannot be made."""
+        try:
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
+            return float(self._process.stdout.readline())
+        except (OSError, ValueError):
+            return None
+
+    def close(self):
+        """Ends the process. Returns: the last line that it wrote for people."""
+        self._process.kill()
+        self._process.communicate()
+        self._errors.seek(0)
+        lines = self._errors.read().strip().splitlines()
+        return lines[-1] if lines else "no message"
 
 
 def compare(vocab_size, precision, rounds, peers):
@@ -136,27 +163,37 @@ def compare(vocab_size, precision, rounds, peers):
     raised = {"MALLOC_MMAP_THRESHOLD_": "100000000000", "MALLOC_TRIM_THRESHOLD_": "100000000000"}  # the best for torch
     contenders = {
         "ours": ([sys.executable, __file__, "--run=ours"], SETTINGS),
-        "torch.nn.Transformer": ([peers, str(PEERS / "torch_step.py")], raised),
+        "torch.nn.Transformer": ([peers, str(PEERS / "torch_step.py"), "as_it_is"], raised),
+        "  with our dropout": ([peers, str(PEERS / "torch_step.py")], raised),
         "KerasHub": ([peers, str(PEERS / "keras_hub_step.py")], SETTINGS),
         "matrix": ([sys.executable, __file__, "--run=matrix"], SETTINGS),
     }
-    found = {name: [] for name in contenders}  # a median, or the best rate, of each round
-    for _ in range(rounds):
-        for name, (command, environment) in contenders.items():
-            values = _in_a_process(command, environment, [vocab_size, ROWS, LENGTH, precision, STEPS])
-            if not values and name in ("ours", "matrix"):
-                sys.exit(1)
-            found[name].append(statistics.median(values) if values else None)
+    found = {}  # the figure of each turn
+    running = [Contender(name, *how, [vocab_size, ROWS, LENGTH, precision]) for name, how in contenders.items()]
+    try:
+        for _ in range(WARM_UP + rounds):
+            for contender in list(running):
+                if (figure := contender.step()) is not None:
+                    found.setdefault(contender.name, []).append(figure)
+                    continue
+                running.remove(contender)
+                found.pop(contender.name, None)
+                print(f"(left out: {contender.name}: {contender.close()})", file=sys.stderr)
+                if contender.name in RUNS:
+                    sys.exit(1)
+    finally:
+        for contender in running:
+            contender.close()
+    found = {name: figures[WARM_UP:] for name, figures in found.items()}
     rates, ours = found.pop("matrix"), found["ours"]
     model = config.PRESETS["base"].replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
     operations = matrix_operations(model, ROWS, LENGTH)
     print(f"\nbase, {vocab_size:,} words, {precision}, {os.cpu_count()} cores; best product {max(rates) / 1e9:,.0f} GFLOP/s")
     print(f"{'':<22} {'s/step':>7} {'target tokens/s':>16} {'ours is faster by':>18} {'share of machine':>17}")
     for name, times in found.items():
-        if None not in times:
-            median, ratio = statistics.median(times), statistics.median([other / one for other, one in zip(times, ours)])
-            share = statistics.median([operations / one / rate for one, rate in zip(times, rates)])
-            print(f"{name:<22} {median:>7.2f} {ROWS * LENGTH / median:>16,.0f} {ratio:>18.2f} {share:>17.0%}", flush=True)
+        median, ratio = statistics.median(times), statistics.median([other / one for other, one in zip(times, ours)])
+        share = statistics.median([operations / one / rate for one, rate in zip(times, rates)])
+        print(f"{name:<22} {median:>7.2f} {ROWS * LENGTH / median:>16,.0f} {ratio:>18.2f} {share:>17.0%}", flush=True)
 
 
 def memory(vocab_size):
@@ -171,9 +208,11 @@ def memory(vocab_size):
     print(f"{'tokens at a time':>16} {'GB above weights and Adam':>26} {'above the gradients too':>24} {'in logits tensors':>18}")
     returned = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}  # what is freed is given back, and so not counted
     for most in (4096, 2048, 1024):
-        peak = _in_a_process([sys.executable, __file__, "--run=memory"], returned, [vocab_size, rows, LENGTH, most])
-        if peak is None:
-            sys.exit(1)
+        command = [sys.executable, __file__, "--run=memory", json.dumps([vocab_size, rows, LENGTH, most])]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **returned})
+        if done.returncode:
+            sys.exit(done.stderr)
+        peak = int(done.stdout.splitlines()[-1])
         above = peak - gradients
         print(f"{most:>16,} {peak / 1e9:>26.2f} {above / 1e9:>24.2f} {above / logits:>18.2f}", flush=True)
 
@@ -181,7 +220,7 @@ def memory(vocab_size):
 def main():
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3, help="turns, of which the median is taken")
+    parser.add_argument("--rounds", type=int, default=9, help="turns, of which the median is taken")
     parser.add_argument("--vocabularies", type=int, nargs="+", default=[8000, 37000])
     parser.add_argument("--precisions", nargs="+", default=["float32"], choices=["float32", "mixed_bfloat16"])
     parser.add_argument("--peers", default=sys.executable, help="the Python interpreter that has the peers")
@@ -190,9 +229,12 @@ def main():
     parser.add_argument("arguments", nargs="?", help=argparse.SUPPRESS)
     args = parser.parse_args()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    if args.run == "memory":
+        print(run_memory(*json.loads(args.arguments)), flush=True)
+        os._exit(0)
     if args.run:
-        print(json.dumps(RUNS[args.run](*json.loads(args.arguments))))
-        sys.stdout.flush()
+        for _, figure in zip(sys.stdin, RUNS[args.run](*json.loads(args.arguments))):
+            print(figure, flush=True)
         os._exit(0)
     for vocab_size in args.vocabularies:
         if args.memory:

@@ -143,6 +143,16 @@ def test_a_run_that_diverges_stops_and_keeps_what_is_good(tiny_config, tmp_path)
     assert Trainer(tiny_config, str(tmp_path)).step == 4
 
 
+def test_one_graph_serves_all_shapes(tiny_config, tmp_path):
+    """A graph for each shape would cost half a minute each."""
+    trainer = Trainer(tiny_config.replace(steps=4, tokens_per_step=512), str(tmp_path))
+    shapes = {(bucket.rows, bucket.length) for bucket in trainer.batches.buckets}
+    assert trainer.run() and len(shapes) > 2
+    assert {shape for place in range(4) for shape in [trainer.batches.order(0)[place][1]]} > {trainer.batches.order(0)[0][1]}
+    search = trainer._translator._search(1)
+    assert [graph.experimental_get_tracing_count() for graph in (trainer._train_step, trainer._eval_step, search)] == [1, 1, 1]
+
+
 def test_samples_fit_the_model(tiny_config, tmp_path):
     trainer = Trainer(tiny_config.replace(max_length=20, steps=1), str(tmp_path))
     found = trainer.samples("validation", 60)

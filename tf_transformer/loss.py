@@ -17,7 +17,7 @@ def label_smoothed_cross_entropy(tar_real, logits, label_smoothing=0.1):
     Returns: float32 scalars: the sum over all tokens of the batch, in nats, and the number of tokens.
     """
     words, logits = _flat(tar_real, logits)  # (B*T), (B*T, V)
-    loss = _cross_entropy(words, logits, label_smoothing)  # (B*T)
+    loss = cross_entropy(words, logits, label_smoothing)  # (B*T)
     real = tf.cast(tf.not_equal(words, PAD), tf.float32)  # (B*T)
     return tf.reduce_sum(loss * real), tf.reduce_sum(real)
 
@@ -27,8 +27,8 @@ def _flat(tar_real, logits):
     return words, tf.reshape(tf.cast(logits, tf.float32), [-1, tf.shape(logits)[-1]])  # (B*T, V)
 
 
-def _cross_entropy(words, logits, e):
-    """The loss of each of n words `[n]` under logits `[n, V]` -> `[n]`.
+def cross_entropy(words, logits, e=0.0):
+    """The loss of each of n words `[n]` under float32 logits `[n, V]`, with smoothing e -> `[n]`; without smoothing it is -log p.
 
     Its gradient p - q is written down, because TensorFlow's own would pass over `[n, V]` several times more.
     """

@@ -162,8 +162,8 @@ class Decoder(_Stack):
     def step(self, x, position, parents, past, memory, padding_mask, fused):
         """One word further for K' hypotheses of each sentence.
 
-        Keys and values stay where they were written. A hypothesis that goes on from another sees what that one saw: only the mask
-        `hidden` is put in a new order. And all hypotheses of a sentence are queries on one set of keys.
+        Keys and values stay where they were written, until room is made for more. A hypothesis that goes on from another sees what
+        that one saw: only the mask `hidden` is put in a new order. And all hypotheses of a sentence are queries on one set of keys.
 
         Args:
           x: ids `[B, K']`, the last word of each hypothesis.
@@ -175,11 +175,12 @@ class Decoder(_Stack):
         Returns: `[B, K', D]`, and the past with the new words.
         """
         hypotheses = tf.shape(x)[1]
-        hidden, kept = tf.cond(position % ROOM == 0, lambda: _make_room(past, hypotheses), lambda: past)
-        place = position * hypotheses  # of the first of the new words
-        hidden = tf.gather(hidden, parents, batch_dims=1)  # (B, K', P)
+        hidden, kept = past
+        past = tf.gather(hidden, parents, batch_dims=1), kept
+        hidden, kept = tf.cond(position % ROOM == 0, lambda: _make_room(past), lambda: past)
+        place = tf.shape(hidden)[2] - (ROOM - position % ROOM) * hypotheses  # of the first of the new words
         itself = tf.zeros(tf.shape(hidden)[:2])[..., tf.newaxis] + 1 - tf.eye(hypotheses)  # (B, K', K')
-        hidden = write_places(hidden[..., tf.newaxis], itself[..., tf.newaxis], place)[..., 0]
+        hidden = write_places(hidden[..., tf.newaxis], itself[..., tf.newaxis], place)[..., 0]  # (B, K', P)
         words = tf.reshape(self.embed(tf.reshape(x, (-1, 1)), position, False), (-1, hypotheses, self.d_model))  # (B, K', D)
         new = []
         for layer, layer_past, layer_memory, layer_fused in zip(self.stack, kept, memory, fused):
@@ -188,12 +189,18 @@ class Decoder(_Stack):
         return words, (hidden, new)
 
 
-def _make_room(past, hypotheses):
-    """The past with places for `ROOM` words more of each hypothesis, hidden as yet."""
+def _make_room(past):
+    """The past without places that no hypothesis can see any more, and with places for `ROOM` words more of each, hidden as yet.
+
+    Hypotheses of a sentence mostly differ in their last words only, so this leaves few more places than one of them has words.
+    """
     hidden, kept = past
-    room = ROOM * hypotheses
-    longer = [tuple(tf.pad(part, [[0, 0], [0, 0], [0, room], [0, 0]]) for part in pair) for pair in kept]
-    return tf.pad(hidden, [[0, 0], [0, 0], [0, room]], constant_values=1.0), longer
+    left = tf.reduce_min(hidden, axis=1)  # (B, P), 1 where all have left
+    number = tf.cast(tf.reduce_max(tf.reduce_sum(1 - left, axis=1)), tf.int32)
+    seen = tf.argsort(left, stable=True)[:, :number]  # (B, P')
+    room = [[0, 0], [0, 0], [0, ROOM * tf.shape(hidden)[1]]]
+    kept = [tuple(tf.pad(tf.gather(part, seen, axis=2, batch_dims=1), [*room, [0, 0]]) for part in pair) for pair in kept]
+    return tf.pad(tf.gather(hidden, seen, axis=2, batch_dims=1), room, constant_values=1.0), kept
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
