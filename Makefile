@@ -7,6 +7,8 @@ TARGET ?= de
 comma := ,
 MODEL_DIR ?= models/$(PRESET)-$(subst $(comma),-,$(notdir $(patsubst %/,%,$(DATA))))-$(SOURCE)-$(TARGET)
 SPLIT ?=
+NAME ?= transformer
+EXPORT_DIR ?= $(MODEL_DIR)/export/saved_model
 BIN := .venv/bin
 # The gpu extra goes along where an NVIDIA driver answers.
 EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
@@ -14,10 +16,10 @@ EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
 
-.PHONY: help install train translate evaluate average export plot info test lint format clean
+.PHONY: help install train translate evaluate average export serve client plot info test test-browser lint format clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "options of train: PRESET=pocket|small|base|big DATA= SOURCE= TARGET= MODEL_DIR= MINUTES= STEPS="
 
 install: $(STAMP) ## make .venv and install the package into it, when it is missing or out of date
@@ -49,8 +51,29 @@ evaluate: $(STAMP) ## BLEU and chrF of a model on SPLIT= of its data
 average: $(STAMP) ## average the last LAST=, or the best BEST=, checkpoints of a model
 	$(RUN) average --model_dir='$(MODEL_DIR)' $(if $(LAST),--last=$(LAST)) $(if $(BEST),--best=$(BEST)) $(FLAGS)
 
-export: $(STAMP) ## write a model for CTranslate2: FLAGS=--quantization=int8 for 8-bit integers
-	$(RUN) export --model_dir='$(MODEL_DIR)' $(FLAGS)
+export: $(STAMP) ## write a model for TensorFlow Serving; FLAGS=--format=ctranslate2 or keras for others
+	$(RUN) export --model_dir='$(MODEL_DIR)' $(if $(filter command,$(origin NAME)),--name=$(NAME)) \
+	  $(if $(filter command,$(origin EXPORT_DIR)),--output='$(EXPORT_DIR)') $(FLAGS)
+
+# SERVER=ours asks for our own server even where there is another one.
+serve: $(STAMP) ## answer over HTTP with the exported model: by tensorflow_model_server, Docker, or our own server
+	@[ -e '$(EXPORT_DIR)/models.config' ] || $(RUN) export --model_dir='$(MODEL_DIR)' --output='$(EXPORT_DIR)' --name=$(NAME)
+	@set -e; folder=$$(cd '$(EXPORT_DIR)' && pwd); \
+	if [ '$(SERVER)' != ours ] && command -v tensorflow_model_server >/dev/null; then \
+	  set -x; exec tensorflow_model_server --port=8500 --rest_api_port=8501 --model_name=$(NAME) --model_base_path="$$folder" \
+	    --enable_batching --batching_parameters_file="$$folder/batching_parameters.txt" \
+	    --monitoring_config_file="$$folder/monitoring.config" $(FLAGS); \
+	elif [ '$(SERVER)' != ours ] && docker info >/dev/null 2>&1; then \
+	  set -x; exec docker run --rm --init -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \
+	    -e MODEL_NAME=$(NAME) -v "$$folder:/models/$(NAME)" tensorflow/serving \
+	    --monitoring_config_file=/models/$(NAME)/monitoring.config \
+	    --enable_batching --batching_parameters_file=/models/$(NAME)/batching_parameters.txt $(FLAGS); \
+	else \
+	  exec $(RUN) serve --export_dir="$$folder" --name=$(NAME) $(FLAGS); \
+	fi
+
+client: $(STAMP) ## translate lines by a server that runs: from the terminal, or INPUT=file OUTPUT=file
+	@$(RUN) client --name=$(NAME) $(if $(INPUT),--input='$(INPUT)') $(if $(OUTPUT),--output='$(OUTPUT)') $(FLAGS)
 
 plot: $(STAMP) ## draw loss, BLEU, learning rate and speed of a model's run
 	$(RUN) plot --model_dir='$(MODEL_DIR)' $(FLAGS)
@@ -60,6 +83,13 @@ info: $(STAMP) ## describe PRESET= and DATA=
 
 test: $(STAMP) ## run the tests
 	$(BIN)/python -m pytest $(FLAGS)
+
+test-browser: $(STAMP) ## try the server's page in headless Chromium, which is installed where it is missing (Debian)
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+	  echo "installing chromium and chromium-driver"; \
+	  sudo=$$([ $$(id -u) = 0 ] || echo sudo); \
+	  $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; }
+	$(BIN)/python -m pytest tests/browser_page.py $(FLAGS)
 
 lint: $(STAMP) ## check the style
 	$(BIN)/ruff check .

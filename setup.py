@@ -8,6 +8,15 @@ from setuptools import find_packages, setup
 here = pathlib.Path(__file__).parent
 version = re.search(r'^__version__ = "(.+)"', (here / "tf_transformer/__init__.py").read_text("utf-8"), re.M)[1]
 
+serving = [
+    "tensorflow-serving-api>=2.21,<2.22",
+    "starlette>=1.0",
+    "uvicorn>=0.40",
+    "orjson>=3.10",
+    "prometheus-client>=0.22",
+    "urllib3>=2.2",
+]
+
 setup(
     name="tf_transformer",
     version=version,
@@ -15,6 +24,7 @@ setup(
     long_description=(here / "README.md").read_text("utf-8"),
     long_description_content_type="text/markdown",
     packages=find_packages(include=["tf_transformer", "tf_transformer.*"]),
+    package_data={"tf_transformer": ["page.html"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "tensorflow==2.21.*",
@@ -31,7 +41,8 @@ setup(
         "gpu": ["tensorflow[and-cuda]==2.21.*"],
         "notebooks": ["jupyterlab>=4.2", "nbconvert>=7.16", "ipykernel>=6.29"],
         "ctranslate2": ["ctranslate2>=4.8"],
-        "dev": ["pytest>=8.3", "ruff>=0.8", "ctranslate2>=4.8"],
+        "serving": serving,
+        "dev": ["pytest>=8.3", "ruff>=0.8", "ctranslate2>=4.8", "httpx2>=2.16", "selenium>=4.30", *serving],
     },
     entry_points={"console_scripts": ["tf-transformer=tf_transformer.__main__:run"]},
 )

@@ -1,6 +1,8 @@
 """Fixtures: a tiny corpus, and a model that was trained on it for a moment."""
 
 import os
+import threading
+import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -51,3 +53,34 @@ def translator(model_dir):
     from tf_transformer.translate import Translator
 
     return Translator.load(str(model_dir))
+
+
+@pytest.fixture
+def serve():
+    """A function that runs a `Server` in a thread of this process until the test ends, and returns its host and port."""
+    import uvicorn
+
+    running = []
+
+    def start(server):
+        server = uvicorn.Server(server.uvicorn_config())
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        running.append((server, thread))
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.02)
+        return server.servers[0].sockets[0].getsockname()
+
+    yield start
+    for server, thread in running:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def exported(model_dir, tmp_path_factory):
+    """The path of version 1 of that model, exported for serving under the name anna."""
+    from tf_transformer.export import export_saved_model
+
+    return export_saved_model(str(model_dir), str(tmp_path_factory.mktemp("serving") / "exported"), name="anna")

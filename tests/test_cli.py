@@ -176,7 +176,23 @@ def test_a_failure_costs_no_earlier_output(capsys, model_dir, tmp_path):
 
 
 def test_export(capsys, model_dir, tmp_path):
-    code, out, _ = run(capsys, "export", f"--model_dir={model_dir}", "--quantization=int8", f"--output={tmp_path}/engine/")
+    where = f"--model_dir={model_dir}"
+    code, out, _ = run(capsys, "export", where, "--format=ctranslate2", "--quantization=int8", f"--output={tmp_path}/engine/")
     assert code == 0 and "wrote" in out and (tmp_path / "engine" / "model.bin").exists()
-    assert "is there already" in refused(capsys, "export", f"--model_dir={model_dir}", f"--output={tmp_path}/engine")
+    assert "is there already" in refused(capsys, "export", where, "--format=ctranslate2", f"--output={tmp_path}/engine")
     assert "--model_dir is missing" in refused(capsys, "export")
+    assert "--quantization is for --format=ctranslate2" in refused(capsys, "export", where, "--quantization=int8")
+    assert "--beam_size is for --format=saved_model" in refused(capsys, "export", where, "--format=keras", "--beam_size=2")
+    code, out, _ = run(capsys, "export", where, f"--output={tmp_path}/versions", "--beam_size=2", "--name=two")
+    assert code == 0 and f"wrote {tmp_path}/versions/1 for TensorFlow Serving" in out
+    assert "beam 2" in (tmp_path / "versions" / "1" / "README.md").read_text()
+
+
+def test_serve_and_client(capsys, exported, tmp_path):
+    assert "no version of a model" in refused(capsys, "serve", f"--export_dir={tmp_path}")
+    assert "--model_dir is missing" in refused(capsys, "serve")
+    assert "--name is 'a/b'" in refused(capsys, "serve", f"--export_dir={tmp_path}", "--name=a/b")
+    assert "give at least 1" in refused(capsys, "serve", f"--export_dir={tmp_path}", "--max_queue=0")
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n")
+    line = refused(capsys, "client", "--server=http://127.0.0.1:9", "--retries=0", f"--input={tmp_path}/in.txt")
+    assert "no answer from http://127.0.0.1:9/v1/models/transformer:predict" in line

@@ -16,8 +16,9 @@ pocket_tables pocket_names pocket_lexicon pocket_numbers pocket_verbs pocket_gra
 pocket_sentences pocket datasets tokenizer encoding batching
 reference masks dropout normalization attention embedding layers transformer
 loss schedule optimizer checkpoint
-search translate evaluate ctranslate2_folder logbook replicas precision interruption train_step plan run_folder preparation train
-history info command_flags __main__
+search translate text_functions export evaluate ctranslate2_folder logbook replicas precision interruption train_step plan
+run_folder preparation train history served_model request_batching rest_format server client
+info command_flags __main__
 """.split()
 
 

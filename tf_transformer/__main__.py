@@ -221,17 +221,65 @@ def _average(values):
 
 
 def _export(values):
-    model_dir = _required(values, "model_dir")
+    model_dir, form = _required(values, "model_dir"), values.format
+    decode = given(values, (settings.DecodeConfig,))
+    for name, owner in {"quantization": "ctranslate2", "name": "saved_model", **dict.fromkeys(decode, "saved_model")}.items():
+        if values[name].present and form != owner:
+            raise UserError(f"--{name} is for --format={owner}")
     model_folder.load_config(model_dir)
-    output = (values.output or os.path.join(model_dir, f"{values.format}-{values.quantization}")).rstrip("/")
-    if os.path.exists(output):
-        raise UserError(f"{output} is there already: remove it, or give another --output")
+    default = {"saved_model": "saved_model", "ctranslate2": f"ctranslate2-{values.quantization}", "keras": "model.keras"}
+    output = (values.output or os.path.join(model_dir, "export", default[form])).rstrip("/")
     _quiet()
-    from tf_transformer.ctranslate2_folder import write_ctranslate2_folder
+    if form == "saved_model":
+        from tf_transformer.export import export_saved_model
 
-    write_ctranslate2_folder(model_dir, output, values.checkpoint, values.quantization)
-    size = sum(entry.stat().st_size for entry in os.scandir(output))
-    print(f"wrote {output}, {size / 1e6:.1f} MB, for ctranslate2.Translator({output!r})")
+        path = export_saved_model(model_dir, output, values.checkpoint, values.name, **decode)
+        print(f"wrote {path} for TensorFlow Serving; {path}/README.md says how to start a server and what to ask")
+    elif form == "ctranslate2":
+        from tf_transformer.ctranslate2_folder import write_ctranslate2_folder
+
+        write_ctranslate2_folder(model_dir, output, values.checkpoint, values.quantization)
+        print(f"wrote {output} for ctranslate2.Translator({output!r})")
+    else:
+        from tf_transformer.export import export_keras
+
+        export_keras(model_dir, output, values.checkpoint)
+        print(f"wrote {output}: from tf_transformer import Transformer, then keras.models.load_model({output!r})")
+
+
+def _serve(values):
+    folder = values.export_dir or os.path.join(_required(values, "model_dir"), "export", "saved_model")
+    config = settings.ServeConfig(**given(values, (settings.ServeConfig,)))
+    _quiet()
+    try:
+        from tf_transformer.server import Server
+    except ImportError as error:
+        raise UserError(f"the package {error.name} is missing: pip install 'tf_transformer[serving]'") from None
+    Server(folder, values.name, config, say=lambda line: print(line, flush=True)).run()
+
+
+def _client(values):
+    from tf_transformer.client import GrpcClient, RestClient, translate_lines
+    from tf_transformer.datasets import read_lines
+
+    if values.grpc:
+        _quiet()
+    kind, address = (GrpcClient, values.grpc) if values.grpc else (RestClient, values.server)
+    ask = kind(address, values.name, values.retries, values.timeout)
+    typed = not values.input and sys.stdin.isatty()  # then each line is answered at once
+    rows, requests = (1, 1) if typed else (values.rows, values.requests)
+    with _output(values.output) as output:
+        too_long = []
+        for number, (translation, score) in enumerate(translate_lines(ask, read_lines(values.input), rows, requests), start=1):
+            output.write(f"{translation}\n")
+            if typed:
+                output.flush()
+            if score <= -1e8:
+                too_long.append(str(number))
+        output.flush()
+    if too_long:
+        lines = ", ".join(too_long[:20]) + (", ..." if len(too_long) > 20 else "")
+        raise UserError(f"too long for the model, so their translations are empty: line {lines}; divide them")
 
 
 def _info(values):

@@ -13,6 +13,8 @@ COMMANDS = {
     "evaluate": "translate a test set and score it with sacreBLEU",
     "average": "average the last, or the best, checkpoints of a run",
     "export": "write a trained model in the form of another engine",
+    "serve": "answer over HTTP with an exported model, as TensorFlow Serving does",
+    "client": "translate lines by a server",
     "info": "describe a preset, sentence pairs, or a model folder and the history of its run",
     "plot": "draw loss, BLEU, learning rate and speed of a run",
 }
@@ -121,9 +123,32 @@ def _average_flags(values):
 
 def _export_flags(values):
     _model_flags(values)
-    flags.DEFINE_enum("format", "ctranslate2", ["ctranslate2"], "a folder for ctranslate2.Translator", flag_values=values)
-    flags.DEFINE_enum("quantization", "float32", ["float32", "int8"], "numbers of the matrices", flag_values=values)
-    _define(values, "output", str, "folder to write, which must not be there (default: MODEL_DIR/FORMAT-QUANTIZATION)")
+    meanings = "saved_model: for TensorFlow Serving; ctranslate2: for ctranslate2.Translator; keras: for keras.models.load_model"
+    flags.DEFINE_enum("format", "saved_model", ["saved_model", "ctranslate2", "keras"], meanings, flag_values=values)
+    _define(values, "output", str, "saved_model: the folder of all versions; else what to write (default: MODEL_DIR/export/FORMAT)")
+    _define(values, "name", str, "saved_model: the model's name for the server", "transformer")
+    flags.DEFINE_enum("quantization", "float32", ["float32", "int8"], "ctranslate2: numbers of the matrices", flag_values=values)
+    _define_settings(values, (settings.DecodeConfig,))
+
+
+def _serve_flags(values):
+    _define(values, "model_dir", str, "folder of the model, whose export is served")
+    _define(values, "export_dir", str, "folder of the versions (default: MODEL_DIR/export/saved_model)")
+    _define(values, "name", str, "the model's name in addresses", "transformer")
+    for field in dataclasses.fields(settings.ServeConfig):
+        _define(values, field.name, field.type, field.metadata["meaning"], field.default)
+
+
+def _client_flags(values):
+    _define(values, "server", str, "address of the server", "http://127.0.0.1:8501")
+    _define(values, "grpc", str, "address such as 127.0.0.1:8500 of a TensorFlow Serving to ask over gRPC instead")
+    _define(values, "name", str, "the model's name", "transformer")
+    _define(values, "input", str, "file of lines to translate, plain or .gz (default: standard input)")
+    _define(values, "output", str, "file for the translations (default: standard output)")
+    _define(values, "rows", int, "lines in a request", 32, lower_bound=1)
+    _define(values, "requests", int, "requests under way at a time", 4, lower_bound=1)
+    _define(values, "retries", int, "how often a request is sent again when the server is busy", 5, lower_bound=0)
+    _define(values, "timeout", float, "seconds to wait for an answer", 60.0, lower_bound=0.1)
 
 
 def _info_flags(values):
@@ -145,6 +170,8 @@ _FLAGS = {
     "evaluate": _evaluate_flags,
     "average": _average_flags,
     "export": _export_flags,
+    "serve": _serve_flags,
+    "client": _client_flags,
     "info": _info_flags,
     "plot": _plot_flags,
 }

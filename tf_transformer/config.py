@@ -1,11 +1,12 @@
 """Every setting of the system, with its one default: the paper's value.
 
-Four frozen dataclasses (model, data, training, decoding) make up a `Config`. `PRESETS` holds the ready-made ones; a model
-folder keeps the one it was trained with in `config.json`.
+Four frozen dataclasses (model, data, training, decoding) make up a `Config`; a fifth is of the server. `PRESETS` holds the
+ready-made ones; a model folder keeps the one it was trained with in `config.json`.
 """
 
 import dataclasses
 import json
+import re
 
 from tf_transformer.whole_file import whole_file
 
@@ -14,6 +15,12 @@ PAD, UNK, START, END = 0, 1, 2, 3  # ids of the special symbols, in every vocabu
 
 class UserError(ValueError):
     """What the user gave is wrong. The message says what, where and what to do; the command line prints it and exits with 2."""
+
+
+def check_model_name(name):
+    """Raises: UserError for a name that would not do in an address."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        raise UserError(f"--name is {name!r}: give letters, digits, '_', '.' and '-' only")
 
 
 def setting(default, meaning, least=None, below=None, choices=None):
@@ -146,6 +153,23 @@ class DecodeConfig(Settings):
     alpha: float = setting(0.6, "length penalty ((5 + L) / 6) ^ alpha", least=0)
     extra_length: int = setting(50, "longest output: input length + so many sub-words", least=1)
     batch_tokens: int = setting(4096, "source tokens times hypotheses in one batch, padding included", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ServeConfig(Settings):
+    """A server of our own, for machines without TensorFlow Serving; no part of a run."""
+
+    host: str = setting("127.0.0.1", "address to listen at; 0.0.0.0 is all the world")
+    port: int = setting(8501, "port to listen at", least=0, below=65536)
+    max_batch_size: int = setting(32, "most texts of different requests that are computed together; 0 means each request alone", least=0)
+    concurrent_batches: int = setting(1, "batches that are computed at a time", least=1)
+    max_queue: int = setting(100, "requests in waiting, for each signature, beyond which new ones get status 503", least=1)
+    max_rows: int = setting(256, "most texts in one request; more get status 400", least=1)
+    max_rows_alone: int = setting(8, "the same for score and alignments, whose answers can be large", least=1)
+    max_request_bytes: int = setting(2**20, "largest request; a larger one gets status 413", least=1)
+    max_connections: int = setting(1000, "open connections beyond which requests get status 503", least=1)
+    timeout: float = setting(60.0, "seconds for a request to come in (else status 408), and for its answer (else 504)", least=0.1)
+    reload_seconds: float = setting(2.0, "seconds between looks for a newer version", least=0.1)
 
 
 @dataclasses.dataclass(frozen=True)

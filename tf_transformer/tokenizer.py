@@ -99,10 +99,19 @@ class Tokenizer:
     def _in_graph(self, method, argument):
         """Calls TensorFlow's tokenizer, and makes a new one where its resource has gone: `tf.random.set_seed` frees it with all kernels."""
         try:
-            return getattr(_graph_tokenizer(self.model), method)(argument)
+            return getattr(self.resource, method)(argument)
         except tf.errors.NotFoundError:
             _graph_tokenizer.cache_clear()
-            return getattr(_graph_tokenizer(self.model), method)(argument)
+            return getattr(self.resource, method)(argument)
+
+    @property
+    def resource(self):
+        """TensorFlow's tokenizer, which a module that is to be saved must own."""
+        return _graph_tokenizer(self.model)
+
+    def pieces_of(self, ids):
+        """ids `[N, T]` -> the sub-words themselves, strings `[N, T]`, "" for padding. Runs in a graph too."""
+        return tf.where(ids == PAD, "", self.resource.id_to_string(ids))
 
     def pieces(self, ids):
         """ids: a list of int -> the sub-words themselves, for people to look at."""
