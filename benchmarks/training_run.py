@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+from training_step import FOR_TORCH
+
 NEVER = 10**9
 
 
@@ -102,9 +104,8 @@ def prepare_joey(folder, pairs, tokenizers, config, updates):
 
 def train_joey(peers, folder):
     """A run of Joey NMT -> real target tokens a second, or None where it cannot run."""
-    raised = {"MALLOC_MMAP_THRESHOLD_": "100000000000", "MALLOC_TRIM_THRESHOLD_": "100000000000"}  # the best for torch
     command = [peers, "-m", "joeynmt", "train", str(folder / "settings.yaml"), "--skip-test"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **raised})
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **FOR_TORCH})
     rates = [int(rate) for rate in re.findall(r"Tokens per Sec: +(\d+)", done.stdout + done.stderr)]
     if not rates:
         lines = (done.stdout + done.stderr).strip().splitlines() or ["no message"]

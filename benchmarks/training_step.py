@@ -27,6 +27,7 @@ import time
 
 ROWS, LENGTH = 64, 32
 WARM_UP = 2  # steps that do not count
+FOR_TORCH = {"MALLOC_MMAP_THRESHOLD_": "100000000000", "MALLOC_TRIM_THRESHOLD_": "100000000000"}  # the best allocator settings for it
 PEERS = pathlib.Path(__file__).parent / "peers"
 
 
@@ -160,11 +161,10 @@ def compare(vocab_size, precision, rounds, peers):
     from tf_transformer import config
     from tf_transformer.allocator import SETTINGS
 
-    raised = {"MALLOC_MMAP_THRESHOLD_": "100000000000", "MALLOC_TRIM_THRESHOLD_": "100000000000"}  # the best for torch
     contenders = {
         "ours": ([sys.executable, __file__, "--run=ours"], SETTINGS),
-        "torch.nn.Transformer": ([peers, str(PEERS / "torch_step.py"), "as_it_is"], raised),
-        "  with our dropout": ([peers, str(PEERS / "torch_step.py")], raised),
+        "torch.nn.Transformer": ([peers, str(PEERS / "torch_step.py"), "as_it_is"], FOR_TORCH),
+        "  with our dropout": ([peers, str(PEERS / "torch_step.py")], FOR_TORCH),
         "KerasHub": ([peers, str(PEERS / "keras_hub_step.py")], SETTINGS),
         "matrix": ([sys.executable, __file__, "--run=matrix"], SETTINGS),
     }

@@ -18,7 +18,7 @@ reference masks dropout normalization attention embedding layers transformer
 loss schedule optimizer checkpoint
 search translate text_functions export evaluate ctranslate2_folder logbook replicas precision interruption train_step plan
 run_folder preparation train history served_model request_batching rest_format server client
-info command_flags __main__
+info command_flags commands __main__
 """.split()
 
 

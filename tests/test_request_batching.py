@@ -31,8 +31,10 @@ def work():
     return Work()
 
 
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 30))
+def run(test):
+    """Runs a coroutine function with an executor."""
+    with concurrent.futures.ThreadPoolExecutor(2) as executor:
+        asyncio.run(asyncio.wait_for(test(executor), 30))
 
 
 async def hold(work, batcher):
@@ -56,8 +58,7 @@ def test_what_comes_meanwhile_is_computed_together(work):
         assert work.batches == [[0], [10, 20, 21], [30, 31, 32], [60, 61, 62, 63, 64, 65], []]
         await batcher.close()
 
-    with concurrent.futures.ThreadPoolExecutor(2) as executor:
-        run(test(executor))
+    run(test)
 
 
 def test_alone(work):
@@ -69,8 +70,7 @@ def test_alone(work):
         await asyncio.gather(first, *others)
         assert work.batches == [[0], [0], [1], [2]]
 
-    with concurrent.futures.ThreadPoolExecutor(2) as executor:
-        run(test(executor))
+    run(test)
 
 
 def test_a_full_queue_refuses_and_who_has_gone_costs_nothing(work):
@@ -89,8 +89,7 @@ def test_a_full_queue_refuses_and_who_has_gone_costs_nothing(work):
         await batcher.close()
         assert batcher.waiting == 0
 
-    with concurrent.futures.ThreadPoolExecutor(2) as executor:
-        run(test(executor))
+    run(test)
 
 
 def test_a_failure_reaches_those_in_the_batch_and_no_others(work):
@@ -103,8 +102,7 @@ def test_a_failure_reaches_those_in_the_batch_and_no_others(work):
         found = await asyncio.gather(first, *asked, return_exceptions=True)
         assert [type(one) for one in found] == [dict, ValueError, ValueError, dict]
 
-    with concurrent.futures.ThreadPoolExecutor(2) as executor:
-        run(test(executor))
+    run(test)
 
 
 def test_closing_waits_for_all_answers(work):
@@ -120,5 +118,4 @@ def test_closing_waits_for_all_answers(work):
             batcher.submit({"x": [4]})
         assert [list(one.result()["y"]) for one in asked] == [[0], [0], [2], [4]]
 
-    with concurrent.futures.ThreadPoolExecutor(2) as executor:
-        run(test(executor))
+    run(test)

@@ -1,23 +1,14 @@
-"""The command line: `tf-transformer COMMAND --flag=value ...`, the only place that reads argv.
+"""The command line: `tf-transformer COMMAND --flag=value ...`."""
 
-TensorFlow is imported by the commands that need it, so that help and errors in flags come at once.
-"""
-
-import contextlib
 import os
-import shlex
-import signal
 import sys
-import time
 
 from absl import flags
 
-from tf_transformer import config as settings
-from tf_transformer import model_folder
+from tf_transformer import commands
 from tf_transformer.allocator import use_allocator
-from tf_transformer.command_flags import COMMANDS, PARTS, given, parse, usage
+from tf_transformer.command_flags import COMMANDS, parse, usage
 from tf_transformer.config import UserError
-from tf_transformer.whole_file import whole_file
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
 
@@ -47,7 +38,7 @@ def main(argv=None):
             return 0
         if argv is None:
             use_allocator()
-        return globals()[f"_{command}"](args) or 0
+        return getattr(commands, command)(args) or 0
     except (UserError, flags.Error) as error:
         print(f"tf-transformer: error: {error}", file=sys.stderr)
         return 2
@@ -60,243 +51,6 @@ def main(argv=None):
     except OSError as error:  # no such folder for the output, no space, no permission
         print(f"tf-transformer: error: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
         return 2
-
-
-def _quiet():
-    """Hides the start-up messages of TensorFlow, which tell a user nothing."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from absl import logging
-
-    logging.set_verbosity(logging.ERROR)
-    sys.stderr.flush()
-    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)  # its C++ part writes some of them without asking for a level
-    try:
-        import tensorflow as tf
-
-        tf.config.list_physical_devices()
-    finally:
-        os.dup2(stderr, 2)
-    tf.get_logger().setLevel("ERROR")
-
-
-def _required(values, name):
-    if not values[name].value:
-        raise UserError(f"--{name} is missing")
-    return values[name].value
-
-
-def _train(values):
-    config = settings.preset(values.preset).replace(**given(values, PARTS))
-    model_dir = values.model_dir or model_folder.default_model_dir(values.preset, config.data)
-    _quiet()
-    import tensorflow as tf
-
-    from tf_transformer.replicas import divide_processor
-    from tf_transformer.train import Trainer
-    from tf_transformer.translate import Translator
-
-    divide_processor(config.train.virtual_replicas)
-    try:
-        trainer = Trainer(config, model_dir, say=lambda line: print(line, flush=True))
-        if values.dry_run:
-            return trainer.dry_run()
-        finished = trainer.run(second_interrupt=signal.SIG_DFL)
-    except tf.errors.ResourceExhaustedError as error:
-        most = config.train.max_tokens_per_replica
-        raise UserError(f"out of memory: give a smaller --max_tokens_per_replica than {most} (the update stays the same)") from error
-    if not trainer.machines.chief:
-        return
-    program = f"{os.path.relpath(sys.executable) if os.getcwd() in sys.executable else sys.executable} -m tf_transformer"
-    if not finished:
-        print(f"\nstopped and saved after {trainer.step:,} updates; the same command goes on from there:")
-        print(f"  {program} {shlex.join(sys.argv[1:])}")
-        return
-    pairs = trainer.samples("validation", 5)
-    translations = Translator(trainer.model, trainer.tokenizers, config.decode)([source for source, _ in pairs])
-    for (source, reference), translation in zip(pairs, translations):
-        print(f"\n  source     {source}\n  model      {translation}\n  reference  {reference}")
-    print(f"\nThe model is in {model_dir} (averaged weights first). Next:")
-    quoted = shlex.quote(model_dir)
-    print(f"  {program} translate --model_dir={quoted}   # type a sentence, Ctrl-D ends")
-    print(f"  {program} evaluate --model_dir={quoted}    # BLEU on held-out text")
-    source, target = ("de", "en") if (config.data.source, config.data.target) == ("en", "de") else ("en", "de")
-    print(f"  {program} train --data=pocket --source={source} --target={target} --model_dir=models/pocket-{source}-{target}")
-    print("  or --data=A_FOLDER_OF_YOURS with train.en, train.de, val.en, ...; the README lists what else")
-
-
-def _translator(values):
-    model_dir = _required(values, "model_dir")
-    model_folder.load_config(model_dir)  # before the seconds that TensorFlow takes
-    _quiet()
-    from tf_transformer.translate import Translator
-
-    return Translator.load(model_dir, values.checkpoint, **given(values, (settings.DecodeConfig,)))
-
-
-def _translate(values):
-    from tf_transformer.datasets import read_lines
-
-    translator = _translator(values)
-    if not values.input and not values.output and sys.stdin.isatty() and sys.stdout.isatty():
-        return _converse(translator, values.n_best)
-    lines = list(read_lines(values.input))
-    with _output(values.output) as output:  # before the work, so that a wrong path costs none
-        found = translator.n_best(lines, values.n_best, progress=sys.stderr.isatty())
-        for number, best in enumerate(found, start=1):
-            for text, score in best:
-                output.write(f"{text}\n" if values.n_best == 1 else f"{number}\t{score:.4f}\t{text}\n")
-        output.flush()
-
-
-@contextlib.contextmanager
-def _output(path):
-    """A file to write to, or standard output where there is no path, in UTF-8 whatever the locale.
-
-    The file takes its name when all of it is written, so a failure costs no earlier one.
-    """
-    if not path:
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(encoding="utf-8")
-        yield sys.stdout
-        return
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    special = os.path.exists(path) and not os.path.isfile(path)  # a device or a pipe; a folder is refused here
-    with open(path, "w", encoding="utf-8") if special else whole_file(path) as file:
-        yield file
-
-
-def _converse(translator, n_best):
-    """Translates what is typed, line by line, until Ctrl-D."""
-    while True:
-        try:
-            line = input("> ")
-        except EOFError:
-            print()
-            return
-        try:
-            for text, score in translator.n_best([line], n_best)[0]:
-                print(text if n_best == 1 else f"{score:.4f}\t{text}")
-        except UserError as error:
-            print(f"error: {error}", file=sys.stderr)
-
-
-def _evaluate(values):
-    translator = _translator(values)
-    from tf_transformer.datasets import open_corpus
-    from tf_transformer.evaluate import score
-
-    data = model_folder.load_config(values.model_dir).data
-    corpus = open_corpus(values.data or data.data, data.source, data.target)
-    split = values.split or corpus.default_test(seen=not values.data)
-    pairs = list(corpus.read(split))[: values.max_pairs or None]
-    output = values.output or os.path.join(values.model_dir, "evaluation", f"{split}.{data.target}")
-    with _output(output) as file:
-        start = time.monotonic()
-        found = translator.n_best([source for source, _ in pairs], 1, progress=sys.stderr.isatty())
-        seconds = time.monotonic() - start
-        translations = [best[0][0] for best in found]
-        file.writelines(f"{translation}\n" for translation in translations)
-    print(f"{split} of {corpus.name}: {len(pairs):,} pairs, beam {translator.decode.beam_size}")
-    print(score(translations, [reference for _, reference in pairs]))
-    print(f"{len(pairs) / seconds:,.1f} sentences/s; translations in {output}")
-
-
-def _average(values):
-    model_dir = _required(values, "model_dir")
-    model_folder.load_config(model_dir)
-    paths = model_folder.step_checkpoints(model_dir)
-    number = len(paths) if values.last is None else values.last
-    if values.best is not None and values.last is not None:
-        raise UserError("--last and --best: give one of them")
-    if values.best is None and not 1 <= number <= len(paths):
-        raise UserError(f"--last={number}: {model_dir} keeps {len(paths)} checkpoints (--keep of train says how many)")
-    _quiet()
-    from tf_transformer import checkpoint
-
-    output = values.output or os.path.join(model_dir, "averaged.npz")
-    chosen = paths[-number:] if values.best is None else checkpoint.best_checkpoints(paths, values.best)
-    checkpoint.average(chosen, output)
-    print(f"averaged {', '.join(os.path.basename(path) for path in chosen)} into {output}")
-
-
-def _export(values):
-    model_dir, form = _required(values, "model_dir"), values.format
-    decode = given(values, (settings.DecodeConfig,))
-    for name, owner in {"quantization": "ctranslate2", "name": "saved_model", **dict.fromkeys(decode, "saved_model")}.items():
-        if values[name].present and form != owner:
-            raise UserError(f"--{name} is for --format={owner}")
-    model_folder.load_config(model_dir)
-    default = {"saved_model": "saved_model", "ctranslate2": f"ctranslate2-{values.quantization}", "keras": "model.keras"}
-    output = (values.output or os.path.join(model_dir, "export", default[form])).rstrip("/")
-    _quiet()
-    if form == "saved_model":
-        from tf_transformer.export import export_saved_model
-
-        path = export_saved_model(model_dir, output, values.checkpoint, values.name, **decode)
-        print(f"wrote {path} for TensorFlow Serving; {path}/README.md says how to start a server and what to ask")
-    elif form == "ctranslate2":
-        from tf_transformer.ctranslate2_folder import write_ctranslate2_folder
-
-        write_ctranslate2_folder(model_dir, output, values.checkpoint, values.quantization)
-        print(f"wrote {output} for ctranslate2.Translator({output!r})")
-    else:
-        from tf_transformer.export import export_keras
-
-        export_keras(model_dir, output, values.checkpoint)
-        print(f"wrote {output}: from tf_transformer import Transformer, then keras.models.load_model({output!r})")
-
-
-def _serve(values):
-    folder = values.export_dir or os.path.join(_required(values, "model_dir"), "export", "saved_model")
-    config = settings.ServeConfig(**given(values, (settings.ServeConfig,)))
-    _quiet()
-    try:
-        from tf_transformer.server import Server
-    except ImportError as error:
-        raise UserError(f"the package {error.name} is missing: pip install 'tf_transformer[serving]'") from None
-    Server(folder, values.name, config, say=lambda line: print(line, flush=True)).run()
-
-
-def _client(values):
-    from tf_transformer.client import GrpcClient, RestClient, translate_lines
-    from tf_transformer.datasets import read_lines
-
-    if values.grpc:
-        _quiet()
-    kind, address = (GrpcClient, values.grpc) if values.grpc else (RestClient, values.server)
-    ask = kind(address, values.name, values.retries, values.timeout)
-    typed = not values.input and sys.stdin.isatty()  # then each line is answered at once
-    rows, requests = (1, 1) if typed else (values.rows, values.requests)
-    with _output(values.output) as output:
-        too_long = []
-        for number, (translation, score) in enumerate(translate_lines(ask, read_lines(values.input), rows, requests), start=1):
-            output.write(f"{translation}\n")
-            if typed:
-                output.flush()
-            if score <= -1e8:
-                too_long.append(str(number))
-        output.flush()
-    if too_long:
-        lines = ", ".join(too_long[:20]) + (", ..." if len(too_long) > 20 else "")
-        raise UserError(f"too long for the model, so their translations are empty: line {lines}; divide them")
-
-
-def _info(values):
-    _quiet()
-    from tf_transformer import info
-
-    print(info.describe(values.preset, values.model_dir, values.data, values.source, values.target))
-
-
-def _plot(values):
-    model_dir = _required(values, "model_dir")
-    model_folder.load_config(model_dir)
-    from tf_transformer.history import plot_history
-
-    output = values.output or os.path.join(model_dir, "history.png")
-    plot_history(model_dir, output)
-    print(f"drew {output}")
 
 
 def run():

@@ -15,8 +15,6 @@ prefer another hypothesis than `search.beam_search`.
 """
 
 import os
-import shutil
-import tempfile
 
 import numpy as np
 
@@ -25,6 +23,7 @@ from tf_transformer.config import END, START, UNK, UserError
 from tf_transformer.embedding import positional_encoding
 from tf_transformer.layers import LAYER_NORM_EPSILON
 from tf_transformer.tokenizer import save_tokenizers
+from tf_transformer.whole_file import unfinished_folder
 
 
 def write_ctranslate2_folder(model_dir, output, choice=None, quantization="float32"):
@@ -81,16 +80,10 @@ def make_spec(model, sizes, words):
 
 
 def _write(spec, tokenizers, output):
-    parent = os.path.dirname(os.path.abspath(output))
-    os.makedirs(parent, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix=f".{os.path.basename(output)}-", dir=parent)
-    try:
+    with unfinished_folder(os.path.dirname(os.path.abspath(output))) as folder:
         spec.save(folder)
         save_tokenizers(tokenizers, folder)
-        os.chmod(folder, 0o755)
         os.rename(folder, output)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _fill(spec, weights, sizes):

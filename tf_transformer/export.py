@@ -13,8 +13,6 @@ import hashlib
 import itertools
 import os
 import pathlib
-import shutil
-import tempfile
 
 import tensorflow as tf
 
@@ -22,7 +20,7 @@ from tf_transformer import checkpoint
 from tf_transformer.config import UserError, check_model_name
 from tf_transformer.datasets import TfdsCorpus, open_corpus
 from tf_transformer.text_functions import ALIGNED_LENGTH, TextFunctions
-from tf_transformer.whole_file import whole_file
+from tf_transformer.whole_file import unfinished_folder, whole_file
 
 WARM_UP_TEXTS = 32  # in the largest recorded request
 MAX_BATCH_SIZE = 128  # texts in a request, or in requests that a server puts together; the graph divides them further
@@ -44,9 +42,7 @@ def export_saved_model(model_dir, output, choice=None, name="transformer", **dec
     _import_messages()  # before the seconds that reading takes
     model, tokenizers, config = checkpoint.load_model(model_dir, choice)
     config = config.replace(**decode)
-    os.makedirs(output, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix=".unfinished-", dir=output)  # a server looks at names that are numbers only
-    try:
+    with unfinished_folder(output) as folder:  # a server looks at names that are numbers only
         module, signatures = make_signatures(model, tokenizers, config.decode)
         tf.saved_model.save(module, folder, signatures=signatures)
         write_warm_up(folder, name, _warm_up_texts(config, tokenizers[0]))
@@ -54,10 +50,7 @@ def export_saved_model(model_dir, output, choice=None, name="transformer", **dec
         _write_sums(folder)
         for file, content in _server_settings(name).items():
             _write(output, file, content)
-        os.chmod(folder, 0o755)
         return _take_next_number(folder, output)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def export_keras(model_dir, output, choice=None):
@@ -74,8 +67,7 @@ def export_keras(model_dir, output, choice=None):
     if os.path.exists(output):
         raise UserError(f"{output} is there already: remove it, or give another")
     model, _, _ = checkpoint.load_model(model_dir, choice)
-    os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=os.path.dirname(os.path.abspath(output))) as folder:
+    with unfinished_folder(os.path.dirname(os.path.abspath(output))) as folder:
         path = os.path.join(folder, "model.keras")
         model.save(path)
         os.rename(path, output)

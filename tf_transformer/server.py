@@ -91,7 +91,8 @@ class Server:
 
     def __init__(self, folder, name, settings, say=print):
         check_model_name(name)
-        self._folder, self._name, self._settings, self._say = folder, name, settings, say
+        self._name, self._settings, self._say = name, settings, say
+        self._html = importlib.resources.files("tf_transformer").joinpath("page.html").read_text("utf-8").replace("MODEL_NAME", name)
         self._reloader = Reloader(folder, self._tell)
         self._first = self._reloader.look(None)
         if self._first is None:
@@ -175,8 +176,7 @@ class Server:
                 await self._serve(model).close()
 
     async def _page(self, request):
-        page = importlib.resources.files("tf_transformer").joinpath("page.html").read_text("utf-8").replace("MODEL_NAME", self._name)
-        return Response(page, media_type="text/html", headers=HEADERS)
+        return Response(self._html, media_type="text/html", headers=HEADERS)
 
     async def _health(self, request):
         return _json(orjson.dumps({"status": "ok", "version": self._live.model.version}))

@@ -1,7 +1,9 @@
-"""Files that are written whole or not at all."""
+"""Files and folders that are written whole or not at all."""
 
 import contextlib
 import os
+import shutil
+import tempfile
 
 
 @contextlib.contextmanager
@@ -21,3 +23,20 @@ def whole_file(path, mode="w"):
             os.remove(path + ".tmp")
             raise
     os.replace(path + ".tmp", path)
+
+
+@contextlib.contextmanager
+def unfinished_folder(parent):
+    """Makes a folder for something that is to be renamed when it is whole; what is still there at the end is removed.
+
+    Args:
+      parent: where to make it, and where the result belongs, so that renaming is one step; made where it is not there.
+    Yields: its path, whose name begins with a dot.
+    """
+    os.makedirs(parent, exist_ok=True)
+    path = tempfile.mkdtemp(prefix=".unfinished-", dir=parent)
+    try:
+        os.chmod(path, 0o755)
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
