@@ -16,7 +16,7 @@ EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
 
-.PHONY: help install train translate evaluate average export serve client plot info test test-browser lint format clean
+.PHONY: help install train translate evaluate average export serve client plot info test test-browser notebooks lab lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,15 +81,31 @@ plot: $(STAMP) ## draw loss, BLEU, learning rate and speed of a model's run
 info: $(STAMP) ## describe PRESET= and DATA=
 	@$(RUN) info --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) $(FLAGS)
 
+# A process for each core, but not more than four: each keeps a TensorFlow of its own in memory.
 test: $(STAMP) ## run the tests
-	$(BIN)/python -m pytest $(FLAGS)
+	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal $(FLAGS)
 
-test-browser: $(STAMP) ## try the server's page in headless Chromium, which is installed where it is missing (Debian)
+test-browser: $(STAMP) ## try the server's page and the attention viewer in headless Chromium, which is installed where it is missing (Debian)
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
 	  echo "installing chromium and chromium-driver"; \
 	  sudo=$$([ $$(id -u) = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; }
-	$(BIN)/python -m pytest tests/browser_page.py $(FLAGS)
+	$(BIN)/python -m pytest tests/browser_*.py $(FLAGS)
+
+# JupyterLab and what executes notebooks, for those who want them.
+NOTEBOOKS_STAMP := .venv/installed-notebooks
+COURSE_MODEL := models/pocket-pocket-en-de
+$(NOTEBOOKS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet -e '.[notebooks]'
+	touch $@
+
+notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course and their solutions anew, in place
+	[ -e $(COURSE_MODEL)/averaged.npz ] || $(RUN) train --model_dir=$(COURSE_MODEL)
+	$(BIN)/jupyter nbconvert --to=notebook --execute --inplace --ExecutePreprocessor.timeout=1200 \
+	  --ExecutePreprocessor.record_timing=False notebooks/[01]*.ipynb notebooks/solutions/*.ipynb
+
+lab: $(NOTEBOOKS_STAMP) ## open JupyterLab on the notebooks
+	$(BIN)/jupyter lab notebooks $(FLAGS)
 
 lint: $(STAMP) ## check the style
 	$(BIN)/ruff check .

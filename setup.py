@@ -24,7 +24,7 @@ setup(
     long_description=(here / "README.md").read_text("utf-8"),
     long_description_content_type="text/markdown",
     packages=find_packages(include=["tf_transformer", "tf_transformer.*"]),
-    package_data={"tf_transformer": ["page.html"]},
+    package_data={"tf_transformer": ["page.html", "attention_viewer.html"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "tensorflow==2.21.*",
@@ -42,7 +42,16 @@ setup(
         "notebooks": ["jupyterlab>=4.2", "nbconvert>=7.16", "ipykernel>=6.29"],
         "ctranslate2": ["ctranslate2>=4.8"],
         "serving": serving,
-        "dev": ["pytest>=8.3", "ruff>=0.8", "ctranslate2>=4.8", "httpx2>=2.16", "selenium>=4.30", *serving],
+        "dev": [
+            "pytest>=8.3",
+            "pytest-xdist>=3.6",
+            "ruff>=0.8",
+            "ctranslate2>=4.8",
+            "httpx2>=2.16",
+            "selenium>=4.30",
+            "nbformat>=5.10",
+            *serving,
+        ],  # fmt: skip
     },
     entry_points={"console_scripts": ["tf-transformer=tf_transformer.__main__:run"]},
 )

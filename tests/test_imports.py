@@ -17,7 +17,7 @@ pocket_sentences pocket datasets tokenizer encoding batching
 reference masks dropout normalization attention embedding layers transformer
 loss schedule optimizer checkpoint
 search translate text_functions export evaluate ctranslate2_folder logbook replicas precision interruption train_step plan
-run_folder preparation train history served_model request_batching rest_format server client
+run_folder preparation train history plots attention_viewer continued_run laws served_model request_batching rest_format server client
 info command_flags commands __main__
 """.split()
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from tf_transformer.config import UserError
+from tf_transformer.config import START, UserError
 from tf_transformer.translate import Translator
 
 
@@ -58,7 +59,14 @@ def test_greedy_and_decode_settings(model_dir, translator):
 def test_attention(translator):
     source, target, weights = translator.attention("Anna sees the dog.", "Anna sieht den Hund.")
     assert source[-1] == target[-1] == "[END]"
-    assert set(weights) == {"decoder_layer1_block1", "decoder_layer1_block2"}
+    assert set(weights) == {"encoder_layer1", "decoder_layer1_block1", "decoder_layer1_block2"}
+    ids = [tokenizer.encode([text]).to_tensor() for tokenizer, text in
+           ((translator.source, "Anna sees the dog."), (translator.target, "Anna sieht den Hund."))]  # fmt: skip
+    _, full = translator.model(ids[0], tf.concat([[[START]], ids[1][:, :-1]], axis=1))
+    for name, expected in full.items():
+        np.testing.assert_allclose(weights[name], expected[0], atol=1e-6)
+    assert weights["encoder_layer1"].shape == (2, len(source), len(source))
+    np.testing.assert_allclose(weights["encoder_layer1"].sum(-1), 1.0, rtol=1e-5)
     assert weights["decoder_layer1_block2"].shape == (2, len(target), len(source))
     np.testing.assert_allclose(weights["decoder_layer1_block2"].sum(-1), 1.0, rtol=1e-5)
     np.testing.assert_array_equal(np.triu(weights["decoder_layer1_block1"][0], 1), 0)

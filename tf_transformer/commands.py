@@ -76,6 +76,8 @@ def train(values):
     quoted = shlex.quote(model_dir)
     print(f"  {program} translate --model_dir={quoted}   # type a sentence, Ctrl-D ends")
     print(f"  {program} evaluate --model_dir={quoted}    # BLEU on held-out text")
+    print(f"  {program} export --model_dir={quoted}      # for TensorFlow Serving, or for:")
+    print(f"  {program} serve --model_dir={quoted}       # answers at http://127.0.0.1:8501, with a page to try it")
     source, target = ("de", "en") if (config.data.source, config.data.target) == ("en", "de") else ("en", "de")
     print(f"  {program} train --data=pocket --source={source} --target={target} --model_dir=models/pocket-{source}-{target}")
     print("  or --data=A_FOLDER_OF_YOURS with train.en, train.de, val.en, ...; the README lists what else")

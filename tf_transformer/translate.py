@@ -8,7 +8,7 @@ import tqdm
 
 from tf_transformer import checkpoint
 from tf_transformer.config import END, PAD, START, UserError
-from tf_transformer.masks import create_padding_mask
+from tf_transformer.masks import create_look_ahead_mask, create_padding_mask
 from tf_transformer.search import beam_search, greedy_search
 
 
@@ -105,14 +105,18 @@ class Translator:
         Args:
           text: a string.
           translation: a string; None for the model's own.
-        Returns: source sub-words (S), target sub-words (T), and the decoder's attention weights as numpy arrays by their reference
-          names: `decoder_layer1_block1 [H, T, T]` on the target, `decoder_layer1_block2 [H, T, S]` on the source, and so on. Row t is
-          where the model looks when it writes target sub-word t.
+        Returns: source sub-words (S), target sub-words (T), and the attention weights as numpy arrays by name: `encoder_layer1 [H, S, S]`
+          and, by the names of the reference, `decoder_layer1_block1 [H, T, T]` on the target, `decoder_layer1_block2 [H, T, S]` on the
+          source, and so on. Row t of the decoder's is where the model looks when it writes target sub-word t.
         """
         translation = self(text) if translation is None else translation
         inp, tar = (tokenizer.encode([t]).to_tensor() for tokenizer, t in ((self.source, text), (self.target, translation)))
         shifted = tf.concat([[[START]], tar[:, :-1]], axis=1)  # (1, T)
-        _, weights = self.model(inp, shifted, training=False)
+        x, weights = self.model.encoder.embed(inp, 0, False), {}
+        for i, layer in enumerate(self.model.encoder.stack):
+            weights[f"encoder_layer{i + 1}"] = layer.mha(x, x, x, None)[1]  # (1, H, S, S)
+            x = layer(x, False, None)  # (1, S, D)
+        weights |= self.model.decoder(shifted, x, False, create_look_ahead_mask(tf.shape(shifted)[1]), None)[1]
         pieces = self.source.pieces(inp[0]), self.target.pieces(tar[0])
         return *pieces, {name: weight[0].numpy() for name, weight in weights.items()}
 

@@ -1,0 +1,105 @@
+"""The exercises of notebook 08."""
+
+import numpy as np
+
+from course import Exercise
+
+RANDOM = np.random.default_rng(8)
+ROWS = np.array([[1.0, 0, 0, 0, 0, 0, 0, 0], [0.125] * 8, [0.5, 0.25, 0.125, 0.125, 0, 0, 0, 0]])
+BITS = [0.0, 3.0, 1.75]
+CROSS = np.array([[[0.5, 0.1, 0.4], [0.1, 0.2, 0.7], [0.3, 0.1, 0.6]], [[0.1, 0.6, 0.3], [0.1, 0.3, 0.6], [0.4, 0.2, 0.4]]])  # (H, T, S)
+LAYERS = [RANDOM.dirichlet(np.ones(4), (3, 4)) for _ in range(3)]  # (H, S, S) each
+
+
+def is_55(answer):
+    """Row t of a head may look at t + 1 places."""
+    return float(answer) == 55
+
+
+def gives_bits(entropy):
+    """Of one row, and of many at once."""
+    found = [np.asarray(entropy(ROWS)), np.asarray(entropy(np.stack([ROWS, ROWS[::-1]]))), np.asarray(entropy(ROWS[2]))]
+    shapes = [one.shape for one in found] == [(3,), (2, 3), ()]
+    return shapes and np.allclose(found[0], BITS) and np.allclose(found[1], [BITS, BITS[::-1]]) and np.allclose(found[2], 1.75)
+
+
+def aligns(align):
+    """The mean over the heads decides, and [END] is left out."""
+    return np.asarray(align(CROSS)).tolist() == [1, 1, 0] and np.asarray(align(CROSS[:1])).tolist() == [0, 1, 0]
+
+
+def rolls_out(rollout):
+    """With each layer on the left of those below."""
+    found = np.eye(4)
+    for weights in LAYERS:
+        found = (weights.mean(axis=0) + np.eye(4)) / 2 @ found
+    return np.shape(rollout(LAYERS)) == (4, 4) and np.allclose(rollout(LAYERS), found) and np.allclose(rollout(LAYERS[:1]).sum(-1), 1)
+
+
+def tells_causal(is_causal):
+    """On functions that look back, ahead, far ahead, and at nothing."""
+    functions = {
+        np.cumsum: True,
+        np.copy: True,
+        np.zeros_like: True,
+        (lambda x: np.append(0.0, x[:-1])): True,
+        (lambda x: np.cumsum(x[::-1])[::-1]): False,
+        (lambda x: np.append(x[1:], 0.0)): False,
+        (lambda x: x + np.mean(x)): False,
+        (lambda x: x + np.eye(len(x))[0] * x[2]): False,
+        (lambda x: x + np.eye(len(x))[0] * x[-1]): False,
+    }
+    x = RANDOM.normal(size=6)
+    return all(bool(is_causal(function, x)) is causal for function, causal in functions.items())
+
+
+def only_the_last(function, x):
+    """Looks for causality as one should not: at the last input alone."""
+    changed = np.append(x[:-1], x[-1] + 1.0)
+    return np.array_equal(np.asarray(function(changed))[:-1], np.asarray(function(x))[:-1])
+
+
+EXERCISES = {
+    "8.1": Exercise(
+        test=is_55,
+        hint="row t may look at the positions 0 to t; add them up over the 10 rows.",
+        wrong=(100, 45, 50, 10, "half"),
+    ),
+    "8.2": Exercise(
+        test=gives_bits,
+        hint="sum over the last axis, take the logarithm to base 2, and see to it that a weight of 0 adds 0, not NaN.",
+        wrong=(
+            3.0,
+            lambda weights: -np.sum(weights * np.log(np.where(weights > 0, weights, 1.0)), axis=-1),
+            lambda weights: -np.sum(weights * np.log2(np.where(weights > 0, weights, 1.0))),
+            lambda weights: np.sum(weights * np.log2(np.where(weights > 0, weights, 1.0)), axis=-1),
+        ),
+    ),
+    "8.3": Exercise(
+        test=aligns,
+        hint="first the mean over axis 0, then the largest of all columns but the last.",
+        wrong=(
+            [1, 1, 0],
+            lambda weights: np.argmax(weights.mean(axis=0), axis=-1),
+            lambda weights: np.argmax(weights[0, :, :-1], axis=-1),
+            lambda weights: np.argmax(weights.mean(axis=0)[:, :-1], axis=0),
+        ),
+    ),
+    "8.4": Exercise(
+        test=rolls_out,
+        hint="begin with the identity; each layer's half-and-half matrix is multiplied from the left.",
+        wrong=(
+            0.5,
+            lambda layers: (
+                np.linalg.multi_dot([weights.mean(axis=0) for weights in layers[::-1]]) if len(layers) > 1 else layers[0].mean(0)
+            ),
+            lambda layers: np.mean([weights.mean(axis=0) for weights in layers], axis=0),
+            lambda layers: layers[-1].mean(axis=0),
+        ),
+    ),
+    "8.5": Exercise(
+        test=tells_causal,
+        hint="change one input at a time, each of them, and compare the outputs before it with those of the unchanged input.",
+        wrong=(True, lambda function, x: True, lambda function, x: False, only_the_last),
+    ),
+}
