@@ -39,7 +39,7 @@ setup(
     ],
     extras_require={
         "gpu": ["tensorflow[and-cuda]==2.21.*"],
-        "notebooks": ["jupyterlab>=4.2", "nbconvert>=7.16", "ipykernel>=6.29"],
+        "notebooks": ["jupyterlab>=4.2", "nbconvert>=7.16", "ipykernel>=6.29", *serving],
         "ctranslate2": ["ctranslate2>=4.8"],
         "serving": serving,
         "dev": [

@@ -7,7 +7,7 @@ First, clients that each ask for one held-out sentence at a time, with requests 
 request computed alone, in turns: sentences a second, and the median, 95th and 99th percentile of the time to an answer. The clients run
 on the same cores. Then hostile requests between good ones: huge, empty, of wrong types, broken JSON, broken UTF-8, half requests, dropped
 connections. Every good request must be answered right, the server must live, and its memory must come to rest: in the first half of the
-10,000 requests TensorFlow still fills its cache of oneDNN's compiled products, one for each shape and 1,024 at most.
+requests TensorFlow still fills its cache of oneDNN's compiled products, one for each shape and 1,024 at most.
 """
 
 import argparse
@@ -168,7 +168,7 @@ def under_attack(folder, texts, number, clients=16):
             memory.append(int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1e3)
         print(f"hostile requests: {sum(statuses.values()):,} ({', '.join(f'{k}: {v}' for k, v in sorted(statuses.items(), key=str))})")
         print(f"good requests between them: {good:,}, wrong answers: {wrong}; the server lives: {process.poll() is None}")
-        print(f"its memory after each tenth, MB: {' '.join(f'{size:.0f}' for size in memory)}")
+        print(f"its memory after each of {len(memory)} parts, MB: {' '.join(f'{size:.0f}' for size in memory)}")
         print(f"from the middle to the end: {memory[-1] / memory[len(memory) // 2] - 1:+.1%}")
 
 

@@ -50,7 +50,7 @@ def test_text_cannot_end_the_script_or_the_frame():
 
 
 def test_the_page_asks_nobody(tmp_path):
-    AttentionView([(SOURCE, TARGET, weights())]).save(str(tmp_path / "view.html"))
+    AttentionView([(SOURCE, TARGET, weights())]).save(tmp_path / "view.html")
     page = (tmp_path / "view.html").read_text("utf-8")
     assert page == AttentionView([(SOURCE, TARGET, weights())]).page()
     assert set(re.findall(r"https?://[^\"' ]+", page)) == {"http://www.w3.org/2000/svg"}  # a name, not an address

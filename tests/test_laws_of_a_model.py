@@ -33,7 +33,7 @@ def test_all_nine_hold(model_dir):
     found = laws.check_laws(str(model_dir))
     assert [(law.number, law.holds) for law in found] == [(number, True) for number in range(1, 10)], found
     assert found[1].measured.endswith("; 12 of 12 translations are the same")
-    assert re.search(r"update 1\d, gone on to 18: (\d+) of \1 arrays", found[6].measured), found[6]
+    assert re.search(r"update \d+, gone on to \d+: (\d+) of \1 arrays", found[6].measured), found[6]
     assert {path: path.stat().st_mtime_ns for path in model_dir.rglob("*")} == before, "the model folder was changed"
     assert len(repr(found).splitlines()) == 9 and repr(found).startswith("1  padding     ✓ holds      ")
 
@@ -106,7 +106,7 @@ def test_red_with_bugs_in_training(case, tmp_path, monkeypatch):
         path.write_text(code.replace(right, wrong), "utf-8")
     monkeypatch.chdir(tmp_path / "bad")
     assert_broken(laws.replicas, case, "6 updates by 1 and by 2 replicas: .* lengths of gradients by")
-    assert_broken(laws.resume, case, r"gone on to 18: \d+ of \d+ arrays")
+    assert_broken(laws.resume, case, r"gone on to \d+: \d+ of \d+ arrays")
 
 
 def test_red_where_another_model_is_exported(case):

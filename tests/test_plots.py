@@ -52,6 +52,12 @@ def test_the_values_stand_in_small_matrices_only():
     assert len(words(FIGURES["large matrix"]())) < 20
 
 
+def test_the_ends_of_the_colours_can_be_given_one_by_one():
+    for ends, expected in (({}, (-3, 3)), ({"low": -1}, (-1, 3)), ({"high": 5}, (-5, 5)), ({"low": 0, "high": 1}, (0, 1))):
+        figure = plots.plot_matrix([[0.7, 0.2], [0.25, -3]], **ends)
+        assert figure.axes[0].images[0].get_clim() == expected
+
+
 def test_axes_have_names_and_lines_a_legend():
     assert {"n, words", "ms", "a", "b"} <= set(words(FIGURES["curves"]()))
     assert {"share, %", "with", "without"} <= set(words(FIGURES["bars"]()))

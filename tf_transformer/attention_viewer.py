@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import pathlib
 import re
 
@@ -37,7 +38,7 @@ class AttentionView:
 
     def save(self, path):
         """Writes the page to a file, to be opened in any browser."""
-        with whole_file(path) as file:
+        with whole_file(os.fspath(path)) as file:
             file.write(self.page())
 
     def _repr_html_(self):

@@ -28,9 +28,8 @@ def _draw_matrix(panel, values, rows=None, columns=None, low=None, high=None, nu
     """A heat map with tokens on its axes, and its values in the cells where there are few."""
     values = np.asarray(values)
     signed = values.min() < 0 if low is None else low < 0
-    if low is None:
-        high = max(float(np.abs(values).max()), 1e-9)
-        low = -high if signed else 0.0
+    high = max(float(np.abs(values).max()), 1e-9) if high is None else high
+    low = (-high if signed else 0.0) if low is None else low
     colours = "PuOr" if signed else "viridis"
     image = panel.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="equal", interpolation="nearest")
     for axis, labels, length in ((panel.yaxis, rows, values.shape[0]), (panel.xaxis, columns, values.shape[1])):
@@ -141,7 +140,7 @@ def plot_curves(series, x, y, title="", log=""):
     """
     figure, (panel,) = _panels(1, 7.5, 4.2)
     for (name, (xs, ys)), colour, mark in zip(series.items(), COLOURS * 9, MARKS * 9):
-        panel.plot(xs, ys, color=colour, marker=mark if len(xs) <= 40 else None, markersize=5, label=name)
+        panel.plot(xs, ys, color=colour, marker=mark, markevery=max(1, len(xs) // 20), markersize=5, label=name)
     if "x" in log:
         panel.set_xscale("log", base=2)
         panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -61,7 +61,7 @@ EXERCISES = {
         ),
     ),
     "2.3": Exercise(
-        test=lambda answer: abs(float(answer) - 1 / 64) < 1e-6,
+        test=lambda answer: abs(float(answer) - 1 / 64) < 1e-4,
         hint="A product of two independent numbers of mean 0 has the product of their variances; then 64 of these are added up.",
         wrong=(1 / 8, 64, 8, 1, "1/64 of something"),
     ),

@@ -18,7 +18,7 @@ def is_absolute_value(answer):
 
 def undoes_layer_norm(answer):
     """4.2: whether LayerNorm with this gain and bias gives (2, 4, 4, 6) back."""
-    gamma, beta = (np.asarray(part, float) for part in answer)
+    gamma, beta = (float(part) for part in answer)
     x = np.array([2.0, 4.0, 4.0, 6.0])
     return np.allclose(gamma * (x - x.mean()) / np.sqrt(x.var() + 1e-6) + beta, x, atol=1e-2)
 
@@ -38,7 +38,7 @@ EXERCISES = {
     "4.2": Exercise(
         test=undoes_layer_norm,
         hint="the gain must put back what was divided by, the bias what was taken away.",
-        wrong=((1, 0), (2, 4), (4, 2), 4),
+        wrong=((1, 0), (2, 4), (4, 2), 4, (0, [2, 4, 4, 6])),
     ),
     "4.3": Exercise(
         test=is_mask_of_two,

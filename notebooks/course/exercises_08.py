@@ -20,7 +20,7 @@ def gives_bits(entropy):
     """Of one row, and of many at once."""
     found = [np.asarray(entropy(ROWS)), np.asarray(entropy(np.stack([ROWS, ROWS[::-1]]))), np.asarray(entropy(ROWS[2]))]
     shapes = [one.shape for one in found] == [(3,), (2, 3), ()]
-    return shapes and np.allclose(found[0], BITS) and np.allclose(found[1], [BITS, BITS[::-1]]) and np.allclose(found[2], 1.75)
+    return shapes and all(np.allclose(one, bits, atol=1e-4) for one, bits in zip(found, (BITS, [BITS, BITS[::-1]], 1.75)))
 
 
 def aligns(align):
@@ -33,7 +33,9 @@ def rolls_out(rollout):
     found = np.eye(4)
     for weights in LAYERS:
         found = (weights.mean(axis=0) + np.eye(4)) / 2 @ found
-    return np.shape(rollout(LAYERS)) == (4, 4) and np.allclose(rollout(LAYERS), found) and np.allclose(rollout(LAYERS[:1]).sum(-1), 1)
+    return (
+        np.shape(rollout(LAYERS)) == (4, 4) and np.allclose(rollout(LAYERS), found) and np.allclose(np.sum(rollout(LAYERS[:1]), axis=-1), 1)
+    )
 
 
 def tells_causal(is_causal):
