@@ -20,10 +20,9 @@ from tf_transformer.config import END, PAD, START, UNK, UserError
 from tf_transformer.continued_run import continued_run
 from tf_transformer.datasets import open_corpus
 from tf_transformer.export import export_saved_model
-from tf_transformer.masks import create_padding_mask
 from tf_transformer.model_folder import checkpoint_step, find, read_metrics, step_checkpoints
 from tf_transformer.search import IMPOSSIBLE, beam_search, greedy_search, length_penalty
-from tf_transformer.translate import Translator, search_translations
+from tf_transformer.translate import Translator, make_step, search_translations
 
 SENTENCES = 12  # of the validation split
 ROUNDING = 1e-4  # largest difference of what is computed in float32 in two ways
@@ -179,8 +178,8 @@ def _log_probabilities(model, inp, ids, added=0.0):
 def search(case):
     """5. A beam of one is greedy search; a beam that is wide enough finds all outputs, best first."""
     alpha, limits = case.config.decode.alpha, tf.reduce_sum(tf.cast(case.inp != PAD, tf.int32), axis=1) + 5
-    one = beam_search(*_step(case.model, case.inp, 1), limits, 1, alpha)
-    greedy = greedy_search(*_step(case.model, case.inp, 1), limits, alpha)
+    one = beam_search(*make_step(case.model, case.inp, 1), limits, 1, alpha)
+    greedy = greedy_search(*make_step(case.model, case.inp, 1), limits, alpha)
     same = np.array_equal(one.ids, greedy.ids)
 
     first = case.model(case.inp[:1], case.tar[:1, :1])[0].numpy()[0, 0]  # (V)
@@ -198,17 +197,15 @@ def search(case):
     return same and difference <= ROUNDING, f"{told}first: scores differ by {difference:.2g} (at most {ROUNDING:g})"
 
 
-def _step(model, inp, hypotheses, added=0.0):
+def _step(model, inp, hypotheses, added):
     """The step function of a model with its first state; `added` goes to the logits."""
-    padding_mask = create_padding_mask(inp)
-    memory, fused = model.decoder.memory(model.encoder(inp, False, padding_mask)), model.decoder.fused_projections()
+    step, state = make_step(model, inp, hypotheses)
 
-    def step(ids, position, parents, state):
-        past, memory, padding_mask = state
-        x, past = model.decoder.step(ids, position, parents, past, memory, padding_mask, fused)  # (B, K', D)
-        return model.logits(x) + added, (past, memory, padding_mask)  # (B, K', V)
+    def step_with_added(*arguments):
+        logits, state = step(*arguments)  # (B, K', V)
+        return logits + added, state
 
-    return step, (model.decoder.no_past(len(inp), hypotheses), memory, padding_mask)
+    return step_with_added, state
 
 
 def replicas(case):

@@ -12,6 +12,27 @@ from tf_transformer.masks import create_look_ahead_mask, create_padding_mask
 from tf_transformer.search import beam_search, greedy_search
 
 
+def make_step(model, inp, hypotheses):
+    """The step function of a model for a batch, as `search` wants it, and its first state.
+
+    Args:
+      model: a `Transformer`.
+      inp: source ids `[B, S]`, ending with the end symbol, then padding.
+      hypotheses: K', of each sentence.
+    Returns: the function, the state.
+    """
+    padding_mask = create_padding_mask(inp)  # (B, 1, 1, S)
+    memory = model.decoder.memory(model.encoder(inp, False, padding_mask))
+    past, fused = model.decoder.no_past(tf.shape(inp)[0], hypotheses), model.decoder.fused_projections()
+
+    def step(ids, position, parents, state):
+        past, memory, padding_mask = state
+        x, past = model.decoder.step(ids, position, parents, past, memory, padding_mask, fused)  # (B, K', D)
+        return model.logits(x), (past, memory, padding_mask)  # (B, K', V)
+
+    return step, (past, memory, padding_mask)
+
+
 def search_translations(model, inp, decode, n_best=1):
     """Searches the translations of a batch; runs in a graph.
 
@@ -22,18 +43,9 @@ def search_translations(model, inp, decode, n_best=1):
       n_best: hypotheses wanted for each sentence, at most `decode.beam_size`.
     Returns: a `SearchResult`.
     """
-    padding_mask = create_padding_mask(inp)  # (B, 1, 1, S)
-    memory = model.decoder.memory(model.encoder(inp, False, padding_mask))
-    past, fused = model.decoder.no_past(tf.shape(inp)[0], decode.beam_size), model.decoder.fused_projections()
-
-    def step(ids, position, parents, state):
-        past, memory, padding_mask = state
-        x, past = model.decoder.step(ids, position, parents, past, memory, padding_mask, fused)  # (B, K', D)
-        return model.logits(x), (past, memory, padding_mask)  # (B, K', V)
-
+    step, state = make_step(model, inp, decode.beam_size)
     input_lengths = tf.reduce_sum(tf.cast(inp != PAD, tf.int32), axis=1) - 1  # (B), without the end symbol
     limits = tf.minimum(input_lengths + decode.extra_length, model.settings["pe_target"])  # (B)
-    state = past, memory, padding_mask
     if decode.beam_size == 1:
         return greedy_search(step, state, limits, decode.alpha)
     return beam_search(step, state, limits, decode.beam_size, decode.alpha, n_best)
