@@ -41,12 +41,15 @@ class AttentionView:
         with whole_file(os.fspath(path)) as file:
             file.write(self.page())
 
+    def __repr__(self):
+        return f"AttentionView of {len(self._examples)} examples"
+
     def _repr_html_(self):
         rows = max(len(example[side]) for example in self._examples for side in ("source", "target"))
         frame = f'style="width: 100%; height: {min(TALLEST, FRAME + ROW * rows)}px; border: 0"'
         return (  # without its own origin, so that the page cannot touch the notebook
             f'<iframe title="Attention weights" sandbox="allow-scripts" {frame} srcdoc="{html.escape(self.page())}"></iframe>'
-            "<p><small>If nothing shows above, run this cell: notebooks hide pages that they do not trust yet.</small></p>"
+            "<p><small>If nothing shows above, run the cells up to this one, or trust the notebook: until then it hides pages.</small></p>"
         )
 
 

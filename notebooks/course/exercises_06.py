@@ -14,7 +14,7 @@ def smoothed_gradient(logits, word, e):
 
 def is_gradient(answer):
     """Whether a function of logits, word and e is `smoothed_gradient`."""
-    cases = [(np.array([0.5, -1.0, 2.0, 0.0], np.float32), 2, 0.1), (np.array([1.0, 3.0, 0.2], np.float32), 0, 0.0)]
+    cases = [(np.array([0.5, -1.0, 2.0, 0.0], np.float32), 2, 0.1), (np.array([1.0, 3.0, 0.2], np.float32), 1, 0.0)]
     return all(np.allclose(np.ravel(answer(*case)), smoothed_gradient(*case), atol=1e-4) for case in cases)
 
 
@@ -34,7 +34,7 @@ def is_global_mean(answer):
 EXERCISES = {
     "6.1": Exercise(
         test=is_gradient,
-        hint="the derivative of log sum exp is the softmax, that of the right logit is 1 and that of the mean is 1 / V",
+        hint="The derivative of log sum exp is the softmax, that of the right logit is 1 and that of the mean is 1 / V.",
         wrong=(
             lambda logits, word, e: smoothed_gradient(logits, word, 0.0),
             lambda logits, word, e: -smoothed_gradient(logits, word, e),
@@ -43,17 +43,17 @@ EXERCISES = {
     ),
     "6.2": Exercise(
         test=lambda answer: 0 < float(answer) < 1 and abs(least_perplexity(float(answer), 2000) - 2) < 0.02,
-        hint="floor(e, 2000) grows with e and must be log 2: halve an interval that holds the answer, again and again",
+        hint="floor(e, 2000) grows with e and must be log 2: halve an interval that holds the answer, again and again.",
         wrong=(0.1, 0.05, 0.5, 2),
     ),
     "6.3": Exercise(
         test=lambda answer: abs(float(answer) - (0.6 / 0.001) ** 2 / 128) <= 1,
-        hint="the peak is scale x (d_model x warmup_steps)^-0.5; solve it for warmup_steps",
+        hint="The peak is scale x (d_model x warmup_steps)^-0.5; solve it for warmup_steps.",
         wrong=(400, 4000, 7812.5, 4687.5),
     ),
     "6.4": Exercise(
         test=is_global_mean,
-        hint="add up first and divide once; a replica without tokens then does no harm",
+        hint="Add up first and divide once; a replica without tokens then does no harm.",
         wrong=(lambda sums, tokens: np.mean(np.divide(sums, tokens)), lambda sums, tokens: sum(sums), 2.0),
     ),
 }

@@ -18,24 +18,33 @@ def is_55(answer):
 
 def gives_bits(entropy):
     """Of one row, and of many at once."""
-    found = [np.asarray(entropy(ROWS)), np.asarray(entropy(np.stack([ROWS, ROWS[::-1]]))), np.asarray(entropy(ROWS[2]))]
+    found = [np.asarray(entropy(rows)) for rows in (ROWS.copy(), np.stack([ROWS, ROWS[::-1]]), ROWS[2].copy())]
     shapes = [one.shape for one in found] == [(3,), (2, 3), ()]
     return shapes and all(np.allclose(one, bits, atol=1e-4) for one, bits in zip(found, (BITS, [BITS, BITS[::-1]], 1.75)))
 
 
 def aligns(align):
     """The mean over the heads decides, and [END] is left out."""
-    return np.asarray(align(CROSS)).tolist() == [1, 1, 0] and np.asarray(align(CROSS[:1])).tolist() == [0, 1, 0]
+    return np.asarray(align(CROSS.copy())).tolist() == [1, 1, 0] and np.asarray(align(CROSS[:1].copy())).tolist() == [0, 1, 0]
 
 
 def rolls_out(rollout):
     """With each layer on the left of those below."""
+    for layers in (LAYERS, LAYERS[:1]):
+        expected, found = np.eye(4), np.asarray(rollout([weights.copy() for weights in layers]))
+        for weights in layers:
+            expected = (weights.mean(axis=0) + np.eye(4)) / 2 @ expected
+        if found.shape != (4, 4) or not np.allclose(found, expected, atol=1e-5):
+            return False
+    return True
+
+
+def first_layer_on_the_left(layers):
+    """A wrong answer to 8.4: multiplies in the order of the list."""
     found = np.eye(4)
-    for weights in LAYERS:
-        found = (weights.mean(axis=0) + np.eye(4)) / 2 @ found
-    return (
-        np.shape(rollout(LAYERS)) == (4, 4) and np.allclose(rollout(LAYERS), found) and np.allclose(np.sum(rollout(LAYERS[:1]), axis=-1), 1)
-    )
+    for weights in layers:
+        found = found @ (weights.mean(axis=0) + np.eye(4)) / 2
+    return found
 
 
 def tells_causal(is_causal):
@@ -52,7 +61,7 @@ def tells_causal(is_causal):
         (lambda x: x + np.eye(len(x))[0] * x[-1]): False,
     }
     x = RANDOM.normal(size=6)
-    return all(bool(is_causal(function, x)) is causal for function, causal in functions.items())
+    return all(bool(is_causal(function, x.copy())) is causal for function, causal in functions.items())
 
 
 def only_the_last(function, x):
@@ -97,6 +106,7 @@ EXERCISES = {
             ),
             lambda layers: np.mean([weights.mean(axis=0) for weights in layers], axis=0),
             lambda layers: layers[-1].mean(axis=0),
+            first_layer_on_the_left,
         ),
     ),
     "8.5": Exercise(

@@ -11,7 +11,7 @@ def asks_for_n_best(body):
     """Whether a body has the signature nbest, and two different texts in rows."""
     json.dumps(body)
     rows = [row["text"] if isinstance(row, dict) else row for row in body["instances"]]
-    if "inputs" in body or body["signature_name"] != "nbest" or not isinstance(body["instances"], list):
+    if "inputs" in body or body["signature_name"] != "nbest" or not isinstance(body["instances"], (list, tuple)):
         return False
     return len(set(rows)) == len(rows) == 2 and all(isinstance(row, str) and row.strip() for row in rows)
 
