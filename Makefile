@@ -10,16 +10,18 @@ SPLIT ?=
 NAME ?= transformer
 EXPORT_DIR ?= $(MODEL_DIR)/export/saved_model
 BIN := .venv/bin
+# $(call named,VARIABLE,other): its value where the user gave one, else the other.
+named = $(if $(filter command environment,$(origin $(1))),$($(1)),$(2))
 # The gpu extra goes along where an NVIDIA driver answers.
 EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 # The stamp carries the extras in its name, so a machine that gets a GPU installs again.
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
 
-.PHONY: help install train translate evaluate average export serve client plot info test test-browser notebooks lab lint format clean
+.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr table3 parse test test-browser notebooks lab lint format clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "options of train: PRESET=pocket|small|base|big DATA= SOURCE= TARGET= MODEL_DIR= MINUTES= STEPS="
 
 install: $(STAMP) ## make .venv and install the package into it, when it is missing or out of date
@@ -81,6 +83,28 @@ plot: $(STAMP) ## draw loss, BLEU, learning rate and speed of a model's run
 info: $(STAMP) ## describe PRESET= and DATA=
 	@$(RUN) info --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) $(FLAGS)
 
+# The paper's two tasks (Sec. 5.1, 6.1), which TensorFlow Datasets downloads; docs/reproduce.md says what to expect. FLAGS are train's.
+SIZE ?= base
+RECIPE_DIR = $(call named,MODEL_DIR,models/$@-$(SIZE))
+wmt14-ende: TASK := --data=wmt14_translate/de-en --source=en --target=de
+wmt14-enfr: TASK := --data=wmt14_translate/fr-en --source=en --target=fr --vocab_size=32000 --rate=0.1
+wmt14-ende: ## the paper's English-German, SIZE=base|big: text, vocabulary, training, average, newstest2014
+wmt14-enfr: ## the paper's English-French, SIZE=base|big
+wmt14-ende wmt14-enfr: $(STAMP)
+	$(RUN) train --preset=$(SIZE) $(TASK) --checkpoint_minutes=10 --model_dir='$(RECIPE_DIR)' $(FLAGS)
+	$(RUN) evaluate --model_dir='$(RECIPE_DIR)'
+
+table3: $(STAMP) ## print Table 3 beside ours; FLAGS='--run --data=...' trains its rows at a reduced size
+	@$(RUN) table3 $(FLAGS)
+
+# PRESET=parsing is the paper's parser, for GPUs and the Penn Treebank; without it, one for minutes on two processor cores.
+parse: PARSER = $(call named,PRESET,parsing-pocket)
+parse: TREEBANK = $(call named,DATA,pocket-trees)
+parse: PARSER_DIR = $(call named,MODEL_DIR,models/$(PARSER)-$(notdir $(patsubst %/,%,$(TREEBANK))))
+parse: $(STAMP) ## train a parser on DATA=folder of .mrg files (default: the built-in treebank), and score its trees as EVALB does
+	$(RUN) train --preset=$(PARSER) --data='$(TREEBANK)' --model_dir='$(PARSER_DIR)' $(FLAGS)
+	$(RUN) evaluate --model_dir='$(PARSER_DIR)'
+
 # A process for each core, but not more than four: each keeps a TensorFlow of its own in memory.
 test: $(STAMP) ## run the tests
 	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal $(FLAGS)
@@ -101,11 +125,12 @@ $(NOTEBOOKS_STAMP): $(STAMP)
 
 notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course and their solutions anew, in place
 	[ -e $(COURSE_MODEL)/averaged.npz ] || $(RUN) train --model_dir=$(COURSE_MODEL)
-	$(BIN)/jupyter nbconvert --to=notebook --execute --inplace --ExecutePreprocessor.timeout=1200 \
+	$(BIN)/jupyter nbconvert --to=notebook --execute --inplace --ExecutePreprocessor.timeout=1200 --KernelManager.transport=ipc \
 	  --ExecutePreprocessor.record_timing=False notebooks/[01]*.ipynb notebooks/solutions/*.ipynb
 
 lab: $(NOTEBOOKS_STAMP) ## open JupyterLab on the notebooks
-	$(BIN)/jupyter lab notebooks $(FLAGS)
+	@$(BIN)/jupyter trust notebooks/*.ipynb >/dev/null  # they come from this repository; untrusted ones hide the attention viewer
+	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(FLAGS)
 
 lint: $(STAMP) ## check the style
 	$(BIN)/ruff check .

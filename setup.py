@@ -33,6 +33,7 @@ setup(
         "tensorboard>=2.20",  # TensorFlow no longer brings it along
         "sentencepiece>=0.2.1",
         "sacrebleu>=2.5",
+        "sacremoses>=0.1.1",
         "absl-py>=2.1",
         "tqdm>=4.66",
         "matplotlib>=3.9",

@@ -100,19 +100,20 @@ def main():
 
     import tensorflow as tf
 
-    from tf_transformer import checkpoint, config
+    from tf_transformer import checkpoint
     from tf_transformer.optimizer import make_optimizer
+    from tf_transformer.presets import preset
     from tf_transformer.replicas import divide_processor, make_strategy, on_all_replicas
     from tf_transformer.train_step import train_step
 
     divide_processor(1)
-    preset = config.PRESETS["base"].replace(input_vocab_size=args.vocabulary, target_vocab_size=args.vocabulary)
+    settings = preset("base").replace(input_vocab_size=args.vocabulary, target_vocab_size=args.vocabulary)
     strategy = make_strategy(on_processor=True)
     with strategy.scope():
-        model = checkpoint.build_model(preset.model)
-        optimizer = make_optimizer(preset.model, preset.train)
+        model = checkpoint.build_model(settings.model)
+        optimizer = make_optimizer(settings.model, settings.train)
         optimizer.build(model.trainable_variables)
-    update = functools.partial(train_step, model, optimizer, preset.train, accumulate=False)
+    update = functools.partial(train_step, model, optimizer, settings.train, accumulate=False)
     step = on_all_replicas(strategy, update, [tf.TensorSpec([None, None], tf.int32)] * 2)
     random = tf.random.Generator.from_seed(1)
     batch = [random.uniform((ROWS, width), 4, args.vocabulary, tf.int32) for width in (LENGTH, LENGTH + 1)]

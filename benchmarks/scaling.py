@@ -30,21 +30,22 @@ def measure(replicas, shapes, rounds):
     import numpy as np
     import tensorflow as tf
 
-    from tf_transformer import checkpoint, config
+    from tf_transformer import checkpoint
     from tf_transformer.optimizer import make_optimizer
+    from tf_transformer.presets import preset
     from tf_transformer.replicas import divide_processor, make_strategy, on_all_replicas
     from tf_transformer.train_step import train_step
 
     divide_processor(replicas)
     strategy = make_strategy(on_processor=True)
     assert strategy.num_replicas_in_sync == replicas
-    preset = config.PRESETS["small"].replace(input_vocab_size=4000, target_vocab_size=4000)
+    settings = preset("small").replace(input_vocab_size=4000, target_vocab_size=4000)
     with strategy.scope():
-        model = checkpoint.build_model(preset.model)
-        optimizer = make_optimizer(preset.model, preset.train)
+        model = checkpoint.build_model(settings.model)
+        optimizer = make_optimizer(settings.model, settings.train)
         optimizer.build(model.trainable_variables)
-    accumulate = max(rows * length for rows, length in shapes) > replicas * preset.train.max_tokens_per_replica
-    update = functools.partial(train_step, model, optimizer, preset.train, accumulate=accumulate)
+    accumulate = max(rows * length for rows, length in shapes) > replicas * settings.train.max_tokens_per_replica
+    update = functools.partial(train_step, model, optimizer, settings.train, accumulate=accumulate)
     step = on_all_replicas(strategy, update, [tf.TensorSpec([None, None], tf.int32)] * 2)
     random, batches = np.random.default_rng(0), []
     for rows, length in shapes:

@@ -24,9 +24,10 @@ def make_model(vocab_size):
     import numpy as np
 
     from tf_transformer import checkpoint, config
+    from tf_transformer.presets import preset
 
     keras.utils.set_random_seed(1)
-    sizes = config.PRESETS["base"].replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
+    sizes = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
     model = checkpoint.build_model(sizes)
     table = model.shared_embedding.table.numpy()
     table[config.END] = 0.0  # a logit of 0, when the largest of thousands of N(0, 1) is about 4

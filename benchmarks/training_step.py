@@ -31,39 +31,27 @@ FOR_TORCH = {"MALLOC_MMAP_THRESHOLD_": "100000000000", "MALLOC_TRIM_THRESHOLD_":
 PEERS = pathlib.Path(__file__).parent / "peers"
 
 
-def matrix_operations(model, rows, length):
-    """Floating-point operations of the matrix products in a step.
-
-    Args:
-      model: a `ModelConfig`.
-      rows, length: of the source and of the target.
-    """
-    d, f = model.d_model, model.dff
-    attention = 2 * length * d  # multiplications and additions of one token: q k^T and the weighted sum of v
-    encoder, decoder = 4 * d * d + 2 * d * f + attention, 8 * d * d + 2 * d * f + 2 * attention
-    return 3 * 2 * rows * length * (model.num_layers * (encoder + decoder) + model.target_vocab_size * d)
-
-
 def _make_step(vocab_size, precision, most):
     """Our step, on one replica with all cores: a function of source and target ids; and the model."""
     import functools
 
     import tensorflow as tf
 
-    from tf_transformer import checkpoint, config
+    from tf_transformer import checkpoint
     from tf_transformer.optimizer import make_optimizer
+    from tf_transformer.presets import preset
     from tf_transformer.replicas import divide_processor, make_strategy, on_all_replicas
     from tf_transformer.train_step import train_step
 
     divide_processor(1)
     strategy = make_strategy(on_processor=True)
-    preset = config.PRESETS["base"].replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size, max_tokens_per_replica=most)
+    settings = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size, max_tokens_per_replica=most)
     with strategy.scope():
-        model = checkpoint.build_model(preset.model, precision)
-        optimizer = make_optimizer(preset.model, preset.train)
+        model = checkpoint.build_model(settings.model, precision)
+        optimizer = make_optimizer(settings.model, settings.train)
         optimizer.build(model.trainable_variables)
-    update = functools.partial(train_step, model, optimizer, preset.train, accumulate=most < 4096)
-    return on_all_replicas(strategy, update, [tf.TensorSpec([None, None], tf.int32)] * 2), preset.model
+    update = functools.partial(train_step, model, optimizer, settings.train, accumulate=most < 4096)
+    return on_all_replicas(strategy, update, [tf.TensorSpec([None, None], tf.int32)] * 2), settings.model
 
 
 def _batch(vocab_size, rows, length):
@@ -158,8 +146,9 @@ class Contender:
 
 def compare(vocab_size, precision, rounds, peers):
     """Prints the table of contenders."""
-    from tf_transformer import config
     from tf_transformer.allocator import SETTINGS
+    from tf_transformer.flops import matrix_operations
+    from tf_transformer.presets import preset
 
     contenders = {
         "ours": ([sys.executable, __file__, "--run=ours"], SETTINGS),
@@ -186,8 +175,8 @@ def compare(vocab_size, precision, rounds, peers):
             contender.close()
     found = {name: figures[WARM_UP:] for name, figures in found.items()}
     rates, ours = found.pop("matrix"), found["ours"]
-    model = config.PRESETS["base"].replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
-    operations = matrix_operations(model, ROWS, LENGTH)
+    model = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
+    operations = matrix_operations(model, ROWS, LENGTH, LENGTH)
     print(f"\nbase, {vocab_size:,} words, {precision}, {os.cpu_count()} cores; best product {max(rates) / 1e9:,.0f} GFLOP/s")
     print(f"{'':<22} {'s/step':>7} {'target tokens/s':>16} {'ours is faster by':>18} {'share of machine':>17}")
     for name, times in found.items():
@@ -198,11 +187,11 @@ def compare(vocab_size, precision, rounds, peers):
 
 def memory(vocab_size):
     """Prints the memory of a step with 4,096 target tokens, in one go and in micro-steps."""
-    from tf_transformer import config
     from tf_transformer.plan import state_bytes
+    from tf_transformer.presets import preset
 
     rows, logits = 4096 // LENGTH, 4 * 4096 * vocab_size
-    sizes = config.PRESETS["base"].replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
+    sizes = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
     gradients = state_bytes(sizes, 1) // 4
     print(f"\nbase, {vocab_size:,} words, float32, {rows} x {LENGTH} tokens; weights, gradients and Adam {4 * gradients / 1e9:.2f} GB")
     print(f"{'tokens at a time':>16} {'GB above weights and Adam':>26} {'above the gradients too':>24} {'in logits tensors':>18}")

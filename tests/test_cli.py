@@ -10,7 +10,8 @@ import pytest
 
 from tf_transformer.__main__ import main
 from tf_transformer.command_flags import COMMANDS
-from tf_transformer.config import PRESETS
+from tf_transformer.presets import PRESETS
+from tf_transformer.trees import read_line
 
 
 def run(capsys, *words):
@@ -110,6 +111,7 @@ def test_interactive(capsys, model_dir, monkeypatch, translator):
 def test_evaluate(capsys, model_dir, corpus_folder, tmp_path):
     code, out, _ = run(capsys, "evaluate", f"--model_dir={model_dir}", "--beam_size=1")
     assert code == 0 and "BLEU" in out and "tok:13a" in out and "chrF" in out and "sentences/s" in out
+    assert "compound-split BLEU" in out and "##AT##-##AT##" in out
     assert len((model_dir / "evaluation" / "test.de").read_text().splitlines()) == 60
     files = f"{corpus_folder}/test.en,{corpus_folder}/test.de"
     output = tmp_path / "out" / "translations.txt"
@@ -141,7 +143,9 @@ def test_plot(capsys, model_dir, tmp_path):
 
 def test_info(capsys, model_dir, corpus_folder):
     code, out, _ = run(capsys, "info", "--preset=base")
-    assert code == 0 and "63,082,496" in out
+    assert code == 0 and "63,082,496" in out and "9.5e+17 operations" in out and "3.3e+18 operations: 12 hours x 8 P100" in out
+    code, out, _ = run(capsys, "info", "--preset=A4")
+    assert code == 0 and "32 of d_k 16" in out and "P100" not in out  # the paper does not say how long that took
     code, out, _ = run(capsys, "info", str(model_dir))
     assert code == 0 and "averaged.npz" in out and "d_model 32" in out and "12 updates" in out
     assert out == run(capsys, "info", f"--model_dir={model_dir}")[1]
@@ -196,3 +200,51 @@ def test_serve_and_client(capsys, exported, tmp_path):
     (tmp_path / "in.txt").write_text("Anna sleeps.\n")
     line = refused(capsys, "client", "--server=http://127.0.0.1:9", "--retries=0", f"--input={tmp_path}/in.txt")
     assert "no answer from http://127.0.0.1:9/v1/models/transformer:predict" in line
+
+
+def test_evalb(capsys, tmp_path):
+    (tmp_path / "gold").write_text("(S (NP (NNP Anna)) (VP (VBZ sleeps)) (. .))\n")
+    (tmp_path / "test").write_text("(S (NP (NNP Anna)) (NP (VBZ sleeps)) (. .))\n")
+    code, out, _ = run(capsys, "evalb", f"--gold={tmp_path}/gold", f"--test={tmp_path}/test")
+    assert code == 0 and "Bracketing FMeasure       =  66.67" in out and "=== Summary ===" in out
+    assert "--test is missing" in refused(capsys, "evalb", f"--gold={tmp_path}/gold")
+    (tmp_path / "test").write_text("(S (NP\n")
+    assert "test:1:" in refused(capsys, "evalb", f"--gold={tmp_path}/gold", f"--test={tmp_path}/test")
+
+
+@pytest.fixture(scope="module")
+def parser_dir(tmp_path_factory):
+    """A model that knows nothing yet, of two updates on a folder of trees."""
+    folder = tmp_path_factory.mktemp("trees")
+    trees = [
+        f"( (S (NP-SBJ (NNP {name})) (VP (VBZ {verb})) (. .)))" for name in ("Anna", "Paul", "Otto") for verb in ("runs", "sleeps", "eats")
+    ]
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.mrg").write_text("\n".join(trees))
+    words = (
+        f"--data={folder} --model_dir={folder}/model --num_layers=1 --d_model=16 --num_heads=2 --dff=16 --vocab_size=300 --steps=2".split()
+    )
+    assert main(["train", "--preset=parsing-pocket", "--beam_size=2", *words]) == 0
+    return folder / "model"
+
+
+def test_parse(capsys, parser_dir, tmp_path):
+    """Whatever the model writes, a line of words becomes one tree with these words, and an empty line stays empty."""
+    (tmp_path / "in.txt").write_text("Anna runs .\n\nOtto (who sleeps) eats .\n")
+    code, out, err = run(capsys, "parse", f"--model_dir={parser_dir}", f"--input={tmp_path}/in.txt", "--extra_length=20")
+    lines = out.split("\n")
+    assert (code, err, len(lines), lines[1]) == (0, "", 4, "")
+    assert read_line(lines[0], "out")[0].words() == ["Anna", "runs", "."]
+    assert read_line(lines[2], "out")[0].words() == "Otto -LRB-who sleeps-RRB- eats .".split()
+
+
+def test_evaluate_a_parser(capsys, parser_dir):
+    code, out, _ = run(capsys, "evaluate", f"--model_dir={parser_dir}", "--extra_length=20")
+    assert code == 0 and "test of treebank" in out and "F1 " in out and "BLEU" not in out and "sentences/s" in out
+    folder = parser_dir / "evaluation"
+    assert (folder / "test.trees").read_text().count("\n") == 9 and "=== Summary ===" in (folder / "test.trees.evalb").read_text()
+
+
+def test_trees_are_no_text(capsys, model_dir):
+    assert "give --source=words --target=trees" in refused(capsys, "train", "--data=pocket-trees", "--model_dir=/no/where")
+    assert "was not trained on trees" in refused(capsys, "parse", f"--model_dir={model_dir}")

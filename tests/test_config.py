@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from tf_transformer.config import PRESETS, Config, UserError, preset
+from tf_transformer.config import Config, UserError
+from tf_transformer.presets import PRESETS, preset
 
 
 @pytest.mark.parametrize("name", list(PRESETS))

@@ -4,7 +4,7 @@ import pytest
 import sacrebleu
 
 from tf_transformer.config import UserError
-from tf_transformer.evaluate import score
+from tf_transformer.evaluate import compound_split_bleu, score, split_compounds
 
 HYPOTHESES = ["Der Hund läuft im Garten herum.", "Sie hat ein rotes Buch gekauft."]
 REFERENCES = ["Der Hund läuft durch den Garten.", "Sie hat ein rotes Buch gekauft."]
@@ -24,3 +24,23 @@ def test_errors():
         score(HYPOTHESES[:1], REFERENCES)
     with pytest.raises(UserError, match="nothing to score"):
         score([], [])
+    with pytest.raises(UserError, match="1 translations, but 2 references"):
+        compound_split_bleu(HYPOTHESES[:1], REFERENCES)
+
+
+def test_compounds_are_split_as_by_the_papers_program():
+    assert split_compounds("ein rot-weißes Auto - und") == "ein rot ##AT##-##AT## weißes Auto - und"
+    assert split_compounds("Ost-West-Dialog") == "Ost ##AT##-##AT## West ##AT##-##AT## Dialog"
+    assert split_compounds("a-b-c") == "a ##AT##-##AT## b-c"  # the b is used up, as in Perl
+
+
+def test_compound_split_bleu_by_hand():
+    """Tokens: Der Ost ##AT##-##AT## West ##AT##-##AT## Dialog geht weiter . against ... Konflikt ...: 8 of 9, and no smoothing."""
+    bleu, how = compound_split_bleu(["Der Ost-West-Dialog geht weiter."], ["Der Ost-West-Konflikt geht weiter."])
+    precisions = [8 / 9, 6 / 8, 4 / 7, 2 / 6]
+    assert bleu == pytest.approx(100 * (precisions[0] * precisions[1] * precisions[2] * precisions[3]) ** 0.25)
+    assert "tok:none|smooth:none" in how and "moses.de:sacremoses." in how and "##AT##-##AT##" in how
+    assert compound_split_bleu(["Gar nichts."], ["Etwas anderes hier."])[0] == 0.0
+    assert compound_split_bleu(REFERENCES, REFERENCES)[0] == pytest.approx(100)
+    # For sacreBLEU a compound is one token, so it is wrong as a whole.
+    assert bleu > score(["Der Ost-West-Dialog geht weiter."], ["Der Ost-West-Konflikt geht weiter."]).bleu

@@ -11,14 +11,15 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 
 # From text at the top to text at the bottom.
 ORDER = """
-allocator whole_file config model_folder
+allocator whole_file config presets flops model_folder
 pocket_tables pocket_names pocket_lexicon pocket_numbers pocket_verbs pocket_grammar pocket_phrases pocket_scenes pocket_facts
-pocket_sentences pocket datasets tokenizer encoding batching
+pocket_sentences pocket pocket_tree_phrases pocket_tree_verbs pocket_tree_clauses pocket_tree_sentences pocket_treebank trees treebank
+datasets evalb evalb_text tokenizer encoding batching
 reference masks dropout normalization attention embedding layers transformer
 loss schedule optimizer checkpoint
-search translate text_functions export evaluate ctranslate2_folder logbook replicas precision interruption train_step plan
+search translate parsing text_functions export evaluate ctranslate2_folder logbook replicas precision interruption train_step plan
 run_folder preparation train history plots attention_viewer continued_run laws served_model request_batching rest_format server client
-info command_flags commands __main__
+table3 info command_flags terminal commands paper_commands __main__
 """.split()
 
 

@@ -128,10 +128,11 @@ def test_parts_give_the_loss_and_the_gradients_of_the_whole(part_tokens):
         loss_sum, tokens = label_smoothed_cross_entropy(tf.constant(TAR_REAL), logits_of(x), 0.1)
         scaled = 0.25 * loss_sum
     right, _ = token_accuracy(tf.constant(TAR_REAL), logits_of(x))
+    unsmoothed, _ = label_smoothed_cross_entropy(tf.constant(TAR_REAL), logits_of(x), 0.0)
     expected = tape.gradient(scaled, [x, table])
 
     sums, of_x, (of_table,) = loss.loss_gradients_in_parts(logits_of, [table], tf.constant(x), tf.constant(TAR_REAL), 0.1, 0.25)
-    np.testing.assert_allclose(sums, [loss_sum, tokens, right], rtol=1e-6)
+    np.testing.assert_allclose(sums, [loss_sum, tokens, right, unsmoothed], rtol=1e-6)
     np.testing.assert_allclose(of_x, expected[0], atol=1e-6)
     np.testing.assert_allclose(of_table, expected[1], atol=1e-6)
     np.testing.assert_allclose(loss.loss_in_parts(logits_of, tf.constant(x), tf.constant(TAR_REAL), 0.1), sums, rtol=1e-6)

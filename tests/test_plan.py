@@ -7,7 +7,8 @@ import pytest
 from tf_transformer import plan
 from tf_transformer.__main__ import main
 from tf_transformer.batching import Bucket
-from tf_transformer.config import PRESETS, Config
+from tf_transformer.config import Config
+from tf_transformer.presets import PRESETS
 from tf_transformer.train_step import micro_steps
 
 

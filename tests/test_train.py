@@ -1,5 +1,6 @@
 """The training run: its folder, its figures, its repeatability."""
 
+import itertools
 import json
 import os
 import time
@@ -11,6 +12,7 @@ import tensorflow as tf
 from tf_transformer import checkpoint, model_folder
 from tf_transformer.config import UserError
 from tf_transformer.logbook import Tally
+from tf_transformer.run_folder import RunFolder
 from tf_transformer.train import Trainer
 
 
@@ -90,6 +92,19 @@ def test_a_folder_with_a_model_but_no_checkpoints_is_not_begun_anew(tiny_config,
         Trainer(tiny_config.replace(d_model=48), str(tmp_path))
 
 
+def test_checkpoints_by_the_clock(tiny_config, tmp_path, monkeypatch):
+    """Every 10 minutes of a clock on which each look takes one, whatever `checkpoint_every` says; all of them count for the average."""
+    now = itertools.count()
+    monkeypatch.setattr("tf_transformer.train.time.monotonic", lambda: 60.0 * next(now))
+    config = tiny_config.replace(steps=60, checkpoint_minutes=10, checkpoint_every=1, keep=3, bleu_sentences=0, validate_every=60)
+    seen, save = [], RunFolder.save
+    monkeypatch.setattr(RunFolder, "save", lambda self, *args: (save(self, *args), seen.append(args[2]["step"])))
+    assert Trainer(config, str(tmp_path)).run()
+    assert 2 < len(seen) < 20 and seen[-1] == 60
+    kept = [model_folder.checkpoint_step(path) for path in model_folder.step_checkpoints(str(tmp_path))]
+    assert kept == seen[-3:]
+
+
 def test_a_run_is_bounded_by_minutes(tiny_config, tmp_path):
     config = tiny_config.replace(steps=10_000, minutes=0.5, bleu_sentences=0, validate_every=10_000, checkpoint_every=10_000)
     start = time.monotonic()
@@ -114,17 +129,18 @@ def test_tally_takes_means():
         return {"sums": np.array(sums), "load": np.array(load), "gradient_norm": norm, "skipped": skipped}
 
     tally = Tally()
-    tally.add(result([6.0, 3.0, 1.0, 5.0], [2.0, 1.0]), 8)
+    tally.add(result([6.0, 3.0, 1.0, 3.0, 5.0], [2.0, 1.0]), 8)
     again = Tally(json.loads(json.dumps(tally.state())))  # a run that goes on from here
     for one in (tally, again):
-        one.add(result([2.0, 1.0, 1.0, 1.0], [1.0, 0.0], 3.0), 2)
-        one.add(result([np.nan, 4.0, 0.0, 2.0], [1.0, 3.0], np.nan, skipped=1.0), 2)
+        one.add(result([2.0, 1.0, 1.0, 1.0, 1.0], [1.0, 0.0], 3.0), 2)
+        one.add(result([np.nan, 4.0, 0.0, np.nan, 2.0], [1.0, 3.0], np.nan, skipped=1.0), 2)
     values = tally.take()
     assert values["loss"] == 2.0 and values["accuracy"] == 0.5 and values["gradient_norm"] == 2.0
+    assert values["perplexity"] == np.exp(1.0)  # (3 + 1) nats without smoothing over 4 tokens
     assert values["load"] == [0.5, 0.5] and values["useful_share"] == 16 / 24 and values["memory_gb"] > 0.1
     assert values["target_tokens_per_second"] / values["source_tokens_per_second"] == pytest.approx(8 / 8)
     assert again.take()["loss"] == values["loss"]
-    tally.add(result([1.0, 1.0, 0.0, 1.0], [1.0, 0.0]), 2)
+    tally.add(result([1.0, 1.0, 0.0, 1.0, 1.0], [1.0, 0.0]), 2)
     assert tally.take()["loss"] == 1.0
 
 

@@ -8,7 +8,8 @@ import importlib
 __version__ = "0.1.0"
 
 _HOMES = {
-    "config": ["Config", "DataConfig", "DecodeConfig", "ModelConfig", "TrainConfig", "UserError", "preset"],
+    "config": ["Config", "DataConfig", "DecodeConfig", "ModelConfig", "TrainConfig", "UserError"],
+    "presets": ["preset"],
     "datasets": ["open_corpus"],
     "tokenizer": ["Tokenizer"],
     "batching": ["Batches"],

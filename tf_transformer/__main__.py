@@ -5,7 +5,7 @@ import sys
 
 from absl import flags
 
-from tf_transformer import commands
+from tf_transformer import commands, paper_commands
 from tf_transformer.allocator import use_allocator
 from tf_transformer.command_flags import COMMANDS, parse, usage
 from tf_transformer.config import UserError
@@ -38,7 +38,8 @@ def main(argv=None):
             return 0
         if argv is None:
             use_allocator()
-        return getattr(commands, command)(args) or 0
+        home = commands if hasattr(commands, command) else paper_commands
+        return getattr(home, command)(args) or 0
     except (UserError, flags.Error) as error:
         print(f"tf-transformer: error: {error}", file=sys.stderr)
         return 2

@@ -6,17 +6,22 @@ from absl import flags
 
 from tf_transformer import config as settings
 from tf_transformer.config import UserError
+from tf_transformer.presets import PRESETS, VARIATIONS
+from tf_transformer.table3 import ROWS, SCALES
 
 COMMANDS = {
     "train": "train a model on sentence pairs, or go on with a run",
     "translate": "translate lines of text with a trained model",
-    "evaluate": "translate a test set and score it with sacreBLEU",
+    "evaluate": "translate, or parse, a test set and score it with sacreBLEU, or as EVALB does",
+    "parse": "parse lines of text with a model that was trained on trees",
+    "evalb": "score a file of trees against the right ones, as the program EVALB does",
     "average": "average the last, or the best, checkpoints of a run",
     "export": "write a trained model in the form of another engine",
     "serve": "answer over HTTP with an exported model, as TensorFlow Serving does",
     "client": "translate lines by a server",
     "info": "describe a preset, sentence pairs, or a model folder and the history of its run",
     "plot": "draw loss, BLEU, learning rate and speed of a run",
+    "table3": "print Table 3, the paper's figures beside ours, or train its rows",
 }
 PARTS = (settings.ModelConfig, settings.DataConfig, settings.TrainConfig, settings.DecodeConfig)
 
@@ -62,7 +67,7 @@ def _define_settings(values, parts, skip=()):
     for part in parts:
         for field in dataclasses.fields(part):
             if field.name not in skip:
-                found = {name: getattr(getattr(one, _part_name(part)), field.name) for name, one in settings.PRESETS.items()}
+                found = {name: getattr(getattr(one, _part_name(part)), field.name) for name, one in PRESETS.items()}
                 own = {str(value) for value in found.values()}
                 each = own.pop() if len(own) == 1 else ", ".join(f"{name} {value}" for name, value in found.items())
                 _define(values, field.name, field.type, f"{field.metadata['meaning']} (default: {each})")
@@ -79,7 +84,8 @@ def given(values, parts):
 
 
 def _train_flags(values):
-    _define(values, "preset", str, "the settings to begin with: " + ", ".join(settings.PRESETS), "pocket")
+    names = ", ".join(PRESETS) + ", or a row of Table 3: " + ", ".join(VARIATIONS)
+    _define(values, "preset", str, f"the settings to begin with: {names}", "pocket")
     _define(values, "model_dir", str, "folder of the model; a run that is there goes on (default: models/PRESET-DATA-SOURCE-TARGET)")
     _define(values, "dry_run", bool, "print the plan, make one update of the largest batch, and stop", False)
     _define_settings(values, PARTS, skip=("input_vocab_size", "target_vocab_size"))  # those follow from the vocabularies
@@ -112,6 +118,19 @@ def _evaluate_flags(values):
     _define(values, "output", str, "file for the translations (default: MODEL_DIR/evaluation/SPLIT.TARGET)")
     _define(values, "max_pairs", int, "score so many pairs at most, from the beginning; 0 means all", 0, lower_bound=0)
     _define_settings(values, (settings.DecodeConfig,))
+
+
+def _parse_flags(values):
+    _model_flags(values)
+    _define(values, "input", str, "file of sentences, whose words have blanks between them, plain or .gz (default: standard input)")
+    _define(values, "output", str, "file for the trees, one a line (default: standard output)")
+    _define_settings(values, (settings.DecodeConfig,))
+
+
+def _evalb_flags(values):
+    _define(values, "gold", str, "file of the right trees, one a line (required)")
+    _define(values, "test", str, "file of the trees to score, one a line (required)")
+    _define(values, "prm", str, "EVALB's parameter file (default: the conventions of COLLINS.prm)")
 
 
 def _average_flags(values):
@@ -152,7 +171,7 @@ def _client_flags(values):
 
 
 def _info_flags(values):
-    _define(values, "preset", str, "the preset to describe: " + ", ".join(settings.PRESETS), "pocket")
+    _define(values, "preset", str, f"the preset to describe: {', '.join([*PRESETS, *VARIATIONS])}", "pocket")
     _define(values, "model_dir", str, "folder of a model to describe instead of the preset; `info FOLDER` does too")
     _define(values, "data", str, "sentence pairs to describe, as for train")
     _define(values, "source", str, "language code of the source (default: the model's, or en)")
@@ -164,14 +183,28 @@ def _plot_flags(values):
     _define(values, "output", str, "file for the picture, PNG (default: MODEL_DIR/history.png)")
 
 
+def _table3_flags(values):
+    _define(values, "run", bool, "train the rows one after the other; those that are done are passed over", False)
+    flags.DEFINE_enum("scale", "small", list(SCALES), "small: for two processor cores; full: the paper's sizes", flag_values=values)
+    _define(values, "rows", str, "rows to train", ",".join(ROWS))
+    _define(values, "data", str, "sentence pairs, as for train", settings.DataConfig.data)
+    _define(values, "source", str, "language code of the source", settings.DataConfig.source)
+    _define(values, "target", str, "language code of the target", settings.DataConfig.target)
+    _define(values, "steps", int, "updates of base; the other rows have as many, but big three times", lower_bound=1)
+    _define(values, "model_dir", str, "folder of all rows and of results.md (default: models/table3-SCALE-DATA-SOURCE-TARGET)")
+
+
 _FLAGS = {
     "train": _train_flags,
     "translate": _translate_flags,
     "evaluate": _evaluate_flags,
+    "parse": _parse_flags,
+    "evalb": _evalb_flags,
     "average": _average_flags,
     "export": _export_flags,
     "serve": _serve_flags,
     "client": _client_flags,
     "info": _info_flags,
     "plot": _plot_flags,
+    "table3": _table3_flags,
 }

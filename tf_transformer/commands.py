@@ -3,7 +3,7 @@
 TensorFlow is imported by the commands that need it, so that help and errors in flags come at once.
 """
 
-import contextlib
+import itertools
 import os
 import shlex
 import signal
@@ -13,44 +13,20 @@ import time
 from tf_transformer import config as settings
 from tf_transformer import model_folder
 from tf_transformer.command_flags import PARTS, given
-from tf_transformer.config import UserError
-from tf_transformer.whole_file import whole_file
-
-
-def _quiet():
-    """Hides the start-up messages of TensorFlow, which tell a user nothing."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from absl import logging
-
-    logging.set_verbosity(logging.ERROR)
-    sys.stderr.flush()
-    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)  # its C++ part writes some of them without asking for a level
-    try:
-        import tensorflow as tf
-
-        tf.config.list_physical_devices()
-    finally:
-        os.dup2(stderr, 2)
-    tf.get_logger().setLevel("ERROR")
-
-
-def _required(values, name):
-    if not values[name].value:
-        raise UserError(f"--{name} is missing")
-    return values[name].value
+from tf_transformer.config import TREES, UserError
+from tf_transformer.presets import preset
+from tf_transformer.terminal import open_output, quiet, required
 
 
 def train(values):
     """Trains, or goes on with a run; then shows five translations and the commands that go on from there."""
-    config = settings.preset(values.preset).replace(**given(values, PARTS))
+    config = preset(values.preset).replace(**given(values, PARTS))
     model_dir = values.model_dir or model_folder.default_model_dir(values.preset, config.data)
-    _quiet()
+    quiet()
     import tensorflow as tf
 
     from tf_transformer.replicas import divide_processor
     from tf_transformer.train import Trainer
-    from tf_transformer.translate import Translator
 
     divide_processor(config.train.virtual_replicas)
     try:
@@ -68,12 +44,24 @@ def train(values):
         print(f"\nstopped and saved after {trainer.step:,} updates; the same command goes on from there:")
         print(f"  {program} {shlex.join(sys.argv[1:])}")
         return
+    _show(trainer, model_dir, program)
+
+
+def _show(trainer, model_dir, program):
+    """Prints five translations, and the commands that go on from there."""
+    from tf_transformer.translate import Translator
+
+    config = trainer.config
     pairs = trainer.samples("validation", 5)
     translations = Translator(trainer.model, trainer.tokenizers, config.decode)([source for source, _ in pairs])
     for (source, reference), translation in zip(pairs, translations):
         print(f"\n  source     {source}\n  model      {translation}\n  reference  {reference}")
     print(f"\nThe model is in {model_dir} (averaged weights first). Next:")
     quoted = shlex.quote(model_dir)
+    if config.data.target == TREES:
+        print(f"  echo 'The dog barks .' | {program} parse --model_dir={quoted}")
+        print(f"  {program} evaluate --model_dir={quoted}    # bracket F1 on held-out trees")
+        return
     print(f"  {program} translate --model_dir={quoted}   # type a sentence, Ctrl-D ends")
     print(f"  {program} evaluate --model_dir={quoted}    # BLEU on held-out text")
     print(f"  {program} export --model_dir={quoted}      # for TensorFlow Serving, or for:")
@@ -84,9 +72,9 @@ def train(values):
 
 
 def _translator(values):
-    model_dir = _required(values, "model_dir")
+    model_dir = required(values, "model_dir")
     model_folder.load_config(model_dir)  # before the seconds that TensorFlow takes
-    _quiet()
+    quiet()
     from tf_transformer.translate import Translator
 
     return Translator.load(model_dir, values.checkpoint, **given(values, (settings.DecodeConfig,)))
@@ -100,29 +88,12 @@ def translate(values):
     if not values.input and not values.output and sys.stdin.isatty() and sys.stdout.isatty():
         return _converse(translator, values.n_best)
     lines = list(read_lines(values.input))
-    with _output(values.output) as output:  # before the work, so that a wrong path costs none
+    with open_output(values.output) as output:  # before the work, so that a wrong path costs none
         found = translator.n_best(lines, values.n_best, progress=sys.stderr.isatty())
         for number, best in enumerate(found, start=1):
             for text, score in best:
                 output.write(f"{text}\n" if values.n_best == 1 else f"{number}\t{score:.4f}\t{text}\n")
         output.flush()
-
-
-@contextlib.contextmanager
-def _output(path):
-    """A file to write to, or standard output where there is no path, in UTF-8 whatever the locale.
-
-    The file takes its name when all of it is written, so a failure costs no earlier one.
-    """
-    if not path:
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(encoding="utf-8")
-        yield sys.stdout
-        return
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    special = os.path.exists(path) and not os.path.isfile(path)  # a device or a pipe; a folder is refused here
-    with open(path, "w", encoding="utf-8") if special else whole_file(path) as file:
-        yield file
 
 
 def _converse(translator, n_best):
@@ -144,27 +115,61 @@ def evaluate(values):
     """Translates a test set and scores it."""
     translator = _translator(values)
     from tf_transformer.datasets import open_corpus
-    from tf_transformer.evaluate import score
+    from tf_transformer.evaluate import compound_split_bleu, score
 
     data = model_folder.load_config(values.model_dir).data
     corpus = open_corpus(values.data or data.data, data.source, data.target)
     split = values.split or corpus.default_test(seen=not values.data)
     pairs = list(corpus.read(split))[: values.max_pairs or None]
     output = values.output or os.path.join(values.model_dir, "evaluation", f"{split}.{data.target}")
-    with _output(output) as file:
+    with open_output(output) as file:
         start = time.monotonic()
         found = translator.n_best([source for source, _ in pairs], 1, progress=sys.stderr.isatty())
         seconds = time.monotonic() - start
         translations = [best[0][0] for best in found]
         file.writelines(f"{translation}\n" for translation in translations)
     print(f"{split} of {corpus.name}: {len(pairs):,} pairs, beam {translator.decode.beam_size}")
-    print(score(translations, [reference for _, reference in pairs]))
+    references = [reference for _, reference in pairs]
+    if data.target == TREES:
+        _score_parses(list(itertools.islice(corpus.trees(split), len(pairs))), translations, output)
+    else:
+        print(score(translations, references))
+    if (data.source, data.target) == ("en", "de"):
+        print("tokenised, compound-split BLEU {:.2f}, as in the paper  ({})".format(*compound_split_bleu(translations, references)))
     print(f"{len(pairs) / seconds:,.1f} sentences/s; translations in {output}")
+
+
+def _score_parses(gold_trees, outputs, output):
+    """Writes the parses over the outputs as they came, and EVALB's table beside them."""
+    from tf_transformer.parsing import evaluate_parses
+
+    evaluation = evaluate_parses(gold_trees, outputs)
+    with open_output(output) as trees, open_output(f"{output}.evalb") as table:
+        trees.writelines(f"{tree}\n" for tree in evaluation.trees)
+        table.write(evaluation.table)
+    print(f"{evaluation}\nEVALB's table in {output}.evalb")
+
+
+def parse(values):
+    """Parses lines."""
+    from tf_transformer.datasets import read_lines
+
+    model_dir = required(values, "model_dir")
+    if model_folder.load_config(model_dir).data.target != TREES:
+        raise UserError(f"the model in {model_dir} was not trained on trees: train one with --preset=parsing-pocket, or use translate")
+    translator = _translator(values)
+    from tf_transformer.parsing import Parser
+
+    lines = list(read_lines(values.input))
+    with open_output(values.output) as output:
+        for tree in Parser(translator).parse(lines, progress=sys.stderr.isatty()):
+            output.write(f"{tree or ''}\n")
+        output.flush()
 
 
 def average(values):
     """Averages checkpoints."""
-    model_dir = _required(values, "model_dir")
+    model_dir = required(values, "model_dir")
     model_folder.load_config(model_dir)
     paths = model_folder.step_checkpoints(model_dir)
     number = len(paths) if values.last is None else values.last
@@ -172,7 +177,7 @@ def average(values):
         raise UserError("--last and --best: give one of them")
     if values.best is None and not 1 <= number <= len(paths):
         raise UserError(f"--last={number}: {model_dir} keeps {len(paths)} checkpoints (--keep of train says how many)")
-    _quiet()
+    quiet()
     from tf_transformer import checkpoint
 
     output = values.output or os.path.join(model_dir, "averaged.npz")
@@ -183,7 +188,7 @@ def average(values):
 
 def export(values):
     """Writes a trained model in the form of another engine."""
-    model_dir, form = _required(values, "model_dir"), values.format
+    model_dir, form = required(values, "model_dir"), values.format
     decode = given(values, (settings.DecodeConfig,))
     for name, owner in {"quantization": "ctranslate2", "name": "saved_model", **dict.fromkeys(decode, "saved_model")}.items():
         if values[name].present and form != owner:
@@ -191,7 +196,7 @@ def export(values):
     model_folder.load_config(model_dir)
     default = {"saved_model": "saved_model", "ctranslate2": f"ctranslate2-{values.quantization}", "keras": "model.keras"}
     output = (values.output or os.path.join(model_dir, "export", default[form])).rstrip("/")
-    _quiet()
+    quiet()
     if form == "saved_model":
         from tf_transformer.export import export_saved_model
 
@@ -211,9 +216,9 @@ def export(values):
 
 def serve(values):
     """Answers over HTTP until SIGINT or SIGTERM."""
-    folder = values.export_dir or os.path.join(_required(values, "model_dir"), "export", "saved_model")
+    folder = values.export_dir or os.path.join(required(values, "model_dir"), "export", "saved_model")
     config = settings.ServeConfig(**given(values, (settings.ServeConfig,)))
-    _quiet()
+    quiet()
     try:
         from tf_transformer.server import Server
     except ImportError as error:
@@ -227,12 +232,12 @@ def client(values):
     from tf_transformer.datasets import read_lines
 
     if values.grpc:
-        _quiet()
+        quiet()
     kind, address = (GrpcClient, values.grpc) if values.grpc else (RestClient, values.server)
     ask = kind(address, values.name, values.retries, values.timeout)
     typed = not values.input and sys.stdin.isatty()  # then each line is answered at once
     rows, requests = (1, 1) if typed else (values.rows, values.requests)
-    with _output(values.output) as output:
+    with open_output(values.output) as output:
         too_long = []
         for number, (translation, score) in enumerate(translate_lines(ask, read_lines(values.input), rows, requests), start=1):
             output.write(f"{translation}\n")
@@ -248,7 +253,7 @@ def client(values):
 
 def info(values):
     """Describes a preset, sentence pairs, or a model folder."""
-    _quiet()
+    quiet()
     from tf_transformer import info
 
     print(info.describe(values.preset, values.model_dir, values.data, values.source, values.target))
@@ -256,7 +261,7 @@ def info(values):
 
 def plot(values):
     """Draws the history of a run."""
-    model_dir = _required(values, "model_dir")
+    model_dir = required(values, "model_dir")
     model_folder.load_config(model_dir)
     from tf_transformer.history import plot_history
 

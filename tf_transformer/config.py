@@ -1,16 +1,18 @@
 """Every setting of the system, with its one default: the paper's value.
 
-Four frozen dataclasses (model, data, training, decoding) make up a `Config`; a fifth is of the server. `PRESETS` holds the
+Four frozen dataclasses (model, data, training, decoding) make up a `Config`; a fifth is of the server. `presets.py` has the
 ready-made ones; a model folder keeps the one it was trained with in `config.json`.
 """
 
 import dataclasses
 import json
+import math
 import re
 
 from tf_transformer.whole_file import whole_file
 
 PAD, UNK, START, END = 0, 1, 2, 3  # ids of the special symbols, in every vocabulary
+WORDS, TREES = "words", "trees"  # the "languages" of a treebank (Sec. 6.3)
 
 
 class UserError(ValueError):
@@ -93,9 +95,12 @@ class ModelConfig(Settings):
 class DataConfig(Settings):
     """Which sentence pairs, and how they become batches (Sec. 5.1)."""
 
-    data: str = setting("pocket", "pocket, a folder, a TSV file, SOURCE_FILE,TARGET_FILE, or a TFDS name like wmt14_translate/de-en")
-    source: str = setting("en", "language code of the source")
-    target: str = setting("de", "language code of the target")
+    data: str = setting(
+        "pocket",
+        "pocket, a folder, a TSV file, SOURCE_FILE,TARGET_FILE, a TFDS name like wmt14_translate/de-en; for trees pocket-trees or a folder",
+    )
+    source: str = setting("en", "language code of the source, or words (of trees)")
+    target: str = setting("de", "language code of the target, or trees")
     vocab_size: int = setting(37000, "sub-words in a vocabulary", least=8)
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
     max_length: int = setting(256, "pairs with a longer side are dropped, sub-words with the end symbol", least=2)
@@ -137,12 +142,19 @@ class TrainConfig(Settings):
     jit: str = setting("auto", "whether XLA compiles the gradients: auto (on GPUs), on or off", choices=("auto", "on", "off"))
     virtual_replicas: int = setting(0, "replicas on the processor; 0 means one on each GPU, or where there is none, two", least=0)
     checkpoint_every: int = setting(1000, "updates between checkpoints", least=1)
+    checkpoint_minutes: float = setting(
+        0.0, "minutes between checkpoints (Sec. 6.1: 10), whatever checkpoint_every says; 0 means by updates", least=0
+    )  # fmt: skip
     keep: int = setting(5, "newest checkpoints kept, and averaged at the end (Sec. 6.1: 5 for base, 20 for big)", least=1)
     validate_every: int = setting(1000, "updates between validations", least=1)
     patience: int = setting(0, "validations without a better score after which training stops; 0 means never", least=0)
     most_skipped: int = setting(20, "updates in a row without finite gradients after which training stops", least=1)
     bleu_sentences: int = setting(500, "validation sentences translated for the BLEU score; 0 means none", least=0)
     log_every: int = setting(50, "updates between log lines", least=1)
+
+    def checkpoint_due(self, step, seconds=math.inf):
+        """Whether a checkpoint belongs after update `step`, the last one having been written so many seconds ago."""
+        return seconds >= 60 * self.checkpoint_minutes if self.checkpoint_minutes else step % self.checkpoint_every == 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,27 +241,3 @@ class Config:
             raise UserError(f"{path}: {error}") from None
         except (ValueError, TypeError, KeyError) as error:
             raise UserError(f"{path}: not a configuration of this version ({error}): train the model again") from None
-
-
-# base and big are the paper's (Table 3). small is for 30 to 200 thousand pairs, pocket for minutes on two processor cores: both take
-# many small steps, for which Eq. 3 alone is several times too fast.
-PRESETS = {
-    "pocket": Config().replace(
-        num_layers=2, d_model=128, num_heads=4, dff=512, rate=0.0, vocab_size=2000, max_length=128, tokens_per_step=1024,
-        steps=2000, warmup_steps=400, learning_rate_scale=0.6, checkpoint_every=50, validate_every=1000, bleu_sentences=100,
-    ),
-    "small": Config().replace(
-        num_layers=3, d_model=256, num_heads=4, dff=512, rate=0.3, vocab_size=4000, tokens_per_step=1024,
-        steps=30_000, warmup_steps=400, learning_rate_scale=0.35, rate_warmup_steps=10_000, checkpoint_every=100,
-        validate_every=1000, bleu_sentences=200,
-    ),
-    "base": Config(),
-    "big": Config().replace(d_model=1024, num_heads=16, dff=4096, rate=0.3, steps=300_000, keep=20),
-}  # fmt: skip
-
-
-def preset(name):
-    """Returns the `Config` of a preset. Raises: UserError for an unknown name."""
-    if name not in PRESETS:
-        raise UserError(f"unknown preset {name!r}: give one of {', '.join(PRESETS)}")
-    return PRESETS[name]

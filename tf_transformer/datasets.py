@@ -16,9 +16,11 @@ import sys
 import zlib
 
 from tf_transformer import pocket
-from tf_transformer.config import UserError
+from tf_transformer.config import TREES, WORDS, UserError
+from tf_transformer.treebank import PocketTreebank, TreebankCorpus
 
 VALIDATION_NAMES = ("validation", "valid", "val", "dev")
+POCKET_TREES = "pocket-trees"  # the built-in treebank
 HELD_OUT = 1000  # pairs taken from the end of the training text for validation, where there is no validation text
 HELD_OUT_SHARE = 0.05  # but never more than this share of it
 
@@ -29,12 +31,17 @@ def open_corpus(data, source, target):
     Args:
       data: "pocket"; a folder with `train.SOURCE` and `train.TARGET` (also `val`, `valid`, `validation` or `dev`, and `test*`; plain
         or `.gz`; or `train.tsv`); a TSV file; two files "SOURCE_FILE,TARGET_FILE"; or a TFDS name such as "wmt14_translate/de-en".
-      source, target: language codes, such as "en" and "de".
-    Returns: a `PocketCorpus`, `FileCorpus` or `TfdsCorpus`.
+      source, target: language codes, such as "en" and "de"; or "words" and "trees", and then `data` is "pocket-trees" or a folder with
+        `.mrg` files (Sec. 6.3).
+    Returns: a `PocketCorpus`, `FileCorpus`, `TfdsCorpus`, `PocketTreebank` or `TreebankCorpus`.
     Raises: UserError when there is nothing of that name, or when it lacks one of the languages.
     """
     if source == target:
         raise UserError(f"source and target are both {source!r}: give two languages")
+    if (source, target) == (WORDS, TREES):
+        return PocketTreebank() if data == POCKET_TREES else TreebankCorpus(data)
+    if data == POCKET_TREES:
+        raise UserError(f"{POCKET_TREES} has {WORDS} and {TREES}, not {source} and {target}: give --source={WORDS} --target={TREES}")
     if data == "pocket":
         return PocketCorpus(source, target)
     if os.path.isdir(data):

@@ -8,11 +8,12 @@ import numpy as np
 
 from tf_transformer import checkpoint
 from tf_transformer.batching import Batches
-from tf_transformer.config import preset
 from tf_transformer.datasets import open_corpus
 from tf_transformer.encoding import encode_pairs
+from tf_transformer.flops import PAPER_HOURS, WMT_LENGTH, paper_operations, training_operations
 from tf_transformer.history import describe_history
 from tf_transformer.model_folder import all_checkpoints, load_config, read_metrics
+from tf_transformer.presets import preset
 from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers
 
 SAMPLES = 10
@@ -22,7 +23,7 @@ def describe(preset_name, model_dir, data, source, target):
     """Describes a model folder where one is named, else the preset; and sentence pairs where some are named.
 
     Args:
-      preset_name: of `config.PRESETS`.
+      preset_name: of `presets.py`.
       model_dir: a model folder, or None.
       data: as for `datasets.open_corpus`, or None.
       source, target: language codes, or None for those of the model or the preset.
@@ -36,7 +37,7 @@ def describe(preset_name, model_dir, data, source, target):
     if not model_dir:
         size = config.data.vocab_size
         config = config.replace(input_vocab_size=size, target_vocab_size=size)
-        parts.append(f"preset {preset_name}\n{describe_model(config)}")
+        parts.append(f"preset {preset_name}\n{describe_model(config)}\n{describe_operations(config, PAPER_HOURS.get(preset_name))}")
     if data:
         tokenizers = load_tokenizers(model_dir, config.data.shared_vocab) if model_dir else None
         parts.append(describe_data(config, open_corpus(data, source or config.data.source, target or config.data.target), tokenizers))
@@ -60,6 +61,19 @@ def describe_model(config):
         f"  tokens a step    {d.tokens_per_step:,} source and {d.tokens_per_step:,} target, padding included",
         f"  recipe           {t.steps:,} updates, warm-up {t.warmup_steps:,}, {dropout}, label smoothing {t.label_smoothing}",
     ])  # fmt: skip
+
+
+def describe_operations(config, paper_hours=None):
+    """The floating-point operations of training, counted, and where the paper says how long it trained, by its own estimate (Table 2)."""
+    counted = training_operations(config)
+    lines = [f"  training         {counted:.1e} operations in the matrix products, at {WMT_LENGTH} sub-words a sentence"]
+    if paper_hours:
+        estimate = paper_operations(paper_hours)
+        lines.append(
+            f"  Table 2          {estimate:.1e} operations: {paper_hours:g} hours x 8 P100 x 9.5e12 a second, as the paper estimates; "
+            f"the products are {counted / estimate:.0%} of that"
+        )
+    return "\n".join(lines)
 
 
 def describe_folder(model_dir):

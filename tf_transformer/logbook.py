@@ -116,11 +116,11 @@ class Tally:
 
     def __init__(self, state=None):
         self._clear()
-        if state:
+        if state and len(state[0]) == len(self._sums):  # else of an earlier version; the next log line then leaves them out
             self._sums, self._norms, self._updates = np.array(state[0]), state[1], state[2]
 
     def _clear(self):
-        self._sums, self._norms, self._updates = np.zeros(4), 0.0, 0
+        self._sums, self._norms, self._updates = np.zeros(5), 0.0, 0
         self.start()
 
     def start(self):
@@ -133,7 +133,7 @@ class Tally:
 
     def add(self, result, padded):
         """result: as `train_step` returns it, in NumPy; padded: tokens of one side, padding included."""
-        self._timed += (result["sums"][3], result["sums"][1], 1)
+        self._timed += (result["sums"][4], result["sums"][1], 1)
         self._padded += padded
         self._load = self._load + result["load"]
         if not result["skipped"]:
@@ -151,13 +151,13 @@ class Tally:
 
     def take(self):
         """The means since the last time, as a dict; speed and padding are those of this process."""
-        loss, target, right, _ = self._sums.tolist()
+        loss, target, right, unsmoothed, _ = self._sums.tolist()
         source_read, target_read, steps = self._timed.tolist()
         seconds = max(time.monotonic() - self._since, 1e-9)
         target, updates = target or math.nan, self._updates or math.nan  # nan where every update was skipped
         values = {
             "loss": loss / target,
-            "perplexity": math.exp(min(loss / target, 50.0)),
+            "perplexity": math.exp(min(unsmoothed / target, 50.0)),  # of a sub-word, as in Table 3
             "accuracy": right / target,
             "gradient_norm": self._norms / updates,
             "target_tokens_per_second": target_read / seconds,

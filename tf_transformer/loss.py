@@ -1,4 +1,4 @@
-"""The loss (Sec. 5.4) and the accuracy, each as a sum over tokens and the number of tokens, to be divided once at the end."""
+"""The loss (Sec. 5.4), with and without smoothed labels, and the accuracy: each a sum over tokens, to be divided by their number."""
 
 import tensorflow as tf
 
@@ -17,7 +17,7 @@ def label_smoothed_cross_entropy(tar_real, logits, label_smoothing=0.1):
     Returns: float32 scalars: the sum over all tokens of the batch, in nats, and the number of tokens.
     """
     words, logits = _flat(tar_real, logits)  # (B*T), (B*T, V)
-    loss = cross_entropy(words, logits, label_smoothing)  # (B*T)
+    loss, _ = cross_entropy(words, logits, label_smoothing)  # (B*T)
     real = tf.cast(tf.not_equal(words, PAD), tf.float32)  # (B*T)
     return tf.reduce_sum(loss * real), tf.reduce_sum(real)
 
@@ -28,9 +28,10 @@ def _flat(tar_real, logits):
 
 
 def cross_entropy(words, logits, e=0.0):
-    """The loss of each of n words `[n]` under float32 logits `[n, V]`, with smoothing e -> `[n]`; without smoothing it is -log p.
+    """The loss of each of n words `[n]` under float32 logits `[n, V]` with smoothing e, and without it, which is -log p -> `[n]`, `[n]`.
 
-    Its gradient p - q is written down, because TensorFlow's own would pass over `[n, V]` several times more.
+    The gradient p - q of the first is written down, because TensorFlow's own would pass over `[n, V]` several times more. The second is
+    for perplexities; it has no gradient.
     """
 
     @tf.custom_gradient
@@ -41,13 +42,13 @@ def cross_entropy(words, logits, e=0.0):
         log_sum = tf.gather(logits, likeliest, batch_dims=1) - tf.math.log(tf.gather(p, likeliest, batch_dims=1))  # (n)
         mean, right = tf.reduce_mean(logits, axis=-1), tf.gather(logits, words, batch_dims=1)  # (n), (n)
 
-        def gradient(upstream):
+        def gradient(upstream, _):
             upstream = upstream[:, tf.newaxis]  # (n, 1)
             all_words = (p - e / tf.cast(tf.shape(logits)[-1], tf.float32)) * upstream  # (n, V)
             right_word = tf.stack([tf.range(tf.size(words)), words], axis=1)  # (n, 2)
             return tf.tensor_scatter_nd_sub(all_words, right_word, (1 - e) * upstream[:, 0])
 
-        return log_sum - (1 - e) * right - e * mean, gradient
+        return (log_sum - (1 - e) * right - e * mean, log_sum - right), gradient
 
     return loss_of(logits)
 
@@ -74,9 +75,12 @@ def _in_parts(x, tar_real):
 
 
 def _sums(tar_real, logits, label_smoothing):
-    """float32 `[3]`: loss in nats, tokens, right tokens."""
+    """float32 `[4]`: loss in nats, tokens, right tokens, loss without smoothing."""
     right, number = token_accuracy(tar_real, logits)
-    return tf.stack([label_smoothed_cross_entropy(tar_real, logits, label_smoothing)[0], number, right])
+    words, logits = _flat(tar_real, logits)  # (B*T), (B*T, V)
+    real = tf.cast(tf.not_equal(words, PAD), tf.float32)  # (B*T)
+    loss, unsmoothed = (tf.reduce_sum(loss * real) for loss in cross_entropy(words, logits, label_smoothing))
+    return tf.stack([loss, number, right, unsmoothed])
 
 
 def loss_in_parts(logits_of, x, tar_real, label_smoothing=0.0):
@@ -87,11 +91,11 @@ def loss_in_parts(logits_of, x, tar_real, label_smoothing=0.0):
       x: the decoder's output `[B, T, D]`.
       tar_real: right ids `[B, T]`.
       label_smoothing: e.
-    Returns: float32 `[3]`, sums: loss in nats, tokens, right tokens.
+    Returns: float32 `[4]`, sums: loss in nats, tokens, right tokens, loss without smoothing.
     """
     sums = lambda part: _sums(part[1], logits_of(part[0]), label_smoothing)  # noqa: E731
-    parts, signature = _in_parts(x, tar_real), tf.TensorSpec([3], tf.float32)
-    parts = tf.map_fn(sums, parts, fn_output_signature=signature, parallel_iterations=1)  # (parts, 3)
+    parts, signature = _in_parts(x, tar_real), tf.TensorSpec([4], tf.float32)
+    parts = tf.map_fn(sums, parts, fn_output_signature=signature, parallel_iterations=1)  # (parts, 4)
     return tf.reduce_sum(parts, axis=0)
 
 
@@ -102,7 +106,7 @@ def loss_gradients_in_parts(logits_of, weights, x, tar_real, label_smoothing, fa
       logits_of, x, tar_real, label_smoothing: as for `loss_in_parts`.
       weights: the variables of `logits_of`.
       factor: float32 scalar.
-    Returns: the sums `[3]`; the gradient with respect to x `[B, T, D]`; a list of those with respect to the weights.
+    Returns: the sums `[4]`; the gradient with respect to x `[B, T, D]`; a list of those with respect to the weights.
     """
     inputs, words = _in_parts(x, tar_real)
 
@@ -117,7 +121,7 @@ def loss_gradients_in_parts(logits_of, weights, x, tar_real, label_smoothing, fa
 
     parts = tf.shape(inputs)[0]
     of_inputs = tf.TensorArray(x.dtype, parts, element_shape=inputs.shape[1:])
-    first = (0, tf.zeros([3]), of_inputs, [tf.zeros(weight.shape) for weight in weights])
+    first = (0, tf.zeros([4]), of_inputs, [tf.zeros(weight.shape) for weight in weights])
     _, sums, of_inputs, of_weights = tf.while_loop(lambda i, *_: i < parts, add_part, first, parallel_iterations=1)
     of_x = tf.reshape(of_inputs.stack(), [-1, x.shape[-1]])[: tf.size(tar_real)]  # (B*T, D)
     return sums, tf.reshape(of_x, tf.shape(x)), of_weights

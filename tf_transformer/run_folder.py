@@ -16,8 +16,8 @@ from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers, save_tok
 # Settings that may differ from those with which a model folder was begun: they change where an update is computed and how far the run
 # goes, not what an update is, but for rounding and, where XLA or other shares draw them, the dropout masks. The text has a checksum.
 MAY_CHANGE = {
-    "data", "steps", "minutes", "checkpoint_every", "keep", "validate_every", "bleu_sentences", "log_every", "patience", "most_skipped",
-    "max_tokens_per_replica", "precision", "jit", "virtual_replicas",
+    "data", "steps", "minutes", "checkpoint_every", "checkpoint_minutes", "keep", "validate_every", "bleu_sentences", "log_every",
+    "patience", "most_skipped", "max_tokens_per_replica", "precision", "jit", "virtual_replicas",
 }  # fmt: skip
 
 
@@ -86,39 +86,38 @@ class RunFolder:
             raise UserError(f"all {len(damaged)} checkpoints in {self.path} are damaged: put one back, or give another --model_dir")
         return None
 
-    def save(self, model, optimizer, state, every, keep):
+    def save(self, model, optimizer, state, settings):
         """Writes the checkpoint of an update and removes those that are no longer wanted.
 
         Args:
           state: the training state; its "step" is the update.
-          every: updates between checkpoints.
-          keep: newest checkpoints to keep.
+          settings: a `TrainConfig`, which says how many are kept.
         """
         path = step_path(self.path, state["step"])
         checkpoint.save(path, model, optimizer, state)
         if os.path.exists(self._averaged):
             os.remove(self._averaged)  # of earlier checkpoints: it would hide this one from translate
-        self._prune(every, keep)
+        self._prune(settings)
 
-    def _prune(self, every, keep):
+    def _prune(self, settings):
         paths = step_checkpoints(self.path)
         # One that an interruption left behind would make the average another than that of a run in one go.
-        regular = [path for path in paths if path == paths[-1] or checkpoint_step(path) % every == 0]
-        for path in set(paths) - set(regular[-keep:]):
+        regular = [path for path in paths if path == paths[-1] or settings.checkpoint_due(checkpoint_step(path))]
+        for path in set(paths) - set(regular[-settings.keep :]):
             os.remove(path)
 
     def save_best(self, model, state):
         """Writes the weights with the best score so far."""
         checkpoint.save(self._best, model, state=state)
 
-    def average(self, model, every, keep):
+    def average(self, model, settings):
         """Writes the mean of the newest checkpoints (Sec. 6.1) and reads it into the model.
 
         Args:
-          every, keep: as for `save`, after which the process may have been killed.
+          settings: as for `save`, after which the process may have been killed.
         Returns: how many they are.
         """
-        self._prune(every, keep)
+        self._prune(settings)
         paths = step_checkpoints(self.path)
         checkpoint.average(paths, self._averaged)
         checkpoint.restore(self._averaged, model)

@@ -68,7 +68,7 @@ class TextFunctions:
         def log_probs_of(chosen):
             real = tf.gather(tar, chosen).to_tensor(PAD)  # (n, T)
             logits = self._forced(inp, chosen, real)[0]  # (n, T, V)
-            losses = cross_entropy(tf.reshape(real, [-1]), tf.reshape(logits, [-1, tf.shape(logits)[-1]]))  # (n*T)
+            losses, _ = cross_entropy(tf.reshape(real, [-1]), tf.reshape(logits, [-1, tf.shape(logits)[-1]]))  # (n*T)
             found = tf.where(real != PAD, -tf.reshape(losses, tf.shape(real)), 0.0)  # (n, T)
             return tf.reduce_sum(found, axis=1), _fill(found, longest), _fill(self._target.pieces_of(real), longest)
 

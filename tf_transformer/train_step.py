@@ -59,7 +59,7 @@ def share_gradients(model, label_smoothing, inp, tar, key, strength, factor):
       key, strength: of the dropout.
       factor: on the sum of the token losses.
     Returns: a dense gradient for each weight (Adam would square the parts of a sparse one by one where a word occurs twice); float32
-      `[4]`, sums: loss in nats, target tokens, right target tokens, source tokens.
+      `[5]`, sums: loss in nats, target tokens, right target tokens, loss without smoothing, source tokens.
     """
     tar_inp, tar_real = tar[:, :-1], tar[:, 1:]
     with tf.GradientTape() as tape, dropout_key(key, strength):
@@ -86,7 +86,7 @@ def train_step(model, optimizer, train_config, inp, tar, stop=(0.0, 0.0), loss_s
       loss_scale: a `LossScale` in float16.
       jit: whether XLA compiles the gradients.
       accumulate: False where one share for each replica will do, which makes the graph half as large.
-    Returns: a dict, equal in all replicas: sums `[4]` over the batch, as `share_gradients` returns them; load `[replicas]`, the target
+    Returns: a dict, equal in all replicas: sums `[5]` over the batch, as `share_gradients` returns them; load `[replicas]`, the target
       tokens of each; gradient_norm; skipped, 1 where that was no finite number, so that nothing but the step has changed; stop `[2]`.
     """
     replica = tf.distribute.get_replica_context()
@@ -108,7 +108,7 @@ def train_step(model, optimizer, train_config, inp, tar, stop=(0.0, 0.0), loss_s
 
     if accumulate:
         add = lambda i, totals: (i + 1, list(map(tf.add, totals, compute(i))))  # noqa: E731
-        nothing = [tf.zeros(shape) for shape in (*(weight.shape for weight in model.trainable_variables), 4)]
+        nothing = [tf.zeros(shape) for shape in (*(weight.shape for weight in model.trainable_variables), 5)]
         _, totals = tf.while_loop(lambda i, _: i < micro, add, (0, nothing), parallel_iterations=1)
     else:
         totals = compute(0)
@@ -139,4 +139,4 @@ def eval_step(model, inp, tar):
     share = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
     inp, tar = share_of(inp, *share), share_of(tar, *share)
     dec_output, _ = model.dec_output(inp, tar[:, :-1], training=False)
-    return replica.all_reduce("sum", loss_in_parts(model.logits, dec_output, tar[:, 1:]))
+    return replica.all_reduce("sum", loss_in_parts(model.logits, dec_output, tar[:, 1:])[:3])

@@ -1,0 +1,63 @@
+"""The Makefile's recipes for the paper's two tasks: their settings are the paper's, and the whole road works on a mock of the data sets."""
+
+import pathlib
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from tf_transformer.__main__ import main
+from tf_transformer.command_flags import PARTS, given, parse
+from tf_transformer.config import Config
+from tf_transformer.presets import preset
+
+ROOT = pathlib.Path(__file__).parent.parent
+TINY = (
+    "--num_layers=1 --d_model=16 --num_heads=2 --dff=16 --vocab_size=300 --steps=4 --validate_every=2 --bleu_sentences=2 "
+    "--tokens_per_step=512 --max_length=256 --precision=float32 --beam_size=2"
+)
+
+
+def commands(recipe, folder, size="base", flags=""):
+    """The words after `tf_transformer` of the commands that a recipe runs."""
+    if shutil.which("make") is None:
+        pytest.skip("needs make")
+    words = ["make", "-n", "--no-print-directory", recipe, f"SIZE={size}", f"MODEL_DIR={folder}", f"FLAGS={flags}"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = [line for line in done.stdout.splitlines() if "-m tf_transformer" in line]
+    return [shlex.split(line)[3:] for line in lines]
+
+
+# Sec. 5.1, 5.3, 5.4 and 6.1, and Table 3.
+@pytest.mark.parametrize(
+    ("recipe", "size", "data", "vocabulary", "rate", "steps", "keep"),
+    [
+        ("wmt14-ende", "base", "wmt14_translate/de-en", 37000, 0.1, 100_000, 5),
+        ("wmt14-ende", "big", "wmt14_translate/de-en", 37000, 0.3, 300_000, 20),
+        ("wmt14-enfr", "base", "wmt14_translate/fr-en", 32000, 0.1, 100_000, 5),
+        ("wmt14-enfr", "big", "wmt14_translate/fr-en", 32000, 0.1, 300_000, 20),
+    ],
+)
+def test_settings_are_the_papers(recipe, size, data, vocabulary, rate, steps, keep):
+    (command, *words), evaluate = commands(recipe, "models/x", size)
+    values = parse(command, words)
+    config = preset(values.preset).replace(**given(values, PARTS))
+    assert (config.data.data, config.data.source, config.data.target) == (data, "en", recipe[-2:])
+    assert (config.data.vocab_size, config.data.shared_vocab, config.data.tokens_per_step) == (vocabulary, True, 25_000)
+    assert (config.model.rate, config.train.steps, config.train.keep, config.train.checkpoint_minutes) == (rate, steps, keep, 10)
+    assert (config.decode.beam_size, config.decode.alpha, config.decode.extra_length) == (4, 0.6, 50)
+    assert evaluate == ["evaluate", "--model_dir=models/x"]
+
+
+@pytest.mark.parametrize("recipe", ["wmt14-ende", "wmt14-enfr"])
+def test_the_whole_road_on_a_mock(recipe, tmp_path, capsys):
+    import tensorflow_datasets as tfds
+
+    with tfds.testing.mock_data(num_examples=40, data_dir=str(tmp_path / "tfds")):
+        for words in commands(recipe, tmp_path / "model", flags=TINY):
+            assert main(words) == 0, capsys.readouterr().err
+    out = capsys.readouterr().out
+    assert "test of the TensorFlow data set wmt14_translate" in out and "tok:13a" in out
+    assert ("compound-split BLEU" in out) == (recipe == "wmt14-ende")
+    assert Config.load(str(tmp_path / "model" / "config.json")).data.source == "en"

@@ -1,0 +1,212 @@
+"""Table 3, variations on the Transformer: the paper's figures beside ours, and runs of all its rows, at full or at a reduced size."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from typing import NamedTuple
+
+from tf_transformer.config import UserError
+from tf_transformer.interruption import Interruption
+from tf_transformer.presets import VARIATIONS, preset
+from tf_transformer.whole_file import whole_file
+
+
+class Printed(NamedTuple):
+    """What the paper prints in a row: on newstest2013, beam search, no average of checkpoints (Sec. 6.2)."""
+
+    perplexity: float  # of a sub-word, from the loss without smoothing
+    bleu: float
+    millions: int | None = None  # of parameters; None where the paper leaves the column empty, which means base's
+
+
+ROWS = {
+    "base": Printed(4.92, 25.8, 65),
+    "A1": Printed(5.29, 24.9), "A2": Printed(5.00, 25.5), "A3": Printed(4.91, 25.8), "A4": Printed(5.01, 25.4),
+    "B1": Printed(5.16, 25.1, 58), "B2": Printed(5.01, 25.4, 60),
+    "C1": Printed(6.11, 23.7, 36), "C2": Printed(5.19, 25.3, 50), "C3": Printed(4.88, 25.5, 80), "C4": Printed(5.75, 24.5, 28),
+    "C5": Printed(4.66, 26.0, 168), "C6": Printed(5.12, 25.4, 53), "C7": Printed(4.75, 26.2, 90),
+    "D1": Printed(5.77, 24.6), "D2": Printed(4.95, 25.5), "D3": Printed(4.67, 25.3), "D4": Printed(5.47, 25.7),
+    "E": Printed(4.92, 25.7),
+    "big": Printed(4.33, 26.4, 213),
+}  # fmt: skip
+assert set(ROWS) == {"base", *VARIATIONS, "big"}
+SCALES = ("small", "full")
+COLUMNS = ["row", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "e_ls", "updates"]
+
+
+def full(name):
+    """The `Config` of a row at the paper's size. Nothing is averaged, as in the paper's table, so one checkpoint is kept."""
+    return preset(name).replace(keep=1)
+
+
+def small(name):
+    """The `Config` of a row for two processor cores: half the layers, a quarter of the widths, fewer updates.
+
+    N / 2, d_model / 4, d_ff / 4, d_k / 4 where the row sets it; 4,000 sub-words, 1,024 tokens in an update, updates / 125. h, P_drop,
+    the label smoothing and the kind of positions are the row's own. Eq. 3 gets a scale for the small batches.
+    """
+    config = full(name)
+    model, steps = config.model, config.train.steps // 125
+    return config.replace(
+        num_layers=model.num_layers // 2, d_model=model.d_model // 4, dff=model.dff // 4, key_dim=model.key_dim // 4,
+        vocab_size=4000, max_length=128, tokens_per_step=1024, steps=steps, warmup_steps=400, learning_rate_scale=0.6,
+        checkpoint_every=100, validate_every=steps, bleu_sentences=0,
+    )  # fmt: skip
+
+
+def row_config(name, scale, steps=None, **settings):
+    """The `Config` of a row.
+
+    Args:
+      name: of `ROWS`.
+      scale: of `SCALES`.
+      steps: updates of base; other rows keep their proportion to it. None for those of the scale.
+      **settings: others to change.
+    Raises: UserError for an unknown row, or a value that is refused.
+    """
+    if name not in ROWS:
+        raise UserError(f"Table 3 has no row {name!r}: give some of {','.join(ROWS)}")
+    config, base = ((small if scale == "small" else full)(row) for row in (name, "base"))
+    if steps:
+        settings |= {"steps": config.train.steps // base.train.steps * steps}
+    config = config.replace(**settings)
+    return config.replace(validate_every=config.train.steps) if scale == "small" else config
+
+
+def describe_row(name, config):
+    """The cells of `COLUMNS`, strings."""
+    m, t = config.model, config.train
+    depths = [depth or m.d_model // m.num_heads for depth in (m.key_dim, m.value_dim)]
+    positions = " (learned positions)" if m.positions == "learned" else ""
+    sizes = [m.num_layers, m.d_model, m.dff, m.num_heads, *depths, m.rate, t.label_smoothing]
+    return [name + positions, *map(str, sizes), f"{t.steps:,}"]
+
+
+def describe_paper():
+    """The paper's table beside our parameters, those of models that are built for it with 37,000 sub-words; Markdown."""
+    from tf_transformer.checkpoint import build_model  # only here: it takes TensorFlow
+
+    rows = []
+    for name, printed in ROWS.items():
+        config = full(name)
+        millions = build_model(config.model).count_params() / 1e6
+        paper = [f"{printed.perplexity:.2f}", f"{printed.bleu:.1f}", str(printed.millions or "")]
+        rows.append([*describe_row(name, config), *paper, f"{millions:.1f}"])
+    return _markdown([*COLUMNS, "PPL (paper)", "BLEU (paper)", "10^6 weights (paper)", "10^6 weights (ours)"], rows)
+
+
+def describe_results(folder, scale):
+    """The rows that have been trained, with the paper's figures beside them; Markdown.
+
+    Args:
+      folder: of all rows, as for `run_rows`.
+      scale: of `SCALES`.
+    """
+    rows = []
+    for name in ROWS:
+        if result := _read_result(folder, name):
+            config = row_config(name, scale).replace(steps=result["updates"])
+            ours = [
+                f"{result['perplexity']:.2f}",
+                f"{result['BLEU']:.1f}",
+                f"{result['parameters'] / 1e6:.2f}",
+                f"{result['processor_seconds'] / 60:.1f}",
+            ]
+            printed = ROWS[name]
+            rows.append([*describe_row(name, config), *ours, f"{printed.perplexity:.2f}", f"{printed.bleu:.1f}"])
+    return _markdown([*COLUMNS, "PPL", "BLEU", "10^6 weights", "CPU minutes", "PPL (paper)", "BLEU (paper)"], rows)
+
+
+def _markdown(head, rows):
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _result_path(folder, name):
+    return os.path.join(folder, name, "result.json")
+
+
+def _read_result(folder, name):
+    """What `run_row` wrote, or None."""
+    if not os.path.exists(_result_path(folder, name)):
+        return None
+    with open(_result_path(folder, name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _done(config, folder, name):
+    result = _read_result(folder, name)
+    return bool(result) and result["updates"] >= config.train.steps
+
+
+def run_row(name, config, folder, say=print):
+    """Trains a row, or goes on with it, and scores its last weights on the validation split.
+
+    Args:
+      name: of `ROWS`.
+      config: a `Config`, of `row_config`.
+      folder: of all rows; the row's model folder is in it.
+      say: prints a line.
+    Returns: a dict with PPL, BLEU (beam search) with its signature, parameters, updates and processor seconds, which is in `result.json`
+      too; None when interrupted.
+    Raises: UserError, as `Trainer` does.
+    """
+    from tf_transformer.evaluate import score
+    from tf_transformer.train import Trainer
+    from tf_transformer.translate import Translator
+
+    if _done(config, folder, name):
+        return _read_result(folder, name)
+    start = time.process_time()
+    trainer = Trainer(config, os.path.join(folder, name), say=say)
+    if not trainer.run():
+        return None
+    figures = trainer.validate()
+    pairs = list(trainer.corpus.read("validation"))
+    translations = Translator(trainer.model, trainer.tokenizers, config.decode)([source for source, _ in pairs])
+    scores = score(translations, [target for _, target in pairs])
+    result = {
+        "row": name, "updates": trainer.step, "parameters": trainer.model.count_params(), "perplexity": figures["perplexity"],
+        "BLEU": scores.bleu, "signature": scores.bleu_signature, "processor_seconds": time.process_time() - start,
+    }  # fmt: skip
+    with whole_file(_result_path(folder, name)) as file:
+        json.dump(result, file, indent=2)
+    say(f"{name}: PPL {result['perplexity']:.2f}, BLEU {scores.bleu:.2f} ({scores.bleu_signature}) on {len(pairs):,} validation pairs")
+    return result
+
+
+def run_rows(configs, command, folder, say=print):
+    """Trains rows one after the other, each in a process of its own; those that have a result are passed over.
+
+    Args:
+      configs: the `Config` of each row, by its name.
+      command: a function of a row's name that returns the words of a command, which trains it as `run_row` does.
+      folder: of all rows.
+      say: prints a line.
+    Returns: True when all have a result, False when interrupted: the row at work was saved, and the same call goes on from there.
+    Raises: UserError when a row fails.
+    """
+    for number, (name, config) in enumerate(configs.items(), start=1):
+        if _done(config, folder, name):
+            say(f"row {name}: done before")
+            continue
+        say(f"row {name}, {number} of {len(configs)}")
+        with Interruption() as interruption:
+            # In a session of its own, so that Ctrl-C reaches it once, through here.
+            child = subprocess.Popen(command(name), start_new_session=True)
+            told = False
+            while child.poll() is None:
+                if interruption.asked and not told:
+                    child.send_signal(signal.SIGTERM)
+                    told = True
+                try:
+                    child.wait(0.2)
+                except subprocess.TimeoutExpired:
+                    pass
+        if told:
+            return False
+        if not _done(config, folder, name):
+            raise UserError(f"row {name} was not trained to its end (exit code {child.returncode}): see above; the same command goes on")
+    return True

@@ -1,0 +1,146 @@
+"""Phrase-structure trees, and the bracketed text of the Penn Treebank (Marcus et al. 1993), for the parsing of Sec. 6.3."""
+
+import gzip
+import os
+import re
+import zlib
+from typing import NamedTuple
+
+from tf_transformer.config import UserError
+
+TOP = "TOP"  # the label of an outer node that has none in the text, as in "( (S ...))"
+_SYMBOL = re.compile(r"[()]|[^\s()]+", re.ASCII)  # only ASCII's blanks divide symbols: a no-break space is part of its word
+_HEADER = "*x*"  # begins each line of the notice above the trees in some of the treebank's files
+
+
+class Tree(NamedTuple):
+    """A node: a phrase over its children, or a pre-terminal, a part-of-speech tag over its one word.
+
+    `str` gives it on one line, "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))".
+    """
+
+    label: str
+    children: "tuple[Tree, ...] | str"  # the word, where this is a pre-terminal
+
+    def pre_terminals(self):
+        """Returns the pre-terminals, a list of `Tree`, from left to right."""
+        found, waiting = [], [self]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node.children, str):
+                found.append(node)
+            else:
+                waiting.extend(reversed(node.children))
+        return found
+
+    def words(self):
+        """Returns the words, a list of strings; traces such as "*T*-1" are among them."""
+        return [word for _, word in self.pre_terminals()]
+
+    def tags(self):
+        """Returns a list of (word, part-of-speech tag)."""
+        return [(word, tag) for tag, word in self.pre_terminals()]
+
+    def __str__(self):
+        pieces, waiting = [], [self]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, str):
+                pieces.append(node)
+            elif isinstance(node.children, str):
+                pieces.append(f" ({node.label} {node.children})")
+            else:
+                pieces.append(f" ({node.label}")
+                waiting += [")", *reversed(node.children)]
+        return "".join(pieces).lstrip(" ")
+
+
+def read_trees(source, name=None, top=TOP):
+    """Reads bracketed text as in the treebank's `.mrg` files; a tree may go over several lines, a line may hold several trees.
+
+    Lines that begin with "*x*" between two trees are the notice that some of those files begin with, and passed over.
+
+    Args:
+      source: the path of a file, plain or `.gz`, or lines (an iterable of strings).
+      name: what to call the source in messages; None for the path, or "line".
+      top: the label that an outer node gets which has none, "( (S ...))".
+    Yields: `Tree`s.
+    Raises: UserError where there is no such file, and, with its line number, where the text is not UTF-8, brackets are unbalanced,
+      a node is empty, "(NP)", or a word stands elsewhere than alone under its tag, "(NN dog)".
+    """
+    is_path = isinstance(source, (str, os.PathLike))
+    lines = _read_lines(os.fspath(source)) if is_path else source
+    name = name or (os.fspath(source) if is_path else "line")
+    opened = []
+    for number, line in enumerate(lines, start=1):
+        if opened or not line.startswith(_HEADER):
+            yield from _grow(opened, line, f"{name}:{number}", top)
+    _check_closed(opened)
+
+
+def read_line(line, where, top=TOP):
+    """Reads a line that holds whole trees: one, several or none.
+
+    Args:
+      line: a string.
+      where: its file and number, for messages.
+      top: as for `read_trees`.
+    Returns: a tuple of `Tree`s.
+    Raises: UserError as `read_trees` does.
+    """
+    opened = []
+    found = tuple(_grow(opened, line, where, top))
+    _check_closed(opened)
+    return found
+
+
+def _check_closed(opened):
+    if opened:
+        raise UserError(f"{opened[0][2]}: the tree that begins here is not closed, it lacks {len(opened)} of its ')': add them")
+
+
+def _grow(opened, line, where, top):
+    """Takes in a line. `opened` are the nodes around its place, outermost first, each [label, parts, where]. Yields the trees it closes."""
+    for symbol in _SYMBOL.findall(line):
+        if symbol == "(":
+            opened.append([None, [], where])
+        elif not opened:
+            trouble = "a ')' without its '('" if symbol == ")" else f"{symbol!r} stands outside the brackets"
+            raise UserError(f"{where}: {trouble}: mend the tree here or the one before")
+        elif symbol != ")":
+            node = opened[-1]
+            if node[0] is None and not node[1]:
+                node[0] = symbol
+            else:
+                node[1].append(symbol)
+        else:
+            tree = _close(opened.pop(), "" if opened else top, where)
+            if opened:
+                opened[-1][1].append(tree)
+            else:
+                yield tree
+
+
+def _close(node, unlabelled, where):
+    label, parts, _ = node
+    label = unlabelled if label is None else label
+    words = [part for part in parts if isinstance(part, str)]
+    if not parts:
+        raise UserError(f"{where}: the node ({label}) has neither children nor a word: take it away, or give what it lacks")
+    if words and len(parts) > 1:
+        raise UserError(f"{where}: the word {words[0]!r} is not alone under its tag, in ({label} ...): write each word as (TAG WORD)")
+    return Tree(label, words[0] if words else tuple(parts))
+
+
+def _read_lines(path):
+    try:
+        with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError:
+                    raise UserError(f"{path}:{number}: not UTF-8 text: convert the file, or mend the line") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+    except (EOFError, zlib.error) as error:
+        raise UserError(f"{path}: not a whole gzip file ({error})") from None
