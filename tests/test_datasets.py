@@ -7,7 +7,8 @@ import types
 import pytest
 
 from tf_transformer.config import UserError
-from tf_transformer.datasets import HELD_OUT_SHARE, open_corpus, read_lines
+from tf_transformer.corpus import HELD_OUT_SHARE, read_lines
+from tf_transformer.datasets import open_corpus
 
 
 def write(path, lines):

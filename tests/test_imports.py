@@ -11,7 +11,7 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 
 # From text at the top to text at the bottom.
 ORDER = """
-allocator whole_file config presets flops model_folder
+allocator whole_file config presets flops model_folder corpus
 pocket_tables pocket_names pocket_lexicon pocket_numbers pocket_verbs pocket_grammar pocket_phrases pocket_scenes pocket_facts
 pocket_sentences pocket pocket_tree_phrases pocket_tree_verbs pocket_tree_clauses pocket_tree_sentences pocket_treebank trees treebank
 datasets evalb evalb_text tokenizer encoding batching

@@ -117,7 +117,7 @@ def test_bad_files(tmp_path):
         list(read_trees(str(path)))
     path = tmp_path / "a.mrg.gz"
     path.write_bytes(b"(A b)")
-    with pytest.raises(UserError, match=r"cannot read .*a.mrg.gz: Not a gzipped file"):
+    with pytest.raises(UserError, match=r"a.mrg.gz: not a whole gzip file"):
         list(read_trees(path))
     path.write_bytes(gzip.compress(b"(A b)" * 1000)[:-9])
     with pytest.raises(UserError, match=r"a.mrg.gz: not a whole gzip file"):

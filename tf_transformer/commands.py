@@ -82,7 +82,7 @@ def _translator(values):
 
 def translate(values):
     """Translates lines."""
-    from tf_transformer.datasets import read_lines
+    from tf_transformer.corpus import read_lines
 
     translator = _translator(values)
     if not values.input and not values.output and sys.stdin.isatty() and sys.stdout.isatty():
@@ -152,7 +152,7 @@ def _score_parses(gold_trees, outputs, output):
 
 def parse(values):
     """Parses lines."""
-    from tf_transformer.datasets import read_lines
+    from tf_transformer.corpus import read_lines
 
     model_dir = required(values, "model_dir")
     if model_folder.load_config(model_dir).data.target != TREES:
@@ -229,7 +229,7 @@ def serve(values):
 def client(values):
     """Translates lines by a server."""
     from tf_transformer.client import GrpcClient, RestClient, translate_lines
-    from tf_transformer.datasets import read_lines
+    from tf_transformer.corpus import read_lines
 
     if values.grpc:
         quiet()

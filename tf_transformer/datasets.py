@@ -4,25 +4,20 @@
 strings) and `fingerprint(split)` (changes when the text may have changed).
 """
 
-import contextlib
 import functools
-import gzip
 import hashlib
 import itertools
 import os
 import pathlib
 import re
-import sys
-import zlib
 
 from tf_transformer import pocket
 from tf_transformer.config import TREES, WORDS, UserError
+from tf_transformer.corpus import Corpus, held_out, read_lines
 from tf_transformer.treebank import PocketTreebank, TreebankCorpus
 
 VALIDATION_NAMES = ("validation", "valid", "val", "dev")
 POCKET_TREES = "pocket-trees"  # the built-in treebank
-HELD_OUT = 1000  # pairs taken from the end of the training text for validation, where there is no validation text
-HELD_OUT_SHARE = 0.05  # but never more than this share of it
 
 
 def open_corpus(data, source, target):
@@ -61,30 +56,6 @@ def open_corpus(data, source, target):
     raise UserError(f"no such data folder or file: {data}")
 
 
-class Corpus:
-    """The base class of the three kinds; `splits` are the names of its parts."""
-
-    name, splits = "", []
-
-    def default_test(self, seen):
-        """The split to evaluate on where none is named.
-
-        Args:
-          seen: whether the model was trained on this corpus, so that "all" of it is no test.
-        Raises: UserError when the choice is not clear.
-        """
-        tests = [split for split in self.splits if split.startswith("test")]
-        choices = [split for split in ("test", "validation" if seen and not tests else "all") if split in self.splits] or tests
-        if len(choices) == 1:
-            return choices[0]
-        raise UserError(f"{self.name} has several test sets or none: give --split, one of {', '.join(self.splits)}")
-
-    def _known(self, split):
-        if split not in self.splits:
-            raise UserError(f"{self.name} has no split {split!r}: it has {', '.join(self.splits)}")
-        return split
-
-
 class PocketCorpus(Corpus):
     """The built-in English-German corpus, in either direction. Raises: UserError for other languages."""
 
@@ -96,7 +67,7 @@ class PocketCorpus(Corpus):
 
     def read(self, split):
         """Yields (source, target) sentences of a split."""
-        for english, german in self._draw(self._known(split)):
+        for english, german in self._draw(self.known(split)):
             yield (german, english) if self._flip else (english, german)
 
     def fingerprint(self, split):
@@ -125,12 +96,12 @@ class FileCorpus(Corpus):
 
         Raises: UserError for different line counts, text that is not UTF-8, a TSV line without a tab, or an empty file.
         """
-        self._known(split)
+        self.known(split)
         if not self._hold_out or split not in ("train", "validation"):
             yield from _read_files(self._files["train" if split == "all" else split])
             return
         number = sum(1 for _ in _read_files(self._files["train"]))
-        kept = number - _held_out(number)
+        kept = number - held_out(number)
         first, last = (0, kept) if split == "train" else (kept, number)
         yield from itertools.islice(_read_files(self._files["train"]), first, last)
 
@@ -175,10 +146,10 @@ class TfdsCorpus(Corpus):
     def read(self, split):
         """Yields (source, target) sentences of a split."""
         self._prepare()
-        part = self._known(split)
+        part = self.known(split)
         if self._hold_out and split in ("train", "validation"):
             number = self._builder.info.splits["train"].num_examples
-            kept = number - _held_out(number)
+            kept = number - held_out(number)
             part = f"train[:{kept}]" if split == "train" else f"train[{kept}:]"
         for example in self._builder.as_dataset(split=part, shuffle_files=False).as_numpy_iterator():
             pair = (example[language].decode("utf-8", "replace") for language in (self._source, self._target))
@@ -195,35 +166,6 @@ class TfdsCorpus(Corpus):
     def fingerprint(self, split):
         """A tuple that changes with the data set's version."""
         return (self._builder.info.full_name, self._source, self._target, self._hold_out, split)
-
-
-def _held_out(number):
-    """How many of so many training pairs are held out for validation."""
-    return min(HELD_OUT, max(1, int(number * HELD_OUT_SHARE)))
-
-
-def read_lines(path):
-    """Yields the lines of a text file, plain or `.gz`, or of standard input where path is None, without their ends.
-
-    Raises: UserError when there is no such file, or where a line is not UTF-8 (with its number).
-    """
-    try:
-        with _open(path) as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                except UnicodeDecodeError:
-                    raise UserError(f"{path or 'standard input'}:{number}: not UTF-8 text: convert the file, or mend the line") from None
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: not a whole gzip file ({error})") from None
-
-
-def _open(path):
-    if path is None:
-        return contextlib.nullcontext(sys.stdin.buffer)
-    return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")
 
 
 def _folder_files(folder, source, target):

@@ -3,7 +3,7 @@
 import sys
 
 from tf_transformer.config import UserError
-from tf_transformer.datasets import read_lines
+from tf_transformer.corpus import read_lines
 from tf_transformer.evalb import COLLINS, ERROR, Parameters, score_sentence, summarise
 from tf_transformer.trees import read_line
 

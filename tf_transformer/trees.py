@@ -1,12 +1,11 @@
 """Phrase-structure trees, and the bracketed text of the Penn Treebank (Marcus et al. 1993), for the parsing of Sec. 6.3."""
 
-import gzip
 import os
 import re
-import zlib
 from typing import NamedTuple
 
 from tf_transformer.config import UserError
+from tf_transformer.corpus import read_lines
 
 TOP = "TOP"  # the label of an outer node that has none in the text, as in "( (S ...))"
 _SYMBOL = re.compile(r"[()]|[^\s()]+", re.ASCII)  # only ASCII's blanks divide symbols: a no-break space is part of its word
@@ -69,7 +68,7 @@ def read_trees(source, name=None, top=TOP):
       a node is empty, "(NP)", or a word stands elsewhere than alone under its tag, "(NN dog)".
     """
     is_path = isinstance(source, (str, os.PathLike))
-    lines = _read_lines(os.fspath(source)) if is_path else source
+    lines = read_lines(os.fspath(source)) if is_path else source
     name = name or (os.fspath(source) if is_path else "line")
     opened = []
     for number, line in enumerate(lines, start=1):
@@ -130,17 +129,3 @@ def _close(node, unlabelled, where):
     if words and len(parts) > 1:
         raise UserError(f"{where}: the word {words[0]!r} is not alone under its tag, in ({label} ...): write each word as (TAG WORD)")
     return Tree(label, words[0] if words else tuple(parts))
-
-
-def _read_lines(path):
-    try:
-        with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError:
-                    raise UserError(f"{path}:{number}: not UTF-8 text: convert the file, or mend the line") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    except (EOFError, zlib.error) as error:
-        raise UserError(f"{path}: not a whole gzip file ({error})") from None
