@@ -22,7 +22,7 @@ RUN := $(BIN)/python -m tf_transformer
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "options of train: PRESET=pocket|small|base|big DATA= SOURCE= TARGET= MODEL_DIR= MINUTES= STEPS="
+	@echo "options of train: PRESET=pocket|small|base|big|parsing-pocket|parsing DATA= SOURCE= TARGET= MODEL_DIR= MINUTES= STEPS="
 
 install: $(STAMP) ## make .venv and install the package into it, when it is missing or out of date
 

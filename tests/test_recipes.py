@@ -1,5 +1,6 @@
 """The Makefile's recipes for the paper's two tasks: their settings are the paper's, and the whole road works on a mock of the data sets."""
 
+import dataclasses
 import pathlib
 import shlex
 import shutil
@@ -19,11 +20,11 @@ TINY = (
 )
 
 
-def commands(recipe, folder, size="base", flags=""):
+def commands(recipe, folder, size="base", flags="", more=()):
     """The words after `tf_transformer` of the commands that a recipe runs."""
     if shutil.which("make") is None:
         pytest.skip("needs make")
-    words = ["make", "-n", "--no-print-directory", recipe, f"SIZE={size}", f"MODEL_DIR={folder}", f"FLAGS={flags}"]
+    words = ["make", "-n", "--no-print-directory", recipe, f"SIZE={size}", f"MODEL_DIR={folder}", f"FLAGS={flags}", *more]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     lines = [line for line in done.stdout.splitlines() if "-m tf_transformer" in line]
     return [shlex.split(line)[3:] for line in lines]
@@ -48,6 +49,19 @@ def test_settings_are_the_papers(recipe, size, data, vocabulary, rate, steps, ke
     assert (config.model.rate, config.train.steps, config.train.keep, config.train.checkpoint_minutes) == (rate, steps, keep, 10)
     assert (config.decode.beam_size, config.decode.alpha, config.decode.extra_length) == (4, 0.6, 50)
     assert evaluate == ["evaluate", "--model_dir=models/x"]
+
+
+def test_the_papers_parser():
+    """Sec. 6.3: 4 layers, d_model 1024, 16,000 sub-words, the rest as base's; beam 21, alpha 0.3, input length + 300."""
+    (command, *words), evaluate = commands("parse", "models/x", flags="--nothing=1", more=["PRESET=parsing", "DATA=wsj/"])
+    assert (command, words[-1], evaluate) == ("train", "--nothing=1", ["evaluate", "--model_dir=models/x"])
+    values = parse(command, words[:-1])
+    config, base = preset(values.preset).replace(**given(values, PARTS)), preset("base")
+    assert config.model == dataclasses.replace(base.model, num_layers=4, d_model=1024) and config.train.steps == base.train.steps
+    assert (config.data.data, config.data.source, config.data.target, config.data.vocab_size) == ("wsj/", "words", "trees", 16_000)
+    assert (config.decode.beam_size, config.decode.alpha, config.decode.extra_length) == (21, 0.3, 300)
+    (_, *words), _ = commands("parse", "models/x")
+    assert words == ["--preset=parsing-pocket", "--data=pocket-trees", "--model_dir=models/x"]
 
 
 @pytest.mark.parametrize("recipe", ["wmt14-ende", "wmt14-enfr"])

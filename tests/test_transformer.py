@@ -180,3 +180,20 @@ def test_a_graph_of_unknown_lengths_equals_the_eager_model():
     graph = tf.function(lambda inp, tar: model(inp, tar), input_signature=[tf.TensorSpec([None, None], tf.int64)] * 2)
     assert_equal(graph(*ids()), model(*ids()), atol=1e-5)
     assert_equal(graph(INP[:1, :2], TAR[:1, :1]), model(tf.constant(INP[:1, :2]), tf.constant(TAR[:1, :1])), atol=1e-5)
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_dropout_on_embedding_and_position(stack):
+    """Sec. 5.4: with a rate of almost 1 nothing is left of their sum; what is used after training is whole."""
+    model = Transformer(**SIZES, rate=1 - 1e-7)
+    model.build()
+    embed = getattr(model, stack).embed
+    assert np.abs(embed(tf.constant(INP), 0, True)).max() == 0 and np.abs(embed(tf.constant(INP), 0, False)).max() > 1
+
+
+def test_no_dropout_on_attention_weights():
+    """Each row of weights adds up to 1 in training too."""
+    model = Transformer(**SIZES, rate=0.5)
+    _, attention_weights = model(*ids(), training=True)
+    for weights in attention_weights.values():
+        np.testing.assert_allclose(np.sum(weights, axis=-1), 1, rtol=1e-5)

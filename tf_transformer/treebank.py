@@ -8,7 +8,8 @@ Language", write it:
 
 Theirs closes with the label again, ")NP", and has one tag for all words; here the tags stay, so that they can be scored, and a closing
 bracket is bare. Sub-words never join a bracket with letters, so "(NP" is two of them and ")" one: a constituent costs three
-sub-words instead of four, and no output can close what it did not open. The blanks keep ") )" two sub-words, one for each step of the tree.
+sub-words instead of four, and no output can close what it did not open. On the pocket treebank that is learnt faster, too. The blanks
+keep ") )" two sub-words, one for each step of the tree.
 """
 
 import functools
