@@ -22,9 +22,9 @@ PRESETS = {
         beam_size=21, alpha=0.3, extra_length=300,
     ),
     "parsing-pocket": Config().replace(
-        data="pocket-trees", source=WORDS, target=TREES, num_layers=2, d_model=128, num_heads=4, dff=512, rate=0.0, vocab_size=2000,
-        tokens_per_step=1024, steps=2000, warmup_steps=400, learning_rate_scale=0.6, checkpoint_every=50, validate_every=1000,
-        bleu_sentences=0, alpha=0.3, extra_length=300,
+        data="pocket-trees", source=WORDS, target=TREES, num_layers=2, d_model=128, num_heads=4, dff=512, rate=0.0, vocab_size=8000,
+        shared_vocab=False, tokens_per_step=1024, steps=6000, warmup_steps=400, learning_rate_scale=0.6, checkpoint_every=50,
+        validate_every=1000, bleu_sentences=0, alpha=0.3, extra_length=300,
     ),
 }  # fmt: skip
 
