@@ -12,6 +12,8 @@ EXPORT_DIR ?= $(MODEL_DIR)/export/saved_model
 BIN := .venv/bin
 # $(call named,VARIABLE,other): its value where the user gave one, else the other.
 named = $(if $(filter command environment,$(origin $(1))),$($(1)),$(2))
+# $(call flags,VARIABLE ...): a flag of the same name for each that the user gave.
+flags = $(foreach name,$(1),$(if $(call named,$(name),),--$(shell echo $(name) | tr A-Z a-z)='$($(name))'))
 # The gpu extra goes along where an NVIDIA driver answers.
 EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 # The stamp carries the extras in its name, so a machine that gets a GPU installs again.
@@ -91,11 +93,11 @@ wmt14-enfr: TASK := --data=wmt14_translate/fr-en --source=en --target=fr --vocab
 wmt14-ende: ## the paper's English-German, SIZE=base|big: text, vocabulary, training, average, newstest2014
 wmt14-enfr: ## the paper's English-French, SIZE=base|big
 wmt14-ende wmt14-enfr: $(STAMP)
-	$(RUN) train --preset=$(SIZE) $(TASK) --checkpoint_minutes=10 --model_dir='$(RECIPE_DIR)' $(FLAGS)
+	$(RUN) train --preset=$(SIZE) $(TASK) $(call flags,DATA STEPS MINUTES) --model_dir='$(RECIPE_DIR)' $(FLAGS)
 	$(RUN) evaluate --model_dir='$(RECIPE_DIR)'
 
 table3: $(STAMP) ## print Table 3 beside ours; FLAGS='--run --data=...' trains its rows at a reduced size
-	@$(RUN) table3 $(FLAGS)
+	@$(RUN) table3 $(call flags,DATA SOURCE TARGET STEPS MODEL_DIR) $(FLAGS)
 
 # PRESET=parsing is the paper's parser, for GPUs and the Penn Treebank; without it, one for minutes on two processor cores.
 parse: PARSER = $(call named,PRESET,parsing-pocket)

@@ -200,3 +200,10 @@ def test_a_damaged_gzip_body(tmp_path):
     path.write_bytes(data)
     with pytest.raises(UserError, match=r"not a whole gzip file|not UTF-8"):
         list(open_corpus(str(tmp_path), "en", "de").read("all"))
+
+
+def test_a_folder_of_trees_is_told_how_to_be_read(tmp_path):
+    (tmp_path / "a.mrg").write_text("( (S (NN dog)))\n( (S (NN cat)))\n( (S (NN cow)))")
+    with pytest.raises(UserError, match="has trees and no train.en: give --source=words --target=trees"):
+        open_corpus(str(tmp_path), "en", "de")
+    assert list(open_corpus(str(tmp_path), "words", "trees").read("train")) == [("dog", "(S NN )")]

@@ -39,8 +39,9 @@ def test_compound_split_bleu_by_hand():
     bleu, how = compound_split_bleu(["Der Ost-West-Dialog geht weiter."], ["Der Ost-West-Konflikt geht weiter."])
     precisions = [8 / 9, 6 / 8, 4 / 7, 2 / 6]
     assert bleu == pytest.approx(100 * (precisions[0] * precisions[1] * precisions[2] * precisions[3]) ** 0.25)
-    assert "tok:none|smooth:none" in how and "moses.de:sacremoses." in how and "##AT##-##AT##" in how
+    assert "tok:none|smooth:none" in how and "quotes:plain|moses.de:sacremoses." in how and "##AT##-##AT##" in how
     assert compound_split_bleu(["Gar nichts."], ["Etwas anderes hier."])[0] == 0.0
     assert compound_split_bleu(REFERENCES, REFERENCES)[0] == pytest.approx(100)
+    assert compound_split_bleu(['Er sagte: "Ja, das geht."'], ["Er sagte: „Ja, das geht.“"])[0] == pytest.approx(100)
     # For sacreBLEU a compound is one token, so it is wrong as a whole.
     assert bleu > score(["Der Ost-West-Dialog geht weiter."], ["Der Ost-West-Konflikt geht weiter."]).bleu

@@ -34,7 +34,6 @@ def test_the_count_is_that_of_the_graphs_products(changes):
 def test_a_whole_run():
     config = preset("base")
     base = config.replace(input_vocab_size=37000, target_vocab_size=37000)
-    assert training_operations(base) == pytest.approx(9.6e17, rel=0.01)
-    by_hand = 3 * 2 * 25_000 * 100_000 * (63_082_496 - 37000 * 512)  # two operations for each weight of a product and token
-    assert training_operations(base) == pytest.approx(by_hand + 3 * 2 * 25_000 * 100_000 * 37000 * 512, rel=0.02)
+    by_hand = 3 * 2 * 25_000 * 100_000 * 63_082_496  # two operations for each weight and pair of tokens, three times: all but q k^T
+    assert by_hand < training_operations(base) < 1.02 * by_hand
     assert training_operations(base.replace(steps=200_000)) == 2 * training_operations(base)

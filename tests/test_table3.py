@@ -1,5 +1,6 @@
 """Table 3: the rows are the paper's, and all of them can be trained, stopped and gone on with."""
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -19,9 +20,13 @@ def test_what_the_rows_change():
     """Each row differs from base in what the paper's row prints, and in nothing else."""
     base = preset("base")
     printed = {
-        "A1": {"num_heads": 1}, "A4": {"num_heads": 32}, "B1": {"key_dim": 16}, "C3": {"num_layers": 8}, "C5": {"d_model": 1024},
-        "C6": {"dff": 1024}, "D1": {"rate": 0.0}, "D3": {"label_smoothing": 0.0}, "E": {"positions": "learned"},
+        "A1": {"num_heads": 1}, "A2": {"num_heads": 4}, "A3": {"num_heads": 16}, "A4": {"num_heads": 32},
+        "B1": {"key_dim": 16}, "B2": {"key_dim": 32},
+        "C1": {"num_layers": 2}, "C2": {"num_layers": 4}, "C3": {"num_layers": 8}, "C4": {"d_model": 256}, "C5": {"d_model": 1024},
+        "C6": {"dff": 1024}, "C7": {"dff": 4096}, "D1": {"rate": 0.0}, "D2": {"rate": 0.2}, "D3": {"label_smoothing": 0.0},
+        "D4": {"label_smoothing": 0.2}, "E": {"positions": "learned"},
     }  # fmt: skip
+    assert set(printed) == set(ROWS) - {"base", "big"}
     for name, changes in printed.items():
         assert preset(name) == base.replace(**changes)
     depths = {name: preset(name).model.d_model // preset(name).model.num_heads for name in ("A1", "A2", "A3", "A4", "C4", "C5")}
@@ -42,11 +47,12 @@ def test_the_small_rows_keep_the_proportions(name):
     one, base, little = full(name), full("base"), small(name)
     for setting in ("num_layers", "d_model", "dff"):
         ratio = getattr(one.model, setting) / getattr(base.model, setting)
-        assert getattr(little.model, setting) / getattr(small("base").model, setting) == pytest.approx(ratio, abs=0.34)
+        assert getattr(little.model, setting) / getattr(small("base").model, setting) == pytest.approx(ratio)
     assert little.train.steps / small("base").train.steps == one.train.steps / base.train.steps
     for setting in ("num_heads", "rate", "positions"):
         assert getattr(little.model, setting) == getattr(one.model, setting)
     assert little.train.label_smoothing == one.train.label_smoothing and little.train.keep == 1
+    assert little.model.key_dim == one.model.key_dim / 4
 
 
 def test_unknown_rows_and_updates():
@@ -73,22 +79,26 @@ def script(folder, name, body):
 
 
 def test_rows_in_turn(tmp_path):
-    """A row with a result is not trained again; one that ends without is an error, which names it."""
+    """A row with a result is not trained again; one that ends without, or whose result is of other text, is an error that names it."""
     configs = {name: row_config(name, "small", 2) for name in ("base", "A1", "big")}
     body = "import json, pathlib; p = pathlib.Path({path!r}); p.mkdir(exist_ok=True); (p / 'result.json').write_text(json.dumps({result}))"
 
     def command(name):
         calls.append(name)
-        return script(tmp_path, name, body.format(path=str(tmp_path / name), result={"updates": configs[name].train.steps}))
+        return script(tmp_path, name, body.format(path=str(tmp_path / name), result={"config": dataclasses.asdict(configs[name])}))
 
     calls = []
     assert run_rows(configs, command, str(tmp_path), say=lambda line: None) and calls == ["base", "A1", "big"]
-    (tmp_path / "A1" / "result.json").write_text(json.dumps({"updates": 1}))  # of a run that was to be shorter
+    shorter = dataclasses.asdict(row_config("A1", "small", 1))
+    (tmp_path / "A1" / "result.json").write_text(json.dumps({"config": shorter}))
     calls = []
     assert run_rows(configs, command, str(tmp_path), say=lambda line: None) and calls == ["A1"]
     (tmp_path / "big" / "result.json").unlink()
-    with pytest.raises(UserError, match=r"row big was not trained to its end \(exit code 3\)"):
+    with pytest.raises(UserError, match="row big was not trained to its end"):
         run_rows(configs, lambda name: script(tmp_path, name, "raise SystemExit(3)"), str(tmp_path), say=lambda line: None)
+    others = {"base": row_config("base", "small", 2, data="other")}
+    with pytest.raises(UserError, match="holds row base of other data or another size"):
+        run_rows(others, command, str(tmp_path), say=lambda line: None)
 
 
 def test_a_row_is_trained_and_gone_on_with(tmp_path, corpus_folder, capsys, monkeypatch):

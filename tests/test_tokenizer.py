@@ -116,3 +116,13 @@ def test_ctrl_c_while_learning_is_no_trouble_with_the_text():
 
     with pytest.raises(KeyboardInterrupt):
         Tokenizer.learn(sentences(), 300)
+
+
+def test_first_use_in_a_graph():
+    """A tokenizer whose first use is in a graph serves that graph, others, and eager calls."""
+    tokenizer = Tokenizer.learn((sentence for pair in PAIRS for sentence in pair), 350)
+    encode = lambda: tf.function(lambda texts: tokenizer.encode(texts).values, input_signature=[tf.TensorSpec([None], tf.string)])  # noqa: E731
+    texts = tf.constant(["Anna sleeps."])
+    first = encode()(texts)
+    np.testing.assert_array_equal(first, tokenizer.encode(texts).values)
+    np.testing.assert_array_equal(first, encode()(texts))

@@ -1,6 +1,5 @@
 """The training run: its folder, its figures, its repeatability."""
 
-import itertools
 import json
 import os
 import time
@@ -12,7 +11,6 @@ import tensorflow as tf
 from tf_transformer import checkpoint, model_folder
 from tf_transformer.config import UserError
 from tf_transformer.logbook import Tally
-from tf_transformer.run_folder import RunFolder
 from tf_transformer.train import Trainer
 
 
@@ -90,19 +88,6 @@ def test_a_folder_with_a_model_but_no_checkpoints_is_not_begun_anew(tiny_config,
         os.remove(path)
     with pytest.raises(UserError, match="was begun with"):
         Trainer(tiny_config.replace(d_model=48), str(tmp_path))
-
-
-def test_checkpoints_by_the_clock(tiny_config, tmp_path, monkeypatch):
-    """Every 10 minutes of a clock on which each look takes one, whatever `checkpoint_every` says; all of them count for the average."""
-    now = itertools.count()
-    monkeypatch.setattr("tf_transformer.train.time.monotonic", lambda: 60.0 * next(now))
-    config = tiny_config.replace(steps=60, checkpoint_minutes=10, checkpoint_every=1, keep=3, bleu_sentences=0, validate_every=60)
-    seen, save = [], RunFolder.save
-    monkeypatch.setattr(RunFolder, "save", lambda self, *args: (save(self, *args), seen.append(args[2]["step"])))
-    assert Trainer(config, str(tmp_path)).run()
-    assert 2 < len(seen) < 20 and seen[-1] == 60
-    kept = [model_folder.checkpoint_step(path) for path in model_folder.step_checkpoints(str(tmp_path))]
-    assert kept == seen[-3:]
 
 
 def test_a_run_is_bounded_by_minutes(tiny_config, tmp_path):

@@ -181,7 +181,9 @@ def test_held_out(tmp_path):
     (tmp_path / "b.mrg").write_text("( (S (NP-SBJ (-NONE- *)) ) )\n")
     write(tmp_path / "c.mrg", *(f"w{n}" for n in range(60, 100)))
     corpus = TreebankCorpus(tmp_path)
-    assert corpus.splits == ["train", "validation", "test"]
+    assert corpus.splits == ["train", "validation", "test", "all"]
+    assert (corpus.default_test(seen=True), corpus.default_test(seen=False)) == ("test", "all")
+    assert words(corpus, "all") == [f"w{n}" for n in range(100)]
     assert words(corpus, "train") == [f"w{n}" for n in range(90)]
     assert words(corpus, "test") == [f"w{n}" for n in range(90, 95)]
     assert words(corpus, "validation") == [f"w{n}" for n in range(95, 100)]

@@ -15,7 +15,7 @@ from tf_transformer import model_folder
 from tf_transformer.command_flags import PARTS, given
 from tf_transformer.config import TREES, UserError
 from tf_transformer.presets import preset
-from tf_transformer.terminal import open_output, quiet, required
+from tf_transformer.terminal import memory_explained, open_output, quiet, required
 
 
 def train(values):
@@ -23,20 +23,15 @@ def train(values):
     config = preset(values.preset).replace(**given(values, PARTS))
     model_dir = values.model_dir or model_folder.default_model_dir(values.preset, config.data)
     quiet()
-    import tensorflow as tf
-
     from tf_transformer.replicas import divide_processor
     from tf_transformer.train import Trainer
 
     divide_processor(config.train.virtual_replicas)
-    try:
+    with memory_explained():
         trainer = Trainer(config, model_dir, say=lambda line: print(line, flush=True))
         if values.dry_run:
             return trainer.dry_run()
         finished = trainer.run(second_interrupt=signal.SIG_DFL)
-    except tf.errors.ResourceExhaustedError as error:
-        most = config.train.max_tokens_per_replica
-        raise UserError(f"out of memory: give a smaller --max_tokens_per_replica than {most} (the update stays the same)") from error
     if not trainer.machines.chief:
         return
     program = f"{os.path.relpath(sys.executable) if os.getcwd() in sys.executable else sys.executable} -m tf_transformer"
@@ -135,12 +130,13 @@ def evaluate(values):
     else:
         print(score(translations, references))
     if (data.source, data.target) == ("en", "de"):
-        print("tokenised, compound-split BLEU {:.2f}, as in the paper  ({})".format(*compound_split_bleu(translations, references)))
-    print(f"{len(pairs) / seconds:,.1f} sentences/s; translations in {output}")
+        print("tokenised, compound-split BLEU {:.2f}, of the paper's kind  ({})".format(*compound_split_bleu(translations, references)))
+    what = "trees" if data.target == TREES else "translations"
+    print(f"{len(pairs) / seconds:,.1f} sentences/s; {what} in {output}")
 
 
 def _score_parses(gold_trees, outputs, output):
-    """Writes the parses over the outputs as they came, and EVALB's table beside them."""
+    """Writes the trees over the outputs as they came, and EVALB's table beside them."""
     from tf_transformer.parsing import evaluate_parses
 
     evaluation = evaluate_parses(gold_trees, outputs)

@@ -6,7 +6,6 @@ ready-made ones; a model folder keeps the one it was trained with in `config.jso
 
 import dataclasses
 import json
-import math
 import re
 
 from tf_transformer.whole_file import whole_file
@@ -141,20 +140,13 @@ class TrainConfig(Settings):
     )  # fmt: skip
     jit: str = setting("auto", "whether XLA compiles the gradients: auto (on GPUs), on or off", choices=("auto", "on", "off"))
     virtual_replicas: int = setting(0, "replicas on the processor; 0 means one on each GPU, or where there is none, two", least=0)
-    checkpoint_every: int = setting(1000, "updates between checkpoints", least=1)
-    checkpoint_minutes: float = setting(
-        0.0, "minutes between checkpoints (Sec. 6.1: 10), whatever checkpoint_every says; 0 means by updates", least=0
-    )  # fmt: skip
+    checkpoint_every: int = setting(1500, "updates between checkpoints (Sec. 6.1: 10 minutes, 1,500 of base)", least=1)
     keep: int = setting(5, "newest checkpoints kept, and averaged at the end (Sec. 6.1: 5 for base, 20 for big)", least=1)
     validate_every: int = setting(1000, "updates between validations", least=1)
     patience: int = setting(0, "validations without a better score after which training stops; 0 means never", least=0)
     most_skipped: int = setting(20, "updates in a row without finite gradients after which training stops", least=1)
     bleu_sentences: int = setting(500, "validation sentences translated for the BLEU score; 0 means none", least=0)
     log_every: int = setting(50, "updates between log lines", least=1)
-
-    def checkpoint_due(self, step, seconds=math.inf):
-        """Whether a checkpoint belongs after update `step`, the last one having been written so many seconds ago."""
-        return seconds >= 60 * self.checkpoint_minutes if self.checkpoint_minutes else step % self.checkpoint_every == 0
 
 
 @dataclasses.dataclass(frozen=True)

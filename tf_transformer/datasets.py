@@ -14,7 +14,7 @@ import re
 from tf_transformer import pocket
 from tf_transformer.config import TREES, WORDS, UserError
 from tf_transformer.corpus import Corpus, held_out, read_lines
-from tf_transformer.treebank import PocketTreebank, TreebankCorpus
+from tf_transformer.treebank import PocketTreebank, TreebankCorpus, tree_files
 
 VALIDATION_NAMES = ("validation", "valid", "val", "dev")
 POCKET_TREES = "pocket-trees"  # the built-in treebank
@@ -187,6 +187,8 @@ def _folder_files(folder, source, target):
             raise UserError(f"folder {folder} has {trouble}: keep one whole set, in {source} and {target}")
         if whole:
             files[split] = tuple(by_language[language] for language in languages)
+    if "train" not in files and tree_files(folder):
+        raise UserError(f"folder {folder} has trees and no train.{source}: give --source={WORDS} --target={TREES}")
     if "train" not in files:
         wanted = f"train.{source} and train.{target} (or .gz), or train.tsv"
         raise UserError(f"folder {folder} has no {wanted}: it has {', '.join(sorted(os.listdir(folder))) or 'nothing'}")

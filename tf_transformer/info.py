@@ -36,7 +36,8 @@ def describe(preset_name, model_dir, data, source, target):
     config = load_config(model_dir) if model_dir else preset(preset_name)
     if not model_dir:
         size = config.data.vocab_size
-        config = config.replace(input_vocab_size=size, target_vocab_size=size)
+        shared = config.model.shared_embeddings and config.data.shared_vocab
+        config = config.replace(input_vocab_size=size, target_vocab_size=size, shared_embeddings=shared)
         parts.append(f"preset {preset_name}\n{describe_model(config)}\n{describe_operations(config, PAPER_HOURS.get(preset_name))}")
     if data:
         tokenizers = load_tokenizers(model_dir, config.data.shared_vocab) if model_dir else None

@@ -16,10 +16,16 @@ def label_smoothed_cross_entropy(tar_real, logits, label_smoothing=0.1):
       label_smoothing: e, at least 0 and below 1.
     Returns: float32 scalars: the sum over all tokens of the batch, in nats, and the number of tokens.
     """
+    loss, _, tokens = _loss_sums(tar_real, logits, label_smoothing)
+    return loss, tokens
+
+
+def _loss_sums(tar_real, logits, label_smoothing):
+    """Sums: the loss with smoothing and without it, in nats, and the tokens."""
     words, logits = _flat(tar_real, logits)  # (B*T), (B*T, V)
-    loss, _ = cross_entropy(words, logits, label_smoothing)  # (B*T)
     real = tf.cast(tf.not_equal(words, PAD), tf.float32)  # (B*T)
-    return tf.reduce_sum(loss * real), tf.reduce_sum(real)
+    smoothed, unsmoothed = cross_entropy(words, logits, label_smoothing)  # (B*T), (B*T)
+    return tf.reduce_sum(smoothed * real), tf.reduce_sum(unsmoothed * real), tf.reduce_sum(real)
 
 
 def _flat(tar_real, logits):
@@ -76,11 +82,8 @@ def _in_parts(x, tar_real):
 
 def _sums(tar_real, logits, label_smoothing):
     """float32 `[4]`: loss in nats, tokens, right tokens, loss without smoothing."""
-    right, number = token_accuracy(tar_real, logits)
-    words, logits = _flat(tar_real, logits)  # (B*T), (B*T, V)
-    real = tf.cast(tf.not_equal(words, PAD), tf.float32)  # (B*T)
-    loss, unsmoothed = (tf.reduce_sum(loss * real) for loss in cross_entropy(words, logits, label_smoothing))
-    return tf.stack([loss, number, right, unsmoothed])
+    loss, unsmoothed, number = _loss_sums(tar_real, logits, label_smoothing)
+    return tf.stack([loss, number, token_accuracy(tar_real, logits)[0], unsmoothed])
 
 
 def loss_in_parts(logits_of, x, tar_real, label_smoothing=0.0):

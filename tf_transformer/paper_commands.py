@@ -4,7 +4,7 @@ import os
 import sys
 
 from tf_transformer import model_folder
-from tf_transformer.terminal import quiet, required
+from tf_transformer.terminal import memory_explained, quiet, required
 from tf_transformer.whole_file import whole_file
 
 
@@ -18,19 +18,21 @@ def table3(values):
     say, data = (lambda line: print(line, flush=True)), {name: values[name].value for name in ("data", "source", "target")}
     configs = {name: table3.row_config(name, values.scale, values.steps, **data) for name in values.rows.split(",")}
     folder = values.model_dir or model_folder.default_model_dir(f"table3-{values.scale}", next(iter(configs.values())).data)
+    os.makedirs(folder, exist_ok=True)
     if len(configs) == 1:
         from tf_transformer.replicas import divide_processor
 
         divide_processor()
-        finished = all(table3.run_row(name, config, folder, say) for name, config in configs.items())
+        with memory_explained():
+            finished = all(table3.run_row(name, config, folder, say) for name, config in configs.items())
     else:
         told = [f"--{name}={values[name].value}" for name in ("scale", "steps", *data) if values[name].value]
         command = [sys.executable, "-m", "tf_transformer", "table3", "--run", f"--model_dir={folder}", *told]
         finished = table3.run_rows(configs, lambda name: [*command, f"--rows={name}"], folder, say)
-    table = table3.describe_results(folder, values.scale)
     with whole_file(os.path.join(folder, "results.md")) as file:
-        file.write(f"{table}\n")
-    print(f"\n{table}\n\n(also in {folder}/results.md)" if finished else "\nstopped and saved; the same command goes on from there")
+        file.write(f"{table3.describe_results(folder)}\n")
+    shown = f"\n{table3.describe_results(folder, configs)}\n\n(all in {folder}/results.md)"
+    print(shown if finished else "\nstopped and saved; the same command goes on from there")
 
 
 def evalb(values):

@@ -68,7 +68,7 @@ def words_of(sentence):
 class Evaluation(NamedTuple):
     """How well parses match the treebank; `str` gives the scores for people to read."""
 
-    trees: list[Tree]  # the parses as they were scored
+    trees: list[Tree]  # as they were parsed
     records: list  # of `evalb.score_sentence`
     ill_formed: int  # outputs that had to be repaired
     table: str  # a row for each sentence, and the summary, as EVALB prints them
@@ -76,7 +76,8 @@ class Evaluation(NamedTuple):
     def __str__(self):
         whole, _ = summarise(self.records)
         return (
-            f"F1 {whole.f_measure:.2f}  (recall {whole.recall:.2f}, precision {whole.precision:.2f}; EVALB with COLLINS.prm)\n"
+            f"F1 {whole.f_measure:.2f}  (recall {whole.recall:.2f}, precision {whole.precision:.2f}; "
+            "EVALB with COLLINS.prm, punctuation tagged as in the treebank)\n"
             f"whole trees right {whole.complete_match:.2f}%, tags right {whole.tagging_accuracy:.2f}%, "
             f"{self.ill_formed:,} of {len(self.trees):,} outputs ill-formed and repaired"
         )
@@ -110,7 +111,7 @@ def evaluate_parses(gold_trees, outputs):
     if not gold_trees:
         raise UserError("nothing to score: there are no trees")
     sentences = [tree.words() for tree in gold_trees]
-    trees = [with_punctuation(restore(text, words), gold) for text, words, gold in zip(outputs, sentences, gold_trees)]
-    records = [score_sentence(gold, tree) for gold, tree in zip(gold_trees, trees)]
+    trees = [restore(text, words) for text, words in zip(outputs, sentences)]
+    records = [score_sentence(gold, with_punctuation(tree, gold)) for gold, tree in zip(gold_trees, trees)]
     ill_formed = sum(not is_well_formed(text, words) for text, words in zip(outputs, sentences))
     return Evaluation(trees, records, ill_formed, report(records, COLLINS))

@@ -15,7 +15,7 @@ PRESETS = {
         validate_every=1000, bleu_sentences=200,
     ),
     "base": Config(),
-    "big": Config().replace(d_model=1024, num_heads=16, dff=4096, rate=0.3, steps=300_000, keep=20),
+    "big": Config().replace(d_model=1024, num_heads=16, dff=4096, rate=0.3, steps=300_000, checkpoint_every=600, keep=20),
     # Sec. 6.3; for the treebank with its 40,000 sentences. With other text too the paper has --vocab_size=32000.
     "parsing": Config().replace(
         data="pocket-trees", source=WORDS, target=TREES, num_layers=4, d_model=1024, vocab_size=16_000, max_length=512, bleu_sentences=0,
@@ -23,7 +23,7 @@ PRESETS = {
     ),
     "parsing-pocket": Config().replace(
         data="pocket-trees", source=WORDS, target=TREES, num_layers=2, d_model=128, num_heads=4, dff=512, rate=0.0, vocab_size=8000,
-        shared_vocab=False, tokens_per_step=1024, steps=6000, warmup_steps=400, learning_rate_scale=0.6, checkpoint_every=50,
+        shared_vocab=False, tokens_per_step=1024, steps=5000, warmup_steps=400, learning_rate_scale=0.6, checkpoint_every=50,
         validate_every=1000, bleu_sentences=0, alpha=0.3, extra_length=300,
     ),
 }  # fmt: skip

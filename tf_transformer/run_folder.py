@@ -16,7 +16,7 @@ from tf_transformer.tokenizer import learn_tokenizers, load_tokenizers, save_tok
 # Settings that may differ from those with which a model folder was begun: they change where an update is computed and how far the run
 # goes, not what an update is, but for rounding and, where XLA or other shares draw them, the dropout masks. The text has a checksum.
 MAY_CHANGE = {
-    "data", "steps", "minutes", "checkpoint_every", "checkpoint_minutes", "keep", "validate_every", "bleu_sentences", "log_every",
+    "data", "steps", "minutes", "checkpoint_every", "keep", "validate_every", "bleu_sentences", "log_every",
     "patience", "most_skipped", "max_tokens_per_replica", "precision", "jit", "virtual_replicas",
 }  # fmt: skip
 
@@ -102,7 +102,7 @@ class RunFolder:
     def _prune(self, settings):
         paths = step_checkpoints(self.path)
         # One that an interruption left behind would make the average another than that of a run in one go.
-        regular = [path for path in paths if path == paths[-1] or settings.checkpoint_due(checkpoint_step(path))]
+        regular = [path for path in paths if path == paths[-1] or checkpoint_step(path) % settings.checkpoint_every == 0]
         for path in set(paths) - set(regular[-settings.keep :]):
             os.remove(path)
 

@@ -1,14 +1,13 @@
 """Table 3, variations on the Transformer: the paper's figures beside ours, and runs of all its rows, at full or at a reduced size."""
 
+import dataclasses
 import json
 import os
 import signal
 import subprocess
-import time
 from typing import NamedTuple
 
-from tf_transformer.config import UserError
-from tf_transformer.interruption import Interruption
+from tf_transformer.config import Config, UserError
 from tf_transformer.presets import VARIATIONS, preset
 from tf_transformer.whole_file import whole_file
 
@@ -16,7 +15,7 @@ from tf_transformer.whole_file import whole_file
 class Printed(NamedTuple):
     """What the paper prints in a row: on newstest2013, beam search, no average of checkpoints (Sec. 6.2)."""
 
-    perplexity: float  # of a sub-word, from the loss without smoothing
+    perplexity: float  # of a sub-word
     bleu: float
     millions: int | None = None  # of parameters; None where the paper leaves the column empty, which means base's
 
@@ -97,26 +96,22 @@ def describe_paper():
     return _markdown([*COLUMNS, "PPL (paper)", "BLEU (paper)", "10^6 weights (paper)", "10^6 weights (ours)"], rows)
 
 
-def describe_results(folder, scale):
+def describe_results(folder, names=ROWS):
     """The rows that have been trained, with the paper's figures beside them; Markdown.
+
+    The paper's BLEU is of another kind, tokenised and compound-split, and on another text: the order of the rows can be compared.
 
     Args:
       folder: of all rows, as for `run_rows`.
-      scale: of `SCALES`.
+      names: rows to show.
     """
     rows = []
-    for name in ROWS:
+    for name in names:
         if result := _read_result(folder, name):
-            config = row_config(name, scale).replace(steps=result["updates"])
-            ours = [
-                f"{result['perplexity']:.2f}",
-                f"{result['BLEU']:.1f}",
-                f"{result['parameters'] / 1e6:.2f}",
-                f"{result['processor_seconds'] / 60:.1f}",
-            ]
-            printed = ROWS[name]
-            rows.append([*describe_row(name, config), *ours, f"{printed.perplexity:.2f}", f"{printed.bleu:.1f}"])
-    return _markdown([*COLUMNS, "PPL", "BLEU", "10^6 weights", "CPU minutes", "PPL (paper)", "BLEU (paper)"], rows)
+            scores = [f"{result['perplexity']:.2f}", f"{result['BLEU']:.1f}", f"{result['parameters'] / 1e6:.2f}"]
+            printed = [f"{ROWS[name].perplexity:.2f}", f"{ROWS[name].bleu:.1f}"]
+            rows.append([*describe_row(name, Config.from_dict(result["config"])), *scores, *printed])
+    return _markdown([*COLUMNS, "PPL", "sacreBLEU", "10^6 weights", "PPL (paper)", "BLEU (paper)"], rows)
 
 
 def _markdown(head, rows):
@@ -136,9 +131,15 @@ def _read_result(folder, name):
         return json.load(file)
 
 
-def _done(config, folder, name):
+def _done(name, config, folder):
+    """Whether a row has its result. Raises: UserError when that is of another run."""
     result = _read_result(folder, name)
-    return bool(result) and result["updates"] >= config.train.steps
+    if not result:
+        return False
+    found = Config.from_dict(result["config"])
+    if (found.model, found.data) != (config.model, config.data):
+        raise UserError(f"{folder} holds row {name} of other data or another size ({found.data.data}): give another --model_dir")
+    return found.train.steps >= config.train.steps
 
 
 def run_row(name, config, folder, say=print):
@@ -149,17 +150,16 @@ def run_row(name, config, folder, say=print):
       config: a `Config`, of `row_config`.
       folder: of all rows; the row's model folder is in it.
       say: prints a line.
-    Returns: a dict with PPL, BLEU (beam search) with its signature, parameters, updates and processor seconds, which is in `result.json`
-      too; None when interrupted.
+    Returns: a dict with PPL, BLEU (beam search) with its signature, parameters, updates and settings, which is in `result.json` too; None
+      when interrupted.
     Raises: UserError, as `Trainer` does.
     """
     from tf_transformer.evaluate import score
     from tf_transformer.train import Trainer
     from tf_transformer.translate import Translator
 
-    if _done(config, folder, name):
+    if _done(name, config, folder):
         return _read_result(folder, name)
-    start = time.process_time()
     trainer = Trainer(config, os.path.join(folder, name), say=say)
     if not trainer.run():
         return None
@@ -169,7 +169,7 @@ def run_row(name, config, folder, say=print):
     scores = score(translations, [target for _, target in pairs])
     result = {
         "row": name, "updates": trainer.step, "parameters": trainer.model.count_params(), "perplexity": figures["perplexity"],
-        "BLEU": scores.bleu, "signature": scores.bleu_signature, "processor_seconds": time.process_time() - start,
+        "BLEU": scores.bleu, "signature": scores.bleu_signature, "config": dataclasses.asdict(config),
     }  # fmt: skip
     with whole_file(_result_path(folder, name)) as file:
         json.dump(result, file, indent=2)
@@ -189,24 +189,30 @@ def run_rows(configs, command, folder, say=print):
     Raises: UserError when a row fails.
     """
     for number, (name, config) in enumerate(configs.items(), start=1):
-        if _done(config, folder, name):
+        if _done(name, config, folder):
             say(f"row {name}: done before")
             continue
         say(f"row {name}, {number} of {len(configs)}")
-        with Interruption() as interruption:
-            # In a session of its own, so that Ctrl-C reaches it once, through here.
-            child = subprocess.Popen(command(name), start_new_session=True)
-            told = False
-            while child.poll() is None:
-                if interruption.asked and not told:
-                    child.send_signal(signal.SIGTERM)
-                    told = True
-                try:
-                    child.wait(0.2)
-                except subprocess.TimeoutExpired:
-                    pass
-        if told:
+        if _stopped(command(name)):
             return False
-        if not _done(config, folder, name):
-            raise UserError(f"row {name} was not trained to its end (exit code {child.returncode}): see above; the same command goes on")
+        if not _done(name, config, folder):
+            raise UserError(f"row {name} was not trained to its end: see above; the same command goes on")
     return True
+
+
+def _stopped(words):
+    """Runs a command to its end. Returns: whether it was asked to stop. Ctrl-C reaches it by the terminal, SIGTERM through here."""
+    child, asked = subprocess.Popen(words), []
+
+    def ask(number, frame):
+        asked.append(number)
+        if number == signal.SIGTERM:
+            child.terminate()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return bool(asked)

@@ -34,6 +34,17 @@ def required(values, name):
 
 
 @contextlib.contextmanager
+def memory_explained():
+    """Makes a `UserError` of a device's being out of memory."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise UserError("out of memory: give a smaller --max_tokens_per_replica (the update stays the same)") from error
+
+
+@contextlib.contextmanager
 def open_output(path):
     """A file to write to, or standard output where there is no path, in UTF-8 whatever the locale.
 

@@ -18,7 +18,8 @@ LEARN_FROM = 4_000_000  # sentences that the vocabulary is learnt from at most, 
 @functools.cache
 def _graph_tokenizer(model):
     """TensorFlow's tokenizer of a model. Two of them of the same model would share a resource that goes with the first of them."""
-    return tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
+    with tf.init_scope():  # else one that is first used in a graph would belong to that graph, and serve no other
+        return tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
 
 
 class Tokenizer:

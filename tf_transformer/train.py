@@ -94,7 +94,7 @@ class Trainer:
         self._validated = state.get("validated", [0, {}])  # the last validation: its step, its figures
         self._skipped, self._in_a_row = state.get("skipped", (0, 0))  # updates without finite gradients
         self._tally = Tally(state.get("tally"))
-        self._saved, self._saved_at = state.get("step", 0), time.monotonic()
+        self._saved = state.get("step", 0)
         if state:
             checkpoint.check_same_words(state, self.tokenizers, self.folder.path)
             if state.get("data") not in (None, self.batches.checksum):
@@ -195,8 +195,7 @@ class Trainer:
                 votes = tf.constant([float(self._interruption.asked), float(bool(late))])
                 waiting.append((step, self._train_step(inp, tar, votes), inp.shape[0] * inp.shape[1]))
                 step += 1
-                log, validate = step % settings.log_every == 0, step % settings.validate_every == 0
-                keep = settings.checkpoint_due(step, time.monotonic() - self._saved_at)
+                log, validate, keep = (step % n == 0 for n in (settings.log_every, settings.validate_every, settings.checkpoint_every))
                 due = log or validate or keep or step == settings.steps
                 interrupted, late = self._settle(waiting, 0 if due else AHEAD)
                 last = step == settings.steps or late
@@ -276,7 +275,7 @@ class Trainer:
         if self.step == self._saved and not again:
             return
         self._check_sound()
-        self._saved, self._saved_at = self.step, time.monotonic()
+        self._saved = self.step
         if self.machines.chief:
             self.folder.save(self.model, self.optimizer, self._state(), self.config.train)
 

@@ -21,6 +21,7 @@ import re
 
 from tf_transformer import pocket_treebank
 from tf_transformer.config import UserError
+from tf_transformer.corpus import Corpus, held_out
 from tf_transformer.trees import TOP, Tree, read_trees
 
 TRACE = "-NONE-"  # the tag of what is not spoken
@@ -30,8 +31,6 @@ COMMONEST_TAG, UNKNOWN_LABEL, SENTENCE = "NN", "X", "S"  # what `restore` gives 
 SECTION = re.compile(r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE)  # of the Penn Treebank: train on 02-21, validate on 22, test on 23
 SECTIONS = {"train": range(2, 22), "validation": range(22, 23), "test": range(23, 24)}
 SPLIT_NAMES = {"train": ("train",), "validation": ("val", "dev"), "test": ("test",)}  # beginnings of the names of files and folders
-HELD_OUT = 1000  # trees taken from the end of the training trees for validation, and as many for testing, where there are none
-HELD_OUT_SHARE = 0.05  # but never more than this share of them
 
 _SYMBOL = re.compile(r"\([^\s()]*|\)|[^\s()]+", re.ASCII)
 
@@ -134,13 +133,14 @@ def is_well_formed(text, words):
     return linearise(restore(text, words)).split(" ") == re.findall(r"\S+", text, re.ASCII)
 
 
-class TreebankCorpus:
+class TreebankCorpus(Corpus):
     """The trees of a folder with `.mrg` files, searched in all its sub-folders, as pairs of sentence and linearised tree.
 
     The Penn Treebank is known by the names of its files, wsj_0200.mrg to wsj_2399.mrg, small or capital: sections 02-21 are for
     training, 22 for validation, 23 for testing, others are not used. In another folder, files or sub-folders whose names begin with
     "train", "val" or "dev", and "test" are what they say, and others are not used. Where no name tells, all trees are for training, but
-    for the last 5% (1,000 at most), which are for validation, and as many before them, which are for testing. Where there are trees to
+    for the last 5% (1,000 at most), which are for validation, and as many before them, which are for testing; the split
+    "all" is all of them. Where there are trees to
     train on and none for validation, the last 5% (1,000 at most) are held out for that.
 
     Args:
@@ -158,17 +158,18 @@ class TreebankCorpus:
         elif "train" in self._files and "validation" not in self._files:
             self._held_out = ["validation"]
         self.splits = [split for split in SECTIONS if split in self._files or split in self._held_out]
+        self.splits += ["all"] * (self._held_out == ["test", "validation"])
 
     def trees(self, split):
         """Yields the clean trees of a split, in the order of `read`.
 
         Raises: UserError for an unknown split, or, with file and line, text that is no tree.
         """
-        self._check(split)
+        self.known(split)
         if not self._held_out or split not in ("train", *self._held_out):
-            yield from _read_files(self._files[split])
+            yield from _read_files(self._files["train" if split == "all" else split])
             return
-        size = self._held_out_trees
+        size = held_out(self._trees_in_train)
         ends = [self._trees_in_train - size * n for n in range(len(self._held_out), -1, -1)]  # of train, and of each that is held out
         place = ["train", *self._held_out].index(split)
         yield from itertools.islice(_read_files(self._files["train"]), ends[place - 1] if place else 0, ends[place])
@@ -185,20 +186,16 @@ class TreebankCorpus:
         return ("trees", split, *self._held_out, *((os.path.abspath(p), s.st_size, s.st_mtime_ns) for p, s in zip(files, stats)))
 
     def default_test(self, seen):
-        """The split to evaluate on where none is named: test, or where there is none, validation.
+        """The split to evaluate on where none is named: test, or where there is none, validation; all, where no name tells.
 
         Args:
           seen: whether the model was trained on this corpus; then its training trees are no test.
         Raises: UserError where there is none of these.
         """
-        for split in ("test", "validation") if seen or "train" not in self._files else ("test",):
+        for split in ("test", "validation") if seen or "train" not in self._files else ("all", "test"):
             if split in self.splits:
                 return split
         raise UserError(f"{self.name} has no trees to test on: give --split, one of {', '.join(self.splits)}")
-
-    def _check(self, split):
-        if split not in self.splits:
-            raise UserError(f"{self.name} has no split {split!r}: it has {', '.join(self.splits)}")
 
     @functools.cached_property
     def _trees_in_train(self):
@@ -208,10 +205,6 @@ class TreebankCorpus:
                 f"{self.name} has {number} trees: there must be at least {len(self._held_out) + 1}, to train on and to hold out"
             )
         return number
-
-    @property
-    def _held_out_trees(self):
-        return min(HELD_OUT, max(1, int(self._trees_in_train * HELD_OUT_SHARE)))
 
 
 class PocketTreebank(TreebankCorpus):
@@ -223,7 +216,7 @@ class PocketTreebank(TreebankCorpus):
 
     def trees(self, split):
         """Yields the clean trees of a split, in the order of `read`. Raises: UserError for an unknown split."""
-        self._check(split)
+        self.known(split)
         yield from map(clean_tree, read_trees(self._draw(split), self.name))
 
     def fingerprint(self, split):
