@@ -127,7 +127,7 @@ $(NOTEBOOKS_STAMP): $(STAMP)
 
 notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course and their solutions anew, in place
 	[ -e $(COURSE_MODEL)/averaged.npz ] || $(RUN) train --model_dir=$(COURSE_MODEL)
-	$(BIN)/jupyter nbconvert --to=notebook --execute --inplace --ExecutePreprocessor.timeout=1200 --KernelManager.transport=ipc \
+	$(BIN)/jupyter nbconvert --to=notebook --execute --inplace --ExecutePreprocessor.timeout=1200 \
 	  --ExecutePreprocessor.record_timing=False notebooks/[01]*.ipynb notebooks/solutions/*.ipynb
 
 lab: $(NOTEBOOKS_STAMP) ## open JupyterLab on the notebooks
