@@ -3,7 +3,6 @@
 TensorFlow is imported by the commands that need it, so that help and errors in flags come at once.
 """
 
-import itertools
 import os
 import shlex
 import signal
@@ -27,7 +26,7 @@ def train(values):
     from tf_transformer.train import Trainer
 
     divide_processor(config.train.virtual_replicas)
-    with memory_explained():
+    with memory_explained(config.train.max_tokens_per_replica):
         trainer = Trainer(config, model_dir, say=lambda line: print(line, flush=True))
         if values.dry_run:
             return trainer.dry_run()
@@ -126,7 +125,7 @@ def evaluate(values):
     print(f"{split} of {corpus.name}: {len(pairs):,} pairs, beam {translator.decode.beam_size}")
     references = [reference for _, reference in pairs]
     if data.target == TREES:
-        _score_parses(list(itertools.islice(corpus.trees(split), len(pairs))), translations, output)
+        _score_parses(pairs, translations, output)
     else:
         print(score(translations, references))
     if (data.source, data.target) == ("en", "de"):
@@ -135,11 +134,12 @@ def evaluate(values):
     print(f"{len(pairs) / seconds:,.1f} sentences/s; {what} in {output}")
 
 
-def _score_parses(gold_trees, outputs, output):
+def _score_parses(pairs, outputs, output):
     """Writes the trees over the outputs as they came, and EVALB's table beside them."""
     from tf_transformer.parsing import evaluate_parses
+    from tf_transformer.treebank import restore
 
-    evaluation = evaluate_parses(gold_trees, outputs)
+    evaluation = evaluate_parses([restore(tree, words.split(" ")) for words, tree in pairs], outputs)
     with open_output(output) as trees, open_output(f"{output}.evalb") as table:
         trees.writelines(f"{tree}\n" for tree in evaluation.trees)
         table.write(evaluation.table)

@@ -212,6 +212,11 @@ class Config:
             raise KeyError(f"no such setting: {', '.join(settings)}")
         return Config(**parts)
 
+    def with_vocabularies(self, source, target):
+        """Returns a copy for vocabularies of so many sub-words, which share a matrix only where they are one."""
+        shared = self.model.shared_embeddings and self.data.shared_vocab
+        return self.replace(input_vocab_size=source, target_vocab_size=target, shared_embeddings=shared)
+
     def save(self, path):
         """Writes the settings as JSON, whole or not at all."""
         with whole_file(path) as file:

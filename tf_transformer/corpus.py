@@ -2,6 +2,9 @@
 
 import contextlib
 import gzip
+import hashlib
+import itertools
+import pathlib
 import sys
 import zlib
 
@@ -34,6 +37,13 @@ class Corpus:
         if split not in self.splits:
             raise UserError(f"{self.name} has no split {split!r}: it has {', '.join(self.splits)}")
         return split
+
+
+def hash_of_code(*patterns):
+    """A hash of the files of this package whose names match; it changes with the grammar that is in them."""
+    folder = pathlib.Path(__file__).parent
+    paths = itertools.chain.from_iterable(sorted(folder.glob(pattern)) for pattern in patterns)
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def held_out(number):

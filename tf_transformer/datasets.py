@@ -5,15 +5,13 @@ strings) and `fingerprint(split)` (changes when the text may have changed).
 """
 
 import functools
-import hashlib
 import itertools
 import os
-import pathlib
 import re
 
 from tf_transformer import pocket
 from tf_transformer.config import TREES, WORDS, UserError
-from tf_transformer.corpus import Corpus, held_out, read_lines
+from tf_transformer.corpus import Corpus, hash_of_code, held_out, read_lines
 from tf_transformer.treebank import PocketTreebank, TreebankCorpus, tree_files
 
 VALIDATION_NAMES = ("validation", "valid", "val", "dev")
@@ -72,9 +70,7 @@ class PocketCorpus(Corpus):
 
     def fingerprint(self, split):
         """A tuple that changes with the grammar."""
-        folder = pathlib.Path(pocket.__file__).parent
-        code = b"".join(path.read_bytes() for path in sorted(folder.glob("pocket*.py")))
-        return ("pocket", hashlib.sha256(code).hexdigest(), self._flip, split)
+        return ("pocket", hash_of_code("pocket*.py"), self._flip, split)
 
 
 class FileCorpus(Corpus):

@@ -10,7 +10,7 @@ from tf_transformer import checkpoint
 from tf_transformer.batching import Batches
 from tf_transformer.datasets import open_corpus
 from tf_transformer.encoding import encode_pairs
-from tf_transformer.flops import PAPER_HOURS, WMT_LENGTH, paper_operations, training_operations
+from tf_transformer.flops import P100_RATE, PAPER_GPUS, PAPER_HOURS, WMT_LENGTH, paper_operations, training_operations
 from tf_transformer.history import describe_history
 from tf_transformer.model_folder import all_checkpoints, load_config, read_metrics
 from tf_transformer.presets import preset
@@ -35,9 +35,7 @@ def describe(preset_name, model_dir, data, source, target):
         parts.append(describe_folder(model_dir))
     config = load_config(model_dir) if model_dir else preset(preset_name)
     if not model_dir:
-        size = config.data.vocab_size
-        shared = config.model.shared_embeddings and config.data.shared_vocab
-        config = config.replace(input_vocab_size=size, target_vocab_size=size, shared_embeddings=shared)
+        config = config.with_vocabularies(config.data.vocab_size, config.data.vocab_size)
         parts.append(f"preset {preset_name}\n{describe_model(config)}\n{describe_operations(config, PAPER_HOURS.get(preset_name))}")
     if data:
         tokenizers = load_tokenizers(model_dir, config.data.shared_vocab) if model_dir else None
@@ -71,8 +69,8 @@ def describe_operations(config, paper_hours=None):
     if paper_hours:
         estimate = paper_operations(paper_hours)
         lines.append(
-            f"  Table 2          {estimate:.1e} operations: {paper_hours:g} hours x 8 P100 x 9.5e12 a second, as the paper estimates; "
-            f"the products are {counted / estimate:.0%} of that"
+            f"  Table 2          {estimate:.1e} operations: {paper_hours:g} hours x {PAPER_GPUS} P100 x {P100_RATE:.1e} a second, as "
+            f"the paper estimates; the products are {counted / estimate:.0%} of that"
         )
     return "\n".join(lines)
 

@@ -23,8 +23,9 @@ def table3(values):
         from tf_transformer.replicas import divide_processor
 
         divide_processor()
-        with memory_explained():
-            finished = all(table3.run_row(name, config, folder, say) for name, config in configs.items())
+        ((name, config),) = configs.items()
+        with memory_explained(config.train.max_tokens_per_replica):
+            finished = table3.run_row(name, config, folder, say)
     else:
         told = [f"--{name}={values[name].value}" for name in ("scale", "steps", *data) if values[name].value]
         command = [sys.executable, "-m", "tf_transformer", "table3", "--run", f"--model_dir={folder}", *told]

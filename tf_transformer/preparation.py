@@ -6,7 +6,7 @@ import os
 from tf_transformer.batching import Batches
 from tf_transformer.config import Config, UserError
 from tf_transformer.encoding import cached_pairs
-from tf_transformer.run_folder import check_same, with_vocabularies
+from tf_transformer.run_folder import check_same
 from tf_transformer.tokenizer import Tokenizer
 from tf_transformer.whole_file import whole_file
 
@@ -28,7 +28,8 @@ def share_vocabulary(config, corpus, folder, machines):
     if not machines.chief:
         one, other = (Tokenizer(model.encode("latin-1")) for model in models)
         tokenizers = (one, one) if chiefs.data.shared_vocab else (one, other)
-        config = with_vocabularies(config, tokenizers).replace(data=chiefs.data.data)  # which may stand elsewhere on this machine
+        config = config.with_vocabularies(*(tokenizer.vocab_size for tokenizer in tokenizers))
+        config = config.replace(data=chiefs.data.data)  # which may stand elsewhere on this machine
         check_same(chiefs, config, f"{machines.name} has other settings than the chief:")
     return chiefs, tokenizers
 

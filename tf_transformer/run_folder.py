@@ -60,7 +60,7 @@ class RunFolder:
             self._say(f"learning a vocabulary of {config.data.vocab_size:,} sub-words from {corpus.name}")
             tokenizers = learn_tokenizers(lambda: corpus.read("train"), config.data.vocab_size, config.data.shared_vocab)
             save_tokenizers(tokenizers, self.path)
-        config = with_vocabularies(config, tokenizers)
+        config = config.with_vocabularies(*(tokenizer.vocab_size for tokenizer in tokenizers))
         if begun:
             check_same(begun, config, f"{self.path} was begun with")
         return config, tokenizers
@@ -122,12 +122,6 @@ class RunFolder:
         checkpoint.average(paths, self._averaged)
         checkpoint.restore(self._averaged, model)
         return len(paths)
-
-
-def with_vocabularies(config, tokenizers):
-    """The `Config` with the sizes of the vocabularies."""
-    sizes = {f"{side}_vocab_size": t.vocab_size for side, t in zip(("input", "target"), tokenizers)}
-    return config.replace(**sizes, shared_embeddings=config.model.shared_embeddings and config.data.shared_vocab)
 
 
 def check_same(old, new, what):

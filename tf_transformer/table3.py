@@ -150,31 +150,34 @@ def run_row(name, config, folder, say=print):
       config: a `Config`, of `row_config`.
       folder: of all rows; the row's model folder is in it.
       say: prints a line.
-    Returns: a dict with PPL, BLEU (beam search) with its signature, parameters, updates and settings, which is in `result.json` too; None
-      when interrupted.
+    Returns: whether it came to its end, and has in `result.json` PPL, BLEU (beam search) with its signature, parameters, updates and
+      settings; False when interrupted.
     Raises: UserError, as `Trainer` does.
     """
     from tf_transformer.evaluate import score
+    from tf_transformer.history import read_history
     from tf_transformer.train import Trainer
     from tf_transformer.translate import Translator
 
     if _done(name, config, folder):
-        return _read_result(folder, name)
+        return True
     trainer = Trainer(config, os.path.join(folder, name), say=say)
     if not trainer.run():
-        return None
-    figures = trainer.validate()
+        return False
+    validated = read_history(trainer.folder.path)["average"]  # of the one checkpoint that is kept
+    if not validated:  # interrupted in that moment
+        return False
     pairs = list(trainer.corpus.read("validation"))
     translations = Translator(trainer.model, trainer.tokenizers, config.decode)([source for source, _ in pairs])
     scores = score(translations, [target for _, target in pairs])
     result = {
-        "row": name, "updates": trainer.step, "parameters": trainer.model.count_params(), "perplexity": figures["perplexity"],
+        "row": name, "updates": trainer.step, "parameters": trainer.model.count_params(), "perplexity": validated[-1]["perplexity"],
         "BLEU": scores.bleu, "signature": scores.bleu_signature, "config": dataclasses.asdict(config),
     }  # fmt: skip
     with whole_file(_result_path(folder, name)) as file:
         json.dump(result, file, indent=2)
     say(f"{name}: PPL {result['perplexity']:.2f}, BLEU {scores.bleu:.2f} ({scores.bleu_signature}) on {len(pairs):,} validation pairs")
-    return result
+    return True
 
 
 def run_rows(configs, command, folder, say=print):

@@ -34,14 +34,14 @@ def required(values, name):
 
 
 @contextlib.contextmanager
-def memory_explained():
-    """Makes a `UserError` of a device's being out of memory."""
+def memory_explained(most):
+    """Makes a `UserError` of a device's being out of memory with so many tokens at a time."""
     import tensorflow as tf
 
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
-        raise UserError("out of memory: give a smaller --max_tokens_per_replica (the update stays the same)") from error
+        raise UserError(f"out of memory: give a smaller --max_tokens_per_replica than {most} (the update stays the same)") from error
 
 
 @contextlib.contextmanager

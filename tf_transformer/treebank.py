@@ -13,7 +13,6 @@ keep ") )" two sub-words, one for each step of the tree.
 """
 
 import functools
-import hashlib
 import itertools
 import os
 import pathlib
@@ -21,7 +20,7 @@ import re
 
 from tf_transformer import pocket_treebank
 from tf_transformer.config import UserError
-from tf_transformer.corpus import Corpus, held_out
+from tf_transformer.corpus import Corpus, hash_of_code, held_out
 from tf_transformer.trees import TOP, Tree, read_trees
 
 TRACE = "-NONE-"  # the tag of what is not spoken
@@ -139,9 +138,8 @@ class TreebankCorpus(Corpus):
     The Penn Treebank is known by the names of its files, wsj_0200.mrg to wsj_2399.mrg, small or capital: sections 02-21 are for
     training, 22 for validation, 23 for testing, others are not used. In another folder, files or sub-folders whose names begin with
     "train", "val" or "dev", and "test" are what they say, and others are not used. Where no name tells, all trees are for training, but
-    for the last 5% (1,000 at most), which are for validation, and as many before them, which are for testing; the split
-    "all" is all of them. Where there are trees to
-    train on and none for validation, the last 5% (1,000 at most) are held out for that.
+    for the last 5% (1,000 at most), which are for validation, and as many before them, which are for testing; the split "all" is all
+    of them. Where there are trees to train on and none for validation, the last 5% (1,000 at most) are held out for that.
 
     Args:
       folder: a path.
@@ -221,9 +219,7 @@ class PocketTreebank(TreebankCorpus):
 
     def fingerprint(self, split):
         """A tuple that changes with the grammar."""
-        folder = pathlib.Path(__file__).parent
-        code = b"".join(path.read_bytes() for path in (*sorted(folder.glob("pocket*.py")), folder / "trees.py", folder / "treebank.py"))
-        return ("pocket-trees", hashlib.sha256(code).hexdigest(), split)
+        return ("pocket-trees", hash_of_code("pocket*.py", "trees.py", "treebank.py"), split)
 
 
 def tree_files(folder):
