@@ -19,6 +19,8 @@ EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 # The stamp carries the extras in its name, so a machine that gets a GPU installs again.
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
+# $(call score,folder): the last command of a recipe. A dry run leaves no model to score.
+score = $(if $(filter --dry_run,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)')
 
 .PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr table3 parse test test-browser notebooks lab lint format clean
 
@@ -94,7 +96,7 @@ wmt14-ende: ## the paper's English-German, SIZE=base|big: text, vocabulary, trai
 wmt14-enfr: ## the paper's English-French, SIZE=base|big
 wmt14-ende wmt14-enfr: $(STAMP)
 	$(RUN) train --preset=$(SIZE) $(TASK) $(call flags,DATA STEPS MINUTES) --model_dir='$(RECIPE_DIR)' $(FLAGS)
-	$(RUN) evaluate --model_dir='$(RECIPE_DIR)'
+	$(call score,$(RECIPE_DIR))
 
 table3: $(STAMP) ## print Table 3 beside ours; FLAGS='--run --data=...' trains its rows at a reduced size
 	@$(RUN) table3 $(call flags,DATA SOURCE TARGET STEPS MODEL_DIR) $(FLAGS)
@@ -102,10 +104,10 @@ table3: $(STAMP) ## print Table 3 beside ours; FLAGS='--run --data=...' trains i
 # PRESET=parsing is the paper's parser, for GPUs and the Penn Treebank; without it, one for minutes on two processor cores.
 parse: PARSER = $(call named,PRESET,parsing-pocket)
 parse: TREEBANK = $(call named,DATA,pocket-trees)
-parse: PARSER_DIR = $(call named,MODEL_DIR,models/$(PARSER)-$(notdir $(patsubst %/,%,$(TREEBANK))))
+parse: PARSER_DIR = $(call named,MODEL_DIR,models/$(PARSER)-$(notdir $(patsubst %/,%,$(TREEBANK)))-words-trees)
 parse: $(STAMP) ## train a parser on DATA=folder of .mrg files (default: the built-in treebank), and score its trees as EVALB does
-	$(RUN) train --preset=$(PARSER) --data='$(TREEBANK)' --model_dir='$(PARSER_DIR)' $(FLAGS)
-	$(RUN) evaluate --model_dir='$(PARSER_DIR)'
+	$(RUN) train --preset=$(PARSER) --data='$(TREEBANK)' $(call flags,STEPS MINUTES) --model_dir='$(PARSER_DIR)' $(FLAGS)
+	$(call score,$(PARSER_DIR))
 
 # A process for each core, but not more than four: each keeps a TensorFlow of its own in memory.
 test: $(STAMP) ## run the tests

@@ -23,6 +23,7 @@ setup(
     description="Attention Is All You Need as a TensorFlow/Keras package: train, translate, evaluate",
     long_description=(here / "README.md").read_text("utf-8"),
     long_description_content_type="text/markdown",
+    package_dir={"": "."},  # setuptools then links an editable installation by a plain path, without a warning
     packages=find_packages(include=["tf_transformer", "tf_transformer.*"]),
     package_data={"tf_transformer": ["page.html", "attention_viewer.html"]},
     python_requires=">=3.10,<3.14",

@@ -11,6 +11,7 @@ import pytest
 from tf_transformer.__main__ import main
 from tf_transformer.command_flags import PARTS, given, parse
 from tf_transformer.config import Config
+from tf_transformer.model_folder import default_model_dir
 from tf_transformer.presets import preset
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -20,11 +21,12 @@ TINY = (
 )
 
 
-def commands(recipe, folder, size="base", flags="", more=()):
-    """The words after `tf_transformer` of the commands that a recipe runs."""
+def commands(recipe, folder=None, size="base", flags="", more=()):
+    """The words after `tf_transformer` of the commands that a recipe runs; without a folder, in its own."""
     if shutil.which("make") is None:
         pytest.skip("needs make")
-    words = ["make", "-n", "--no-print-directory", recipe, f"SIZE={size}", f"MODEL_DIR={folder}", f"FLAGS={flags}", *more]
+    words = ["make", "-n", "--no-print-directory", recipe, f"SIZE={size}", f"FLAGS={flags}", *more]
+    words += [f"MODEL_DIR={folder}"] if folder else []
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     lines = [line for line in done.stdout.splitlines() if "-m tf_transformer" in line]
     return [shlex.split(line)[3:] for line in lines]
@@ -63,6 +65,20 @@ def test_the_papers_parser():
     assert (config.decode.beam_size, config.decode.alpha, config.decode.extra_length) == (21, 0.3, 300)
     (_, *words), _ = commands("parse", "models/x")
     assert words == ["--preset=parsing-pocket", "--data=pocket-trees", "--model_dir=models/x"]
+
+
+@pytest.mark.parametrize("recipe", ["wmt14-ende", "parse"])
+def test_a_dry_run_is_not_scored(recipe):
+    (words,) = commands(recipe, "models/x", flags="--dry_run --seed=1", more=["STEPS=3"])
+    assert words[0] == "train" and "--steps=3" in words and words[-2:] == ["--dry_run", "--seed=1"]
+
+
+def test_the_parsers_folder_is_trains_own():
+    """`make parse` and the command without `make` go on with one run."""
+    (command, *words), _ = commands("parse")
+    values = parse(command, words)
+    config = preset(values.preset).replace(**given(values, PARTS))
+    assert values.model_dir == default_model_dir(values.preset, config.data)
 
 
 @pytest.mark.parametrize("recipe", ["wmt14-ende", "wmt14-enfr"])

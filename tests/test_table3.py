@@ -13,7 +13,7 @@ from tf_transformer import table3
 from tf_transformer.__main__ import main
 from tf_transformer.config import UserError
 from tf_transformer.presets import preset
-from tf_transformer.table3 import ROWS, describe_paper, full, row_config, run_rows, small
+from tf_transformer.table3 import ROWS, Result, describe_paper, full, row_config, run_rows, small
 
 
 def test_what_the_rows_change():
@@ -72,10 +72,20 @@ def test_the_printed_table(monkeypatch):
     assert rows[0] == "| base | 6 | 512 | 2048 | 8 | 64 | 64 | 0.1 | 0.1 | 100,000 | 4.92 | 25.8 | 65 | 63.1 |"
 
 
+def test_several_machines_are_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    assert main(["table3", "--run", f"--model_dir={tmp_path / 'rows'}"]) == 2 and "unset TF_CONFIG" in capsys.readouterr().err
+    assert not (tmp_path / "rows").exists()
+
+
 def script(folder, name, body):
     path = folder / f"{name}.py"
     path.write_text(body)
     return [sys.executable, str(path)]
+
+
+def of_row(config):
+    return dataclasses.asdict(Result("A1", config.train.steps, 1, 2.0, 3.0, "tok:13a", None, config))
 
 
 def test_rows_in_turn(tmp_path):
@@ -85,12 +95,11 @@ def test_rows_in_turn(tmp_path):
 
     def command(name):
         calls.append(name)
-        return script(tmp_path, name, body.format(path=str(tmp_path / name), result={"config": dataclasses.asdict(configs[name])}))
+        return script(tmp_path, name, body.format(path=str(tmp_path / name), result=of_row(configs[name])))
 
     calls = []
     assert run_rows(configs, command, str(tmp_path), say=lambda line: None) and calls == ["base", "A1", "big"]
-    shorter = dataclasses.asdict(row_config("A1", "small", 1))
-    (tmp_path / "A1" / "result.json").write_text(json.dumps({"config": shorter}))
+    (tmp_path / "A1" / "result.json").write_text(json.dumps(of_row(row_config("A1", "small", 1))))
     calls = []
     assert run_rows(configs, command, str(tmp_path), say=lambda line: None) and calls == ["A1"]
     (tmp_path / "big" / "result.json").unlink()
@@ -99,6 +108,10 @@ def test_rows_in_turn(tmp_path):
     others = {"base": row_config("base", "small", 2, data="other")}
     with pytest.raises(UserError, match="holds row base of other data or another size"):
         run_rows(others, command, str(tmp_path), say=lambda line: None)
+    for damaged in ("{", "[]", "{}", json.dumps(of_row(configs["base"]) | {"more": 1}), '{"config": {"model": {}}}'):
+        (tmp_path / "base" / "result.json").write_text(damaged)
+        with pytest.raises(UserError, match="base/result.json: not a result of this version"):
+            run_rows(configs, command, str(tmp_path), say=lambda line: None)
 
 
 def test_a_row_is_trained_and_gone_on_with(tmp_path, corpus_folder, capsys, monkeypatch):
@@ -109,9 +122,11 @@ def test_a_row_is_trained_and_gone_on_with(tmp_path, corpus_folder, capsys, monk
     out = capsys.readouterr().out
     result = json.loads((tmp_path / "A2" / "result.json").read_text())
     assert result["updates"] == 3 and "tok:13a" in result["signature"]
-    assert f"PPL {result['perplexity']:.2f}" in out and (tmp_path / "results.md").read_text().count("\n") == 3
-    assert "| A2 | 1 | 16 | 16 | 4 | 4 | 4 | 0.1 | 0.1 | 3 |" in out and "| 5.00 | 25.5 |" in out
-    assert main(words) == 0 and "step" not in capsys.readouterr().out  # it is there already
+    found = f"A2: PPL {result['perplexity']:.2f}, BLEU {result['bleu']:.2f} ({result['signature']})"
+    table = (tmp_path / "results.md").read_text()
+    assert found in out and table.count("\n") == 3 and 0 <= result["split_bleu"] <= 100
+    assert "| A2 | 1 | 16 | 16 | 4 | 4 | 4 | 0.1 | 0.1 | 3 |" in table and "| 5.00 | 25.5 |" in table
+    assert main(words) == 0 and capsys.readouterr().out.startswith(found)  # it is there already
     assert main([*words[:3], "--steps=5", *words[4:]]) == 0 and "going on from" in capsys.readouterr().out
 
 

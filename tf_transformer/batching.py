@@ -124,8 +124,14 @@ class Batches:
             start = tf.fill([tf.shape(tar)[0], 1], START)
             return _fill(inp, row[2], row[3]), _fill(tf.concat([start, tar], axis=1), row[2], row[3] + 1)
 
-        dataset = tf.data.Dataset.from_tensor_slices(table.reshape(-1, 4))
+        dataset = tf.data.Dataset.from_tensor_slices(table.reshape(-1, 4)).with_options(_options())
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(8)
+
+
+def _options():
+    options = tf.data.Options()
+    options.autotune.enabled = False  # nothing here is left to it, and its thread holds up the end of an epoch, for as much as a minute
+    return options
 
 
 def _fill(ids, rows, length):

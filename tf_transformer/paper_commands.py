@@ -4,6 +4,7 @@ import os
 import sys
 
 from tf_transformer import model_folder
+from tf_transformer.config import UserError
 from tf_transformer.terminal import memory_explained, quiet, required
 from tf_transformer.whole_file import whole_file
 
@@ -15,6 +16,8 @@ def table3(values):
     quiet()
     if not values.run:
         return print(table3.describe_paper())
+    if "TF_CONFIG" in os.environ:
+        raise UserError("table3 --run is for one machine: unset TF_CONFIG")
     say, data = (lambda line: print(line, flush=True)), {name: values[name].value for name in ("data", "source", "target")}
     configs = {name: table3.row_config(name, values.scale, values.steps, **data) for name in values.rows.split(",")}
     folder = values.model_dir or model_folder.default_model_dir(f"table3-{values.scale}", next(iter(configs.values())).data)
@@ -32,8 +35,10 @@ def table3(values):
         finished = table3.run_rows(configs, lambda name: [*command, f"--rows={name}"], folder, say)
     with whole_file(os.path.join(folder, "results.md")) as file:
         file.write(f"{table3.describe_results(folder)}\n")
-    shown = f"\n{table3.describe_results(folder, configs)}\n\n(all in {folder}/results.md)"
-    print(shown if finished else "\nstopped and saved; the same command goes on from there")
+    if not finished:
+        print("\nstopped and saved; the same command goes on from there")
+    elif len(configs) > 1:
+        print(f"\n{table3.describe_results(folder, configs)}\n\n(all in {folder}/results.md)")
 
 
 def evalb(values):

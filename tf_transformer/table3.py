@@ -20,6 +20,20 @@ class Printed(NamedTuple):
     millions: int | None = None  # of parameters; None where the paper leaves the column empty, which means base's
 
 
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a row's run came to: its `result.json`."""
+
+    row: str
+    updates: int
+    parameters: int
+    perplexity: float  # of a sub-word, without label smoothing
+    bleu: float  # sacreBLEU of the beam search
+    signature: str  # of it
+    split_bleu: float | None  # tokenised and compound-split, as the paper's; None but from English to German
+    config: Config
+
+
 ROWS = {
     "base": Printed(4.92, 25.8, 65),
     "A1": Printed(5.29, 24.9), "A2": Printed(5.00, 25.5), "A3": Printed(4.91, 25.8), "A4": Printed(5.01, 25.4),
@@ -43,14 +57,14 @@ def full(name):
 def small(name):
     """The `Config` of a row for two processor cores: half the layers, a quarter of the widths, fewer updates.
 
-    N / 2, d_model / 4, d_ff / 4, d_k / 4 where the row sets it; 4,000 sub-words, 1,024 tokens in an update, updates / 125. h, P_drop,
+    N / 2, d_model / 4, d_ff / 4, d_k / 4 where the row sets it; 4,000 sub-words, 1,024 tokens in an update, updates / 200. h, P_drop,
     the label smoothing and the kind of positions are the row's own. Eq. 3 gets a scale for the small batches.
     """
     config = full(name)
-    model, steps = config.model, config.train.steps // 125
+    model, steps = config.model, config.train.steps // 200
     return config.replace(
         num_layers=model.num_layers // 2, d_model=model.d_model // 4, dff=model.dff // 4, key_dim=model.key_dim // 4,
-        vocab_size=4000, max_length=128, tokens_per_step=1024, steps=steps, warmup_steps=400, learning_rate_scale=0.6,
+        vocab_size=4000, max_length=128, tokens_per_step=1024, steps=steps, warmup_steps=250, learning_rate_scale=0.6,
         checkpoint_every=100, validate_every=steps, bleu_sentences=0,
     )  # fmt: skip
 
@@ -99,7 +113,7 @@ def describe_paper():
 def describe_results(folder, names=ROWS):
     """The rows that have been trained, with the paper's figures beside them; Markdown.
 
-    The paper's BLEU is of another kind, tokenised and compound-split, and on another text: the order of the rows can be compared.
+    sacreBLEU, and from English to German the tokenised, compound-split BLEU, which is of the paper's kind; other text has other figures.
 
     Args:
       folder: of all rows, as for `run_rows`.
@@ -108,10 +122,11 @@ def describe_results(folder, names=ROWS):
     rows = []
     for name in names:
         if result := _read_result(folder, name):
-            scores = [f"{result['perplexity']:.2f}", f"{result['BLEU']:.1f}", f"{result['parameters'] / 1e6:.2f}"]
+            split = "" if result.split_bleu is None else f"{result.split_bleu:.1f}"
+            scores = [f"{result.parameters / 1e6:.2f}", f"{result.perplexity:.2f}", f"{result.bleu:.1f}", split]
             printed = [f"{ROWS[name].perplexity:.2f}", f"{ROWS[name].bleu:.1f}"]
-            rows.append([*describe_row(name, Config.from_dict(result["config"])), *scores, *printed])
-    return _markdown([*COLUMNS, "PPL", "sacreBLEU", "10^6 weights", "PPL (paper)", "BLEU (paper)"], rows)
+            rows.append([*describe_row(name, result.config), *scores, *printed])
+    return _markdown([*COLUMNS, "10^6 weights", "PPL", "sacreBLEU", "split BLEU", "PPL (paper)", "split BLEU (paper)"], rows)
 
 
 def _markdown(head, rows):
@@ -124,11 +139,16 @@ def _result_path(folder, name):
 
 
 def _read_result(folder, name):
-    """What `run_row` wrote, or None."""
-    if not os.path.exists(_result_path(folder, name)):
+    """The `Result` that `run_row` wrote, or None. Raises: UserError when it is damaged or of another version."""
+    path = _result_path(folder, name)
+    if not os.path.exists(path):
         return None
-    with open(_result_path(folder, name), encoding="utf-8") as file:
-        return json.load(file)
+    try:
+        with open(path, encoding="utf-8") as file:
+            result = json.load(file)
+        return Result(**result | {"config": Config.from_dict(result["config"])})
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path}: not a result of this version ({error}): remove it, and the row is scored anew") from None
 
 
 def _done(name, config, folder):
@@ -136,7 +156,7 @@ def _done(name, config, folder):
     result = _read_result(folder, name)
     if not result:
         return False
-    found = Config.from_dict(result["config"])
+    found = result.config
     if (found.model, found.data) != (config.model, config.data):
         raise UserError(f"{folder} holds row {name} of other data or another size ({found.data.data}): give another --model_dir")
     return found.train.steps >= config.train.steps
@@ -150,17 +170,22 @@ def run_row(name, config, folder, say=print):
       config: a `Config`, of `row_config`.
       folder: of all rows; the row's model folder is in it.
       say: prints a line.
-    Returns: whether it came to its end, and has in `result.json` PPL, BLEU (beam search) with its signature, parameters, updates and
-      settings; False when interrupted.
-    Raises: UserError, as `Trainer` does.
+    Returns: whether it came to its end, and its `Result` is in `result.json`; False when interrupted.
+    Raises: UserError, as `Trainer` does, or for a result that cannot be read.
     """
-    from tf_transformer.evaluate import score
+    if not _done(name, config, folder) and not _train_and_score(name, config, folder, say):
+        return False
+    result = _read_result(folder, name)
+    say(f"{name}: PPL {result.perplexity:.2f}, BLEU {result.bleu:.2f} ({result.signature}) on the validation split")
+    return True
+
+
+def _train_and_score(name, config, folder, say):
+    from tf_transformer.evaluate import compound_split_bleu, score
     from tf_transformer.history import read_history
     from tf_transformer.train import Trainer
     from tf_transformer.translate import Translator
 
-    if _done(name, config, folder):
-        return True
     trainer = Trainer(config, os.path.join(folder, name), say=say)
     if not trainer.run():
         return False
@@ -169,14 +194,13 @@ def run_row(name, config, folder, say=print):
         return False
     pairs = list(trainer.corpus.read("validation"))
     translations = Translator(trainer.model, trainer.tokenizers, config.decode)([source for source, _ in pairs])
-    scores = score(translations, [target for _, target in pairs])
-    result = {
-        "row": name, "updates": trainer.step, "parameters": trainer.model.count_params(), "perplexity": validated[-1]["perplexity"],
-        "BLEU": scores.bleu, "signature": scores.bleu_signature, "config": dataclasses.asdict(config),
-    }  # fmt: skip
+    references, german = [target for _, target in pairs], (config.data.source, config.data.target) == ("en", "de")
+    scores, split = score(translations, references), compound_split_bleu(translations, references)[0] if german else None
+    result = Result(
+        name, trainer.step, trainer.model.count_params(), validated[-1]["perplexity"], scores.bleu, scores.bleu_signature, split, config
+    )
     with whole_file(_result_path(folder, name)) as file:
-        json.dump(result, file, indent=2)
-    say(f"{name}: PPL {result['perplexity']:.2f}, BLEU {scores.bleu:.2f} ({scores.bleu_signature}) on {len(pairs):,} validation pairs")
+        json.dump(dataclasses.asdict(result), file, indent=2)
     return True
 
 
