@@ -1,9 +1,10 @@
 # `make help` lists the targets. Each of them installs what it needs into .venv first.
 SHELL := bash
 PRESET ?= pocket
-DATA ?= pocket
-SOURCE ?= en
-TARGET ?= de
+# A parser learns trees from words, the other presets German from English.
+DATA ?= $(if $(filter parsing%,$(PRESET)),pocket-trees,pocket)
+SOURCE ?= $(if $(filter parsing%,$(PRESET)),words,en)
+TARGET ?= $(if $(filter parsing%,$(PRESET)),trees,de)
 comma := ,
 MODEL_DIR ?= models/$(PRESET)-$(subst $(comma),-,$(notdir $(patsubst %/,%,$(DATA))))-$(SOURCE)-$(TARGET)
 SPLIT ?=
@@ -20,7 +21,7 @@ EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
 # $(call score,folder): the last command of a recipe. A dry run leaves no model to score.
-score = $(if $(filter --dry_run,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)')
+score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)')
 
 .PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr table3 parse test test-browser notebooks lab lint format clean
 
@@ -102,12 +103,10 @@ table3: $(STAMP) ## print Table 3 beside ours; FLAGS='--run --data=...' trains i
 	@$(RUN) table3 $(call flags,DATA SOURCE TARGET STEPS MODEL_DIR) $(FLAGS)
 
 # PRESET=parsing is the paper's parser, for GPUs and the Penn Treebank; without it, one for minutes on two processor cores.
-parse: PARSER = $(call named,PRESET,parsing-pocket)
-parse: TREEBANK = $(call named,DATA,pocket-trees)
-parse: PARSER_DIR = $(call named,MODEL_DIR,models/$(PARSER)-$(notdir $(patsubst %/,%,$(TREEBANK)))-words-trees)
+parse: PRESET := $(call named,PRESET,parsing-pocket)
 parse: $(STAMP) ## train a parser on DATA=folder of .mrg files (default: the built-in treebank), and score its trees as EVALB does
-	$(RUN) train --preset=$(PARSER) --data='$(TREEBANK)' $(call flags,STEPS MINUTES) --model_dir='$(PARSER_DIR)' $(FLAGS)
-	$(call score,$(PARSER_DIR))
+	$(RUN) train --preset=$(PRESET) --data='$(DATA)' $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
+	$(call score,$(MODEL_DIR))
 
 # A process for each core, but not more than four: each keeps a TensorFlow of its own in memory.
 test: $(STAMP) ## run the tests

@@ -93,8 +93,12 @@ def main():
     parser.add_argument("--kernel", type=int, default=3, help="k, words that a convolution sees")
     parser.add_argument("--neighbourhood", type=int, default=64, help="r, neighbours that a word of restricted self-attention sees")
     args = parser.parse_args()
-    if min(len(args.lengths), len(args.widths)) < UPPER or args.rounds < 1:
-        parser.error(f"a power needs {UPPER} sizes at least in --lengths and --widths, and one of --rounds")
+    for sizes in (args.lengths, args.widths):
+        sizes.sort()
+        if len(set(sizes)) < max(UPPER, len(sizes)) or sizes[0] < 1 or args.rounds < 1:
+            parser.error(f"a power needs {UPPER} sizes at least in --lengths and --widths, each once and above 0, and one of --rounds")
+    if args.kernel < 3:
+        parser.error(f"--kernel is {args.kernel}: give 3 or more, so that a convolution sees the words on both sides")
     if args.neighbourhood < 2 or args.neighbourhood % 2 or any(n % (args.neighbourhood // 2) for n in [*args.lengths, LENGTH]):
         parser.error(f"--neighbourhood is {args.neighbourhood}: give an even number, half of which divides {LENGTH} and --lengths")
     if any(d % HEADS for d in args.widths):

@@ -110,3 +110,8 @@ def test_skipping_goes_on_at_the_same_place():
     whole = [real_rows(batch) for batch in batches.epoch(3)]
     for skip in (0, 1, 17, batches.per_epoch):
         assert [real_rows(batch) for batch in batches.epoch(3, skip)] == whole[skip:]
+
+
+def test_an_epoch_ends_at_once():
+    """The thread that would tune a pipeline ends in its own time, within a minute, and an epoch would wait for that."""
+    assert Batches(captions(100), 500, seed=1).epoch(0).options().autotune.enabled is False

@@ -111,7 +111,7 @@ EXAMPLES = [
     ("(S (A (X a) (X b)) (B (X c) (X d)))", "(S (X a) (A (X b) (X c)) (X d))", (1, 3, 2, 1, 4, 4)),  # crosses two, counts once
     ("(S (A (X a) (X b)) (B (X c) (X d)) (C (X e) (X f)))", "(S (X a) (A (X b) (C (X c) (X d) (X e))) (X f))", (1, 4, 3, 2, 6, 6)),
     ("(X a) (Y b)", "(S (X a) (Z b))", (0, 0, 1, 0, 2, 1)),  # several trees on a line
-    ("( (S (X a)))", "(TOP (S (X a)))", (1, 1, 1, 0, 1, 1)),  # no label at the outside: TOP
+    ("( (S (X a)))", "(TOP (S (X a)))", (1, 2, 1, 0, 1, 1)),  # no label at the outside: not TOP
     ("(S (NP-X (NN-Y a)) (-NONE- (X b)))", "(S (NP (NN a)) (NP (X b)))", (2, 3, 3, 0, 2, 1)),  # "-NONE-" over a phrase is cut to ""
     ("(S (PRT a) (NP b))", "(S (ADVP a) (NP b))", (1, 1, 1, 0, 2, 2)),  # equal labels are equal tags
 ]

@@ -161,6 +161,14 @@ def test_no_matched_bracket_has_an_f_measure(tmp_path):
     assert text.count("Bracketing FMeasure       =   0.00\n") == 2
 
 
+def test_empty_nodes(tmp_path):
+    """Trees without a word are skipped, and brackets without one not counted; the figures are EVALB's own."""
+    tests = ["(())", "()", "(TOP)", "(TOP ())", "(S (NP) (NP (NN rain)) (VP (VBZ falls)))", "(S (NP (NN rain)) (VP (VBZ falls) ()))"]
+    lines = evalb_files(write(tmp_path / "gold", [RAIN] * 6), write(tmp_path / "test", tests), Parameters()).splitlines()
+    rows = [line.split() for line in lines[3:9]]
+    assert [row[2] for row in rows] == ["2"] * 4 + ["0"] * 2 and all(row[3:8] == ["100.00", "100.00", "3", "3", "3"] for row in rows[4:])
+
+
 def test_too_many_errors(tmp_path, capsys):
     """EVALB goes on for one more than it says."""
     gold, test = write(tmp_path / "gold", [RAIN] * 5), write(tmp_path / "test", [RAIN] * 2 + ["(X a)"] * 3)

@@ -72,6 +72,11 @@ def test_the_printed_table(monkeypatch):
     assert rows[0] == "| base | 6 | 512 | 2048 | 8 | 64 | 64 | 0.1 | 0.1 | 100,000 | 4.92 | 25.8 | 65 | 63.1 |"
 
 
+def test_settings_of_a_run_without_run(capsys):
+    assert main(["table3", "--data=pocket", "--rows=A1"]) == 2
+    assert "--rows, --data without --run: give --run" in capsys.readouterr().err
+
+
 def test_several_machines_are_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{}")
     assert main(["table3", "--run", f"--model_dir={tmp_path / 'rows'}"]) == 2 and "unset TF_CONFIG" in capsys.readouterr().err

@@ -161,7 +161,7 @@ def test_the_sections_of_the_penn_treebank(tmp_path):
     assert corpus.splits == ["train", "validation", "test"]
     assert words(corpus, "train") == ["capital", "wsj_0200", "wsj_0299", "wsj_2172"]
     assert words(corpus, "validation") == ["wsj_2200"]
-    assert words(corpus, "test") == ["wsj_2300"]
+    assert words(corpus, "test") == ["wsj_2300"] and corpus.name.endswith("(6 of its 9 files)")
     assert corpus.default_test(seen=True) == corpus.default_test(seen=False) == "test"
 
 
@@ -195,7 +195,7 @@ def test_held_out_validation_beside_test_trees(tmp_path):
     corpus = TreebankCorpus(tmp_path)
     assert words(corpus, "train") == [f"w{n}" for n in range(38)]
     assert words(corpus, "validation") == ["w38", "w39"]
-    assert words(corpus, "test") == ["last"]
+    assert words(corpus, "test") == ["last"] and corpus.name == f"treebank {tmp_path}"
 
 
 def test_a_test_set_alone(tmp_path):

@@ -105,8 +105,8 @@ def _summary(summary):
 def evalb_files(gold_path, test_path, parameters=COLLINS, say=_complain):
     """Scores a file of trees against another, each with a sentence's tree on each line, plain or `.gz`.
 
-    An empty line of the test file is a sentence without a parse, and skipped. Unlike `read_trees`, an outer node without a label keeps
-    its empty one and counts as a bracket, as in EVALB; and a line may hold several trees side by side, or none.
+    An empty line of the test file, or a tree without a word, "(())", is a sentence without a parse, and skipped. As in EVALB and unlike in
+    `read_trees`, an outer node without a label counts as a bracket, an empty node as none, and trees may stand side by side in a line.
 
     Args:
       gold_path: the file of the right trees.
@@ -125,8 +125,8 @@ def evalb_files(gold_path, test_path, parameters=COLLINS, say=_complain):
         raise UserError(f"nothing to score: {gold_path} is empty")
     records, errors = [], 0
     for number, (gold_line, test_line) in enumerate(zip(gold, test), start=1):
-        gold_trees = read_line(gold_line, f"{gold_path}:{number}", top="")
-        records.append(score_sentence(gold_trees, read_line(test_line, f"{test_path}:{number}", top=""), parameters))
+        gold_trees, test_trees = read_line(gold_line, f"{gold_path}:{number}"), read_line(test_line, f"{test_path}:{number}")
+        records.append(score_sentence(gold_trees, test_trees, parameters))
         if records[-1].status == ERROR:
             errors += 1
             say(f"{number} : {records[-1].trouble}")

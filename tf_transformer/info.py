@@ -8,6 +8,7 @@ import numpy as np
 
 from tf_transformer import checkpoint
 from tf_transformer.batching import Batches
+from tf_transformer.config import TREES
 from tf_transformer.datasets import open_corpus
 from tf_transformer.encoding import encode_pairs
 from tf_transformer.flops import P100_RATE, PAPER_GPUS, PAPER_HOURS, WMT_LENGTH, paper_operations, training_operations
@@ -64,6 +65,8 @@ def describe_model(config):
 
 def describe_operations(config, paper_hours=None):
     """The floating-point operations of training, counted, and where the paper says how long it trained, by its own estimate (Table 2)."""
+    if config.data.target == TREES:
+        return "  training         operations are not counted: trees are several times as long as their sentences"
     counted = training_operations(config)
     lines = [f"  training         {counted:.1e} operations in the matrix products, at {WMT_LENGTH} sub-words a sentence"]
     if paper_hours:

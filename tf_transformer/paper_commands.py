@@ -15,6 +15,8 @@ def table3(values):
 
     quiet()
     if not values.run:
+        if meant := [f"--{name}" for name in ("scale", "rows", "data", "source", "target", "steps", "model_dir") if values[name].present]:
+            raise UserError(f"{', '.join(meant)} without --run: give --run to train the rows, or leave them out to print the paper's table")
         return print(table3.describe_paper())
     if "TF_CONFIG" in os.environ:
         raise UserError("table3 --run is for one machine: unset TF_CONFIG")

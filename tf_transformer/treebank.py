@@ -155,6 +155,9 @@ class TreebankCorpus(Corpus):
             self._files, self._held_out = {"train": files}, ["test", "validation"]
         elif "train" in self._files and "validation" not in self._files:
             self._held_out = ["validation"]
+        used, there = sum(map(len, self._files.values())), len(tree_files(folder))
+        if used < there:
+            self.name += f" ({used:,} of its {there:,} files)"
         self.splits = [split for split in SECTIONS if split in self._files or split in self._held_out]
         self.splits += ["all"] * (self._held_out == ["test", "validation"])
 
