@@ -58,7 +58,7 @@ def small(name):
     """The `Config` of a row for two processor cores: half the layers, a quarter of the widths, fewer updates.
 
     N / 2, d_model / 4, d_ff / 4, d_k / 4 where the row sets it; 4,000 sub-words, 1,024 tokens in an update, updates / 200. h, P_drop,
-    the label smoothing and the kind of positions are the row's own. Eq. 3 gets a scale for the small batches.
+    the label smoothing and the kind of positions are the row's own. Eq. 3 gets a scale for the small batches and a shorter warm-up.
     """
     config = full(name)
     model, steps = config.model, config.train.steps // 200
