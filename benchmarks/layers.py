@@ -94,9 +94,11 @@ def main():
     parser.add_argument("--neighbourhood", type=int, default=64, help="r, neighbours that a word of restricted self-attention sees")
     args = parser.parse_args()
     for sizes in (args.lengths, args.widths):
-        sizes.sort()
-        if len(set(sizes)) < max(UPPER, len(sizes)) or sizes[0] < 1 or args.rounds < 1:
-            parser.error(f"a power needs {UPPER} sizes at least in --lengths and --widths, each once and above 0, and one of --rounds")
+        sizes.sort()  # a power is fitted to the last ones
+        if len(sizes) < UPPER or len(set(sizes)) < len(sizes) or sizes[0] < 1:
+            parser.error(f"a power needs {UPPER} sizes at least in --lengths and --widths, each once and above 0")
+    if args.rounds < 1:
+        parser.error(f"--rounds is {args.rounds}: give 1 or more")
     if args.kernel < 3:
         parser.error(f"--kernel is {args.kernel}: give 3 or more, so that a convolution sees the words on both sides")
     if args.neighbourhood < 2 or args.neighbourhood % 2 or any(n % (args.neighbourhood // 2) for n in [*args.lengths, LENGTH]):

@@ -62,13 +62,18 @@ def test_a_file_of_the_treebank(tmp_path, suffix):
     text = FILE.encode("utf-8-sig")  # with a byte-order mark
     path.write_bytes(gzip.compress(text) if suffix else text)
     expected = ["(TOP (S (NP-SBJ (PRP We)) (VP (VBD -LRB-) (NP *x*)) (. .)))", "(TOP (X (Y z)))", "(TOP (X (Y y)))"]
-    assert [str(tree) for tree in read_trees(path)] == expected
+    assert [str(tree) for tree in read_trees(path)] == [str(tree) for tree in read_trees(str(path))] == expected
 
 
 def test_a_line_holds_any_number_of_trees():
     assert read_line(" \n", "here") == ()
     assert read_line("(X a)(Y b)", "here") == (Tree("X", "a"), Tree("Y", "b"))
     assert read_line("( (X a))", "here") == (Tree("", (Tree("X", "a"),)),)
+
+
+def test_an_outer_node_without_a_label():
+    assert list(read_trees(["( (X a))"])) == [Tree("TOP", (Tree("X", "a"),))]
+    assert list(read_trees(["(((X a)))"])) == [Tree("TOP", (Tree("", (Tree("X", "a"),)),))]
 
 
 def test_depth_is_no_limit():

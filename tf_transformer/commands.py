@@ -109,7 +109,7 @@ def evaluate(values):
     """Translates a test set and scores it."""
     translator = _translator(values)
     from tf_transformer.datasets import open_corpus
-    from tf_transformer.evaluate import compound_split_bleu, score
+    from tf_transformer.evaluate import compound_split_bleu, has_papers_bleu, score
 
     data = model_folder.load_config(values.model_dir).data
     corpus = open_corpus(values.data or data.data, data.source, data.target)
@@ -128,7 +128,7 @@ def evaluate(values):
         _score_parses(pairs, translations, output)
     else:
         print(score(translations, references))
-    if (data.source, data.target) == ("en", "de"):
+    if has_papers_bleu(data):
         print("tokenised, compound-split BLEU {:.2f}, of the paper's kind  ({})".format(*compound_split_bleu(translations, references)))
     what = "trees" if data.target == TREES else "translations"
     print(f"{len(pairs) / seconds:,.1f} sentences/s; {what} in {output}")

@@ -46,6 +46,11 @@ def _check(translations, references):
         raise UserError("nothing to score: there are no lines")
 
 
+def has_papers_bleu(data):
+    """Whether `compound_split_bleu` is to be told of a `DataConfig`'s translations: those from English to German."""
+    return (data.source, data.target) == ("en", "de")
+
+
 def split_compounds(tokens):
     """Makes tokens of hyphens inside words: "Ost-West-Dialog" -> "Ost ##AT##-##AT## West ##AT##-##AT## Dialog".
 

@@ -152,14 +152,14 @@ def _read_result(folder, name):
 
 
 def _done(name, config, folder):
-    """Whether a row has its result. Raises: UserError when that is of another run."""
+    """The `Result` of a row, or None while it wants updates. Raises: UserError when it is of another run."""
     result = _read_result(folder, name)
     if not result:
-        return False
+        return None
     found = result.config
     if (found.model, found.data) != (config.model, config.data):
         raise UserError(f"{folder} holds row {name} of other data or another size ({found.data.data}): give another --model_dir")
-    return found.train.steps >= config.train.steps
+    return result if found.train.steps >= config.train.steps else None
 
 
 def run_row(name, config, folder, say=print):
@@ -173,35 +173,36 @@ def run_row(name, config, folder, say=print):
     Returns: whether it came to its end, and its `Result` is in `result.json`; False when interrupted.
     Raises: UserError, as `Trainer` does, or for a result that cannot be read.
     """
-    if not _done(name, config, folder) and not _train_and_score(name, config, folder, say):
-        return False
-    result = _read_result(folder, name)
-    say(f"{name}: PPL {result.perplexity:.2f}, BLEU {result.bleu:.2f} ({result.signature}) on the validation split")
-    return True
+    result = _done(name, config, folder) or _train_and_score(name, config, folder, say)
+    if result:
+        say(f"{name}: PPL {result.perplexity:.2f}, BLEU {result.bleu:.2f} ({result.signature}) on the validation split")
+    return bool(result)
 
 
 def _train_and_score(name, config, folder, say):
-    from tf_transformer.evaluate import compound_split_bleu, score
+    """Returns the `Result`, or None when interrupted."""
+    from tf_transformer.evaluate import compound_split_bleu, has_papers_bleu, score
     from tf_transformer.history import read_history
     from tf_transformer.train import Trainer
     from tf_transformer.translate import Translator
 
     trainer = Trainer(config, os.path.join(folder, name), say=say)
     if not trainer.run():
-        return False
+        return None
     validated = read_history(trainer.folder.path)["average"]  # of the one checkpoint that is kept
     if not validated:  # interrupted in that moment
-        return False
+        return None
     pairs = list(trainer.corpus.read("validation"))
     translations = Translator(trainer.model, trainer.tokenizers, config.decode)([source for source, _ in pairs])
-    references, german = [target for _, target in pairs], (config.data.source, config.data.target) == ("en", "de")
-    scores, split = score(translations, references), compound_split_bleu(translations, references)[0] if german else None
+    references = [target for _, target in pairs]
+    scores = score(translations, references)
+    split = compound_split_bleu(translations, references)[0] if has_papers_bleu(config.data) else None
     result = Result(
         name, trainer.step, trainer.model.count_params(), validated[-1]["perplexity"], scores.bleu, scores.bleu_signature, split, config
     )
     with whole_file(_result_path(folder, name)) as file:
         json.dump(dataclasses.asdict(result), file, indent=2)
-    return True
+    return result
 
 
 def run_rows(configs, command, folder, say=print):

@@ -147,17 +147,16 @@ class TreebankCorpus(Corpus):
     """
 
     def __init__(self, folder):
-        self.name, self._files, self._held_out = f"treebank {folder}", _split_files(folder), []
+        paths = tree_files(folder)
+        if not paths:
+            raise UserError(f"no .mrg file in the folder {folder} or below it: give a folder of trees in the form of the Penn Treebank")
+        self.name, self._files, self._held_out = f"treebank {folder}", _split_files(folder, paths), []
         if not self._files:
-            files = [str(path) for path in tree_files(folder)]
-            if not files:
-                raise UserError(f"no .mrg file in the folder {folder} or below it: give a folder of trees in the form of the Penn Treebank")
-            self._files, self._held_out = {"train": files}, ["test", "validation"]
+            self._files, self._held_out = {"train": [str(path) for path in paths]}, ["test", "validation"]
         elif "train" in self._files and "validation" not in self._files:
             self._held_out = ["validation"]
-        used, there = sum(map(len, self._files.values())), len(tree_files(folder))
-        if used < there:
-            self.name += f" ({used:,} of its {there:,} files)"
+        if (used := sum(map(len, self._files.values()))) < len(paths):
+            self.name += f" ({used:,} of its {len(paths):,} files)"
         self.splits = [split for split in SECTIONS if split in self._files or split in self._held_out]
         self.splits += ["all"] * (self._held_out == ["test", "validation"])
 
@@ -230,9 +229,9 @@ def tree_files(folder):
     return sorted(path for path in pathlib.Path(folder).rglob("*") if path.suffix.lower() == ".mrg" and path.is_file())
 
 
-def _split_files(folder):
-    """Maps splits to the paths of their files, sorted, by the names of the files or of the folders; empty where no name tells."""
-    found, paths = {}, tree_files(folder)
+def _split_files(folder, paths):
+    """Maps splits to their paths, strings, by the names of the files or of the folders; empty where no name tells."""
+    found = {}
     for path in paths:
         if section := SECTION.fullmatch(path.name):
             for split in (split for split, sections in SECTIONS.items() if int(section[1]) in sections):
