@@ -13,8 +13,14 @@ EXPORT_DIR ?= $(MODEL_DIR)/export/saved_model
 BIN := .venv/bin
 # $(call named,VARIABLE,other): its value where the user gave one, else the other.
 named = $(if $(filter command environment,$(origin $(1))),$($(1)),$(2))
-# $(call flags,VARIABLE ...): a flag of the same name for each that the user gave.
-flags = $(foreach name,$(1),$(if $(call named,$(name),),--$(shell echo $(name) | tr A-Z a-z)='$($(name))'))
+# $(call flags,VARIABLE ...): the flag of each variable that the user gave; STEPS=9 becomes --train_steps='9'.
+FLAG_STEPS := train_steps
+FLAG_MINUTES := train_minutes
+FLAG_DATA := data
+FLAG_SOURCE := source
+FLAG_TARGET := target
+FLAG_MODEL_DIR := model_dir
+flags = $(foreach name,$(1),$(if $(call named,$(name),),--$(FLAG_$(name))='$($(name))'))
 # The gpu extra goes along where an NVIDIA driver answers.
 EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 # The stamp carries the extras in its name, so a machine that gets a GPU installs again.
@@ -47,7 +53,7 @@ $(STAMP): setup.py
 
 train: $(STAMP) ## train a model: by default the pocket preset on the built-in corpus
 	$(RUN) train --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) --model_dir='$(MODEL_DIR)' \
-	  $(if $(MINUTES),--minutes=$(MINUTES)) $(if $(STEPS),--steps=$(STEPS)) $(FLAGS)
+	  $(if $(MINUTES),--train_minutes=$(MINUTES)) $(if $(STEPS),--train_steps=$(STEPS)) $(FLAGS)
 
 translate: $(STAMP) ## translate lines: from the terminal, or INPUT=file OUTPUT=file
 	@$(RUN) translate --model_dir='$(MODEL_DIR)' $(if $(INPUT),--input='$(INPUT)') $(if $(OUTPUT),--output='$(OUTPUT)') $(FLAGS)
@@ -92,7 +98,7 @@ info: $(STAMP) ## describe PRESET= and DATA=
 SIZE ?= base
 RECIPE_DIR = $(call named,MODEL_DIR,models/$@-$(SIZE))
 wmt14-ende: TASK := --data=wmt14_translate/de-en --source=en --target=de
-wmt14-enfr: TASK := --data=wmt14_translate/fr-en --source=en --target=fr --vocab_size=32000 --rate=0.1
+wmt14-enfr: TASK := --data=wmt14_translate/fr-en --source=en --target=fr --vocab_size=32000 --dropout_rate=0.1
 wmt14-ende: ## the paper's English-German, SIZE=base|big: text, vocabulary, training, average, newstest2014
 wmt14-enfr: ## the paper's English-French, SIZE=base|big
 wmt14-ende wmt14-enfr: $(STAMP)
@@ -117,7 +123,7 @@ test-browser: $(STAMP) ## try the server's page and the attention viewer in head
 	  echo "installing chromium and chromium-driver"; \
 	  sudo=$$([ $$(id -u) = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; }
-	$(BIN)/python -m pytest tests/browser_*.py $(FLAGS)
+	$(BIN)/python -m pytest tests/serving/browser_page.py tests/visualization/browser_viewer.py $(FLAGS)
 
 # JupyterLab and what executes notebooks, for those who want them.
 NOTEBOOKS_STAMP := .venv/installed-notebooks

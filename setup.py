@@ -6,7 +6,9 @@ import re
 from setuptools import find_packages, setup
 
 here = pathlib.Path(__file__).parent
-version = re.search(r'^__version__ = "(.+)"', (here / "tf_transformer/__init__.py").read_text("utf-8"), re.M)[1]
+version = re.search(
+    r'^__version__ = "(.+)"', (here / "tf_transformer/__init__.py").read_text("utf-8"), re.M
+)[1]
 
 serving = [
     "tensorflow-serving-api>=2.21,<2.22",
@@ -23,9 +25,11 @@ setup(
     description="Attention Is All You Need as a TensorFlow/Keras package: train, translate, evaluate",
     long_description=(here / "README.md").read_text("utf-8"),
     long_description_content_type="text/markdown",
-    package_dir={"": "."},  # setuptools then links an editable installation by a plain path, without a warning
+    package_dir={
+        "": "."
+    },  # setuptools then links an editable installation by a plain path, without a warning
     packages=find_packages(include=["tf_transformer", "tf_transformer.*"]),
-    package_data={"tf_transformer": ["page.html", "attention_viewer.html"]},
+    package_data={"tf_transformer": ["serving/page.html", "visualization/attention_viewer.html"]},
     python_requires=">=3.10,<3.14",
     install_requires=[
         "tensorflow==2.21.*",

@@ -10,9 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-SMALL = 8, 16, 32  # words of the layers in which is counted, and these are their width, neighbourhood and heads:
+SMALL = (
+    8,
+    16,
+    32,
+)  # words of the layers in which is counted, and these are their width, neighbourhood and heads:
 SMALL_WIDTH, SMALL_NEIGHBOURHOOD, SMALL_HEADS = 8, 8, 2
-PRODUCTS = {"MatMul", "BatchMatMulV2", "Conv2D", "DepthwiseConv2dNative"}  # TensorFlow's operations that multiply matrices
+PRODUCTS = {
+    "MatMul",
+    "BatchMatMulV2",
+    "Conv2D",
+    "DepthwiseConv2dNative",
+}  # TensorFlow's operations that multiply matrices
 
 
 class Layer(NamedTuple):
@@ -24,7 +33,9 @@ class Layer(NamedTuple):
     shapes: Callable  # (n, d) -> the shapes of its products
     build: Callable  # d -> a function [1, n, d] -> [1, n, d]
     parts: Callable = lambda n, d: {}  # (n, d) -> what else it does: functions of nothing, by name
-    step: Callable | None = None  # d -> a function ([1, n, d], depth) -> [1, n, d], where a step of the path is not the layer again
+    step: Callable | None = (
+        None  # d -> a function ([1, n, d], depth) -> [1, n, d], where a step of the path is not the layer again
+    )
 
 
 def multiply_adds(shapes):
@@ -45,14 +56,16 @@ def restricted_attention(x, r):
     """
     import tensorflow as tf
 
-    from tf_transformer.attention import scaled_dot_product_attention
+    from tf_transformer.model.attention import scaled_dot_product_attention
 
     block, words = r // 2, x.shape[1]
     queries = tf.reshape(x, (-1, words // block, block, x.shape[2]))  # (B, S/b, b, D)
     around = tf.pad(queries, [[0, 0], [1, 1], [0, 0], [0, 0]])  # (B, S/b + 2, b, D)
     keys = tf.concat([around[:, :-2], queries, around[:, 2:]], axis=2)  # (B, S/b, 3b, D)
     query_at = np.arange(words).reshape(-1, block, 1)  # (S/b, b, 1)
-    key_at = np.arange(0, words, block).reshape(-1, 1, 1) + np.arange(-block, 2 * block)  # (S/b, 1, 3b)
+    key_at = np.arange(0, words, block).reshape(-1, 1, 1) + np.arange(
+        -block, 2 * block
+    )  # (S/b, 1, 3b)
     hidden = (abs(query_at - key_at) > block) | (key_at < 0) | (key_at >= words)  # (S/b, b, 3b)
     output, _ = scaled_dot_product_attention(queries, keys, keys, hidden)  # (B, S/b, b, D)
     return tf.reshape(output, tf.shape(x))
@@ -62,7 +75,7 @@ def attention_layers(r, heads):
     """Eq. 1 as Table 1 counts it, the layer of the Transformer with its four projections, and Eq. 1 in neighbourhoods of r."""
     import tensorflow as tf
 
-    from tf_transformer.attention import MultiHeadAttention, scaled_dot_product_attention
+    from tf_transformer.model.attention import MultiHeadAttention, scaled_dot_product_attention
 
     def multi_head(d):
         layer = MultiHeadAttention(d, heads)
@@ -98,11 +111,15 @@ def recurrent_layer(unroll=False):
         return keras.layers.LSTM(d, return_sequences=True, unroll=unroll)
 
     def parts(n, d):
-        words, kernel, recurrent_kernel = (tf.random.normal(shape) for shape in ((n, 1, d), (d, 4 * d), (d, 4 * d)))
+        words, kernel, recurrent_kernel = (
+            tf.random.normal(shape) for shape in ((n, 1, d), (d, 4 * d), (d, 4 * d))
+        )
 
         def word_by_word(words, kernel, recurrent_kernel):
             def join(state, word):
-                return tf.tanh(tf.matmul(word, kernel) + tf.matmul(state, recurrent_kernel))[:, :d]  # (1, d)
+                return tf.tanh(tf.matmul(word, kernel) + tf.matmul(state, recurrent_kernel))[
+                    :, :d
+                ]  # (1, d)
 
             return tf.scan(join, words, tf.zeros((1, d)))
 
@@ -114,12 +131,16 @@ def recurrent_layer(unroll=False):
         cell = keras.layers.LSTMCell(d)
 
         def join(x, depth):
-            before = tf.pad(x[0, :-1], [[1, 0], [0, 0]])  # (n, d): what the word before has is the state
+            before = tf.pad(
+                x[0, :-1], [[1, 0], [0, 0]]
+            )  # (n, d): what the word before has is the state
             return cell(x[0], [before, before])[0][tf.newaxis]
 
         return join
 
-    return Layer("recurrent, LSTM", "n d^2", (1, 2), lambda n, d: [(1, n, d, 4 * d)] * 2, lstm, parts, step)
+    return Layer(
+        "recurrent, LSTM", "n d^2", (1, 2), lambda n, d: [(1, n, d, 4 * d)] * 2, lstm, parts, step
+    )
 
 
 def convolutions(k):
@@ -140,7 +161,11 @@ def convolutions(k):
         return [(1, n, k * d, d)]
 
     def one_word(build, d):
-        return {"the same, n = 1": functools.partial(tf.function(build(d), autograph=False), tf.random.normal((1, 1, d)))}
+        return {
+            "the same, n = 1": functools.partial(
+                tf.function(build(d), autograph=False), tf.random.normal((1, 1, d))
+            )
+        }
 
     return [
         Layer(f"convolution, k = {k}", "k n d^2", (1, 2), windows, plain, lambda n, d: one_word(plain, d)),
@@ -155,10 +180,14 @@ def longest_chain(layer, n, d):
     """How many matrix products come one after the other in the graph of a function `[1, n, d]` -> `[1, n, d]` without loops."""
     import tensorflow as tf
 
-    graph = tf.function(layer, autograph=False).get_concrete_function(tf.TensorSpec((1, n, d))).graph
+    graph = (
+        tf.function(layer, autograph=False).get_concrete_function(tf.TensorSpec((1, n, d))).graph
+    )
     chain = {}
     for operation in graph.get_operations():  # in an order in which inputs come first
-        chain[operation] = max((chain[x.op] for x in operation.inputs), default=0) + (operation.type in PRODUCTS)
+        chain[operation] = max((chain[x.op] for x in operation.inputs), default=0) + (
+            operation.type in PRODUCTS
+        )
     return max(chain.values())
 
 
@@ -171,7 +200,10 @@ def path_length(step, n, d):
     """
     import tensorflow as tf
 
-    x, change = tf.random.normal((1, n, d)), tf.one_hot([0], n)[..., tf.newaxis] * tf.random.normal((d,))  # (1, n, d)
+    x, change = (
+        tf.random.normal((1, n, d)),
+        tf.one_hot([0], n)[..., tf.newaxis] * tf.random.normal((d,)),
+    )  # (1, n, d)
     for depth in range(n):
         with tf.autodiff.ForwardAccumulator(x, change) as derivative:
             y = step(x, depth)
@@ -184,8 +216,17 @@ def path_length(step, n, d):
 def count_small(k):
     """For each row, in layers of `SMALL` words: products in a row, and how far the first and the last word are apart."""
     found = []
-    for layer in [*attention_layers(SMALL_NEIGHBOURHOOD, SMALL_HEADS), recurrent_layer(unroll=True), *convolutions(k)]:
+    for layer in [
+        *attention_layers(SMALL_NEIGHBOURHOOD, SMALL_HEADS),
+        recurrent_layer(unroll=True),
+        *convolutions(k),
+    ]:
         run = layer.build(SMALL_WIDTH)
         step = layer.step(SMALL_WIDTH) if layer.step else lambda x, depth, run=run: run(x)
-        found.append([[longest_chain(run, n, SMALL_WIDTH) for n in SMALL], [path_length(step, n, SMALL_WIDTH) for n in SMALL]])
+        found.append(
+            [
+                [longest_chain(run, n, SMALL_WIDTH) for n in SMALL],
+                [path_length(step, n, SMALL_WIDTH) for n in SMALL],
+            ]
+        )
     return found

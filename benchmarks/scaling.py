@@ -30,26 +30,33 @@ def measure(replicas, shapes, rounds):
     import numpy as np
     import tensorflow as tf
 
-    from tf_transformer import checkpoint
-    from tf_transformer.optimizer import make_optimizer
+    from tf_transformer.checkpoints.loading import build_model
     from tf_transformer.presets import preset
-    from tf_transformer.replicas import divide_processor, make_strategy, on_all_replicas
-    from tf_transformer.train_step import train_step
+    from tf_transformer.training.distribution import make_strategy, on_all_replicas, split_cpu
+    from tf_transformer.training.optimizer import make_optimizer
+    from tf_transformer.training.train_step import train_step
 
-    divide_processor(replicas)
+    split_cpu(replicas)
     strategy = make_strategy(on_processor=True)
     assert strategy.num_replicas_in_sync == replicas
     settings = preset("small").replace(input_vocab_size=4000, target_vocab_size=4000)
     with strategy.scope():
-        model = checkpoint.build_model(settings.model)
+        model = build_model(settings.model)
         optimizer = make_optimizer(settings.model, settings.train)
         optimizer.build(model.trainable_variables)
-    accumulate = max(rows * length for rows, length in shapes) > replicas * settings.train.max_tokens_per_replica
+    accumulate = (
+        max(rows * length for rows, length in shapes) > replicas * settings.train.micro_batch_tokens
+    )
     update = functools.partial(train_step, model, optimizer, settings.train, accumulate=accumulate)
     step = on_all_replicas(strategy, update, [tf.TensorSpec([None, None], tf.int32)] * 2)
     random, batches = np.random.default_rng(0), []
     for rows, length in shapes:
-        batches.append([tf.constant(random.integers(4, 4000, (rows, width)), tf.int32) for width in (length, length + 1)])
+        batches.append(
+            [
+                tf.constant(random.integers(4, 4000, (rows, width)), tf.int32)
+                for width in (length, length + 1)
+            ]
+        )
     times = [[] for _ in shapes]
     for turn in range(rounds + 1):
         for batch, found in zip(batches, times):
@@ -70,7 +77,9 @@ def _in_a_process(replicas, shapes, rounds):
 
 def main():
     """Prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3, help="turns, of which the median is taken")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -84,16 +93,27 @@ def main():
         for replicas in REPLICAS:
             found[replicas] += _in_a_process(replicas, [BATCH], 10)
     one = statistics.median(found[1])
-    print(f"one batch of {BATCH[0]} x {BATCH[1]} on {os.cpu_count()} cores\n{'replicas':>9} {'seconds':>8} {'of 1 replica':>13}")
+    print(
+        f"one batch of {BATCH[0]} x {BATCH[1]} on {os.cpu_count()} cores\n{'replicas':>9} {'seconds':>8} {'of 1 replica':>13}"
+    )
     for replicas, times in found.items():
-        print(f"{replicas:>9} {statistics.median(times):>8.3f} {statistics.median(times) / one:>13.2f}")
+        print(
+            f"{replicas:>9} {statistics.median(times):>8.3f} {statistics.median(times) / one:>13.2f}"
+        )
 
     shapes = TOKENS + LENGTHS
     times = _in_a_process(2, shapes, 4 * args.rounds)
-    for name, part, seconds in (("tokens", TOKENS, times[: len(TOKENS)]), ("length", LENGTHS, times[len(TOKENS) :])):
-        print(f"\nagainst {name}, 2 replicas\n{'rows x length':>14} {'tokens':>7} {'seconds':>8} {'us a token':>11}")
+    for name, part, seconds in (
+        ("tokens", TOKENS, times[: len(TOKENS)]),
+        ("length", LENGTHS, times[len(TOKENS) :]),
+    ):
+        print(
+            f"\nagainst {name}, 2 replicas\n{'rows x length':>14} {'tokens':>7} {'seconds':>8} {'us a token':>11}"
+        )
         for (rows, length), one in zip(part, seconds):
-            print(f"{f'{rows} x {length}':>14} {rows * length:>7,} {one:>8.3f} {one / rows / length * 1e6:>11.1f}")
+            print(
+                f"{f'{rows} x {length}':>14} {rows * length:>7,} {one:>8.3f} {one / rows / length * 1e6:>11.1f}"
+            )
 
 
 if __name__ == "__main__":

@@ -39,9 +39,18 @@ def server(folder, **flags):
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    command = [sys.executable, "-m", "tf_transformer", "serve", f"--export_dir={folder}", f"--port={port}"]
+    command = [
+        sys.executable,
+        "-m",
+        "tf_transformer",
+        "serve",
+        f"--export_dir={folder}",
+        f"--port={port}",
+    ]
     command += [f"--{name}={value}" for name, value in flags.items()]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         if "answers" not in process.stdout.readline():
             sys.exit(f"no server: {' '.join(command)}")
         try:
@@ -80,8 +89,13 @@ def load(address, texts, clients, seconds):
 
 def under_load(folder, texts, seconds):
     """Prints the table of clients."""
-    print(f"{'clients':>7} {'together':>9} {'sentences/s':>12} {'p50, ms':>9} {'p95, ms':>9} {'p99, ms':>9} {'of alone':>9}")
-    with server(folder, max_queue=1000) as (together, _), server(folder, max_queue=1000, max_batch_size=0) as (alone, _):
+    print(
+        f"{'clients':>7} {'together':>9} {'sentences/s':>12} {'p50, ms':>9} {'p95, ms':>9} {'p99, ms':>9} {'of alone':>9}"
+    )
+    with (
+        server(folder, max_queue=1000) as (together, _),
+        server(folder, max_queue=1000, max_batch_size=0) as (alone, _),
+    ):
         for address in (together, alone):
             load(address, texts, 2, 2.0)  # the connection and the graph
         for clients in CLIENTS:
@@ -93,7 +107,10 @@ def under_load(folder, texts, seconds):
             for how, runs in found.items():
                 cuts = statistics.quantiles(itertools.chain(*runs), n=100)
                 cuts = " ".join(f"{cuts[i] * 1e3:>9.0f}" for i in (49, 94, 98))
-                print(f"{clients:>7} {how:>9} {rates[how]:>12.1f} {cuts} {rates[how] / rates['no']:>9.2f}", flush=True)
+                print(
+                    f"{clients:>7} {how:>9} {rates[how]:>12.1f} {cuts} {rates[how] / rates['no']:>9.2f}",
+                    flush=True,
+                )
 
 
 def hostile_requests(address, text):
@@ -131,10 +148,16 @@ def hostile_requests(address, text):
 def under_attack(folder, texts, number, clients=16):
     """Prints what became of hostile and good requests, and of the server's memory."""
     with server(folder) as (address, process):
-        pool = urllib3.HTTPConnectionPool(*address, maxsize=clients, retries=urllib3.Retry(9, status_forcelist=[503], allowed_methods=None))
+        pool = urllib3.HTTPConnectionPool(
+            *address,
+            maxsize=clients,
+            retries=urllib3.Retry(9, status_forcelist=[503], allowed_methods=None),
+        )
 
         def translate(text):
-            return json.loads(pool.request("POST", PATH, body=json.dumps({"instances": [text]})).data)["predictions"][0]["translation"]
+            return json.loads(
+                pool.request("POST", PATH, body=json.dumps({"instances": [text]})).data
+            )["predictions"][0]["translation"]
 
         expected = {text: translate(text) for text in texts}
         statuses, wrong, good, memory, lock = {}, 0, 0, [], threading.Lock()
@@ -159,33 +182,50 @@ def under_attack(folder, texts, number, clients=16):
                     good, wrong = good + (right is not None), wrong + (right is False)
 
         for part in range(11):
-            threads = [threading.Thread(target=attack, args=[(part, i).__hash__(), number // 10 // clients + 1]) for i in range(clients)]
+            threads = [
+                threading.Thread(
+                    target=attack, args=[(part, i).__hash__(), number // 10 // clients + 1]
+                )
+                for i in range(clients)
+            ]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
             status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
             memory.append(int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1e3)
-        print(f"hostile requests: {sum(statuses.values()):,} ({', '.join(f'{k}: {v}' for k, v in sorted(statuses.items(), key=str))})")
-        print(f"good requests between them: {good:,}, wrong answers: {wrong}; the server lives: {process.poll() is None}")
-        print(f"its memory after each of {len(memory)} parts, MB: {' '.join(f'{size:.0f}' for size in memory)}")
+        print(
+            f"hostile requests: {sum(statuses.values()):,} ({', '.join(f'{k}: {v}' for k, v in sorted(statuses.items(), key=str))})"
+        )
+        print(
+            f"good requests between them: {good:,}, wrong answers: {wrong}; the server lives: {process.poll() is None}"
+        )
+        print(
+            f"its memory after each of {len(memory)} parts, MB: {' '.join(f'{size:.0f}' for size in memory)}"
+        )
         print(f"from the middle to the end: {memory[-1] / memory[len(memory) // 2] - 1:+.1%}")
 
 
 def main():
     """Prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model_dir", required=True)
-    parser.add_argument("--seconds", type=float, default=20, help="of load for each number of clients and each way")
+    parser.add_argument(
+        "--seconds", type=float, default=20, help="of load for each number of clients and each way"
+    )
     parser.add_argument("--hostile", type=int, default=10_000, help="hostile requests")
     args = parser.parse_args()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    from tf_transformer import model_folder
-    from tf_transformer.datasets import open_corpus
+    from tf_transformer.checkpoints import paths as model_folder
+    from tf_transformer.data.sources import open_corpus
 
     data = model_folder.load_config(args.model_dir).data
     corpus = open_corpus(data.data, data.source, data.target)
-    texts = [source for source, _ in itertools.islice(corpus.read(corpus.default_test(seen=True)), 500)]
+    texts = [
+        source for source, _ in itertools.islice(corpus.read(corpus.default_test(seen=True)), 500)
+    ]
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable,

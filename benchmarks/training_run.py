@@ -30,36 +30,56 @@ def train_ours(folder, options, updates):
     """Goes on with our run for some updates -> real target tokens a second."""
     lines = _metrics(folder)
     steps = updates + (lines[-1]["step"] if lines else 0)
-    flags = {**options, "model_dir": folder, "steps": steps, "log_every": updates // 4, "bleu_sentences": 0}
-    flags |= dict.fromkeys(("validate_every", "checkpoint_every"), NEVER)
-    command = [sys.executable, "-m", "tf_transformer", "train", *(f"--{name}={value}" for name, value in flags.items())]
+    flags = {
+        **options,
+        "model_dir": folder,
+        "train_steps": steps,
+        "log_steps": updates // 4,
+        "bleu_sentences": 0,
+    }
+    flags |= dict.fromkeys(("eval_steps", "save_steps"), NEVER)
+    command = [
+        sys.executable,
+        "-m",
+        "tf_transformer",
+        "train",
+        *(f"--{name}={value}" for name, value in flags.items()),
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    new = [line["target_tokens_per_second"] for line in _metrics(folder) if line["kind"] == "train"][-4:]
-    return statistics.median(new[1:])  # the graphs of the first shapes are built in the first quarter
+    new = [
+        line["target_tokens_per_second"] for line in _metrics(folder) if line["kind"] == "train"
+    ][-4:]
+    return statistics.median(
+        new[1:]
+    )  # the graphs of the first shapes are built in the first quarter
 
 
 def _metrics(folder):
-    from tf_transformer.model_folder import read_metrics
+    from tf_transformer.checkpoints.paths import read_metrics
 
-    return [line for line in read_metrics(str(folder)) if line["kind"] == "train"] if folder.exists() else []
+    return (
+        [line for line in read_metrics(str(folder)) if line["kind"] == "train"]
+        if folder.exists()
+        else []
+    )
 
 
 def feed(folder, seconds=5.0):
     """The input pipeline alone: sentence pairs a second from ids to batches, and from text to ids."""
-    from tf_transformer import model_folder
-    from tf_transformer.batching import Batches
-    from tf_transformer.datasets import open_corpus
-    from tf_transformer.encoding import encode_pairs
-    from tf_transformer.tokenizer import load_tokenizers
+    from tf_transformer.checkpoints import paths as model_folder
+    from tf_transformer.data.batching import Batches
+    from tf_transformer.data.encoding import encode_pairs
+    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.tokenizer import load_tokenizers
 
     config = model_folder.load_config(str(folder))
     data = config.data
     tokenizers = load_tokenizers(str(folder), data.shared_vocab)
     texts = list(open_corpus(data.data, data.source, data.target).read("train"))
     start = time.perf_counter()
-    pairs = encode_pairs(iter(texts), tokenizers, data.max_length, data.max_ratio)
+    pairs = encode_pairs(iter(texts), tokenizers, data.max_length, data.max_length_ratio)
     encoding = len(texts) / (time.perf_counter() - start)
-    batches = Batches(pairs, data.tokens_per_step, config.train.seed)
+    batches = Batches(pairs, data.batch_tokens, config.train.seed)
     done, epoch, start = 0, 0, time.perf_counter()
     while time.perf_counter() < start + seconds:
         for _ in batches.epoch(epoch):
@@ -75,14 +95,18 @@ def prepare_joey(folder, pairs, tokenizers, config, updates):
     for side, ids, tokenizer in zip(("source", "target"), (pairs.source, pairs.target), tokenizers):
         with open(folder / f"train.{side}", "w", encoding="utf-8") as file:
             for begin, end in zip(ids.splits, ids.splits[1:]):
-                file.write(" ".join(tokenizer.pieces(ids.values[begin : end - 1])) + "\n")  # it adds the end symbol itself
+                file.write(
+                    " ".join(tokenizer.pieces(ids.values[begin : end - 1])) + "\n"
+                )  # it adds the end symbol itself
         words = tokenizer.pieces(range(4, tokenizer.vocab_size))
-        (folder / f"{side}.vocabulary").write_text("\n".join(["<unk>", "<pad>", "<s>", "</s>", *words]) + "\n", encoding="utf-8")
+        (folder / f"{side}.vocabulary").write_text(
+            "\n".join(["<unk>", "<pad>", "<s>", "</s>", *words]) + "\n", encoding="utf-8"
+        )
     model, train = config.model, config.train
     stack = {
         "type": "transformer", "num_layers": model.num_layers, "num_heads": model.num_heads, "hidden_size": model.d_model,
-        "ff_size": model.dff, "dropout": model.rate, "layer_norm": "post",
-        "embeddings": {"embedding_dim": model.d_model, "scale": True, "dropout": model.rate},
+        "ff_size": model.dff, "dropout": model.dropout_rate, "layer_norm": "post",
+        "embeddings": {"embedding_dim": model.d_model, "scale": True, "dropout": model.dropout_rate},
     }  # fmt: skip
     sides = {key: {"lang": side, "level": "word", "voc_file": str(folder / f"{side}.vocabulary")}
              for key, side in (("src", "source"), ("trg", "target"))}  # fmt: skip
@@ -93,7 +117,7 @@ def prepare_joey(folder, pairs, tokenizers, config, updates):
         "training": {
             "optimizer": "adam", "adam_betas": [train.beta_1, train.beta_2], "label_smoothing": train.label_smoothing,
             "scheduling": "noam", "learning_rate_factor": train.learning_rate_scale, "learning_rate_warmup": train.warmup_steps,
-            "normalization": "tokens", "batch_type": "token", "batch_size": config.data.tokens_per_step, "epochs": 1000,
+            "normalization": "tokens", "batch_type": "token", "batch_size": config.data.batch_tokens, "epochs": 1000,
             "updates": updates, "logging_freq": updates // 4, "validation_freq": NEVER, "overwrite": True, "keep_best_ckpts": 1,
         },
         "model": {"initializer": "xavier_uniform", "tied_embeddings": model.shared_embeddings, "tied_softmax": model.shared_embeddings,
@@ -116,14 +140,23 @@ def train_joey(peers, folder):
 
 def main():
     """Prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", default="pocket")
     parser.add_argument("--source", default="en")
     parser.add_argument("--target", default="de")
     parser.add_argument("--preset", default="small")
-    parser.add_argument("--updates", type=int, default=200, help="of each run in a round; the first quarter warms up")
+    parser.add_argument(
+        "--updates",
+        type=int,
+        default=200,
+        help="of each run in a round; the first quarter warms up",
+    )
     parser.add_argument("--rounds", type=int, default=3, help="turns, of which the median is taken")
-    parser.add_argument("--peers", default=sys.executable, help="the Python interpreter that has Joey NMT")
+    parser.add_argument(
+        "--peers", default=sys.executable, help="the Python interpreter that has Joey NMT"
+    )
     args = parser.parse_args()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     options = {name: getattr(args, name) for name in ("preset", "data", "source", "target")}
@@ -132,9 +165,15 @@ def main():
         ours, theirs = [train_ours(run, options, args.updates)], []
         batches, encoding, target_tokens, pairs, tokenizers, config = feed(run)
         eaten = ours[0] / target_tokens
-        print(f"{args.preset}, {args.data}, {len(pairs):,} pairs, {config.data.tokens_per_step:,} tokens a batch, {os.cpu_count()} cores")
+        print(
+            f"{args.preset}, {args.data}, {len(pairs):,} pairs, {config.data.batch_tokens:,} tokens a batch, {os.cpu_count()} cores"
+        )
         print(f"{'':<26} {'pairs/s':>10} {'of what the trainer eats':>25}")
-        for name, rate in (("the trainer", eaten), ("ids -> batches", batches), ("text -> ids, once", encoding)):
+        for name, rate in (
+            ("the trainer", eaten),
+            ("ids -> batches", batches),
+            ("text -> ids, once", encoding),
+        ):
             print(f"{name:<26} {rate:>10,.0f} {rate / eaten:>25.1f}", flush=True)
         prepare_joey(joey, pairs, tokenizers, config, args.updates)
         for turn in range(args.rounds):
@@ -142,7 +181,9 @@ def main():
             if (rate := train_joey(args.peers, joey)) is None:
                 break
             theirs.append(rate)
-    print(f"\n{'':<26} {'target tokens/s':>16} {'ours is faster by':>18}\n{'ours':<26} {statistics.median(ours):>16,.0f} {1:>18.2f}")
+    print(
+        f"\n{'':<26} {'target tokens/s':>16} {'ours is faster by':>18}\n{'ours':<26} {statistics.median(ours):>16,.0f} {1:>18.2f}"
+    )
     if theirs:
         ratio = statistics.median([one / other for one, other in zip(ours, theirs)])
         print(f"{'Joey NMT':<26} {statistics.median(theirs):>16,.0f} {ratio:>18.2f}")

@@ -27,7 +27,10 @@ import time
 
 ROWS, LENGTH = 64, 32
 WARM_UP = 2  # steps that do not count
-FOR_TORCH = {"MALLOC_MMAP_THRESHOLD_": "100000000000", "MALLOC_TRIM_THRESHOLD_": "100000000000"}  # the best allocator settings for it
+FOR_TORCH = {
+    "MALLOC_MMAP_THRESHOLD_": "100000000000",
+    "MALLOC_TRIM_THRESHOLD_": "100000000000",
+}  # the best allocator settings for it
 PEERS = pathlib.Path(__file__).parent / "peers"
 
 
@@ -37,21 +40,25 @@ def _make_step(vocab_size, precision, most):
 
     import tensorflow as tf
 
-    from tf_transformer import checkpoint
-    from tf_transformer.optimizer import make_optimizer
+    from tf_transformer.checkpoints.loading import build_model
     from tf_transformer.presets import preset
-    from tf_transformer.replicas import divide_processor, make_strategy, on_all_replicas
-    from tf_transformer.train_step import train_step
+    from tf_transformer.training.distribution import make_strategy, on_all_replicas, split_cpu
+    from tf_transformer.training.optimizer import make_optimizer
+    from tf_transformer.training.train_step import train_step
 
-    divide_processor(1)
+    split_cpu(1)
     strategy = make_strategy(on_processor=True)
-    settings = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size, max_tokens_per_replica=most)
+    settings = preset("base").replace(
+        input_vocab_size=vocab_size, target_vocab_size=vocab_size, micro_batch_tokens=most
+    )
     with strategy.scope():
-        model = checkpoint.build_model(settings.model, precision)
+        model = build_model(settings.model, precision)
         optimizer = make_optimizer(settings.model, settings.train)
         optimizer.build(model.trainable_variables)
     update = functools.partial(train_step, model, optimizer, settings.train, accumulate=most < 4096)
-    return on_all_replicas(strategy, update, [tf.TensorSpec([None, None], tf.int32)] * 2), settings.model
+    return on_all_replicas(
+        strategy, update, [tf.TensorSpec([None, None], tf.int32)] * 2
+    ), settings.model
 
 
 def _batch(vocab_size, rows, length):
@@ -59,7 +66,10 @@ def _batch(vocab_size, rows, length):
     import tensorflow as tf
 
     random = np.random.default_rng(0)
-    return [tf.constant(random.integers(4, vocab_size, (rows, width)), tf.int32) for width in (length, length + 1)]
+    return [
+        tf.constant(random.integers(4, vocab_size, (rows, width)), tf.int32)
+        for width in (length, length + 1)
+    ]
 
 
 def run_ours(vocab_size, rows, length, precision):
@@ -76,9 +86,9 @@ def run_matrix(vocab_size, rows, length, precision):
     """Operations a second of the best of some matrix products, again and again."""
     import tensorflow as tf
 
-    from tf_transformer.replicas import divide_processor
+    from tf_transformer.training.distribution import split_cpu
 
-    divide_processor(1)
+    split_cpu(1)
     m, k, n = 4096, 512, 2048
     dtype = tf.float32 if precision == "float32" else tf.bfloat16
     a, b = (tf.cast(tf.random.normal(shape), dtype) for shape in ((m, k), (k, n)))
@@ -124,7 +134,9 @@ class Contender:
     def __init__(self, name, command, environment, arguments):
         self.name, pipe, self._errors = name, subprocess.PIPE, tempfile.TemporaryFile("w+")
         command, environment = [*command, json.dumps(arguments)], {**os.environ, **environment}
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._errors, text=True, env=environment)
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=self._errors, text=True, env=environment
+        )
 
     def step(self):
         """What the step took, or None where it cannot be made."""
@@ -146,8 +158,8 @@ class Contender:
 
 def compare(vocab_size, precision, rounds, peers):
     """Prints the table of contenders."""
-    from tf_transformer.allocator import SETTINGS
-    from tf_transformer.flops import matrix_operations
+    from tf_transformer.cli.allocator import SETTINGS
+    from tf_transformer.paper.flops import matrix_operations
     from tf_transformer.presets import preset
 
     contenders = {
@@ -158,7 +170,10 @@ def compare(vocab_size, precision, rounds, peers):
         "matrix": ([sys.executable, __file__, "--run=matrix"], SETTINGS),
     }
     found = {}  # the figure of each turn
-    running = [Contender(name, *how, [vocab_size, ROWS, LENGTH, precision]) for name, how in contenders.items()]
+    running = [
+        Contender(name, *how, [vocab_size, ROWS, LENGTH, precision])
+        for name, how in contenders.items()
+    ]
     try:
         for _ in range(WARM_UP + rounds):
             for contender in list(running):
@@ -177,42 +192,75 @@ def compare(vocab_size, precision, rounds, peers):
     rates, ours = found.pop("matrix"), found["ours"]
     model = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
     operations = matrix_operations(model, ROWS, LENGTH, LENGTH)
-    print(f"\nbase, {vocab_size:,} words, {precision}, {os.cpu_count()} cores; best product {max(rates) / 1e9:,.0f} GFLOP/s")
-    print(f"{'':<22} {'s/step':>7} {'target tokens/s':>16} {'ours is faster by':>18} {'share of machine':>17}")
+    print(
+        f"\nbase, {vocab_size:,} words, {precision}, {os.cpu_count()} cores; best product {max(rates) / 1e9:,.0f} GFLOP/s"
+    )
+    print(
+        f"{'':<22} {'s/step':>7} {'target tokens/s':>16} {'ours is faster by':>18} {'share of machine':>17}"
+    )
     for name, times in found.items():
-        median, ratio = statistics.median(times), statistics.median([other / one for other, one in zip(times, ours)])
+        median, ratio = (
+            statistics.median(times),
+            statistics.median([other / one for other, one in zip(times, ours)]),
+        )
         share = statistics.median([operations / one / rate for one, rate in zip(times, rates)])
-        print(f"{name:<22} {median:>7.2f} {ROWS * LENGTH / median:>16,.0f} {ratio:>18.2f} {share:>17.0%}", flush=True)
+        print(
+            f"{name:<22} {median:>7.2f} {ROWS * LENGTH / median:>16,.0f} {ratio:>18.2f} {share:>17.0%}",
+            flush=True,
+        )
 
 
 def memory(vocab_size):
     """Prints the memory of a step with 4,096 target tokens, in one go and in micro-steps."""
-    from tf_transformer.plan import state_bytes
     from tf_transformer.presets import preset
+    from tf_transformer.training.memory_plan import state_bytes
 
     rows, logits = 4096 // LENGTH, 4 * 4096 * vocab_size
     sizes = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
     gradients = state_bytes(sizes, 1) // 4
-    print(f"\nbase, {vocab_size:,} words, float32, {rows} x {LENGTH} tokens; weights, gradients and Adam {4 * gradients / 1e9:.2f} GB")
-    print(f"{'tokens at a time':>16} {'GB above weights and Adam':>26} {'above the gradients too':>24} {'in logits tensors':>18}")
-    returned = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}  # what is freed is given back, and so not counted
+    print(
+        f"\nbase, {vocab_size:,} words, float32, {rows} x {LENGTH} tokens; weights, gradients and Adam {4 * gradients / 1e9:.2f} GB"
+    )
+    print(
+        f"{'tokens at a time':>16} {'GB above weights and Adam':>26} {'above the gradients too':>24} {'in logits tensors':>18}"
+    )
+    returned = {
+        "MALLOC_MMAP_THRESHOLD_": "65536",
+        "MALLOC_TRIM_THRESHOLD_": "65536",
+    }  # what is freed is given back, and so not counted
     for most in (4096, 2048, 1024):
-        command = [sys.executable, __file__, "--run=memory", json.dumps([vocab_size, rows, LENGTH, most])]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **returned})
+        command = [
+            sys.executable,
+            __file__,
+            "--run=memory",
+            json.dumps([vocab_size, rows, LENGTH, most]),
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, **returned}
+        )
         if done.returncode:
             sys.exit(done.stderr)
         peak = int(done.stdout.splitlines()[-1])
         above = peak - gradients
-        print(f"{most:>16,} {peak / 1e9:>26.2f} {above / 1e9:>24.2f} {above / logits:>18.2f}", flush=True)
+        print(
+            f"{most:>16,} {peak / 1e9:>26.2f} {above / 1e9:>24.2f} {above / logits:>18.2f}",
+            flush=True,
+        )
 
 
 def main():
     """Prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=9, help="turns, of which the median is taken")
     parser.add_argument("--vocabularies", type=int, nargs="+", default=[8000, 37000])
-    parser.add_argument("--precisions", nargs="+", default=["float32"], choices=["float32", "mixed_bfloat16"])
-    parser.add_argument("--peers", default=sys.executable, help="the Python interpreter that has the peers")
+    parser.add_argument(
+        "--precisions", nargs="+", default=["float32"], choices=["float32", "mixed_bfloat16"]
+    )
+    parser.add_argument(
+        "--peers", default=sys.executable, help="the Python interpreter that has the peers"
+    )
     parser.add_argument("--memory", action="store_true", help="memory instead of time")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     parser.add_argument("arguments", nargs="?", help=argparse.SUPPRESS)

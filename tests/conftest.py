@@ -11,10 +11,12 @@ import tensorflow as tf
 
 tf.config.set_visible_devices([], "GPU")  # the tests are the same everywhere
 # Two logical processors, so that a strategy can have two replicas on a machine without GPUs.
-tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
 
-from tf_transformer import pocket  # noqa: E402
 from tf_transformer.config import Config  # noqa: E402
+from tf_transformer.data.pocket import corpus as pocket  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +26,9 @@ def corpus_folder(tmp_path_factory):
     pairs = pocket.generate(520)
     for name, part in (("train", pairs[:400]), ("val", pairs[400:460]), ("test", pairs[460:])):
         for side, language in enumerate(("en", "de")):
-            (folder / f"{name}.{language}").write_text("".join(f"{pair[side]}\n" for pair in part), "utf-8")
+            (folder / f"{name}.{language}").write_text(
+                "".join(f"{pair[side]}\n" for pair in part), "utf-8"
+            )
     return folder
 
 
@@ -32,25 +36,25 @@ def corpus_folder(tmp_path_factory):
 def tiny_config(corpus_folder):
     """A model of one layer on that corpus, and a run of 12 updates."""
     return Config().replace(
-        data=str(corpus_folder), num_layers=1, d_model=32, num_heads=2, dff=64, vocab_size=500, tokens_per_step=1024,
-        max_length=64, pe_input=96, pe_target=96, steps=12, warmup_steps=100, checkpoint_every=4, keep=2, validate_every=6,
-        bleu_sentences=8, log_every=4,
+        data=str(corpus_folder), num_layers=1, d_model=32, num_heads=2, dff=64, vocab_size=500, batch_tokens=1024,
+        max_length=64, pe_input=96, pe_target=96, train_steps=12, warmup_steps=100, save_steps=4, max_checkpoints=2, eval_steps=6,
+        bleu_sentences=8, log_steps=4,
     )  # fmt: skip
 
 
 @pytest.fixture(scope="session")
 def model_dir(tiny_config, tmp_path_factory):
     """The model folder of that run."""
-    from tf_transformer.train import Trainer
+    from tf_transformer.training.build import build_trainer
 
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    assert Trainer(tiny_config, str(folder)).run()
+    assert build_trainer(tiny_config, str(folder)).run()
     return folder
 
 
 @pytest.fixture(scope="session")
 def translator(model_dir):
-    from tf_transformer.translate import Translator
+    from tf_transformer.decoding.translator import Translator
 
     return Translator.load(str(model_dir))
 
@@ -81,6 +85,8 @@ def serve():
 @pytest.fixture(scope="session")
 def exported(model_dir, tmp_path_factory):
     """The path of version 1 of that model, exported for serving under the name anna."""
-    from tf_transformer.export import export_saved_model
+    from tf_transformer.serving.saved_model import export_saved_model
 
-    return export_saved_model(str(model_dir), str(tmp_path_factory.mktemp("serving") / "exported"), name="anna")
+    return export_saved_model(
+        str(model_dir), str(tmp_path_factory.mktemp("serving") / "exported"), name="anna"
+    )

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from tf_transformer.config import Config, UserError
+from tf_transformer.config import Config
+from tf_transformer.errors import UserError
 from tf_transformer.presets import PRESETS, preset
 
 
@@ -21,14 +22,14 @@ def test_round_trip(tmp_path, name):
     [
         ({"d_model": 500}, "d_model 500 is not divisible by num_heads 8"),
         ({"num_layers": 0}, "num_layers is 0: give at least 1"),
-        ({"rate": 1.0}, "rate is 1.0: give less than 1"),
-        ({"rate": float("nan")}, "rate is nan"),
-        ({"positions": "none"}, "positions is 'none'"),
-        ({"tokens_per_step": 200}, "must hold at least one longest sentence"),
-        ({"max_length": 2000, "tokens_per_step": 9000}, "beyond the table of 1024 positions"),
+        ({"dropout_rate": 1.0}, "rate is 1.0: give less than 1"),
+        ({"dropout_rate": float("nan")}, "rate is nan"),
+        ({"positional_encoding": "none"}, "positions is 'none'"),
+        ({"batch_tokens": 200}, "must hold at least one longest sentence"),
+        ({"max_length": 2000, "batch_tokens": 9000}, "beyond the table of 1024 positions"),
         ({"input_vocab_size": 5}, "shared embeddings need one vocabulary"),
         ({"beam_size": 0}, "beam_size is 0"),
-        ({"alpha": -0.1}, "alpha is -0.1"),
+        ({"length_penalty": -0.1}, "alpha is -0.1"),
     ],
 )
 def test_values_that_are_refused(settings, message):
@@ -48,6 +49,8 @@ def test_unknown_names():
 
 
 def test_every_setting_has_one_name_and_a_meaning():
-    fields = [field for part in dataclasses.fields(Config) for field in dataclasses.fields(part.type)]
+    fields = [
+        field for part in dataclasses.fields(Config) for field in dataclasses.fields(part.type)
+    ]
     assert len({field.name for field in fields}) == len(fields)
     assert all(field.metadata["meaning"] for field in fields)

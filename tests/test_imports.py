@@ -1,60 +1,132 @@
-"""The way of the data: a file imports only files above it."""
+"""Imports between subpackages go in one direction, and only what a command needs is imported."""
 
 import ast
 import pathlib
 import subprocess
 import sys
 
+import pytest
+
 import tf_transformer
 
 PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 
-# From text at the top to text at the bottom.
-ORDER = """
-allocator whole_file config presets flops model_folder corpus
-pocket_tables pocket_names pocket_lexicon pocket_numbers pocket_verbs pocket_grammar pocket_phrases pocket_scenes pocket_facts
-pocket_sentences pocket pocket_tree_phrases pocket_tree_verbs pocket_tree_clauses pocket_tree_sentences pocket_treebank trees treebank
-datasets evalb evalb_text tokenizer encoding batching
-reference masks dropout normalization attention embedding layers transformer
-loss schedule optimizer checkpoint
-search translate parsing text_functions export evaluate ctranslate2_folder logbook replicas precision interruption train_step plan
-run_folder preparation train history plots attention_viewer continued_run laws served_model request_batching rest_format server client
-table3 info command_flags terminal commands paper_commands __main__
-""".split()
+# A subpackage, or a module beside them, imports only itself and those before it in this list.
+ORDER = [
+    "errors", "special_tokens", "keras_compat", "atomic_io", "config", "presets",
+    "kernels", "model", "data", "checkpoints", "decoding", "evaluation", "parsing", "training",
+    "serving", "visualization", "paper", "cli",
+]  # fmt: skip
+ENTRY_POINTS = {"__init__", "__main__"}  # these import anything
 
 
-def imports(path):
-    """The modules of the package that a file imports, wherever in it."""
-    found = set()
+def part_of(path):
+    """The subpackage, or module beside them, that a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_modules(path):
+    """The modules of this package that a file imports, at its top or inside functions."""
+    modules = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tf_transformer"):
-            inside = node.module.removeprefix("tf_transformer").strip(".")
-            found |= {inside} if inside else {alias.name for alias in node.names}
         if isinstance(node, ast.Import):
-            found |= {alias.name.removeprefix("tf_transformer.") for alias in node.names if alias.name.startswith("tf_transformer.")}
-    return found & set(ORDER)
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
+            assert part_of(path) in ENTRY_POINTS, f"{path}: an import that editors cannot resolve"
+    prefix = "tf_transformer."
+    return {name.removeprefix(prefix) for name in modules if name.startswith(prefix)}
 
 
-def test_every_file_has_its_place():
-    assert sorted(path.stem for path in PACKAGE.glob("*.py")) == sorted([*ORDER, "__init__"])
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=str)
+def test_imports_go_in_one_direction(path):
+    part = part_of(path)
+    if part in ENTRY_POINTS:
+        return
+    allowed = ORDER[: ORDER.index(part) + 1]
+    for module in imported_modules(path) - {"__version__"}:
+        assert module.split(".")[0] in allowed, f"{path} imports {module}"
 
 
-def test_a_file_imports_only_files_above_it():
-    for place, name in enumerate(ORDER):
-        below = imports(PACKAGE / f"{name}.py") - set(ORDER[:place])
-        assert not below, f"{name}.py imports {below}, which stand below it"
+def test_modules_have_no_import_cycle():
+    """Inside a subpackage too: no chain of imports leads from a module back to it."""
+    modules = {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    graph = {
+        name: {
+            found
+            for module in imported_modules(path)
+            for found in (module, module.rpartition(".")[0])
+            if found in modules
+        }
+        for name, path in modules.items()
+    }
+    finished = set()
+
+    def visit(name, chain):
+        assert name not in chain, " -> ".join([*chain, name])
+        if name not in finished:
+            for other in graph[name]:
+                visit(other, [*chain, name])
+            finished.add(name)
+
+    for name in graph:
+        visit(name, [])
 
 
-def test_public_names_are_there():
+def test_only_the_data_sources_import_the_built_in_corpus():
+    """And only inside functions, so that other data never loads it."""
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent != PACKAGE / "data" / "pocket":
+            importing = any(module.startswith("data.pocket") for module in imported_modules(path))
+            assert importing == (path == PACKAGE / "data" / "sources.py"), path
+
+
+def test_public_names_resolve():
     for name in tf_transformer.__all__:
         assert getattr(tf_transformer, name) is not None
     assert "Transformer" in dir(tf_transformer)
 
 
+def test_editors_see_the_same_public_names():
+    """The `if TYPE_CHECKING:` block imports each public name from its module."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    found = {
+        alias.asname: node.module.removeprefix("tf_transformer.")
+        for node in block.body
+        for alias in node.names
+    }
+    assert found == tf_transformer._MODULE_OF
+
+
+def run_python(code):
+    """Runs code in a fresh process. Returns its last line of output."""
+    command = [sys.executable, "-c", code]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return out.splitlines()[-1]
+
+
 def test_help_does_not_import_tensorflow():
     code = (
-        "import sys; from tf_transformer.__main__ import main; "
-        "codes = [main(['--help']), main(['train', '--help'])]; print(codes, 'tensorflow' in sys.modules)"
+        "import sys; from tf_transformer.cli.main import main; "
+        "codes = [main(['--help']), main(['train', '--help'])]; "
+        "print(codes, 'tensorflow' in sys.modules)"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert out.endswith("[0, 0] False\n")
+    assert run_python(code) == "[0, 0] False"
+
+
+def test_other_data_does_not_import_the_built_in_corpus(tiny_config, tmp_path):
+    """A training run on a folder of text files."""
+    settings = {"train_steps": 1, "bleu_sentences": 0, "data": tiny_config.data.data}
+    code = (
+        "import sys; from tf_transformer import build_trainer, preset; "
+        f"build_trainer(preset('pocket').replace(**{settings}), {str(tmp_path / 'model')!r}).run(); "
+        "print([name for name in sys.modules if name.startswith('tf_transformer.data.pocket')])"
+    )
+    assert run_python(code) == "[]"

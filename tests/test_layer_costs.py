@@ -14,8 +14,20 @@ sys.path.append(str(pathlib.Path(__file__).parents[1] / "benchmarks"))
 layer_types, layers = importlib.import_module("layer_types"), importlib.import_module("layers")
 
 R, K, HEADS = 8, 3, 2
-ROWS = [*layer_types.attention_layers(R, HEADS), layer_types.recurrent_layer(unroll=True), *layer_types.convolutions(K)]
-NAMES = ["self-attention", "multi-head", "restricted", "recurrent", "convolution", "dilated", "separable"]
+ROWS = [
+    *layer_types.attention_layers(R, HEADS),
+    layer_types.recurrent_layer(unroll=True),
+    *layer_types.convolutions(K),
+]
+NAMES = [
+    "self-attention",
+    "multi-head",
+    "restricted",
+    "recurrent",
+    "convolution",
+    "dilated",
+    "separable",
+]
 
 
 def every_row(values):
@@ -34,10 +46,18 @@ def test_tensorflow_counts_the_same_multiply_adds(row, n, d):
 
     (A dilated convolution fills the sentence up to a multiple of the dilation, 3: here it is one.)
     """
-    graph = tf.function(row.build(d), autograph=False).get_concrete_function(tf.TensorSpec((1, n, d))).graph
+    graph = (
+        tf.function(row.build(d), autograph=False)
+        .get_concrete_function(tf.TensorSpec((1, n, d)))
+        .graph
+    )
     builder = tf.compat.v1.profiler.ProfileOptionBuilder
     products = [f"^{kind}$" for kind in layer_types.PRODUCTS]
-    options = builder({**builder.float_operation(), "account_type_regexes": products}).with_empty_output().build()
+    options = (
+        builder({**builder.float_operation(), "account_type_regexes": products})
+        .with_empty_output()
+        .build()
+    )
     counted = tf.compat.v1.profiler.profile(graph, cmd="graph", options=options).total_float_ops
     assert counted == 2 * layer_types.multiply_adds(row.shapes(n, d))
 
@@ -76,8 +96,17 @@ def test_products_side_by_side_are_not_in_a_row():
 
 
 @every_row(
-    [lambda n: 1, lambda n: 1, lambda n: -(-(n - 1) // (R // 2)), lambda n: n - 1, lambda n: -(-(n - 1) // (K // 2))]
-    + [lambda n: next(depth for depth in range(n) if K**depth >= n), lambda n: -(-(n - 1) // (K // 2))]
+    [
+        lambda n: 1,
+        lambda n: 1,
+        lambda n: -(-(n - 1) // (R // 2)),
+        lambda n: n - 1,
+        lambda n: -(-(n - 1) // (K // 2)),
+    ]
+    + [
+        lambda n: next(depth for depth in range(n) if K**depth >= n),
+        lambda n: -(-(n - 1) // (K // 2)),
+    ]
 )
 def test_path_length_is_that_of_the_windows(row, expected):
     """A layer that sees r / 2, or k // 2, words to a side gets so far; k dilated by k, k^2, ... sees k^depth words."""
@@ -93,7 +122,11 @@ def test_path_length_of_a_layer_that_moves_words(shift, length):
 
 
 def test_small_counts_are_in_the_order_of_the_rows():
-    small = [*layer_types.attention_layers(8, 2), layer_types.recurrent_layer(), *layer_types.convolutions(K)]
+    small = [
+        *layer_types.attention_layers(8, 2),
+        layer_types.recurrent_layer(),
+        *layer_types.convolutions(K),
+    ]
     assert [row.name for row in small] == [row.name for row in ROWS]
 
 
@@ -103,7 +136,10 @@ def test_restricted_attention_is_attention_with_a_mask(n, r):
     x = tf.random.normal((2, n, 5))
     hidden = abs(np.subtract.outer(np.arange(n), np.arange(n))) > r // 2
     expected, weights = scaled_dot_product_attention(x, x, x, hidden)
-    assert (np.count_nonzero(weights[0], axis=1) == [min(w, r // 2) + min(n - 1 - w, r // 2) + 1 for w in range(n)]).all()
+    assert (
+        np.count_nonzero(weights[0], axis=1)
+        == [min(w, r // 2) + min(n - 1 - w, r // 2) + 1 for w in range(n)]
+    ).all()
     np.testing.assert_allclose(layer_types.restricted_attention(x, r), expected, atol=1e-6)
 
 
@@ -128,7 +164,14 @@ def test_measured_are_the_layer_its_products_and_its_parts_in_turns():
 
         return run
 
-    row = layer_types.Layer("a", "n d", (1, 1), lambda n, d: [(1, n, d, d)], build, lambda n, d: {"part": note(f"part {n} {d}")})
+    row = layer_types.Layer(
+        "a",
+        "n d",
+        (1, 1),
+        lambda n, d: [(1, n, d, d)],
+        build,
+        lambda n, d: {"part": note(f"part {n} {d}")},
+    )
     [found] = layers.measure([row], [(2, 3), (4, 3)], rounds=2)
     assert calls == [(2, 3), (4, 3), "part 2 3", "part 4 3"] * 3
     assert list(found) == ["a", "products alone", "part"]
@@ -139,9 +182,14 @@ def test_the_tables(capsys):
     """Times of 2 n^2 d milliseconds: 2 and 1 as in Table 1; their part takes n milliseconds."""
     lengths, widths = [1, 2, 4, 8], [3, 6, 12]
     shapes = [(n, 3) for n in lengths], [(2, d) for d in widths]
-    lines = [("power of n", lengths, shapes[0], slice(4)), ("power of d", widths, shapes[1], slice(4, None))]
+    lines = [
+        ("power of n", lengths, shapes[0], slice(4)),
+        ("power of d", widths, shapes[1], slice(4, None)),
+    ]
     n, d = np.transpose(shapes[0] + shapes[1])
-    seconds = [{ROWS[0].name: np.array([2 * n * n * d] * 3) / 1000, "softmax": np.array([n] * 3) / 1000}]
+    seconds = [
+        {ROWS[0].name: np.array([2 * n * n * d] * 3) / 1000, "softmax": np.array([n] * 3) / 1000}
+    ]
     layers.print_powers(ROWS[:1], seconds, [[[2, 2, 2], [1, 1, 1]]], lines)
     layers.print_times(seconds, lines)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]

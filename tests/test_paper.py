@@ -22,7 +22,7 @@ from tf_transformer import (
     preset,
     scaled_dot_product_attention,
 )
-from tf_transformer.checkpoint import build_model
+from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import ModelConfig
 
 # The cells of the slides, in their order.
@@ -32,7 +32,11 @@ def test_cell_create_padding_mask():
     x = tf.constant([[7, 6, 0, 0, 1], [1, 2, 3, 0, 0], [0, 0, 0, 4, 5]])
     mask = create_padding_mask(x)
     assert mask.shape == (3, 1, 1, 5) and mask.dtype == tf.float32
-    printed = [[[[0.0, 0.0, 1.0, 1.0, 0.0]]], [[[0.0, 0.0, 0.0, 1.0, 1.0]]], [[[1.0, 1.0, 1.0, 0.0, 0.0]]]]
+    printed = [
+        [[[0.0, 0.0, 1.0, 1.0, 0.0]]],
+        [[[0.0, 0.0, 0.0, 1.0, 1.0]]],
+        [[[1.0, 1.0, 1.0, 0.0, 0.0]]],
+    ]
     np.testing.assert_array_equal(mask, printed)
 
 
@@ -52,7 +56,11 @@ temp_v = np.array([[1, 0], [10, 0], [100, 5], [1000, 6]], np.float32)  # (4, 2)
 @pytest.mark.parametrize(
     "temp_q, weights, output",
     [
-        ([[0, 10, 0]], "tf.Tensor([[0. 1. 0. 0.]], shape=(1, 4), dtype=float32)", "tf.Tensor([[10. 0.]], shape=(1, 2), dtype=float32)"),
+        (
+            [[0, 10, 0]],
+            "tf.Tensor([[0. 1. 0. 0.]], shape=(1, 4), dtype=float32)",
+            "tf.Tensor([[10. 0.]], shape=(1, 2), dtype=float32)",
+        ),
         (
             [[0, 0, 10]],
             "tf.Tensor([[0. 0. 0.5 0.5]], shape=(1, 4), dtype=float32)",
@@ -87,7 +95,9 @@ def test_cell_point_wise_feed_forward_network():
 
 def test_cells_encoder_layer_and_decoder_layer():
     sample_encoder_layer = EncoderLayer(512, 8, 2048)
-    sample_encoder_layer_output = sample_encoder_layer(tf.random.uniform((64, 43, 512)), False, None)
+    sample_encoder_layer_output = sample_encoder_layer(
+        tf.random.uniform((64, 43, 512)), False, None
+    )
     assert sample_encoder_layer_output.shape == tf.TensorShape([64, 43, 512])
 
     sample_decoder_layer = DecoderLayer(512, 8, 2048)
@@ -126,7 +136,14 @@ def test_cells_encoder_and_decoder(capsys):
 
 def test_cell_transformer():
     sample_transformer = Transformer(
-        num_layers=2, d_model=512, num_heads=8, dff=2048, input_vocab_size=8500, target_vocab_size=8000, pe_input=10000, pe_target=6000
+        num_layers=2,
+        d_model=512,
+        num_heads=8,
+        dff=2048,
+        input_vocab_size=8500,
+        target_vocab_size=8000,
+        pe_input=10000,
+        pe_target=6000,
     )
     temp_input = tf.random.uniform((64, 38), dtype=tf.int64, minval=0, maxval=200)
     temp_target = tf.random.uniform((64, 36), dtype=tf.int64, minval=0, maxval=200)
@@ -154,8 +171,12 @@ def test_positional_encoding_wavelengths():
     d_model = 512
     pe = positional_encoding(2, d_model).numpy()[0, 1].astype(np.float64)
     wavelengths = 2 * math.pi / np.arctan2(pe[0::2], pe[1::2])
-    np.testing.assert_allclose(wavelengths[[0, -1]], [2 * math.pi, 2 * math.pi * 10000 ** (510 / 512)], rtol=1e-4)
-    np.testing.assert_allclose(wavelengths[1:] / wavelengths[:-1], 10000 ** (2 / d_model), rtol=1e-4)
+    np.testing.assert_allclose(
+        wavelengths[[0, -1]], [2 * math.pi, 2 * math.pi * 10000 ** (510 / 512)], rtol=1e-4
+    )
+    np.testing.assert_allclose(
+        wavelengths[1:] / wavelengths[:-1], 10000 ** (2 / d_model), rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize("k", [1, 7, 40])
@@ -166,7 +187,10 @@ def test_positional_encoding_of_an_offset_is_a_rotation(k):
     rotation = np.zeros((d_model, d_model))
     for i in range(d_model // 2):
         w = k / 10000 ** (2 * i / d_model)
-        rotation[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[math.cos(w), math.sin(w)], [-math.sin(w), math.cos(w)]]
+        rotation[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [
+            [math.cos(w), math.sin(w)],
+            [-math.sin(w), math.cos(w)],
+        ]
     np.testing.assert_allclose(rotation @ rotation.T, np.eye(d_model), atol=1e-12)
     np.testing.assert_allclose(pe[k:], pe[:-k] @ rotation.T, atol=1e-6)
 
@@ -176,18 +200,28 @@ def test_positional_encoding_of_an_offset_is_a_rotation(k):
 
 @pytest.mark.parametrize(
     "step, rate",
-    [(0, 0.0), (1, 1.7469281e-07), (100, 1.7469281e-05), (4000, 6.9877125e-04), (16000, 3.4938562e-04)],
+    [
+        (0, 0.0),
+        (1, 1.7469281e-07),
+        (100, 1.7469281e-05),
+        (4000, 6.9877125e-04),
+        (16000, 3.4938562e-04),
+    ],
 )
 def test_learning_rate_of_the_base_model(step, rate):
     np.testing.assert_allclose(CustomSchedule(512)(step), rate, rtol=1e-6)
 
 
 def test_learning_rate_rises_linearly_peaks_at_warmup_and_falls_as_the_root():
-    rate = CustomSchedule(1024, warmup_steps=50)(tf.range(1, 301)).numpy().astype(np.float64)  # rate[i]: step i + 1
+    rate = (
+        CustomSchedule(1024, warmup_steps=50)(tf.range(1, 301)).numpy().astype(np.float64)
+    )  # rate[i]: step i + 1
     assert np.argmax(rate) == 50 - 1
     np.testing.assert_allclose(rate[49], 1024**-0.5 * 50**-0.5, rtol=1e-6)
     np.testing.assert_allclose(rate[:50] / rate[0], np.arange(1, 51), rtol=1e-6)
-    np.testing.assert_allclose(rate[199] / rate[49], 0.5, rtol=1e-6)  # four times the step, half the rate
+    np.testing.assert_allclose(
+        rate[199] / rate[49], 0.5, rtol=1e-6
+    )  # four times the step, half the rate
 
 
 # Table 3.
@@ -198,7 +232,7 @@ def test_presets_are_the_rows_of_table_3():
     base, big = preset("base"), preset("big")
     assert [getattr(base.model, name) for name in row] == [6, 512, 2048, 8, 0.1]
     assert [getattr(big.model, name) for name in row] == [6, 1024, 4096, 16, 0.3]
-    assert (base.train.steps, big.train.steps) == (100_000, 300_000)
+    assert (base.train.train_steps, big.train.train_steps) == (100_000, 300_000)
     assert base.train.label_smoothing == 0.1 and base.train.warmup_steps == 4000
     assert (base.train.beta_1, base.train.beta_2, base.train.epsilon) == (0.9, 0.98, 1e-9)
 
@@ -213,7 +247,10 @@ def test_parameter_count_of_base_by_hand():
     feed_forward = 512 * 2048 + 2048 + 2048 * 512 + 512
     norm = 2 * 512
     layers = 6 * ((attention + feed_forward + 2 * norm) + (2 * attention + feed_forward + 3 * norm))
-    assert ModelConfig(input_vocab_size=37000, target_vocab_size=37000).parameters() == layers + 37000 * 512
+    assert (
+        ModelConfig(input_vocab_size=37000, target_vocab_size=37000).parameters()
+        == layers + 37000 * 512
+    )
 
 
 SMALL = ModelConfig(
@@ -228,11 +265,16 @@ SMALL = ModelConfig(
         {"num_layers": 1},
         {"shared_embeddings": False},
         {"shared_embeddings": False, "target_vocab_size": 13},
-        {"positions": "learned"},
-        {"positions": "learned", "shared_embeddings": False, "input_vocab_size": 17},
+        {"positional_encoding": "learned"},
+        {"positional_encoding": "learned", "shared_embeddings": False, "input_vocab_size": 17},
         {"key_dim": 3},
         {"value_dim": 5},
-        {"key_dim": 3, "value_dim": 5, "positions": "learned", "shared_embeddings": False},
+        {
+            "key_dim": 3,
+            "value_dim": 5,
+            "positional_encoding": "learned",
+            "shared_embeddings": False,
+        },
         {"d_model": 9, "key_dim": 3, "value_dim": 5},
     ],
     ids=str,
@@ -240,5 +282,8 @@ SMALL = ModelConfig(
 def test_formula_counts_the_weights_of_the_built_model(changes):
     config = dataclasses.replace(SMALL, **changes)
     model = build_model(config)
-    assert sum(math.prod(variable.shape) for variable in model.trainable_variables) == config.parameters()
+    assert (
+        sum(math.prod(variable.shape) for variable in model.trainable_variables)
+        == config.parameters()
+    )
     assert model.count_params() == config.parameters()

@@ -15,7 +15,9 @@ HEADS = ["the paper says", "code", "test", "departure"], ["departure", "here", "
 
 def tables(text):
     """The rows of all tables, lists of cells, without the rules under the heads."""
-    lines = [line for line in text.splitlines() if line.startswith("|") and not line.startswith("|---")]
+    lines = [
+        line for line in text.splitlines() if line.startswith("|") and not line.startswith("|---")
+    ]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
@@ -46,11 +48,18 @@ def _defined(body, before=""):
             yield before + node.name
         if isinstance(node, ast.ClassDef):
             yield from _defined(node.body, f"{before}{node.name}.")
-        for target in [*getattr(node, "targets", []), *([node.target] if isinstance(node, ast.AnnAssign) else [])]:
+        for target in [
+            *getattr(node, "targets", []),
+            *([node.target] if isinstance(node, ast.AnnAssign) else []),
+        ]:
             for name in (leaf.id for leaf in ast.walk(target) if isinstance(leaf, ast.Name)):
                 yield before + name
                 keys = node.value.keys if isinstance(node.value, ast.Dict) else []
-                yield from (f'{before}{name}["{key.value}"]' for key in keys if isinstance(key, ast.Constant))
+                yield from (
+                    f'{before}{name}["{key.value}"]'
+                    for key in keys
+                    if isinstance(key, ast.Constant)
+                )
 
 
 def anchors(path):
@@ -77,13 +86,17 @@ def test_what_a_file_defines(tmp_path):
     (tmp_path / "x.py").write_text(code)
     assert definitions(tmp_path / "x.py") == {"A", "B", "C", 'C["k"]', "D", "D.e", "D.f"}
     (tmp_path / "Makefile").write_text("a-b c: d\n\techo e: f\n.PHONY: x\nA := y: z\n")
-    assert {"a-b", "c"} <= definitions(tmp_path / "Makefile") and "d" not in definitions(tmp_path / "Makefile")
+    assert {"a-b", "c"} <= definitions(tmp_path / "Makefile") and "d" not in definitions(
+        tmp_path / "Makefile"
+    )
     assert list(links_and_names("`a` [x](y.py) `b`, `c`; [z](w)")) == [
         (None, "a"), ("y.py", None), ("y.py", "b"), ("y.py", "c"), ("w", None),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("part, head", [(CLAIMS, HEADS[0]), (DEPARTURES, HEADS[1])], ids=["claims", "departures"])
+@pytest.mark.parametrize(
+    "part, head", [(CLAIMS, HEADS[0]), (DEPARTURES, HEADS[1])], ids=["claims", "departures"]
+)
 def test_all_tables_have_the_same_columns(part, head):
     found = tables(part)
     assert head in found and {len(row) for row in found} == {len(head)}
@@ -123,7 +136,9 @@ def test_what_has_no_code_or_no_test_says_so():
 
 def test_departures_are_in_a_table_and_in_the_list():
     listed = [row[0] for row in rows(DEPARTURES, HEADS[1])]
-    named_in_tables = {name for row in rows(CLAIMS, HEADS[0]) for name in row[3].split("; ") if name}
+    named_in_tables = {
+        name for row in rows(CLAIMS, HEADS[0]) for name in row[3].split("; ") if name
+    }
     assert len(set(listed)) == len(listed)
     assert set(listed) - named_in_tables == set(), "listed, but in no table"
     assert named_in_tables - set(listed) == set(), "in a table, but not listed"
@@ -131,7 +146,9 @@ def test_departures_are_in_a_table_and_in_the_list():
 
 def test_every_section_equation_table_and_figure_has_its_place():
     headings = re.findall(r"^## (.+)$", CLAIMS, re.M)
-    assert [heading.split()[0] for heading in headings[:-1]] == "3 3.1 3.2 3.3 3.4 3.5 4 5.1 5.2 5.3 5.4 6.1 6.2 6.3".split()
+    assert [
+        heading.split()[0] for heading in headings[:-1]
+    ] == "3 3.1 3.2 3.3 3.4 3.5 4 5.1 5.2 5.3 5.4 6.1 6.2 6.3".split()
     for number in (1, 2, 3, 4):
         assert sum(f"Table {number}" in heading for heading in headings) == 1
     claims = "\n".join(row[0] for row in rows(CLAIMS, HEADS[0]))

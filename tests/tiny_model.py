@@ -3,15 +3,26 @@
 import keras
 import numpy as np
 
-from tf_transformer import checkpoint
-from tf_transformer.config import END, PAD, START, ModelConfig
+from tf_transformer.checkpoints.loading import build_model
+from tf_transformer.config import ModelConfig
+from tf_transformer.special_tokens import END, PAD, START
 
-SIZES = {"num_layers": 2, "d_model": 32, "num_heads": 4, "dff": 48, "input_vocab_size": 41, "target_vocab_size": 41, "rate": 0.0}
+SIZES = {
+    "num_layers": 2,
+    "d_model": 32,
+    "num_heads": 4,
+    "dff": 48,
+    "input_vocab_size": 41,
+    "target_vocab_size": 41,
+    "dropout_rate": 0.0,
+}
 
 
 def make_model(precision="float32", **changes):
     keras.utils.set_random_seed(5)
-    return checkpoint.build_model(ModelConfig(**{**SIZES, "pe_input": 64, "pe_target": 64, **changes}), precision)
+    return build_model(
+        ModelConfig(**{**SIZES, "pe_input": 64, "pe_target": 64, **changes}), precision
+    )
 
 
 def sentences(rows, length, seed=0, start=False, shortest=2):

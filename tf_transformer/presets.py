@@ -1,30 +1,31 @@
 """The ready-made settings: sizes of our own, the paper's two models, the rows of its Table 3, and its parsers (Sec. 6.3)."""
 
-from tf_transformer.config import TREES, WORDS, Config, UserError
+from tf_transformer.config import TREES, WORDS, Config
+from tf_transformer.errors import UserError
 
 # base and big are the paper's (Table 3). small is for 30 to 200 thousand pairs, pocket for minutes on two processor cores: both take
 # many small steps, for which Eq. 3 alone is several times too fast.
 PRESETS = {
     "pocket": Config().replace(
-        num_layers=2, d_model=128, num_heads=4, dff=512, rate=0.0, vocab_size=2000, max_length=128, tokens_per_step=1024,
-        steps=2000, warmup_steps=400, learning_rate_scale=0.6, checkpoint_every=50, validate_every=1000, bleu_sentences=100,
+        num_layers=2, d_model=128, num_heads=4, dff=512, dropout_rate=0.0, vocab_size=2000, max_length=128, batch_tokens=1024,
+        train_steps=2000, warmup_steps=400, learning_rate_scale=0.6, save_steps=50, eval_steps=1000, bleu_sentences=100,
     ),
     "small": Config().replace(
-        num_layers=3, d_model=256, num_heads=4, dff=512, rate=0.3, vocab_size=4000, tokens_per_step=1024,
-        steps=30_000, warmup_steps=400, learning_rate_scale=0.35, rate_warmup_steps=10_000, checkpoint_every=100,
-        validate_every=1000, bleu_sentences=200,
+        num_layers=3, d_model=256, num_heads=4, dff=512, dropout_rate=0.3, vocab_size=4000, batch_tokens=1024,
+        train_steps=30_000, warmup_steps=400, learning_rate_scale=0.35, dropout_warmup_steps=10_000, save_steps=100,
+        eval_steps=1000, bleu_sentences=200,
     ),
     "base": Config(),
-    "big": Config().replace(d_model=1024, num_heads=16, dff=4096, rate=0.3, steps=300_000, checkpoint_every=600, keep=20),
+    "big": Config().replace(d_model=1024, num_heads=16, dff=4096, dropout_rate=0.3, train_steps=300_000, save_steps=600, max_checkpoints=20),
     # Sec. 6.3; for the treebank with its 40,000 sentences. With other text too the paper has --vocab_size=32000.
     "parsing": Config().replace(
         data="pocket-trees", source=WORDS, target=TREES, num_layers=4, d_model=1024, vocab_size=16_000, max_length=512, bleu_sentences=0,
-        beam_size=21, alpha=0.3, extra_length=300,
+        beam_size=21, length_penalty=0.3, extra_decode_length=300,
     ),
     "parsing-pocket": Config().replace(
-        data="pocket-trees", source=WORDS, target=TREES, num_layers=2, d_model=128, num_heads=4, dff=512, rate=0.0, vocab_size=8000,
-        shared_vocab=False, tokens_per_step=1024, steps=5000, warmup_steps=400, learning_rate_scale=0.6, checkpoint_every=50,
-        validate_every=1000, bleu_sentences=0, alpha=0.3, extra_length=300,
+        data="pocket-trees", source=WORDS, target=TREES, num_layers=2, d_model=128, num_heads=4, dff=512, dropout_rate=0.0, vocab_size=8000,
+        shared_vocab=False, batch_tokens=1024, train_steps=5000, warmup_steps=400, learning_rate_scale=0.6, save_steps=50,
+        eval_steps=1000, bleu_sentences=0, length_penalty=0.3, extra_decode_length=300,
     ),
 }  # fmt: skip
 
@@ -43,11 +44,11 @@ VARIATIONS = {
     "C5": {"d_model": 1024},
     "C6": {"dff": 1024},
     "C7": {"dff": 4096},
-    "D1": {"rate": 0.0},
-    "D2": {"rate": 0.2},
+    "D1": {"dropout_rate": 0.0},
+    "D2": {"dropout_rate": 0.2},
     "D3": {"label_smoothing": 0.0},
     "D4": {"label_smoothing": 0.2},
-    "E": {"positions": "learned"},
+    "E": {"positional_encoding": "learned"},
 }
 
 
@@ -56,5 +57,7 @@ def preset(name):
     if name in VARIATIONS:
         return PRESETS["base"].replace(**VARIATIONS[name])
     if name not in PRESETS:
-        raise UserError(f"unknown preset {name!r}: give one of {', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATIONS)}")
+        raise UserError(
+            f"unknown preset {name!r}: give one of {', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATIONS)}"
+        )
     return PRESETS[name]

@@ -29,11 +29,18 @@ def make_model(vocab_size):
         return keras.layers.Dropout(RATE)(scaled + layers.SinePositionEncoding()(scaled))
 
     inp, tar = keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")
-    x, y, inp_real, tar_real = embed(inp), embed(tar), keras.ops.not_equal(inp, 0), keras.ops.not_equal(tar, 0)
+    x, y, inp_real, tar_real = (
+        embed(inp),
+        embed(tar),
+        keras.ops.not_equal(inp, 0),
+        keras.ops.not_equal(tar, 0),
+    )
     for _ in range(LAYERS):
         x = layers.TransformerEncoder(INNER, HEADS, dropout=RATE)(x, padding_mask=inp_real)
     for _ in range(LAYERS):
-        y = layers.TransformerDecoder(INNER, HEADS, dropout=RATE)(y, x, decoder_padding_mask=tar_real, encoder_padding_mask=inp_real)
+        y = layers.TransformerDecoder(INNER, HEADS, dropout=RATE)(
+            y, x, decoder_padding_mask=tar_real, encoder_padding_mask=inp_real
+        )
     return keras.Model([inp, tar], table(y, reverse=True))
 
 
@@ -55,7 +62,9 @@ def main(vocab_size, rows, length, precision):
     """Makes a step for each line that it reads, and prints its seconds."""
     keras.mixed_precision.set_global_policy(precision)
     model = make_model(vocab_size)
-    smoothed = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1, reduction="sum_over_batch_size")
+    smoothed = keras.losses.CategoricalCrossentropy(
+        from_logits=True, label_smoothing=0.1, reduction="sum_over_batch_size"
+    )
     model.compile(
         optimizer=keras.optimizers.Adam(1e-4, beta_2=0.98, epsilon=1e-9),
         loss=lambda real, logits: smoothed(keras.ops.one_hot(real, vocab_size), logits),
@@ -64,7 +73,14 @@ def main(vocab_size, rows, length, precision):
     random = np.random.default_rng(0)
     inp = random.integers(4, vocab_size, (rows * BATCHES, length)).astype("int32")
     tar = random.integers(4, vocab_size, (rows * BATCHES, length + 1)).astype("int32")
-    model.fit([inp, tar[:, :-1]], tar[:, 1:], batch_size=rows, verbose=0, epochs=EPOCHS, callbacks=[Turns()])
+    model.fit(
+        [inp, tar[:, :-1]],
+        tar[:, 1:],
+        batch_size=rows,
+        verbose=0,
+        epochs=EPOCHS,
+        callbacks=[Turns()],
+    )
 
 
 if __name__ == "__main__":

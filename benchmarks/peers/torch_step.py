@@ -13,7 +13,14 @@ import time
 import torch
 from torch import nn
 
-SIZES = {"d_model": 512, "nhead": 8, "num_encoder_layers": 6, "num_decoder_layers": 6, "dim_feedforward": 2048, "dropout": 0.1}
+SIZES = {
+    "d_model": 512,
+    "nhead": 8,
+    "num_encoder_layers": 6,
+    "num_decoder_layers": 6,
+    "dim_feedforward": 2048,
+    "dropout": 0.1,
+}
 
 
 class Model(nn.Module):
@@ -27,7 +34,9 @@ class Model(nn.Module):
         if not as_it_is:
             self._leave_out_what_the_paper_has_not()
         angles = torch.arange(1024)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
-        self.register_buffer("positions", torch.stack([angles.sin(), angles.cos()], dim=2).reshape(1, 1024, width))
+        self.register_buffer(
+            "positions", torch.stack([angles.sin(), angles.cos()], dim=2).reshape(1, 1024, width)
+        )
 
     def _leave_out_what_the_paper_has_not(self):
         """Dropout on attention weights and inside the feed-forward network, and a last layer norm after each stack."""
@@ -41,13 +50,23 @@ class Model(nn.Module):
 
     def embed(self, ids):
         """Ids `[B, T]` -> `[B, T, D]`."""
-        return self.dropout(self.table(ids) * math.sqrt(self.table.embedding_dim) + self.positions[:, : ids.shape[1]])
+        return self.dropout(
+            self.table(ids) * math.sqrt(self.table.embedding_dim)
+            + self.positions[:, : ids.shape[1]]
+        )
 
     def forward(self, inp, tar):
         """As the class says."""
         ahead = torch.ones(tar.shape[1], tar.shape[1], dtype=torch.bool).triu(1)
-        masks = {"src_key_padding_mask": inp == 0, "tgt_key_padding_mask": tar == 0, "memory_key_padding_mask": inp == 0}
-        return self.transformer(self.embed(inp), self.embed(tar), tgt_mask=ahead, **masks) @ self.table.weight.T
+        masks = {
+            "src_key_padding_mask": inp == 0,
+            "tgt_key_padding_mask": tar == 0,
+            "memory_key_padding_mask": inp == 0,
+        }
+        return (
+            self.transformer(self.embed(inp), self.embed(tar), tgt_mask=ahead, **masks)
+            @ self.table.weight.T
+        )
 
 
 def main(vocab_size, rows, length, precision, as_it_is):
@@ -57,7 +76,10 @@ def main(vocab_size, rows, length, precision, as_it_is):
     model = Model(vocab_size, as_it_is).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
     loss_of = nn.CrossEntropyLoss(ignore_index=0, label_smoothing=0.1)
-    inp, tar = torch.randint(4, vocab_size, (rows, length)), torch.randint(4, vocab_size, (rows, length + 1))
+    inp, tar = (
+        torch.randint(4, vocab_size, (rows, length)),
+        torch.randint(4, vocab_size, (rows, length + 1)),
+    )
     for _ in sys.stdin:
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)

@@ -68,9 +68,13 @@ def check(number, answer):
         return Verdict(False)
     try:
         right, reason = bool(exercise.test(answer)), ""
-    except Exception as error:  # of the reader's function, or of a test that meets a type that it did not expect
+    except (
+        Exception
+    ) as error:  # of the reader's function, or of a test that meets a type that it did not expect
         right, reason = False, f" ({type(error).__name__}: {error})"
-    print(f"Exercise {number}: " + ("right!" if right else f"not yet{reason}. Hint: {exercise.hint}"))
+    print(
+        f"Exercise {number}: " + ("right!" if right else f"not yet{reason}. Hint: {exercise.hint}")
+    )
     return Verdict(right)
 
 
@@ -90,7 +94,9 @@ def show(*things):
 def trained_model():
     """The folder of the model of `make train` (pocket corpus, English to German), which is trained now where it is missing."""
     if not (MODEL_DIR / "averaged.npz").exists():
-        print("There is no trained model yet: training one, which takes about 4 minutes on two cores.")
+        print(
+            "There is no trained model yet: training one, which takes about 4 minutes on two cores."
+        )
         command = [sys.executable, "-m", "tf_transformer", "train", f"--model_dir={MODEL_DIR}"]
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if done.returncode:

@@ -24,10 +24,16 @@ def _attends(answer):
     """Whether a function gives softmax(keys query) values, for several numbers of words."""
     random = np.random.default_rng(3)
     for words in (1, 4, 9):
-        query, keys, values = random.normal(size=5), random.normal(size=(words, 5)), random.normal(size=(words, 3))
+        query, keys, values = (
+            random.normal(size=5),
+            random.normal(size=(words, 5)),
+            random.normal(size=(words, 3)),
+        )
         query, keys, values = (part.astype(np.float32) for part in (query, keys, values))
         context = np.asarray(answer(query, keys, values), dtype=float)
-        if context.size != 3 or not np.allclose(context.ravel(), _softmax(keys @ query) @ values, atol=1e-4):
+        if context.size != 3 or not np.allclose(
+            context.ravel(), _softmax(keys @ query) @ values, atol=1e-4
+        ):
             return False
     return True
 
@@ -43,7 +49,10 @@ def _hides(answer):
 
 
 def _crossing(answer):
-    return int(answer) == float(answer) and int(answer) in (1024, 1025)  # where they are equal, or the first n after that
+    return int(answer) == float(answer) and int(answer) in (
+        1024,
+        1025,
+    )  # where they are equal, or the first n after that
 
 
 EXERCISES = {

@@ -28,8 +28,12 @@ def is_attention(function):
     q, k, v = rng.normal(size=(3, 8)), rng.normal(size=(5, 8)), rng.normal(size=(5, 4))
     for mask in (None, np.array([[0.0, 1, 0, 0, 1]]), np.triu(np.ones((3, 5)), 1)):
         output = function(q, k, v, mask)
-        output = output[0] if isinstance(output, tuple) else output  # with the weights, as the package has it
-        if np.shape(output) != (3, 4) or not np.allclose(output, attention(q, k, v, mask), atol=1e-4):
+        output = (
+            output[0] if isinstance(output, tuple) else output
+        )  # with the weights, as the package has it
+        if np.shape(output) != (3, 4) or not np.allclose(
+            output, attention(q, k, v, mask), atol=1e-4
+        ):
             return False
     return True
 
@@ -47,7 +51,14 @@ EXERCISES = {
     "2.1": Exercise(
         test=has_the_weights,
         hint="The weights of key 1 and of key 3 are e^(10 q1 / √3) and e^(10 q3 / √3), up to a common factor; one must be twice the other.",
-        wrong=([10, 0, 10], [20, 0, 10], [0.5, 0, 0.25], [10 + np.log(2) / 10, 0, 10], [0, 0, 0], 5),
+        wrong=(
+            [10, 0, 10],
+            [20, 0, 10],
+            [0.5, 0, 0.25],
+            [10 + np.log(2) / 10, 0, 10],
+            [0, 0, 0],
+            5,
+        ),
     ),
     "2.2": Exercise(
         test=is_attention,

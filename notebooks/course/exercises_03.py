@@ -19,7 +19,9 @@ def is_shift(function):
         positions = np.arange(3, 200)
         if matrix.shape != (d_model, d_model):
             return False
-        if not np.allclose(encoding(positions, d_model) @ matrix.T, encoding(positions + k, d_model), atol=1e-2):
+        if not np.allclose(
+            encoding(positions, d_model) @ matrix.T, encoding(positions + k, d_model), atol=1e-2
+        ):
             return False
     return True
 
@@ -27,8 +29,13 @@ def is_shift(function):
 def reads_positions(function):
     """Whether a function finds the position of noisy encodings."""
     rng = np.random.default_rng(3)
-    vectors = {position: encoding([position], 64)[0] + 0.1 * rng.normal(size=64) for position in (0, 1, 17, 300, 301, 999)}
-    vectors = {position: vector.astype(np.float32) for position, vector in vectors.items()}  # the type of TensorFlow's encodings
+    vectors = {
+        position: encoding([position], 64)[0] + 0.1 * rng.normal(size=64)
+        for position in (0, 1, 17, 300, 301, 999)
+    }
+    vectors = {
+        position: vector.astype(np.float32) for position, vector in vectors.items()
+    }  # the type of TensorFlow's encodings
     return all(int(function(vector)) == position for position, vector in vectors.items())
 
 
@@ -37,7 +44,10 @@ def turn_the_wrong_way(k, d_model):
     angles = k / 10000 ** (np.arange(0, d_model, 2) / d_model)
     matrix = np.zeros((d_model, d_model))
     for i, angle in enumerate(angles):
-        matrix[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+        matrix[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [
+            [np.cos(angle), -np.sin(angle)],
+            [np.sin(angle), np.cos(angle)],
+        ]
     return matrix
 
 
@@ -55,12 +65,22 @@ EXERCISES = {
     "3.3": Exercise(
         test=is_shift,
         hint="For each hand a 2 × 2 block on the diagonal: cos, sin above -sin, cos. The angle is k / 10000^(2i/d_model).",
-        wrong=(turn_the_wrong_way, lambda k, d_model: np.eye(d_model), lambda k, d_model: np.eye(d_model + 2), np.eye(8)),
+        wrong=(
+            turn_the_wrong_way,
+            lambda k, d_model: np.eye(d_model),
+            lambda k, d_model: np.eye(d_model + 2),
+            np.eye(8),
+        ),
     ),
     "3.4": Exercise(
         test=reads_positions,
         hint="The encoding that is most like the vector has the largest dot product with it: make all 1000 of them and take the argmax.",
-        wrong=(lambda vector: 0, lambda vector: np.argmax(vector), lambda vector: np.arcsin(np.clip(vector[0], -1, 1)), 17),
+        wrong=(
+            lambda vector: 0,
+            lambda vector: np.argmax(vector),
+            lambda vector: np.arcsin(np.clip(vector[0], -1, 1)),
+            17,
+        ),
     ),
     "3.5": Exercise(
         test=lambda answer: abs(float(answer) - (925696 + 3 * 256000) / (925696 + 256000)) < 0.006,

@@ -26,14 +26,23 @@ def undoes_layer_norm(answer):
 def is_mask_of_two(answer):
     """4.3: whether it is the mask, also with leading axes of length 1."""
     mask = np.asarray(answer, float)
-    return mask.size == 25 and mask.shape[-2:] == (5, 5) and np.array_equal(mask.reshape(5, 5), SEES_TWO)
+    return (
+        mask.size == 25
+        and mask.shape[-2:] == (5, 5)
+        and np.array_equal(mask.reshape(5, 5), SEES_TWO)
+    )
 
 
 EXERCISES = {
     "4.1": Exercise(
         test=is_absolute_value,
         hint="one inner number can be x where x is positive, the other -x where x is negative; the second matrix adds them.",
-        wrong=([[[1, 1]], [0, 0], [[1], [1]], [0]], [[[1, -1]], [0, 0], [[1], [-1]], [0]], [1, 0, 1, 0], 1),
+        wrong=(
+            [[[1, 1]], [0, 0], [[1], [1]], [0]],
+            [[[1, -1]], [0, 0], [[1], [-1]], [0]],
+            [1, 0, 1, 0],
+            1,
+        ),
     ),
     "4.2": Exercise(
         test=undoes_layer_norm,

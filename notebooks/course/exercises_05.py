@@ -18,8 +18,15 @@ def shifts(answer):
 
 def measures_buckets(answer):
     """5.4: whether a function gives the share of useful tokens."""
-    cases = [([3, 4, 8], [4, 8], 15 / 16), ([5, 5, 5], [5], 1.0), ([1, 9, 10, 11], [2, 10, 20], 31 / 42), ([2], [7, 9], 2 / 7)]
-    return all(abs(float(answer(lengths, buckets)) - share) < 1e-6 for lengths, buckets, share in cases)
+    cases = [
+        ([3, 4, 8], [4, 8], 15 / 16),
+        ([5, 5, 5], [5], 1.0),
+        ([1, 9, 10, 11], [2, 10, 20], 31 / 42),
+        ([2], [7, 9], 2 / 7),
+    ]
+    return all(
+        abs(float(answer(lengths, buckets)) - share) < 1e-6 for lengths, buckets, share in cases
+    )
 
 
 EXERCISES = {
@@ -36,12 +43,20 @@ EXERCISES = {
     "5.3": Exercise(
         test=shifts,
         hint="the source ends with 3; the decoder reads 2 and then the target; what it must say is the target and then 3.",
-        wrong=(lambda source, target: (source, target, target), lambda source, target: ([*source, 3], [2, *target, 3], target), [2, 3]),
+        wrong=(
+            lambda source, target: (source, target, target),
+            lambda source, target: ([*source, 3], [2, *target, 3], target),
+            [2, 3],
+        ),
     ),
     "5.4": Exercise(
         test=measures_buckets,
         hint="np.searchsorted(buckets, lengths) finds each sentence's bucket; then words over words and padding.",
-        wrong=(lambda lengths, buckets: 1.0, lambda lengths, buckets: sum(lengths) / (len(lengths) * max(buckets)), 0.9),
+        wrong=(
+            lambda lengths, buckets: 1.0,
+            lambda lengths, buckets: sum(lengths) / (len(lengths) * max(buckets)),
+            0.9,
+        ),
     ),
     "5.5": Exercise(
         test=lambda answer: abs(float(answer) - 100_000 * 25_000 * 0.9 / (4.5e6 * 28)) < 0.2,

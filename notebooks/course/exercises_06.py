@@ -14,8 +14,13 @@ def smoothed_gradient(logits, word, e):
 
 def is_gradient(answer):
     """Whether a function of logits, word and e is `smoothed_gradient`."""
-    cases = [(np.array([0.5, -1.0, 2.0, 0.0], np.float32), 2, 0.1), (np.array([1.0, 3.0, 0.2], np.float32), 1, 0.0)]
-    return all(np.allclose(np.ravel(answer(*case)), smoothed_gradient(*case), atol=1e-4) for case in cases)
+    cases = [
+        (np.array([0.5, -1.0, 2.0, 0.0], np.float32), 2, 0.1),
+        (np.array([1.0, 3.0, 0.2], np.float32), 1, 0.0),
+    ]
+    return all(
+        np.allclose(np.ravel(answer(*case)), smoothed_gradient(*case), atol=1e-4) for case in cases
+    )
 
 
 def least_perplexity(e, vocab_size):
@@ -26,7 +31,11 @@ def least_perplexity(e, vocab_size):
 
 def is_global_mean(answer):
     """Whether a function of sums and numbers divides once."""
-    cases = [([30.0, 4.0, 12.0], [10.0, 1.0, 12.0], 2.0), ([7.0, 0.0], [2.0, 0.0], 3.5), ([5.0], [4.0], 1.25)]
+    cases = [
+        ([30.0, 4.0, 12.0], [10.0, 1.0, 12.0], 2.0),
+        ([7.0, 0.0], [2.0, 0.0], 3.5),
+        ([5.0], [4.0], 1.25),
+    ]
     with np.errstate(all="ignore"):
         return all(abs(float(answer(sums, tokens)) - mean) < 1e-5 for sums, tokens, mean in cases)
 
@@ -42,7 +51,9 @@ EXERCISES = {
         ),
     ),
     "6.2": Exercise(
-        test=lambda answer: 0 < float(answer) < 1 and abs(least_perplexity(float(answer), 2000) - 2) < 0.02,
+        test=lambda answer: (
+            0 < float(answer) < 1 and abs(least_perplexity(float(answer), 2000) - 2) < 0.02
+        ),
         hint="floor(e, 2000) grows with e and must be log 2: halve an interval that holds the answer, again and again.",
         wrong=(0.1, 0.05, 0.5, 2),
     ),
@@ -54,6 +65,10 @@ EXERCISES = {
     "6.4": Exercise(
         test=is_global_mean,
         hint="Add up first and divide once; a replica without tokens then does no harm.",
-        wrong=(lambda sums, tokens: np.mean(np.divide(sums, tokens)), lambda sums, tokens: sum(sums), 2.0),
+        wrong=(
+            lambda sums, tokens: np.mean(np.divide(sums, tokens)),
+            lambda sums, tokens: sum(sums),
+            2.0,
+        ),
     ),
 }

@@ -44,8 +44,13 @@ def _bleu(translation, reference, clip=True, brevity="exp"):
     ours, theirs = translation.split(), reference.split()
     product = 1.0
     for n in (1, 2, 3, 4):
-        a, b = (Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1)) for words in (ours, theirs))
-        product *= sum(min(count, b[gram]) if clip else count * (gram in b) for gram, count in a.items()) / sum(a.values())
+        a, b = (
+            Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+            for words in (ours, theirs)
+        )
+        product *= sum(
+            min(count, b[gram]) if clip else count * (gram in b) for gram, count in a.items()
+        ) / sum(a.values())
     ratio = len(ours) / len(theirs)
     penalties = {"exp": math.exp(min(0.0, 1 - 1 / ratio)), "ratio": min(1.0, ratio), "none": 1.0}
     return 100 * penalties[brevity] * product**0.25

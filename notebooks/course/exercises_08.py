@@ -7,7 +7,12 @@ from course import Exercise
 RANDOM = np.random.default_rng(8)
 ROWS = np.array([[1.0, 0, 0, 0, 0, 0, 0, 0], [0.125] * 8, [0.5, 0.25, 0.125, 0.125, 0, 0, 0, 0]])
 BITS = [0.0, 3.0, 1.75]
-CROSS = np.array([[[0.5, 0.1, 0.4], [0.1, 0.2, 0.7], [0.3, 0.1, 0.6]], [[0.1, 0.6, 0.3], [0.1, 0.3, 0.6], [0.4, 0.2, 0.4]]])  # (H, T, S)
+CROSS = np.array(
+    [
+        [[0.5, 0.1, 0.4], [0.1, 0.2, 0.7], [0.3, 0.1, 0.6]],
+        [[0.1, 0.6, 0.3], [0.1, 0.3, 0.6], [0.4, 0.2, 0.4]],
+    ]
+)  # (H, T, S)
 LAYERS = [RANDOM.dirichlet(np.ones(4), (3, 4)) for _ in range(3)]  # (H, S, S) each
 
 
@@ -18,14 +23,22 @@ def is_55(answer):
 
 def gives_bits(entropy):
     """Of one row, and of many at once."""
-    found = [np.asarray(entropy(rows)) for rows in (ROWS.copy(), np.stack([ROWS, ROWS[::-1]]), ROWS[2].copy())]
+    found = [
+        np.asarray(entropy(rows))
+        for rows in (ROWS.copy(), np.stack([ROWS, ROWS[::-1]]), ROWS[2].copy())
+    ]
     shapes = [one.shape for one in found] == [(3,), (2, 3), ()]
-    return shapes and all(np.allclose(one, bits, atol=1e-4) for one, bits in zip(found, (BITS, [BITS, BITS[::-1]], 1.75)))
+    return shapes and all(
+        np.allclose(one, bits, atol=1e-4)
+        for one, bits in zip(found, (BITS, [BITS, BITS[::-1]], 1.75))
+    )
 
 
 def aligns(align):
     """The mean over the heads decides, and [END] is left out."""
-    return np.asarray(align(CROSS.copy())).tolist() == [1, 1, 0] and np.asarray(align(CROSS[:1].copy())).tolist() == [0, 1, 0]
+    return np.asarray(align(CROSS.copy())).tolist() == [1, 1, 0] and np.asarray(
+        align(CROSS[:1].copy())
+    ).tolist() == [0, 1, 0]
 
 
 def rolls_out(rollout):
@@ -61,7 +74,9 @@ def tells_causal(is_causal):
         (lambda x: x + np.eye(len(x))[0] * x[-1]): False,
     }
     x = RANDOM.normal(size=6)
-    return all(bool(is_causal(function, x.copy())) is causal for function, causal in functions.items())
+    return all(
+        bool(is_causal(function, x.copy())) is causal for function, causal in functions.items()
+    )
 
 
 def only_the_last(function, x):
@@ -102,7 +117,9 @@ EXERCISES = {
         wrong=(
             0.5,
             lambda layers: (
-                np.linalg.multi_dot([weights.mean(axis=0) for weights in layers[::-1]]) if len(layers) > 1 else layers[0].mean(0)
+                np.linalg.multi_dot([weights.mean(axis=0) for weights in layers[::-1]])
+                if len(layers) > 1
+                else layers[0].mean(0)
             ),
             lambda layers: np.mean([weights.mean(axis=0) for weights in layers], axis=0),
             lambda layers: layers[-1].mean(axis=0),

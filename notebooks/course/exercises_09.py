@@ -11,9 +11,15 @@ def asks_for_n_best(body):
     """Whether a body has the signature nbest, and two different texts in rows."""
     json.dumps(body)
     rows = [row["text"] if isinstance(row, dict) else row for row in body["instances"]]
-    if "inputs" in body or body["signature_name"] != "nbest" or not isinstance(body["instances"], (list, tuple)):
+    if (
+        "inputs" in body
+        or body["signature_name"] != "nbest"
+        or not isinstance(body["instances"], (list, tuple))
+    ):
         return False
-    return len(set(rows)) == len(rows) == 2 and all(isinstance(row, str) and row.strip() for row in rows)
+    return len(set(rows)) == len(rows) == 2 and all(
+        isinstance(row, str) and row.strip() for row in rows
+    )
 
 
 def sends_any_bytes(instance):
@@ -28,8 +34,17 @@ def sends_any_bytes(instance):
 
 def divides_by_the_length_penalty(normalised):
     """Whether a function computes log P / ((5 + L) / 6)^alpha."""
-    for log_probs, alpha in (([-0.5, -0.25, -1.0], 0.6), ([-2.0], 0.6), ([-0.1] * 19, 1.0), ([-0.3, -0.4], 0.0)):
-        if not math.isclose(float(normalised(log_probs, alpha)), sum(log_probs) / ((5 + len(log_probs)) / 6) ** alpha, rel_tol=1e-5):
+    for log_probs, alpha in (
+        ([-0.5, -0.25, -1.0], 0.6),
+        ([-2.0], 0.6),
+        ([-0.1] * 19, 1.0),
+        ([-0.3, -0.4], 0.0),
+    ):
+        if not math.isclose(
+            float(normalised(log_probs, alpha)),
+            sum(log_probs) / ((5 + len(log_probs)) / 6) ** alpha,
+            rel_tol=1e-5,
+        ):
             return False
     return True
 
@@ -70,16 +85,28 @@ EXERCISES = {
     "9.3": Exercise(
         test=sends_any_bytes,
         hint="base64.b64encode gives bytes in ASCII: decode them to a string, and put it where the interface expects it",
-        wrong=(lambda data: data, lambda data: data.decode("utf-8", "replace"), lambda data: {"b64": base64.b64encode(data)}),
+        wrong=(
+            lambda data: data,
+            lambda data: data.decode("utf-8", "replace"),
+            lambda data: {"b64": base64.b64encode(data)},
+        ),
     ),
     "9.4": Exercise(
         test=divides_by_the_length_penalty,
         hint="L is how many log-probabilities there are; the sum of them is divided once",
-        wrong=(lambda log_probs, alpha: sum(log_probs), lambda log_probs, alpha: sum(log_probs) / len(log_probs), penalty_of_one_word_less),
+        wrong=(
+            lambda log_probs, alpha: sum(log_probs),
+            lambda log_probs, alpha: sum(log_probs) / len(log_probs),
+            penalty_of_one_word_less,
+        ),
     ),
     "9.5": Exercise(
         test=finds_the_newest,
         hint='compare as numbers, not as text ("10" is less than "9" as text); str.isdigit tells which names are numbers',
-        wrong=("10", max, lambda names: max((name for name in names if name.isdigit()), default=None)),
+        wrong=(
+            "10",
+            max,
+            lambda names: max((name for name in names if name.isdigit()), default=None),
+        ),
     ),
 }

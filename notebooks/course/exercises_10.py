@@ -5,7 +5,18 @@ import math
 from course import Exercise
 
 DIGITS, PLACES = "영일이삼사오육칠팔구", ["", "십", "백", "천"]
-KNOWN = {0: "영", 7: "칠", 10: "십", 11: "십일", 20: "이십", 101: "백일", 110: "백십", 1000: "천", 2345: "이천삼백사십오", 9009: "구천구"}
+KNOWN = {
+    0: "영",
+    7: "칠",
+    10: "십",
+    11: "십일",
+    20: "이십",
+    101: "백일",
+    110: "백십",
+    1000: "천",
+    2345: "이천삼백사십오",
+    9009: "구천구",
+}
 
 
 def in_korean(n, write_one=False):
@@ -13,13 +24,17 @@ def in_korean(n, write_one=False):
     words = ""
     for digit, place in zip(f"{n:04}", reversed(PLACES)):
         if digit != "0":
-            words += ("" if digit == "1" and place and not write_one else DIGITS[int(digit)]) + place
+            words += (
+                "" if digit == "1" and place and not write_one else DIGITS[int(digit)]
+            ) + place
     return words or DIGITS[0]
 
 
 def speaks_korean(korean):
     """Whether a function knows the numbers from 0 to 9,999."""
-    return all(korean(n) == words for n, words in KNOWN.items()) and all(korean(n) == in_korean(n) for n in range(10_000))
+    return all(korean(n) == words for n, words in KNOWN.items()) and all(
+        korean(n) == in_korean(n) for n in range(10_000)
+    )
 
 
 def finds_bad_lines(bad_lines):
@@ -30,14 +45,29 @@ def finds_bad_lines(bad_lines):
         "one\tuno\n\ntwo\tdos\n": [2],
         "one uno": [1],
     }
-    return all([int(number) for number in bad_lines(text)] == numbers for text, numbers in cases.items())
+    return all(
+        [int(number) for number in bad_lines(text)] == numbers for text, numbers in cases.items()
+    )
 
 
 def finds_leaks(leaked):
     """Whether a function counts the test pairs whose source was trained on."""
-    train = [("One book.", "Un libro."), ("two  books.", "Dos libros."), ("Ten hats.", "Diez sombreros.")]
-    test = [("one Book.", "Un libro."), ("Two books. ", "dos libros"), ("Ten coats.", "Diez abrigos."), ("Six hats.", "Diez sombreros.")]
-    return math.isclose(float(leaked(train, test)), 0.5) and float(leaked(train, test[2:])) == 0 and float(leaked(train, test[:1])) == 1
+    train = [
+        ("One book.", "Un libro."),
+        ("two  books.", "Dos libros."),
+        ("Ten hats.", "Diez sombreros."),
+    ]
+    test = [
+        ("one Book.", "Un libro."),
+        ("Two books. ", "dos libros"),
+        ("Ten coats.", "Diez abrigos."),
+        ("Six hats.", "Diez sombreros."),
+    ]
+    return (
+        math.isclose(float(leaked(train, test)), 0.5)
+        and float(leaked(train, test[2:])) == 0
+        and float(leaked(train, test[:1])) == 1
+    )
 
 
 def exact_sources_only(train, test):
@@ -56,12 +86,21 @@ EXERCISES = {
     "10.1": Exercise(
         test=speaks_korean,
         hint="go through the four digits with their places; 일 is left out before a place, but not as the last digit; only 0 itself is 영",
-        wrong=("이천삼백사십오", str, lambda n: in_korean(n, write_one=True), lambda n: in_korean(n) if n else ""),
+        wrong=(
+            "이천삼백사십오",
+            str,
+            lambda n: in_korean(n, write_one=True),
+            lambda n: in_korean(n) if n else "",
+        ),
     ),
     "10.2": Exercise(
         test=finds_bad_lines,
         hint='text.splitlines() and enumerate(..., start=1); line.split("\\t") must give two parts, neither of them blank',
-        wrong=([2, 3], lambda text: [], lambda text: [i for i, line in enumerate(text.splitlines()) if line.count("\t") != 1]),
+        wrong=(
+            [2, 3],
+            lambda text: [],
+            lambda text: [i for i, line in enumerate(text.splitlines()) if line.count("\t") != 1],
+        ),
     ),
     "10.3": Exercise(
         test=finds_leaks,

@@ -1,0 +1,308 @@
+"""Trees as strings and back, and corpora of them: laws, repairs worked out by hand, and what is said of bad folders."""
+
+import os
+import random
+
+import pytest
+
+from tf_transformer.data.pocket.sources import PocketTreebank
+from tf_transformer.data.pocket.treebank import generate
+from tf_transformer.data.treebank import (
+    TreebankCorpus,
+    clean_tree,
+    is_well_formed,
+    linearise,
+    restore,
+)
+from tf_transformer.data.trees import Tree, read_trees
+from tf_transformer.errors import UserError
+
+LABELS = ("S", "NP", "VP", "SBAR", "ADVP|PRT", "X")
+TAGS = ("DT", "NN", "PRP$", "-LRB-", ".", "``", "''", ":", "#", "NNP", "S")
+RAW = """( (S (NP-SBJ-1 (DT The) (NN bill))
+    (VP (VBD was)
+      (VP (VBN paid) (NP (-NONE- *-1))
+        (PP (-NONE- *?*)) (ADVP-TMP=2 (RB yesterday)) (PRN (-LRB- -LRB-) (NP (QP ($ $) (CD 10)) (-NONE- *U*)) (-RRB- -RRB-))))
+    (. .)))"""
+CLEAN = (
+    "(S (NP (DT The) (NN bill)) (VP (VBD was) (VP (VBN paid) (ADVP (RB yesterday))"
+    " (PRN (-LRB- -LRB-) (NP (QP ($ $) (CD 10))) (-RRB- -RRB-)))) (. .))"
+)
+
+
+def tree(text):
+    return next(read_trees([text]))
+
+
+def draw_tree(chance, depth):
+    """A clean tree; tags and labels may be the same, and phrases may have one child."""
+    if not depth or chance.random() < 0.4:
+        return Tree(chance.choice(TAGS), chance.choice(("a", "b", "-LRB-")))
+    return Tree(
+        chance.choice(LABELS),
+        tuple(draw_tree(chance, depth - 1) for _ in range(chance.randint(1, 3))),
+    )
+
+
+# Laws
+
+
+def test_what_is_linearised_is_restored():
+    chance = random.Random(1)
+    for _ in range(2000):
+        one = draw_tree(chance, 5)
+        assert restore(linearise(one), one.words()) == one
+        assert is_well_formed(linearise(one), one.words())
+
+
+def test_any_text_gives_a_tree_with_the_words():
+    chance = random.Random(2)
+    symbols = [
+        *"(S (NP (VP ) ) ) ) ) ) DT NN ( (( () )NP x(y (-NONE- -NONE-".split(),
+        "",
+        "\u00a0",
+        "\t",
+    ]
+    for _ in range(5000):
+        text = " ".join(chance.choices(symbols, k=chance.randint(0, 20)))
+        words = chance.choices(["a", "(", ")", "", "b c", "-LRB-"], k=chance.randint(0, 6))
+        found = restore(text, words)
+        assert found.words() == words
+        assert is_well_formed(linearise(found), words)
+        if is_well_formed(text, words):
+            assert not {"(", "((", "()", ")NP", "x(y"} & set(text.split()) and text.count(
+                "("
+            ) == text.count(")")
+
+
+def test_depth_is_no_trouble():
+    deep = restore("(S " * 20_000 + "NN", ["dog"])
+    assert deep.words() == ["dog"] and linearise(deep).count("(") == 20_000
+    assert clean_tree(deep).words() == ["dog"]
+
+
+def test_a_clean_tree_is_its_own_clean_tree():
+    raw = list(read_trees(generate(300, seed=3)))
+    for one in raw:
+        clean = clean_tree(one)
+        assert clean_tree(clean) == clean
+        assert clean.words() == [word for word, tag in one.tags() if tag != "-NONE-"]
+
+
+# Cleaning
+
+
+def test_clean_by_hand():
+    assert str(clean_tree(tree(RAW))) == CLEAN
+
+
+@pytest.mark.parametrize(
+    ("raw", "clean"),
+    [
+        ("( (NN dog))", "(NN dog)"),
+        ("(ROOT (S (NN dog)))", "(S (NN dog))"),
+        ("( (S (NN dog)) (. .))", "(TOP (S (NN dog)) (. .))"),
+        ("( (S ( (NN dog) (NN cat))))", "(S (NN dog) (NN cat))"),
+        ("( (NP=2 (NP|X-3 (NN dog))))", "(NP (NP|X (NN dog)))"),
+        ("(-X- (NN-1 dog))", "(-X- (NN-1 dog))"),
+    ],
+)
+def test_clean_labels(raw, clean):
+    assert str(clean_tree(tree(raw))) == clean
+
+
+def test_a_tree_of_traces_is_none():
+    assert clean_tree(tree("( (S (NP-SBJ (-NONE- *)) (VP (-NONE- *?*))))")) is None
+
+
+def test_linearise_by_hand():
+    assert (
+        linearise(tree(CLEAN))
+        == "(S (NP DT NN ) (VP VBD (VP VBN (ADVP RB ) (PRN -LRB- (NP (QP $ CD ) ) -RRB- ) ) ) . )"
+    )
+
+
+# Repairs
+
+REPAIRS = {
+    "one closing too few": ("(S (NP DT NN ) (VP VB", "(S (NP (DT a) (NN b)) (VP (VB c)))"),
+    "one closing too many": ("(S (NP DT NN ) (VP VB ) ) )", "(S (NP (DT a) (NN b)) (VP (VB c)))"),
+    "closed before the end": ("(S (NP DT NN ) ) (VP VB ) )", "(S (NP (DT a) (NN b)) (VP (VB c)))"),
+    "a closing in front": (") (S DT NN VB )", "(S (DT a) (NN b) (VB c))"),
+    "a phrase without words": ("(S (NP ) DT (VP ) NN VB )", "(S (DT a) (NN b) (VB c))"),
+    "no label": ("(S ( DT NN ) VB )", "(S (X (DT a) (NN b)) (VB c))"),
+    "too many tags": ("(S (NP DT NN ) (VP VB RB ) . )", "(S (NP (DT a) (NN b)) (VP (VB c)))"),
+    "too few tags": ("(S (NP DT ) )", "(S (NP (DT a)) (NN b) (NN c))"),
+    "a tag before the tree": ("DT (S NN VB )", "(S (DT a) (S (NN b) (VB c)))"),
+    "no brackets": ("DT NN VB", "(S (DT a) (NN b) (VB c))"),
+    "nothing": ("", "(S (NN a) (NN b) (NN c))"),
+    "nothing but brackets": (") ( )", "(X (NN a) (NN b) (NN c))"),
+}
+
+
+@pytest.mark.parametrize("trouble", REPAIRS)
+def test_repair(trouble):
+    text, repaired = REPAIRS[trouble]
+    assert str(restore(text, ["a", "b", "c"])) == repaired
+    assert not is_well_formed(text, ["a", "b", "c"])
+
+
+def test_one_word_and_none():
+    assert restore("NN", ["dog"]) == Tree("NN", "dog") and is_well_formed("NN", ["dog"])
+    assert restore("", ["dog"]) == Tree("S", (Tree("NN", "dog"),))
+    assert restore("(S NN )", []).words() == []
+
+
+# Corpora
+
+
+def write(path, *sentences):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        "".join(f"( (S (NP-SBJ (NN {word})) (VP (VB runs)) (. .)) )\n" for word in sentences)
+    )
+
+
+def words(corpus, split):
+    pairs, trees = list(corpus.read(split)), list(corpus.trees(split))
+    assert [source for source, _ in pairs] == [" ".join(one.words()) for one in trees]
+    assert [restore(target, source.split()) for source, target in pairs] == trees
+    return [one.words()[0] for one in trees]
+
+
+def test_a_pair(tmp_path):
+    write(tmp_path / "train.mrg", "dog", "cat")
+    assert list(TreebankCorpus(tmp_path).read("train")) == [
+        ("dog runs .", "(S (NP NN ) (VP VB ) . )")
+    ]
+
+
+def test_the_sections_of_the_penn_treebank(tmp_path):
+    for name in (
+        "00/wsj_0001",
+        "01/wsj_0101",
+        "02/wsj_0200",
+        "02/wsj_0299",
+        "21/wsj_2172",
+        "22/wsj_2200",
+        "23/wsj_2300",
+        "24/wsj_2454",
+    ):
+        write(tmp_path / "combined" / "wsj" / f"{name}.mrg", name[3:])
+    write(tmp_path / "combined" / "WSJ" / "21" / "WSJ_2100.MRG", "capital")
+    corpus = TreebankCorpus(tmp_path)
+    assert corpus.splits == ["train", "validation", "test"]
+    assert words(corpus, "train") == ["capital", "wsj_0200", "wsj_0299", "wsj_2172"]
+    assert words(corpus, "validation") == ["wsj_2200"]
+    assert words(corpus, "test") == ["wsj_2300"] and corpus.name.endswith("(6 of its 9 files)")
+    assert corpus.default_test(seen=True) == corpus.default_test(seen=False) == "test"
+
+
+@pytest.mark.parametrize("name", ["val/a", "valid", "validation/deep/x", "dev", "Development-1"])
+def test_split_names(tmp_path, name):
+    for path in ("train/b", "train/a", "train_2", name, "testing", "notes"):
+        write(tmp_path / f"{path}.mrg", path)
+    corpus = TreebankCorpus(tmp_path)
+    assert words(corpus, "train") == ["train/a", "train/b", "train_2"]
+    assert words(corpus, "validation") == [name]
+    assert words(corpus, "test") == ["testing"]
+
+
+def test_held_out(tmp_path):
+    """Of 100 trees, the last 5 are for validation and the 5 before them for testing; traces alone are no tree."""
+    write(tmp_path / "a.mrg", *(f"w{n}" for n in range(60)))
+    (tmp_path / "b.mrg").write_text("( (S (NP-SBJ (-NONE- *)) ) )\n")
+    write(tmp_path / "c.mrg", *(f"w{n}" for n in range(60, 100)))
+    corpus = TreebankCorpus(tmp_path)
+    assert corpus.splits == ["train", "validation", "test", "all"]
+    assert (corpus.default_test(seen=True), corpus.default_test(seen=False)) == ("test", "all")
+    assert words(corpus, "all") == [f"w{n}" for n in range(100)]
+    assert words(corpus, "train") == [f"w{n}" for n in range(90)]
+    assert words(corpus, "test") == [f"w{n}" for n in range(90, 95)]
+    assert words(corpus, "validation") == [f"w{n}" for n in range(95, 100)]
+
+
+def test_held_out_validation_beside_test_trees(tmp_path):
+    write(tmp_path / "train.mrg", *(f"w{n}" for n in range(40)))
+    write(tmp_path / "test.mrg", "last")
+    corpus = TreebankCorpus(tmp_path)
+    assert words(corpus, "train") == [f"w{n}" for n in range(38)]
+    assert words(corpus, "validation") == ["w38", "w39"]
+    assert words(corpus, "test") == ["last"] and corpus.name == f"treebank {tmp_path}"
+
+
+def test_a_test_set_alone(tmp_path):
+    write(tmp_path / "wsj_2301.mrg", "dog")
+    corpus = TreebankCorpus(tmp_path)
+    assert corpus.splits == ["test"] and words(corpus, "test") == ["dog"]
+    with pytest.raises(UserError, match="has no split 'train': it has test"):
+        list(corpus.read("train"))
+
+
+def test_fingerprints(tmp_path):
+    write(tmp_path / "train.mrg", "dog", "cat")
+    before = TreebankCorpus(tmp_path).fingerprint("train")
+    assert (
+        TreebankCorpus(tmp_path).fingerprint("train")
+        == before
+        != TreebankCorpus(tmp_path).fingerprint("validation")
+    )
+    os.utime(tmp_path / "train.mrg", (1, 1))
+    assert TreebankCorpus(tmp_path).fingerprint("train") != before
+    assert (
+        PocketTreebank().fingerprint("train")
+        == PocketTreebank().fingerprint("train")
+        != PocketTreebank().fingerprint("test")
+    )
+
+
+def test_bad_folders(tmp_path):
+    with pytest.raises(UserError, match=r"no \.mrg file"):
+        TreebankCorpus(tmp_path)
+    write(tmp_path / "a.mrg", "dog", "cat")
+    with pytest.raises(UserError, match="has 2 trees: there must be at least 3"):
+        list(TreebankCorpus(tmp_path).read("train"))
+    (tmp_path / "a.mrg").write_text("( (S (NN dog)) )\n( (S (NN cat) )\n")
+    with pytest.raises(UserError, match=r"a\.mrg:2: "):
+        list(TreebankCorpus(tmp_path).read("train"))
+    write(tmp_path / "wsj_0201.mrg", "dog", "cat")
+    with pytest.raises(UserError, match="has no split 'test'"):
+        list(TreebankCorpus(tmp_path).read("test"))
+
+
+def test_no_trees_to_test_on(tmp_path):
+    write(tmp_path / "train.mrg", "dog", "cat")
+    corpus = TreebankCorpus(tmp_path)
+    assert corpus.default_test(seen=True) == "validation"
+    with pytest.raises(UserError, match="give --split"):
+        corpus.default_test(seen=False)
+
+
+def test_the_pocket_treebank_as_a_corpus():
+    corpus = PocketTreebank()
+    assert (
+        corpus.splits == ["train", "validation", "test"]
+        and corpus.default_test(seen=True) == "test"
+    )
+    source, target = next(corpus.read("validation"))
+    assert restore(target, source.split()) == next(corpus.trees("validation"))
+    assert is_well_formed(target, source.split())
+    with pytest.raises(UserError, match="has no split 'dev'"):
+        list(corpus.read("dev"))
+
+
+# Sub-words
+
+
+def test_what_sub_words_make_of_it():
+    """A bracket is never joined with letters, and a closing one is a sub-word; so the form of the trees costs the fewest sub-words."""
+    from tf_transformer.data.tokenizer import Tokenizer
+
+    targets = [linearise(clean_tree(one)) for one in read_trees(generate(1000, seed=4))]
+    tokenizer = Tokenizer.learn(iter([*targets, "``", "''", "-LRB-", "#", "PRP$"] * 2), 400)
+    pieces = tokenizer.pieces(tokenizer.encode(["(NP NNS ) ) )"])[0])
+    assert pieces == ["\u2581(", "NP", "\u2581NNS", "\u2581)", "\u2581)", "\u2581)", "[END]"]
+    assert all(
+        tokenizer.normalize(text) == text
+        for text in [*targets[:200], "(S `` '' -LRB- -RRB- # $ PRP$ ADVP|PRT )"]
+    )

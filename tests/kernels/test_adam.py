@@ -1,0 +1,42 @@
+"""The fused Adam against Keras' own."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.kernels.adam import FusedAdam
+from tf_transformer.training.schedule import CustomSchedule
+
+
+def test_equals_the_adam_of_keras():
+    random = np.random.default_rng(0)
+    start, gradients = (
+        random.normal(size=(5, 3)),
+        random.normal(size=(20, 5, 3)) * 10.0 ** random.integers(-6, 2, (20, 5, 3)),
+    )
+    results = []
+    for kind in (FusedAdam, keras.optimizers.Adam):
+        weight, optimizer = (
+            keras.Variable(start, dtype="float32"),
+            kind(CustomSchedule(64, 4), 0.9, 0.98, 1e-9),
+        )
+        for gradient in gradients:
+            optimizer.apply_gradients([(tf.constant(gradient, tf.float32), weight)])
+        assert optimizer.iterations.numpy() == 20
+        results.append(weight.numpy())
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-6)
+
+
+def test_by_hand():
+    """After one update with rate r, each weight has moved by r in the direction against its gradient."""
+    weight, optimizer = keras.Variable([1.0, -2.0, 0.5]), FusedAdam(0.1, 0.9, 0.98, 1e-9)
+    optimizer.apply_gradients([(tf.constant([3.0, -0.002, 0.0]), weight)])
+    np.testing.assert_allclose(weight.numpy(), [0.9, -1.9, 0.5], rtol=1e-5)
+
+
+def test_configuration_round_trip():
+    optimizer = FusedAdam(CustomSchedule(64, 4), 0.9, 0.98, 1e-9)
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert isinstance(again, FusedAdam)
+    assert (again.beta_1, again.beta_2, again.epsilon) == (0.9, 0.98, 1e-9)
+    assert again.learning_rate.numpy() == optimizer.learning_rate.numpy() == 0

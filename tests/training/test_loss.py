@@ -1,0 +1,186 @@
+"""The loss from its definition, in NumPy and float64."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.training import loss
+from tf_transformer.training.loss import label_smoothed_cross_entropy, token_accuracy
+
+V = 7
+TAR_REAL = np.array([[3, 6, 1, 0], [5, 0, 0, 0], [1, 2, 3, 4]])
+REAL = (TAR_REAL != 0).astype(np.float64)
+
+
+def distribution(label_smoothing):
+    """q(k) = (1 - e) [k is the right word] + e / V, (B, T, V)."""
+    return (1 - label_smoothing) * np.eye(V)[TAR_REAL] + label_smoothing / V
+
+
+def log_softmax(logits):
+    logits = logits - logits.max(-1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def definition(logits, label_smoothing):
+    cross_entropy = -(distribution(label_smoothing) * log_softmax(logits)).sum(-1)  # (B, T)
+    return (cross_entropy * REAL).sum(), REAL.sum()
+
+
+@pytest.fixture
+def logits():
+    return np.random.default_rng(1).normal(size=(*TAR_REAL.shape, V), scale=3)
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.3, 0.9])
+@pytest.mark.parametrize("ids", [tf.int32, tf.int64])
+def test_equals_the_definition(logits, label_smoothing, ids):
+    loss_sum, tokens = label_smoothed_cross_entropy(
+        tf.constant(TAR_REAL, ids), tf.constant(logits, tf.float32), label_smoothing
+    )
+    assert loss_sum.dtype == tokens.dtype == tf.float32 and loss_sum.shape == tokens.shape == ()
+    np.testing.assert_allclose((loss_sum, tokens), definition(logits, label_smoothing), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])
+def test_low_precision_logits_are_summed_in_float32(logits, dtype):
+    rounded = tf.cast(tf.constant(logits), dtype)
+    result = label_smoothed_cross_entropy(tf.constant(TAR_REAL), rounded)
+    assert result[0].dtype == tf.float32
+    np.testing.assert_allclose(
+        result, definition(tf.cast(rounded, tf.float64).numpy(), 0.1), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.5])
+def test_gradient_is_softmax_minus_q(logits, label_smoothing):
+    x = tf.constant(logits, tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        loss_sum, _ = label_smoothed_cross_entropy(tf.constant(TAR_REAL), x, label_smoothing)
+    expected = (np.exp(log_softmax(logits)) - distribution(label_smoothing)) * REAL[..., np.newaxis]
+    np.testing.assert_allclose(tape.gradient(loss_sum, x), expected, atol=1e-5)
+
+
+def test_uniform_logits_cost_log_v_whatever_the_smoothing():
+    for label_smoothing in (0.0, 0.1, 0.5):
+        loss_sum, tokens = label_smoothed_cross_entropy(
+            tf.constant(TAR_REAL), tf.fill((3, 4, V), 2.5), label_smoothing
+        )
+        np.testing.assert_allclose(loss_sum / tokens, np.log(V), rtol=1e-6)
+
+
+def test_least_loss_is_the_entropy_of_the_smoothed_labels():
+    """Reached where the model says q itself: with smoothing, certainty is punished."""
+    q = distribution(0.1)
+    loss_sum, tokens = label_smoothed_cross_entropy(
+        tf.constant(TAR_REAL), tf.constant(np.log(q), tf.float32), 0.1
+    )
+    entropy = -(0.9 + 0.1 / V) * np.log(0.9 + 0.1 / V) - (V - 1) * (0.1 / V) * np.log(0.1 / V)
+    np.testing.assert_allclose(loss_sum / tokens, entropy, rtol=1e-5)
+    certain, _ = label_smoothed_cross_entropy(
+        tf.constant(TAR_REAL), tf.constant(100 * np.eye(V)[TAR_REAL], tf.float32), 0.1
+    )
+    assert certain > loss_sum
+
+
+def test_default_smoothing_is_the_papers(logits):
+    x = tf.constant(logits, tf.float32)
+    assert (
+        label_smoothed_cross_entropy(tf.constant(TAR_REAL), x)[0]
+        == label_smoothed_cross_entropy(tf.constant(TAR_REAL), x, 0.1)[0]
+    )
+
+
+def test_padding_counts_nothing(logits):
+    changed = logits + 50 * (1 - REAL[..., np.newaxis]) * np.arange(V)
+    for one, other in ((logits, changed), (logits[:, :3], logits[:, :3])):
+        ids = tf.constant(TAR_REAL[:, : one.shape[1]])
+        results = [
+            label_smoothed_cross_entropy(ids, tf.constant(x, tf.float32)) for x in (one, other)
+        ]
+        np.testing.assert_array_equal(*results)
+
+
+def test_all_padding_is_nothing_and_finite(logits):
+    x = tf.constant(logits, tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        result = label_smoothed_cross_entropy(tf.zeros((3, 4), tf.int32), x)
+    np.testing.assert_array_equal(result, (0, 0))
+    np.testing.assert_array_equal(tape.gradient(result[0], x), np.zeros_like(logits))
+    np.testing.assert_array_equal(token_accuracy(tf.zeros((3, 4), tf.int32), x), (0, 0))
+
+
+def test_sums_of_parts_are_the_sum_of_the_batch(logits):
+    """What lets replicas add up their sums and counts (law 6)."""
+    ids, x = tf.constant(TAR_REAL), tf.constant(logits, tf.float32)
+    parts = np.sum(
+        [label_smoothed_cross_entropy(ids[i : i + 1], x[i : i + 1]) for i in range(3)], axis=0
+    )
+    np.testing.assert_allclose(label_smoothed_cross_entropy(ids, x), parts, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+@pytest.mark.parametrize("ids", [tf.int32, tf.int64])
+def test_token_accuracy_by_hand(dtype, ids):
+    said = np.array(
+        [[3, 6, 2, 0], [4, 0, 1, 1], [1, 2, 0, 4]]
+    )  # wrong: (0, 2), (1, 0), (2, 2); padding: (0, 3), (1, 1:)
+    right, tokens = token_accuracy(tf.constant(TAR_REAL, ids), tf.constant(np.eye(V)[said], dtype))
+    assert right.dtype == tokens.dtype == tf.float32
+    assert (float(right), float(tokens)) == (5, 8)
+
+
+@pytest.fixture(params=[1, 5, 8, 12, 13], ids=lambda n: f"parts of {n}")
+def part_tokens(request, monkeypatch):
+    """12 tokens in parts that do and do not divide them."""
+    monkeypatch.setattr(loss, "PART_TOKENS", request.param)
+    return request.param
+
+
+def test_parts_give_the_loss_and_the_gradients_of_the_whole(part_tokens):
+    random = np.random.default_rng(2)
+    x, table = (
+        tf.Variable(random.normal(size=size), dtype=tf.float32)
+        for size in ((*TAR_REAL.shape, 4), (V, 4))
+    )
+    logits_of = lambda x: tf.einsum("btd,vd->btv", x, table)  # noqa: E731
+    with tf.GradientTape() as tape:
+        loss_sum, tokens = label_smoothed_cross_entropy(tf.constant(TAR_REAL), logits_of(x), 0.1)
+        scaled = 0.25 * loss_sum
+    right, _ = token_accuracy(tf.constant(TAR_REAL), logits_of(x))
+    unsmoothed, _ = label_smoothed_cross_entropy(tf.constant(TAR_REAL), logits_of(x), 0.0)
+    expected = tape.gradient(scaled, [x, table])
+
+    sums, of_x, (of_table,) = loss_gradients_in_parts(
+        logits_of, [table], tf.constant(x), tf.constant(TAR_REAL), 0.1, 0.25
+    )
+    np.testing.assert_allclose(sums, [loss_sum, tokens, right, unsmoothed], rtol=1e-6)
+    np.testing.assert_allclose(of_x, expected[0], atol=1e-6)
+    np.testing.assert_allclose(of_table, expected[1], atol=1e-6)
+    np.testing.assert_allclose(
+        loss.loss_in_parts(logits_of, tf.constant(x), tf.constant(TAR_REAL), 0.1), sums, rtol=1e-6
+    )
+
+
+def test_there_are_never_the_logits_of_all_tokens(part_tokens):
+    """The projection is asked for one part at a time, forwards and for the gradient."""
+    seen, table = [], tf.Variable(tf.zeros((V, 4)))
+
+    def logits_of(x):
+        seen.append(x.shape[1])
+        return tf.einsum("btd,vd->btv", x, table)
+
+    x = tf.zeros((*TAR_REAL.shape, 4))
+    loss_gradients_in_parts(logits_of, [table], x, tf.constant(TAR_REAL), 0.1, 1.0)
+    loss.loss_in_parts(logits_of, x, tf.constant(TAR_REAL))
+    assert max(seen) <= part_tokens and sum(seen) >= 2 * TAR_REAL.size
+
+
+def test_a_likeliest_word_far_above_the_others_is_no_trouble():
+    """log sum exp stays exact where all other probabilities are 0 in float32."""
+    logits = tf.constant([[[500.0, -500.0, 0.0, 400.0, 0.0, 0.0, 0.0]]])
+    for word, expected in ((3, 100.0), (1, 1000.0)):
+        loss_sum, _ = label_smoothed_cross_entropy(tf.constant([[word]]), logits, 0.0)
+        np.testing.assert_allclose(loss_sum, expected, rtol=1e-6)

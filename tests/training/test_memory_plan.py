@@ -1,0 +1,98 @@
+"""The plan of a run: against counting, and against what a run really takes."""
+
+import re
+
+import pytest
+
+from tf_transformer.cli.main import main
+from tf_transformer.config import Config
+from tf_transformer.data.batching import Bucket
+from tf_transformer.presets import PRESETS
+from tf_transformer.training import memory_plan as plan
+from tf_transformer.training.train_step import micro_steps
+
+
+class Batches:
+    """Batches of given buckets."""
+
+    def __init__(self, *shapes):
+        self.buckets = [
+            Bucket(0, length, rows, batches, rows * batches) for rows, length, batches in shapes
+        ]
+        self.per_epoch = sum(bucket.batches for bucket in self.buckets)
+
+
+def warning(tokens, **changes):
+    rows = tokens // 20
+    return plan.learning_rate_warning(Config().replace(**changes), Batches((rows, 20, 3)))
+
+
+def test_a_learning_rate_that_does_not_suit_the_batch():
+    """The schedule of base with 2,000 tokens is warned of, with the scale of the rule of thumb; the recipes are not."""
+    assert "--learning_rate_scale=0.28" in warning(2000)
+    assert "suits about 25,000" in warning(2000)
+    assert warning(2000, learning_rate_scale=0.28) is None
+    assert warning(25_000) is None and warning(50_000) is None
+    assert warning(500_000) is not None
+    for name in ("pocket", "small"):
+        preset = PRESETS[name]
+        assert plan.learning_rate_warning(preset, Batches((48, 20, 5))) is None
+
+
+def test_one_gpu_runs_the_recipe_of_eight():
+    """25,000 tokens in shares of at most 4,096: one micro-step on eight devices, seven or eight on one."""
+    buckets = Batches((1000, 25, 10), (96, 256, 1)).buckets
+    assert plan.most_micro_steps(buckets, 8, 4096) == 1
+    assert plan.most_micro_steps(buckets[:1], 1, 4096) == 7
+    assert plan.most_micro_steps(buckets, 1, 4096) == 7
+    assert micro_steps(96, 256, 1, 4096) == 6
+
+
+def test_the_largest_bucket_is_the_one_with_the_most_memory():
+    config = Config().replace(
+        num_layers=2, d_model=64, num_heads=8, dff=128, input_vocab_size=100, target_vocab_size=100
+    )
+    batches = Batches(
+        (100, 10, 4), (10, 100, 1)
+    )  # of as many tokens: attention makes the longer one larger
+    bucket, rows = plan.largest_bucket(config, batches, 2, "float32")
+    assert (bucket.length, rows) == (100, 5)
+    text = plan.describe_plan(config, batches, 2, "float32")
+    assert "100 x 10" in text and "10 x 100" in text and "20,000.0 epochs" in text
+    base = Config().model
+    assert plan.activation_bytes(base, 64, 64, "mixed_bfloat16") < plan.activation_bytes(
+        base, 64, 64, "float32"
+    )
+
+
+def test_dry_run(capsys, corpus_folder, tmp_path):
+    """It prints the plan, makes an update, and leaves no model."""
+    sizes = {
+        "num_layers": 1,
+        "d_model": 32,
+        "num_heads": 2,
+        "dff": 64,
+        "vocab_size": 500,
+        "max_length": 64,
+        "train_steps": 32,
+    }
+    flags = [f"--{name}={value}" for name, value in sizes.items()]
+    command = [
+        "train",
+        "--dry_run",
+        f"--data={corpus_folder}",
+        f"--model_dir={tmp_path}",
+        "--precision=float32",
+        *flags,
+    ]
+    assert main([*command, "--batch_tokens=1024", "--micro_batch_tokens=200"]) == 0
+    out = capsys.readouterr().out
+    assert "32, 16 an epoch, so 2.0 epochs" in out and "37,376" in out and "GB a replica" in out
+    rows = [line.split() for line in out.splitlines() if re.match(r" +\d+ x \d+ ", line)]
+    assert len(rows) == 9 and sum(int(row[4]) for row in rows) == 16
+    for row in rows:
+        assert int(row[0]) * int(row[2]) <= 1024 and int(row[6]) * int(row[2]) <= 200
+        assert int(row[5]) * int(row[6]) * 2 >= int(row[0])
+    loss = float(re.search(r"an update +of \d+ x \d+: .*; loss ([\d.]+)", out)[1])
+    assert loss == pytest.approx(6.6, abs=0.6)
+    assert not (tmp_path / "checkpoints").exists() and not (tmp_path / "config.json").exists()

@@ -1,0 +1,41 @@
+"""Which precision and compiler a run gets. What they do to an update is in `test_replicas.py`."""
+
+import pathlib
+
+import pytest
+import tensorflow as tf
+
+from tf_transformer.config import TrainConfig
+from tf_transformer.errors import UserError
+from tf_transformer.training import precision
+
+
+@pytest.mark.parametrize(("capabilities", "chosen"), [
+    ([(9, 0), (8, 0)], "mixed_bfloat16"), ([(8, 6), (7, 5)], "float32"), ([None], "float32"),
+])  # fmt: skip
+def test_a_gpu_with_bfloat16_gets_it(monkeypatch, capabilities, chosen):
+    """It needs compute capability 8 on all of them; a GPU that does not tell has none."""
+    details = [{"compute_capability": one} if one else {} for one in capabilities]
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details[gpu])
+    assert precision.choose_precision("auto", list(range(len(details)))) == chosen
+    assert precision.choose_jit("auto", [0]) and not precision.choose_jit("off", [0])
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [("flags : avx512f amx_bf16 amx_tile", "mixed_bfloat16"), ("flags : avx512_bf16", "float32")],
+)
+def test_a_processor_with_amx_gets_bfloat16(monkeypatch, text, chosen):
+    monkeypatch.setattr(pathlib.Path, "exists", lambda self: True)
+    monkeypatch.setattr(pathlib.Path, "read_text", lambda self: text)
+    assert precision.choose_precision("auto", []) == chosen
+    assert not precision.choose_jit("auto", []) and precision.choose_jit("on", [])
+
+
+def test_what_is_wanted_is_taken():
+    for wanted in ("float32", "mixed_bfloat16", "mixed_float16"):
+        assert precision.choose_precision(wanted, []) == wanted
+    with pytest.raises(
+        UserError, match="precision is 'half': give auto, float32, mixed_bfloat16 or mixed_float16"
+    ):
+        TrainConfig(precision="half")

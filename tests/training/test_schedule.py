@@ -1,0 +1,65 @@
+"""The learning rate as Keras uses it; its values are in test_paper.py."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.training.schedule import CustomSchedule
+
+
+def test_config_round_trip():
+    schedule = CustomSchedule(64, warmup_steps=30, scale=0.5)
+    config = schedule.get_config()
+    assert config == {"d_model": 64, "warmup_steps": 30, "scale": 0.5}
+    again = CustomSchedule.from_config(json.loads(json.dumps(config)))
+    steps = tf.range(100)
+    np.testing.assert_array_equal(again(steps), schedule(steps))
+
+
+def test_serialised_with_its_optimizer():
+    optimizer = keras.optimizers.Adam(CustomSchedule(64, 30), beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    again = keras.optimizers.deserialize(
+        json.loads(json.dumps(keras.optimizers.serialize(optimizer)))
+    )
+    assert isinstance(again._learning_rate, CustomSchedule)
+    assert again.get_config() == optimizer.get_config()
+
+
+def test_warmup_defaults_to_the_papers():
+    assert CustomSchedule(512).warmup_steps == 4000
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float32])
+def test_steps_of_any_type_and_shape(dtype):
+    schedule = CustomSchedule(16, 5)
+    rates = schedule(tf.constant([[0, 1, 5], [7, 50, 100]], dtype))
+    assert rates.dtype == tf.float32 and rates.shape == (2, 3)
+    assert rates[0, 0] == 0.0
+    np.testing.assert_allclose(rates[1, 2], schedule(100), rtol=1e-7)
+
+
+def test_inside_adam():
+    """Adam on a constant gradient moves by the rate each time, so the weight is minus the sum of the rates of updates 0, 1, 2, ..."""
+    schedule = CustomSchedule(4, warmup_steps=3)
+    optimizer = keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    weight = keras.Variable(np.zeros(2, np.float32))
+
+    @tf.function
+    def update():
+        optimizer.apply([tf.constant([2.0, -5.0])], [weight])
+
+    for step in range(8):
+        np.testing.assert_allclose(optimizer.learning_rate, schedule(step))
+        update()
+    moved = sum(float(schedule(step)) for step in range(8))
+    np.testing.assert_allclose(weight, [-moved, moved], rtol=1e-4)
+
+
+def test_scale_is_a_factor():
+    steps = tf.range(1, 100)
+    np.testing.assert_allclose(
+        CustomSchedule(64, 30, scale=0.5)(steps), CustomSchedule(64, 30)(steps) / 2, rtol=1e-6
+    )

@@ -1,0 +1,1 @@
+"""Checkpoints: paths, save, restore, average, and loading a model folder."""

@@ -1,0 +1,120 @@
+"""What the commands share: starting TensorFlow, logging, and output files."""
+
+import contextlib
+import glob
+import logging
+import os
+import shutil
+import sys
+
+from tf_transformer.atomic_io import atomic_write
+from tf_transformer.errors import UserError
+
+
+def start_tensorflow():
+    """Imports TensorFlow without its start-up messages, except those that explain a missing GPU.
+
+    TensorFlow's C++ part writes some messages without asking for a level, so file descriptor 2 is
+    redirected meanwhile. Where there is an NVIDIA device and TensorFlow finds no GPU, the messages
+    are shown: they name the CUDA library that is missing or does not match.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if has_nvidia_device() else "3")
+    with _captured_stderr() as messages:
+        from absl import logging as absl_logging
+
+        absl_logging.set_verbosity(absl_logging.ERROR)
+        import tensorflow as tf
+
+        gpus = tf.config.list_physical_devices("GPU")
+        tf.get_logger().setLevel("ERROR")
+    if has_nvidia_device() and not gpus and os.environ.get("CUDA_VISIBLE_DEVICES") != "-1":
+        print(messages(), file=sys.stderr)
+        print(
+            "tf-transformer: warning: this computer has an NVIDIA device, but TensorFlow finds no "
+            "GPU; the messages above say why",
+            file=sys.stderr,
+        )
+
+
+def has_nvidia_device():
+    """Whether there is an NVIDIA device or driver."""
+    return bool(glob.glob("/dev/nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None
+
+
+@contextlib.contextmanager
+def _captured_stderr():
+    """Redirects file descriptor 2. Yields: a function that returns what was written to it."""
+    import tempfile
+
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as file:
+        written = []
+        stderr = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield lambda: written[0]
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            file.seek(0)
+            written.append(file.read().decode("utf-8", "replace").strip())
+
+
+class _ProgressBarHandler(logging.StreamHandler):
+    """Writes log records to standard error, above any progress bar."""
+
+    def emit(self, record):
+        """Writes one record."""
+        import tqdm
+
+        tqdm.tqdm.write(self.format(record), file=sys.stderr)
+        sys.stderr.flush()
+
+
+def log_to_stderr():
+    """Shows the package's log messages, level INFO and above, with their time."""
+    logger = logging.getLogger("tf_transformer")
+    handler = _ProgressBarHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+def required(values, name):
+    """Returns the value of a flag. Raises: UserError when it was not given."""
+    if not values[name].value:
+        raise UserError(f"--{name} is missing")
+    return values[name].value
+
+
+@contextlib.contextmanager
+def explain_out_of_memory(micro_batch_tokens):
+    """Turns a device's out-of-memory error into a `UserError` with the flag that helps."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise UserError(
+            f"out of memory: give a smaller --micro_batch_tokens than {micro_batch_tokens} "
+            "(the update stays the same)"
+        ) from error
+
+
+@contextlib.contextmanager
+def open_output(path):
+    """Opens a file to write to, or standard output where there is no path; UTF-8 in any locale.
+
+    The file takes its name when it is complete, so a failure does not destroy an earlier one.
+    """
+    if not path:
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(encoding="utf-8")
+        yield sys.stdout
+        return
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    special = os.path.exists(path) and not os.path.isfile(path)  # a device or a pipe
+    with open(path, "w", encoding="utf-8") if special else atomic_write(path) as file:
+        yield file

@@ -1,0 +1,68 @@
+"""The built-in corpus and treebank as sources of training data."""
+
+import functools
+import hashlib
+import pathlib
+
+from tf_transformer.data.corpus import Corpus
+from tf_transformer.data.pocket import corpus, treebank
+from tf_transformer.data.treebank import clean_tree, source_and_target
+from tf_transformer.data.trees import read_trees
+from tf_transformer.errors import UserError
+
+DATA = pathlib.Path(__file__).parents[1]  # the subpackage `data`
+GRAMMAR_FILES = [DATA / "trees.py", DATA / "treebank.py", *sorted((DATA / "pocket").glob("*.py"))]
+
+
+def grammar_hash(files=GRAMMAR_FILES):
+    """Returns a hash of the source code that generates the text.
+
+    It is part of each corpus's fingerprint, so that a changed grammar invalidates cached token ids.
+    """
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+class PocketCorpus(Corpus):
+    """The built-in English-German corpus, in either direction. Raises: UserError for other languages."""
+
+    def __init__(self, source, target):
+        if {source, target} != {"en", "de"}:
+            raise UserError(f"the pocket corpus has en and de, not {source} and {target}")
+        self.name, self.splits, self._flip = (
+            "the pocket corpus",
+            ["train", "validation", "test"],
+            source == "de",
+        )
+        self._draw = functools.cache(corpus.split)  # drawing the training pairs takes some seconds
+
+    def read(self, split):
+        """Yields (source, target) sentences of a split."""
+        for english, german in self._draw(self.known(split)):
+            yield (german, english) if self._flip else (english, german)
+
+    def fingerprint(self, split):
+        """A tuple that changes with the grammar."""
+        return ("pocket", grammar_hash(), self._flip, split)
+
+
+class PocketTreebank(Corpus):
+    """The built-in trees of `pocket_treebank`."""
+
+    def __init__(self):
+        self.name, self.splits = "the pocket treebank", ["train", "validation", "test"]
+        self._draw = functools.cache(
+            treebank.split
+        )  # drawing the training trees takes some seconds
+
+    def trees(self, split):
+        """Yields the clean trees of a split, in the order of `read`. Raises: UserError for an unknown split."""
+        self.known(split)
+        yield from map(clean_tree, read_trees(self._draw(split), self.name))
+
+    def read(self, split):
+        """Yields (words joined by blanks, linearised tree) of a split. Raises: as `trees`."""
+        yield from map(source_and_target, self.trees(split))
+
+    def fingerprint(self, split):
+        """A tuple that changes with the grammar."""
+        return ("pocket-trees", grammar_hash(), split)

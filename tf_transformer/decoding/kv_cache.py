@@ -1,0 +1,260 @@
+"""Single-step decoding with a KV cache.
+
+Without a cache, step t computes the decoder for all t tokens again, although the keys and values of
+the first t - 1 have not changed: the look-ahead mask hides every later token from them. The cache
+keeps the keys and values of each decoder layer, so a step computes one token per hypothesis.
+
+**Slots.** Beam search keeps K hypotheses for a sentence. After each step, a hypothesis continues
+one of the K hypotheses of the step before (`beam_indices`), which may be another one than its own.
+The usual cache holds keys and values for each hypothesis, and copies all of them into the new order
+at each step. Here the hypotheses of a sentence share one set of slots. A slot holds the key and the
+value of one token of one hypothesis and is never moved. A mask says which slots a hypothesis does
+not see. Reordering copies only the mask, P numbers per hypothesis instead of P x D per layer.
+
+    K = 2 hypotheses, positions 0 to 2. Position 0 is the start token.
+
+    step 0        slots       |[S]|[S]|        h0 sees slot 0
+                              | 0 | 1 |        h1 sees slot 1
+
+    step 1        slots       |[S]|[S]|The| A |
+      h0 = [S] The            | x |   | x |   |
+      h1 = [S] A              | x |   |   | x |        beam_indices = (0, 0): both continue h0
+
+    step 2        slots       |[S]|[S]|The| A |dog|cat|
+      h0 = [S] A dog          | x |   |   | x | x |   |
+      h1 = [S] A cat          | x |   |   | x |   | x |        beam_indices = (1, 1)
+
+At step 2, "The" and the second "[S]" are seen by no hypothesis: these slots are dropped when the
+cache grows.
+
+**One step** (`decode_step`), for every sentence at once:
+
+    ids (B, K)           the last token of each hypothesis
+      |  embedding x sqrt(d_model) + positional encoding of this position
+      v
+    x (B, K, D)          K new tokens stand where the full pass has T positions
+      |
+      |  for each layer:
+      |    q, k, v = x W^Q, x W^K, x W^V          (B, H, K, depth)
+      |    write k, v into the next K slots       cache (B, H, P, depth)
+      |    attention of q over the P slots        mask (B, 1, K, P): slots of other hypotheses
+      |    attention over the encoder's output    its keys and values are computed once
+      |    feed-forward network
+      v
+    x (B, K, D) -> logits (B, K, V)
+
+**Capacity.** The arrays grow by `CAPACITY_STEP` tokens per hypothesis at a time, because each growth
+copies them. Before growing, slots that no hypothesis sees are removed. The hypotheses of a sentence
+mostly share a prefix, so P stays close to the length of one of them.
+
+Shapes: B sentences, K hypotheses a sentence (the beam), P slots, S source, H heads, D d_model,
+V vocabulary; `depth` is that of a head's keys, or of its values.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.model.attention import scaled_dot_product_attention
+from tf_transformer.model.masks import create_padding_mask
+
+CAPACITY_STEP = 16  # tokens per hypothesis by which the cache grows
+
+
+class KVCache(NamedTuple):
+    """Keys and values of the tokens decoded so far."""
+
+    mask: tf.Tensor  # float32 [B, K, P], 1 = this hypothesis does not see this slot
+    keys: list  # for each layer [B, H, P, depth]
+    values: list  # for each layer [B, H, P, depth]
+
+
+class DecodeState(NamedTuple):
+    """What a decode step takes and returns beside ids; each tensor begins with dimension B."""
+
+    cache: KVCache
+    cross_keys: list  # of the encoder's output, for each layer [B, H, S, depth]
+    cross_values: list  # for each layer [B, H, S, depth]
+    padding_mask: tf.Tensor  # float32 [B, 1, 1, S]
+
+
+def make_decode_step(model, inp, beam_size):
+    """Encodes the sources and makes the step function that `decoding.search` calls.
+
+    Args:
+      model: a built `Transformer`.
+      inp: source ids `[B, S]`, each ending with the end token, then padding.
+      beam_size: K, hypotheses for each sentence.
+    Returns: `step(ids, position, beam_indices, state)`, which returns logits `[B, K, V]` and the
+      new state; and the first `DecodeState`.
+    """
+    padding_mask = create_padding_mask(inp)  # (B, 1, 1, S)
+    enc_output = model.encoder(inp, False, padding_mask)  # (B, S, D)
+    cache = init_cache(model.decoder, tf.shape(inp)[0], beam_size)
+    state = DecodeState(cache, *cross_keys_values(model.decoder, enc_output), padding_mask)
+    projections = [fused_projection(layer.mha1) for layer in model.decoder.dec_layers]
+
+    def step(ids, position, beam_indices, state):
+        x, state = decode_step(model.decoder, ids, position, beam_indices, state, projections)
+        return model.logits(x), state  # (B, K, V)
+
+    return step, state
+
+
+def init_cache(decoder, batch_size, beam_size):
+    """An empty cache, P = 0.
+
+    Args:
+      decoder: a built `Decoder`.
+      batch_size: B, int32 scalar.
+      beam_size: K.
+    """
+    keys, values = [], []
+    for mha in (layer.mha1 for layer in decoder.dec_layers):
+        shape = (batch_size, mha.num_heads, 0)
+        keys.append(tf.zeros((*shape, mha.depth), decoder.compute_dtype))
+        values.append(tf.zeros((*shape, mha.value_depth), decoder.compute_dtype))
+    return KVCache(tf.zeros((batch_size, beam_size, 0)), keys, values)
+
+
+def cross_keys_values(decoder, enc_output):
+    """The keys and values of the encoder's output, computed once for each sentence.
+
+    Args:
+      decoder: a built `Decoder`.
+      enc_output: `[B, S, D]`.
+    Returns: two lists with a tensor `[B, H, S, depth]` for each layer.
+    """
+    blocks = [layer.mha2 for layer in decoder.dec_layers]
+    keys = [mha.split_heads(mha.wk(enc_output), mha.depth) for mha in blocks]
+    values = [mha.split_heads(mha.wv(enc_output), mha.value_depth) for mha in blocks]
+    return keys, values
+
+
+def decode_step(decoder, ids, position, beam_indices, state, projections):
+    """Computes the decoder for one token of each hypothesis (invariant 4: equals the full pass).
+
+    Args:
+      decoder: a built `Decoder`.
+      ids: int32 `[B, K]`, the last token of each hypothesis.
+      position: int32 scalar, their position; 0 for the start token.
+      beam_indices: int32 `[B, K]`, which hypothesis of the step before each one continues.
+      state: a `DecodeState`, as of `make_decode_step` or of the step before.
+      projections: `fused_projection` of each layer's self-attention.
+    Returns: the decoder's output `[B, K, D]`, and the new `DecodeState`.
+    """
+    beam_size = tf.shape(ids)[1]
+    mask, keys, values = state.cache
+    cache = KVCache(tf.gather(mask, beam_indices, batch_dims=1), keys, values)
+    cache = tf.cond(position % CAPACITY_STEP == 0, lambda: grow_cache(cache), lambda: cache)
+    unused = (CAPACITY_STEP - position % CAPACITY_STEP) * beam_size
+    slot = tf.shape(cache.mask)[2] - unused  # the first of the K slots to write
+
+    # Each hypothesis sees its own new token and not those of the others.
+    others = tf.zeros_like(ids, tf.float32)[:, :, tf.newaxis] + 1 - tf.eye(beam_size)  # (B, K, K)
+    mask = write_slots(cache.mask[..., tf.newaxis], others[..., tf.newaxis], slot)[..., 0]
+    look_ahead_mask = mask[:, tf.newaxis]  # (B, 1, K, P)
+
+    x = decoder.embedding(ids)  # (B, K, D), times sqrt(d_model)
+    pos_encoding = decoder.pos_encoding.pos_encoding[:, position]  # (1, D)
+    x += tf.cast(pos_encoding, x.dtype)[:, tf.newaxis]
+    keys, values = [], []
+    for i, layer in enumerate(decoder.dec_layers):
+        q, new_keys, new_values = project(layer.mha1, x, projections[i])  # (B, H, K, depth)
+        keys.append(write_slots(cache.keys[i], new_keys, slot))
+        values.append(write_slots(cache.values[i], new_values, slot))
+        out1 = layer.layernorm1(attend(layer.mha1, q, keys[i], values[i], look_ahead_mask) + x)
+
+        q = layer.mha2.split_heads(layer.mha2.wq(out1), layer.mha2.depth)  # (B, H, K, depth)
+        cross = state.cross_keys[i], state.cross_values[i], state.padding_mask
+        out2 = layer.layernorm2(attend(layer.mha2, q, *cross) + out1)  # (B, K, D)
+
+        x = layer.layernorm3(layer.ffn(out2) + out2)  # (B, K, D)
+    return x, state._replace(cache=KVCache(mask, keys, values))
+
+
+def attend(mha, q, k, v, mask):
+    """What `MultiHeadAttention` does after its three projections.
+
+    Args:
+      mha: a `MultiHeadAttention`.
+      q, k, v: `[B, H, T, depth]` and twice `[B, H, S, depth]`.
+      mask: broadcasts to `[B, H, T, S]`, 1 = hidden.
+    Returns: `[B, T, D]`.
+    """
+    scaled_attention, _ = scaled_dot_product_attention(q, k, v, mask)  # (B, H, T, depth)
+    return mha.dense(mha.merge_heads(scaled_attention))
+
+
+def grow_cache(cache):
+    """Removes the slots that no hypothesis sees, and adds `CAPACITY_STEP` x K hidden ones.
+
+    The sentences of a batch keep the same number of slots, that of the sentence with the most.
+    """
+    unseen = tf.reduce_min(cache.mask, axis=1)  # (B, P), 1 where no hypothesis sees the slot
+    kept = tf.cast(tf.reduce_max(tf.reduce_sum(1 - unseen, axis=1)), tf.int32)
+    slots = tf.argsort(unseen, stable=True)[:, :kept]  # (B, kept)
+    new = [[0, 0], [0, 0], [0, CAPACITY_STEP * tf.shape(cache.mask)[1]]]
+
+    def move(x):
+        return tf.pad(tf.gather(x, slots, axis=2, batch_dims=1), [*new, [0, 0]])
+
+    mask = tf.gather(cache.mask, slots, axis=2, batch_dims=1)
+    mask = tf.pad(mask, new, constant_values=1.0)
+    return KVCache(mask, [move(x) for x in cache.keys], [move(x) for x in cache.values])
+
+
+def write_slots(x, new, slot):
+    """Writes into consecutive slots: x `[B, ..., P, depth]` with new `[B, ..., n, depth]`.
+
+    The result uses the memory of `x` where no other operation needs `x`. A matrix of B x ... rows
+    takes a faster path of TensorFlow's kernel than a tensor of higher rank. In plain operations:
+    `tf.concat([x[..., :slot, :], new, x[..., slot + n :, :]], axis=-2)`, which copies all of `x`.
+
+    Args:
+      slot: int32 scalar, the first slot.
+    """
+    depth = tf.shape(x)[-1]
+    rows = tf.reduce_prod(tf.shape(x)[:-2])
+    flat = tf.raw_ops.TensorStridedSliceUpdate(
+        input=tf.reshape(x, [rows, -1]),
+        begin=tf.stack([0, slot * depth]),
+        end=tf.stack([0, (slot + tf.shape(new)[-2]) * depth]),
+        strides=[1, 1],
+        value=tf.reshape(new, [rows, -1]),
+        begin_mask=1,
+        end_mask=1,
+    )
+    return tf.reshape(flat, tf.shape(x))
+
+
+def fused_projection(mha):
+    """W^Q, W^K and W^V of each head side by side, computed once for many steps.
+
+    Returns: kernel `[D, H*(2 depth + value_depth)]` and bias `[H*(2 depth + value_depth)]` in the
+      layer's compute type.
+    """
+    heads = mha.num_heads
+    layers = [(mha.wq, mha.depth), (mha.wk, mha.depth), (mha.wv, mha.value_depth)]
+    width = 2 * mha.depth + mha.value_depth
+    kernels = [tf.reshape(w.kernel, (mha.d_model, heads, depth)) for w, depth in layers]
+    biases = [tf.reshape(w.bias, (heads, depth)) for w, depth in layers]
+    kernel = tf.reshape(tf.concat(kernels, axis=2), (mha.d_model, heads * width))
+    bias = tf.reshape(tf.concat(biases, axis=1), (heads * width,))
+    return tf.cast(kernel, mha.compute_dtype), tf.cast(bias, mha.compute_dtype)
+
+
+def project(mha, x, projection):
+    """The three projections of x `[B, K, D]` by one matrix product.
+
+    Args:
+      mha: a `MultiHeadAttention`.
+      projection: its `fused_projection`.
+    Returns: queries and keys `[B, H, K, depth]`, values `[B, H, K, value_depth]`.
+    """
+    kernel, bias = projection
+    width = 2 * mha.depth + mha.value_depth
+    qkv = tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, mha.d_model)), kernel), bias)
+    qkv = tf.reshape(qkv, (tf.shape(x)[0], -1, mha.num_heads, width))  # (B, K, H, width)
+    qkv = tf.transpose(qkv, perm=[0, 2, 1, 3])  # (B, H, K, width)
+    return tf.split(qkv, [mha.depth, mha.depth, mha.value_depth], axis=3)

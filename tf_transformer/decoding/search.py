@@ -1,0 +1,263 @@
+"""Greedy and beam search (Sec. 6.1) over a step function; independent of any model.
+
+A step function `step(ids, position, beam_indices, state)` computes the next-token logits for K
+hypotheses of each of B sentences. It takes
+
+- ids: int32 `[B, K]`, the last token of each hypothesis;
+- position: int32 scalar, the position of these tokens, 0 for the start token;
+- beam_indices: int32 `[B, K]`, which of the K hypotheses of the step before each one continues;
+- state: what the step before returned, any structure of tensors whose first dimension is B.
+
+It returns logits `[B, K, V]` for the next token and the new state. Since it is told the beam
+indices, it can reorder its state, or leave it in place and remember who continues whom.
+
+Shapes: B sentences, K hypotheses a sentence (the beam), t tokens so far, V vocabulary,
+n hypotheses wanted, L longest output.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
+from tf_transformer.special_tokens import END, PAD, START
+
+
+class SearchResult(NamedTuple):
+    """The best hypotheses of each sentence, best first."""
+
+    ids: tf.Tensor  # int32 [B, n, L], ending with the end token, then padding
+    scores: tf.Tensor  # float32 [B, n], log-probability / length penalty; NEGATIVE_INFINITY: none
+    lengths: tf.Tensor  # int32 [B, n], with the end token
+
+
+class BeamState(NamedTuple):
+    """The loop variables. Alive and finished hypotheses are kept apart (as in tensor2tensor)."""
+
+    t: tf.Tensor  # int32 [], tokens so far
+    rows: tf.Tensor  # int32 [B], index of each sentence in the batch
+    max_lengths: tf.Tensor  # int32 [B], longest outputs
+    alive_ids: tf.Tensor  # int32 [B, K, t + 1], with the start token
+    alive_log_probs: tf.Tensor  # float32 [B, K]
+    beam_indices: tf.Tensor  # int32 [B, K], the hypothesis of the step before that each continues
+    finished_ids: tf.Tensor  # int32 [B, K, t]
+    finished_scores: tf.Tensor  # float32 [B, K], best first
+    done: tf.Tensor  # bool [B]
+    state: Any  # of the step function, [B, ...]
+
+
+def length_penalty(length, alpha):
+    """lp(L) = ((5 + L) / 6)^alpha (Wu et al. 2016, Eq. 14), float32."""
+    return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
+
+
+def greedy_search(step, state, max_lengths, alpha=0.6):
+    """Takes the most probable token at each step.
+
+    Args:
+      step: a step function, called with K = 1.
+      state: its first state.
+      max_lengths: int32 `[B]`, the longest output of each sentence, with the end token.
+      alpha: of the length penalty; it changes the scores only.
+    Returns: a `SearchResult` with n = 1.
+    """
+
+    def loop_body(beam):
+        last_ids = beam.alive_ids[:, :, -1]  # (B, 1)
+        logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, 1, V)
+        log_probs, tokens = _continuations(logits, beam.t, beam.max_lengths, 1)  # (B, 1, 1)
+        log_probs = beam.alive_log_probs + log_probs[:, :, 0]  # (B, 1)
+        alive_ids = tf.concat([beam.alive_ids, tokens], axis=2)  # (B, 1, t + 2)
+
+        ends = (tokens[:, 0, 0] == END) & ~beam.done  # (B)
+        old_ids = _append_padding(beam.finished_ids)  # (B, 1, t + 1)
+        scores = log_probs / length_penalty(beam.t + 1, alpha)  # (B, 1)
+        return beam._replace(
+            t=beam.t + 1,
+            alive_ids=alive_ids,
+            alive_log_probs=log_probs,
+            finished_ids=tf.where(ends[:, tf.newaxis, tf.newaxis], alive_ids[:, :, 1:], old_ids),
+            finished_scores=tf.where(ends[:, tf.newaxis], scores, beam.finished_scores),
+            done=beam.done | ends | (beam.t + 1 >= beam.max_lengths),
+            state=state,
+        )
+
+    return _search(loop_body, state, max_lengths, 1, 1)
+
+
+def beam_search(step, state, max_lengths, beam_size=4, alpha=0.6, n_best=1):
+    """Keeps the `beam_size` most probable prefixes of each sentence (Sec. 6.1; Wu et al. 2016).
+
+    A hypothesis finishes when the end token is among its K best continuations. A sentence is done
+    when no alive hypothesis can still enter its `n_best` finished ones: log-probabilities only
+    fall, and the largest length penalty is that of the longest output. With K = 1 a sentence is
+    done when its hypothesis ends, which makes it greedy search.
+
+    Args:
+      step: a step function, called with K = beam_size.
+      state: its first state.
+      max_lengths: int32 `[B]`, the longest output of each sentence, with the end token.
+      beam_size: K.
+      alpha: of the length penalty, at least 0.
+      n_best: hypotheses to return, at most K.
+    Returns: a `SearchResult` with n = n_best.
+    """
+
+    def loop_body(beam):
+        return _extend_beam(step, beam, beam_size, alpha, n_best)
+
+    return _search(loop_body, state, max_lengths, beam_size, n_best)
+
+
+def _extend_beam(step, beam, beam_size, alpha, n_best):
+    """Extends every hypothesis by one token, and keeps the best."""
+    last_ids = beam.alive_ids[:, :, -1]  # (B, K)
+    logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
+    log_probs, tokens = _continuations(logits, beam.t, beam.max_lengths, 2 * beam_size)  # (B, K, C)
+    candidates = tf.shape(tokens)[2]  # C of each hypothesis
+
+    # The 2K best continuations. At most K of them end here, so they contain the K best that do not.
+    log_probs = beam.alive_log_probs[:, :, tf.newaxis] + log_probs  # (B, K, C)
+    log_probs = tf.reshape(log_probs, [-1, beam_size * candidates])
+    log_probs, best = tf.math.top_k(log_probs, 2 * beam_size)  # (B, 2K)
+    tokens = tf.reshape(tokens, [-1, beam_size * candidates])
+    tokens = tf.gather(tokens, best, batch_dims=1)  # (B, 2K)
+    beam_indices = best // candidates  # (B, 2K)
+    prefixes = tf.gather(beam.alive_ids, beam_indices, batch_dims=1)  # (B, 2K, t + 1)
+    ids = tf.concat([prefixes, tokens[:, :, tf.newaxis]], axis=2)  # (B, 2K, t + 2)
+    ends = tokens == END  # (B, 2K)
+
+    # Finished: the old ones, and those that end now among the K best of a sentence not yet done.
+    among_best = tf.range(2 * beam_size) < beam_size  # (2K)
+    ends_now = ends & is_possible(log_probs) & among_best & ~beam.done[:, tf.newaxis]
+    scores = log_probs / length_penalty(beam.t + 1, alpha)
+    scores = tf.where(ends_now, scores, NEGATIVE_INFINITY)  # (B, 2K)
+    scores = tf.concat([beam.finished_scores, scores], axis=1)  # (B, 3K)
+    scores, best = tf.math.top_k(scores, beam_size)  # (B, K)
+    finished_ids = tf.concat([_append_padding(beam.finished_ids), ids[:, :, 1:]], axis=1)
+    finished_ids = tf.gather(finished_ids, best, batch_dims=1)  # (B, K, t + 1)
+
+    # Alive: the K best of those that do not end.
+    alive = tf.where(ends, NEGATIVE_INFINITY, log_probs)  # (B, 2K)
+    alive_log_probs, best = tf.math.top_k(alive, beam_size)  # (B, K)
+    best_to_come = alive_log_probs[:, 0] / length_penalty(beam.max_lengths, alpha)  # (B)
+    done = beam.done | (best_to_come <= scores[:, n_best - 1]) | (beam.t + 1 >= beam.max_lengths)
+    if beam_size == 1:
+        done |= is_possible(scores[:, 0])
+    return beam._replace(
+        t=beam.t + 1,
+        alive_ids=tf.gather(ids, best, batch_dims=1),
+        alive_log_probs=alive_log_probs,
+        beam_indices=tf.gather(beam_indices, best, batch_dims=1),
+        finished_ids=finished_ids,
+        finished_scores=scores,
+        done=done,
+        state=state,
+    )
+
+
+def _continuations(logits, t, max_lengths, number):
+    """The most probable next tokens of each hypothesis.
+
+    Padding and the start token are excluded. At its longest output a hypothesis can only end.
+
+    Returns: log-probabilities and tokens `[B, K, C]`, best first, C = min(number, V). A
+      continuation that is not allowed has `NEGATIVE_INFINITY`.
+    """
+    logits = tf.cast(logits, tf.float32)
+    vocabulary = tf.range(tf.shape(logits)[-1])  # (V)
+    excluded = (vocabulary == PAD) | (vocabulary == START)  # (V)
+    allowed = logits + tf.where(excluded, NEGATIVE_INFINITY, 0.0)  # (B, K, V)
+    if number == 1:
+        tokens = tf.argmax(allowed, axis=-1, output_type=tf.int32)[..., tf.newaxis]  # (B, K, 1)
+    else:
+        _, tokens = tf.math.top_k(allowed, tf.minimum(number, tf.size(vocabulary)))  # (B, K, C)
+
+    # log p(k) = logit(k) - log sum exp(logits). The sum comes from the most probable token, whose
+    # p is never close to 0.
+    p = tf.nn.softmax(logits)  # (B, K, V)
+    best_logit = tf.reduce_max(logits, axis=-1, keepdims=True)  # (B, K, 1)
+    log_sum = best_logit - tf.math.log(tf.reduce_max(p, axis=-1, keepdims=True))  # (B, K, 1)
+
+    at_limit = (t + 1 >= max_lengths)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
+    first = tf.range(tf.shape(tokens)[-1]) == 0  # (C)
+    tokens = tf.where(at_limit, END, tokens)
+    log_probs = tf.gather(allowed, tokens, batch_dims=2) - log_sum  # (B, K, C)
+    return tf.where(at_limit & ~first, NEGATIVE_INFINITY, log_probs), tokens
+
+
+def _append_padding(ids):
+    """`[B, K, t]` -> `[B, K, t + 1]`."""
+    return tf.pad(ids, [[0, 0], [0, 0], [0, 1]], constant_values=PAD)
+
+
+def _search(loop_body, state, max_lengths, beam_size, n_best):
+    """Calls `loop_body`, a function of a `BeamState`, until all sentences are done.
+
+    When half of the sentences are done, they leave the loop, and the others continue in a smaller
+    batch.
+    """
+    max_lengths = tf.maximum(max_lengths, 1)  # room for the end token
+    longest = tf.maximum(tf.reduce_max(max_lengths), 0)  # L
+    sentences = tf.shape(max_lengths)[0]
+    ids = tf.zeros([sentences, n_best, longest], tf.int32)
+    scores = tf.fill([sentences, n_best], NEGATIVE_INFINITY)
+
+    def most_are_not_done(*beam):
+        done = BeamState(*beam).done
+        return 2 * tf.reduce_sum(tf.cast(done, tf.int32)) < tf.size(done)
+
+    def body(*beam):
+        return tuple(loop_body(BeamState(*beam)))
+
+    def until_half_are_done(ids, scores, *beam):
+        invariants = _any_shape(beam)
+        beam = tf.while_loop(most_are_not_done, body, beam, shape_invariants=invariants)
+        beam = BeamState(*beam)
+        rows = tf.boolean_mask(beam.rows, beam.done)[:, tf.newaxis]
+        to_longest = [[0, 0], [0, 0], [0, longest - beam.t]]
+        found = tf.pad(beam.finished_ids[:, :n_best], to_longest, constant_values=PAD)
+        ids = tf.tensor_scatter_nd_update(ids, rows, tf.boolean_mask(found, beam.done))
+        found_scores = tf.boolean_mask(beam.finished_scores[:, :n_best], beam.done)
+        scores = tf.tensor_scatter_nd_update(scores, rows, found_scores)
+        stay = tf.boolean_mask(tf.range(tf.size(beam.done)), ~beam.done)
+        t, *others = beam
+        return ids, scores, t, *tf.nest.map_structure(lambda leaf: tf.gather(leaf, stay), others)
+
+    def any_left(ids, scores, *beam):
+        return tf.size(BeamState(*beam).rows) > 0
+
+    first = (ids, scores, *_first_beam(state, max_lengths, beam_size))
+    ids, scores, *_ = tf.while_loop(
+        any_left, until_half_are_done, first, shape_invariants=_any_shape(first)
+    )
+    lengths = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=-1)  # (B, n)
+    longest = tf.maximum(tf.reduce_max(lengths), 0)
+    return SearchResult(ids[:, :, :longest], scores, lengths)
+
+
+def _first_beam(state, max_lengths, beam_size):
+    """One empty hypothesis for each sentence. The others of the beam are impossible."""
+    sentences = tf.shape(max_lengths)[0]
+    log_probs = tf.constant([[0.0] + [NEGATIVE_INFINITY] * (beam_size - 1)])  # (1, K)
+    return BeamState(
+        t=tf.constant(0),
+        rows=tf.range(sentences),
+        max_lengths=max_lengths,
+        alive_ids=tf.fill([sentences, beam_size, 1], START),
+        alive_log_probs=tf.tile(log_probs, [sentences, 1]),
+        beam_indices=tf.tile(tf.range(beam_size)[tf.newaxis], [sentences, 1]),
+        finished_ids=tf.zeros([sentences, beam_size, 0], tf.int32),
+        finished_scores=tf.fill([sentences, beam_size], NEGATIVE_INFINITY),
+        done=tf.zeros([sentences], tf.bool),
+        state=state,
+    )
+
+
+def _any_shape(loop_variables):
+    """Shape invariants that let every dimension change."""
+
+    def any_size(x):
+        return tf.TensorShape([None] * len(tf.convert_to_tensor(x).shape))
+
+    return tf.nest.map_structure(any_size, loop_variables)

@@ -1,0 +1,1 @@
+"""BLEU, chrF and EVALB."""

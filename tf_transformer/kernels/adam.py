@@ -1,0 +1,62 @@
+"""Adam (Sec. 5.3) as one operation per weight."""
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class FusedAdam(keras.optimizers.Adam):
+    """`keras.optimizers.Adam` by TensorFlow's fused kernel.
+
+        m = b1 m + (1 - b1) g
+        v = b2 v + (1 - b2) g^2
+        w = w - lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + epsilon)
+
+    Keras computes this with about twenty operations for each weight, a third of the nodes of a
+    training step's graph. Arguments and results are those of `keras.optimizers.Adam`, without
+    `amsgrad`.
+
+    Raises: ValueError for `amsgrad=True`.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if self.amsgrad:
+            raise ValueError("FusedAdam has no amsgrad: use keras.optimizers.Adam")
+
+    def apply_if(self, finite, gradients, variables):
+        """Applies one update in each replica to its own copy of the weights.
+
+        The gradients are already summed over the replicas. (`apply_gradients` would sum them
+        again.)
+
+        Args:
+          finite: bool scalar. Where it is false only `iterations` is incremented.
+          gradients: dense, equal in all replicas.
+          variables: the weights, as given to `build`.
+        """
+        learning_rate = self.learning_rate
+
+        def update():
+            for gradient, variable in zip(gradients, variables):
+                self.update_step(gradient, variable.value, learning_rate)
+
+        tf.cond(finite, update, lambda: None)
+        self.iterations.assign_add(1)
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates one weight by a dense gradient of its shape."""
+        index = self._get_variable_index(variable)
+        step = tf.cast(self.iterations.value + 1, variable.dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[index].value.handle,
+            v=self._velocities[index].value.handle,
+            beta1_power=tf.pow(tf.constant(self.beta_1, variable.dtype), step),
+            beta2_power=tf.pow(tf.constant(self.beta_2, variable.dtype), step),
+            lr=tf.cast(learning_rate, variable.dtype),
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon,
+            grad=tf.cast(gradient, variable.dtype),
+        )

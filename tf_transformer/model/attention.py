@@ -1,0 +1,98 @@
+"""Attention (Sec. 3.2).
+
+Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head.
+"""
+
+import keras
+import tensorflow as tf
+
+from tf_transformer.keras_compat import ReferenceLayer
+
+
+def scaled_dot_product_attention(q, k, v, mask):
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (Eq. 1).
+
+    Args:
+      q: queries `[..., T, K]`.
+      k: keys `[..., S, K]`.
+      v: values `[..., S, Kv]`.
+      mask: None, or a tensor that broadcasts to `[..., T, S]`, 1 = hidden.
+    Returns: output `[..., T, Kv]` in the type of `v`; attention_weights `[..., T, S]` in float32.
+      Each row of the weights sums to 1. A row in which everything is hidden is uniform, not NaN.
+    """
+    # Scale the queries before the product, which could exceed the range of float16.
+    dk = tf.cast(tf.shape(k)[-1], q.dtype)
+    scaled_q = q / tf.math.sqrt(dk)  # (..., T, K)
+    scaled_attention_logits = tf.matmul(scaled_q, k, transpose_b=True)  # (..., T, S)
+
+    # The softmax is computed in float32 in every precision: -1e9 does not fit into float16.
+    scaled_attention_logits = tf.cast(scaled_attention_logits, tf.float32)
+    if mask is not None:
+        scaled_attention_logits += tf.cast(mask, tf.float32) * -1e9
+
+    attention_weights = tf.nn.softmax(scaled_attention_logits, axis=-1)  # (..., T, S)
+    output = tf.matmul(tf.cast(attention_weights, v.dtype), v)  # (..., T, Kv)
+    return output, attention_weights
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class MultiHeadAttention(ReferenceLayer):
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (Sec. 3.2.2).
+
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
+
+    Args:
+      d_model: width of the output.
+      num_heads: h.
+      key_dim: d_k, depth of a head's queries and keys; None for d_model / h (the paper).
+      value_dim: d_v, depth of a head's values; None for d_model / h (the paper).
+    Raises: ValueError when d_model is not divisible by num_heads and a depth is not given.
+    """
+
+    def __init__(self, d_model, num_heads, key_dim=None, value_dim=None, **kwargs):
+        super().__init__(**kwargs)
+        if d_model % num_heads and not (key_dim and value_dim):
+            raise ValueError(f"d_model {d_model} is not divisible by num_heads {num_heads}")
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.depth = key_dim or d_model // num_heads
+        self.value_depth = value_dim or d_model // num_heads
+        dtype = self.dtype_policy
+        self.wq = keras.layers.Dense(num_heads * self.depth, dtype=dtype, name="wq")
+        self.wk = keras.layers.Dense(num_heads * self.depth, dtype=dtype, name="wk")
+        self.wv = keras.layers.Dense(num_heads * self.value_depth, dtype=dtype, name="wv")
+        self.dense = keras.layers.Dense(d_model, dtype=dtype, name="dense")  # W^O
+
+    def build(self, v_shape, k_shape=None, q_shape=None):
+        """Creates the weights. Shapes: `[B, S, D]` of v and k, `[B, T, D]` of q."""
+        self.wv.build(v_shape)
+        self.wk.build(k_shape or v_shape)
+        self.wq.build(q_shape or v_shape)
+        self.dense.build((None, None, self.num_heads * self.value_depth))
+        self.built = True
+
+    def split_heads(self, x, depth):
+        """`[B, S, H*K]` -> `[B, H, S, K]`."""
+        x = tf.reshape(x, (tf.shape(x)[0], -1, self.num_heads, depth))  # (B, S, H, K)
+        return tf.transpose(x, perm=[0, 2, 1, 3])  # (B, H, S, K)
+
+    def merge_heads(self, x):
+        """`[B, H, T, Kv]` -> `[B, T, H*Kv]`, the concatenation of the heads."""
+        x = tf.transpose(x, perm=[0, 2, 1, 3])  # (B, T, H, Kv)
+        return tf.reshape(x, (tf.shape(x)[0], -1, self.num_heads * self.value_depth))
+
+    def call(self, v, k, q, mask=None):
+        """v, k `[B, S, D]`, q `[B, T, D]`, mask broadcasting to `[B, H, T, S]`.
+
+        Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.
+        """
+        q = self.split_heads(self.wq(q), self.depth)  # (B, H, T, K)
+        k = self.split_heads(self.wk(k), self.depth)  # (B, H, S, K)
+        v = self.split_heads(self.wv(v), self.value_depth)  # (B, H, S, Kv)
+
+        scaled_attention, attention_weights = scaled_dot_product_attention(q, k, v, mask)
+        concat_attention = self.merge_heads(scaled_attention)  # (B, T, H*Kv)
+        output = self.dense(concat_attention)  # (B, T, D)
+        return output, attention_weights

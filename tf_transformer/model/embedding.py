@@ -1,0 +1,124 @@
+"""Embeddings (Sec. 3.4) and positional encoding (Sec. 3.5).
+
+Shapes: B batch, S source, T target, D d_model, V vocabulary.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.keras_compat import ReferenceLayer
+
+
+def positional_encoding(position, d_model):
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos(the same) (Sec. 3.5).
+
+    Args:
+      position: number of positions.
+      d_model: width.
+    Returns: float32 `[1, position, d_model]`, sines in even and cosines in odd columns.
+    """
+    pos = np.arange(position)[:, np.newaxis]  # (position, 1)
+    two_i = np.arange(d_model)[np.newaxis, :] // 2 * 2  # (1, d_model)
+    angles = pos / np.power(10000.0, two_i / d_model)  # (position, d_model)
+    angles[:, 0::2] = np.sin(angles[:, 0::2])
+    angles[:, 1::2] = np.cos(angles[:, 1::2])
+    return tf.constant(angles[np.newaxis], tf.float32)  # (1, position, d_model)
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Embedding(ReferenceLayer):
+    """A table of token embeddings, scaled by sqrt(d_model) (Sec. 3.4).
+
+    The same table can be the pre-softmax projection (`transformer.project_tied`).
+
+    Args:
+      vocab_size: V, rows of the table.
+      d_model: D, width.
+    """
+
+    def __init__(self, vocab_size, d_model, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.d_model = d_model
+
+    def build(self, ids_shape=None):
+        """Creates the table, drawn from N(0, 1 / d_model).
+
+        A scaled row, and a logit of the tied projection, then have variance 1.
+        """
+        self.table = self.add_weight(
+            shape=(self.vocab_size, self.d_model),
+            initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+            name="table",
+        )
+        self.built = True
+
+    def call(self, ids):
+        """ids `[B, S]` -> `[B, S, D]`.
+
+        Raises: ValueError, in eager mode, for an id outside the vocabulary.
+        """
+        if tf.executing_eagerly() and tf.size(ids):
+            for id_ in (int(tf.reduce_min(ids)), int(tf.reduce_max(ids))):
+                if not 0 <= id_ < self.vocab_size:
+                    size = f"{self.vocab_size} sub-words"
+                    raise ValueError(f"id {id_} is outside the vocabulary of {size}")
+        table = tf.cast(self.table, self.compute_dtype)  # (V, D)
+        # The reshape makes the gradient dense. Adam is wrong for a sparse gradient in which an id
+        # occurs twice: it squares its parts instead of their sum.
+        table = tf.reshape(table, (self.vocab_size, self.d_model))
+        x = tf.gather(table, ids)  # (B, S, D)
+        return x * tf.cast(self.d_model**0.5, x.dtype)
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Positions(ReferenceLayer):
+    """Adds the positional encoding to the embeddings (Sec. 3.5).
+
+    Args:
+      maximum_position_encoding: longest sequence.
+      d_model: width.
+      kind: "sinusoidal", or "learned" (Table 3, row E).
+    Raises: ValueError for another kind.
+    """
+
+    def __init__(self, maximum_position_encoding, d_model, kind="sinusoidal", **kwargs):
+        super().__init__(**kwargs)
+        if kind not in ("sinusoidal", "learned"):
+            raise ValueError(f"positional_encoding is 'sinusoidal' or 'learned', not {kind!r}")
+        self.maximum_position_encoding = maximum_position_encoding
+        self.d_model = d_model
+        self.kind = kind
+
+    def build(self, x_shape=None):
+        """Creates the table `[1, maximum_position_encoding, D]`: a constant, or a weight."""
+        if self.kind == "learned":
+            self.pos_encoding = self.add_weight(
+                shape=(1, self.maximum_position_encoding, self.d_model),
+                initializer=keras.initializers.RandomNormal(stddev=1.0),  # as a scaled embedding
+                name="pos_encoding",
+            )
+        else:
+            with tf.init_scope():  # a constant outside any graph in which the layer is built
+                self.pos_encoding = positional_encoding(
+                    self.maximum_position_encoding, self.d_model
+                )
+        self.built = True
+
+    def call(self, x):
+        """x `[B, T, D]` -> `[B, T, D]`.
+
+        Raises: ValueError for T above `maximum_position_encoding`; in a graph with unknown T,
+          tf.errors.InvalidArgumentError.
+        """
+        length, maximum = x.shape[1], self.maximum_position_encoding
+        if length is None:
+            length = tf.shape(x)[1]
+            message = "the sequence is longer than the positional encoding"
+            check = tf.debugging.assert_less_equal(length, maximum, message)
+            with tf.control_dependencies([check]):  # before the addition fails on its shapes
+                length = tf.identity(length)
+        elif length > maximum:
+            raise ValueError(f"{length} positions, but the positional encoding has {maximum}")
+        return x + tf.cast(self.pos_encoding[:, :length], x.dtype)

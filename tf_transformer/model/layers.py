@@ -1,0 +1,145 @@
+"""One layer of the encoder and one of the decoder (Sec. 3.1).
+
+Each sub-layer's output goes through dropout, is added to the sub-layer's input, and is normalized:
+LayerNorm(x + Dropout(SubLayer(x))).
+
+Shapes: B batch, S source, T target, H heads, D d_model.
+"""
+
+import keras
+
+from tf_transformer.keras_compat import ReferenceLayer
+from tf_transformer.model.attention import MultiHeadAttention
+from tf_transformer.model.dropout import Dropout
+from tf_transformer.model.layer_norm import LayerNormalization
+
+
+def point_wise_feed_forward_network(d_model, dff, name=None, dtype=None):
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (Eq. 2).
+
+    Args:
+      d_model: width of the output.
+      dff: d_ff, width of the inner layer.
+      name: name of the Keras model.
+      dtype: precision of its layers, None for the global one.
+    Returns: a Keras model `[B, S, D]` -> `[B, S, D]`.
+    """
+    return keras.Sequential(
+        [
+            keras.layers.Dense(dff, activation="relu", dtype=dtype, name="inner"),  # (B, S, dff)
+            keras.layers.Dense(d_model, dtype=dtype, name="outer"),  # (B, S, D)
+        ],
+        name=name,
+    )
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class EncoderLayer(ReferenceLayer):
+    """Self-attention, then the feed-forward network (Sec. 3.1, left half of Figure 1).
+
+    Args:
+      d_model: D.
+      num_heads: h.
+      dff: d_ff.
+      rate: P_drop on each sub-layer's output.
+      key_dim, value_dim: d_k and d_v of a head, None for d_model / h.
+    """
+
+    def __init__(self, d_model, num_heads, dff, rate=0.1, key_dim=None, value_dim=None, **kwargs):
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.dff = dff
+        self.rate = rate
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        dtype = self.dtype_policy
+        self.mha = MultiHeadAttention(
+            d_model, num_heads, key_dim, value_dim, dtype=dtype, name="mha"
+        )
+        self.ffn = point_wise_feed_forward_network(d_model, dff, dtype=dtype, name="ffn")
+        self.layernorm1 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm1")
+        self.layernorm2 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm2")
+        self.dropout1 = Dropout(rate, dtype=dtype, name="dropout1")
+        self.dropout2 = Dropout(rate, dtype=dtype, name="dropout2")
+
+    def build(self, x_shape):
+        """Creates the weights for inputs `[B, S, D]`."""
+        for layer in (self.mha, self.ffn, self.layernorm1, self.layernorm2):
+            layer.build(x_shape)
+        self.built = True
+
+    def call(self, x, training=False, mask=None):
+        """x `[B, S, D]`, mask broadcasting to `[B, H, S, S]` -> `[B, S, D]`."""
+        attn_output, _ = self.mha(x, x, x, mask)  # (B, S, D)
+        attn_output = self.dropout1(attn_output, training=training)
+        out1 = self.layernorm1(x + attn_output)  # (B, S, D)
+
+        ffn_output = self.ffn(out1)  # (B, S, D)
+        ffn_output = self.dropout2(ffn_output, training=training)
+        return self.layernorm2(out1 + ffn_output)  # (B, S, D)
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class DecoderLayer(ReferenceLayer):
+    """Masked self-attention, attention over the encoder's output, feed-forward (Sec. 3.1).
+
+    Args:
+      d_model: D.
+      num_heads: h.
+      dff: d_ff.
+      rate: P_drop on each sub-layer's output.
+      key_dim, value_dim: d_k and d_v of a head, None for d_model / h.
+    """
+
+    def __init__(self, d_model, num_heads, dff, rate=0.1, key_dim=None, value_dim=None, **kwargs):
+        super().__init__(**kwargs)
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.dff = dff
+        self.rate = rate
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        dtype = self.dtype_policy
+        self.mha1 = MultiHeadAttention(
+            d_model, num_heads, key_dim, value_dim, dtype=dtype, name="mha1"
+        )
+        self.mha2 = MultiHeadAttention(
+            d_model, num_heads, key_dim, value_dim, dtype=dtype, name="mha2"
+        )
+        self.ffn = point_wise_feed_forward_network(d_model, dff, dtype=dtype, name="ffn")
+        self.layernorm1 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm1")
+        self.layernorm2 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm2")
+        self.layernorm3 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm3")
+        self.dropout1 = Dropout(rate, dtype=dtype, name="dropout1")
+        self.dropout2 = Dropout(rate, dtype=dtype, name="dropout2")
+        self.dropout3 = Dropout(rate, dtype=dtype, name="dropout3")
+
+    def build(self, x_shape, enc_output_shape=None):
+        """Creates the weights for inputs `[B, T, D]` and an encoder output `[B, S, D]`."""
+        self.mha1.build(x_shape)
+        self.mha2.build(enc_output_shape or x_shape, q_shape=x_shape)
+        for layer in (self.ffn, self.layernorm1, self.layernorm2, self.layernorm3):
+            layer.build(x_shape)
+        self.built = True
+
+    def call(self, x, enc_output, training=False, look_ahead_mask=None, padding_mask=None):
+        """x `[B, T, D]`, enc_output `[B, S, D]`.
+
+        The masks broadcast to `[B, H, T, T]` and `[B, H, T, S]`.
+
+        Returns: output `[B, T, D]`, the attention weights of the first block `[B, H, T, T]` and of
+          the second block `[B, H, T, S]`.
+        """
+        attn1, attn_weights_block1 = self.mha1(x, x, x, look_ahead_mask)  # (B, T, D)
+        attn1 = self.dropout1(attn1, training=training)
+        out1 = self.layernorm1(attn1 + x)  # (B, T, D)
+
+        attn2, attn_weights_block2 = self.mha2(enc_output, enc_output, out1, padding_mask)
+        attn2 = self.dropout2(attn2, training=training)
+        out2 = self.layernorm2(attn2 + out1)  # (B, T, D)
+
+        ffn_output = self.ffn(out2)  # (B, T, D)
+        ffn_output = self.dropout3(ffn_output, training=training)
+        out3 = self.layernorm3(ffn_output + out2)  # (B, T, D)
+        return out3, attn_weights_block1, attn_weights_block2

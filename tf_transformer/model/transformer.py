@@ -1,0 +1,336 @@
+"""The encoder, the decoder and the Transformer (Figure 1).
+
+Shapes: B batch, S source, T target, H heads, D d_model, V vocabulary.
+"""
+
+import keras
+import tensorflow as tf
+
+from tf_transformer.keras_compat import ReferenceCall, ReferenceLayer
+from tf_transformer.model.dropout import Dropout
+from tf_transformer.model.embedding import Embedding, Positions
+from tf_transformer.model.layers import DecoderLayer, EncoderLayer
+from tf_transformer.model.masks import create_masks
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Encoder(ReferenceLayer):
+    """The left half of Figure 1: embedding and positional encoding, then N encoder layers.
+
+    Args:
+      num_layers: N.
+      d_model, num_heads, dff: as in Table 3.
+      input_vocab_size: sub-words of the source.
+      maximum_position_encoding: longest source.
+      rate: P_drop.
+      key_dim, value_dim: d_k and d_v of a head, None for d_model / num_heads.
+      positional_encoding: "sinusoidal" or "learned".
+      embedding: an `Embedding` to share, or None to create one.
+    """
+
+    def __init__(
+        self, num_layers, d_model, num_heads, dff, input_vocab_size, maximum_position_encoding,
+        rate=0.1, key_dim=None, value_dim=None, positional_encoding="sinusoidal", embedding=None,
+        **kwargs,
+    ):  # fmt: skip
+        super().__init__(**kwargs)
+        self.num_layers = num_layers
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.dff = dff
+        self.input_vocab_size = input_vocab_size
+        self.maximum_position_encoding = maximum_position_encoding
+        self.rate = rate
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.positional_encoding = positional_encoding
+        dtype = self.dtype_policy
+        self.embedding = embedding or Embedding(
+            input_vocab_size, d_model, dtype=dtype, name="embedding"
+        )
+        self.pos_encoding = Positions(
+            maximum_position_encoding, d_model, positional_encoding, dtype=dtype, name="positions"
+        )
+        self.enc_layers = [
+            EncoderLayer(
+                d_model, num_heads, dff, rate, key_dim, value_dim, dtype=dtype, name=f"layer{i + 1}"
+            )
+            for i in range(num_layers)
+        ]
+        self.dropout = Dropout(rate, dtype=dtype, name="dropout")
+
+    def build(self, x_shape):
+        """Creates the weights; ids are `[B, S]`."""
+        if not self.embedding.built:
+            self.embedding.build()
+        self.pos_encoding.build()
+        for layer in self.enc_layers:
+            layer.build((None, None, self.d_model))
+        self.built = True
+
+    def call(self, x, training=False, mask=None):
+        """x ids `[B, S]`, mask broadcasting to `[B, H, S, S]` -> `[B, S, D]`."""
+        x = self.embedding(x)  # (B, S, D), times sqrt(d_model)
+        x = self.pos_encoding(x)
+        x = self.dropout(x, training=training)
+        for layer in self.enc_layers:
+            x = layer(x, training, mask)  # (B, S, D)
+        return x
+
+    def attention_weights(self, x, mask=None):
+        """The self-attention weights of each layer, for plots.
+
+        Args:
+          x: ids `[B, S]`.
+          mask: broadcasts to `[B, H, S, S]`.
+        Returns: a dict, `encoder_layer1` and so on -> `[B, H, S, S]`.
+        """
+        attention_weights = {}
+        x = self.pos_encoding(self.embedding(x))  # (B, S, D)
+        for i, layer in enumerate(self.enc_layers):
+            _, attention_weights[f"encoder_layer{i + 1}"] = layer.mha(x, x, x, mask)
+            x = layer(x, False, mask)  # (B, S, D)
+        return attention_weights
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Decoder(ReferenceLayer):
+    """The right half of Figure 1 below the softmax: embedding, then N decoder layers.
+
+    Args:
+      num_layers: N.
+      d_model, num_heads, dff: as in Table 3.
+      target_vocab_size: sub-words of the target.
+      maximum_position_encoding: longest target.
+      rate: P_drop.
+      key_dim, value_dim: d_k and d_v of a head, None for d_model / num_heads.
+      positional_encoding: "sinusoidal" or "learned".
+      embedding: an `Embedding` to share, or None to create one.
+    """
+
+    def __init__(
+        self, num_layers, d_model, num_heads, dff, target_vocab_size, maximum_position_encoding,
+        rate=0.1, key_dim=None, value_dim=None, positional_encoding="sinusoidal", embedding=None,
+        **kwargs,
+    ):  # fmt: skip
+        super().__init__(**kwargs)
+        self.num_layers = num_layers
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.dff = dff
+        self.target_vocab_size = target_vocab_size
+        self.maximum_position_encoding = maximum_position_encoding
+        self.rate = rate
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.positional_encoding = positional_encoding
+        dtype = self.dtype_policy
+        self.embedding = embedding or Embedding(
+            target_vocab_size, d_model, dtype=dtype, name="embedding"
+        )
+        self.pos_encoding = Positions(
+            maximum_position_encoding, d_model, positional_encoding, dtype=dtype, name="positions"
+        )
+        self.dec_layers = [
+            DecoderLayer(
+                d_model, num_heads, dff, rate, key_dim, value_dim, dtype=dtype, name=f"layer{i + 1}"
+            )
+            for i in range(num_layers)
+        ]
+        self.dropout = Dropout(rate, dtype=dtype, name="dropout")
+
+    def build(self, x_shape):
+        """Creates the weights; ids are `[B, T]`."""
+        if not self.embedding.built:
+            self.embedding.build()
+        self.pos_encoding.build()
+        for layer in self.dec_layers:
+            layer.build((None, None, self.d_model))
+        self.built = True
+
+    def call(self, x, enc_output, training=False, look_ahead_mask=None, padding_mask=None):
+        """x ids `[B, T]`, enc_output `[B, S, D]`.
+
+        The masks broadcast to `[B, H, T, T]` and `[B, H, T, S]`.
+
+        Returns: `[B, T, D]`, and a dict of attention weights: `decoder_layer1_block1`
+          `[B, H, T, T]` over the target, `decoder_layer1_block2` `[B, H, T, S]` over the source,
+          and so on for each layer.
+        """
+        attention_weights = {}
+        x = self.embedding(x)  # (B, T, D), times sqrt(d_model)
+        x = self.pos_encoding(x)
+        x = self.dropout(x, training=training)
+        for i, layer in enumerate(self.dec_layers):
+            x, block1, block2 = layer(x, enc_output, training, look_ahead_mask, padding_mask)
+            attention_weights[f"decoder_layer{i + 1}_block1"] = block1
+            attention_weights[f"decoder_layer{i + 1}_block2"] = block2
+        return x, attention_weights
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Transformer(ReferenceCall, keras.Model):
+    """The Transformer (Figure 1).
+
+    Args:
+      num_layers: N, for the encoder and for the decoder.
+      d_model, num_heads, dff: as in Table 3.
+      input_vocab_size, target_vocab_size: sub-words of the source and of the target.
+      pe_input, pe_target: longest source and target.
+      rate: P_drop.
+      key_dim, value_dim: d_k and d_v of a head (Table 3, rows A and B), None for
+        d_model / num_heads.
+      positional_encoding: "sinusoidal" or "learned" (Table 3, row E).
+      shared_embeddings: True for one matrix in both embeddings and in the pre-softmax projection
+        (Sec. 3.4); False for two embeddings and a projection with a bias, as in the reference code.
+    Raises: ValueError for sizes that do not fit together.
+    """
+
+    def __init__(
+        self, num_layers, d_model, num_heads, dff, input_vocab_size, target_vocab_size, pe_input,
+        pe_target, rate=0.1, key_dim=None, value_dim=None, positional_encoding="sinusoidal",
+        shared_embeddings=False, **kwargs,
+    ):  # fmt: skip
+        super().__init__(**kwargs)
+        if shared_embeddings and input_vocab_size != target_vocab_size:
+            raise ValueError(
+                "shared embeddings need one vocabulary, "
+                f"not {input_vocab_size} and {target_vocab_size} sub-words"
+            )
+        self.num_layers = num_layers
+        self.d_model = d_model
+        self.num_heads = num_heads
+        self.dff = dff
+        self.input_vocab_size = input_vocab_size
+        self.target_vocab_size = target_vocab_size
+        self.pe_input = pe_input
+        self.pe_target = pe_target
+        self.rate = rate
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.positional_encoding = positional_encoding
+        self.shared_embeddings = shared_embeddings
+        dtype = self.dtype_policy
+        self.shared_embedding = None
+        if shared_embeddings:
+            self.shared_embedding = Embedding(
+                input_vocab_size, d_model, dtype=dtype, name="embedding"
+            )
+        options = {
+            "rate": rate,
+            "key_dim": key_dim,
+            "value_dim": value_dim,
+            "positional_encoding": positional_encoding,
+            "embedding": self.shared_embedding,
+            "dtype": dtype,
+        }
+        self.encoder = Encoder(
+            num_layers,
+            d_model,
+            num_heads,
+            dff,
+            input_vocab_size,
+            pe_input,
+            name="encoder",
+            **options,
+        )
+        self.decoder = Decoder(
+            num_layers,
+            d_model,
+            num_heads,
+            dff,
+            target_vocab_size,
+            pe_target,
+            name="decoder",
+            **options,
+        )
+        self.final_layer = None
+        if not shared_embeddings:
+            self.final_layer = keras.layers.Dense(
+                target_vocab_size, dtype=dtype, name="final_layer"
+            )
+
+    def build(self, inp_shape=None, tar_shape=None):
+        """Creates all weights; ids are `[B, S]` and `[B, T]`."""
+        if self.built:
+            return
+        if self.shared_embedding:
+            self.shared_embedding.build()
+        self.encoder.build((None, None))
+        self.decoder.build((None, None))
+        if self.final_layer:
+            self.final_layer.build((None, None, self.d_model))
+        self.built = True
+
+    def call(
+        self, inp, tar=None, training=False,
+        enc_padding_mask=None, look_ahead_mask=None, dec_padding_mask=None,
+    ):  # fmt: skip
+        """Computes logits from source and target ids.
+
+        Args:
+          inp: `[B, S]`; or the pair `(inp, tar)`, the one input of `fit`.
+          tar: `[B, T]`, the target shifted right: it begins with the start token.
+          training: whether dropout is on.
+          enc_padding_mask, look_ahead_mask, dec_padding_mask: of `create_masks`; None to create
+            them from the padding ids.
+        Returns: logits `[B, T, V]`, and the decoder's attention weights as `Decoder` returns them.
+        """
+        if tar is None:
+            inp, tar = inp
+        dec_output, attention_weights = self.decoder_output(
+            inp, tar, training, enc_padding_mask, look_ahead_mask, dec_padding_mask
+        )
+        return self.logits(dec_output), attention_weights
+
+    def decoder_output(
+        self, inp, tar, training=False,
+        enc_padding_mask=None, look_ahead_mask=None, dec_padding_mask=None,
+    ):  # fmt: skip
+        """Computes everything but the logits; arguments as for `call`.
+
+        Returns: `[B, T, D]`, and the decoder's attention weights.
+        """
+        masks = create_masks(inp, tar)
+        enc_padding_mask = masks[0] if enc_padding_mask is None else enc_padding_mask
+        look_ahead_mask = masks[1] if look_ahead_mask is None else look_ahead_mask
+        dec_padding_mask = masks[2] if dec_padding_mask is None else dec_padding_mask
+
+        enc_output = self.encoder(inp, training, enc_padding_mask)  # (B, S, D)
+        return self.decoder(tar, enc_output, training, look_ahead_mask, dec_padding_mask)
+
+    def logits(self, dec_output):
+        """The pre-softmax linear transformation (Sec. 3.4): `[B, T, D]` -> `[B, T, V]`."""
+        project, weights = self.output_projection()
+        return project(dec_output, *weights)
+
+    def output_projection(self):
+        """The same transformation as a function of its weights, which differentiates them too.
+
+        Returns: a function `project(x, *weights)`, and the list of its weights as tensors.
+        """
+        if self.final_layer is None:
+            return project_tied, [tf.convert_to_tensor(self.shared_embedding.table)]
+        return project, [tf.convert_to_tensor(w) for w in self.final_layer.weights]
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The compiled loss of the logits; the attention weights have none."""
+        return super().compute_loss(x, y, y_pred[0], sample_weight, training)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """The compiled metrics of the logits."""
+        return super().compute_metrics(x, y, y_pred[0], sample_weight)
+
+
+def project(x, kernel, bias):
+    """x `[..., D]` -> x kernel + bias `[..., V]` in the type of `x`."""
+    flat = tf.reshape(x, (-1, x.shape[-1]))
+    logits = tf.matmul(flat, tf.cast(kernel, x.dtype)) + tf.cast(bias, x.dtype)
+    return tf.reshape(logits, (*tf.unstack(tf.shape(x)[:-1]), kernel.shape[1]))
+
+
+def project_tied(x, table):
+    """x `[..., D]` -> x times the transpose of the embedding table: `[..., V]` (Sec. 3.4)."""
+    flat = tf.reshape(x, (-1, x.shape[-1]))
+    logits = tf.matmul(flat, tf.cast(table, x.dtype), transpose_b=True)
+    return tf.reshape(logits, (*tf.unstack(tf.shape(x)[:-1]), table.shape[0]))

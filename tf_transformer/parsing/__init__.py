@@ -1,0 +1,1 @@
+"""English constituency parsing as translation (Sec. 6.3)."""

@@ -1,0 +1,1 @@
+"""Exports for other engines, and a REST server."""

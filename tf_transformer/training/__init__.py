@@ -1,0 +1,1 @@
+"""Training (Sec. 5): loss, schedule, optimizer, distribution, update, trainer."""

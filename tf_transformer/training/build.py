@@ -1,0 +1,76 @@
+"""Builds the parts of a training run, one after the other."""
+
+import logging
+import time
+
+import keras
+import tensorflow as tf
+
+from tf_transformer.checkpoints.loading import build_model
+from tf_transformer.data.sources import open_corpus
+from tf_transformer.training.distribution import Workers, make_strategy, worker_failures
+from tf_transformer.training.optimizer import make_optimizer
+from tf_transformer.training.precision import (
+    choose_jit_compile,
+    choose_precision,
+    make_loss_scale,
+)
+from tf_transformer.training.prepare_data import prepare_batches, prepare_vocabulary
+from tf_transformer.training.run_directory import RunDirectory
+from tf_transformer.training.trainer import Trainer
+
+
+def build_trainer(config, model_dir):
+    """Builds a training run in a model folder, which resumes from the newest checkpoint there.
+
+    Args:
+      config: a `Config`; the vocabulary sizes of its model are set by the learned vocabularies.
+      model_dir: the model folder, created where it does not exist. Where `TF_CONFIG` names several
+        workers, it is the chief's.
+    Returns: a `Trainer`.
+    Raises: UserError for data that cannot be used, a folder with a run of other settings, or one
+      in which another process trains.
+    """
+    started = time.monotonic()
+    strategy = make_strategy(cpu_only=bool(config.train.logical_devices))
+    workers = Workers(strategy)
+    if not workers.is_chief:
+        logging.getLogger("tf_transformer").setLevel(logging.WARNING)
+    keras.utils.set_random_seed(config.train.seed)
+    corpus = open_corpus(config.data.data, config.data.source, config.data.target)
+    directory = RunDirectory(model_dir if workers.is_chief else None)
+    try:
+        with worker_failures():
+            config, tokenizers = prepare_vocabulary(config, corpus, directory, workers)
+            data = (tokenizers, directory, workers)
+            train_batches = prepare_batches(config, corpus, "train", *data)
+            validation_batches = prepare_batches(config, corpus, "validation", *data)
+
+            on_cpu = config.train.logical_devices
+            gpus = [] if on_cpu else tf.config.get_visible_devices("GPU")
+            precision = workers.broadcast(choose_precision(config.train.precision, gpus))
+            with strategy.scope():
+                model = build_model(config.model, precision)
+                optimizer = make_optimizer(config.model, config.train)
+                optimizer.build(model.trainable_variables)
+                loss_scale = make_loss_scale(precision)
+
+            trainer = Trainer(
+                config=config,
+                workers=workers,
+                directory=directory,
+                corpus=corpus,
+                tokenizers=tokenizers,
+                train_batches=train_batches,
+                validation_batches=validation_batches,
+                model=model,
+                optimizer=optimizer,
+                loss_scale=loss_scale,
+                jit_compile=choose_jit_compile(config.train.jit_compile, gpus),
+                started=started,
+            )
+            trainer.restore()
+            return trainer
+    except BaseException:
+        directory.close()
+        raise

@@ -1,0 +1,207 @@
+"""The replicas and workers of a run.
+
+One device is one replica, one process is one worker. The replicas of all workers make each update
+together. Every replica gets the whole batch of ids, a few hundred kilobytes, and takes its own rows
+of it.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import signal
+import sys
+import threading
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.errors import UserError
+
+TF_CONFIG_EXAMPLE = (
+    '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
+)
+
+
+def split_cpu(logical_devices=0):
+    """Divides the CPU into logical devices, each of which is a replica.
+
+    Half of the rows on each half of the cores is faster than every operation on all cores: most
+    operations are too small to be parallelized. This must come before TensorFlow's first
+    operation; after it, the devices stay as they are.
+
+    Args:
+      logical_devices: how many; 0 for two where there are two or more cores, no GPU, and no other
+        worker.
+    """
+    affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if affinity else os.cpu_count()
+    one_is_enough = tf.config.list_physical_devices("GPU") or cores < 2 or "TF_CONFIG" in os.environ
+    if not logical_devices and one_is_enough:
+        return
+    devices = [tf.config.LogicalDeviceConfiguration()] * (logical_devices or 2)
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(max(1, cores // len(devices)))
+        tf.config.threading.set_inter_op_parallelism_threads(cores)
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, devices)
+    except RuntimeError:
+        pass  # TensorFlow has run an operation already
+
+
+def make_strategy(cpu_only=False):
+    """Makes the distribution strategy.
+
+    It covers all visible GPUs, or where there is none, all logical CPUs; where `TF_CONFIG` names
+    several workers, the devices of all of them.
+
+    Args:
+      cpu_only: True for the logical CPUs even where there are GPUs.
+    Raises: UserError for an invalid `TF_CONFIG`.
+    """
+    if "TF_CONFIG" in os.environ:
+        _check_cluster(os.environ["TF_CONFIG"])
+        if cpu_only:
+            raise UserError("--logical_devices is for one host: leave it out, or unset TF_CONFIG")
+        return _strategy(_multi_worker_strategy)
+    gpus = [] if cpu_only else tf.config.list_logical_devices("GPU")
+    devices = gpus or tf.config.list_logical_devices("CPU")
+    return _strategy(tf.distribute.MirroredStrategy, tuple(device.name for device in devices))
+
+
+@functools.cache
+def _strategy(kind, *arguments):
+    """One strategy per process: a second one would reuse the first one's collective keys."""
+    return kind(*arguments)
+
+
+def _check_cluster(text):
+    try:
+        config = json.loads(text)
+        addresses = config["cluster"][config["task"]["type"]]
+        if 0 <= int(config["task"]["index"]) < len(addresses):
+            return
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise UserError(
+        f"invalid TF_CONFIG {text!r}: give the workers and the index of this one, such as "
+        f"{TF_CONFIG_EXAMPLE}, or unset it"
+    )
+
+
+def _multi_worker_strategy():
+    print("waiting for the other workers of TF_CONFIG", file=sys.stderr, flush=True)
+    main = threading.current_thread() is threading.main_thread()
+    signals = (signal.SIGINT, signal.SIGTERM) if main else ()
+    before = {number: signal.getsignal(number) for number in signals}
+    try:
+        if main:  # Python's own handler would not run while TensorFlow waits
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    except (tf.errors.OpError, ValueError) as error:
+        raise UserError(
+            f"the workers of TF_CONFIG {os.environ['TF_CONFIG']!r} cannot connect: {error}"
+        ) from error
+    finally:
+        for number, handler in before.items():  # TensorFlow has set its own for SIGTERM
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def worker_failures():
+    """Turns the errors of a collective operation into one clear error.
+
+    Raises: UserError when another worker stops meanwhile.
+    """
+    try:
+        yield
+    except (
+        tf.errors.AbortedError,
+        tf.errors.CancelledError,
+        tf.errors.DeadlineExceededError,
+        tf.errors.FailedPreconditionError,
+        tf.errors.InternalError,
+        tf.errors.UnavailableError,
+        tf.errors.UnknownError,
+    ) as error:
+        if "TF_CONFIG" not in os.environ:
+            raise
+        lines = [line for line in str(error).splitlines() if "abort" in line] or [error.message]
+        raise UserError(
+            f"another worker has stopped ({lines[0]}): start all workers again; the run resumes "
+            "from the last checkpoint"
+        ) from error
+
+
+class Workers:
+    """The workers of a run.
+
+    The chief, which is the first one, reads and writes the model folder, and broadcasts what the
+    others need.
+
+    Args:
+      strategy: of `make_strategy`.
+    """
+
+    def __init__(self, strategy):
+        resolver = strategy.cluster_resolver
+        cluster = resolver.cluster_spec().as_dict() if resolver else {}
+        self.strategy = strategy
+        self.replicas = strategy.num_replicas_in_sync
+        self.count = max(1, sum(map(len, cluster.values())))
+        self.is_chief = True
+        self.name = "this worker"
+        if self.count > 1:
+            chief = ("chief" if "chief" in cluster else "worker", 0)
+            self.is_chief = (resolver.task_type, resolver.task_id) == chief
+            self.name = f"{resolver.task_type} {resolver.task_id}"
+
+    def broadcast_weights(self, variables):
+        """Assigns float32 variables the values that they have on the chief."""
+        if self.count > 1:
+            for variable in variables:
+                values = self._broadcast_vector(variable.numpy().astype(np.float32).ravel())
+                variable.assign(values.reshape(variable.shape))
+
+    def broadcast(self, value):
+        """Returns the chief's value on all workers; it is anything that JSON can hold."""
+        if self.count == 1:
+            return value
+        content = np.frombuffer(json.dumps(value).encode(), np.uint8)
+        (size,) = self._broadcast_vector(np.float32([len(content)])).astype(int)
+        content = content if self.is_chief else np.zeros(size, np.uint8)
+        vector = self._broadcast_vector(content.astype(np.float32))
+        return json.loads(vector.astype(np.uint8).tobytes())
+
+    def _broadcast_vector(self, vector):
+        """float32 `[n]`, n equal on all workers: the sum of the chief's vector and of zeros."""
+        return self._sum(tf.constant(vector if self.is_chief else np.zeros_like(vector))).numpy()
+
+    @functools.cached_property
+    def _sum(self):
+        def add(vector):
+            replica = tf.distribute.get_replica_context()
+            first = replica.replica_id_in_sync_group == 0
+            return replica.all_reduce("sum", tf.where(first, vector, 0.0))
+
+        return on_all_replicas(self.strategy, add, [tf.TensorSpec([None], tf.float32)])
+
+
+def on_all_replicas(strategy, step, signature):
+    """Makes a graph that runs `step` in every replica.
+
+    Args:
+      strategy: of the replicas.
+      step: a function of tensors that returns the same in every replica.
+      signature: their `tf.TensorSpec`s. Each replica gets the whole tensors.
+    Returns: a function that returns what `step` returns.
+    """
+
+    def first(result):
+        return strategy.experimental_local_results(result)[0]
+
+    @tf.function(input_signature=signature, autograph=False)
+    def run(*arguments):
+        return tf.nest.map_structure(first, strategy.run(step, args=arguments))
+
+    return run

@@ -1,0 +1,154 @@
+"""The plan of a training run: micro-batches, batches, memory and disk, and whether Eq. 3 fits."""
+
+from tf_transformer.kernels.cross_entropy import CHUNK_TOKENS
+from tf_transformer.training.sharding import gradient_accumulation_steps
+
+PAPER_TOKENS = 25_000  # in a batch; Eq. 3 was tuned for it
+WARNING_FACTOR = 10  # warn where a batch is this many times too small or too large
+
+
+def bucket_shards(bucket, replicas, micro_batch_tokens):
+    """How a `Bucket`'s batch is divided.
+
+    Args:
+      bucket: a `Bucket`.
+      replicas, micro_batch_tokens: as for `sharding.gradient_accumulation_steps`.
+    Returns: the gradient accumulation steps, and the rows of a shard.
+    """
+    steps = gradient_accumulation_steps(bucket.rows, bucket.length, replicas, micro_batch_tokens)
+    return steps, -(-bucket.rows // (replicas * steps))
+
+
+def max_accumulation_steps(buckets, replicas, micro_batch_tokens):
+    """The largest number of gradient accumulation steps of any bucket; arguments as above."""
+    return max(bucket_shards(bucket, replicas, micro_batch_tokens)[0] for bucket in buckets)
+
+
+def mean_batch_tokens(batches):
+    """Mean tokens of a batch on a side, padding included."""
+    tokens = sum(bucket.batches * bucket.rows * bucket.length for bucket in batches.buckets)
+    return tokens / batches.per_epoch
+
+
+def learning_rate_warning(config, batches):
+    """A warning where the learning rate does not suit the batch size, or None.
+
+    The rule of thumb: the noise of the gradient falls with the square root of the tokens, and
+    Adam's learning rate should be proportional to it (Malladi et al. 2022). Eq. 3 with scale 1 was
+    tuned for 25,000 tokens.
+    """
+    tokens, scale = mean_batch_tokens(batches), config.train.learning_rate_scale
+    suited = scale**2 * PAPER_TOKENS  # the tokens for which this scale is right by the rule
+    if suited <= WARNING_FACTOR * tokens and tokens <= WARNING_FACTOR * suited:
+        return None
+    return (
+        f"an update sees about {tokens:,.0f} tokens, but learning_rate_scale {scale:g} suits about "
+        f"{suited:,.0f}: by the rule of thumb sqrt(tokens / {PAPER_TOKENS:,}) give "
+        f"--learning_rate_scale={(tokens / PAPER_TOKENS) ** 0.5:.2f}, or other --batch_tokens"
+    )
+
+
+def state_bytes(model, accumulation_steps):
+    """Bytes of weights, gradients and Adam's two moments, float32: the least a replica holds.
+
+    Args:
+      model: a `ModelConfig`.
+      accumulation_steps: above 1 the accumulated gradients are held too.
+    """
+    arrays = 4 if accumulation_steps == 1 else 5
+    return 4 * arrays * model.parameters()
+
+
+def activation_bytes(model, rows, length, precision):
+    """Approximate bytes that the forward and backward pass of one shard need.
+
+    Counted is what the gradients need. For each token: the inputs of the projections and of the
+    feed-forward network's two layers, queries, keys and values, attention weights, normalized
+    values, and a byte of dropout mask for each output of a sub-layer; and two tensors over the
+    vocabulary for the tokens of one chunk of the loss.
+
+    Args:
+      model: a `ModelConfig`.
+      rows, length: shape of the shard.
+      precision: name of a Keras dtype policy.
+    """
+    width = 4 if precision == "float32" else 2
+    tokens = rows * length
+    d = model.d_model
+    # Attention weights of one token in one block: float32 for the softmax, and a rounded copy.
+    attention = model.num_heads * length * (4 if precision == "float32" else 6)
+    encoder = (8 * d + model.dff) * width + 2 * d + attention
+    decoder = (14 * d + model.dff) * width + 3 * d + 2 * attention
+    logits = 2 * 4 * model.target_vocab_size * min(tokens, CHUNK_TOKENS)
+    return tokens * model.num_layers * (encoder + decoder) + logits
+
+
+def largest_bucket(config, batches, replicas, precision):
+    """The `Bucket` whose shards need the most memory, and the rows of such a shard."""
+
+    def rows(bucket):
+        return bucket_shards(bucket, replicas, config.train.micro_batch_tokens)[1]
+
+    def memory(bucket):
+        return activation_bytes(config.model, rows(bucket), bucket.length, precision)
+
+    bucket = max(batches.buckets, key=memory)
+    return bucket, rows(bucket)
+
+
+def describe_devices(strategy, accumulation_steps, precision, jit_compile):
+    """One line on what computes an update.
+
+    Args:
+      strategy: of the replicas.
+      accumulation_steps: the largest number of gradient accumulation steps.
+      precision: name of a Keras dtype policy.
+      jit_compile: whether XLA compiles the gradients.
+    """
+    devices = ", ".join(device.split("device:")[-1] for device in strategy.extended.worker_devices)
+    return (
+        f"{strategy.num_replicas_in_sync} replicas ({devices}), gradient accumulation steps: "
+        f"{accumulation_steps}; {precision}, XLA {'on' if jit_compile else 'off'}"
+    )
+
+
+def describe_plan(config, batches, replicas, precision):
+    """The batches, the memory and the disk space of a run, as text.
+
+    Args:
+      config: a `Config` with the sizes of its vocabularies.
+      batches: the training `Batches`.
+      replicas: how many.
+      precision: name of a Keras dtype policy.
+    """
+    settings = config.train
+    epochs = settings.train_steps / batches.per_epoch
+    columns = ("rows x length", "tokens a side", "an epoch", "accumulation", "rows of a shard")
+    lines = [
+        f"  updates        {settings.train_steps:,}, {batches.per_epoch:,} an epoch: "
+        f"{epochs:,.1f} epochs",
+        "  batches        {:>15} {:>14} {:>9} {:>12} {:>16}".format(*columns),
+    ]
+    for bucket in batches.buckets:
+        steps, rows = bucket_shards(bucket, replicas, settings.micro_batch_tokens)
+        shape = f"{bucket.rows} x {bucket.length}"
+        lines.append(
+            f"{'':16} {shape:>15} {bucket.rows * bucket.length:>14,} {bucket.batches:>9,} "
+            f"{steps:>12} {rows:>16}"
+        )
+    bucket, rows = largest_bucket(config, batches, replicas, precision)
+    steps = max_accumulation_steps(batches.buckets, replicas, settings.micro_batch_tokens)
+    state = state_bytes(config.model, steps)
+    activations = activation_bytes(config.model, rows, bucket.length, precision)
+    weights = 4 * config.model.parameters()
+    # A checkpoint has the weights and Adam's moments; best.npz and averaged.npz the weights alone.
+    disk = settings.max_checkpoints * 3 * weights + 2 * weights
+    lines += [
+        f"  parameters     {config.model.parameters():,}",
+        f"  memory         about {(state + activations) / 1e9:.2f} GB a replica: "
+        f"{state / 1e9:.2f} for weights, gradients and Adam, "
+        f"{activations / 1e9:.2f} for a shard of {rows} x {bucket.length}",
+        f"  disk           {disk / 1e9:.2f} GB: {settings.max_checkpoints} checkpoints of "
+        f"{3 * weights / 1e9:.2f}, best and average",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,107 @@
+"""The precision of a training step, and whether XLA compiles it.
+
+Weights, softmax, loss and layer norm are float32 in every precision.
+"""
+
+import pathlib
+
+import tensorflow as tf
+
+INITIAL_LOSS_SCALE = 2.0**15  # for float16 (Micikevicius et al. 2018, Sec. 3.2)
+GROWTH_INTERVAL = 2000  # finite updates after which the loss scale doubles
+
+
+def choose_precision(wanted, gpus):
+    """Chooses the dtype policy.
+
+    Args:
+      wanted: the setting `precision`. "auto" chooses bfloat16 where every device has matrix
+        multiplication in it: GPUs of compute capability 8 or higher, and CPUs with AMX. On other
+        CPUs TensorFlow's bfloat16 is slower than its float32.
+      gpus: the physical GPUs of the run, none for a CPU.
+    Returns: the name of a Keras dtype policy.
+    """
+    if wanted != "auto":
+        return wanted
+    if gpus:
+        details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
+        capability = min(detail.get("compute_capability", (0, 0)) for detail in details)
+        return "mixed_bfloat16" if capability >= (8, 0) else "float32"
+    cpuinfo = pathlib.Path("/proc/cpuinfo")
+    amx = cpuinfo.exists() and "amx_bf16" in cpuinfo.read_text()
+    return "mixed_bfloat16" if amx else "float32"
+
+
+def choose_jit_compile(wanted, gpus):
+    """Whether XLA compiles the gradients.
+
+    Args:
+      wanted: "on", "off", or "auto": on for GPUs. (On CPUs XLA is slower.)
+      gpus: the physical GPUs of the run.
+    """
+    return bool(gpus) if wanted == "auto" else wanted == "on"
+
+
+class NoLossScale:
+    """The loss scale of float32 and bfloat16: 1."""
+
+    scale = 1.0
+
+    def unscale(self, gradients):
+        """Returns the gradients of the loss, given those of scale x loss."""
+        return gradients
+
+    def update(self, finite):
+        """Does nothing."""
+
+    def state(self):
+        """The state to checkpoint: None."""
+        return None
+
+    def restore(self, state):
+        """Does nothing."""
+
+
+class LossScale:
+    """A power of two on the loss in float16, so that small gradients do not underflow.
+
+    It is halved when a gradient overflows, in which case the update is skipped, and doubled after
+    `GROWTH_INTERVAL` updates without an overflow (Micikevicius et al. 2018, Sec. 3.2).
+    """
+
+    def __init__(self):
+        options = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
+        self.scale = tf.Variable(INITIAL_LOSS_SCALE, **options)
+        self._finite_updates = tf.Variable(0, **options)  # since the last change
+
+    def unscale(self, gradients):
+        """Returns the gradients of the loss, given those of scale x loss."""
+        return [gradient / self.scale for gradient in gradients]
+
+    def update(self, finite):
+        """Adapts the scale; runs in each replica.
+
+        Args:
+          finite: bool scalar, whether the last gradient was finite.
+        """
+        grow = finite & (self._finite_updates + 1 >= GROWTH_INTERVAL)
+        if_finite = tf.where(grow, self.scale * 2, self.scale)
+        scale = tf.where(finite, if_finite, tf.maximum(self.scale / 2, 1.0))
+        finite_updates = tf.where(finite & ~grow, self._finite_updates + 1, 0)
+        self.scale.assign(scale)
+        self._finite_updates.assign(finite_updates)
+
+    def state(self):
+        """The state to checkpoint."""
+        return [float(self.scale.numpy()), int(self._finite_updates.numpy())]
+
+    def restore(self, state):
+        """Restores what `state` returned; None changes nothing."""
+        if state:
+            self.scale.assign(state[0])
+            self._finite_updates.assign(state[1])
+
+
+def make_loss_scale(precision):
+    """The loss scale for a dtype policy: a `LossScale` for float16, else `NoLossScale`."""
+    return LossScale() if precision == "mixed_float16" else NoLossScale()

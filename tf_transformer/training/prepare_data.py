@@ -1,0 +1,93 @@
+"""What each worker does before the first update: get the vocabulary, encode and batch its text."""
+
+import dataclasses
+import logging
+import os
+
+from tf_transformer.atomic_io import atomic_write
+from tf_transformer.config import Config
+from tf_transformer.data.batching import Batches
+from tf_transformer.data.encoding import cached_pairs, describe_dropped
+from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.errors import UserError
+from tf_transformer.training.run_directory import check_same_settings
+
+logger = logging.getLogger(__name__)
+
+
+def prepare_vocabulary(config, corpus, directory, workers):
+    """The chief learns or loads the vocabulary and broadcasts it.
+
+    Args:
+      config: a `Config`.
+      corpus: of `data.sources.open_corpus`.
+      directory: a `RunDirectory`.
+      workers: the `Workers`.
+    Returns: the `Config` with the sizes of the vocabularies; the tokenizers of source and target.
+    Raises: UserError for settings other than the chief's, or than those of the run in the
+      directory.
+    """
+    chief_config, tokenizers = config, ()
+    if workers.is_chief:
+        chief_config, tokenizers = directory.prepare_vocabulary(config, corpus)
+    models = workers.broadcast([tokenizer.model.decode("latin-1") for tokenizer in tokenizers])
+    chief_config = Config.from_dict(workers.broadcast(dataclasses.asdict(chief_config)))
+    if not workers.is_chief:
+        source, target = (Tokenizer(model.encode("latin-1")) for model in models)
+        tokenizers = (source, source if chief_config.data.shared_vocab else target)
+        config = config.with_vocabularies(*(tokenizer.vocab_size for tokenizer in tokenizers))
+        config = config.replace(data=chief_config.data.data)  # the path may differ on this host
+        check_same_settings(
+            chief_config, config, f"{workers.name} has other settings than the chief:"
+        )
+    return chief_config, tokenizers
+
+
+def prepare_batches(config, corpus, split, tokenizers, directory, workers):
+    """Encodes one split and divides it into batches.
+
+    The validation split is computed without micro-batches, so its batches are no larger than what
+    the replicas compute at once.
+
+    Args:
+      config: a `Config` with the sizes of its vocabularies.
+      corpus: of `data.sources.open_corpus`.
+      split: "train" or "validation".
+      tokenizers: of source and target.
+      directory: a `RunDirectory`, which keeps the encoded text.
+      workers: the `Workers`.
+    Returns: a `Batches`.
+    Raises: UserError for text that cannot be used, or that differs from the chief's.
+    """
+    cache = os.path.join(directory.path, "cache")
+    pairs = cached_pairs(corpus, split, tokenizers, config.data, cache)
+    if workers.broadcast(pairs.checksum) != pairs.checksum:
+        raise UserError(
+            f"{workers.name} has another {split} text in {config.data.data} than the chief: "
+            "copy the chief's text there"
+        )
+    batch_tokens = config.data.batch_tokens
+    if split == "validation":
+        batch_tokens = min(batch_tokens, workers.replicas * config.train.micro_batch_tokens)
+    batches = Batches(pairs, batch_tokens, config.train.seed)
+    logger.info(
+        "%s: %s pairs, %s batches of %d shapes, %.1f%% of their tokens are not padding; dropped: %s",
+        split, f"{len(pairs):,}", f"{batches.per_epoch:,}", len(batches.buckets),
+        100 * batches.non_padding_fraction, describe_dropped(pairs),
+    )  # fmt: skip
+    return batches
+
+
+def write_sentences(path, batches, step, tokenizers):
+    """Writes the sentence pairs of the batch of one update to a TSV file.
+
+    Args:
+      path: of the file.
+      batches: the training `Batches`.
+      step: the update, counted from 0.
+      tokenizers: of source and target.
+    """
+    ids = batches.sentences(*divmod(step, batches.per_epoch))
+    sides = [tokenizer.decode(side).numpy() for tokenizer, side in zip(tokenizers, ids)]
+    with atomic_write(path, "wb") as file:
+        file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides))

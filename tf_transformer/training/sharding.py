@@ -1,0 +1,93 @@
+"""How a batch is divided among replicas, and into micro-batches that fit into memory.
+
+A batch is cut into shards: one for each replica, or several, which a replica computes one after the
+other while it adds up their gradients (gradient accumulation). The rows of a shard and its dropout
+masks depend only on the shard's number. So 8 replicas with 1 shard each, 2 with 4, and 1 with 8
+make the same update.
+"""
+
+import tensorflow as tf
+
+from tf_transformer.special_tokens import PAD
+
+MAX_SHARDS = 1024  # shards of a batch that have dropout keys of their own
+
+
+def gradient_accumulation_steps(rows, length, replicas, micro_batch_tokens):
+    """How many shards of a batch each replica computes; numbers or tensors.
+
+    Args:
+      rows, length: the shape of the batch.
+      replicas: how many there are.
+      micro_batch_tokens: most tokens of a shard on a side, padding included. A shard has at least
+        one row.
+    """
+    larger = max if isinstance(length, int) else tf.maximum
+    rows_at_once = replicas * larger(micro_batch_tokens // length, 1)
+    return -(-rows // rows_at_once)
+
+
+def shard_of(ids, index, shards):
+    """Takes the rows of one shard: ids `[B, L]` -> `[B / shards, L]`.
+
+    Rows of padding are appended where `shards` does not divide B.
+    """
+    ids = tf.pad(ids, [[0, -tf.shape(ids)[0] % shards], [0, 0]], constant_values=PAD)
+    return tf.ensure_shape(ids[index::shards], [None, None])
+
+
+def dropout_seed(step, seed, shard):
+    """The key of a shard's dropout masks, int32 `[2]`.
+
+    Args:
+      step: the update, counted from 0.
+      seed: of the run.
+      shard: the shard's number in the batch.
+    """
+    return tf.stack([tf.cast(step, tf.int32), seed * MAX_SHARDS + shard])
+
+
+def one_shard(shard_gradients, model, train_config, inp, tar, step, scale):
+    """The gradients of this replica's shard, where each replica computes one.
+
+    Args:
+      shard_gradients: as `train_step.shard_gradients`.
+      model: a `Transformer`.
+      train_config: a `TrainConfig`.
+      inp, tar: ids of the whole batch, `[B, S]` and `[B, T + 1]`.
+      step: the update, counted from 0.
+      scale: factor on the sum of the token losses.
+    Returns: the gradients and sums, as `shard_gradients` returns them.
+    """
+    replica = tf.distribute.get_replica_context()
+    index, shards = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
+    seed = dropout_seed(step, train_config.seed, index)
+    return shard_gradients(
+        model, shard_of(inp, index, shards), shard_of(tar, index, shards), seed, step, scale
+    )
+
+
+def accumulated_shards(shard_gradients, model, train_config, inp, tar, step, scale):
+    """The same, summed over the shards of this replica, which it computes one after the other."""
+    replica = tf.distribute.get_replica_context()
+    replicas, replica_id = replica.num_replicas_in_sync, replica.replica_id_in_sync_group
+    rows, length = tf.unstack(tf.shape(inp))
+    micro_batches = gradient_accumulation_steps(
+        rows, length, replicas, train_config.micro_batch_tokens
+    )
+    shards = micro_batches * replicas
+
+    def add_shard(i, gradients, sums):
+        index = i * replicas + replica_id
+        seed = dropout_seed(step, train_config.seed, index)
+        new_gradients, new_sums = shard_gradients(
+            model, shard_of(inp, index, shards), shard_of(tar, index, shards), seed, step, scale
+        )
+        gradients = [total + new for total, new in zip(gradients, new_gradients)]
+        return i + 1, gradients, sums + new_sums
+
+    first = (0, [tf.zeros(weight.shape) for weight in model.trainable_variables], tf.zeros([5]))
+    _, gradients, sums = tf.while_loop(
+        lambda i, *_: i < micro_batches, add_shard, first, parallel_iterations=1
+    )
+    return gradients, sums

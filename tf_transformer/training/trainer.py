@@ -1,0 +1,380 @@
+"""The training loop (Sec. 5): updates, validation, checkpoints, and exact resume."""
+
+import collections
+import dataclasses
+import functools
+import itertools
+import logging
+import math
+import os
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.checkpoints.checkpoint import validation_score
+from tf_transformer.checkpoints.loading import check_same_vocabularies
+from tf_transformer.checkpoints.paths import step_checkpoints
+from tf_transformer.decoding.translator import Translator
+from tf_transformer.errors import UserError
+from tf_transformer.evaluation.bleu import score
+from tf_transformer.training.distribution import on_all_replicas, worker_failures
+from tf_transformer.training.memory_plan import (
+    describe_devices,
+    describe_plan,
+    largest_bucket,
+    learning_rate_warning,
+    max_accumulation_steps,
+)
+from tf_transformer.training.metrics import MetricsAccumulator, MetricsLogger, memory_gb
+from tf_transformer.training.preemption import PreemptionHandler
+from tf_transformer.training.prepare_data import write_sentences
+from tf_transformer.training.sharding import accumulated_shards, one_shard
+from tf_transformer.training.train_step import compiled, eval_step, shard_gradients, train_step
+
+logger = logging.getLogger(__name__)
+
+STEPS_IN_FLIGHT = 2  # updates started before the result of an earlier one is read
+IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+@dataclasses.dataclass
+class Progress:
+    """What a checkpoint keeps of a run beside weights and optimizer."""
+
+    best: list | None = None  # of the validations so far: ["BLEU", score] or ["loss", -loss]
+    validations_since_best: int = 0
+    validated: list = dataclasses.field(default_factory=lambda: [0, {}])  # last step and figures
+    skipped_steps: int = 0  # updates without finite gradients
+    skipped_in_a_row: int = 0
+
+
+class Trainer:
+    """A training run. `build.build_trainer` makes its parts.
+
+    Args:
+      config: a `Config` with the sizes of its vocabularies.
+      workers: the `Workers`.
+      directory: the `RunDirectory`.
+      corpus: of `data.sources.open_corpus`.
+      tokenizers: of source and target.
+      train_batches, validation_batches: two `Batches`.
+      model: a built `Transformer`.
+      optimizer: a built `FusedAdam`.
+      loss_scale: a `LossScale` or `NoLossScale`.
+      jit_compile: whether XLA compiles the gradients.
+      started: `time.monotonic()` from which `train_minutes` are counted.
+    """
+
+    def __init__(
+        self, *, config, workers, directory, corpus, tokenizers, train_batches, validation_batches,
+        model, optimizer, loss_scale, jit_compile, started,
+    ):  # fmt: skip
+        self.config = config
+        self.workers = workers
+        self.directory = directory
+        self.corpus = corpus
+        self.tokenizers = tokenizers
+        self.train_batches = train_batches
+        self.validation_batches = validation_batches
+        self.model = model
+        self.optimizer = optimizer
+        self.loss_scale = loss_scale
+        self.progress = Progress()
+        self._started = started
+        self._saved_step = 0
+        self._accumulator = MetricsAccumulator()
+        self._preemption = PreemptionHandler()
+        self._train_step = self._make_train_step(jit_compile)
+        self._eval_step = on_all_replicas(
+            workers.strategy, functools.partial(eval_step, model), [IDS, IDS]
+        )
+        greedy = dataclasses.replace(config.decode, beam_size=1)
+        self._translator = Translator(model, tokenizers, greedy)
+        self._bleu_pairs = self.samples("validation", config.train.bleu_sentences)
+
+    def _make_train_step(self, jit_compile):
+        """Composes the update of shard gradients, accumulation and apply."""
+        settings, strategy = self.config.train, self.workers.strategy
+        steps = max_accumulation_steps(
+            self.train_batches.buckets, self.workers.replicas, settings.micro_batch_tokens
+        )
+        precision = self.model.dtype_policy.name
+        parameters = f"{self.model.count_params():,} parameters"
+        devices = describe_devices(strategy, steps, precision, jit_compile)
+        logger.info("%s; %s", parameters, devices)
+        if warning := learning_rate_warning(self.config, self.train_batches):
+            logger.warning(warning)
+
+        gradients = functools.partial(shard_gradients, settings)
+        if jit_compile:
+            gradients = compiled(gradients)
+        # Without accumulation the graph is half as large.
+        shards = accumulated_shards if steps > 1 else one_shard
+        gradients = functools.partial(shards, gradients, self.model, settings)
+        update = functools.partial(
+            train_step, self.model, self.optimizer, settings, gradients, self.loss_scale
+        )
+        return on_all_replicas(strategy, update, [IDS, IDS, tf.TensorSpec([2], tf.float32)])
+
+    @property
+    def step(self):
+        """Updates made so far, including skipped ones."""
+        return int(self.optimizer.iterations.numpy())
+
+    def restore(self):
+        """Restores the newest checkpoint of the directory, where there is one.
+
+        Raises: UserError when all checkpoints are damaged, or the text or the vocabulary is not
+          that of the run.
+        """
+        state = None
+        if self.workers.is_chief:
+            state = self.directory.restore(self.model, self.optimizer)
+        state = self.workers.broadcast(state)
+        if not state:
+            return
+        check_same_vocabularies(state, self.tokenizers, self.directory.path)
+        if state["data"] != self.train_batches.checksum:
+            raise UserError(
+                f"the training text is not the one with which the run in {self.directory.path} "
+                "was started: give another --model_dir"
+            )
+        self.progress = Progress(**state["progress"])
+        self._accumulator = MetricsAccumulator(state["metrics"])
+        self._saved_step = state["step"]
+        moments = [variable for variable in self.optimizer.variables if variable.dtype == "float32"]
+        self.workers.broadcast_weights([*self.model.trainable_variables, *moments])
+        self.optimizer.iterations.assign(state["step"])
+        self.loss_scale.restore(state["loss_scale"])
+
+    def run(self, second_interrupt=None):
+        """Trains until the wanted number of updates or minutes, or until Ctrl-C or SIGTERM.
+
+        At the end, the last checkpoints are averaged.
+
+        Args:
+          second_interrupt: the effect of a second Ctrl-C, as for `PreemptionHandler`.
+        Returns: True when the run is complete, False when it was interrupted (and saved).
+        Raises: UserError when training diverges, a checkpoint cannot be written, or another worker
+          has stopped.
+        """
+        settings = self.config.train
+        self.config.save(os.path.join(self.directory.path, "config.json"))
+        deadline = None
+        if settings.train_minutes:
+            deadline = self._started + settings.train_minutes * 60
+        metrics = MetricsLogger(
+            self.directory.path,
+            self.step,
+            settings.train_steps,
+            deadline,
+            validated=self.progress.validated[0] == self.step,
+            progress=self.workers.is_chief,
+        )
+        try:
+            with worker_failures(), PreemptionHandler(second_interrupt) as self._preemption:
+                complete = self._train(metrics, deadline)
+                self._save()
+                if complete:
+                    self._average(metrics)
+                return complete
+        finally:
+            metrics.close()
+            self.directory.close()
+
+    def dry_run(self):
+        """Makes two updates of the largest batch, without saving them.
+
+        Returns: the plan of the run, and time and memory of an update, as text.
+        """
+        replicas, precision = self.workers.replicas, self.model.dtype_policy.name
+        plan = describe_plan(self.config, self.train_batches, replicas, precision)
+        bucket, _ = largest_bucket(self.config, self.train_batches, replicas, precision)
+        order = self.train_batches.order(0)
+        index = next(i for i, (_, of_batch) in enumerate(order) if of_batch is bucket)
+        inp, tar = next(iter(self.train_batches.epoch(0, index)))
+        seconds = []
+        with worker_failures():
+            for _ in range(2):  # the first one builds the graph
+                before = time.monotonic()
+                sums = self._train_step(inp, tar, tf.zeros([2]))["sums"].numpy()
+                seconds.append(time.monotonic() - before)
+        self.directory.close()
+        return (
+            f"plan for {self.directory.path}\n{plan}\n"
+            f"  an update      of {bucket.rows} x {bucket.length}: {seconds[1]:.2f} s, "
+            f"{sums[1] / seconds[1]:,.0f} target tokens/s (the first {seconds[0]:.1f} s); "
+            f"memory {memory_gb():.1f} GB; loss {sums[0] / sums[1]:.3f}"
+        )
+
+    def samples(self, split, number):
+        """The first `number` pairs of a split, without sources longer than `max_length`."""
+        pairs = list(itertools.islice(self.corpus.read(split), number))
+        if not pairs:
+            return []
+        lengths = self.tokenizers[0].encode([source for source, _ in pairs]).row_lengths()
+        return [p for p, length in zip(pairs, lengths) if length <= self.config.data.max_length]
+
+    def validate(self):
+        """Computes the metrics of the validation split.
+
+        Returns: a dict with loss (nats a token), perplexity, accuracy, and BLEU of greedy
+          translations of the first `bleu_sentences`, with its signature; None when interrupted
+          meanwhile.
+        """
+        sums = np.zeros(3)
+        for inp, tar in self.validation_batches.epoch(0):
+            sums += self._eval_step(inp, tar).numpy()
+            if self._interrupted_alone():
+                return None
+        loss, accuracy = sums[0] / sums[1], sums[2] / sums[1]
+        values = {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": accuracy}
+        if self._bleu_pairs and self.workers.is_chief:
+            sources, references = zip(*self._bleu_pairs)
+            bleu = score(self._translator(sources), list(references))
+            values |= {"BLEU": bleu.bleu, "signature": bleu.bleu_signature}
+        return self.workers.broadcast(values)
+
+    def _interrupted_alone(self):
+        """Whether to save and stop now. Several workers agree on it through `train_step`'s votes."""
+        return self.workers.count == 1 and self._preemption.requested
+
+    def _train(self, metrics, deadline):
+        """The training loop. Returns: False when interrupted."""
+        settings = self.config.train
+        step = self.step
+        in_flight = collections.deque()  # (step, result, padded tokens) of started updates
+        validation_seconds = 0.0
+        if self.progress.validated[0] < step and self._eval_due(step):
+            self._validate(metrics)  # the run was interrupted before this validation
+            self._save(again=True)
+        self._accumulator.start()
+        while step < settings.train_steps and not self._stops_early():
+            epoch, start = divmod(step, self.train_batches.per_epoch)
+            for inp, tar in self.train_batches.epoch(epoch, start):
+                late = deadline and time.monotonic() + 2 * validation_seconds >= deadline
+                votes = tf.constant([float(self._preemption.requested), float(bool(late))])
+                result = self._train_step(inp, tar, votes)
+                in_flight.append((step, result, inp.shape[0] * inp.shape[1]))
+                step += 1
+
+                log_due = step % settings.log_steps == 0
+                save_due = step % settings.save_steps == 0
+                due = log_due or save_due or self._eval_due(step)
+                interrupted, late = self._read_results(in_flight, 0 if due else STEPS_IN_FLIGHT)
+                last = step == settings.train_steps or late
+                if interrupted or last:
+                    self._read_results(in_flight, 0)
+                metrics.advance(step)
+                if log_due or last:
+                    learning_rate = float(self.optimizer.learning_rate)
+                    skipped = self.progress.skipped_steps
+                    metrics.train(step, learning_rate, skipped, self._accumulator.take())
+                if not interrupted and (last or self._eval_due(step)):
+                    validation_seconds = self._accumulator.exclude(lambda: self._validate(metrics))
+                if interrupted or self._interrupted_alone():
+                    return False
+                if save_due:  # after the validation, so that it includes the best score
+                    self._save()
+                if last or self._stops_early():
+                    return True
+        return not self._interrupted_alone()
+
+    def _eval_due(self, step):
+        settings = self.config.train
+        return step % settings.eval_steps == 0 or step >= settings.train_steps
+
+    def _stops_early(self):
+        patience = self.config.train.early_stopping_patience
+        return 0 < patience <= self.progress.validations_since_best
+
+    def _read_results(self, in_flight, remaining):
+        """Reads the results of all but the last `remaining` updates.
+
+        Returns: whether a worker asked to save and stop; whether one has reached its deadline.
+        """
+        stop = np.zeros(2)
+        while len(in_flight) > remaining:
+            step, result, padded = in_flight.popleft()
+            result = {name: value.numpy() for name, value in result.items()}
+            stop += result["stop"]
+            self._accumulator.add(result, padded)
+            progress, skipped = self.progress, int(result["skipped"])
+            progress.skipped_in_a_row = progress.skipped_in_a_row + 1 if skipped else 0
+            progress.skipped_steps += skipped
+            if progress.skipped_in_a_row >= self.config.train.max_skipped_steps:
+                self._diverged(step)
+        return stop[0] > 0 or self._interrupted_alone(), stop[1] > 0
+
+    def _validate(self, metrics):
+        """Validates, and saves the weights when their score is the best so far."""
+        self._check_finite()
+        values = self.validate()
+        if values is None:
+            return
+        progress = self.progress
+        progress.validated = [self.step, values]
+        progress.validations_since_best += 1
+        metrics.validation(self.step, values)
+        measure, value = validation_score(values)
+        if progress.best is None or progress.best[0] != measure or value > progress.best[1]:
+            progress.best = [measure, value]
+            progress.validations_since_best = 0
+            if self.workers.is_chief:
+                self.directory.save_best(self.model, self._state())
+
+    def _average(self, metrics):
+        """Averages the last checkpoints, on disk and in the model (Sec. 6.1)."""
+        if self.workers.is_chief:
+            number = self.directory.average(self.model, self.config.train)
+            logger.info("averaged the last %d checkpoints (Sec. 6.1)", number)
+        self.workers.broadcast_weights(self.model.trainable_variables)
+        if values := self.validate():
+            metrics.validation(self.step, values, kind="average")
+
+    def _state(self):
+        return {
+            "step": self.step,
+            "progress": dataclasses.asdict(self.progress),
+            "metrics": self._accumulator.state(),
+            "loss_scale": self.loss_scale.state(),
+            "vocabularies": [tokenizer.fingerprint for tokenizer in self.tokenizers],
+            "data": self.train_batches.checksum,
+        }
+
+    def _save(self, again=False):
+        """Writes a checkpoint, where this step has none or `again` is true."""
+        if self.step == self._saved_step and not again:
+            return
+        self._check_finite()
+        self._saved_step = self.step
+        if self.workers.is_chief:
+            self.directory.save(self.model, self.optimizer, self._state(), self.config.train)
+
+    def _check_finite(self):
+        """Raises: UserError for weights that are not finite, before they replace good ones."""
+        for variable in self.model.trainable_variables:
+            if not bool(tf.reduce_all(tf.math.is_finite(variable))):
+                self._diverged(self.step - 1)
+
+    def _diverged(self, step):
+        """Writes the sentences of the batch of an update, counted from 0, to a file.
+
+        Raises: UserError.
+        """
+        problem = (
+            f"training diverged at update {step + 1:,}: gradients or weights are not finite "
+            f"({self.progress.skipped_in_a_row} skipped in a row)"
+        )
+        if not self.workers.is_chief:
+            raise UserError(f"{problem}; see the chief's message")
+        folder = self.directory.path
+        path = os.path.join(folder, f"batch-of-update-{step + 1}.tsv")
+        write_sentences(path, self.train_batches, step, self.tokenizers)
+        checkpoints = step_checkpoints(folder)
+        raise UserError(
+            f"{problem}. See its sentences in {path}, or start in another --model_dir with a "
+            "smaller --learning_rate_scale or a larger --warmup_steps (last good checkpoint: "
+            f"{checkpoints[-1] if checkpoints else 'none'})"
+        )

@@ -1,0 +1,1 @@
+"""Plots, the attention viewer, and the training history."""
