@@ -24,12 +24,12 @@ def test_round_trip(tmp_path, name):
         ({"num_layers": 0}, "num_layers is 0: give at least 1"),
         ({"dropout_rate": 1.0}, "rate is 1.0: give less than 1"),
         ({"dropout_rate": float("nan")}, "rate is nan"),
-        ({"positional_encoding": "none"}, "positions is 'none'"),
+        ({"positional_encoding": "none"}, "positional_encoding is 'none'"),
         ({"batch_tokens": 200}, "must hold at least one longest sentence"),
         ({"max_length": 2000, "batch_tokens": 9000}, "beyond the table of 1024 positions"),
         ({"input_vocab_size": 5}, "shared embeddings need one vocabulary"),
         ({"beam_size": 0}, "beam_size is 0"),
-        ({"length_penalty": -0.1}, "alpha is -0.1"),
+        ({"length_penalty": -0.1}, "length_penalty is -0.1"),
     ],
 )
 def test_values_that_are_refused(settings, message):

@@ -228,7 +228,7 @@ def test_learning_rate_rises_linearly_peaks_at_warmup_and_falls_as_the_root():
 
 
 def test_presets_are_the_rows_of_table_3():
-    row = ["num_layers", "d_model", "dff", "num_heads", "rate"]
+    row = ["num_layers", "d_model", "dff", "num_heads", "dropout_rate"]
     base, big = preset("base"), preset("big")
     assert [getattr(base.model, name) for name in row] == [6, 512, 2048, 8, 0.1]
     assert [getattr(big.model, name) for name in row] == [6, 1024, 4096, 16, 0.3]

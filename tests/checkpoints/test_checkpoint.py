@@ -88,11 +88,15 @@ def test_the_best_of_several(tmp_path):
         (4, [4, {"loss": 3.0}]),
     ):
         paths.append(str(tmp_path / f"{step}.npz"))
-        checkpoint.save(paths[-1], model, state={"step": step, "validated": validated})
+        checkpoint.save(
+            paths[-1], model, state={"step": step, "progress": {"validated": validated}}
+        )
     assert checkpoint.best_checkpoints(paths, 2) == paths[:2]
     assert checkpoint.best_checkpoints(paths, 3) == [paths[0], paths[1], paths[3]]
     checkpoint.save(
-        paths[3], model, state={"step": 4, "validated": [4, {"loss": 9.0, "BLEU": 7.0}]}
+        paths[3],
+        model,
+        state={"step": 4, "progress": {"validated": [4, {"loss": 9.0, "BLEU": 7.0}]}},
     )
     assert checkpoint.best_checkpoints(paths, 1) == [paths[3]]
     with pytest.raises(UserError, match="of 4 checkpoints that are kept, 3 were validated"):

@@ -75,7 +75,7 @@ def test_the_same_seed_gives_the_same_trees_and_another_seed_gives_others():
 
 def test_trees_do_not_depend_on_the_hash_seed():
     program = (
-        "import hashlib\nfrom tf_transformer import pocket_treebank\n"
+        "import hashlib\nfrom tf_transformer.data.pocket import treebank as pocket_treebank\n"
         "print(hashlib.sha256(repr(pocket_treebank.generate(500, 5)).encode()).hexdigest())"
     )
     expected = hashlib.sha256(repr(pocket_treebank.generate(500, 5)).encode()).hexdigest()

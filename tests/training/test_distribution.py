@@ -1,5 +1,6 @@
 """Law 6: one update is the same function of the batch, whatever the number of replicas and of micro-steps."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -11,11 +12,18 @@ from tiny_model import make_model, sentences
 
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.config import TrainConfig
-from tf_transformer.training import distribution as replicas
-from tf_transformer.training import loss
-from tf_transformer.training.optimizer import FusedAdam
-from tf_transformer.training.precision import LossScale
-from tf_transformer.training.train_step import micro_steps, train_step
+from tf_transformer.kernels import cross_entropy
+from tf_transformer.kernels.adam import FusedAdam
+from tf_transformer.training import distribution
+from tf_transformer.training.precision import make_loss_scale
+from tf_transformer.training.sharding import (
+    accumulated_shards,
+    dropout_seed,
+    gradient_accumulation_steps,
+    one_shard,
+    shard_of,
+)
+from tf_transformer.training.train_step import compiled, shard_gradients, train_step
 
 CODE = """
 import os; os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
@@ -63,19 +71,27 @@ def make_step(
     dropout=0.0,
     settings=None,
     precision="float32",
-    **how,
+    accumulate=True,
+    jit_compile=False,
 ):
     """A function of batches, the model whose weights it updates, and its loss scale."""
+    settings = settings or TrainConfig()
     with strategy.scope():
-        model = make_model(precision, **SMALLER, rate=dropout)
+        model = make_model(precision, **SMALLER, dropout_rate=dropout)
         optimizer = optimizer(learning_rate)
         optimizer.build(model.trainable_variables)
-        loss_scale = LossScale() if precision == "mixed_float16" else None
+        loss_scale = make_loss_scale(precision)
+    gradients = functools.partial(shard_gradients, settings)
+    gradients = compiled(gradients) if jit_compile else gradients
+    shards = accumulated_shards if accumulate else one_shard
+    gradients = functools.partial(shards, gradients, model, settings)
     ids = tf.TensorSpec([None, None], tf.int32)
-    step = lambda inp, tar: train_step(
-        model, optimizer, settings or TrainConfig(), inp, tar, loss_scale=loss_scale, **how
-    )
-    run = replicas.on_all_replicas(strategy, step, [ids, ids])
+
+    def step(inp, tar):
+        no_votes = tf.zeros([2])
+        return train_step(model, optimizer, settings, gradients, loss_scale, inp, tar, no_votes)
+
+    run = distribution.on_all_replicas(strategy, step, [ids, ids])
 
     def update(pair):
         return {name: value.numpy() for name, value in run(*map(tf.constant, pair)).items()}
@@ -93,7 +109,7 @@ def assert_same(one, other, atol=1e-6):
         np.testing.assert_allclose(other[name], value, atol=atol, err_msg=name)
 
 
-ONE, TWO = tf.distribute.get_strategy, replicas.make_strategy
+ONE, TWO = tf.distribute.get_strategy, distribution.make_strategy
 
 
 def test_two_replicas_equal_one():
@@ -102,9 +118,9 @@ def test_two_replicas_equal_one():
     for strategy in (ONE(), TWO()):
         step, model, _ = make_step(strategy)
         results = [step(batch(rows, rows)) for rows in (6, 5, 1)]
-        assert len(results[0]["load"]) == strategy.num_replicas_in_sync
+        assert len(results[0]["replica_tokens"]) == strategy.num_replicas_in_sync
         for result in results:
-            assert result["load"].sum() == result["sums"][1] and not result["skipped"]
+            assert result["replica_tokens"].sum() == result["sums"][1] and not result["skipped"]
         found.append(
             (
                 [result["sums"] for result in results],
@@ -127,35 +143,43 @@ def test_clipping_is_by_the_norm_of_the_whole_gradient():
     assert norm > 0.1 and moved == pytest.approx(0.05, rel=1e-3)
 
 
-def test_a_batch_is_cut_into_micro_steps():
+def test_a_batch_is_cut_into_gradient_accumulation_steps():
     for rows in (1, 5, 8, 24, 100):
         for length in (1, 7, 64):
             for count in (1, 2, 8):
                 for most in (64, 100, 500):
-                    micro = micro_steps(rows, length, count, most)
+                    micro = gradient_accumulation_steps(rows, length, count, most)
                     share = -(-rows // (count * micro))  # rows of one
                     assert share * length <= most and (
                         micro == 1 or -(-rows // (count * (micro - 1))) * length > most
                     )
-                    assert int(micro_steps(*map(tf.constant, (rows, length)), count, most)) == micro
+                    assert (
+                        int(
+                            gradient_accumulation_steps(
+                                *map(tf.constant, (rows, length)), count, most
+                            )
+                        )
+                        == micro
+                    )
 
 
 SAME = """
 import os, sys
 os.environ.update(CUDA_VISIBLE_DEVICES="-1", TF_CPP_MIN_LOG_LEVEL="3")
 import numpy as np
-from tf_transformer.training import distribution as replicas
-replicas.split_cpu({count})
+from tf_transformer.training import distribution
+distribution.split_cpu({count})
 sys.path.insert(0, {tests!r})
-import test_replicas as here
+sys.path.insert(0, {tests!r} + '/training')
+import test_distribution as here
 settings = here.TrainConfig(micro_batch_tokens=16, dropout_warmup_steps=1)  # no dropout at update 0, all of it after that
-step, model, _ = here.make_step(replicas.make_strategy(on_processor=True), dropout=0.3, settings=settings)
+step, model, _ = here.make_step(distribution.make_strategy(cpu_only=True), dropout=0.3, settings=settings)
 pairs, arrays = [here.batch(16, seed) for seed in range(3)], dict()
 for pair in pairs:
     step.optimizer.iterations.assign(0)
     result = step(pair)
 arrays.update(("off " + name, value) for name, value in here.weights(model).items())
-arrays["load"] = result["load"]
+arrays["replica_tokens"] = result["replica_tokens"]
 arrays["sums"] = np.array([step(pair)["sums"] for pair in pairs])
 arrays.update(("on " + name, value) for name, value in here.weights(model).items())
 np.savez({path!r}, **arrays)
@@ -180,7 +204,7 @@ def test_replicas_and_micro_steps_are_interchangeable(tmp_path):
         assert process.returncode == 0, errors
         with np.load(tmp_path / f"{count}.npz") as file:
             found.append({name: file[name] for name in file.files})
-            assert len(found[-1].pop("load")) == count
+            assert len(found[-1].pop("replica_tokens")) == count
     for other in found[1:]:
         np.testing.assert_allclose(other.pop("sums"), found[0]["sums"], rtol=1e-5)
     del found[0]["sums"]
@@ -204,26 +228,21 @@ def test_dropout_differs_between_shares_and_updates():
 
 
 def local_loss(model, optimizer, pair):
-    """The loss of this replica's share: `train_step` sees one replica's sums when it does not reduce."""
-    from tf_transformer.training import train_step as module
-
-    number = tf.distribute.get_replica_context().replica_id_in_sync_group
-    key = tf.stack(
-        [tf.cast(optimizer.iterations, tf.int32), TrainConfig().seed * module.SHARES + number]
-    )
-    inp, tar = (module.shard_of(tf.constant(side), number, 2) for side in pair)
-    return module.shard_gradients(model, TrainConfig().label_smoothing, inp, tar, key, 1.0, 1.0)[1][
-        0
-    ]
+    """The loss of this replica's shard, before the all-reduce."""
+    index = tf.distribute.get_replica_context().replica_id_in_sync_group
+    seed = dropout_seed(optimizer.iterations, TrainConfig().seed, index)
+    inp, tar = (shard_of(tf.constant(side), index, 2) for side in pair)
+    _, sums = shard_gradients(TrainConfig(), model, inp, tar, seed, optimizer.iterations, 1.0)
+    return sums[0]
 
 
 @pytest.mark.parametrize("accumulate", [True, False])
 def test_compiled_or_not_an_update_is_the_same(accumulate, monkeypatch):
-    monkeypatch.setattr(loss, "PART_TOKENS", 5)  # several parts, the last one filled up
+    monkeypatch.setattr(cross_entropy, "CHUNK_TOKENS", 5)  # several parts, the last one filled up
     pairs, found = [batch(8, seed) for seed in range(2)], []
     for jit in (False, True):
         settings = TrainConfig(micro_batch_tokens=16 if accumulate else 4096)
-        step, model, _ = make_step(TWO(), settings=settings, accumulate=accumulate, jit=jit)
+        step, model, _ = make_step(TWO(), settings=settings, accumulate=accumulate, jit_compile=jit)
         found.append(([step(pair)["sums"] for pair in pairs], weights(model)))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
     assert_same(found[0][1], found[1][1])
@@ -252,7 +271,7 @@ def test_an_update_without_finite_gradients_changes_nothing_but_the_count():
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision_is_near(precision, monkeypatch):
     """Weights and sums stay float32; the gradient is that of float32 but for rounding, whatever the loss scale."""
-    monkeypatch.setattr(loss, "PART_TOKENS", 5)
+    monkeypatch.setattr(cross_entropy, "CHUNK_TOKENS", 5)
     pair, found = batch(16), []
     for one in ("float32", precision):
         step, model, loss_scale = make_step(TWO(), precision=one, learning_rate=0.1)
@@ -273,9 +292,9 @@ def test_half_precision_is_near(precision, monkeypatch):
 
 def test_the_loss_scale_falls_after_an_overflow_and_rises_again(monkeypatch):
     monkeypatch.setattr(
-        "tf_transformer.training.precision.FIRST_SCALE", 2.0**40
+        "tf_transformer.training.precision.INITIAL_LOSS_SCALE", 2.0**40
     )  # too large for float16
-    monkeypatch.setattr("tf_transformer.training.precision.DOUBLE_AFTER", 3)
+    monkeypatch.setattr("tf_transformer.training.precision.GROWTH_INTERVAL", 3)
     step, _, loss_scale = make_step(TWO(), precision="mixed_float16", learning_rate=0.0)
     pair, skipped, scales = batch(8), [], []
     for _ in range(40):

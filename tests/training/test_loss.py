@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.training import loss
 from tf_transformer.training.loss import label_smoothed_cross_entropy, token_accuracy
 
 V = 7
@@ -130,52 +129,6 @@ def test_token_accuracy_by_hand(dtype, ids):
     right, tokens = token_accuracy(tf.constant(TAR_REAL, ids), tf.constant(np.eye(V)[said], dtype))
     assert right.dtype == tokens.dtype == tf.float32
     assert (float(right), float(tokens)) == (5, 8)
-
-
-@pytest.fixture(params=[1, 5, 8, 12, 13], ids=lambda n: f"parts of {n}")
-def part_tokens(request, monkeypatch):
-    """12 tokens in parts that do and do not divide them."""
-    monkeypatch.setattr(loss, "PART_TOKENS", request.param)
-    return request.param
-
-
-def test_parts_give_the_loss_and_the_gradients_of_the_whole(part_tokens):
-    random = np.random.default_rng(2)
-    x, table = (
-        tf.Variable(random.normal(size=size), dtype=tf.float32)
-        for size in ((*TAR_REAL.shape, 4), (V, 4))
-    )
-    logits_of = lambda x: tf.einsum("btd,vd->btv", x, table)  # noqa: E731
-    with tf.GradientTape() as tape:
-        loss_sum, tokens = label_smoothed_cross_entropy(tf.constant(TAR_REAL), logits_of(x), 0.1)
-        scaled = 0.25 * loss_sum
-    right, _ = token_accuracy(tf.constant(TAR_REAL), logits_of(x))
-    unsmoothed, _ = label_smoothed_cross_entropy(tf.constant(TAR_REAL), logits_of(x), 0.0)
-    expected = tape.gradient(scaled, [x, table])
-
-    sums, of_x, (of_table,) = loss_gradients_in_parts(
-        logits_of, [table], tf.constant(x), tf.constant(TAR_REAL), 0.1, 0.25
-    )
-    np.testing.assert_allclose(sums, [loss_sum, tokens, right, unsmoothed], rtol=1e-6)
-    np.testing.assert_allclose(of_x, expected[0], atol=1e-6)
-    np.testing.assert_allclose(of_table, expected[1], atol=1e-6)
-    np.testing.assert_allclose(
-        loss.loss_in_parts(logits_of, tf.constant(x), tf.constant(TAR_REAL), 0.1), sums, rtol=1e-6
-    )
-
-
-def test_there_are_never_the_logits_of_all_tokens(part_tokens):
-    """The projection is asked for one part at a time, forwards and for the gradient."""
-    seen, table = [], tf.Variable(tf.zeros((V, 4)))
-
-    def logits_of(x):
-        seen.append(x.shape[1])
-        return tf.einsum("btd,vd->btv", x, table)
-
-    x = tf.zeros((*TAR_REAL.shape, 4))
-    loss_gradients_in_parts(logits_of, [table], x, tf.constant(TAR_REAL), 0.1, 1.0)
-    loss.loss_in_parts(logits_of, x, tf.constant(TAR_REAL))
-    assert max(seen) <= part_tokens and sum(seen) >= 2 * TAR_REAL.size
 
 
 def test_a_likeliest_word_far_above_the_others_is_no_trouble():

@@ -119,7 +119,7 @@ def _write(path, arrays, state):
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     try:
         with atomic_write(path, "wb") as file:
-            np.savez(file, state=np.array(json.dumps({**state, "arrays": len(arrays)})), **arrays)
+            np.savez(file, state=np.array(json.dumps({**state, "arrays": list(arrays)})), **arrays)
     except OSError as error:
         reason = error.strerror or error
         raise UserError(
@@ -144,8 +144,8 @@ def _read(path, parts):
         with np.load(path) as file:
             arrays = {name: file[name] for name in file.files if name.startswith(parts)}
             state = json.loads(str(file["state"]))
-            if state.pop("arrays") + 1 != len(file.files):
-                raise ValueError(f"it has {len(file.files)} arrays")
+            if {*state.pop("arrays"), "state"} != set(file.files):
+                raise ValueError("it has other arrays than were written")
         return arrays, state
     except FileNotFoundError:
         raise UserError(f"no checkpoint {path}") from None

@@ -1,0 +1,84 @@
+"""The chunked cross-entropy against its definition, `training.loss.label_smoothed_cross_entropy`."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.kernels import cross_entropy as kernel
+from tf_transformer.training.loss import label_smoothed_cross_entropy, token_accuracy
+
+V, D = 7, 4
+LABELS = tf.constant([[3, 6, 5, 0], [1, 0, 0, 0], [1, 2, 3, 4]])  # 8 tokens, 4 of padding
+RANDOM = np.random.default_rng(2)
+X = tf.constant(RANDOM.normal(size=(3, 4, D)), tf.float32)
+TABLE = tf.constant(RANDOM.normal(size=(V, D)), tf.float32)
+
+
+def project(x, table):
+    """The tied projection, `[..., D]` -> `[..., V]`."""
+    return tf.einsum("...d,vd->...v", x, tf.cast(table, x.dtype))
+
+
+@pytest.fixture(params=[1, 5, 8, 12, 13], ids=lambda n: f"chunks of {n}")
+def chunk_tokens(request, monkeypatch):
+    """Chunks that do and do not divide the 12 positions."""
+    monkeypatch.setattr(kernel, "CHUNK_TOKENS", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_equals_the_definition(chunk_tokens, label_smoothing):
+    with tf.GradientTape() as tape:
+        tape.watch([X, TABLE])
+        logits = project(X, TABLE)
+        loss, tokens = label_smoothed_cross_entropy(LABELS, logits, label_smoothing)
+        scaled = 0.25 * loss
+    expected_gradients = tape.gradient(scaled, [X, TABLE])
+    correct, _ = token_accuracy(LABELS, logits)
+    unsmoothed, _ = label_smoothed_cross_entropy(LABELS, logits, 0.0)
+
+    with tf.GradientTape() as tape:
+        tape.watch([X, TABLE])
+        found, sums = kernel.chunked_cross_entropy(
+            project, [TABLE], X, LABELS, label_smoothing, 0.25
+        )
+        doubled = 2.0 * found
+    gradients = tape.gradient(doubled, [X, TABLE])
+    np.testing.assert_allclose(found, scaled, rtol=1e-6)
+    np.testing.assert_allclose(sums, [loss, tokens, correct, unsmoothed], rtol=1e-6)
+    for gradient, expected in zip(gradients, expected_gradients):
+        np.testing.assert_allclose(gradient, 2 * expected, atol=2e-6)
+    without_gradient = kernel.chunked_loss_sums(project, [TABLE], X, LABELS, label_smoothing)
+    np.testing.assert_allclose(without_gradient, sums, rtol=1e-6)
+
+
+def test_bfloat16_is_within_one_percent():
+    """Logits in bfloat16 have 8 bits; loss and sums are float32."""
+    x = tf.cast(X, tf.bfloat16)
+    exact, _ = label_smoothed_cross_entropy(LABELS, project(X, TABLE), 0.1)
+    with tf.GradientTape() as tape:
+        tape.watch([x, TABLE])
+        loss, _ = kernel.chunked_cross_entropy(project, [TABLE], x, LABELS, 0.1, 1.0)
+    grad_x, grad_table = tape.gradient(loss, [x, TABLE])
+    assert (grad_x.dtype, grad_table.dtype) == (tf.bfloat16, tf.float32)
+    np.testing.assert_allclose(loss, exact, rtol=1e-2)
+
+
+def test_only_one_chunk_of_logits_exists_at_a_time(chunk_tokens):
+    """The projection is called for one chunk at a time, forward and for the gradient."""
+    seen = []
+
+    def counting(x, table):
+        seen.append(x.shape[0])
+        return project(x, table)
+
+    kernel.chunked_cross_entropy(counting, [TABLE], X, LABELS, 0.1, 1.0)
+    kernel.chunked_loss_sums(counting, [TABLE], X, LABELS)
+    assert max(seen) <= chunk_tokens and sum(seen) >= 2 * 12
+
+
+def test_logits_far_apart():
+    """log sum exp is exact where all other probabilities are 0 in float32."""
+    logits = tf.constant([[500.0, -500.0, 0.0, 400.0, 0.0, 0.0, 0.0]] * 2)
+    _, unsmoothed = kernel.cross_entropy(tf.constant([3, 1]), logits, 0.1)
+    np.testing.assert_allclose(unsmoothed, [100.0, 1000.0], rtol=1e-6)
