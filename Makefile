@@ -6,7 +6,10 @@ DATA ?= $(if $(filter parsing%,$(PRESET)),pocket-trees,pocket)
 SOURCE ?= $(if $(filter parsing%,$(PRESET)),words,en)
 TARGET ?= $(if $(filter parsing%,$(PRESET)),trees,de)
 comma := ,
-MODEL_DIR ?= models/$(PRESET)-$(subst $(comma),-,$(notdir $(patsubst %/,%,$(DATA))))-$(SOURCE)-$(TARGET)
+# The last part of a local path, or the complete name of a TFDS data set with - for /; as default_model_dir in checkpoints/paths.py.
+IS_LOCAL = $(filter /% .%,$(DATA))$(findstring $(comma),$(DATA))$(wildcard $(DATA))
+DATA_NAME = $(if $(IS_LOCAL),$(notdir $(patsubst %/,%,$(DATA))),$(subst /,-,$(DATA)))
+MODEL_DIR ?= models/$(PRESET)-$(subst $(comma),-,$(DATA_NAME))-$(SOURCE)-$(TARGET)
 SPLIT ?=
 NAME ?= transformer
 EXPORT_DIR ?= $(MODEL_DIR)/export/saved_model

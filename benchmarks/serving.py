@@ -1,13 +1,18 @@
-"""Our server under load and under attack, on this machine alone.
+"""Measures our server under load, and sends it malformed requests, on one host.
 
-    python benchmarks/serving.py --model_dir=MODEL_DIR              # exports it; 10 minutes on two cores
+    python benchmarks/serving.py --model_dir=MODEL_DIR              # 10 minutes on two cores
     python benchmarks/serving.py --model_dir=MODEL_DIR --seconds=5 --hostile=1000
 
-First, clients that each ask for one held-out sentence at a time, with requests of different clients computed together and with each
-request computed alone, in turns: sentences a second, and the median, 95th and 99th percentile of the time to an answer. The clients run
-on the same cores. Then hostile requests between good ones: huge, empty, of wrong types, broken JSON, broken UTF-8, half requests, dropped
-connections. Every good request must be answered right, the server must live, and its memory must come to rest: in the first half of the
-requests TensorFlow still fills its cache of oneDNN's compiled products, one for each shape and 1,024 at most.
+The model is exported first. In the load test, clients on the same cores request one test sentence
+at a time. The server runs with dynamic batching, which computes the requests of several clients
+together, and without it, in turns. Printed are sentences a second, and the median, 95th and 99th
+percentile of the latency.
+
+Then hostile requests are sent between valid ones: huge, empty, of wrong types, invalid JSON,
+invalid UTF-8, incomplete requests, dropped connections. Every valid request must get the right
+answer, the server must stay up, and its memory must stop growing: in the first half of the requests
+TensorFlow still fills its cache of oneDNN's compiled products, one for each shape and at most
+1,024.
 """
 
 import argparse
@@ -27,183 +32,251 @@ import threading
 import time
 
 import urllib3
+from evaluation_text import read_test_sources
 
 CLIENTS = (1, 8, 32, 128)
 NAME = "transformer"
 PATH = f"/v1/models/{NAME}:predict"
+ATTACKERS = 16  # threads that send hostile requests
+PARTS = 11  # parts of the hostile requests, after each of which the memory is read
 
 
 @contextlib.contextmanager
-def server(folder, **flags):
-    """Our server as a process -> its address and its process number."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "tf_transformer",
-        "serve",
-        f"--export_dir={folder}",
-        f"--port={port}",
-    ]
+def running_server(folder, **flags):
+    """Starts our server.
+
+    Args:
+      folder: an exported model.
+      **flags: of `tf-transformer serve`.
+    Yields: its address (host, port), and its process.
+    """
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    command = [sys.executable, "-m", "tf_transformer", "serve"]
+    flags = {"export_dir": folder, "port": port, **flags}
     command += [f"--{name}={value}" for name, value in flags.items()]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        if "answers" not in process.stdout.readline():
-            sys.exit(f"no server: {' '.join(command)}")
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with process:
         try:
+            wait_until_ready(("127.0.0.1", port), process)
             yield ("127.0.0.1", port), process
         finally:
             process.terminate()
 
 
-def load(address, texts, clients, seconds):
-    """Keeps clients busy for some seconds. Returns: the seconds of all answers."""
-    pool = urllib3.HTTPConnectionPool(*address, maxsize=clients, retries=20)
-    end, found, failed = time.perf_counter() + seconds, [], []
+def wait_until_ready(address, process):
+    """Waits until the server answers; exits when its process ends before that."""
+    while process.poll() is None:
+        try:
+            response = urllib3.request("GET", f"http://{address[0]}:{address[1]}/healthz")
+            if response.status == 200:
+                return
+        except urllib3.exceptions.HTTPError:
+            pass
+        time.sleep(0.1)
+    sys.exit(f"the server did not start: {' '.join(process.args)}")
 
-    def ask(number):
-        mine, body = [], [json.dumps({"instances": [text]}) for text in texts]
+
+def send_load(address, texts, clients, seconds):
+    """Lets clients send requests for some seconds, each as soon as it has its last answer.
+
+    Returns: the latencies of all answers in seconds.
+    """
+    pool = urllib3.HTTPConnectionPool(*address, maxsize=clients, retries=20)
+    bodies = [json.dumps({"instances": [text]}) for text in texts]
+    end = time.perf_counter() + seconds
+    latencies = []
+    errors = []
+
+    def run_client(number):
         for i in itertools.count(number):
             start = time.perf_counter()
             if start > end:
                 break
-            response = pool.request("POST", PATH, body=body[i % len(body)])
+            response = pool.request("POST", PATH, body=bodies[i % len(bodies)])
             if response.status != 200:
-                failed.append(response.data)
+                errors.append(response.data)
                 break
-            mine.append(time.perf_counter() - start)
-        found.extend(mine)
+            latencies.append(time.perf_counter() - start)
 
-    threads = [threading.Thread(target=ask, args=[i]) for i in range(clients)]
+    run_threads(run_client, range(clients))
+    if errors:
+        sys.exit(f"a valid request was refused: {errors[0]}")
+    return latencies
+
+
+def run_threads(function, arguments):
+    """Calls a function with each of the arguments in its own thread, and waits for all."""
+    threads = [threading.Thread(target=function, args=[argument]) for argument in arguments]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if failed:
-        sys.exit(f"a good request was refused: {failed[0]}")
-    return found
 
 
-def under_load(folder, texts, seconds):
-    """Prints the table of clients."""
+def measure_load(folder, texts, seconds):
+    """Prints the table of the load test."""
     print(
-        f"{'clients':>7} {'together':>9} {'sentences/s':>12} {'p50, ms':>9} {'p95, ms':>9} {'p99, ms':>9} {'of alone':>9}"
+        f"{'clients':>7} {'batching':>9} {'sentences/s':>12} {'p50, ms':>9} {'p95, ms':>9} "
+        f"{'p99, ms':>9} {'speed-up':>9}"
     )
     with (
-        server(folder, max_queue=1000) as (together, _),
-        server(folder, max_queue=1000, max_batch_size=0) as (alone, _),
+        running_server(folder, max_queue=1000) as (batching, _),
+        running_server(folder, max_queue=1000, max_batch_size=0) as (no_batching, _),
     ):
-        for address in (together, alone):
-            load(address, texts, 2, 2.0)  # the connection and the graph
+        servers = {"yes": batching, "no": no_batching}
+        for address in servers.values():
+            send_load(address, texts, 2, 2.0)  # warms up
         for clients in CLIENTS:
-            found = {"yes": [], "no": []}
+            latencies = {"yes": [], "no": []}
             for _ in range(2):
-                for how, address in (("yes", together), ("no", alone)):
-                    found[how].append(load(address, texts, clients, seconds / 2))
-            rates = {how: sum(map(len, runs)) / seconds for how, runs in found.items()}
-            for how, runs in found.items():
-                cuts = statistics.quantiles(itertools.chain(*runs), n=100)
-                cuts = " ".join(f"{cuts[i] * 1e3:>9.0f}" for i in (49, 94, 98))
+                for name, address in servers.items():
+                    latencies[name] += send_load(address, texts, clients, seconds / 2)
+            for name, values in latencies.items():
+                percentiles = statistics.quantiles(values, n=100)
+                columns = [f"{percentiles[i] * 1e3:>9.0f}" for i in (49, 94, 98)]
+                speed_up = len(values) / len(latencies["no"])
                 print(
-                    f"{clients:>7} {how:>9} {rates[how]:>12.1f} {cuts} {rates[how] / rates['no']:>9.2f}",
+                    f"{clients:>7} {name:>9} {len(values) / seconds:>12.1f} {' '.join(columns)} "
+                    f"{speed_up:>9.2f}",
                     flush=True,
                 )
 
 
 def hostile_requests(address, text):
-    """Functions that each do something rude."""
+    """Makes functions that each send a malformed or hostile request."""
     pool = urllib3.HTTPConnectionPool(*address, maxsize=16, retries=False, timeout=60)
 
     def post(body, **headers):
+        body = body if isinstance(body, bytes) else json.dumps(body)
         return lambda: pool.request("POST", PATH, body=body, headers=headers).status
 
-    def raw(*parts):
-        def send():
+    def instances(*values):
+        return post({"instances": list(values)})
+
+    def send(*parts):
+        """Sends bytes over a new connection, and closes it without reading."""
+
+        def send_parts():
             with socket.create_connection(address) as connection:
                 for part in parts:
                     connection.sendall(part)
                     time.sleep(0.005)
 
-        return send
+        return send_parts
 
-    begin = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: ".encode()
-    whole = json.dumps({"instances": [text]}).encode()
+    head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: ".encode()
+    valid = json.dumps({"instances": [text]}).encode()
+    valid_head = head + str(len(valid)).encode() + b"\r\n\r\n"
+    unequal = {"source": ["a"], "target": ["b", "c"]}
     return [
-        post(b"x" * 3_000_000), post(json.dumps({"instances": [text * 400]})), post(json.dumps({"instances": [text] * 300})),
-        post(b""), post(b"{"), post(b"[" * 100_000), post(b'{"instances": ["\xff\xfe"]}'), post(json.dumps({"instances": []})),
-        post(json.dumps({"instances": [None]})), post(json.dumps({"instances": [[["a"]]]})), post(json.dumps({"instances": [7, "a"]})),
-        post(json.dumps({"instances": [""]})), post(json.dumps({"instances": ["\u0000\ud83d\ude00\u202e" * 20]})),
-        post(json.dumps({"instances": [{"b64": "//79"}]})), post(json.dumps({"signature_name": "none", "instances": ["a"]})),
-        post(json.dumps({"signature_name": "score", "inputs": {"source": ["a"], "target": ["b", "c"]}})),
-        post(whole, **{"Content-Type": "image/png"}), lambda: pool.request("DELETE", "/v1/models/x").status,
-        lambda: pool.request("GET", "/" + "a" * 5000).status, raw(b"\x16\x03\x01\x02\x00" * 40), raw(b"GET / HTTP/9.9\r\n\r\n"),
-        raw(begin + b"99\r\n\r\n", b"{"), raw(begin + str(len(whole)).encode() + b"\r\n\r\n" + whole), raw(begin, b"-1\r\n\r\n"),
-        raw(begin + str(len(whole)).encode() + b"\r\n\r\n", *(bytes([byte]) for byte in whole[:20])),
-    ]  # fmt: skip
+        # Too large.
+        post(b"x" * 3_000_000),
+        instances(text * 400),
+        instances(*[text] * 300),
+        # Empty, or invalid JSON or UTF-8.
+        post(b""),
+        post(b"{"),
+        post(b"[" * 100_000),
+        post(b'{"instances": ["\xff\xfe"]}'),
+        # Wrong types, unusual text.
+        instances(),
+        instances(None),
+        instances([["a"]]),
+        instances(7, "a"),
+        instances(""),
+        instances("\u0000\ud83d\ude00\u202e" * 20),
+        instances({"b64": "//79"}),
+        post({"signature_name": "none", "instances": ["a"]}),
+        post({"signature_name": "score", "inputs": unequal}),
+        post(valid, **{"Content-Type": "image/png"}),
+        # Wrong paths and protocols, dropped connections.
+        lambda: pool.request("DELETE", "/v1/models/x").status,
+        lambda: pool.request("GET", "/" + "a" * 5000).status,
+        send(b"\x16\x03\x01\x02\x00" * 40),
+        send(b"GET / HTTP/9.9\r\n\r\n"),
+        send(head + b"99\r\n\r\n", b"{"),
+        send(valid_head + valid),
+        send(head, b"-1\r\n\r\n"),
+        send(valid_head, *(bytes([byte]) for byte in valid[:20])),
+    ]
 
 
-def under_attack(folder, texts, number, clients=16):
-    """Prints what became of hostile and good requests, and of the server's memory."""
-    with server(folder) as (address, process):
-        pool = urllib3.HTTPConnectionPool(
-            *address,
-            maxsize=clients,
-            retries=urllib3.Retry(9, status_forcelist=[503], allowed_methods=None),
-        )
+class Attack:
+    """Sends hostile requests to a server, and a valid one after every fifth.
 
-        def translate(text):
-            return json.loads(
-                pool.request("POST", PATH, body=json.dumps({"instances": [text]})).data
-            )["predictions"][0]["translation"]
+    Args:
+      address: of the server, (host, port).
+      texts: sentences of the valid requests.
+    """
 
-        expected = {text: translate(text) for text in texts}
-        statuses, wrong, good, memory, lock = {}, 0, 0, [], threading.Lock()
+    def __init__(self, address, texts):
+        self.statuses = {}  # status or error of a hostile request -> how often
+        self.valid = 0
+        self.wrong = 0  # valid requests without the right answer
+        self._texts = texts
+        self._lock = threading.Lock()
+        retries = urllib3.Retry(9, status_forcelist=[503], allowed_methods=None)
+        self._pool = urllib3.HTTPConnectionPool(*address, maxsize=ATTACKERS, retries=retries)
+        self._hostile = hostile_requests(address, texts[0])
+        self._expected = {text: self._translate(text) for text in texts}
 
-        def attack(seed, share):
-            nonlocal wrong, good
-            chance, requests = random.Random(seed), hostile_requests(address, texts[0])
-            for i in range(share):
-                try:
-                    status = chance.choice(requests)()
-                except (OSError, urllib3.exceptions.HTTPError) as error:
-                    status = type(error).__name__
-                right = None
-                if i % 5 == 0:
-                    text = chance.choice(texts)
-                    try:
-                        right = translate(text) == expected[text]
-                    except (KeyError, ValueError, urllib3.exceptions.HTTPError):
-                        right = False
-                with lock:
-                    statuses[status] = statuses.get(status, 0) + 1
-                    good, wrong = good + (right is not None), wrong + (right is False)
+    def _translate(self, text):
+        body = json.dumps({"instances": [text]})
+        response = self._pool.request("POST", PATH, body=body)
+        return json.loads(response.data)["predictions"][0]["translation"]
 
-        for part in range(11):
-            threads = [
-                threading.Thread(
-                    target=attack, args=[(part, i).__hash__(), number // 10 // clients + 1]
-                )
-                for i in range(clients)
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-            memory.append(int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1e3)
-        print(
-            f"hostile requests: {sum(statuses.values()):,} ({', '.join(f'{k}: {v}' for k, v in sorted(statuses.items(), key=str))})"
-        )
-        print(
-            f"good requests between them: {good:,}, wrong answers: {wrong}; the server lives: {process.poll() is None}"
-        )
-        print(
-            f"its memory after each of {len(memory)} parts, MB: {' '.join(f'{size:.0f}' for size in memory)}"
-        )
-        print(f"from the middle to the end: {memory[-1] / memory[len(memory) // 2] - 1:+.1%}")
+    def _is_right(self, text):
+        try:
+            return self._translate(text) == self._expected[text]
+        except (KeyError, ValueError, urllib3.exceptions.HTTPError):
+            return False
+
+    def send(self, seed, requests):
+        """Sends hostile requests in a random order."""
+        generator = random.Random(seed)
+        for i in range(requests):
+            try:
+                status = generator.choice(self._hostile)()
+            except (OSError, urllib3.exceptions.HTTPError) as error:
+                status = type(error).__name__
+            with self._lock:
+                self.statuses[status] = self.statuses.get(status, 0) + 1
+            if i % 5 == 0:
+                right = self._is_right(generator.choice(self._texts))
+                with self._lock:
+                    self.valid += 1
+                    self.wrong += not right
+
+
+def resident_memory(process):
+    """The resident memory of a process in MB."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1e3
+
+
+def measure_hostile_requests(folder, texts, number):
+    """Prints the answers to hostile and valid requests, and the server's memory."""
+    memory = []
+    requests = number // 10 // ATTACKERS + 1  # of each thread in a part
+    with running_server(folder) as (address, process):
+        attack = Attack(address, texts)
+        for part in range(PARTS):
+            seeds = [part * ATTACKERS + i for i in range(ATTACKERS)]
+            run_threads(lambda seed: attack.send(seed, requests), seeds)
+            memory.append(resident_memory(process))
+        running = process.poll() is None
+    statuses = sorted(attack.statuses.items(), key=str)
+    listed = ", ".join(f"{status}: {count}" for status, count in statuses)
+    print(f"hostile requests: {sum(attack.statuses.values()):,} ({listed})")
+    print(
+        f"valid requests between them: {attack.valid:,}, wrong answers: {attack.wrong}; "
+        f"the server is running: {running}"
+    )
+    sizes = " ".join(f"{size:.0f}" for size in memory)
+    print(f"its memory after each of {len(memory)} parts, MB: {sizes}")
+    print(f"growth in the second half: {memory[-1] / memory[len(memory) // 2] - 1:+.1%}")
 
 
 def main():
@@ -213,32 +286,18 @@ def main():
     )
     parser.add_argument("--model_dir", required=True)
     parser.add_argument(
-        "--seconds", type=float, default=20, help="of load for each number of clients and each way"
+        "--seconds", type=float, default=20, help="of load for each row of the table"
     )
     parser.add_argument("--hostile", type=int, default=10_000, help="hostile requests")
     args = parser.parse_args()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    from tf_transformer.checkpoints import paths as model_folder
-    from tf_transformer.data.sources import open_corpus
-
-    data = model_folder.load_config(args.model_dir).data
-    corpus = open_corpus(data.data, data.source, data.target)
-    texts = [
-        source for source, _ in itertools.islice(corpus.read(corpus.default_test(seen=True)), 500)
-    ]
+    texts = read_test_sources(args.model_dir, 500)
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "tf_transformer",
-            "export",
-            f"--model_dir={args.model_dir}",
-            f"--output={folder}",
-            f"--name={NAME}",
-        ]
+        flags = [f"--model_dir={args.model_dir}", f"--output={folder}", f"--name={NAME}"]
+        command = [sys.executable, "-m", "tf_transformer", "export", *flags]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-        under_load(folder, texts, args.seconds)
-        under_attack(folder, texts[:50], args.hostile)
+        measure_load(folder, texts, args.seconds)
+        measure_hostile_requests(folder, texts[:50], args.hostile)
 
 
 if __name__ == "__main__":

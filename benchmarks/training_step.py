@@ -1,18 +1,23 @@
-"""What an update of the model `base` costs, against peers that do the same work, against the machine, and in memory.
+"""Times a training step of the model `base`, and that of other libraries that do the same work.
 
-    python benchmarks/training_step.py                                     # some minutes on two cores
-    python benchmarks/training_step.py --vocabularies=8000 --rounds=3      # quicker and noisier
+    python benchmarks/training_step.py                                 # some minutes on two cores
+    python benchmarks/training_step.py --vocabularies=8000 --rounds=3  # quicker and noisier
     python benchmarks/training_step.py --precisions=mixed_bfloat16
-    python benchmarks/training_step.py --memory                            # the memory instead of the time
+    python benchmarks/training_step.py --memory                        # memory instead of time
 
-A batch has 64 x 32 source and as many target tokens, without padding. Each contender is a process of its own, with all cores and the
-allocator's best settings. All are started, and make two steps to warm up; then they take turns, one step each, so that they share what
-else the machine does. The medians of time, of ratio and of share are printed. Peers are measured where they are installed
-(`benchmarks/requirements.txt`; `--peers=PYTHON` names the interpreter that has them); that of torch is measured as it comes, with dropout
-on attention weights and inside the feed-forward network too and a layer norm after each stack, and without these.
+A batch has 64 x 32 source tokens and as many target tokens, without padding. Each contender is a
+process that uses all cores and the allocator settings that are best for it. All processes are
+started and warmed up by two steps. Then they run in turns, one step at a time, so that other load
+on the host affects all of them. Medians of the time and of the ratios are printed.
 
-The share of the machine: floating-point operations of the matrix products of a step (backward twice forward), over its time, over the
-best rate of a single product of 4096 x 512 by 512 x 2048 in the same precision in the same turns.
+Other libraries are measured where they are installed (`benchmarks/requirements.txt`;
+`--peers=PYTHON` is the interpreter that has them). `torch.nn.Transformer` is measured twice: with
+its defaults, which have dropout on attention weights and inside the feed-forward network and a
+layer norm after each stack, and without these.
+
+The fraction of peak is the number of floating-point operations of the matrix products in a step
+(the backward pass has twice those of the forward pass), divided by the time and by the best rate of
+a product of 4096 x 512 by 512 x 2048 in the same precision and the same turns.
 """
 
 import argparse
@@ -25,73 +30,64 @@ import sys
 import tempfile
 import time
 
-ROWS, LENGTH = 64, 32
-WARM_UP = 2  # steps that do not count
-FOR_TORCH = {
+from training_update import make_update, random_batch
+
+ROWS = 64
+LENGTH = 32
+MEMORY_TOKENS = 4096  # target tokens of the batch whose memory is measured
+MEMORY_MICRO_BATCHES = (4096, 2048, 1024)  # values of micro_batch_tokens
+WARM_UP = 2  # steps that are not measured
+PRODUCT = (4096, 512, 2048)  # rows, inner dimension, columns of the reference product
+PEERS = pathlib.Path(__file__).parent / "peers"
+# The best allocator settings for torch.
+TORCH_ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": "100000000000",
     "MALLOC_TRIM_THRESHOLD_": "100000000000",
-}  # the best allocator settings for it
-PEERS = pathlib.Path(__file__).parent / "peers"
+}
+# With these settings freed memory goes back to the kernel, so it is not counted.
+RETURN_FREED_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_TRIM_THRESHOLD_": "65536",
+}
 
 
-def _make_step(vocab_size, precision, most):
-    """Our step, on one replica with all cores: a function of source and target ids; and the model."""
-    import functools
-
-    import tensorflow as tf
-
-    from tf_transformer.checkpoints.loading import build_model
+def make_step(vocab_size, precision, micro_batch_tokens):
+    """Our training step of `base`, on one replica with all cores."""
     from tf_transformer.presets import preset
-    from tf_transformer.training.distribution import make_strategy, on_all_replicas, split_cpu
-    from tf_transformer.training.optimizer import make_optimizer
-    from tf_transformer.training.train_step import train_step
+    from tf_transformer.training.distribution import split_cpu
 
     split_cpu(1)
-    strategy = make_strategy(on_processor=True)
-    settings = preset("base").replace(
-        input_vocab_size=vocab_size, target_vocab_size=vocab_size, micro_batch_tokens=most
+    config = preset("base").replace(
+        input_vocab_size=vocab_size,
+        target_vocab_size=vocab_size,
+        micro_batch_tokens=micro_batch_tokens,
     )
-    with strategy.scope():
-        model = build_model(settings.model, precision)
-        optimizer = make_optimizer(settings.model, settings.train)
-        optimizer.build(model.trainable_variables)
-    update = functools.partial(train_step, model, optimizer, settings.train, accumulate=most < 4096)
-    return on_all_replicas(
-        strategy, update, [tf.TensorSpec([None, None], tf.int32)] * 2
-    ), settings.model
-
-
-def _batch(vocab_size, rows, length):
-    import numpy as np
-    import tensorflow as tf
-
-    random = np.random.default_rng(0)
-    return [
-        tf.constant(random.integers(4, vocab_size, (rows, width)), tf.int32)
-        for width in (length, length + 1)
-    ]
+    accumulate = micro_batch_tokens < MEMORY_TOKENS
+    update, _, _ = make_update(config, precision, accumulate)
+    return update
 
 
 def run_ours(vocab_size, rows, length, precision):
-    """Seconds of one of our steps, again and again."""
-    step, _ = _make_step(vocab_size, precision, 4096)
-    batch = _batch(vocab_size, rows, length)
+    """Yields the seconds of our steps."""
+    update = make_step(vocab_size, precision, MEMORY_TOKENS)
+    batch = random_batch(vocab_size, rows, length)
     while True:
         start = time.perf_counter()
-        step(*batch)["sums"].numpy()
+        update(*batch)["sums"].numpy()
         yield time.perf_counter() - start
 
 
 def run_matrix(vocab_size, rows, length, precision):
-    """Operations a second of the best of some matrix products, again and again."""
+    """Yields the operations a second of the best of 30 matrix products."""
     import tensorflow as tf
 
     from tf_transformer.training.distribution import split_cpu
 
     split_cpu(1)
-    m, k, n = 4096, 512, 2048
+    m, k, n = PRODUCT
     dtype = tf.float32 if precision == "float32" else tf.bfloat16
-    a, b = (tf.cast(tf.random.normal(shape), dtype) for shape in ((m, k), (k, n)))
+    a = tf.cast(tf.random.normal((m, k)), dtype)
+    b = tf.cast(tf.random.normal((k, n)), dtype)
     product = tf.function(lambda: tf.matmul(a, b)[0, 0])
     while True:
         times = []
@@ -102,44 +98,52 @@ def run_matrix(vocab_size, rows, length, precision):
         yield 2 * m * k * n / min(times)
 
 
-def run_memory(vocab_size, rows, length, most):
-    """Bytes of the largest resident memory of a step above what is resident before it, which holds weights and Adam's means."""
-    step, _ = _make_step(vocab_size, "float32", most)
-    step(*_batch(vocab_size, 8, 4))["sums"].numpy()  # builds the graph
-    batch = _batch(vocab_size, rows, length)
+def run_memory(vocab_size, rows, length, micro_batch_tokens):
+    """Bytes that a step needs above what is resident before it: weights and Adam's moments."""
+    update = make_step(vocab_size, "float32", micro_batch_tokens)
+    update(*random_batch(vocab_size, 8, 4))["sums"].numpy()  # builds the graph
+    batch = random_batch(vocab_size, rows, length)
     before = _resident("VmRSS")
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    step(*batch)["sums"].numpy()
+    update(*batch)["sums"].numpy()
     return _resident("VmHWM") - before
 
 
 def _resident(name):
-    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+    """A field of /proc/self/status, in bytes."""
+    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+    raise KeyError(name)
 
 
 RUNS = {"ours": run_ours, "matrix": run_matrix}
 
 
 class Contender:
-    """A process that makes a step, and writes what it took, whenever it reads a line.
+    """A process that makes one step for each line that it reads, and prints a number for it.
 
     Args:
       name: for messages.
-      command: of the process; it gets the arguments as JSON.
+      command: of the process; its last argument is `arguments` as JSON.
       environment: variables to set.
-      arguments: vocabulary, rows, length, precision.
+      arguments: vocabulary size, rows, length, precision.
     """
 
     def __init__(self, name, command, environment, arguments):
-        self.name, pipe, self._errors = name, subprocess.PIPE, tempfile.TemporaryFile("w+")
-        command, environment = [*command, json.dumps(arguments)], {**os.environ, **environment}
+        self.name = name
+        self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=self._errors, text=True, env=environment
+            [*command, json.dumps(arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env={**os.environ, **environment},
         )
 
     def step(self):
-        """What the step took, or None where it cannot be made."""
+        """Returns the number that the process prints, or None where it fails."""
         try:
             self._process.stdin.write("\n")
             self._process.stdin.flush()
@@ -148,7 +152,7 @@ class Contender:
             return None
 
     def close(self):
-        """Ends the process. Returns: the last line that it wrote for people."""
+        """Ends the process. Returns: the last line of its standard error."""
         self._process.kill()
         self._process.communicate()
         self._errors.seek(0)
@@ -156,94 +160,109 @@ class Contender:
         return lines[-1] if lines else "no message"
 
 
-def compare(vocab_size, precision, rounds, peers):
-    """Prints the table of contenders."""
+def make_contenders(vocab_size, precision, peers):
+    """Starts the processes. `peers` is the Python interpreter of the other libraries."""
     from tf_transformer.cli.allocator import SETTINGS
-    from tf_transformer.paper.flops import matrix_operations
-    from tf_transformer.presets import preset
 
-    contenders = {
-        "ours": ([sys.executable, __file__, "--run=ours"], SETTINGS),
-        "torch.nn.Transformer": ([peers, str(PEERS / "torch_step.py"), "as_it_is"], FOR_TORCH),
-        "  with our dropout": ([peers, str(PEERS / "torch_step.py")], FOR_TORCH),
-        "KerasHub": ([peers, str(PEERS / "keras_hub_step.py")], SETTINGS),
-        "matrix": ([sys.executable, __file__, "--run=matrix"], SETTINGS),
-    }
-    found = {}  # the figure of each turn
-    running = [
-        Contender(name, *how, [vocab_size, ROWS, LENGTH, precision])
-        for name, how in contenders.items()
+    this = [sys.executable, __file__]
+    torch = [peers, str(PEERS / "torch_step.py")]
+    keras_hub = [peers, str(PEERS / "keras_hub_step.py")]
+    arguments = [vocab_size, ROWS, LENGTH, precision]
+    return [
+        Contender("ours", [*this, "--run=ours"], SETTINGS, arguments),
+        Contender("torch.nn.Transformer", [*torch, "defaults"], TORCH_ALLOCATOR, arguments),
+        Contender("  with our dropout", torch, TORCH_ALLOCATOR, arguments),
+        Contender("KerasHub", keras_hub, SETTINGS, arguments),
+        Contender("matrix", [*this, "--run=matrix"], SETTINGS, arguments),
     ]
+
+
+def measure(contenders, rounds):
+    """Runs contenders in turns; one that fails is left out with a message.
+
+    Returns: name -> the number of each round after the warm-up.
+    """
+    running = list(contenders)
+    results = {}
     try:
         for _ in range(WARM_UP + rounds):
             for contender in list(running):
-                if (figure := contender.step()) is not None:
-                    found.setdefault(contender.name, []).append(figure)
+                number = contender.step()
+                if number is not None:
+                    results.setdefault(contender.name, []).append(number)
                     continue
                 running.remove(contender)
-                found.pop(contender.name, None)
+                results.pop(contender.name, None)
                 print(f"(left out: {contender.name}: {contender.close()})", file=sys.stderr)
                 if contender.name in RUNS:
                     sys.exit(1)
     finally:
         for contender in running:
             contender.close()
-    found = {name: figures[WARM_UP:] for name, figures in found.items()}
-    rates, ours = found.pop("matrix"), found["ours"]
-    model = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
-    operations = matrix_operations(model, ROWS, LENGTH, LENGTH)
+    return {name: numbers[WARM_UP:] for name, numbers in results.items()}
+
+
+def compare_times(vocab_size, precision, rounds, peers):
+    """Prints the table of contenders."""
+    from tf_transformer.paper.flops import matrix_operations
+    from tf_transformer.presets import preset
+
+    results = measure(make_contenders(vocab_size, precision, peers), rounds)
+    rates = results.pop("matrix")
+    ours = results["ours"]
+    config = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size)
+    operations = matrix_operations(config.model, ROWS, LENGTH, LENGTH)
     print(
-        f"\nbase, {vocab_size:,} words, {precision}, {os.cpu_count()} cores; best product {max(rates) / 1e9:,.0f} GFLOP/s"
+        f"\nbase, {vocab_size:,} sub-words, {precision}, {os.cpu_count()} cores; "
+        f"best product {max(rates) / 1e9:,.0f} GFLOP/s"
     )
     print(
-        f"{'':<22} {'s/step':>7} {'target tokens/s':>16} {'ours is faster by':>18} {'share of machine':>17}"
+        f"{'':<22} {'s/step':>7} {'target tokens/s':>16} {'ours is faster by':>18} "
+        f"{'fraction of peak':>17}"
     )
-    for name, times in found.items():
-        median, ratio = (
-            statistics.median(times),
-            statistics.median([other / one for other, one in zip(times, ours)]),
+    for name, times in results.items():
+        seconds = statistics.median(times)
+        ratio = statistics.median([theirs / our for theirs, our in zip(times, ours)])
+        fraction = statistics.median(
+            [operations / step_time / rate for step_time, rate in zip(times, rates)]
         )
-        share = statistics.median([operations / one / rate for one, rate in zip(times, rates)])
         print(
-            f"{name:<22} {median:>7.2f} {ROWS * LENGTH / median:>16,.0f} {ratio:>18.2f} {share:>17.0%}",
+            f"{name:<22} {seconds:>7.2f} {ROWS * LENGTH / seconds:>16,.0f} {ratio:>18.2f} "
+            f"{fraction:>17.0%}",
             flush=True,
         )
 
 
-def memory(vocab_size):
-    """Prints the memory of a step with 4,096 target tokens, in one go and in micro-steps."""
+def compare_memory(vocab_size):
+    """Prints the memory of a step with 4,096 target tokens, for several micro-batch sizes."""
     from tf_transformer.presets import preset
     from tf_transformer.training.memory_plan import state_bytes
 
-    rows, logits = 4096 // LENGTH, 4 * 4096 * vocab_size
-    sizes = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size).model
-    gradients = state_bytes(sizes, 1) // 4
+    rows = MEMORY_TOKENS // LENGTH
+    logits = 4 * MEMORY_TOKENS * vocab_size
+    config = preset("base").replace(input_vocab_size=vocab_size, target_vocab_size=vocab_size)
+    state = state_bytes(config.model, 1)
+    gradients = state // 4
     print(
-        f"\nbase, {vocab_size:,} words, float32, {rows} x {LENGTH} tokens; weights, gradients and Adam {4 * gradients / 1e9:.2f} GB"
+        f"\nbase, {vocab_size:,} sub-words, float32, {rows} x {LENGTH} tokens; "
+        f"weights, gradients and Adam {state / 1e9:.2f} GB"
     )
     print(
-        f"{'tokens at a time':>16} {'GB above weights and Adam':>26} {'above the gradients too':>24} {'in logits tensors':>18}"
+        f"{'micro_batch_tokens':>18} {'GB above weights and Adam':>26} "
+        f"{'above the gradients too':>24} {'in logits tensors':>18}"
     )
-    returned = {
-        "MALLOC_MMAP_THRESHOLD_": "65536",
-        "MALLOC_TRIM_THRESHOLD_": "65536",
-    }  # what is freed is given back, and so not counted
-    for most in (4096, 2048, 1024):
-        command = [
-            sys.executable,
-            __file__,
-            "--run=memory",
-            json.dumps([vocab_size, rows, LENGTH, most]),
-        ]
-        done = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, **returned}
-        )
+    for micro_batch_tokens in MEMORY_MICRO_BATCHES:
+        arguments = json.dumps([vocab_size, rows, LENGTH, micro_batch_tokens])
+        command = [sys.executable, __file__, "--run=memory", arguments]
+        environment = {**os.environ, **RETURN_FREED_MEMORY}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
             sys.exit(done.stderr)
         peak = int(done.stdout.splitlines()[-1])
         above = peak - gradients
         print(
-            f"{most:>16,} {peak / 1e9:>26.2f} {above / 1e9:>24.2f} {above / logits:>18.2f}",
+            f"{micro_batch_tokens:>18,} {peak / 1e9:>26.2f} {above / 1e9:>24.2f} "
+            f"{above / logits:>18.2f}",
             flush=True,
         )
 
@@ -253,13 +272,13 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=9, help="turns, of which the median is taken")
+    parser.add_argument("--rounds", type=int, default=9, help="turns; medians are printed")
     parser.add_argument("--vocabularies", type=int, nargs="+", default=[8000, 37000])
     parser.add_argument(
         "--precisions", nargs="+", default=["float32"], choices=["float32", "mixed_bfloat16"]
     )
     parser.add_argument(
-        "--peers", default=sys.executable, help="the Python interpreter that has the peers"
+        "--peers", default=sys.executable, help="Python interpreter of the other libraries"
     )
     parser.add_argument("--memory", action="store_true", help="memory instead of time")
     parser.add_argument("--run", help=argparse.SUPPRESS)
@@ -270,15 +289,16 @@ def main():
         print(run_memory(*json.loads(args.arguments)), flush=True)
         os._exit(0)
     if args.run:
-        for _, figure in zip(sys.stdin, RUNS[args.run](*json.loads(args.arguments))):
-            print(figure, flush=True)
+        numbers = RUNS[args.run](*json.loads(args.arguments))
+        for _, number in zip(sys.stdin, numbers):
+            print(number, flush=True)
         os._exit(0)
     for vocab_size in args.vocabularies:
         if args.memory:
-            memory(vocab_size)
+            compare_memory(vocab_size)
             continue
         for precision in args.precisions:
-            compare(vocab_size, precision, args.rounds, args.peers)
+            compare_times(vocab_size, precision, args.rounds, args.peers)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Fixtures: a tiny corpus, and a model that was trained on it for a moment."""
+"""Fixtures: a tiny corpus, and a model trained on it for a few updates."""
 
 import os
 import threading
@@ -9,8 +9,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import pytest
 import tensorflow as tf
 
-tf.config.set_visible_devices([], "GPU")  # the tests are the same everywhere
-# Two logical processors, so that a strategy can have two replicas on a machine without GPUs.
+tf.config.set_visible_devices([], "GPU")  # the tests run on the CPU everywhere
+# Two logical CPU devices, so that a strategy can have two replicas on a host without GPUs.
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
@@ -21,30 +21,44 @@ from tf_transformer.data.pocket import corpus as pocket  # noqa: E402
 
 @pytest.fixture(scope="session")
 def corpus_folder(tmp_path_factory):
-    """A folder of text files: 400 pairs to train on, 60 to validate, 60 to test."""
+    """A folder of text files: 400 pairs for training, 60 for validation, 60 for testing."""
     folder = tmp_path_factory.mktemp("corpus")
     pairs = pocket.generate(520)
-    for name, part in (("train", pairs[:400]), ("val", pairs[400:460]), ("test", pairs[460:])):
+    splits = {"train": pairs[:400], "val": pairs[400:460], "test": pairs[460:]}
+    for name, split in splits.items():
         for side, language in enumerate(("en", "de")):
-            (folder / f"{name}.{language}").write_text(
-                "".join(f"{pair[side]}\n" for pair in part), "utf-8"
-            )
+            text = "".join(f"{pair[side]}\n" for pair in split)
+            (folder / f"{name}.{language}").write_text(text, "utf-8")
     return folder
 
 
 @pytest.fixture(scope="session")
 def tiny_config(corpus_folder):
-    """A model of one layer on that corpus, and a run of 12 updates."""
+    """The settings of a one-layer model on this corpus and of a run of 12 updates."""
     return Config().replace(
-        data=str(corpus_folder), num_layers=1, d_model=32, num_heads=2, dff=64, vocab_size=500, batch_tokens=1024,
-        max_length=64, pe_input=96, pe_target=96, train_steps=12, warmup_steps=100, save_steps=4, max_checkpoints=2, eval_steps=6,
-        bleu_sentences=8, log_steps=4,
-    )  # fmt: skip
+        data=str(corpus_folder),
+        num_layers=1,
+        d_model=32,
+        num_heads=2,
+        dff=64,
+        vocab_size=500,
+        batch_tokens=1024,
+        max_length=64,
+        pe_input=96,
+        pe_target=96,
+        train_steps=12,
+        warmup_steps=100,
+        save_steps=4,
+        max_checkpoints=2,
+        eval_steps=6,
+        bleu_sentences=8,
+        log_steps=4,
+    )
 
 
 @pytest.fixture(scope="session")
 def model_dir(tiny_config, tmp_path_factory):
-    """The model folder of that run."""
+    """The model folder of this run."""
     from tf_transformer.training.build import build_trainer
 
     folder = tmp_path_factory.mktemp("models") / "tiny"
@@ -54,6 +68,7 @@ def model_dir(tiny_config, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def translator(model_dir):
+    """The `Translator` of this model."""
     from tf_transformer.decoding.translator import Translator
 
     return Translator.load(str(model_dir))
@@ -61,7 +76,10 @@ def translator(model_dir):
 
 @pytest.fixture
 def serve():
-    """A function that runs a `Server` in a thread of this process until the test ends, and returns its host and port."""
+    """A function that runs a `Server` in a thread until the test ends.
+
+    It returns the server's host and port.
+    """
     import uvicorn
 
     running = []
@@ -84,9 +102,8 @@ def serve():
 
 @pytest.fixture(scope="session")
 def exported(model_dir, tmp_path_factory):
-    """The path of version 1 of that model, exported for serving under the name anna."""
+    """The path of version 1 of this model, exported for serving under the name "anna"."""
     from tf_transformer.serving.saved_model import export_saved_model
 
-    return export_saved_model(
-        str(model_dir), str(tmp_path_factory.mktemp("serving") / "exported"), name="anna"
-    )
+    folder = tmp_path_factory.mktemp("serving") / "exported"
+    return export_saved_model(str(model_dir), str(folder), name="anna")

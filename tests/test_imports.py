@@ -1,4 +1,4 @@
-"""Imports between subpackages go in one direction, and only what a command needs is imported."""
+"""Imports between subpackages have one direction, and commands import only what they need."""
 
 import ast
 import pathlib
@@ -11,37 +11,40 @@ import tf_transformer
 
 PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 
-# A subpackage, or a module beside them, imports only itself and those before it in this list.
+# A subpackage or top-level module imports only itself and the parts before it in this list.
 ORDER = [
     "errors", "special_tokens", "keras_compat", "atomic_io", "config", "presets",
     "kernels", "model", "data", "checkpoints", "decoding", "evaluation", "parsing", "training",
     "serving", "visualization", "paper", "cli",
 ]  # fmt: skip
-ENTRY_POINTS = {"__init__", "__main__"}  # these import anything
+ENTRY_POINTS = {"__init__", "__main__"}  # these may import any part
 
 
 def part_of(path):
-    """The subpackage, or module beside them, that a file belongs to."""
+    """The subpackage or top-level module that a file belongs to."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def imported_modules(path):
-    """The modules of this package that a file imports, at its top or inside functions."""
+    """The modules of this package that a file imports, at its top level or inside functions.
+
+    For `from a.b import c` this is `a.b.c`, whether `c` is a module or a name in `a.b`.
+    """
     modules = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
+            modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: a relative import"
-            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+            modules.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
-            assert part_of(path) in ENTRY_POINTS, f"{path}: an import that editors cannot resolve"
+            assert part_of(path) in ENTRY_POINTS, f"{path}: editors cannot resolve this import"
     prefix = "tf_transformer."
     return {name.removeprefix(prefix) for name in modules if name.startswith(prefix)}
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=str)
-def test_imports_go_in_one_direction(path):
+def test_imports_have_one_direction(path):
     part = part_of(path)
     if part in ENTRY_POINTS:
         return
@@ -50,41 +53,44 @@ def test_imports_go_in_one_direction(path):
         assert module.split(".")[0] in allowed, f"{path} imports {module}"
 
 
-def test_modules_have_no_import_cycle():
-    """Inside a subpackage too: no chain of imports leads from a module back to it."""
-    modules = {
+def import_graph():
+    """A dict: each module of the package -> the set of the modules that it imports."""
+    paths = {
         ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
         for path in PACKAGE.rglob("*.py")
         if path.name != "__init__.py"
     }
-    graph = {
-        name: {
-            found
-            for module in imported_modules(path)
-            for found in (module, module.rpartition(".")[0])
-            if found in modules
-        }
-        for name, path in modules.items()
-    }
-    finished = set()
+    graph = {}
+    for name, path in paths.items():
+        imported = imported_modules(path)
+        imported |= {module.rpartition(".")[0] for module in imported}  # a name in a module
+        graph[name] = imported & set(paths)
+    return graph
+
+
+def test_modules_have_no_import_cycle():
+    """No chain of imports leads from a module back to it, even inside a subpackage."""
+    graph = import_graph()
+    visited = set()
 
     def visit(name, chain):
         assert name not in chain, " -> ".join([*chain, name])
-        if name not in finished:
-            for other in graph[name]:
-                visit(other, [*chain, name])
-            finished.add(name)
+        if name not in visited:
+            for imported in graph[name]:
+                visit(imported, [*chain, name])
+            visited.add(name)
 
     for name in graph:
         visit(name, [])
 
 
 def test_only_the_data_sources_import_the_built_in_corpus():
-    """And only inside functions, so that other data never loads it."""
+    """`data.sources` imports it inside functions, so that runs on other data do not load it."""
     for path in PACKAGE.rglob("*.py"):
-        if path.parent != PACKAGE / "data" / "pocket":
-            importing = any(module.startswith("data.pocket") for module in imported_modules(path))
-            assert importing == (path == PACKAGE / "data" / "sources.py"), path
+        if path.parent == PACKAGE / "data" / "pocket":
+            continue
+        imports_corpus = any(module.startswith("data.pocket") for module in imported_modules(path))
+        assert imports_corpus == (path == PACKAGE / "data" / "sources.py"), path
 
 
 def test_public_names_resolve():
@@ -97,16 +103,16 @@ def test_editors_see_the_same_public_names():
     """The `if TYPE_CHECKING:` block imports each public name from its module."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    found = {
+    module_of = {
         alias.asname: node.module.removeprefix("tf_transformer.")
         for node in block.body
         for alias in node.names
     }
-    assert found == tf_transformer._MODULE_OF
+    assert module_of == tf_transformer._MODULE_OF
 
 
 def run_python(code):
-    """Runs code in a fresh process. Returns its last line of output."""
+    """Runs code in a new process and returns its last line of output."""
     command = [sys.executable, "-c", code]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return out.splitlines()[-1]
@@ -121,12 +127,12 @@ def test_help_does_not_import_tensorflow():
     assert run_python(code) == "[0, 0] False"
 
 
-def test_other_data_does_not_import_the_built_in_corpus(tiny_config, tmp_path):
-    """A training run on a folder of text files."""
+def test_training_on_other_data_does_not_import_the_built_in_corpus(tiny_config, tmp_path):
     settings = {"train_steps": 1, "bleu_sentences": 0, "data": tiny_config.data.data}
+    model_dir = str(tmp_path / "model")
     code = (
         "import sys; from tf_transformer import build_trainer, preset; "
-        f"build_trainer(preset('pocket').replace(**{settings}), {str(tmp_path / 'model')!r}).run(); "
+        f"build_trainer(preset('pocket').replace(**{settings}), {model_dir!r}).run(); "
         "print([name for name in sys.modules if name.startswith('tf_transformer.data.pocket')])"
     )
     assert run_python(code) == "[]"

@@ -1,4 +1,7 @@
-"""Table 1 as benchmarks/layers.py counts it: against TensorFlow's own counts, closed formulas, and counting by hand."""
+"""The counts of benchmarks/layers.py (Table 1).
+
+They are compared with TensorFlow's own counts, closed formulas, and counts by hand.
+"""
 
 import importlib
 import pathlib
@@ -11,9 +14,12 @@ import tensorflow as tf
 from tf_transformer import scaled_dot_product_attention
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "benchmarks"))
-layer_types, layers = importlib.import_module("layer_types"), importlib.import_module("layers")
+layer_types = importlib.import_module("layer_types")
+layers = importlib.import_module("layers")
 
-R, K, HEADS = 8, 3, 2
+R = 8
+K = 3
+HEADS = 2
 ROWS = [
     *layer_types.attention_layers(R, HEADS),
     layer_types.recurrent_layer(unroll=True),
@@ -31,61 +37,62 @@ NAMES = [
 
 
 def every_row(values):
-    """Parameters of a test: each row with its value."""
+    """Parametrizes a test with each row and its expected value."""
     return pytest.mark.parametrize("row, expected", list(zip(ROWS, values)), ids=NAMES)
 
 
-def test_the_rows_are_these():
+def test_order_of_the_rows():
     assert [row.name.split()[0].rstrip(",") for row in ROWS] == NAMES
 
 
 @pytest.mark.parametrize("n, d", [(12, 8), (24, 4)])
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 def test_tensorflow_counts_the_same_multiply_adds(row, n, d):
-    """Its profiler knows each operation of the graph and the shapes in it. A multiply-add is two of its operations.
+    """TensorFlow's profiler counts two operations for a multiply-add.
 
-    (A dilated convolution fills the sentence up to a multiple of the dilation, 3: here it is one.)
+    A dilated convolution pads the sequence to a multiple of the dilation 3: here it is a multiple.
     """
-    graph = (
-        tf.function(row.build(d), autograph=False)
-        .get_concrete_function(tf.TensorSpec((1, n, d)))
-        .graph
-    )
+    function = tf.function(row.build(d), autograph=False)
+    graph = function.get_concrete_function(tf.TensorSpec((1, n, d))).graph
     builder = tf.compat.v1.profiler.ProfileOptionBuilder
     products = [f"^{kind}$" for kind in layer_types.PRODUCTS]
-    options = (
-        builder({**builder.float_operation(), "account_type_regexes": products})
-        .with_empty_output()
-        .build()
-    )
-    counted = tf.compat.v1.profiler.profile(graph, cmd="graph", options=options).total_float_ops
-    assert counted == 2 * layer_types.multiply_adds(row.shapes(n, d))
+    options = {**builder.float_operation(), "account_type_regexes": products}
+    options = builder(options).with_empty_output().build()
+    profile = tf.compat.v1.profiler.profile(graph, cmd="graph", options=options)
+    assert profile.total_float_ops == 2 * layer_types.multiply_adds(row.shapes(n, d))
 
 
 @every_row([4096, 4096 + 4096, 3072, 8192, 3072, 3072, 384 + 1024])
 def test_multiply_adds_by_hand(row, expected):
-    """16 words of width 8: two products of 16 x 16 x 8; those and four of 16 x 8 x 8; two of 16 x 12 x 8; eight of 16 x 8 x 8; ..."""
+    """n = 16, d = 8.
+
+    Self-attention has two products of 16 x 16 x 8, multi-head attention four more of 16 x 8 x 8,
+    restricted attention two of 16 x 12 x 8, the LSTM eight of 16 x 8 x 8, and so on.
+    """
     assert layer_types.multiply_adds(row.shapes(16, 8)) == expected
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_far_enough_out_the_counts_grow_as_table_1_says(row):
-    """Also with projections, when sentences are much longer than they are wide."""
-    n, d = 2.0**30, 2.0**10
-    lengths, widths = n * np.array([1, 2, 4]), d * np.array([1, 2, 4])
-    of_n = layers.power(lengths, [layer_types.multiply_adds(row.shapes(n, d)) for n in lengths])
-    of_d = layers.power(widths, [layer_types.multiply_adds(row.shapes(n, d)) for d in widths])
-    np.testing.assert_allclose([of_n, of_d], row.powers, atol=2e-3)
+def test_counts_grow_asymptotically_as_in_table_1(row):
+    """Also with projections, when sequences are much longer than wide."""
+    n = 2.0**30
+    d = 2.0**10
+    lengths = n * np.array([1, 2, 4])
+    widths = d * np.array([1, 2, 4])
+    counts_n = [layer_types.multiply_adds(row.shapes(length, d)) for length in lengths]
+    counts_d = [layer_types.multiply_adds(row.shapes(n, width)) for width in widths]
+    powers = [layers.power(lengths, counts_n), layers.power(widths, counts_d)]
+    np.testing.assert_allclose(powers, row.powers, atol=2e-3)
 
 
 @every_row([2, 2 + 2, 2, None, 1, 1, 2])
-def test_products_in_a_row(row, expected):
-    """Scores and mixture, between two projections; as many as words in a recurrence, and otherwise a number that knows no n."""
+def test_sequential_products(row, expected):
+    """Attention has two, and two projections; recurrence has n; the others do not depend on n."""
     for n in (4, 8):
         assert layer_types.longest_chain(row.build(8), n, 8) == (expected or n)
 
 
-def test_products_side_by_side_are_not_in_a_row():
+def test_independent_products_are_not_sequential():
     a, b, c = tf.random.normal((3, 4, 4))
 
     def layer(x):
@@ -95,21 +102,39 @@ def test_products_side_by_side_are_not_in_a_row():
     assert layer_types.longest_chain(tf.nn.relu, 3, 4) == 0
 
 
+def one_layer(n):
+    return 1
+
+
+def restricted_path(n):
+    return -(-(n - 1) // (R // 2))
+
+
+def recurrent_path(n):
+    return n - 1
+
+
+def convolution_path(n):
+    return -(-(n - 1) // (K // 2))
+
+
+def dilated_path(n):
+    return next(depth for depth in range(n) if K**depth >= n)
+
+
 @every_row(
     [
-        lambda n: 1,
-        lambda n: 1,
-        lambda n: -(-(n - 1) // (R // 2)),
-        lambda n: n - 1,
-        lambda n: -(-(n - 1) // (K // 2)),
-    ]
-    + [
-        lambda n: next(depth for depth in range(n) if K**depth >= n),
-        lambda n: -(-(n - 1) // (K // 2)),
+        one_layer,
+        one_layer,
+        restricted_path,
+        recurrent_path,
+        convolution_path,
+        dilated_path,
+        convolution_path,
     ]
 )
-def test_path_length_is_that_of_the_windows(row, expected):
-    """A layer that sees r / 2, or k // 2, words to a side gets so far; k dilated by k, k^2, ... sees k^depth words."""
+def test_path_length_follows_from_the_window(row, expected):
+    """A layer sees r / 2 or k // 2 positions to a side; dilation k, k^2, ... sees k^depth."""
     run = row.build(4)
     step = row.step(4) if row.step else lambda x, depth: run(x)
     for n in (8, 12) if row.name.startswith("restricted") else (5, 10):
@@ -117,11 +142,11 @@ def test_path_length_is_that_of_the_windows(row, expected):
 
 
 @pytest.mark.parametrize("shift, length", [(1, 6), (2, 3), (3, 2), (6, 1), (0, np.inf)])
-def test_path_length_of_a_layer_that_moves_words(shift, length):
+def test_path_length_of_a_shift(shift, length):
     assert layer_types.path_length(lambda x, depth: tf.roll(x, shift, axis=1), 7, 2) == length
 
 
-def test_small_counts_are_in_the_order_of_the_rows():
+def test_small_layers_are_in_the_order_of_the_rows():
     small = [
         *layer_types.attention_layers(8, 2),
         layer_types.recurrent_layer(),
@@ -132,14 +157,12 @@ def test_small_counts_are_in_the_order_of_the_rows():
 
 @pytest.mark.parametrize("n, r", [(16, 8), (12, 4), (8, 2), (8, 16)])
 def test_restricted_attention_is_attention_with_a_mask(n, r):
-    """A word sees r / 2 words to either side: with r = 2n, all of them."""
+    """A position sees r / 2 positions to either side: with r = 2n, all of them."""
     x = tf.random.normal((2, n, 5))
-    hidden = abs(np.subtract.outer(np.arange(n), np.arange(n))) > r // 2
-    expected, weights = scaled_dot_product_attention(x, x, x, hidden)
-    assert (
-        np.count_nonzero(weights[0], axis=1)
-        == [min(w, r // 2) + min(n - 1 - w, r // 2) + 1 for w in range(n)]
-    ).all()
+    mask = abs(np.subtract.outer(np.arange(n), np.arange(n))) > r // 2
+    expected, weights = scaled_dot_product_attention(x, x, x, mask)
+    visible = [min(i, r // 2) + min(n - 1 - i, r // 2) + 1 for i in range(n)]
+    assert (np.count_nonzero(weights[0], axis=1) == visible).all()
     np.testing.assert_allclose(layer_types.restricted_attention(x, r), expected, atol=1e-6)
 
 
@@ -150,11 +173,11 @@ def test_power_is_the_slope_through_the_three_largest():
     np.testing.assert_allclose(layers.power(sizes, costs), [1.7, -1])
 
 
-def test_measured_are_the_layer_its_products_and_its_parts_in_turns():
-    """A layer that notes when it runs: once to warm up, then once in each round, for each size."""
+def test_layer_products_and_parts_are_measured_in_turns():
+    """A layer records its calls: for each size one to warm up, then one in each round."""
     calls = []
 
-    def note(name):
+    def record(name):
         return lambda: calls.append(name)
 
     def build(d):
@@ -165,31 +188,33 @@ def test_measured_are_the_layer_its_products_and_its_parts_in_turns():
         return run
 
     row = layer_types.Layer(
-        "a",
-        "n d",
-        (1, 1),
-        lambda n, d: [(1, n, d, d)],
-        build,
-        lambda n, d: {"part": note(f"part {n} {d}")},
+        name="a",
+        table_1="n d",
+        powers=(1, 1),
+        shapes=lambda n, d: [(1, n, d, d)],
+        build=build,
+        parts=lambda n, d: {"part": record(f"part {n} {d}")},
     )
-    [found] = layers.measure([row], [(2, 3), (4, 3)], rounds=2)
+    [seconds] = layers.measure([row], [(2, 3), (4, 3)], rounds=2)
     assert calls == [(2, 3), (4, 3), "part 2 3", "part 4 3"] * 3
-    assert list(found) == ["a", "products alone", "part"]
-    assert all(times.shape == (2, 2) and (times > 0).all() for times in found.values())
+    assert list(seconds) == ["a", "products alone", "part"]
+    assert all(times.shape == (2, 2) and (times > 0).all() for times in seconds.values())
 
 
-def test_the_tables(capsys):
-    """Times of 2 n^2 d milliseconds: 2 and 1 as in Table 1; their part takes n milliseconds."""
-    lengths, widths = [1, 2, 4, 8], [3, 6, 12]
-    shapes = [(n, 3) for n in lengths], [(2, d) for d in widths]
+def test_tables(capsys):
+    """Times of 2 n^2 d ms have the powers 2 and 1, as in Table 1; their part takes n ms."""
+    lengths = [1, 2, 4, 8]
+    widths = [3, 6, 12]
+    shapes_n = [(n, 3) for n in lengths]
+    shapes_d = [(2, d) for d in widths]
     lines = [
-        ("power of n", lengths, shapes[0], slice(4)),
-        ("power of d", widths, shapes[1], slice(4, None)),
+        ("power of n", lengths, shapes_n, slice(4)),
+        ("power of d", widths, shapes_d, slice(4, None)),
     ]
-    n, d = np.transpose(shapes[0] + shapes[1])
-    seconds = [
-        {ROWS[0].name: np.array([2 * n * n * d] * 3) / 1000, "softmax": np.array([n] * 3) / 1000}
-    ]
+    n, d = np.transpose(shapes_n + shapes_d)
+    layer_times = np.array([2 * n * n * d] * 3) / 1000
+    part_times = np.array([n] * 3) / 1000
+    seconds = [{ROWS[0].name: layer_times, "softmax": part_times}]
     layers.print_powers(ROWS[:1], seconds, [[[2, 2, 2], [1, 1, 1]]], lines)
     layers.print_times(seconds, lines)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]

@@ -1,4 +1,4 @@
-"""The cells of the slides (seeds/000) as printed, and the formulas of the paper worked out by hand."""
+"""The cells of the reference code as printed, and the formulas of the paper computed by hand."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ from tf_transformer import (
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import ModelConfig
 
-# The cells of the slides, in their order.
+# The cells of the reference code, in their order.
 
 
 def test_cell_create_padding_mask():
@@ -41,7 +41,7 @@ def test_cell_create_padding_mask():
 
 
 def print_out(q, k, v):
-    """As in the tutorial."""
+    """The reference's function, as printed."""
     temp_out, temp_attn = scaled_dot_product_attention(q, k, v, None)
     print("Attention weights are:")
     print(temp_attn)
@@ -68,7 +68,8 @@ temp_v = np.array([[1, 0], [10, 0], [100, 5], [1000, 6]], np.float32)  # (4, 2)
         ),
         (
             [[0, 0, 10], [0, 10, 0], [10, 10, 0]],
-            "tf.Tensor( [[0. 0. 0.5 0.5] [0. 1. 0. 0. ] [0.5 0.5 0. 0. ]], shape=(3, 4), dtype=float32)",
+            "tf.Tensor( [[0. 0. 0.5 0.5] [0. 1. 0. 0. ] [0.5 0.5 0. 0. ]], "
+            "shape=(3, 4), dtype=float32)",
             "tf.Tensor( [[550. 5.5] [ 10. 0. ] [ 5.5 0. ]], shape=(3, 2), dtype=float32)",
         ),
     ],
@@ -85,7 +86,8 @@ def test_cell_multi_head_attention():
     temp_mha = MultiHeadAttention(d_model=512, num_heads=8)
     y = tf.random.uniform((1, 60, 512))  # (batch_size, encoder_sequence, d_model)
     out, attn = temp_mha(y, k=y, q=y, mask=None)
-    assert (out.shape, attn.shape) == (tf.TensorShape([1, 60, 512]), tf.TensorShape([1, 8, 60, 60]))
+    assert out.shape == tf.TensorShape([1, 60, 512])
+    assert attn.shape == tf.TensorShape([1, 8, 60, 60])
 
 
 def test_cell_point_wise_feed_forward_network():
@@ -116,22 +118,36 @@ def test_cell_create_look_ahead_mask():
 
 def test_cells_encoder_and_decoder(capsys):
     sample_encoder = Encoder(
-        num_layers=2, d_model=512, num_heads=8, dff=2048, input_vocab_size=8500, maximum_position_encoding=10000
-    )  # fmt: skip
+        num_layers=2,
+        d_model=512,
+        num_heads=8,
+        dff=2048,
+        input_vocab_size=8500,
+        maximum_position_encoding=10000,
+    )
     temp_input = tf.random.uniform((64, 62), dtype=tf.int64, minval=0, maxval=200)
     sample_encoder_output = sample_encoder(temp_input, training=False, mask=None)
     print(sample_encoder_output.shape)
     assert capsys.readouterr().out == "(64, 62, 512)\n"
 
     sample_decoder = Decoder(
-        num_layers=2, d_model=512, num_heads=8, dff=2048, target_vocab_size=8000, maximum_position_encoding=5000
-    )  # fmt: skip
+        num_layers=2,
+        d_model=512,
+        num_heads=8,
+        dff=2048,
+        target_vocab_size=8000,
+        maximum_position_encoding=5000,
+    )
     temp_input = tf.random.uniform((64, 26), dtype=tf.int64, minval=0, maxval=200)
     output, attn = sample_decoder(
-        temp_input, enc_output=sample_encoder_output, training=False, look_ahead_mask=None, padding_mask=None
-    )  # fmt: skip
-    shapes = output.shape, attn["decoder_layer2_block2"].shape
-    assert shapes == (tf.TensorShape([64, 26, 512]), tf.TensorShape([64, 8, 26, 62]))
+        temp_input,
+        enc_output=sample_encoder_output,
+        training=False,
+        look_ahead_mask=None,
+        padding_mask=None,
+    )
+    assert output.shape == tf.TensorShape([64, 26, 512])
+    assert attn["decoder_layer2_block2"].shape == tf.TensorShape([64, 8, 26, 62])
 
 
 def test_cell_transformer():
@@ -148,12 +164,17 @@ def test_cell_transformer():
     temp_input = tf.random.uniform((64, 38), dtype=tf.int64, minval=0, maxval=200)
     temp_target = tf.random.uniform((64, 36), dtype=tf.int64, minval=0, maxval=200)
     fn_out, _ = sample_transformer(
-        temp_input, temp_target, training=False, enc_padding_mask=None, look_ahead_mask=None, dec_padding_mask=None
-    )  # fmt: skip
+        temp_input,
+        temp_target,
+        training=False,
+        enc_padding_mask=None,
+        look_ahead_mask=None,
+        dec_padding_mask=None,
+    )
     assert fn_out.shape == tf.TensorShape([64, 36, 8000])
 
 
-# Positions (Sec. 3.5).
+# Positional encoding (Sec. 3.5).
 
 
 def test_positional_encoding_values():
@@ -167,29 +188,28 @@ def test_positional_encoding_values():
 
 
 def test_positional_encoding_wavelengths():
-    """From 2 pi to nearly 10000 x 2 pi, in a geometric progression."""
+    """They form a geometric progression from 2 pi to nearly 10000 x 2 pi."""
     d_model = 512
     pe = positional_encoding(2, d_model).numpy()[0, 1].astype(np.float64)
     wavelengths = 2 * math.pi / np.arctan2(pe[0::2], pe[1::2])
-    np.testing.assert_allclose(
-        wavelengths[[0, -1]], [2 * math.pi, 2 * math.pi * 10000 ** (510 / 512)], rtol=1e-4
-    )
-    np.testing.assert_allclose(
-        wavelengths[1:] / wavelengths[:-1], 10000 ** (2 / d_model), rtol=1e-4
-    )
+    first_and_last = [2 * math.pi, 2 * math.pi * 10000 ** (510 / 512)]
+    np.testing.assert_allclose(wavelengths[[0, -1]], first_and_last, rtol=1e-4)
+    ratios = wavelengths[1:] / wavelengths[:-1]
+    np.testing.assert_allclose(ratios, 10000 ** (2 / d_model), rtol=1e-4)
 
 
 @pytest.mark.parametrize("k", [1, 7, 40])
 def test_positional_encoding_of_an_offset_is_a_rotation(k):
-    """PE(pos + k) = R_k PE(pos), one matrix for every pos: the paper's reason for sinusoids."""
+    """PE(pos + k) = R_k PE(pos) with the same matrix for every pos (the paper's hypothesis)."""
     d_model = 16
     pe = positional_encoding(100, d_model).numpy()[0].astype(np.float64)
     rotation = np.zeros((d_model, d_model))
     for i in range(d_model // 2):
-        w = k / 10000 ** (2 * i / d_model)
-        rotation[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [
-            [math.cos(w), math.sin(w)],
-            [-math.sin(w), math.cos(w)],
+        angle = k / 10000 ** (2 * i / d_model)
+        pair = slice(2 * i, 2 * i + 2)
+        rotation[pair, pair] = [
+            [math.cos(angle), math.sin(angle)],
+            [-math.sin(angle), math.cos(angle)],
         ]
     np.testing.assert_allclose(rotation @ rotation.T, np.eye(d_model), atol=1e-12)
     np.testing.assert_allclose(pe[k:], pe[:-k] @ rotation.T, atol=1e-6)
@@ -212,16 +232,14 @@ def test_learning_rate_of_the_base_model(step, rate):
     np.testing.assert_allclose(CustomSchedule(512)(step), rate, rtol=1e-6)
 
 
-def test_learning_rate_rises_linearly_peaks_at_warmup_and_falls_as_the_root():
-    rate = (
-        CustomSchedule(1024, warmup_steps=50)(tf.range(1, 301)).numpy().astype(np.float64)
-    )  # rate[i]: step i + 1
-    assert np.argmax(rate) == 50 - 1
-    np.testing.assert_allclose(rate[49], 1024**-0.5 * 50**-0.5, rtol=1e-6)
-    np.testing.assert_allclose(rate[:50] / rate[0], np.arange(1, 51), rtol=1e-6)
-    np.testing.assert_allclose(
-        rate[199] / rate[49], 0.5, rtol=1e-6
-    )  # four times the step, half the rate
+def test_learning_rate_rises_linearly_and_falls_with_the_inverse_root():
+    schedule = CustomSchedule(1024, warmup_steps=50)
+    rates = schedule(tf.range(1, 301)).numpy().astype(np.float64)  # rates[i] is of step i + 1
+    assert np.argmax(rates) == 50 - 1
+    np.testing.assert_allclose(rates[49], 1024**-0.5 * 50**-0.5, rtol=1e-6)
+    np.testing.assert_allclose(rates[:50] / rates[0], np.arange(1, 51), rtol=1e-6)
+    # At four times the step the rate is half as large.
+    np.testing.assert_allclose(rates[199] / rates[49], 0.5, rtol=1e-6)
 
 
 # Table 3.
@@ -246,16 +264,22 @@ def test_parameter_count_of_base_by_hand():
     attention = 4 * (512 * 512 + 512)
     feed_forward = 512 * 2048 + 2048 + 2048 * 512 + 512
     norm = 2 * 512
-    layers = 6 * ((attention + feed_forward + 2 * norm) + (2 * attention + feed_forward + 3 * norm))
-    assert (
-        ModelConfig(input_vocab_size=37000, target_vocab_size=37000).parameters()
-        == layers + 37000 * 512
-    )
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    config = ModelConfig(input_vocab_size=37000, target_vocab_size=37000)
+    assert config.parameters() == 6 * (encoder_layer + decoder_layer) + 37000 * 512
 
 
 SMALL = ModelConfig(
-    num_layers=2, d_model=8, num_heads=2, dff=12, input_vocab_size=11, target_vocab_size=11, pe_input=7, pe_target=9
-)  # fmt: skip
+    num_layers=2,
+    d_model=8,
+    num_heads=2,
+    dff=12,
+    input_vocab_size=11,
+    target_vocab_size=11,
+    pe_input=7,
+    pe_target=9,
+)
 
 
 @pytest.mark.parametrize(
@@ -282,8 +306,6 @@ SMALL = ModelConfig(
 def test_formula_counts_the_weights_of_the_built_model(changes):
     config = dataclasses.replace(SMALL, **changes)
     model = build_model(config)
-    assert (
-        sum(math.prod(variable.shape) for variable in model.trainable_variables)
-        == config.parameters()
-    )
+    counted = sum(math.prod(variable.shape) for variable in model.trainable_variables)
+    assert counted == config.parameters()
     assert model.count_params() == config.parameters()

@@ -1,4 +1,4 @@
-"""A tiny model with fixed weights, and sentences for it, for the laws."""
+"""A tiny model with fixed weights, and random source and target ids for it."""
 
 import keras
 import numpy as np
@@ -19,14 +19,22 @@ SIZES = {
 
 
 def make_model(precision="float32", **changes):
+    """Returns a built `Transformer` of `SIZES`, with some fields of `ModelConfig` changed."""
     keras.utils.set_random_seed(5)
-    return build_model(
-        ModelConfig(**{**SIZES, "pe_input": 64, "pe_target": 64, **changes}), precision
-    )
+    config = ModelConfig(**{**SIZES, "pe_input": 64, "pe_target": 64, **changes})
+    return build_model(config, precision)
 
 
 def sentences(rows, length, seed=0, start=False, shortest=2):
-    """Ids `[rows, length]` of sentences of different lengths, ending with END and then padding."""
+    """Returns int32 ids `[rows, length]` of sentences that end with END, then padding.
+
+    Args:
+      rows: number of sentences.
+      length: longest sentence, with END.
+      seed: of the random tokens and lengths.
+      start: whether each sentence begins with START; the ids are then `[rows, 1 + length]`.
+      shortest: shortest sentence, with END.
+    """
     random = np.random.default_rng(seed)
     ids = np.full((rows, length), PAD, np.int32)
     for row in ids:

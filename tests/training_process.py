@@ -1,33 +1,61 @@
-"""Trainings as processes of their own, for what happens to processes: kills, signals, other machines."""
+"""Training runs as separate processes: for kills, signals and other workers."""
 
 import re
+import subprocess
 import sys
 
-# A tiny model, and a run whose every update prints a line.
+# A tiny model, and a run that logs every update.
 FLAGS = {
-    "num_layers": 1, "d_model": 32, "num_heads": 2, "dff": 64, "vocab_size": 500, "batch_tokens": 1024, "max_length": 64,
-    "precision": "float32", "warmup_steps": 100, "bleu_sentences": 4, "log_steps": 1,
-}  # fmt: skip
+    "num_layers": 1,
+    "d_model": 32,
+    "num_heads": 2,
+    "dff": 64,
+    "vocab_size": 500,
+    "batch_tokens": 1024,
+    "max_length": 64,
+    "precision": "float32",
+    "warmup_steps": 100,
+    "bleu_sentences": 4,
+    "log_steps": 1,
+}
+
+LOG_LINE = re.compile(r"\d\d:\d\d:\d\d INFO step ([\d,]+) \|")
 
 
 def train_command(folder, corpus_folder, flags):
-    """The words that train in a model folder."""
+    """Returns the command that trains in a model folder, as a list of strings."""
     flags = {**FLAGS, "data": corpus_folder, "model_dir": folder, **flags}
-    return [
-        sys.executable,
-        "-m",
-        "tf_transformer",
-        "train",
-        *(f"--{name}={value}" for name, value in flags.items()),
-    ]
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    return [sys.executable, "-m", "tf_transformer", "train", *arguments]
+
+
+def start_process(command, **options):
+    """Starts a command with standard error merged into standard output, a text pipe.
+
+    Log lines go to standard error, results such as the next commands to standard output.
+
+    Args:
+      command: a list of strings.
+      **options: of `subprocess.Popen`.
+    Returns: a `subprocess.Popen`.
+    """
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
 
 
 def read_until(process, step):
-    """Reads what a training prints until it has made an update. Returns: it, or None when the training ended before."""
+    """Reads the output of a training process until it has made an update.
+
+    Args:
+      process: of `start_process`.
+      step: the update.
+    Returns: the text read, or None when the process ended before.
+    """
     lines = []
     for line in process.stdout:
         lines.append(line)
-        found = re.match(r"step ([\d,]+) \|", line)
-        if found and int(found[1].replace(",", "")) >= step:
+        match = LOG_LINE.match(line)
+        if match and int(match[1].replace(",", "")) >= step:
             return "".join(lines)
     return None

@@ -4,7 +4,8 @@
 class UserError(ValueError):
     """A mistake of the user, such as a missing file or a setting out of range.
 
-    The message says what is wrong, where, and what to do. The command line prints it and exits with code 2.
+    The message says what is wrong, where, and what to do. The command line prints it and exits with
+    code 2.
     """
 
 

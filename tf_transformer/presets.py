@@ -1,35 +1,95 @@
-"""The ready-made settings: sizes of our own, the paper's two models, the rows of its Table 3, and its parsers (Sec. 6.3)."""
+"""Presets: small models, the paper's base and big, the rows of Table 3, and parsers (Sec. 6.3)."""
 
 from tf_transformer.config import TREES, WORDS, Config
 from tf_transformer.errors import UserError
 
-# base and big are the paper's (Table 3). small is for 30 to 200 thousand pairs, pocket for minutes on two processor cores: both take
-# many small steps, for which Eq. 3 alone is several times too fast.
 PRESETS = {
+    # For a few minutes of training on two CPU cores. Both pocket and small make many updates on
+    # small batches, for which the learning rate of Eq. 3 is too high.
     "pocket": Config().replace(
-        num_layers=2, d_model=128, num_heads=4, dff=512, dropout_rate=0.0, vocab_size=2000, max_length=128, batch_tokens=1024,
-        train_steps=2000, warmup_steps=400, learning_rate_scale=0.6, save_steps=50, eval_steps=1000, bleu_sentences=100,
+        num_layers=2,
+        d_model=128,
+        num_heads=4,
+        dff=512,
+        dropout_rate=0.0,
+        vocab_size=2000,
+        max_length=128,
+        batch_tokens=1024,
+        train_steps=2000,
+        warmup_steps=400,
+        learning_rate_scale=0.6,
+        save_steps=50,
+        eval_steps=1000,
+        bleu_sentences=100,
     ),
+    # For 30,000 to 200,000 sentence pairs.
     "small": Config().replace(
-        num_layers=3, d_model=256, num_heads=4, dff=512, dropout_rate=0.3, vocab_size=4000, batch_tokens=1024,
-        train_steps=30_000, warmup_steps=400, learning_rate_scale=0.35, dropout_warmup_steps=10_000, save_steps=100,
-        eval_steps=1000, bleu_sentences=200,
+        num_layers=3,
+        d_model=256,
+        num_heads=4,
+        dff=512,
+        dropout_rate=0.3,
+        vocab_size=4000,
+        batch_tokens=1024,
+        train_steps=30_000,
+        warmup_steps=400,
+        learning_rate_scale=0.35,
+        dropout_warmup_steps=10_000,
+        save_steps=100,
+        eval_steps=1000,
+        bleu_sentences=200,
     ),
+    # The paper's two models (Table 3).
     "base": Config(),
-    "big": Config().replace(d_model=1024, num_heads=16, dff=4096, dropout_rate=0.3, train_steps=300_000, save_steps=600, max_checkpoints=20),
-    # Sec. 6.3; for the treebank with its 40,000 sentences. With other text too the paper has --vocab_size=32000.
+    "big": Config().replace(
+        d_model=1024,
+        num_heads=16,
+        dff=4096,
+        dropout_rate=0.3,
+        train_steps=300_000,
+        save_steps=600,
+        max_checkpoints=20,
+    ),
+    # The paper's parser (Sec. 6.3) for the 40,000 sentences of the Penn Treebank. With additional
+    # text, the paper uses --vocab_size=32000.
     "parsing": Config().replace(
-        data="pocket-trees", source=WORDS, target=TREES, num_layers=4, d_model=1024, vocab_size=16_000, max_length=512, bleu_sentences=0,
-        beam_size=21, length_penalty=0.3, extra_decode_length=300,
+        data="pocket-trees",
+        source=WORDS,
+        target=TREES,
+        num_layers=4,
+        d_model=1024,
+        vocab_size=16_000,
+        max_length=512,
+        bleu_sentences=0,
+        beam_size=21,
+        length_penalty=0.3,
+        extra_decode_length=300,
     ),
     "parsing-pocket": Config().replace(
-        data="pocket-trees", source=WORDS, target=TREES, num_layers=2, d_model=128, num_heads=4, dff=512, dropout_rate=0.0, vocab_size=8000,
-        shared_vocab=False, batch_tokens=1024, train_steps=5000, warmup_steps=400, learning_rate_scale=0.6, save_steps=50,
-        eval_steps=1000, bleu_sentences=0, length_penalty=0.3, extra_decode_length=300,
+        data="pocket-trees",
+        source=WORDS,
+        target=TREES,
+        num_layers=2,
+        d_model=128,
+        num_heads=4,
+        dff=512,
+        dropout_rate=0.0,
+        vocab_size=8000,
+        shared_vocab=False,
+        batch_tokens=1024,
+        train_steps=5000,
+        warmup_steps=400,
+        learning_rate_scale=0.6,
+        save_steps=50,
+        eval_steps=1000,
+        bleu_sentences=0,
+        length_penalty=0.3,
+        extra_decode_length=300,
     ),
-}  # fmt: skip
+}
 
-# Table 3: what each row changes in base, by the paper's letters and the place under them; d_k = d_v = d_model / h where not said.
+# The settings that each row of Table 3 changes in base. A name is the paper's letter with the index
+# of the row under it. d_k = d_v = d_model / h unless given.
 VARIATIONS = {
     "A1": {"num_heads": 1},
     "A2": {"num_heads": 4},
@@ -53,11 +113,15 @@ VARIATIONS = {
 
 
 def preset(name):
-    """Returns the `Config` of a preset, or of a row of Table 3. Raises: UserError for an unknown name."""
+    """Returns the `Config` of a preset or of a row of Table 3.
+
+    Raises: UserError for an unknown name.
+    """
     if name in VARIATIONS:
         return PRESETS["base"].replace(**VARIATIONS[name])
     if name not in PRESETS:
         raise UserError(
-            f"unknown preset {name!r}: give one of {', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATIONS)}"
+            f"unknown preset {name!r}: give one of {', '.join(PRESETS)}, or a row of Table 3: "
+            f"{', '.join(VARIATIONS)}"
         )
     return PRESETS[name]

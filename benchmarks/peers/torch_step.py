@@ -1,7 +1,9 @@
-"""The peer torch.nn.Transformer: training steps that do the work of ours, or with `as_it_is` a little more. Run by `training_step.py`.
+"""Training steps of `torch.nn.Transformer` that do the work of ours. Run by `training_step.py`.
 
-Post-norm, ReLU, sinusoidal positions, embedding x sqrt(d), one table for embeddings and logits, dropout 0.1, label smoothing 0.1, Adam,
-padding and causal masks.
+Post-norm, ReLU, sinusoidal positions, embedding x sqrt(d), one table for embeddings and logits,
+dropout 0.1, label smoothing 0.1, Adam, padding and causal masks. With the argument `defaults` it
+keeps what the paper does not have: dropout on attention weights and inside the feed-forward
+network, and a layer norm after each stack.
 """
 
 import json
@@ -13,8 +15,10 @@ import time
 import torch
 from torch import nn
 
+D_MODEL = 512
+MAX_LENGTH = 1024
 SIZES = {
-    "d_model": 512,
+    "d_model": D_MODEL,
     "nhead": 8,
     "num_encoder_layers": 6,
     "num_decoder_layers": 6,
@@ -26,20 +30,21 @@ SIZES = {
 class Model(nn.Module):
     """Source and target ids `[B, S]`, `[B, T]` -> logits `[B, T, V]`."""
 
-    def __init__(self, vocab_size, as_it_is, width=512):
+    def __init__(self, vocab_size, defaults):
         super().__init__()
-        self.table = nn.Embedding(vocab_size, width, padding_idx=0)
-        nn.init.normal_(self.table.weight, std=width**-0.5)
-        self.transformer, self.dropout = nn.Transformer(**SIZES, batch_first=True), nn.Dropout(0.1)
-        if not as_it_is:
-            self._leave_out_what_the_paper_has_not()
-        angles = torch.arange(1024)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
-        self.register_buffer(
-            "positions", torch.stack([angles.sin(), angles.cos()], dim=2).reshape(1, 1024, width)
-        )
+        self.table = nn.Embedding(vocab_size, D_MODEL, padding_idx=0)
+        nn.init.normal_(self.table.weight, std=D_MODEL**-0.5)
+        self.transformer = nn.Transformer(**SIZES, batch_first=True)
+        self.dropout = nn.Dropout(0.1)
+        if not defaults:
+            self._follow_the_paper()
+        positions = torch.arange(MAX_LENGTH)[:, None]
+        angles = positions / 10000 ** (torch.arange(0, D_MODEL, 2) / D_MODEL)
+        encoding = torch.stack([angles.sin(), angles.cos()], dim=2)
+        self.register_buffer("positions", encoding.reshape(1, MAX_LENGTH, D_MODEL))
 
-    def _leave_out_what_the_paper_has_not(self):
-        """Dropout on attention weights and inside the feed-forward network, and a last layer norm after each stack."""
+    def _follow_the_paper(self):
+        """Removes two kinds of dropout, and the layer norm after each stack."""
         for stack in (self.transformer.encoder, self.transformer.decoder):
             stack.norm = None
             for layer in stack.layers:
@@ -50,42 +55,39 @@ class Model(nn.Module):
 
     def embed(self, ids):
         """Ids `[B, T]` -> `[B, T, D]`."""
-        return self.dropout(
-            self.table(ids) * math.sqrt(self.table.embedding_dim)
-            + self.positions[:, : ids.shape[1]]
-        )
+        scaled = self.table(ids) * math.sqrt(D_MODEL)
+        return self.dropout(scaled + self.positions[:, : ids.shape[1]])
 
     def forward(self, inp, tar):
-        """As the class says."""
-        ahead = torch.ones(tar.shape[1], tar.shape[1], dtype=torch.bool).triu(1)
-        masks = {
-            "src_key_padding_mask": inp == 0,
-            "tgt_key_padding_mask": tar == 0,
-            "memory_key_padding_mask": inp == 0,
-        }
-        return (
-            self.transformer(self.embed(inp), self.embed(tar), tgt_mask=ahead, **masks)
-            @ self.table.weight.T
+        """Ids `[B, S]`, `[B, T]` -> logits `[B, T, V]`."""
+        look_ahead_mask = torch.ones(tar.shape[1], tar.shape[1], dtype=torch.bool).triu(1)
+        output = self.transformer(
+            self.embed(inp),
+            self.embed(tar),
+            tgt_mask=look_ahead_mask,
+            src_key_padding_mask=inp == 0,
+            tgt_key_padding_mask=tar == 0,
+            memory_key_padding_mask=inp == 0,
         )
+        return output @ self.table.weight.T
 
 
-def main(vocab_size, rows, length, precision, as_it_is):
-    """Makes a step for each line that it reads, and prints its seconds."""
+def main(vocab_size, rows, length, precision, defaults):
+    """Makes a step for each line of standard input, and prints its seconds."""
     torch.set_num_threads(os.cpu_count())
     torch.manual_seed(0)
-    model = Model(vocab_size, as_it_is).train()
+    model = Model(vocab_size, defaults).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
-    loss_of = nn.CrossEntropyLoss(ignore_index=0, label_smoothing=0.1)
-    inp, tar = (
-        torch.randint(4, vocab_size, (rows, length)),
-        torch.randint(4, vocab_size, (rows, length + 1)),
-    )
+    cross_entropy = nn.CrossEntropyLoss(ignore_index=0, label_smoothing=0.1)
+    inp = torch.randint(4, vocab_size, (rows, length))
+    tar = torch.randint(4, vocab_size, (rows, length + 1))
     for _ in sys.stdin:
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "mixed_bfloat16"):
             logits = model(inp, tar[:, :-1])
-        loss = loss_of(logits.float().reshape(-1, vocab_size), tar[:, 1:].reshape(-1))
+        logits = logits.float().reshape(-1, vocab_size)
+        loss = cross_entropy(logits, tar[:, 1:].reshape(-1))
         loss.backward()
         optimizer.step()
         loss.item()
@@ -93,4 +95,4 @@ def main(vocab_size, rows, length, precision, as_it_is):
 
 
 if __name__ == "__main__":
-    main(*json.loads(sys.argv[-1]), "as_it_is" in sys.argv)
+    main(*json.loads(sys.argv[-1]), "defaults" in sys.argv)

@@ -13,15 +13,14 @@ def encoding(positions, d_model):
 
 
 def is_shift(function):
-    """Whether a function makes the matrices of 3.3, for steps ahead and back."""
+    """Whether a function returns the matrices of exercise 3.3, for steps ahead and back."""
     for k, d_model in ((1, 4), (2, 8), (5, 64), (-3, 16)):
         matrix = np.asarray(function(k, d_model), float)
         positions = np.arange(3, 200)
         if matrix.shape != (d_model, d_model):
             return False
-        if not np.allclose(
-            encoding(positions, d_model) @ matrix.T, encoding(positions + k, d_model), atol=1e-2
-        ):
+        shifted = encoding(positions, d_model) @ matrix.T
+        if not np.allclose(shifted, encoding(positions + k, d_model), atol=1e-2):
             return False
     return True
 
@@ -29,18 +28,15 @@ def is_shift(function):
 def reads_positions(function):
     """Whether a function finds the position of noisy encodings."""
     rng = np.random.default_rng(3)
-    vectors = {
-        position: encoding([position], 64)[0] + 0.1 * rng.normal(size=64)
-        for position in (0, 1, 17, 300, 301, 999)
-    }
-    vectors = {
-        position: vector.astype(np.float32) for position, vector in vectors.items()
-    }  # the type of TensorFlow's encodings
-    return all(int(function(vector)) == position for position, vector in vectors.items())
+    for position in (0, 1, 17, 300, 301, 999):
+        vector = encoding([position], 64)[0] + 0.1 * rng.normal(size=64)
+        if int(function(vector.astype(np.float32))) != position:
+            return False
+    return True
 
 
-def turn_the_wrong_way(k, d_model):
-    """What 3.3 must refuse: the transposed matrix, which goes back instead of ahead."""
+def rotate_backwards(k, d_model):
+    """A wrong answer to 3.3: the transposed matrix, which shifts in the other direction."""
     angles = k / 10000 ** (np.arange(0, d_model, 2) / d_model)
     matrix = np.zeros((d_model, d_model))
     for i, angle in enumerate(angles):
@@ -54,19 +50,28 @@ def turn_the_wrong_way(k, d_model):
 EXERCISES = {
     "3.1": Exercise(
         test=lambda answer: abs(float(answer) - np.cos(0.7)) < 1e-3,
-        hint="Column 3 is 2i + 1 with i = 1: the cosine of hand 1, whose angle at position 7 is 7 / 10000^(2/8).",
+        hint=(
+            "Column 3 is 2i + 1 with i = 1: the cosine of hand 1, whose angle at position 7 is "
+            "7 / 10000^(2/8)."
+        ),
         wrong=(np.sin(0.7), np.cos(7 / 10000 ** (3 / 8)), np.cos(0.07), 0.7, "cos 0.7"),
     ),
     "3.2": Exercise(
         test=lambda answer: float(answer) == 154,
-        hint="Solve 2π · 10000^(2i/512) > 100 for 2i, or count in an array of all wavelengths. The column is 2i, not i.",
+        hint=(
+            "Solve 2π · 10000^(2i/512) > 100 for 2i, or count in an array of all wavelengths. "
+            "The column is 2i, not i."
+        ),
         wrong=(77, 152, 153, 155, 308, "154th"),
     ),
     "3.3": Exercise(
         test=is_shift,
-        hint="For each hand a 2 × 2 block on the diagonal: cos, sin above -sin, cos. The angle is k / 10000^(2i/d_model).",
+        hint=(
+            "For each hand a 2 × 2 block on the diagonal: cos, sin above -sin, cos. The angle "
+            "is k / 10000^(2i/d_model)."
+        ),
         wrong=(
-            turn_the_wrong_way,
+            rotate_backwards,
             lambda k, d_model: np.eye(d_model),
             lambda k, d_model: np.eye(d_model + 2),
             np.eye(8),
@@ -74,7 +79,10 @@ EXERCISES = {
     ),
     "3.4": Exercise(
         test=reads_positions,
-        hint="The encoding that is most like the vector has the largest dot product with it: make all 1000 of them and take the argmax.",
+        hint=(
+            "The encoding that is most similar to the vector has the largest dot product with "
+            "it: compute all 1000 of them and take the argmax."
+        ),
         wrong=(
             lambda vector: 0,
             lambda vector: np.argmax(vector),
@@ -84,7 +92,10 @@ EXERCISES = {
     ),
     "3.5": Exercise(
         test=lambda answer: abs(float(answer) - (925696 + 3 * 256000) / (925696 + 256000)) < 0.006,
-        hint="A matrix has 2,000 · 128 numbers. Divide all weights with three of them by all weights with one.",
+        hint=(
+            "A matrix has 2,000 · 128 numbers. Divide all weights with three of them by all "
+            "weights with one."
+        ),
         wrong=(3, 512000, 1.22, 1181696, "twice"),
     ),
 }

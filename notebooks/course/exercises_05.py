@@ -3,36 +3,40 @@
 import numpy as np
 
 from course import Exercise
-
-START, END = 2, 3  # as in tf_transformer.config
+from tf_transformer.special_tokens import END, START
 
 
 def shifts(answer):
-    """5.3: whether a function makes the three rows of a pair."""
+    """5.3: whether a function returns the three rows of a pair."""
     for source, target in (([7, 8], [9, 10, 11]), ([5], [6, 6]), ([4, 4, 4], [])):
-        found = [np.asarray(row).reshape(-1).tolist() for row in answer(list(source), list(target))]
-        if found != [[*source, END], [START, *target], [*target, END]]:
+        rows = answer(list(source), list(target))
+        rows = [np.asarray(row).reshape(-1).tolist() for row in rows]
+        if rows != [[*source, END], [START, *target], [*target, END]]:
             return False
     return True
 
 
 def measures_buckets(answer):
-    """5.4: whether a function gives the share of useful tokens."""
+    """5.4: whether a function returns the non-padding fraction."""
     cases = [
         ([3, 4, 8], [4, 8], 15 / 16),
         ([5, 5, 5], [5], 1.0),
         ([1, 9, 10, 11], [2, 10, 20], 31 / 42),
         ([2], [7, 9], 2 / 7),
     ]
-    return all(
-        abs(float(answer(lengths, buckets)) - share) < 1e-6 for lengths, buckets, share in cases
-    )
+    for lengths, buckets, fraction in cases:
+        if abs(float(answer(lengths, buckets)) - fraction) >= 1e-6:
+            return False
+    return True
 
 
 EXERCISES = {
     "5.1": Exercise(
         test=lambda answer: float(answer) == 16,
-        hint="print the splits after each further merge, and count from the first merge of all, not from the tenth.",
+        hint=(
+            "print the splits after each further merge, and count from the first merge of all, "
+            "not from the tenth."
+        ),
         wrong=(6, 10, 11, 12, "all"),
     ),
     "5.2": Exercise(
@@ -42,7 +46,10 @@ EXERCISES = {
     ),
     "5.3": Exercise(
         test=shifts,
-        hint="the source ends with 3; the decoder reads 2 and then the target; what it must say is the target and then 3.",
+        hint=(
+            "the source ends with 3; the decoder reads 2 and then the target; what it must "
+            "write is the target and then 3."
+        ),
         wrong=(
             lambda source, target: (source, target, target),
             lambda source, target: ([*source, 3], [2, *target, 3], target),
@@ -51,7 +58,10 @@ EXERCISES = {
     ),
     "5.4": Exercise(
         test=measures_buckets,
-        hint="np.searchsorted(buckets, lengths) finds each sentence's bucket; then words over words and padding.",
+        hint=(
+            "np.searchsorted(buckets, lengths) finds each sentence's bucket; then divide the "
+            "words by the words and the padding."
+        ),
         wrong=(
             lambda lengths, buckets: 1.0,
             lambda lengths, buckets: sum(lengths) / (len(lengths) * max(buckets)),
@@ -60,7 +70,10 @@ EXERCISES = {
     ),
     "5.5": Exercise(
         test=lambda answer: abs(float(answer) - 100_000 * 25_000 * 0.9 / (4.5e6 * 28)) < 0.2,
-        hint="useful tokens in all updates, over the tokens of one pass through all pairs.",
+        hint=(
+            "the tokens in all updates that are not padding, over the tokens of one pass "
+            "through all pairs."
+        ),
         wrong=(1, 19.84, 16.1, 35.7, 555.6),
     ),
 }

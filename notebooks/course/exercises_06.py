@@ -6,14 +6,14 @@ from course import Exercise
 
 
 def smoothed_gradient(logits, word, e):
-    """The gradient of the smoothed loss of one word with respect to its logits: softmax minus smoothed target."""
+    """Softmax minus smoothed target: the gradient of the smoothed loss of a word by its logits."""
     p = np.exp(logits - np.max(logits))
     p /= p.sum()
     return p - ((1 - e) * np.eye(len(logits))[word] + e / len(logits))
 
 
 def is_gradient(answer):
-    """Whether a function of logits, word and e is `smoothed_gradient`."""
+    """Whether a function of logits, word and e returns `smoothed_gradient`."""
     cases = [
         (np.array([0.5, -1.0, 2.0, 0.0], np.float32), 2, 0.1),
         (np.array([1.0, 3.0, 0.2], np.float32), 1, 0.0),
@@ -30,7 +30,7 @@ def least_perplexity(e, vocab_size):
 
 
 def is_global_mean(answer):
-    """Whether a function of sums and numbers divides once."""
+    """Whether a function of sums and token counts divides once."""
     cases = [
         ([30.0, 4.0, 12.0], [10.0, 1.0, 12.0], 2.0),
         ([7.0, 0.0], [2.0, 0.0], 3.5),
@@ -43,7 +43,10 @@ def is_global_mean(answer):
 EXERCISES = {
     "6.1": Exercise(
         test=is_gradient,
-        hint="The derivative of log sum exp is the softmax, that of the right logit is 1 and that of the mean is 1 / V.",
+        hint=(
+            "The derivative of log sum exp is the softmax, that of the right logit is 1 and "
+            "that of the mean is 1 / V."
+        ),
         wrong=(
             lambda logits, word, e: smoothed_gradient(logits, word, 0.0),
             lambda logits, word, e: -smoothed_gradient(logits, word, e),
@@ -54,7 +57,10 @@ EXERCISES = {
         test=lambda answer: (
             0 < float(answer) < 1 and abs(least_perplexity(float(answer), 2000) - 2) < 0.02
         ),
-        hint="floor(e, 2000) grows with e and must be log 2: halve an interval that holds the answer, again and again.",
+        hint=(
+            "floor(e, 2000) grows with e and must be log 2: halve an interval that holds the "
+            "answer, again and again."
+        ),
         wrong=(0.1, 0.05, 0.5, 2),
     ),
     "6.3": Exercise(

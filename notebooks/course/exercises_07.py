@@ -12,45 +12,53 @@ WORDS = 7
 
 
 def is_number(expected, tolerance=1e-6):
-    """A test for answers that are one number."""
+    """Returns a test for a number."""
     return lambda answer: abs(float(answer) - expected) <= tolerance
 
 
-def _some_step(ids, position, parents, state):
-    """A step function with logits of its own for each position; its state counts the calls."""
+def _some_step(ids, position, beam_indices, state):
+    """A step function with other logits for each position; its state counts the calls."""
     logits = tf.random.stateless_normal([WORDS, WORDS], seed=[7, int(position)])  # (V, V)
     return tf.gather(logits, ids), state + 1
 
 
 def repeats_are_impossible(without_repeats):
-    """Whether a wrapped step function differs from the one inside it in the last words only."""
+    """Whether a wrapped step function differs from the wrapped one in the last words only."""
     step = without_repeats(_some_step)
-    ids, state = tf.constant([[3, 4, 5], [6, 6, 1]]), tf.constant([1.0, 2.0])
+    ids = tf.constant([[3, 4, 5], [6, 6, 1]])  # (B, K)
+    state = tf.constant([1.0, 2.0])
+    beam_indices = tf.constant([[0, 1, 2], [2, 1, 0]])  # (B, K)
+    last = tf.one_hot(ids, WORDS).numpy() > 0  # (B, K, V)
     for position in (0, 3):
-        parents = tf.constant([[0, 1, 2], [2, 1, 0]])
-        given, given_state = _some_step(ids, position, parents, state)
-        found, found_state = step(ids, position, parents, state)
-        last = tf.one_hot(ids, WORDS).numpy() > 0  # (B, K, V)
-        found, given = np.asarray(found), given.numpy()
-        if not (found[last] < -1e8).all() or not np.allclose(found[~last], given[~last], atol=1e-5):
+        expected, expected_state = _some_step(ids, position, beam_indices, state)
+        logits, new_state = step(ids, position, beam_indices, state)
+        logits = np.asarray(logits)
+        if not (logits[last] < -1e8).all():
             return False
-        if not np.array_equal(np.asarray(found_state), given_state.numpy()):
+        if not np.allclose(logits[~last], expected.numpy()[~last], atol=1e-5):
+            return False
+        if not np.array_equal(np.asarray(new_state), expected_state.numpy()):
             return False
     return True
 
 
+def _ngrams(words, n):
+    return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+
+
 def _bleu(translation, reference, clip=True, brevity="exp"):
     """BLEU of one sentence, right or with one of the usual mistakes."""
-    ours, theirs = translation.split(), reference.split()
+    ours = translation.split()
+    theirs = reference.split()
     product = 1.0
     for n in (1, 2, 3, 4):
-        a, b = (
-            Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
-            for words in (ours, theirs)
-        )
-        product *= sum(
-            min(count, b[gram]) if clip else count * (gram in b) for gram, count in a.items()
-        ) / sum(a.values())
+        a = _ngrams(ours, n)
+        b = _ngrams(theirs, n)
+        if clip:
+            matches = sum(min(count, b[gram]) for gram, count in a.items())
+        else:
+            matches = sum(count for gram, count in a.items() if gram in b)
+        product *= matches / sum(a.values())
     ratio = len(ours) / len(theirs)
     penalties = {"exp": math.exp(min(0.0, 1 - 1 / ratio)), "ratio": min(1.0, ratio), "none": 1.0}
     return 100 * penalties[brevity] * product**0.25
@@ -65,7 +73,7 @@ PAIRS = [
 
 
 def is_bleu(sentence_bleu):
-    """Whether a function gives the BLEU of some pairs."""
+    """Whether a function returns the BLEU of some pairs."""
     return all(abs(float(sentence_bleu(*pair)) - _bleu(*pair)) < 0.01 for pair in PAIRS)
 
 
@@ -90,16 +98,16 @@ def _does_nothing(step):
 
 
 def _forbids_a_word(step):
-    def wrapped(ids, position, parents, state):
-        logits, state = step(ids, position, parents, state)
+    def wrapped(ids, position, beam_indices, state):
+        logits, state = step(ids, position, beam_indices, state)
         return logits - 1e9 * tf.one_hot(3, WORDS), state
 
     return wrapped
 
 
 def _keeps_the_old_state(step):
-    def wrapped(ids, position, parents, state):
-        logits, _ = step(ids, position, parents, state)
+    def wrapped(ids, position, beam_indices, state):
+        logits, _ = step(ids, position, beam_indices, state)
         return logits - 1e9 * tf.one_hot(ids, WORDS), state
 
     return wrapped
@@ -108,17 +116,26 @@ def _keeps_the_old_state(step):
 EXERCISES = {
     "7.1": Exercise(
         test=is_number(50 * 51 // 2),
-        hint="Step 1 computes 1 position, step 2 computes 2, and so on: add them up, the last one included.",
+        hint=(
+            "Step 1 computes 1 position, step 2 computes 2, and so on: add them up, the last "
+            "one included."
+        ),
         wrong=(50, 2500, 49 * 50 // 2, 2550, "many"),
     ),
     "7.2": Exercise(
         test=is_number(3),
-        hint="Write down the likeliest sentence behind each first word. How many first words are likelier than that of the best one?",
+        hint=(
+            "Write down the likeliest sentence behind each first word. How many first words are "
+            "likelier than that of the best one?"
+        ),
         wrong=(0, 1, 2, 4, "right car"),
     ),
     "7.3": Exercise(
         test=repeats_are_impossible,
-        hint="tf.one_hot(ids, tf.shape(logits)[-1]) has the shape of the logits, (B, K, V). The state to return is the new one.",
+        hint=(
+            "tf.one_hot(ids, tf.shape(logits)[-1]) has the shape of the logits, (B, K, V). The "
+            "state to return is the new one."
+        ),
         wrong=(_does_nothing, _forbids_a_word, _keeps_the_old_state, 3),
     ),
     "7.4": Exercise(
@@ -128,7 +145,10 @@ EXERCISES = {
     ),
     "7.5": Exercise(
         test=is_bleu,
-        hint="100 BP (p_1 p_2 p_3 p_4)^(1/4), where an n-gram counts at most as often as the reference has it. BP is 1 unless c < r.",
+        hint=(
+            "100 BP (p_1 p_2 p_3 p_4)^(1/4), where an n-gram counts at most as often as the "
+            "reference has it. BP is 1 unless c < r."
+        ),
         wrong=(_no_clipping, _simplified_brevity, _no_brevity, _from_0_to_1, 25.4),
     ),
 }

@@ -17,51 +17,61 @@ LAYERS = [RANDOM.dirichlet(np.ones(4), (3, 4)) for _ in range(3)]  # (H, S, S) e
 
 
 def is_55(answer):
-    """Row t of a head may look at t + 1 places."""
+    """8.1: row t of a head may look at t + 1 places."""
     return float(answer) == 55
 
 
 def gives_bits(entropy):
-    """Of one row, and of many at once."""
-    found = [
-        np.asarray(entropy(rows))
-        for rows in (ROWS.copy(), np.stack([ROWS, ROWS[::-1]]), ROWS[2].copy())
+    """8.2: the entropies of one row, and of many at once."""
+    cases = [
+        (ROWS, BITS),
+        (np.stack([ROWS, ROWS[::-1]]), [BITS, BITS[::-1]]),
+        (ROWS[2], 1.75),
     ]
-    shapes = [one.shape for one in found] == [(3,), (2, 3), ()]
-    return shapes and all(
-        np.allclose(one, bits, atol=1e-4)
-        for one, bits in zip(found, (BITS, [BITS, BITS[::-1]], 1.75))
-    )
+    for rows, bits in cases:
+        answer = np.asarray(entropy(rows.copy()))
+        if answer.shape != np.shape(bits) or not np.allclose(answer, bits, atol=1e-4):
+            return False
+    return True
 
 
 def aligns(align):
-    """The mean over the heads decides, and [END] is left out."""
-    return np.asarray(align(CROSS.copy())).tolist() == [1, 1, 0] and np.asarray(
-        align(CROSS[:1].copy())
-    ).tolist() == [0, 1, 0]
+    """8.3: the mean over the heads decides, and [END] is left out."""
+    both_heads = np.asarray(align(CROSS.copy())).tolist()
+    one_head = np.asarray(align(CROSS[:1].copy())).tolist()
+    return both_heads == [1, 1, 0] and one_head == [0, 1, 0]
 
 
 def rolls_out(rollout):
-    """With each layer on the left of those below."""
+    """8.4: each layer is multiplied from the left."""
     for layers in (LAYERS, LAYERS[:1]):
-        expected, found = np.eye(4), np.asarray(rollout([weights.copy() for weights in layers]))
+        expected = np.eye(4)
         for weights in layers:
             expected = (weights.mean(axis=0) + np.eye(4)) / 2 @ expected
-        if found.shape != (4, 4) or not np.allclose(found, expected, atol=1e-5):
+        answer = np.asarray(rollout([weights.copy() for weights in layers]))
+        if answer.shape != (4, 4) or not np.allclose(answer, expected, atol=1e-5):
             return False
     return True
 
 
 def first_layer_on_the_left(layers):
     """A wrong answer to 8.4: multiplies in the order of the list."""
-    found = np.eye(4)
+    product = np.eye(4)
     for weights in layers:
-        found = found @ (weights.mean(axis=0) + np.eye(4)) / 2
-    return found
+        product = product @ (weights.mean(axis=0) + np.eye(4)) / 2
+    return product
+
+
+def without_residuals(layers):
+    """A wrong answer to 8.4: leaves the residual connections out."""
+    product = np.eye(4)
+    for weights in layers:
+        product = weights.mean(axis=0) @ product
+    return product
 
 
 def tells_causal(is_causal):
-    """On functions that look back, ahead, far ahead, and at nothing."""
+    """8.5: on functions that look back, ahead, far ahead, and at nothing."""
     functions = {
         np.cumsum: True,
         np.copy: True,
@@ -74,13 +84,14 @@ def tells_causal(is_causal):
         (lambda x: x + np.eye(len(x))[0] * x[-1]): False,
     }
     x = RANDOM.normal(size=6)
-    return all(
-        bool(is_causal(function, x.copy())) is causal for function, causal in functions.items()
-    )
+    for function, causal in functions.items():
+        if bool(is_causal(function, x.copy())) is not causal:
+            return False
+    return True
 
 
 def only_the_last(function, x):
-    """Looks for causality as one should not: at the last input alone."""
+    """A wrong answer to 8.5: changes the last input only."""
     changed = np.append(x[:-1], x[-1] + 1.0)
     return np.array_equal(np.asarray(function(changed))[:-1], np.asarray(function(x))[:-1])
 
@@ -93,7 +104,10 @@ EXERCISES = {
     ),
     "8.2": Exercise(
         test=gives_bits,
-        hint="sum over the last axis, take the logarithm to base 2, and see to it that a weight of 0 adds 0, not NaN.",
+        hint=(
+            "sum over the last axis, take the logarithm to base 2, and make sure that a weight "
+            "of 0 adds 0, not NaN."
+        ),
         wrong=(
             3.0,
             lambda weights: -np.sum(weights * np.log(np.where(weights > 0, weights, 1.0)), axis=-1),
@@ -113,14 +127,13 @@ EXERCISES = {
     ),
     "8.4": Exercise(
         test=rolls_out,
-        hint="begin with the identity; each layer's half-and-half matrix is multiplied from the left.",
+        hint=(
+            "begin with the identity; each layer's half-and-half matrix is multiplied from the "
+            "left."
+        ),
         wrong=(
             0.5,
-            lambda layers: (
-                np.linalg.multi_dot([weights.mean(axis=0) for weights in layers[::-1]])
-                if len(layers) > 1
-                else layers[0].mean(0)
-            ),
+            without_residuals,
             lambda layers: np.mean([weights.mean(axis=0) for weights in layers], axis=0),
             lambda layers: layers[-1].mean(axis=0),
             first_layer_on_the_left,
@@ -128,7 +141,10 @@ EXERCISES = {
     ),
     "8.5": Exercise(
         test=tells_causal,
-        hint="change one input at a time, each of them, and compare the outputs before it with those of the unchanged input.",
+        hint=(
+            "change one input at a time, each of them, and compare the outputs before it with "
+            "those of the unchanged input."
+        ),
         wrong=(True, lambda function, x: True, lambda function, x: False, only_the_last),
     ),
 }

@@ -8,22 +8,20 @@ from course import Exercise
 
 
 def asks_for_n_best(body):
-    """Whether a body has the signature nbest, and two different texts in rows."""
+    """9.1: whether a body has the signature nbest, and two different texts in rows."""
     json.dumps(body)
-    rows = [row["text"] if isinstance(row, dict) else row for row in body["instances"]]
-    if (
-        "inputs" in body
-        or body["signature_name"] != "nbest"
-        or not isinstance(body["instances"], (list, tuple))
-    ):
+    if "inputs" in body or body["signature_name"] != "nbest":
         return False
-    return len(set(rows)) == len(rows) == 2 and all(
-        isinstance(row, str) and row.strip() for row in rows
-    )
+    if not isinstance(body["instances"], (list, tuple)):
+        return False
+    rows = [row["text"] if isinstance(row, dict) else row for row in body["instances"]]
+    if not len(set(rows)) == len(rows) == 2:
+        return False
+    return all(isinstance(row, str) and row.strip() for row in rows)
 
 
 def sends_any_bytes(instance):
-    """Whether what a function returns is JSON from which the bytes can be had again."""
+    """9.3: whether a function returns JSON from which the bytes can be decoded."""
     for data in (b"caf\xe9", b"Anna sleeps.", b"", bytes(range(256))):
         row = json.loads(json.dumps(instance(data)))
         row = row["text"] if set(row) == {"text"} else row
@@ -33,24 +31,17 @@ def sends_any_bytes(instance):
 
 
 def divides_by_the_length_penalty(normalised):
-    """Whether a function computes log P / ((5 + L) / 6)^alpha."""
-    for log_probs, alpha in (
-        ([-0.5, -0.25, -1.0], 0.6),
-        ([-2.0], 0.6),
-        ([-0.1] * 19, 1.0),
-        ([-0.3, -0.4], 0.0),
-    ):
-        if not math.isclose(
-            float(normalised(log_probs, alpha)),
-            sum(log_probs) / ((5 + len(log_probs)) / 6) ** alpha,
-            rel_tol=1e-5,
-        ):
+    """9.4: whether a function computes log P / ((5 + L) / 6)^alpha."""
+    cases = [([-0.5, -0.25, -1.0], 0.6), ([-2.0], 0.6), ([-0.1] * 19, 1.0), ([-0.3, -0.4], 0.0)]
+    for log_probs, alpha in cases:
+        expected = sum(log_probs) / ((5 + len(log_probs)) / 6) ** alpha
+        if not math.isclose(float(normalised(log_probs, alpha)), expected, rel_tol=1e-5):
             return False
     return True
 
 
 def finds_the_newest(newest):
-    """Whether a function compares versions as numbers, and leaves out what is none."""
+    """9.5: whether a function compares versions as numbers, and ignores other names."""
     cases = {
         ("1", "2", "10", "models.config"): "10",
         ("tmp-11", "9", "3.broken", "08"): "9",
@@ -61,8 +52,8 @@ def finds_the_newest(newest):
     return all(newest(list(names)) == expected for names, expected in cases.items())
 
 
-def penalty_of_one_word_less(log_probs, alpha):
-    """A wrong answer to 9.4: counts the words without the end symbol."""
+def penalty_without_the_end_token(log_probs, alpha):
+    """A wrong answer to 9.4: counts the tokens without the end token."""
     return sum(log_probs) / ((4 + len(log_probs)) / 6) ** alpha
 
 
@@ -84,7 +75,10 @@ EXERCISES = {
     ),
     "9.3": Exercise(
         test=sends_any_bytes,
-        hint="base64.b64encode gives bytes in ASCII: decode them to a string, and put it where the interface expects it",
+        hint=(
+            "base64.b64encode returns bytes in ASCII: decode them to a string, and put it where "
+            "the interface expects it"
+        ),
         wrong=(
             lambda data: data,
             lambda data: data.decode("utf-8", "replace"),
@@ -97,12 +91,15 @@ EXERCISES = {
         wrong=(
             lambda log_probs, alpha: sum(log_probs),
             lambda log_probs, alpha: sum(log_probs) / len(log_probs),
-            penalty_of_one_word_less,
+            penalty_without_the_end_token,
         ),
     ),
     "9.5": Exercise(
         test=finds_the_newest,
-        hint='compare as numbers, not as text ("10" is less than "9" as text); str.isdigit tells which names are numbers',
+        hint=(
+            'compare as numbers, not as text ("10" is less than "9" as text); str.isdigit tells '
+            "which names are numbers"
+        ),
         wrong=(
             "10",
             max,

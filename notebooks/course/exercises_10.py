@@ -4,7 +4,8 @@ import math
 
 from course import Exercise
 
-DIGITS, PLACES = "영일이삼사오육칠팔구", ["", "십", "백", "천"]
+DIGITS = "영일이삼사오육칠팔구"
+PLACES = ["", "십", "백", "천"]
 KNOWN = {
     0: "영",
     7: "칠",
@@ -20,38 +21,42 @@ KNOWN = {
 
 
 def in_korean(n, write_one=False):
-    """Sino-Korean number words of 0 to 9,999; `write_one` makes the mistake of writing 일 before a place."""
+    """Sino-Korean number words of 0 to 9,999.
+
+    `write_one` makes a mistake: it writes 일 before a place.
+    """
     words = ""
     for digit, place in zip(f"{n:04}", reversed(PLACES)):
-        if digit != "0":
-            words += (
-                "" if digit == "1" and place and not write_one else DIGITS[int(digit)]
-            ) + place
+        if digit == "0":
+            continue
+        if digit != "1" or not place or write_one:
+            words += DIGITS[int(digit)]
+        words += place
     return words or DIGITS[0]
 
 
 def speaks_korean(korean):
-    """Whether a function knows the numbers from 0 to 9,999."""
-    return all(korean(n) == words for n, words in KNOWN.items()) and all(
-        korean(n) == in_korean(n) for n in range(10_000)
-    )
+    """10.1: whether a function knows the numbers from 0 to 9,999."""
+    known = all(korean(n) == words for n, words in KNOWN.items())
+    return known and all(korean(n) == in_korean(n) for n in range(10_000))
 
 
 def finds_bad_lines(bad_lines):
-    """Whether a function finds the lines that are no pair."""
+    """10.2: whether a function finds the lines that are not a pair."""
     cases = {
         "one\tuno\ntwo\tdos\n": [],
         "one\tuno\ntwo dos\nthree\ttres\tCC BY\n\tcuatro\nfive\t  \n": [2, 3, 4, 5],
         "one\tuno\n\ntwo\tdos\n": [2],
         "one uno": [1],
     }
-    return all(
-        [int(number) for number in bad_lines(text)] == numbers for text, numbers in cases.items()
-    )
+    for text, numbers in cases.items():
+        if [int(number) for number in bad_lines(text)] != numbers:
+            return False
+    return True
 
 
 def finds_leaks(leaked):
-    """Whether a function counts the test pairs whose source was trained on."""
+    """10.3: whether a function counts the test pairs whose source was trained on."""
     train = [
         ("One book.", "Un libro."),
         ("two  books.", "Dos libros."),
@@ -63,21 +68,19 @@ def finds_leaks(leaked):
         ("Ten coats.", "Diez abrigos."),
         ("Six hats.", "Diez sombreros."),
     ]
-    return (
-        math.isclose(float(leaked(train, test)), 0.5)
-        and float(leaked(train, test[2:])) == 0
-        and float(leaked(train, test[:1])) == 1
-    )
+    if not math.isclose(float(leaked(train, test)), 0.5):
+        return False
+    return float(leaked(train, test[2:])) == 0 and float(leaked(train, test[:1])) == 1
 
 
 def exact_sources_only(train, test):
-    """A wrong answer to 10.3: compares letter by letter."""
+    """A wrong answer to 10.3: compares the texts as they are."""
     known = {source for source, _ in train}
     return sum(source in known for source, _ in test) / len(test)
 
 
 def are_points_and_sentences(answer):
-    """Whether two numbers are 2.6 percentage points and 2,000 sentences."""
+    """10.5: whether two numbers are 2.6 percentage points and 2,000 sentences."""
     points, sentences = (float(number) for number in answer)
     return abs(points - 2.63) < 0.05 and abs(sentences - 2000) < 1
 
@@ -85,7 +88,10 @@ def are_points_and_sentences(answer):
 EXERCISES = {
     "10.1": Exercise(
         test=speaks_korean,
-        hint="go through the four digits with their places; 일 is left out before a place, but not as the last digit; only 0 itself is 영",
+        hint=(
+            "go through the four digits with their places; 일 is left out before a place, but "
+            "not as the last digit; only 0 itself is 영"
+        ),
         wrong=(
             "이천삼백사십오",
             str,
@@ -95,7 +101,10 @@ EXERCISES = {
     ),
     "10.2": Exercise(
         test=finds_bad_lines,
-        hint='text.splitlines() and enumerate(..., start=1); line.split("\\t") must give two parts, neither of them blank',
+        hint=(
+            'text.splitlines() and enumerate(..., start=1); line.split("\\t") must return two '
+            "parts, neither of them blank"
+        ),
         wrong=(
             [2, 3],
             lambda text: [],
@@ -104,17 +113,23 @@ EXERCISES = {
     ),
     "10.3": Exercise(
         test=finds_leaks,
-        hint='bring both sides into one form first: " ".join(source.lower().split()); targets do not count here',
+        hint=(
+            'convert both sides to one form first: " ".join(source.lower().split()); targets do '
+            "not count here"
+        ),
         wrong=(0.5, exact_sources_only, lambda train, test: 2),
     ),
     "10.4": Exercise(
         test=lambda answer: 1080 <= float(answer) <= 1180,
-        hint="all useful tokens of one side in three epochs, divided by the useful tokens of a side in one update",
+        hint=(
+            "all tokens of one side in three epochs, divided by the tokens of a side in one "
+            "update that are not padding"
+        ),
         wrong=(0, 374, 3 * 30_000, 1055, "1122 updates"),
     ),
     "10.5": Exercise(
         test=are_points_and_sentences,
-        hint="p = 0.9, n = 500; the width goes with one over the square root of n",
+        hint="p = 0.9, n = 500; the width is proportional to one over the square root of n",
         wrong=((2.63, 1000), (1.34, 2000), (0.026, 2000), 2.63),
     ),
 }

@@ -1,10 +1,11 @@
-"""Buckets and batches: nothing lost, few tokens wasted, one shape for each bucket."""
+"""Buckets and batches: completeness, shapes, little padding, and order."""
 
 import itertools
 
 import numpy as np
 import pytest
 
+from tf_transformer.data import batching
 from tf_transformer.data.batching import Batches, bucket_plan
 from tf_transformer.data.encoding import EncodedPairs, Sequences
 from tf_transformer.special_tokens import END, PAD, START
@@ -17,36 +18,43 @@ def sequences(lengths, random):
 
 
 def captions(number, seed=0):
-    """Pairs with lengths like those of real captions: about 16 sub-words a side, now and then 60."""
+    """Pairs with lengths like those of image captions: usually 16 sub-words a side, at most 64."""
     random = np.random.default_rng(seed)
     source = np.clip(random.gamma(8.0, 2.0, number), 2, 60).astype(int)
     target = np.clip(source + random.normal(0, 2, number), 2, 64).astype(int)
     return EncodedPairs(sequences(source, random), sequences(target, random), {})
 
 
-def real_rows(batch):
+def batch_pairs(batch):
     """The pairs of a batch as tuples of ids, without padding."""
     inp, tar = (side.numpy() for side in batch)
-    return [(tuple(i[i != PAD]), tuple(t[t != PAD])) for i, t in zip(inp, tar) if i.any()]
-
-
-def all_rows(pairs):
-    cut = [
-        [tuple(s.values[a:b]) for a, b in zip(s.splits, s.splits[1:])]
-        for s in (pairs.source, pairs.target)
+    return [
+        (tuple(source[source != PAD]), tuple(target[target != PAD]))
+        for source, target in zip(inp, tar)
+        if source.any()
     ]
-    return sorted((source, (START, *target)) for source, target in zip(*cut))
+
+
+def rows(side):
+    """The sequences of a `Sequences` as tuples of ids."""
+    return [tuple(side.values[a:b]) for a, b in zip(side.splits, side.splits[1:])]
+
+
+def expected_pairs(pairs):
+    """All pairs of an `EncodedPairs`, as `batch_pairs` returns them, sorted."""
+    return sorted(
+        (source, (START, *target)) for source, target in zip(rows(pairs.source), rows(pairs.target))
+    )
 
 
 @pytest.mark.parametrize("number", [1, 7, 300, 3000])
 @pytest.mark.parametrize("tokens", [64, 1000, 25_000])
-def test_no_pair_is_lost_or_doubled(number, tokens):
+def test_each_epoch_contains_every_pair_once(number, tokens):
     pairs = captions(number)
     batches = Batches(pairs, tokens, seed=1)
     for epoch in (0, 1):
-        assert sorted(
-            row for batch in batches.epoch(epoch) for row in real_rows(batch)
-        ) == all_rows(pairs)
+        found = [pair for batch in batches.epoch(epoch) for pair in batch_pairs(batch)]
+        assert sorted(found) == expected_pairs(pairs)
 
 
 @pytest.mark.parametrize("tokens", [100, 2048, 25_000])
@@ -59,76 +67,83 @@ def test_shapes_are_those_of_the_buckets_and_within_the_budget(tokens):
     assert sum(1 for _ in batches.epoch(0)) == batches.per_epoch
 
 
-def test_sentences_begin_and_end_as_they_should():
+def test_sentences_have_start_and_end_tokens():
     for inp, tar in Batches(captions(200), 500, seed=1).epoch(0):
         for source, target in zip(inp.numpy(), tar.numpy()):
             if source.any():
-                assert (
-                    source[source != PAD][-1] == END
-                    and target[target != PAD][-1] == END
-                    and target[0] == START
-                )
+                assert source[source != PAD][-1] == END
+                assert target[target != PAD][-1] == END
+                assert target[0] == START
             else:
                 assert not target.any()
 
 
-def test_most_tokens_are_useful():
-    """29,000 captions, at the budget of the small preset and at the paper's; batches of 64 in random order keep half."""
+def test_most_tokens_are_not_padding():
+    """29,000 captions, with the budgets of a small model and of the paper.
+
+    In batches of 64 pairs in random order, half of the tokens would be padding.
+    """
     pairs = captions(29_000)
     for tokens in (4096, 25_000):
         batches = Batches(pairs, tokens, seed=1)
         padded = sum(2 * bucket.batches * bucket.rows * bucket.length for bucket in batches.buckets)
         real = len(pairs.source.values) + len(pairs.target.values)
         assert batches.non_padding_fraction == pytest.approx(real / padded)
-        assert batches.non_padding_fraction > 0.88 and len(batches.buckets) <= 40
+        assert batches.non_padding_fraction > 0.88
+        assert len(batches.buckets) <= 40
 
 
-def test_the_plan_is_the_best_one():
-    """Dynamic programming against trying every way to cut a small range of lengths."""
-    from tf_transformer.data import batching
-
+def test_the_plan_is_optimal():
+    """Dynamic programming against all divisions of a small range of lengths."""
     lengths = np.random.default_rng(3).integers(3, 11, 500)
-    total, tokens = lengths.sum(), 96
+    total = lengths.sum()
+    tokens = 96
 
     def cost(bounds):
         value = 0.0
         for above, end in itertools.pairwise((0, *bounds)):
-            bucket = batching._bucket(
-                above, end, int(((lengths > above) & (lengths <= end)).sum()), tokens
-            )
+            pairs = int(((lengths > above) & (lengths <= end)).sum())
+            bucket = batching._bucket(above, end, pairs, tokens)
             padded = bucket.batches * bucket.rows * bucket.length
-            value += (
-                padded
-                + batching.SHORTFALL_COST * max(0, bucket.batches * tokens - padded)
-                + batching.SHAPE_COST * total
-            )
+            shortfall = max(0, bucket.batches * tokens - padded)
+            value += padded
+            value += batching.SHORTFALL_COST * shortfall
+            value += batching.SHAPE_COST * total
         return value
 
     inner = range(3, 10)
-    cuts = [(*cut, 10) for n in range(8) for cut in itertools.combinations(inner, n)]
+    divisions = [(*cut, 10) for n in range(8) for cut in itertools.combinations(inner, n)]
     plan = tuple(bucket.length for bucket in bucket_plan(lengths, tokens))
-    assert cost(plan) == pytest.approx(min(cost(cut) for cut in cuts))
+    assert cost(plan) == pytest.approx(min(cost(division) for division in divisions))
 
 
 def test_the_order_is_a_function_of_seed_and_epoch():
     pairs = captions(2000)
 
     def order(seed, epoch):
-        return [
-            row for batch in Batches(pairs, 1000, seed).epoch(epoch) for row in real_rows(batch)
-        ]
+        batches = Batches(pairs, 1000, seed).epoch(epoch)
+        return [pair for batch in batches for pair in batch_pairs(batch)]
 
     assert order(1, 0) == order(1, 0)
-    assert order(1, 0) != order(1, 1) and order(1, 0) != order(2, 0)
+    assert order(1, 0) != order(1, 1)
+    assert order(1, 0) != order(2, 0)
 
 
-def test_skipping_goes_on_at_the_same_place():
+def test_skip_resumes_within_an_epoch():
     batches = Batches(captions(1000), 500, seed=1)
-    whole = [real_rows(batch) for batch in batches.epoch(3)]
+    complete = [batch_pairs(batch) for batch in batches.epoch(3)]
     for skip in (0, 1, 17, batches.per_epoch):
-        assert [real_rows(batch) for batch in batches.epoch(3, skip)] == whole[skip:]
+        assert [batch_pairs(batch) for batch in batches.epoch(3, skip)] == complete[skip:]
 
 
-def test_an_epoch_ends_at_once():
-    """The thread that would tune a pipeline ends in its own time, within a minute, and an epoch would wait for that."""
+def test_sentences_are_those_of_the_batch():
+    batches = Batches(captions(300), 500, seed=1)
+    for index, batch in enumerate(batches.epoch(2)):
+        source, target = (side.to_list() for side in batches.sentences(2, index))
+        expected = [(tuple(s), (START, *t)) for s, t in zip(source, target)]
+        assert batch_pairs(batch) == expected
+
+
+def test_autotune_is_off():
+    """Its thread can delay the end of an epoch by up to a minute."""
     assert Batches(captions(100), 500, seed=1).epoch(0).options().autotune.enabled is False

@@ -1,10 +1,11 @@
-"""Pairs to ids: cleaned, counted, kept."""
+"""Encoding of sentence pairs: dropped pairs, chunks, and the cache."""
 
 import numpy as np
 import pytest
 
 from tf_transformer.data import encoding
-from tf_transformer.data.encoding import cached_pairs, encode_pairs
+from tf_transformer.data.corpus import Corpus
+from tf_transformer.data.encoding import cached_pairs, describe_dropped, encode_pairs
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.data.tokenizer import learn_tokenizers
 from tf_transformer.errors import UserError
@@ -12,9 +13,8 @@ from tf_transformer.errors import UserError
 
 @pytest.fixture(scope="module")
 def tokenizers(corpus_folder):
-    return learn_tokenizers(
-        lambda: open_corpus(str(corpus_folder), "en", "de").read("train"), 500, shared=True
-    )
+    corpus = open_corpus(str(corpus_folder), "en", "de")
+    return learn_tokenizers(lambda: corpus.read("train"), 500, shared=True)
 
 
 def rows(sequences):
@@ -41,23 +41,28 @@ def test_pairs_are_dropped_and_counted_by_reason(tokenizers):
         "a side of more than 40 sub-words": 1,
         "one side more than 3 times the other": 1,
     }
+    assert describe_dropped(encoded) == (
+        "3 for an empty side, 1 for a side of more than 40 sub-words, "
+        "1 for one side more than 3 times the other"
+    )
     for side, sequences in enumerate((encoded.source, encoded.target)):
         assert rows(sequences) == tokenizers[side].encode([pair[side] for pair in good]).to_list()
 
 
-def test_chunks_do_not_matter(tokenizers, corpus_folder, monkeypatch):
+def test_the_result_does_not_depend_on_the_chunk_size(tokenizers, corpus_folder, monkeypatch):
     pairs = list(open_corpus(str(corpus_folder), "en", "de").read("train"))
-    whole = encode_pairs(iter(pairs), tokenizers, 64, 9.0)
+    expected = encode_pairs(iter(pairs), tokenizers, 64, 9.0)
     monkeypatch.setattr(encoding, "CHUNK", 7)
-    parts = encode_pairs(iter(pairs), tokenizers, 64, 9.0)
-    assert rows(parts.source) == rows(whole.source) and rows(parts.target) == rows(whole.target)
+    chunked = encode_pairs(iter(pairs), tokenizers, 64, 9.0)
+    assert rows(chunked.source) == rows(expected.source)
+    assert rows(chunked.target) == rows(expected.target)
+    assert chunked.checksum == expected.checksum
 
 
-def test_nothing_left(tokenizers):
+@pytest.mark.parametrize("pairs", [[("", "x")], []])
+def test_no_pair_left(tokenizers, pairs):
     with pytest.raises(UserError, match="no pair of sentences is left"):
-        encode_pairs(iter([("", "x")]), tokenizers, 40, 9.0)
-    with pytest.raises(UserError, match="no pair of sentences is left"):
-        encode_pairs(iter([]), tokenizers, 40, 9.0)
+        encode_pairs(iter(pairs), tokenizers, 40, 9.0)
 
 
 def test_the_second_start_reads_the_cache(
@@ -68,14 +73,53 @@ def test_the_second_start_reads_the_cache(
     with monkeypatch.context() as patch:
         patch.setattr(corpus, "read", None)  # reading the text would fail
         again = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-    assert rows(again.source) == rows(first.source) and again.dropped == first.dropped
+    assert rows(again.source) == rows(first.source)
+    assert again.dropped == first.dropped
 
-    # A damaged cache, another setting, or another text: made anew.
+    # A damaged cache file is replaced.
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    mended = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-    np.testing.assert_array_equal(mended.target.values, first.target.values)
-    shorter = cached_pairs(
-        corpus, "train", tokenizers, tiny_config.replace(max_length=10).data, str(tmp_path)
-    )
-    assert len(shorter) < len(first) and len(list(tmp_path.iterdir())) == 2
+    repaired = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
+    np.testing.assert_array_equal(repaired.target.values, first.target.values)
+    assert list(tmp_path.iterdir()) == [path]
+
+    # Another setting has another cache file.
+    short = tiny_config.replace(max_length=10).data
+    shorter = cached_pairs(corpus, "train", tokenizers, short, str(tmp_path))
+    assert len(shorter) < len(first)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+class ChangingCorpus(Corpus):
+    """A corpus whose text is its fingerprint."""
+
+    splits = ["train"]
+
+    def __init__(self):
+        self.text = "Anna sleeps."
+        self.reads = 0
+
+    def read(self, split):
+        self.reads += 1
+        yield self.text, self.text
+
+    def fingerprint(self, split):
+        return (split, self.text)
+
+
+def test_a_changed_fingerprint_invalidates_the_cache(tokenizers, tiny_config, tmp_path):
+    corpus = ChangingCorpus()
+    folder = str(tmp_path)
+
+    def encoded():
+        pairs = cached_pairs(corpus, "train", tokenizers, tiny_config.data, folder)
+        return rows(pairs.source)
+
+    first = encoded()
+    assert encoded() == first
+    assert corpus.reads == 1
+    corpus.text = "The man sees the dog."
+    second = encoded()
+    assert corpus.reads == 2
+    assert second == tokenizers[0].encode([corpus.text]).to_list() != first
+    assert len(list(tmp_path.iterdir())) == 2

@@ -1,4 +1,4 @@
-"""The pocket corpus: laws that hold for every draw, and sentences whose German was written by hand."""
+"""The pocket corpus: invariants of all generated pairs, and sentences with known translations."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tf_transformer.data.pocket import corpus as pocket
+from tf_transformer.data.pocket import corpus
 from tf_transformer.data.pocket.grammar import (
     PRONOUN_OF,
     Phrase,
@@ -32,12 +32,12 @@ SAMPLE = 30_000
 
 
 def noun(word: str) -> Noun:
-    """Find a noun by its English singular."""
+    """Returns a noun by its English singular."""
     return next(noun for table in NOUNS.values() for noun in table if noun.en == word)
 
 
 def np(determiner, word: str, adjective: str | None = None, plural: bool = False) -> Phrase:
-    """Build a noun phrase from English words."""
+    """Builds a noun phrase from English words."""
     return noun_phrase(determiner, ADJECTIVES[adjective] if adjective else None, noun(word), plural)
 
 
@@ -45,26 +45,31 @@ ANNA = Phrase("Anna", "Anna", "Anna", "Anna", "Anna", 2, "f")
 TEACHER = np("the", "teacher")
 BALL = np("a", "ball", "red")
 EGO, YOU, HE, SHE, WE, THEY = (PRONOUN_OF[key] for key in "iymfwp")
-YESTERDAY, TODAY = ("when", "yesterday", "gestern"), ("when", "today", "heute")
+YESTERDAY = ("when", "yesterday", "gestern")
+TODAY = ("when", "today", "heute")
 
 
 @pytest.fixture(scope="module")
 def pairs() -> list[tuple[str, str]]:
-    return pocket.generate(SAMPLE, seed=1)
+    return corpus.generate(SAMPLE, seed=1)
 
 
-# Laws
+# Invariants
 
 
 def test_the_same_seed_gives_the_same_pairs_and_another_seed_gives_others():
-    assert pocket.generate(500, seed=3) == pocket.generate(500, seed=3)
-    assert pocket.generate(500, seed=3) != pocket.generate(500, seed=4)
-    assert pocket.generate(500, seed=3)[:100] == pocket.generate(100, seed=3)
+    assert corpus.generate(500, seed=3) == corpus.generate(500, seed=3)
+    assert corpus.generate(500, seed=3) != corpus.generate(500, seed=4)
+    assert corpus.generate(500, seed=3)[:100] == corpus.generate(100, seed=3)
 
 
 def test_pairs_do_not_depend_on_the_hash_seed():
-    program = "import hashlib\nfrom tf_transformer.data.pocket import corpus as pocket\nprint(hashlib.sha256(repr(pocket.generate(2000, 5)).encode()).hexdigest())\n"
-    expected = hashlib.sha256(repr(pocket.generate(2000, 5)).encode()).hexdigest()
+    program = (
+        "import hashlib\n"
+        "from tf_transformer.data.pocket import corpus\n"
+        "print(hashlib.sha256(repr(corpus.generate(2000, 5)).encode()).hexdigest())\n"
+    )
+    expected = hashlib.sha256(repr(corpus.generate(2000, 5)).encode()).hexdigest()
     for hash_seed in ("1", "4242"):
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
         command = [sys.executable, "-c", program]
@@ -92,14 +97,14 @@ def test_sentences_are_well_formed(pairs):
         assert pair[0][-1] == pair[1][-1] and pair[0][-1] in ".?"
         for side in pair:
             assert side[0].isupper() and side == " ".join(side.split())
-            assert not any(
-                bad in side for bad in (" ,", ",,", " .", ",.", ",?", "_", ";", "+", "*")
-            )
+            for bad in (" ,", ",,", " .", ",.", ",?", "_", ";", "+", "*"):
+                assert bad not in side
 
 
 def test_translation_is_a_function_in_both_directions():
     draw = Draw(8)
-    german, english = {}, {}
+    german = {}
+    english = {}
     for _ in range(40_000):
         en, de = sentence(draw)
         assert german.setdefault(en, de) == de
@@ -107,33 +112,33 @@ def test_translation_is_a_function_in_both_directions():
 
 
 def test_splits_share_no_sentence(monkeypatch):
-    monkeypatch.setattr(pocket, "SPLIT_SIZES", {"validation": 1_000, "test": 1_000, "train": 8_000})
-    splits = pocket.splits(seed=2)
-    assert {name: len(pairs) for name, pairs in splits.items()} == pocket.SPLIT_SIZES
+    monkeypatch.setattr(corpus, "SPLIT_SIZES", {"validation": 1_000, "test": 1_000, "train": 8_000})
+    splits = {name: corpus.split(name, seed=2) for name in corpus.SPLIT_SIZES}
+    assert {name: len(pairs) for name, pairs in splits.items()} == corpus.SPLIT_SIZES
     for side in (0, 1):
         sentences = [pair[side] for pairs in splits.values() for pair in pairs]
         assert len(set(sentences)) == len(sentences)
 
 
 def test_the_sizes_of_the_splits():
-    assert pocket.SPLIT_SIZES == {"train": 200_000, "validation": 1_000, "test": 1_000}
-    assert sum(pocket.SPLIT_SIZES.values()) <= pocket.LARGEST_NUMBER
+    assert corpus.SPLIT_SIZES == {"train": 200_000, "validation": 1_000, "test": 1_000}
+    assert sum(corpus.SPLIT_SIZES.values()) <= corpus.MAX_PAIRS
 
 
-@pytest.mark.parametrize("number", [-1, pocket.LARGEST_NUMBER + 1])
-def test_an_impossible_number_is_refused(number):
+@pytest.mark.parametrize("number", [-1, corpus.MAX_PAIRS + 1])
+def test_number_out_of_range_is_refused(number):
     with pytest.raises(ValueError, match="number"):
-        pocket.generate(number)
+        corpus.generate(number)
 
 
-def test_a_grammar_that_runs_dry_is_noticed(monkeypatch):
-    monkeypatch.setattr(pocket, "sentence", lambda draw: ("One two three.", "Eins zwei drei."))
-    assert pocket.generate(0) == []
+def test_too_few_distinct_pairs_are_an_error(monkeypatch):
+    monkeypatch.setattr(corpus, "sentence", lambda draw: ("One two three.", "Eins zwei drei."))
+    assert corpus.generate(0) == []
     with pytest.raises(ValueError, match="only 1 of 2"):
-        pocket.generate(2)
+        corpus.generate(2)
 
 
-def test_some_words_of_a_test_split_are_new(pairs):
+def test_held_out_pairs_have_new_words(pairs):
     known = {word for _, de in pairs[:-1000] for word in de.split()}
     assert any(word not in known for _, de in pairs[-1000:] for word in de.split())
 
@@ -201,7 +206,7 @@ def test_clock(time):
 
 
 @pytest.mark.parametrize("time", [(0, 0), (13, 0), (3, 60), (3, 7)])
-def test_times_that_no_clock_shows_are_refused(time):
+def test_invalid_clock_times_are_refused(time):
     with pytest.raises(ValueError, match="clock"):
         clock(*time)
 
@@ -246,44 +251,34 @@ def test_adjectives_agree(plural):
 
 def test_phrases_without_adjectives():
     student = np("the", "student")
-    assert (student.nom, student.acc, student.dat) == (
-        "der Student",
-        "den Studenten",
-        "dem Studenten",
-    )
+    cases = (student.nom, student.acc, student.dat)
+    assert cases == ("der Student", "den Studenten", "dem Studenten")
     assert np("a", "neighbour").acc == "einen Nachbarn"
     assert np("the", "teacher", plural=True).dat == "den Lehrern"
     assert np("the", "baby", plural=True).dat == "den Babys"
-    assert (np("a", "apple").en, np("a", "man", "old").en) == ("an apple", "an old man")
-    assert (np("this", "child", plural=True).en, np("the", "man", plural=True).en) == (
-        "these children",
-        "the men",
-    )
+    assert np("a", "apple").en == "an apple"
+    assert np("a", "man", "old").en == "an old man"
+    assert np("this", "child", plural=True).en == "these children"
+    assert np("the", "man", plural=True).en == "the men"
     assert np("a", "car", "expensive").acc == "ein teures Auto"
     assert np("a", "man", "tired").nom == "ein müder Mann"
 
 
-def test_prepositions_take_their_case_and_contract():
-    assert prepositional("in", "in", "dat", np("the", "kitchen")) == (
-        "in the kitchen",
-        "in der Küche",
-    )
-    assert prepositional("into", "in", "acc", np("the", "kitchen")) == (
-        "into the kitchen",
-        "in die Küche",
-    )
-    assert prepositional("in", "in", "dat", np("the", "museum", "new")) == (
-        "in the new museum",
-        "im neuen Museum",
-    )
-    assert prepositional("to", "in", "acc", np("the", "museum")) == ("to the museum", "ins Museum")
-    assert prepositional("to", "in", "acc", np("a", "museum")) == ("to a museum", "in ein Museum")
-    assert prepositional("to", "zu", "dat", np("the", "library")) == (
-        "to the library",
-        "zur Bibliothek",
-    )
-    assert prepositional("of", "von", "dat", TEACHER) == ("of the teacher", "vom Lehrer")
-    assert prepositional("with", "mit", "dat", SHE) == ("with her", "mit ihr")
+PREPOSITIONAL = [
+    (("in", "in", "dat", np("the", "kitchen")), "in the kitchen", "in der Küche"),
+    (("into", "in", "acc", np("the", "kitchen")), "into the kitchen", "in die Küche"),
+    (("in", "in", "dat", np("the", "museum", "new")), "in the new museum", "im neuen Museum"),
+    (("to", "in", "acc", np("the", "museum")), "to the museum", "ins Museum"),
+    (("to", "in", "acc", np("a", "museum")), "to a museum", "in ein Museum"),
+    (("to", "zu", "dat", np("the", "library")), "to the library", "zur Bibliothek"),
+    (("of", "von", "dat", TEACHER), "of the teacher", "vom Lehrer"),
+    (("with", "mit", "dat", SHE), "with her", "mit ihr"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "english", "german"), PREPOSITIONAL)
+def test_prepositions_take_their_case_and_contract(arguments, english, german):
+    assert prepositional(*arguments) == (english, german)
 
 
 CONJUGATION = {
@@ -318,26 +313,41 @@ def test_english_third_person():
 
 # Clauses
 
-GET_UP, BUY, READ, GIVE, HELP = (
-    VERBS[name] for name in ("auf+stehen", "kaufen", "lesen", "geben", "helfen")
-)
-REST, TRAVEL, BE, HAVE = (VERBS[name] for name in ("aus+ruhen", "fahren", "sein", "haben"))
-THE_BOOK, A_BOOK, BOOKS = np("the", "book"), np("a", "book", "new"), np("", "book", plural=True)
+GET_UP = VERBS["auf+stehen"]
+BUY = VERBS["kaufen"]
+READ = VERBS["lesen"]
+GIVE = VERBS["geben"]
+HELP = VERBS["helfen"]
+REST = VERBS["aus+ruhen"]
+TRAVEL = VERBS["fahren"]
+BE = VERBS["sein"]
+HAVE = VERBS["haben"]
+THE_BOOK = np("the", "book")
+A_BOOK = np("a", "book", "new")
+BOOKS = np("", "book", plural=True)
 AT_SIX = ("when", *clock(6, 0))
+IN_THE_GARDEN = ("where", "in the garden", "im Garten")
+TO_THE_CHILD = ("dative", "the child", np("the", "child").dat)
+TO_ROME = ("whither", "to Rome", "nach Rom")
+BY_TRAIN = ("how", "by train", "mit dem Zug")
+TIRED = ("predicate", "tired", "müde")
+ILL = ("predicate", "ill", "krank")
+NO_TIME = ("new", "time", "keine Zeit")
+WHO = Phrase("who", "", "die", "die", "der", 2, "f")
 
 
 def obj(phrase: Phrase, negated: bool = False):
-    """Make an object out of a phrase."""
+    """Makes a phrase the object of a clause."""
     return object_part(phrase, negated)
 
 
 def because(clause):
-    """Speak a clause after *because*."""
+    """Returns a clause after *because*."""
     return subordinate(clause, ("because", "weil"))
 
 
-GOLD = [
-    # Separable verbs
+CLAUSES = [
+    # Separable verbs.
     (
         statement(build(ANNA, GET_UP, "present", [AT_SIX])),
         "Anna gets up at six o'clock",
@@ -355,7 +365,7 @@ GOLD = [
         "wir haben uns gestern ausgeruht",
     ),
     (infinitive(build(HE, REST, "present", [])), "to rest", "sich auszuruhen"),
-    # The verb second
+    # The German verb is second.
     (
         statement(build(TEACHER, BUY, "present", [obj(A_BOOK)]), ("today", "heute")),
         "today the teacher buys a new book",
@@ -374,40 +384,19 @@ GOLD = [
         "because she sleeps, he reads the book",
         "weil sie schläft, liest er das Buch",
     ),
-    # The middle field: what is definite before the place, what is new after it
+    # The middle field: a definite object before the place, an indefinite object after it.
     (
-        statement(
-            build(
-                ANNA,
-                READ,
-                "past",
-                [obj(THE_BOOK), ("where", "in the garden", "im Garten"), YESTERDAY],
-            )
-        ),
+        statement(build(ANNA, READ, "past", [obj(THE_BOOK), IN_THE_GARDEN, YESTERDAY])),
         "Anna read the book in the garden yesterday",
         "Anna hat gestern das Buch im Garten gelesen",
     ),
     (
-        statement(
-            build(
-                ANNA,
-                READ,
-                "past",
-                [obj(A_BOOK), ("where", "in the garden", "im Garten"), YESTERDAY],
-            )
-        ),
+        statement(build(ANNA, READ, "past", [obj(A_BOOK), IN_THE_GARDEN, YESTERDAY])),
         "Anna read a new book in the garden yesterday",
         "Anna hat gestern im Garten ein neues Buch gelesen",
     ),
     (
-        statement(
-            build(
-                TEACHER,
-                GIVE,
-                "past",
-                [("dative", "the child", np("the", "child").dat), obj(BALL), YESTERDAY],
-            )
-        ),
+        statement(build(TEACHER, GIVE, "past", [TO_THE_CHILD, obj(BALL), YESTERDAY])),
         "the teacher gave the child a red ball yesterday",
         "der Lehrer hat dem Kind gestern einen roten Ball gegeben",
     ),
@@ -417,14 +406,7 @@ GOLD = [
         "weil der Lehrer ihm einen roten Ball gibt",
     ),
     (
-        statement(
-            build(
-                EGO,
-                TRAVEL,
-                "future",
-                [("how", "by train", "mit dem Zug"), ("whither", "to Rome", "nach Rom")],
-            )
-        ),
+        statement(build(EGO, TRAVEL, "future", [BY_TRAIN, TO_ROME])),
         "I will travel to Rome by train",
         "ich werde mit dem Zug nach Rom fahren",
     ),
@@ -433,7 +415,7 @@ GOLD = [
         "the teacher often reads the book",
         "der Lehrer liest oft das Buch",
     ),
-    # Negation
+    # Negation.
     (
         statement(build(ANNA, BUY, "present", [obj(A_BOOK, True)], negated=True)),
         "Anna does not buy a new book",
@@ -450,7 +432,7 @@ GOLD = [
         "Anna liest das Buch heute nicht",
     ),
     (
-        statement(build(SHE, TRAVEL, "can", [("whither", "to Rome", "nach Rom")], negated=True)),
+        statement(build(SHE, TRAVEL, "can", [TO_ROME], negated=True)),
         "she cannot travel to Rome",
         "sie kann nicht nach Rom fahren",
     ),
@@ -460,16 +442,16 @@ GOLD = [
         "er muss nicht aufstehen",
     ),
     (
-        statement(build(THEY, BE, "past", [("predicate", "tired", "müde")], negated=True)),
+        statement(build(THEY, BE, "past", [TIRED], negated=True)),
         "they were not tired",
         "sie waren nicht müde",
     ),
     (
-        statement(build(EGO, HAVE, "past", [("new", "time", "keine Zeit")], negated=True)),
+        statement(build(EGO, HAVE, "past", [NO_TIME], negated=True)),
         "I did not have time",
         "ich hatte keine Zeit",
     ),
-    # Modal verbs and the future, first in the middle and then last
+    # Modal verbs and the future, in main and in subordinate clauses.
     (
         statement(build(YOU, READ, "want", [obj(THE_BOOK)])),
         "you want to read the book",
@@ -485,7 +467,7 @@ GOLD = [
         "he should read books",
         "er sollte Bücher lesen",
     ),
-    # Questions
+    # Questions.
     (
         question(build(ANNA, READ, "present", [obj(THE_BOOK)])),
         "does Anna read the book",
@@ -501,25 +483,19 @@ GOLD = [
         "what would she like to buy",
         "was möchte sie kaufen",
     ),
-    (
-        question(build(HE, BE, "present", [("predicate", "ill", "krank")])),
-        "is he ill",
-        "ist er krank",
-    ),
-    # Relative clauses
+    (question(build(HE, BE, "present", [ILL])), "is he ill", "ist er krank"),
+    # Relative clauses.
     (
         subordinate(build(ANNA, HELP, "past", []), ("whom", "dem")),
         "whom Anna helped",
         "dem Anna geholfen hat",
     ),
     (
-        subordinate(
-            build(Phrase("who", "", "die", "die", "der", 2, "f"), READ, "past", [obj(THE_BOOK)])
-        ),
+        subordinate(build(WHO, READ, "past", [obj(THE_BOOK)])),
         "who read the book",
         "die das Buch gelesen hat",
     ),
-    # Pronouns
+    # Pronouns.
     (
         statement(build(ANNA, VERBS["ab+holen"], "past", [obj(EGO), YESTERDAY])),
         "Anna fetched me yesterday",
@@ -533,13 +509,11 @@ GOLD = [
 ]
 
 
-@pytest.mark.parametrize(("spoken", "english", "german"), GOLD, ids=[row[2] for row in GOLD])
-def test_gold(spoken, english, german):
-    assert spoken == (english, german)
+@pytest.mark.parametrize(("pair", "english", "german"), CLAUSES, ids=[row[2] for row in CLAUSES])
+def test_clauses(pair, english, german):
+    assert pair == (english, german)
 
 
-def test_finish_drops_the_comma_that_nothing_follows():
-    assert finish(("the man who sings", "der Mann, der singt,"), "?") == (
-        "The man who sings?",
-        "Der Mann, der singt?",
-    )
+def test_finish_removes_a_final_comma():
+    pair = finish(("the man who sings", "der Mann, der singt,"), "?")
+    assert pair == ("The man who sings?", "Der Mann, der singt?")

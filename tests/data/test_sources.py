@@ -1,13 +1,19 @@
-"""Sentence pairs from each source, and what is said of bad ones."""
+"""Sentence pairs from each source, errors in them, and the fingerprint of the pocket grammar."""
 
 import gzip
 import itertools
+import os
+import pathlib
+import shutil
 import types
 
 import pytest
 
-from tf_transformer.data.corpus import HELD_OUT_SHARE, read_lines
+import tf_transformer.data
+from tf_transformer.data.corpus import HELD_OUT_FRACTION, read_lines
+from tf_transformer.data.pocket.sources import GRAMMAR_FILES, grammar_hash
 from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.tokenizer import learn_tokenizers
 from tf_transformer.errors import UserError
 
 
@@ -37,16 +43,34 @@ def test_folder(tmp_path, suffix, stem):
         corpus.default_test(seen=True)
 
 
+@pytest.mark.parametrize("seen", [True, False])
+def test_the_only_test_set_is_the_default(tmp_path, seen):
+    for name in ("train", "val", "test_2016"):
+        write(tmp_path / f"{name}.tsv", ["a\tA"])
+    assert open_corpus(str(tmp_path), "en", "de").default_test(seen) == "test_2016"
+    write(tmp_path / "test.tsv", ["a\tA"])
+    assert open_corpus(str(tmp_path), "en", "de").default_test(seen) == "test"
+
+
 def test_held_out_validation_is_not_trained_on(tmp_path):
     lines = [f"line {i}" for i in range(200)]
-    corpus = open_corpus(
-        f"{write(tmp_path / 'a.en', lines)},{write(tmp_path / 'a.de', lines)}", "en", "de"
-    )
-    train, validation = list(corpus.read("train")), list(corpus.read("validation"))
-    assert len(validation) == 200 * HELD_OUT_SHARE
+    files = f"{write(tmp_path / 'a.en', lines)},{write(tmp_path / 'a.de', lines)}"
+    corpus = open_corpus(files, "en", "de")
+    train = list(corpus.read("train"))
+    validation = list(corpus.read("validation"))
+    assert len(validation) == 200 * HELD_OUT_FRACTION
     assert train + validation == list(corpus.read("all")) == [(line, line) for line in lines]
     assert corpus.default_test(seen=False) == "all"
     assert corpus.default_test(seen=True) == "validation"
+
+
+def test_the_fingerprint_of_files_changes_with_them(tmp_path):
+    path = tmp_path / "train.tsv"
+    write(path, ["a\tA"])
+    before = open_corpus(str(tmp_path), "en", "de").fingerprint("train")
+    assert open_corpus(str(tmp_path), "en", "de").fingerprint("train") == before
+    os.utime(path, (1, 1))
+    assert open_corpus(str(tmp_path), "en", "de").fingerprint("train") != before
 
 
 def test_tsv(tmp_path):
@@ -61,8 +85,56 @@ def test_pocket_directions():
         open_corpus("pocket", "en", "fr")
 
 
-def test_lines_keep_what_is_inside_them(tmp_path):
-    """Only the newline ends a line: not a form feed or Unicode's line separators. A byte-order mark is no text."""
+@pytest.mark.parametrize("seen", [True, False])
+def test_the_pocket_corpora_have_a_default_test(seen):
+    assert open_corpus("pocket", "en", "de").default_test(seen) == "test"
+    assert open_corpus("pocket-trees", "words", "trees").default_test(seen) == "test"
+
+
+DATA = pathlib.Path(tf_transformer.data.__file__).parent
+
+
+def test_the_grammar_consists_of_all_modules_of_pocket():
+    modules = {DATA / "pocket" / name for name in os.listdir(DATA / "pocket") if name[-3:] == ".py"}
+    assert set(GRAMMAR_FILES) == {DATA / "trees.py", DATA / "treebank.py", *modules}
+    assert len(modules) > 10
+
+
+def test_the_grammar_hash_changes_with_every_file(tmp_path):
+    """A changed grammar then has another fingerprint, which invalidates the encoded text."""
+    copies = []
+    for path in GRAMMAR_FILES:
+        copies.append(tmp_path / path.relative_to(DATA))
+        copies[-1].parent.mkdir(exist_ok=True)
+        shutil.copy(path, copies[-1])
+    expected = grammar_hash()
+    assert grammar_hash(copies) == expected
+    hashes = {expected}
+    for path in copies:
+        content = path.read_bytes()
+        middle = len(content) // 2
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+        hashes.add(grammar_hash(copies))
+        path.write_bytes(content)
+    assert grammar_hash(copies) == expected
+    assert len(hashes) == 1 + len(copies)
+
+
+@pytest.mark.parametrize(
+    ("data", "languages"), [("pocket", ("en", "de")), ("pocket-trees", ("words", "trees"))]
+)
+def test_the_fingerprints_of_the_pocket_corpora_change_with_the_grammar(
+    data, languages, monkeypatch
+):
+    corpus = open_corpus(data, *languages)
+    before = corpus.fingerprint("train")
+    assert corpus.fingerprint("train") == before != corpus.fingerprint("test")
+    monkeypatch.setattr("tf_transformer.data.pocket.sources.grammar_hash", lambda: "changed")
+    assert corpus.fingerprint("train") != before
+
+
+def test_only_line_breaks_end_a_line(tmp_path):
+    """Form feeds and Unicode line separators do not. A byte-order mark is not text."""
     path = tmp_path / "x"
     path.write_bytes("\ufeffa\u2028b\x0cc\r\n\n d \n".encode())
     assert list(read_lines(str(path))) == ["a\u2028b\x0cc", "", " d "]
@@ -102,7 +174,7 @@ def test_damaged_gzip(tmp_path):
     path = tmp_path / "train.de.gz"
     write(path, [f"b{i}" for i in range(1000)])
     path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(UserError, match="not a whole gzip file"):
+    with pytest.raises(UserError, match="not a complete gzip file"):
         list(open_corpus(str(tmp_path), "en", "de").read("all"))
 
 
@@ -111,7 +183,7 @@ def test_tsv_without_tab(tmp_path):
         list(open_corpus(write(tmp_path / "pairs.tsv", ["a\tA", "b"]), "en", "de").read("all"))
 
 
-def test_missing_language_split_and_sameness(tmp_path):
+def test_missing_language_missing_split_and_equal_languages(tmp_path):
     write(tmp_path / "train.en", ["a"])
     write(tmp_path / "train.de", ["A"])
     with pytest.raises(UserError, match="has no train.en and train.fr"):
@@ -139,15 +211,14 @@ def test_tfds(tmp_path, name, source, target):
         flipped = list(itertools.islice(open_corpus(name, target, source).read("train"), 3))
         assert {"train", "validation", "test"} <= set(corpus.splits)
         assert corpus.default_test(seen=True) == "test"
-        assert flipped == [pair[::-1] for pair in pairs] and all(
-            isinstance(s, str) and s for pair in pairs for s in pair
-        )
+        assert flipped == [pair[::-1] for pair in pairs]
+        assert all(isinstance(side, str) and side for pair in pairs for side in pair)
         with pytest.raises(UserError, match="has no 'ja'"):
             open_corpus(name, "ja", target)
 
 
 def test_tfds_without_validation_text_holds_out_the_end_of_train(tmp_path, monkeypatch):
-    """The builder is a stand-in: the mock of TFDS does not cut splits."""
+    """With a fake builder, because the mock of TFDS does not slice splits."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -167,19 +238,13 @@ def test_tfds_without_validation_text_holds_out_the_end_of_train(tmp_path, monke
 
     monkeypatch.setattr(tfds, "builder", lambda name: Builder())
     corpus = open_corpus("some_translate/de-en", "en", "de")
-    assert len(list(corpus.read("train"))) == 95 and [n for n, _ in corpus.read("validation")] == [
-        "95",
-        "96",
-        "97",
-        "98",
-        "99",
-    ]
-    assert (
-        corpus.splits == ["train", "validation"] and corpus.default_test(seen=True) == "validation"
-    )
+    assert len(list(corpus.read("train"))) == 95
+    assert [n for n, _ in corpus.read("validation")] == ["95", "96", "97", "98", "99"]
+    assert corpus.splits == ["train", "validation"]
+    assert corpus.default_test(seen=True) == "validation"
 
 
-def test_half_a_validation_set_is_refused(tmp_path):
+def test_an_incomplete_validation_set_is_refused(tmp_path):
     for name in ("train.en", "train.de", "val.en"):
         (tmp_path / name).write_text("a\n")
     with pytest.raises(UserError, match="val.en without the other language"):
@@ -201,10 +266,8 @@ def test_tfds_without_network(tmp_path, monkeypatch):
         list(open_corpus("wmt14_translate/de-en", "en", "de").read("train"))
 
 
-def test_errors_come_through_while_a_vocabulary_is_learnt(tmp_path):
-    """SentencePiece reads the text, and must not bury what was wrong with it."""
-    from tf_transformer.data.tokenizer import learn_tokenizers
-
+def test_errors_in_the_text_are_raised_while_a_vocabulary_is_learned(tmp_path):
+    """SentencePiece reads the text and must not hide its errors."""
     lines = [f"line {i}" for i in range(300)]
     for stem in ("train", "val"):
         write(tmp_path / f"{stem}.en", lines)
@@ -224,14 +287,13 @@ def test_a_damaged_gzip_body(tmp_path):
     data = bytearray(path.read_bytes())
     data[60:70] = b"\xff" * 10
     path.write_bytes(data)
-    with pytest.raises(UserError, match=r"not a whole gzip file|not UTF-8"):
+    with pytest.raises(UserError, match=r"not a complete gzip file|not UTF-8"):
         list(open_corpus(str(tmp_path), "en", "de").read("all"))
 
 
-def test_a_folder_of_trees_is_told_how_to_be_read(tmp_path):
+def test_a_folder_of_trees_needs_words_and_trees(tmp_path):
     (tmp_path / "a.mrg").write_text("( (S (NN dog)))\n( (S (NN cat)))\n( (S (NN cow)))")
-    with pytest.raises(
-        UserError, match="has trees and no train.en: give --source=words --target=trees"
-    ):
+    message = "has trees and no train.en: give --source=words --target=trees"
+    with pytest.raises(UserError, match=message):
         open_corpus(str(tmp_path), "en", "de")
     assert list(open_corpus(str(tmp_path), "words", "trees").read("train")) == [("dog", "(S NN )")]

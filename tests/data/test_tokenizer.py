@@ -1,4 +1,4 @@
-"""Law 9, round trip, for sub-words."""
+"""Invariant 9, the round trip of the tokenizer; its vocabulary, graphs, and errors."""
 
 import gc
 import unicodedata
@@ -19,7 +19,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 PAIRS = pocket.generate(400)
-HARD = [
+UNUSUAL = [
     "",
     " ",
     "  two   blanks ",
@@ -40,59 +40,64 @@ def tokenizer():
 
 
 def test_round_trip(tokenizer):
-    texts = [sentence for pair in PAIRS for sentence in pair] + HARD
+    texts = [sentence for pair in PAIRS for sentence in pair] + UNUSUAL
     decoded = [text.decode() for text in tokenizer.decode(tokenizer.encode(texts)).numpy()]
     assert decoded == [tokenizer.normalize(text) for text in texts]
     assert tokenizer.normalize("  e\u0301  ½ ") == unicodedata.normalize("NFKC", "é ½")
 
 
 def test_no_text_is_unknown(tokenizer):
-    """Also in a script that was not in the training text."""
-    assert not (tokenizer.encode(HARD).values == UNK).numpy().any()
+    """Also in scripts that are not in the training text."""
+    assert not (tokenizer.encode(UNUSUAL).values == UNK).numpy().any()
 
 
-def test_special_ids(tokenizer):
+def test_special_tokens(tokenizer):
     assert tokenizer.pieces([PAD, UNK, START, END]) == ["[PAD]", "[UNK]", "[START]", "[END]"]
     ids = tokenizer.encode(["a", ""])
-    assert ids[1].numpy().tolist() == [END] and ids[0].numpy()[-1] == END
+    assert ids[1].numpy().tolist() == [END]
+    assert ids[0].numpy()[-1] == END
     assert not set(ids[0].numpy()[:-1].tolist()) & {PAD, START, END}
-    assert tokenizer.decode(tf.constant([[START, *ids[0].numpy(), PAD, PAD]])).numpy()[0] == b"a"
+    padded = tf.constant([[START, *ids[0].numpy(), PAD, PAD]])
+    assert tokenizer.decode(padded).numpy()[0] == b"a"
 
 
-def test_text_cannot_write_special_symbols(tokenizer):
-    """A sentence that contains "[END]" does not end there."""
+def test_text_cannot_contain_special_tokens(tokenizer):
+    """A sentence with the text "[END]" does not end there."""
     ids = tokenizer.encode(["one [END] two [PAD]"])[0].numpy()
-    assert (ids == END).sum() == 1 and (ids == PAD).sum() == 0
+    assert (ids == END).sum() == 1
+    assert (ids == PAD).sum() == 0
 
 
-def test_in_graph_equals_python(tokenizer):
+def test_the_graph_tokenizer_equals_the_python_tokenizer(tokenizer):
     processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     texts = [pair[1] for pair in PAIRS]
     graph = tf.function(tokenizer.encode, input_signature=[tf.TensorSpec([None], tf.string)])
     assert graph(texts).to_list() == [processor.encode(text) + [END] for text in texts]
 
 
-def test_company(tokenizer):
-    texts = [pair[0] for pair in PAIRS[:50]] + HARD
-    together = tokenizer.encode(texts)
+def test_batch_independence(tokenizer):
+    """The ids of a text do not depend on the other texts of the batch."""
+    texts = [pair[0] for pair in PAIRS[:50]] + UNUSUAL
+    batch = tokenizer.encode(texts)
     for i, text in enumerate(texts):
-        np.testing.assert_array_equal(tokenizer.encode([text])[0], together[i])
+        np.testing.assert_array_equal(tokenizer.encode([text])[0], batch[i])
 
 
-def test_learning_is_repeatable_and_size_is_kept(tokenizer):
+def test_learning_is_deterministic_and_gives_the_size(tokenizer):
     again = learn_tokenizers(lambda: iter(PAIRS), 600, shared=True)[0]
-    assert again.model == tokenizer.model and again.vocab_size == 600
+    assert again.model == tokenizer.model
+    assert again.vocab_size == 600
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_save_and_load(tmp_path, shared):
-    made = learn_tokenizers(lambda: iter(PAIRS), 500, shared)
-    save_tokenizers(made, str(tmp_path))
+    learned = learn_tokenizers(lambda: iter(PAIRS), 500, shared)
+    save_tokenizers(learned, str(tmp_path))
     loaded = load_tokenizers(str(tmp_path), shared)
-    assert (made[0] is made[1]) == (loaded[0] is loaded[1]) == shared
-    assert [t.model for t in made] == [t.model for t in loaded]
+    assert (learned[0] is learned[1]) == (loaded[0] is loaded[1]) == shared
+    assert [t.model for t in learned] == [t.model for t in loaded]
     if not shared:
-        assert made[0].model != made[1].model
+        assert learned[0].model != learned[1].model
 
 
 def test_a_small_text_has_a_small_vocabulary():
@@ -111,7 +116,7 @@ def test_errors(tmp_path):
         Tokenizer.load(str(tmp_path / "bad"))
 
 
-def test_a_tokenizer_outlives_another_of_the_same_model(tokenizer):
+def test_deleting_a_tokenizer_keeps_another_of_the_same_model(tokenizer):
     other = Tokenizer(tokenizer.model)
     expected = other.encode(["a word"]).to_list()
     del other
@@ -119,7 +124,8 @@ def test_a_tokenizer_outlives_another_of_the_same_model(tokenizer):
     assert tokenizer.encode(["a word"]).to_list() == expected
 
 
-def test_a_tokenizer_outlives_a_new_seed(tokenizer):
+def test_a_tokenizer_works_after_a_new_seed(tokenizer):
+    """`tf.random.set_seed` frees its resource."""
     ids = tokenizer.encode(["a word"])
     tf.random.set_seed(5)
     assert tokenizer.encode(["a word"]).to_list() == ids.to_list()
@@ -127,7 +133,7 @@ def test_a_tokenizer_outlives_a_new_seed(tokenizer):
     assert tokenizer.decode(ids).numpy()[0] == b"a word"
 
 
-def test_ctrl_c_while_learning_is_no_trouble_with_the_text():
+def test_ctrl_c_interrupts_learning():
     def sentences():
         yield "some text"
         raise KeyboardInterrupt
@@ -137,7 +143,7 @@ def test_ctrl_c_while_learning_is_no_trouble_with_the_text():
 
 
 def test_first_use_in_a_graph():
-    """A tokenizer whose first use is in a graph serves that graph, others, and eager calls."""
+    """A tokenizer whose first use is in a graph works in that graph, in others, and eagerly."""
     tokenizer = Tokenizer.learn((sentence for pair in PAIRS for sentence in pair), 350)
 
     def encode():

@@ -1,4 +1,4 @@
-"""Bracketed text becomes trees and text again; what is wrong with it is told with its line."""
+"""Trees and their bracketed text: round trips, and errors with their line numbers."""
 
 import gzip
 import random
@@ -9,7 +9,7 @@ from tf_transformer.data.trees import Tree, read_line, read_trees
 from tf_transformer.errors import UserError
 
 DOG = "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))"
-# as the treebank's files are laid out, with the notice that some begin with
+# In the layout of the treebank's files, with the notice at the beginning of some of them.
 FILE = """\
 *x*x*x*x*x*x*x*x*x*
 *x*  a notice (of rights)
@@ -24,42 +24,40 @@ FILE = """\
 """
 
 
-def random_tree(draw, depth):
-    """A tree whose words and labels are drawn, with unary chains."""
-    if depth == 0 or draw.random() < 0.2:
-        return Tree(
-            draw.choice(["NN", "-LRB-", ","]),
-            draw.choice(["dog", "-LRB-", ",", "*T*-1", "4\xa0000", "ö"]),
-        )
-    children = (random_tree(draw, depth - 1) for _ in range(draw.choice([1, 1, 2, 3])))
-    return Tree(draw.choice(["S", "NP-SBJ-1", "VP"]), tuple(children))
+def random_tree(chance, depth):
+    """A tree with random words and labels, and with unary chains."""
+    if depth == 0 or chance.random() < 0.2:
+        tag = chance.choice(["NN", "-LRB-", ","])
+        return Tree(tag, chance.choice(["dog", "-LRB-", ",", "*T*-1", "4\xa0000", "ö"]))
+    number = chance.choice([1, 1, 2, 3])
+    children = tuple(random_tree(chance, depth - 1) for _ in range(number))
+    return Tree(chance.choice(["S", "NP-SBJ-1", "VP"]), children)
 
 
-def test_text_and_back():
-    draw = random.Random(1)
-    trees = [random_tree(draw, 5) for _ in range(200)]
+def test_round_trip():
+    chance = random.Random(1)
+    trees = [random_tree(chance, 5) for _ in range(200)]
     assert list(read_trees(map(str, trees))) == trees
     assert [read_line(str(tree), "here") for tree in trees] == [(tree,) for tree in trees]
 
 
-def test_blanks_and_line_ends_mean_nothing():
-    """Each symbol on a line of its own, or no blank that is not needed: the same tree."""
+def test_blanks_and_line_ends_do_not_change_the_tree():
+    """One token on each line, or as few blanks as possible."""
     tree = next(read_trees([DOG]))
     lines = DOG.replace("(", "\n(\n\t").replace(")", "\n)\r\n").split("\n")
     assert list(read_trees(lines)) == [tree] == list(read_trees([DOG.replace(" (", "(")]))
 
 
-def test_what_a_tree_tells():
+def test_methods_of_a_tree():
     tree = next(read_trees([DOG]))
-    assert tree == Tree(
-        "S",
-        (Tree("NP", (Tree("DT", "The"), Tree("NN", "dog"))), Tree("VP", (Tree("VBZ", "barks"),))),
-    )
+    subject = Tree("NP", (Tree("DT", "The"), Tree("NN", "dog")))
+    assert tree == Tree("S", (subject, Tree("VP", (Tree("VBZ", "barks"),))))
     assert str(tree) == DOG
     assert tree.words() == ["The", "dog", "barks"]
     assert tree.tags() == [("The", "DT"), ("dog", "NN"), ("barks", "VBZ")]
     assert tree.pre_terminals() == [Tree("DT", "The"), Tree("NN", "dog"), Tree("VBZ", "barks")]
-    assert str(Tree("NN", "dog")) == "(NN dog)" and Tree("NN", "dog").words() == ["dog"]
+    assert str(Tree("NN", "dog")) == "(NN dog)"
+    assert Tree("NN", "dog").words() == ["dog"]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -72,14 +70,11 @@ def test_a_file_of_the_treebank(tmp_path, suffix):
         "(TOP (X (Y z)))",
         "(TOP (X (Y y)))",
     ]
-    assert (
-        [str(tree) for tree in read_trees(path)]
-        == [str(tree) for tree in read_trees(str(path))]
-        == expected
-    )
+    assert [str(tree) for tree in read_trees(path)] == expected
+    assert [str(tree) for tree in read_trees(str(path))] == expected
 
 
-def test_a_line_holds_any_number_of_trees():
+def test_a_line_can_hold_any_number_of_trees():
     assert read_line(" \n", "here") == ()
     assert read_line("(X a)(Y b)", "here") == (Tree("X", "a"), Tree("Y", "b"))
     assert read_line("( (X a))", "here") == (Tree("", (Tree("X", "a"),)),)
@@ -90,27 +85,26 @@ def test_an_outer_node_without_a_label():
     assert list(read_trees(["(((X a)))"])) == [Tree("TOP", (Tree("", (Tree("X", "a"),)),))]
 
 
-def test_depth_is_no_limit():
+def test_depth_is_not_limited():
     text = "(X " * 20_000 + "(Y z)" + ")" * 20_000
     tree = next(read_trees([text]))
-    assert tree.words() == ["z"] and str(tree) == text
+    assert tree.words() == ["z"]
+    assert str(tree) == text
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    ("text", "message"),
     [
         ("(A b)\n(S\n(NP (NN dog))\n(VP", r"file:2: the tree .* lacks 2 of its '\)'"),
         ("(A b)\n(S (NP (NN dog))))\n", r"file:2: a '\)' without its '\('"),
-        ("(A b)\ndog\n", "file:2: 'dog' stands outside"),
+        ("(A b)\ndog\n", "file:2: 'dog' is outside"),
         ("(A b)\n(S (NP) (VP (VB go)))\n", r"file:2: the node \(NP\) has neither"),
         ("(A b)\n()\n", r"file:2: the node \(TOP\) has neither"),
         ("(A b)\n(NP the dog)\n", "file:2: the word 'the' is not alone"),
         ("(A b)\n((NP (DT the)) dog)\n", "file:2: the word 'dog' is not alone"),
         ("(A b)\n(NP (DT the) dog)\n", "file:2: the word 'dog' is not alone"),
-        (
-            "(A b)\n*x*\n(S\n*x* (NN b))\n",
-            "file:4: the word '\\*x\\*' is not alone",
-        ),  # no notice inside a tree
+        # Inside a tree, "*x*" does not begin a notice.
+        ("(A b)\n*x*\n(S\n*x* (NN b))\n", r"file:4: the word '\*x\*' is not alone"),
     ],
 )
 def test_malformed(text, message):
@@ -118,16 +112,16 @@ def test_malformed(text, message):
         list(read_trees(text.splitlines(), "file"))
 
 
-def test_a_line_is_read_as_evalb_does():
+def test_read_line_reads_as_evalb_does():
     assert read_line("((A b))", "here") == (Tree("", (Tree("A", "b"),)),)
     assert read_line("(()) (NP)", "here") == (Tree("", (Tree("", ()),)), Tree("NP", ()))
     assert read_line("( (A b) )", "here") == read_line("((A b))", "here")
     for text in ("( S (A b))", "(S (NP ) (A b))", "(S ( ) (A b))"):
-        with pytest.raises(UserError, match="^here: there is a blank too many in"):
+        with pytest.raises(UserError, match="^here: there is an extra blank in"):
             read_line(text, "here")
 
 
-def test_trees_before_the_fault_are_read():
+def test_trees_before_an_error_are_read():
     trees = read_trees(["(A b)", ")"])
     assert next(trees) == Tree("A", "b")
     with pytest.raises(UserError, match="line:2"):
@@ -145,8 +139,8 @@ def test_bad_files(tmp_path):
         list(read_trees(str(path)))
     path = tmp_path / "a.mrg.gz"
     path.write_bytes(b"(A b)")
-    with pytest.raises(UserError, match=r"a.mrg.gz: not a whole gzip file"):
+    with pytest.raises(UserError, match=r"a.mrg.gz: not a complete gzip file"):
         list(read_trees(path))
     path.write_bytes(gzip.compress(b"(A b)" * 1000)[:-9])
-    with pytest.raises(UserError, match=r"a.mrg.gz: not a whole gzip file"):
+    with pytest.raises(UserError, match=r"a.mrg.gz: not a complete gzip file"):
         list(read_trees(path))

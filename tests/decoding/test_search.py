@@ -1,4 +1,4 @@
-"""Search over small step functions, against exhaustive search."""
+"""Search over small step functions, compared with exhaustive search."""
 
 import itertools
 
@@ -6,136 +6,153 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tf_transformer.decoding.scores import is_possible
 from tf_transformer.decoding.search import beam_search, greedy_search, length_penalty
 from tf_transformer.special_tokens import END, PAD, START
 
-V = 6  # padding, unknown, start, end, and two words
+V = 6  # padding, unknown, start, end, and two more tokens
 
 
-def markov(seed, sentences, scale=2.0):
-    """Log-probabilities `[sentences, position, last word but one, last word, V]` of random chains."""
+def markov_chains(seed, sentences, scale=2.0):
+    """Log-probabilities of random second-order Markov chains, one chain for each sentence.
+
+    Returns: float32 `[sentences, position, second-to-last token, last token, V]`.
+    """
     logits = np.random.default_rng(seed).normal(size=(sentences, 12, V, V, V)) * scale
     return tf.nn.log_softmax(tf.constant(logits, tf.float32))
 
 
-def step_of(table, beam_size):
-    """A step function whose state is the number of each sentence and the word before each hypothesis' last: a wrong parent shows."""
+def make_step(table, beam_size):
+    """A step function over `markov_chains`, and its first state.
 
-    def step(ids, position, parents, state):
-        sentence, before = state
-        before = tf.gather(before, parents, batch_dims=1)
-        sentences = tf.broadcast_to(sentence[:, tf.newaxis], tf.shape(ids))
-        places = tf.stack([sentences, tf.fill(tf.shape(ids), position), before, ids], axis=2)
-        return tf.gather_nd(table, places), (sentence, ids)
+    The state holds the index of each sentence `[B]` and the second-to-last token of each
+    hypothesis `[B, K]`, so that wrong beam indices change the logits.
+    """
+
+    def step(ids, position, beam_indices, state):
+        sentence, previous = state
+        previous = tf.gather(previous, beam_indices, batch_dims=1)  # (B, K)
+        sentences = tf.broadcast_to(sentence[:, tf.newaxis], tf.shape(ids))  # (B, K)
+        positions = tf.fill(tf.shape(ids), position)  # (B, K)
+        index = tf.stack([sentences, positions, previous, ids], axis=2)  # (B, K, 4)
+        return tf.gather_nd(table, index), (sentence, ids)
 
     sentences = table.shape[0]
     return step, (tf.range(sentences), tf.fill([sentences, beam_size], PAD))
 
 
-def exhaustive(table, limit, alpha):
-    """All hypotheses of one sentence by score: (score, ids with END)."""
-    found = []
-    words = [w for w in range(V) if w not in (PAD, START, END)]
-    for length in range(1, limit + 1):
-        for body in itertools.product(words, repeat=length - 1):
+def exhaustive_search(table, max_length, alpha):
+    """All hypotheses of one sentence as pairs (score, tokens with END), best first."""
+    hypotheses = []
+    tokens = [token for token in range(V) if token not in (PAD, START, END)]
+    for length in range(1, max_length + 1):
+        for body in itertools.product(tokens, repeat=length - 1):
             ids = [PAD, START, *body, END]
             log_prob = sum(float(table[t, ids[t], ids[t + 1], ids[t + 2]]) for t in range(length))
-            found.append((log_prob / float(length_penalty(length, alpha)), ids[2:]))
-    return sorted(found, reverse=True)
+            score = log_prob / float(length_penalty(length, alpha))
+            hypotheses.append((score, ids[2:]))
+    return sorted(hypotheses, reverse=True)
 
 
-def strip(row):
-    return [int(i) for i in row if i != PAD]
+def without_padding(ids):
+    return [int(token) for token in ids if token != PAD]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 def test_a_wide_beam_finds_the_optimum(alpha):
-    """Law 5."""
-    table, limits = markov(1, 5), [5, 4, 1, 2, 5]
-    step, state = step_of(table, 100)
-    result = beam_search(step, state, tf.constant(limits), 100, alpha, n_best=3)
-    for i, limit in enumerate(limits):
-        best = exhaustive(table[i], limit, alpha)[:3]
-        for place, (score, ids) in enumerate(best):
-            assert strip(result.ids[i, place]) == ids
-            assert result.lengths[i, place] == len(ids)
-            np.testing.assert_allclose(result.scores[i, place], score, rtol=1e-5)
+    """Invariant 5."""
+    table = markov_chains(1, 5)
+    max_lengths = [5, 4, 1, 2, 5]
+    step, state = make_step(table, 100)
+    result = beam_search(step, state, tf.constant(max_lengths), 100, alpha, n_best=3)
+    for i, max_length in enumerate(max_lengths):
+        best = exhaustive_search(table[i], max_length, alpha)[:3]
+        for rank, (score, tokens) in enumerate(best):
+            assert without_padding(result.ids[i, rank]) == tokens
+            assert result.lengths[i, rank] == len(tokens)
+            np.testing.assert_allclose(result.scores[i, rank], score, rtol=1e-5)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 def test_a_beam_of_one_is_greedy(alpha):
-    """Law 5."""
-    table, limits = markov(2, 40), tf.constant([6, 9] * 20)
-    step, state = step_of(table, 1)
-    one, greedy = (
-        beam_search(step, state, limits, 1, alpha),
-        greedy_search(step, state, limits, alpha),
-    )
-    np.testing.assert_array_equal(one.ids, greedy.ids)
-    np.testing.assert_allclose(one.scores, greedy.scores, rtol=1e-5)
-    np.testing.assert_array_equal(one.lengths, greedy.lengths)
+    """Invariant 5."""
+    table = markov_chains(2, 40)
+    max_lengths = tf.constant([6, 9] * 20)
+    step, state = make_step(table, 1)
+    beam = beam_search(step, state, max_lengths, 1, alpha)
+    greedy = greedy_search(step, state, max_lengths, alpha)
+    np.testing.assert_array_equal(beam.ids, greedy.ids)
+    np.testing.assert_allclose(beam.scores, greedy.scores, rtol=1e-5)
+    np.testing.assert_array_equal(beam.lengths, greedy.lengths)
 
 
-def test_greedy_takes_the_likeliest_word():
-    table = markov(3, 1)
-    step, state = step_of(table, 1)
+def test_greedy_takes_the_most_probable_token():
+    table = markov_chains(3, 1)
+    step, state = make_step(table, 1)
     ids = [PAD, START]
     while ids[-1] != END:
-        row = table[0, len(ids) - 2, ids[-2], ids[-1]].numpy()
-        row[[PAD, START]] = -np.inf
-        ids.append(int(row.argmax()) if len(ids) < 9 else END)
-    assert strip(greedy_search(step, state, tf.constant([8])).ids[0, 0]) == ids[2:]
+        log_probs = table[0, len(ids) - 2, ids[-2], ids[-1]].numpy()
+        log_probs[[PAD, START]] = -np.inf
+        ids.append(int(log_probs.argmax()) if len(ids) < 9 else END)
+    result = greedy_search(step, state, tf.constant([8]))
+    assert without_padding(result.ids[0, 0]) == ids[2:]
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
-def test_company(beam_size):
-    """Law 2: each sentence alone gives what it gives among others, with other limits."""
-    table, limits = markov(4, 8), [3, 9, 5, 1, 7, 9, 2, 4]
-    together = beam_search(*step_of(table, beam_size), tf.constant(limits), beam_size, 0.6)
-    for i, limit in enumerate(limits):
-        alone = beam_search(
-            *step_of(table[i : i + 1], beam_size), tf.constant([limit]), beam_size, 0.6
-        )
-        assert strip(alone.ids[0, 0]) == strip(together.ids[i, 0])
-        np.testing.assert_allclose(alone.scores[0], together.scores[i], rtol=1e-6)
+def test_batch_independence(beam_size):
+    """Invariant 2: a sentence alone gives its result in a batch with other maximum lengths."""
+    table = markov_chains(4, 8)
+    max_lengths = [3, 9, 5, 1, 7, 9, 2, 4]
+    step, state = make_step(table, beam_size)
+    in_batch = beam_search(step, state, tf.constant(max_lengths), beam_size, 0.6)
+    for i, max_length in enumerate(max_lengths):
+        step, state = make_step(table[i : i + 1], beam_size)
+        alone = beam_search(step, state, tf.constant([max_length]), beam_size, 0.6)
+        assert without_padding(alone.ids[0, 0]) == without_padding(in_batch.ids[i, 0])
+        np.testing.assert_allclose(alone.scores[0], in_batch.scores[i], rtol=1e-6)
 
 
-def test_stopping_early_changes_nothing():
-    """The best hypothesis does not depend on how many are asked for, and so not on when the search may stop."""
-    table, limits = markov(5, 30, scale=4.0), tf.fill([30], 10)
-    results = [beam_search(*step_of(table, 4), limits, 4, 0.6, n_best=n) for n in (1, 4)]
-    np.testing.assert_allclose(results[0].scores[:, 0], results[1].scores[:, 0], rtol=1e-6)
+def test_early_stopping_does_not_change_the_best_hypothesis():
+    """With a smaller `n_best` the search stops earlier."""
+    table = markov_chains(5, 30, scale=4.0)
+    max_lengths = tf.fill([30], 10)
+    step, state = make_step(table, 4)
+    best = beam_search(step, state, max_lengths, 4, 0.6, n_best=1)
+    four_best = beam_search(step, state, max_lengths, 4, 0.6, n_best=4)
+    np.testing.assert_allclose(best.scores[:, 0], four_best.scores[:, 0], rtol=1e-6)
     for i in range(30):
-        assert strip(results[0].ids[i, 0]) == strip(results[1].ids[i, 0])
+        assert without_padding(best.ids[i, 0]) == without_padding(four_best.ids[i, 0])
 
 
-def test_nothing_after_the_limit_and_always_an_end():
-    table = markov(6, 3)
-    never_end = tf.concat(
-        [table[..., :END], tf.fill([*table.shape[:-1], 1], -50.0), table[..., END + 1 :]], axis=-1
-    )
-    for search in (greedy_search, beam_search):
-        beam_size = 1 if search is greedy_search else 4
-        result = search(*step_of(never_end, beam_size), tf.constant([1, 2, 6]))
-        assert result.lengths[:, 0].numpy().tolist() == [1, 2, 6]
-        assert [strip(row[0])[-1] for row in result.ids] == [END] * 3
+@pytest.mark.parametrize("search, beam_size", [(greedy_search, 1), (beam_search, 4)])
+def test_every_output_ends_within_its_maximum_length(search, beam_size):
+    table = markov_chains(6, 3)
+    unlikely = tf.fill([*table.shape[:-1], 1], -50.0)
+    never_end = tf.concat([table[..., :END], unlikely, table[..., END + 1 :]], axis=-1)
+    step, state = make_step(never_end, beam_size)
+    result = search(step, state, tf.constant([1, 2, 6]))
+    assert result.lengths[:, 0].numpy().tolist() == [1, 2, 6]
+    assert [without_padding(ids[0])[-1] for ids in result.ids] == [END] * 3
 
 
-def test_scores_fall_and_hypotheses_differ():
-    result = beam_search(*step_of(markov(7, 10), 4), tf.fill([10], 8), 4, 0.6, n_best=4)
+def test_hypotheses_are_sorted_and_distinct():
+    step, state = make_step(markov_chains(7, 10), 4)
+    result = beam_search(step, state, tf.fill([10], 8), 4, 0.6, n_best=4)
     assert (np.diff(result.scores.numpy(), axis=1) <= 0).all()
-    for row in result.ids:
-        assert len({tuple(strip(ids)) for ids in row}) == 4
+    for hypotheses in result.ids:
+        assert len({tuple(without_padding(ids)) for ids in hypotheses}) == 4
 
 
-def test_in_a_graph():
-    table, limits = markov(8, 4), tf.constant([5, 6, 7, 8])
-    for search, beam_size in ((greedy_search, 1), (beam_search, 4)):
-        step, state = step_of(table, beam_size)
-        graph = tf.function(
-            lambda limits, search=search, step=step, state=state: search(step, state, limits)
-        )(limits)
-        np.testing.assert_array_equal(graph.ids, search(step, state, limits).ids)
+@pytest.mark.parametrize("search, beam_size", [(greedy_search, 1), (beam_search, 4)])
+def test_in_a_graph(search, beam_size):
+    max_lengths = tf.constant([5, 6, 7, 8])
+    step, state = make_step(markov_chains(8, 4), beam_size)
+
+    @tf.function
+    def graph(max_lengths):
+        return search(step, state, max_lengths)
+
+    np.testing.assert_array_equal(graph(max_lengths).ids, search(step, state, max_lengths).ids)
 
 
 def test_length_penalty_by_hand():
@@ -145,29 +162,32 @@ def test_length_penalty_by_hand():
 
 
 def test_fewer_hypotheses_than_wanted():
-    """Two words and a limit of two leave 3 possible outputs: the search ends, and the fourth place stays empty."""
-    table = markov(7, 2)
-    allowed = tf.constant(
-        [0.0, -1e9, 0.0, 0.0, 0.0, -1e9]
-    )  # all but the unknown symbol and one of the words
-    step, state = step_of(table + allowed, 4)
-    found = beam_search(step, state, tf.constant([1, 2]), 4, n_best=4)
-    assert np.sum(found.scores[0] > -1e8) == 1
+    """One possible token beside END and a maximum length of 2: there are fewer than 4 outputs.
+
+    The search ends, and the scores of the missing hypotheses are not possible ones.
+    """
+    excluded = tf.constant([0.0, -1e9, 0.0, 0.0, 0.0, -1e9])  # unknown and one more token
+    step, state = make_step(markov_chains(7, 2) + excluded, 4)
+    result = beam_search(step, state, tf.constant([1, 2]), 4, n_best=4)
+    assert np.sum(is_possible(result.scores[0])) == 1
 
 
-def test_a_forbidden_word_far_above_the_others():
-    """Padding that is likeliest by far leaves the others their own log-probabilities."""
-    table = markov(9, 3) + tf.constant([200.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    for search, beam_size in ((greedy_search, 1), (beam_search, 4)):
-        found = search(
-            *step_of(table, beam_size),
-            tf.constant([3, 4, 5]),
-            *((beam_size, 0.0) if beam_size > 1 else (0.0,)),
-        )
-        assert (found.scores[:, 0] < -190).numpy().all() and np.isfinite(found.scores[:, 0]).all()
+@pytest.mark.parametrize("search, options", [(greedy_search, [0.0]), (beam_search, [4, 0.0])])
+def test_an_excluded_token_with_a_much_larger_logit(search, options):
+    """Where padding has nearly all probability, the others keep their own log-probabilities."""
+    table = markov_chains(9, 3) + tf.constant([200.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    step, state = make_step(table, 4 if search is beam_search else 1)
+    result = search(step, state, tf.constant([3, 4, 5]), *options)
+    scores = result.scores[:, 0].numpy()
+    assert (scores < -190).all()
+    assert np.isfinite(scores).all()
 
 
-def test_logits_that_are_no_numbers_end_too():
-    bad = lambda ids, position, parents, state: (tf.fill([*ids.shape, V], float("nan")), state)  # noqa: E731
-    assert greedy_search(bad, tf.zeros([2, 1]), tf.constant([3, 5])).ids.shape[-1] <= 5
-    assert beam_search(bad, tf.zeros([2, 1]), tf.constant([3, 5]), 2).ids.shape[-1] <= 5
+def test_search_ends_for_logits_that_are_not_finite():
+    def step(ids, position, beam_indices, state):
+        return tf.fill([*ids.shape, V], float("nan")), state
+
+    state = tf.zeros([2, 1])
+    max_lengths = tf.constant([3, 5])
+    assert greedy_search(step, state, max_lengths).ids.shape[-1] <= 5
+    assert beam_search(step, state, max_lengths, 2).ids.shape[-1] <= 5

@@ -1,4 +1,4 @@
-"""Text in, text out."""
+"""`Translator`: text in, text out."""
 
 import numpy as np
 import pytest
@@ -9,76 +9,87 @@ from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import START
 
 
-def test_one_and_many(translator):
-    one = translator("Anna sleeps.")
-    assert isinstance(one, str)
-    assert translator(["Anna sleeps.", "Anna sleeps."]) == [one, one]
+def test_a_string_or_a_list(translator):
+    translation = translator("Anna sleeps.")
+    assert isinstance(translation, str)
+    assert translator(["Anna sleeps.", "Anna sleeps."]) == [translation, translation]
     assert translator([]) == []
 
 
 def test_blank_text_stays_empty_and_order_is_kept(translator):
     texts = ["", "The dog sees the cat.", "   ", "Anna sleeps.", "\t"]
-    found = translator(texts)
-    assert [found[i] for i in (0, 2, 4)] == ["", "", ""]
-    assert found[1] == translator(texts[1]) and found[3] == translator(texts[3])
+    translations = translator(texts)
+    assert [translations[i] for i in (0, 2, 4)] == ["", "", ""]
+    assert translations[1] == translator(texts[1])
+    assert translations[3] == translator(texts[3])
     assert translator("") == ""
 
 
-def test_batches_do_not_matter(model_dir, translator):
-    texts = [
-        f"Anna sees {word} dogs." for word in ("two", "three", "four", "twenty-one", "ninety")
-    ] * 3
-    small = Translator.load(str(model_dir), decode_batch_tokens=20)
-    assert small(texts) == translator(texts)
+def test_translations_do_not_depend_on_the_batch_size(model_dir, translator):
+    numbers = ["two", "three", "four", "twenty-one", "ninety"]
+    texts = [f"Anna sees {number} dogs." for number in numbers] * 3
+    small_batches = Translator.load(str(model_dir), decode_batch_tokens=20)
+    assert small_batches(texts) == translator(texts)
 
 
 def test_n_best(translator):
-    found = translator.n_best(["Anna sleeps.", ""], 4)
-    assert len(found[0]) == 4 and found[1] == [("", 0.0)]
-    scores = [score for _, score in found[0]]
-    assert scores == sorted(scores, reverse=True) and scores[0] < 0
+    hypotheses, blank = translator.n_best(["Anna sleeps.", ""], 4)
+    assert len(hypotheses) == 4
+    assert blank == [("", 0.0)]
+    scores = [score for _, score in hypotheses]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] < 0
     with pytest.raises(UserError, match="give a larger --beam_size"):
         translator.n_best(["x"], 5)
 
 
-def test_any_text_has_a_translation(translator):
-    for text in ("漢字 🙂", "a" * 90, "\u200b", "[END] </s>", "\x00", "é" * 30):
-        assert isinstance(translator(text), str)
+@pytest.mark.parametrize("text", ["漢字 🙂", "a" * 90, "\u200b", "[END] </s>", "\x00", "é" * 30])
+def test_any_text_has_a_translation(translator, text):
+    assert isinstance(translator(text), str)
 
 
-def test_too_long_is_said_with_its_line(translator):
-    with pytest.raises(UserError, match=r"line 2 has [\d,]+ sub-words, the model takes 96 at most"):
+def test_error_for_a_text_that_is_too_long_names_its_line(translator):
+    message = r"line 2 has [\d,]+ sub-words, the model takes at most 96"
+    with pytest.raises(UserError, match=message):
         translator(["short", "long words " * 200])
 
 
-def test_greedy_and_decode_settings(model_dir, translator):
+def test_greedy_search_and_decode_settings(model_dir, translator):
     greedy = Translator.load(str(model_dir), beam_size=1, extra_decode_length=1)
     assert greedy.decode.beam_size == 1
-    ids = greedy.target.encode([greedy("Anna sees the dog.")])
-    assert (
-        ids.shape[0] == 1
-        and len(ids[0]) <= len(greedy.source.encode(["Anna sees the dog."])[0]) + 1
-    )
-    assert translator.decode.beam_size == 4 and translator.decode.length_penalty == 0.6
+    inp = greedy.source.encode(["Anna sees the dog."])
+    tar = greedy.target.encode([greedy("Anna sees the dog.")])
+    assert tar.shape[0] == 1
+    assert len(tar[0]) <= len(inp[0]) + 1
+    assert translator.decode.beam_size == 4
+    assert translator.decode.length_penalty == 0.6
 
 
 def test_attention(translator):
-    source, target, weights = translator.attention("Anna sees the dog.", "Anna sieht den Hund.")
+    source_text = "Anna sees the dog."
+    target_text = "Anna sieht den Hund."
+    source, target, weights = translator.attention(source_text, target_text)
     assert source[-1] == target[-1] == "[END]"
     assert set(weights) == {"encoder_layer1", "decoder_layer1_block1", "decoder_layer1_block2"}
-    ids = [tokenizer.encode([text]).to_tensor() for tokenizer, text in
-           ((translator.source, "Anna sees the dog."), (translator.target, "Anna sieht den Hund."))]  # fmt: skip
-    _, full = translator.model(ids[0], tf.concat([[[START]], ids[1][:, :-1]], axis=1))
-    for name, expected in full.items():
+
+    inp = translator.source.encode([source_text]).to_tensor()  # (1, S)
+    tar = translator.target.encode([target_text]).to_tensor()  # (1, T)
+    tar_inp = tf.concat([[[START]], tar[:, :-1]], axis=1)  # (1, T)
+    _, expected_weights = translator.model(inp, tar_inp)
+    for name, expected in expected_weights.items():
         np.testing.assert_allclose(weights[name], expected[0], atol=1e-6)
-    assert weights["encoder_layer1"].shape == (2, len(source), len(source))
-    np.testing.assert_allclose(weights["encoder_layer1"].sum(-1), 1.0, rtol=1e-5)
-    assert weights["decoder_layer1_block2"].shape == (2, len(target), len(source))
-    np.testing.assert_allclose(weights["decoder_layer1_block2"].sum(-1), 1.0, rtol=1e-5)
-    np.testing.assert_array_equal(np.triu(weights["decoder_layer1_block1"][0], 1), 0)
+
+    encoder = weights["encoder_layer1"]
+    self_attention = weights["decoder_layer1_block1"]
+    cross_attention = weights["decoder_layer1_block2"]
+    assert encoder.shape == (2, len(source), len(source))
+    assert cross_attention.shape == (2, len(target), len(source))
+    np.testing.assert_allclose(encoder.sum(-1), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(cross_attention.sum(-1), 1.0, rtol=1e-5)
+    np.testing.assert_array_equal(np.triu(self_attention[0], 1), 0)
 
 
-def test_no_model(tmp_path, model_dir):
+def test_error_without_a_model(tmp_path, model_dir):
     with pytest.raises(UserError, match="no model folder"):
         Translator.load(str(tmp_path / "none"))
     with pytest.raises(UserError, match="holds no model"):

@@ -1,4 +1,4 @@
-"""The fused Adam against Keras' own."""
+"""`FusedAdam` gives the results of `keras.optimizers.Adam`."""
 
 import keras
 import numpy as np
@@ -10,16 +10,12 @@ from tf_transformer.training.schedule import CustomSchedule
 
 def test_equals_the_adam_of_keras():
     random = np.random.default_rng(0)
-    start, gradients = (
-        random.normal(size=(5, 3)),
-        random.normal(size=(20, 5, 3)) * 10.0 ** random.integers(-6, 2, (20, 5, 3)),
-    )
+    start = random.normal(size=(5, 3))
+    gradients = random.normal(size=(20, 5, 3)) * 10.0 ** random.integers(-6, 2, (20, 5, 3))
     results = []
-    for kind in (FusedAdam, keras.optimizers.Adam):
-        weight, optimizer = (
-            keras.Variable(start, dtype="float32"),
-            kind(CustomSchedule(64, 4), 0.9, 0.98, 1e-9),
-        )
+    for optimizer_class in (FusedAdam, keras.optimizers.Adam):
+        weight = keras.Variable(start, dtype="float32")
+        optimizer = optimizer_class(CustomSchedule(64, 4), 0.9, 0.98, 1e-9)
         for gradient in gradients:
             optimizer.apply_gradients([(tf.constant(gradient, tf.float32), weight)])
         assert optimizer.iterations.numpy() == 20
@@ -28,13 +24,14 @@ def test_equals_the_adam_of_keras():
 
 
 def test_by_hand():
-    """After one update with rate r, each weight has moved by r in the direction against its gradient."""
-    weight, optimizer = keras.Variable([1.0, -2.0, 0.5]), FusedAdam(0.1, 0.9, 0.98, 1e-9)
+    """The first update with learning rate r moves a weight by r, against its gradient."""
+    weight = keras.Variable([1.0, -2.0, 0.5])
+    optimizer = FusedAdam(0.1, 0.9, 0.98, 1e-9)
     optimizer.apply_gradients([(tf.constant([3.0, -0.002, 0.0]), weight)])
     np.testing.assert_allclose(weight.numpy(), [0.9, -1.9, 0.5], rtol=1e-5)
 
 
-def test_configuration_round_trip():
+def test_config_round_trip():
     optimizer = FusedAdam(CustomSchedule(64, 4), 0.9, 0.98, 1e-9)
     again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
     assert isinstance(again, FusedAdam)

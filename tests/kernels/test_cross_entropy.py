@@ -1,4 +1,4 @@
-"""The chunked cross-entropy against its definition, `training.loss.label_smoothed_cross_entropy`."""
+"""The chunked cross-entropy equals `training.loss.label_smoothed_cross_entropy`."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def project(x, table):
 
 @pytest.fixture(params=[1, 5, 8, 12, 13], ids=lambda n: f"chunks of {n}")
 def chunk_tokens(request, monkeypatch):
-    """Chunks that do and do not divide the 12 positions."""
+    """Sets the size of a chunk; not all of these sizes divide the 12 positions."""
     monkeypatch.setattr(kernel, "CHUNK_TOKENS", request.param)
     return request.param
 
@@ -39,12 +39,12 @@ def test_equals_the_definition(chunk_tokens, label_smoothing):
 
     with tf.GradientTape() as tape:
         tape.watch([X, TABLE])
-        found, sums = kernel.chunked_cross_entropy(
+        chunked, sums = kernel.chunked_cross_entropy(
             project, [TABLE], X, LABELS, label_smoothing, 0.25
         )
-        doubled = 2.0 * found
+        doubled = 2.0 * chunked
     gradients = tape.gradient(doubled, [X, TABLE])
-    np.testing.assert_allclose(found, scaled, rtol=1e-6)
+    np.testing.assert_allclose(chunked, scaled, rtol=1e-6)
     np.testing.assert_allclose(sums, [loss, tokens, correct, unsmoothed], rtol=1e-6)
     for gradient, expected in zip(gradients, expected_gradients):
         np.testing.assert_allclose(gradient, 2 * expected, atol=2e-6)
@@ -53,7 +53,7 @@ def test_equals_the_definition(chunk_tokens, label_smoothing):
 
 
 def test_bfloat16_is_within_one_percent():
-    """Logits in bfloat16 have 8 bits; loss and sums are float32."""
+    """The logits are bfloat16, with 8 significant bits; loss and sums are float32."""
     x = tf.cast(X, tf.bfloat16)
     exact, _ = label_smoothed_cross_entropy(LABELS, project(X, TABLE), 0.1)
     with tf.GradientTape() as tape:
@@ -65,20 +65,21 @@ def test_bfloat16_is_within_one_percent():
 
 
 def test_only_one_chunk_of_logits_exists_at_a_time(chunk_tokens):
-    """The projection is called for one chunk at a time, forward and for the gradient."""
-    seen = []
+    """The projection is called for one chunk at a time, with and without gradients."""
+    chunk_sizes = []
 
-    def counting(x, table):
-        seen.append(x.shape[0])
+    def recording_project(x, table):
+        chunk_sizes.append(x.shape[0])
         return project(x, table)
 
-    kernel.chunked_cross_entropy(counting, [TABLE], X, LABELS, 0.1, 1.0)
-    kernel.chunked_loss_sums(counting, [TABLE], X, LABELS)
-    assert max(seen) <= chunk_tokens and sum(seen) >= 2 * 12
+    kernel.chunked_cross_entropy(recording_project, [TABLE], X, LABELS, 0.1, 1.0)
+    kernel.chunked_loss_sums(recording_project, [TABLE], X, LABELS)
+    assert max(chunk_sizes) <= chunk_tokens
+    assert sum(chunk_sizes) >= 2 * 12
 
 
 def test_logits_far_apart():
-    """log sum exp is exact where all other probabilities are 0 in float32."""
+    """log sum exp is exact where all probabilities but the largest are 0 in float32."""
     logits = tf.constant([[500.0, -500.0, 0.0, 400.0, 0.0, 0.0, 0.0]] * 2)
     _, unsmoothed = kernel.cross_entropy(tf.constant([3, 1]), logits, 0.1)
     np.testing.assert_allclose(unsmoothed, [100.0, 1000.0], rtol=1e-6)

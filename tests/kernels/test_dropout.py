@@ -1,6 +1,7 @@
-"""Dropout whose masks follow from a key."""
+"""Dropout masks as a function of a key."""
 
 import itertools
+import threading
 
 import keras
 import numpy as np
@@ -14,19 +15,27 @@ from tf_transformer.model.layers import EncoderLayer
 ONES = tf.ones((40, 50))
 
 
-def dropped(layer, *key, x=ONES):
-    """What the layer makes of ones, in training, in the scope of a key."""
+def train_output(layer, x=ONES):
+    """The output of the layer in training."""
+    return layer(x, training=True).numpy()
+
+
+def keyed_output(layer, *key, x=ONES):
+    """The output of the layer in training, in the scope of a key."""
     with dropout_key(tf.constant(key)):
-        return layer(x, training=True).numpy()
+        return train_output(layer, x)
 
 
-def differ(one, other, rate):
-    """Independent masks differ in a share 2 p (1 - p) of their places."""
-    return np.isclose(np.mean((one == 0) != (other == 0)), 2 * rate * (1 - rate), atol=0.05)
+def are_independent(output, other_output, rate):
+    """Whether two masks differ in a fraction 2 p (1 - p) of the values."""
+    different = np.mean((output == 0) != (other_output == 0))
+    return np.isclose(different, 2 * rate * (1 - rate), atol=0.05)
 
 
 def test_same_key_same_mask():
-    np.testing.assert_array_equal(dropped(Dropout(0.3), 5, 7), dropped(Dropout(0.3), 5, 7))
+    np.testing.assert_array_equal(
+        keyed_output(Dropout(0.3), 5, 7), keyed_output(Dropout(0.3), 5, 7)
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,88 +43,59 @@ def test_same_key_same_mask():
 )
 def test_other_key_other_mask(key):
     layer = Dropout(0.3)
-    assert differ(dropped(layer, 5, 7), dropped(layer, *key), 0.3)
+    assert are_independent(keyed_output(layer, 5, 7), keyed_output(layer, *key), 0.3)
 
 
-@pytest.mark.parametrize("strength", [0.0, 0.5, 1.0])
-def test_strength_is_a_factor_on_the_rate(strength):
-    with dropout_key(tf.constant([1, 2]), tf.constant(strength)):
-        output = Dropout(0.4)(tf.ones((200, 250)), training=True).numpy()
-    np.testing.assert_allclose(np.mean(output == 0), 0.4 * strength, atol=0.01)
-    np.testing.assert_allclose(
-        output[output != 0], 1 / (1 - 0.4 * strength), rtol=2 / LEVELS / (1 - 0.4 * strength)
-    )
+@pytest.mark.parametrize("rate_factor", [0.0, 0.5, 1.0])
+def test_rate_factor(rate_factor):
+    rate = 0.4 * rate_factor
+    with dropout_key(tf.constant([1, 2]), tf.constant(rate_factor)):
+        output = train_output(Dropout(0.4), tf.ones((200, 250)))
+    np.testing.assert_allclose(np.mean(output == 0), rate, atol=0.01)
+    rounding = 2 / LEVELS / (1 - rate)
+    np.testing.assert_allclose(output[output != 0], 1 / (1 - rate), rtol=rounding)
 
 
-def test_each_place_in_the_program_has_its_own_mask():
-    one, other = Dropout(0.3), Dropout(0.3)
+def test_each_call_in_a_scope_has_its_own_mask():
+    layer1 = Dropout(0.3)
+    layer2 = Dropout(0.3)
     with dropout_key(tf.constant([5, 7])):
-        masks = [
-            one(ONES, training=True).numpy(),
-            other(ONES, training=True).numpy(),
-            one(ONES, training=True).numpy(),
-        ]
-    for a, b in ((0, 1), (0, 2), (1, 2)):
-        assert differ(masks[a], masks[b], 0.3)
+        outputs = [train_output(layer1), train_output(layer2), train_output(layer1)]
+    for output, other_output in itertools.combinations(outputs, 2):
+        assert are_independent(output, other_output, 0.3)
 
 
-def test_compiled_masks_are_independent_too():
-    """XLA draws other numbers, of which the same holds."""
-    layers = Dropout(0.3), Dropout(0.3)
+def test_compiled_masks_are_independent():
+    """XLA draws other random numbers; their masks are independent and reproducible too."""
+    layers = [Dropout(0.3), Dropout(0.3)]
 
     @tf.function(jit_compile=True)
     def run(key):
         with dropout_key(key):
             return [layer(ONES, training=True) for layer in layers]
 
-    masks = [mask.numpy() for key in ((5, 7), (5, 8), (6, 7)) for mask in run(tf.constant(key))]
-    for a, b in itertools.combinations(masks, 2):
-        assert differ(a, b, 0.3)
-    assert np.mean(masks) == pytest.approx(1.0, abs=0.02)
-    np.testing.assert_array_equal(run(tf.constant((5, 7)))[0], masks[0])
+    keys = [(5, 7), (5, 8), (6, 7)]
+    outputs = [output.numpy() for key in keys for output in run(tf.constant(key))]
+    for output, other_output in itertools.combinations(outputs, 2):
+        assert are_independent(output, other_output, 0.3)
+    assert np.mean(outputs) == pytest.approx(1.0, abs=0.02)
+    np.testing.assert_array_equal(run(tf.constant((5, 7)))[0], outputs[0])
 
 
-def test_layers_that_draw_nothing_do_not_shift_the_others():
-    """A rate of 0, and inference, take no key."""
-    expected = dropped(Dropout(0.3), 5, 7)
+def test_calls_without_a_mask_do_not_change_later_masks():
+    """Calls with a rate of 0, and calls outside training, are not counted."""
+    expected = keyed_output(Dropout(0.3), 5, 7)
     with dropout_key(tf.constant([5, 7])):
         Dropout(0.0)(ONES, training=True)
         Dropout(0.5)(ONES, training=False)
-        np.testing.assert_array_equal(Dropout(0.3)(ONES, training=True), expected)
-
-
-@pytest.mark.parametrize("scope", [True, False])
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_share_and_scale(rate, scope):
-    keras.utils.set_random_seed(1)
-    x = tf.ones((200, 250))
-    output = dropped(Dropout(rate), 1, 2, x=x) if scope else Dropout(rate)(x, training=True).numpy()
-    np.testing.assert_allclose(np.mean(output == 0), rate, atol=0.01)  # 4 standard deviations
-    np.testing.assert_allclose(
-        output[output != 0], 1 / (1 - rate), rtol=2 / LEVELS / (1 - rate)
-    )  # the rate is a multiple of 1 / LEVELS
-    np.testing.assert_allclose(output.mean(), 1, rtol=0.06)
+        np.testing.assert_array_equal(train_output(Dropout(0.3)), expected)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_low_precision(dtype):
-    output = dropped(Dropout(0.5, dtype=dtype), 1, 2, x=tf.cast(ONES, dtype))
-    assert output.dtype == dtype and set(np.unique(output).astype(float)) == {0.0, 2.0}
-
-
-def test_identity_outside_training():
-    x = tf.random.normal((3, 4))
-    for layer in (Dropout(0.5), Dropout(0.0)):
-        np.testing.assert_array_equal(layer(x), x)
-        np.testing.assert_array_equal(layer(x, training=False), x)
-        with dropout_key(tf.constant([1, 2])):
-            np.testing.assert_array_equal(layer(x), x)
-    np.testing.assert_array_equal(Dropout(0.0)(x, training=True), x)
-
-
-def test_without_a_scope_each_call_differs():
-    layer = Dropout(0.3)
-    assert differ(layer(ONES, training=True).numpy(), layer(ONES, training=True).numpy(), 0.3)
+    output = keyed_output(Dropout(0.5, dtype=dtype), 1, 2, x=tf.cast(ONES, dtype))
+    assert output.dtype == dtype
+    assert set(np.unique(output).astype(float)) == {0.0, 2.0}
 
 
 @pytest.mark.parametrize(("dtype", "rtol"), [("float32", 1e-5), ("bfloat16", 1e-2)])
@@ -131,36 +111,40 @@ def test_equals_the_definition(dtype, rtol):
         tape.watch(x)
         output = layer(x, training=True)
     gradient = tape.gradient(output, x, output_gradients=upstream)
-    keep = tf.constant(dropped(layer, 3, 4, x=tf.ones((30, 40), dtype)) != 0)
+
+    keep = tf.constant(keyed_output(layer, 3, 4, x=tf.ones((30, 40), dtype)) != 0)
     with tf.GradientTape() as tape:
         tape.watch(x)
-        expected = dropout(x, keep, 0.25)
-    expected_gradient = tape.gradient(expected, x, output_gradients=upstream)
-    for found, right in ((output, expected), (gradient, expected_gradient)):
-        np.testing.assert_allclose(tf.cast(found, "float32"), tf.cast(right, "float32"), rtol=rtol)
+        expected_output = dropout(x, keep, 0.25)
+    expected_gradient = tape.gradient(expected_output, x, output_gradients=upstream)
+    for value, expected in ((output, expected_output), (gradient, expected_gradient)):
+        np.testing.assert_allclose(
+            tf.cast(value, "float32"), tf.cast(expected, "float32"), rtol=rtol
+        )
 
 
-def test_gradient_passes_where_the_value_does():
+def test_gradient_has_the_mask_of_the_values():
     x = tf.Variable(ONES)
     with tf.GradientTape() as tape, dropout_key(tf.constant([1, 2])):
         output = Dropout(0.3)(x, training=True)
     np.testing.assert_array_equal(tape.gradient(output, x), output)
 
 
-def test_scopes_nest_and_end_also_after_an_error():
+def test_nested_scopes_and_a_scope_that_ends_with_an_error():
     layer = Dropout(0.3)
     with dropout_key(tf.constant([5, 7])):
-        outer = [layer(ONES, training=True).numpy() for _ in range(2)]
+        expected = [train_output(layer) for _ in range(2)]
     with dropout_key(tf.constant([5, 7])):
-        np.testing.assert_array_equal(layer(ONES, training=True), outer[0])
+        np.testing.assert_array_equal(train_output(layer), expected[0])
         with pytest.raises(KeyError), dropout_key(tf.constant([1, 1])):
-            assert differ(layer(ONES, training=True).numpy(), outer[1], 0.3)
+            assert are_independent(train_output(layer), expected[1], 0.3)
             raise KeyError
-        np.testing.assert_array_equal(layer(ONES, training=True), outer[1])
-    assert differ(layer(ONES, training=True).numpy(), layer(ONES, training=True).numpy(), 0.3)
+        np.testing.assert_array_equal(train_output(layer), expected[1])
+    assert are_independent(train_output(layer), train_output(layer), 0.3)
 
 
-def test_inside_a_graph_the_mask_follows_the_key_argument():
+def test_key_as_argument_of_a_graph():
+    """One trace serves all keys, and gives the masks of eager execution."""
     layer = Dropout(0.3)
 
     @tf.function
@@ -168,41 +152,40 @@ def test_inside_a_graph_the_mask_follows_the_key_argument():
         with dropout_key(key):
             return layer(ONES, training=True), layer(ONES, training=True)
 
-    first, second = (x.numpy() for x in step(tf.constant([5, 7])))
-    again, _ = step(tf.constant([5, 7]))
-    other, _ = step(tf.constant([5, 8]))
-    np.testing.assert_array_equal(again, first)
-    np.testing.assert_array_equal(
-        first, dropped(layer, 5, 7)
-    )  # the graph and eager execution agree
-    assert differ(first, second, 0.3) and differ(first, other.numpy(), 0.3)
+    first, second = (output.numpy() for output in step(tf.constant([5, 7])))
+    first_again, _ = step(tf.constant([5, 7]))
+    other_key, _ = step(tf.constant([5, 8]))
+    np.testing.assert_array_equal(first_again, first)
+    np.testing.assert_array_equal(first, keyed_output(layer, 5, 7))
+    assert are_independent(first, second, 0.3)
+    assert are_independent(first, other_key.numpy(), 0.3)
     assert step.experimental_get_tracing_count() == 1
 
 
-def test_a_whole_layer_is_a_function_of_the_key():
+def test_output_of_an_encoder_layer_is_a_function_of_the_key():
     keras.utils.set_random_seed(1)
-    layer, x = EncoderLayer(8, 2, 16, rate=0.3), tf.random.normal((2, 5, 8))
-    one, other = dropped(layer, 1, 2, x=x), dropped(layer, 1, 3, x=x)
-    np.testing.assert_array_equal(dropped(layer, 1, 2, x=x), one)
-    assert not np.allclose(one, other)
+    layer = EncoderLayer(8, 2, 16, rate=0.3)
+    x = tf.random.normal((2, 5, 8))
+    output = keyed_output(layer, 1, 2, x=x)
+    np.testing.assert_array_equal(keyed_output(layer, 1, 2, x=x), output)
+    assert not np.allclose(keyed_output(layer, 1, 3, x=x), output)
 
 
-def test_scope_of_one_thread_is_not_seen_by_another():
+def test_each_thread_has_its_own_scope():
     """MirroredStrategy traces its replicas in threads."""
-    import threading
-
-    layer, found = Dropout(0.3), {}
+    layer = Dropout(0.3)
+    outputs = {}
+    barrier = threading.Barrier(2)
 
     def replica(number):
         with dropout_key(tf.constant([number, 0])):
             barrier.wait()
-            found[number] = layer(ONES, training=True).numpy()
+            outputs[number] = train_output(layer)
 
-    barrier = threading.Barrier(2)
     threads = [threading.Thread(target=replica, args=(number,)) for number in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     for number in range(2):
-        np.testing.assert_array_equal(found[number], dropped(layer, number, 0))
+        np.testing.assert_array_equal(outputs[number], keyed_output(layer, number, 0))

@@ -1,4 +1,4 @@
-"""Attention against values worked out by hand and against Keras' own."""
+"""Attention: values computed by hand, and the layer of Keras."""
 
 import math
 
@@ -21,7 +21,7 @@ def normal(rng, *shape):
 
 
 def test_two_keys_by_hand():
-    """d_k = 4, so the products 2 ln 3 and 0 become ln 3 and 0, and the weights 3/4 and 1/4."""
+    """With d_k = 4 the products 2 ln 3 and 0 are scaled to ln 3 and 0: weights 3/4 and 1/4."""
     q = tf.constant([[2 * math.log(3), 0.0, 0.0, 0.0]])
     k = tf.constant([[1.0, 5.0, 0.0, 0.0], [0.0, 7.0, 0.0, 0.0]])
     v = tf.constant([[8.0, 0.0, 4.0], [0.0, 4.0, 4.0]])
@@ -30,13 +30,11 @@ def test_two_keys_by_hand():
     np.testing.assert_allclose(output, [[6.0, 1.0, 4.0]], rtol=1e-6)
 
 
-def test_mask_takes_a_key_out_of_the_softmax():
-    """A hidden key weighs exactly nothing, and the others are as if it were not there."""
-    q, k, v = (
-        tf.constant([[2.0, 1.0]]),
-        tf.constant([[1.0, 0.0], [9.0, 9.0], [0.0, 1.0]]),
-        tf.constant([[1.0], [100.0], [2.0]]),
-    )
+def test_mask_removes_a_key_from_the_softmax():
+    """A hidden key has weight 0; the result is that without the key."""
+    q = tf.constant([[2.0, 1.0]])
+    k = tf.constant([[1.0, 0.0], [9.0, 9.0], [0.0, 1.0]])
+    v = tf.constant([[1.0], [100.0], [2.0]])
     output, weights = scaled_dot_product_attention(q, k, v, tf.constant([[0.0, 1.0, 0.0]]))
     assert weights[0, 1] == 0.0
     output_without, weights_without = scaled_dot_product_attention(q, k[::2], v[::2], None)
@@ -45,18 +43,19 @@ def test_mask_takes_a_key_out_of_the_softmax():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_wholly_masked_row_is_finite_and_uniform(rng, dtype):
+def test_fully_masked_row_is_finite_and_uniform(rng, dtype):
     q, k, v = (tf.cast(normal(rng, 2, 3, 4), dtype) for _ in range(3))
     mask = tf.constant([[[0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 1.0]]])
     output, weights = scaled_dot_product_attention(q, k, v, mask)
-    assert output.dtype == dtype and weights.dtype == tf.float32
+    assert output.dtype == dtype
+    assert weights.dtype == tf.float32
     assert np.all(np.isfinite(tf.cast(output, tf.float32)))
     np.testing.assert_allclose(weights[:, 1], np.full((2, 3), 1 / 3), rtol=1e-6)
     np.testing.assert_allclose(weights[:, 2], [[1, 0, 0]] * 2, atol=0)
 
 
 def test_float16_does_not_overflow_before_the_scaling():
-    """The product of these queries and keys is 80,000, beyond float16; scaled it is 10,000."""
+    """The product of these queries and keys is 80,000, above float16's maximum; scaled 10,000."""
     q = tf.fill([1, 2, 64], tf.constant(50.0, tf.float16))
     k = tf.stack([q[0, 0] / 2, -q[0, 0] / 2])[tf.newaxis]  # (1, 2, 64)
     _, weights = scaled_dot_product_attention(q, k, k, None)
@@ -66,100 +65,110 @@ def test_float16_does_not_overflow_before_the_scaling():
 @pytest.mark.parametrize("dtype", [tf.bool, tf.int32, tf.float32, tf.bfloat16, tf.float16])
 def test_mask_of_any_type(rng, dtype):
     q, k, v = (normal(rng, 2, 3, 4) for _ in range(3))
-    mask = np.triu(np.ones((3, 3), np.float32), 1)
-    for one, other in zip(
-        scaled_dot_product_attention(q, k, v, tf.cast(mask, dtype)),
-        scaled_dot_product_attention(q, k, v, tf.constant(mask)),
-    ):
-        np.testing.assert_array_equal(one, other)
+    mask = tf.constant(np.triu(np.ones((3, 3), np.float32), 1))
+    output, weights = scaled_dot_product_attention(q, k, v, tf.cast(mask, dtype))
+    expected_output, expected_weights = scaled_dot_product_attention(q, k, v, mask)
+    np.testing.assert_array_equal(output, expected_output)
+    np.testing.assert_array_equal(weights, expected_weights)
 
 
 def test_weights_sum_to_1_and_keys_may_be_permuted(rng):
-    q, k, v = normal(rng, 2, 3, 5, 4), normal(rng, 2, 3, 6, 4), normal(rng, 2, 3, 6, 7)
+    q = normal(rng, 2, 3, 5, 4)
+    k = normal(rng, 2, 3, 6, 4)
+    v = normal(rng, 2, 3, 6, 7)
     output, weights = scaled_dot_product_attention(q, k, v, None)
-    assert output.shape == (2, 3, 5, 7) and weights.shape == (2, 3, 5, 6)
+    assert output.shape == (2, 3, 5, 7)
+    assert weights.shape == (2, 3, 5, 6)
     np.testing.assert_allclose(tf.reduce_sum(weights, axis=-1), np.ones((2, 3, 5)), rtol=1e-6)
     order = [3, 1, 5, 0, 2, 4]
-    permuted, _ = scaled_dot_product_attention(
-        q, tf.gather(k, order, axis=2), tf.gather(v, order, axis=2), None
-    )
+    k = tf.gather(k, order, axis=2)
+    v = tf.gather(v, order, axis=2)
+    permuted, _ = scaled_dot_product_attention(q, k, v, None)
     np.testing.assert_allclose(permuted, output, atol=1e-6)
 
 
 @pytest.mark.parametrize("key_dim, value_dim", [(None, None), (3, 5), (6, None), (None, 2)])
 @pytest.mark.parametrize("masked", [False, True])
 def test_equals_keras_multi_head_attention_of_the_same_weights(rng, key_dim, value_dim, masked):
-    d_model, heads = 8, 2
-    depth, value_depth = key_dim or d_model // heads, value_dim or d_model // heads
-    theirs = keras.layers.MultiHeadAttention(heads, depth, value_depth)
-    ours = MultiHeadAttention(d_model, heads, key_dim, value_dim)
-    v, k, q = normal(rng, 3, 6, d_model), normal(rng, 3, 6, d_model), normal(rng, 3, 4, d_model)
+    d_model = 8
+    num_heads = 2
+    depth = key_dim or d_model // num_heads
+    value_depth = value_dim or d_model // num_heads
+    keras_mha = keras.layers.MultiHeadAttention(num_heads, depth, value_depth)
+    mha = MultiHeadAttention(d_model, num_heads, key_dim, value_dim)
+    v = normal(rng, 3, 6, d_model)
+    k = normal(rng, 3, 6, d_model)
+    q = normal(rng, 3, 4, d_model)
     hidden = np.zeros((3, 1, 4, 6), bool)
     if masked:
         hidden = rng.random((3, 1, 4, 6)) < 0.4
         hidden[..., 0] = False
-    theirs(q, v, k), ours(v, k, q, None)
-    for variable in ours.trainable_variables:
+    keras_mha(q, v, k)
+    mha(v, k, q, None)
+    for variable in mha.trainable_variables:
         variable.assign(rng.normal(size=variable.shape, scale=0.5))
-    kernels = [
-        (ours.wq, theirs.query_dense),
-        (ours.wk, theirs.key_dense),
-        (ours.wv, theirs.value_dense),
-        (ours.dense, theirs.output_dense),
+    projections = [
+        (mha.wq, keras_mha.query_dense),
+        (mha.wk, keras_mha.key_dense),
+        (mha.wv, keras_mha.value_dense),
+        (mha.dense, keras_mha.output_dense),
     ]
-    for our, their in kernels:
-        their.kernel.assign(tf.reshape(our.kernel, their.kernel.shape))
-        their.bias.assign(tf.reshape(our.bias, their.bias.shape))
-    expected, expected_weights = theirs(
+    for dense, keras_dense in projections:
+        keras_dense.kernel.assign(tf.reshape(dense.kernel, keras_dense.kernel.shape))
+        keras_dense.bias.assign(tf.reshape(dense.bias, keras_dense.bias.shape))
+    expected, expected_weights = keras_mha(
         q, v, k, attention_mask=~hidden[:, 0], return_attention_scores=True
     )
-    output, weights = ours(v, k, q, tf.constant(hidden, tf.float32))
+    output, weights = mha(v, k, q, tf.constant(hidden, tf.float32))
     np.testing.assert_allclose(output, expected, atol=1e-5)
     np.testing.assert_allclose(weights, expected_weights, atol=1e-5)
 
 
 def test_head_i_uses_the_ith_columns_of_the_projections(rng):
-    """Concat(head_1, ..., head_h) W^O, computed in NumPy head by head."""
-    mha = MultiHeadAttention(6, 2)
+    """Concat(head_1, ..., head_h) W^O, computed in NumPy for each head."""
+    mha = MultiHeadAttention(6, 2)  # its biases start at 0
     x = normal(rng, 1, 5, 6)
     output, weights = mha(x, x, x, None)
     heads = []
     for i in range(2):
         columns = slice(3 * i, 3 * i + 3)
-        q, k, v = (
-            x[0].numpy() @ dense.kernel.numpy()[:, columns] for dense in (mha.wq, mha.wk, mha.wv)
-        )  # biases start at 0
-        scores = np.exp(q @ k.T / math.sqrt(3))
-        softmax = scores / scores.sum(-1, keepdims=True)
+        projections = [dense.kernel.numpy()[:, columns] for dense in (mha.wq, mha.wk, mha.wv)]
+        q, k, v = (x[0].numpy() @ projection for projection in projections)
+        exponentials = np.exp(q @ k.T / math.sqrt(3))
+        softmax = exponentials / exponentials.sum(-1, keepdims=True)
         np.testing.assert_allclose(weights[0, i], softmax, atol=1e-5)
         heads.append(softmax @ v)
-    np.testing.assert_allclose(
-        output[0], np.concatenate(heads, -1) @ mha.dense.kernel.numpy(), atol=1e-5
-    )
+    expected = np.concatenate(heads, -1) @ mha.dense.kernel.numpy()
+    np.testing.assert_allclose(output[0], expected, atol=1e-5)
 
 
 def test_depths_of_table_3_rows_a_and_b():
-    """d_k and d_v change the inner widths, never the output's."""
+    """d_k and d_v change the inner widths, not that of the output."""
     mha = MultiHeadAttention(8, 2, key_dim=3, value_dim=5)
     x = tf.ones((2, 7, 8))
     output, weights = mha(x, x, tf.ones((2, 4, 8)))
-    assert output.shape == (2, 4, 8) and weights.shape == (2, 2, 4, 7)
+    assert output.shape == (2, 4, 8)
+    assert weights.shape == (2, 2, 4, 7)
     shapes = [tuple(dense.kernel.shape) for dense in (mha.wq, mha.wk, mha.wv, mha.dense)]
     assert shapes == [(8, 6), (8, 6), (8, 10), (10, 8)]
 
 
 @pytest.mark.parametrize("depths", [{}, {"key_dim": 4}, {"value_dim": 4}])
-def test_indivisible_width_is_refused(depths):
+def test_indivisible_d_model_is_an_error(depths):
     with pytest.raises(ValueError, match="d_model 10 is not divisible by num_heads 3"):
         MultiHeadAttention(10, 3, **depths)
 
 
-def test_indivisible_width_is_fine_with_both_depths_given():
+def test_indivisible_d_model_is_allowed_with_both_depths():
     x = tf.ones((1, 2, 10))
-    assert MultiHeadAttention(10, 3, key_dim=4, value_dim=4)(x, x, x)[0].shape == (1, 2, 10)
+    output, _ = MultiHeadAttention(10, 3, key_dim=4, value_dim=4)(x, x, x)
+    assert output.shape == (1, 2, 10)
 
 
 def test_mask_positional_or_by_name(rng):
-    mha, x = MultiHeadAttention(4, 2), normal(rng, 2, 3, 4)
+    mha = MultiHeadAttention(4, 2)
+    x = normal(rng, 2, 3, 4)
     mask = tf.constant(np.triu(np.ones((3, 3), np.float32), 1))
-    np.testing.assert_array_equal(mha(x, x, x, mask)[0], mha(x, k=x, q=x, mask=mask)[0])
+    positional, _ = mha(x, x, x, mask)
+    by_name, _ = mha(x, k=x, q=x, mask=mask)
+    np.testing.assert_array_equal(positional, by_name)

@@ -1,4 +1,4 @@
-"""Embeddings (Sec. 3.4) and positions (Sec. 3.5)."""
+"""Embeddings (Sec. 3.4) and positional encoding (Sec. 3.5)."""
 
 import keras
 import numpy as np
@@ -14,75 +14,76 @@ def seed():
     keras.utils.set_random_seed(1)
 
 
-def project_tied_to(embedding, x):
-    return project_tied(x, tf.convert_to_tensor(embedding.table))
-
-
 def built(layer):
     layer.build()
     return layer
 
 
+def tied_logits(embedding, x):
+    return project_tied(x, tf.convert_to_tensor(embedding.table))
+
+
 def test_embedding_is_the_row_times_the_root_of_d_model():
     embedding = built(Embedding(3, 4))
     embedding.table.assign([[1, 2, 3, 4], [5, 6, 7, 8], [0, 0, -1, 1]])
-    np.testing.assert_array_equal(embedding(tf.constant([[2, 0]])), [[[0, 0, -2, 2], [2, 4, 6, 8]]])
+    x = embedding(tf.constant([[2, 0]]))
+    np.testing.assert_array_equal(x, [[[0, 0, -2, 2], [2, 4, 6, 8]]])
 
 
 def test_logits_are_the_products_with_the_rows_of_the_same_table():
     embedding = built(Embedding(3, 2))
     embedding.table.assign([[1, 0], [0, 1], [2, -3]])
-    np.testing.assert_array_equal(
-        project_tied_to(embedding, tf.constant([[[5.0, 7.0]], [[1.0, 1.0]]])),
-        [[[5, 7, -11]], [[1, 1, -1]]],
-    )
+    logits = tied_logits(embedding, tf.constant([[[5.0, 7.0]], [[1.0, 1.0]]]))
+    np.testing.assert_array_equal(logits, [[[5, 7, -11]], [[1, 1, -1]]])
     assert len(embedding.trainable_variables) == 1
 
 
-def test_logits_follow_the_table_without_the_scale():
+def test_logits_do_not_have_the_scale_of_the_embedding():
     embedding = built(Embedding(7, 4))
     x = tf.random.normal((2, 3, 4))
-    np.testing.assert_allclose(
-        project_tied_to(embedding, x), x.numpy() @ embedding.table.numpy().T, atol=1e-6
-    )
+    expected = x.numpy() @ embedding.table.numpy().T
+    np.testing.assert_allclose(tied_logits(embedding, x), expected, atol=1e-6)
 
 
 def test_initial_scale():
-    """The table has variance 1 / d_model, so a scaled word vector has variance 1."""
+    """The table has variance 1 / d_model, so a scaled embedding has variance 1."""
     embedding = built(Embedding(2000, 64))
     table = embedding.table.numpy()
     assert abs(table.mean()) < 1e-3
     np.testing.assert_allclose(table.std(), 64**-0.5, rtol=0.02)
-    np.testing.assert_allclose(np.std(embedding(tf.range(2000)[tf.newaxis])), 1.0, rtol=0.02)
+    x = embedding(tf.range(2000)[tf.newaxis])
+    np.testing.assert_allclose(np.std(x), 1.0, rtol=0.02)
 
 
 @pytest.mark.parametrize("wrong", [-1, 5, 99])
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
-def test_id_outside_the_vocabulary_is_refused(wrong, dtype):
+def test_id_outside_the_vocabulary_is_an_error(wrong, dtype):
     with pytest.raises(ValueError, match=f"id {wrong} is outside the vocabulary of 5 sub-words"):
         Embedding(5, 4)(tf.constant([[0, wrong, 4]], dtype))
 
 
-def test_no_ids_at_all():
+def test_empty_sequence():
     assert Embedding(5, 4)(tf.zeros((2, 0), tf.int32)).shape == (2, 0, 4)
 
 
 def test_gradient_of_a_repeated_id_is_the_sum():
+    """The gradient is dense: in a sparse one, Adam of Keras squares each occurrence separately."""
     embedding = built(Embedding(3, 4))
     with tf.GradientTape() as tape:
         total = tf.reduce_sum(embedding(tf.constant([[1, 1, 1, 2]])))
     gradient = tape.gradient(total, embedding.table.value)
-    assert tf.is_tensor(gradient) and not isinstance(
-        gradient, tf.IndexedSlices
-    )  # on slices Keras' Adam squares each id by itself
-    np.testing.assert_allclose(gradient, [[0] * 4, [6] * 4, [2] * 4])  # sqrt(4) for each time
+    assert tf.is_tensor(gradient)
+    assert not isinstance(gradient, tf.IndexedSlices)
+    # sqrt(d_model) = 2 for each occurrence
+    np.testing.assert_allclose(gradient, [[0] * 4, [6] * 4, [2] * 4])
 
 
 def test_positions_are_added():
     positions = Positions(10, 6)
-    np.testing.assert_array_equal(positions(tf.zeros((2, 10, 6)))[0], positional_encoding(10, 6)[0])
+    encoding = positional_encoding(10, 6)
+    np.testing.assert_array_equal(positions(tf.zeros((2, 10, 6)))[0], encoding[0])
     x = tf.random.normal((2, 4, 6))
-    np.testing.assert_array_equal(positions(x), x + positional_encoding(10, 6)[:, :4])
+    np.testing.assert_array_equal(positions(x), x + encoding[:, :4])
     assert not positions.weights
 
 
@@ -94,25 +95,25 @@ def test_learned_positions_are_a_weight_of_unit_variance():
     np.testing.assert_array_equal(positions(tf.zeros((1, 5, 64))), table[:, :5])
 
 
-def test_unknown_kind_is_refused():
+def test_unknown_kind_is_an_error():
     with pytest.raises(ValueError, match="'sinusoidal' or 'learned', not 'rotary'"):
         Positions(10, 6, "rotary")
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
-def test_past_the_end_of_the_table(kind):
+def test_sequence_longer_than_the_table(kind):
     positions = Positions(5, 4, kind)
     assert positions(tf.zeros((1, 5, 4))).shape == (1, 5, 4)
     with pytest.raises(ValueError, match="6 positions, but the positional encoding has 5"):
         positions(tf.zeros((1, 6, 4)))
 
 
-def test_past_the_end_in_a_graph():
+def test_sequence_longer_than_the_table_in_a_graph():
     positions = built(Positions(5, 4))
-    unknown = tf.function(positions, input_signature=[tf.TensorSpec([None, None, 4])])
-    assert unknown(tf.zeros((1, 5, 4))).shape == (1, 5, 4)
+    unknown_length = tf.function(positions, input_signature=[tf.TensorSpec([None, None, 4])])
+    assert unknown_length(tf.zeros((1, 5, 4))).shape == (1, 5, 4)
     with pytest.raises(tf.errors.InvalidArgumentError, match="longer than the positional encoding"):
-        unknown(tf.zeros((1, 6, 4)))
+        unknown_length(tf.zeros((1, 6, 4)))
     with pytest.raises(ValueError, match="6 positions"):
         tf.function(positions)(tf.zeros((1, 6, 4)))
 
@@ -121,4 +122,4 @@ def test_past_the_end_in_a_graph():
 def test_odd_widths(d_model):
     pe = positional_encoding(3, d_model).numpy()
     assert pe.shape == (1, 3, d_model)
-    np.testing.assert_array_equal(pe[0, 0], [(column % 2) for column in range(d_model)])
+    np.testing.assert_array_equal(pe[0, 0], [column % 2 for column in range(d_model)])

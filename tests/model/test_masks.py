@@ -1,4 +1,4 @@
-"""Masks: 1 hides, 0 shows."""
+"""Masks: 1 = hidden."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from tf_transformer.model.masks import create_look_ahead_mask, create_masks, cre
 
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
-def test_padding_mask_hides_id_0_wherever_it_stands(dtype):
+def test_padding_mask_hides_id_0_at_every_position(dtype):
     mask = create_padding_mask(tf.constant([[0, 5, 0], [0, 0, 0]], dtype))
     assert mask.dtype == tf.float32
     np.testing.assert_array_equal(mask, [[[[1, 0, 1]]], [[[1, 1, 1]]]])
@@ -23,9 +23,9 @@ def test_look_ahead_mask_hides_exactly_the_columns_after_the_row(size):
 
 
 def test_create_masks_by_hand():
-    enc_padding_mask, look_ahead_mask, dec_padding_mask = create_masks(
-        tf.constant([[4, 5, 0, 0]]), tf.constant([[2, 7, 0]])
-    )
+    inp = tf.constant([[4, 5, 0, 0]])
+    tar = tf.constant([[2, 7, 0]])
+    enc_padding_mask, look_ahead_mask, dec_padding_mask = create_masks(inp, tar)
     np.testing.assert_array_equal(enc_padding_mask, [[[[0, 0, 1, 1]]]])
     np.testing.assert_array_equal(dec_padding_mask, enc_padding_mask)
     np.testing.assert_array_equal(look_ahead_mask, [[[[0, 1, 1], [0, 0, 1], [0, 0, 1]]]])
@@ -33,15 +33,17 @@ def test_create_masks_by_hand():
 
 def test_create_masks_shapes_and_values_are_0_or_1():
     rng = np.random.default_rng(1)
-    inp, tar = rng.integers(0, 3, (5, 7)), rng.integers(0, 3, (5, 4))
-    masks = create_masks(tf.constant(inp), tf.constant(tar))
+    inp = tf.constant(rng.integers(0, 3, (5, 7)))
+    tar = tf.constant(rng.integers(0, 3, (5, 4)))
+    masks = create_masks(inp, tar)
     assert [tuple(mask.shape) for mask in masks] == [(5, 1, 1, 7), (5, 1, 4, 4), (5, 1, 1, 7)]
     assert all(set(np.unique(mask)) <= {0.0, 1.0} for mask in masks)
 
 
 def test_masks_in_a_graph_of_unknown_lengths():
     graph = tf.function(create_masks, input_signature=[tf.TensorSpec([None, None], tf.int64)] * 2)
-    for source, target in ((3, 5), (6, 1)):
-        inp, tar = tf.ones((2, source), tf.int64), tf.ones((2, target), tf.int64)
-        for made, expected in zip(graph(inp, tar), create_masks(inp, tar)):
-            np.testing.assert_array_equal(made, expected)
+    for source_length, target_length in ((3, 5), (6, 1)):
+        inp = tf.ones((2, source_length), tf.int64)
+        tar = tf.ones((2, target_length), tf.int64)
+        for mask, expected in zip(graph(inp, tar), create_masks(inp, tar), strict=True):
+            np.testing.assert_array_equal(mask, expected)

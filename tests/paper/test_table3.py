@@ -1,7 +1,8 @@
-"""Table 3: the rows are the paper's, and all of them can be trained, stopped and gone on with."""
+"""Table 3: the rows are the paper's, and all of them can be trained, stopped and resumed."""
 
 import dataclasses
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 
 import pytest
 
+from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.cli.main import main
 from tf_transformer.errors import UserError
 from tf_transformer.paper import table3
@@ -23,171 +25,196 @@ from tf_transformer.paper.table3 import (
 )
 from tf_transformer.presets import preset
 
+# What the paper prints in each row where it differs from base.
+CHANGES = {
+    "A1": {"num_heads": 1},
+    "A2": {"num_heads": 4},
+    "A3": {"num_heads": 16},
+    "A4": {"num_heads": 32},
+    "B1": {"key_dim": 16},
+    "B2": {"key_dim": 32},
+    "C1": {"num_layers": 2},
+    "C2": {"num_layers": 4},
+    "C3": {"num_layers": 8},
+    "C4": {"d_model": 256},
+    "C5": {"d_model": 1024},
+    "C6": {"dff": 1024},
+    "C7": {"dff": 4096},
+    "D1": {"dropout_rate": 0.0},
+    "D2": {"dropout_rate": 0.2},
+    "D3": {"label_smoothing": 0.0},
+    "D4": {"label_smoothing": 0.2},
+    "E": {"positional_encoding": "learned"},
+}
+DEPTHS = {"A1": 512, "A2": 128, "A3": 32, "A4": 16, "C4": 32, "C5": 128}  # the paper's d_k
 
-def test_what_the_rows_change():
-    """Each row differs from base in what the paper's row prints, and in nothing else."""
+
+def test_changes_of_the_rows():
+    """Each row differs from base in what the paper prints, and in nothing else."""
     base = preset("base")
-    printed = {
-        "A1": {"num_heads": 1}, "A2": {"num_heads": 4}, "A3": {"num_heads": 16}, "A4": {"num_heads": 32},
-        "B1": {"key_dim": 16}, "B2": {"key_dim": 32},
-        "C1": {"num_layers": 2}, "C2": {"num_layers": 4}, "C3": {"num_layers": 8}, "C4": {"d_model": 256}, "C5": {"d_model": 1024},
-        "C6": {"dff": 1024}, "C7": {"dff": 4096}, "D1": {"dropout_rate": 0.0}, "D2": {"dropout_rate": 0.2}, "D3": {"label_smoothing": 0.0},
-        "D4": {"label_smoothing": 0.2}, "E": {"positional_encoding": "learned"},
-    }  # fmt: skip
-    assert set(printed) == set(ROWS) - {"base", "big"}
-    for name, changes in printed.items():
+    assert set(CHANGES) == set(ROWS) - {"base", "big"}
+    for name, changes in CHANGES.items():
         assert preset(name) == base.replace(**changes)
-    depths = {
-        name: preset(name).model.d_model // preset(name).model.num_heads
-        for name in ("A1", "A2", "A3", "A4", "C4", "C5")
-    }
-    assert depths == {
-        "A1": 512,
-        "A2": 128,
-        "A3": 32,
-        "A4": 16,
-        "C4": 32,
-        "C5": 128,
-    }  # the paper's d_k
-    assert len(ROWS) == 20 and len({preset(name) for name in ROWS}) == 20
+    for name, depth in DEPTHS.items():
+        model = preset(name).model
+        assert model.d_model // model.num_heads == depth
+    assert len(ROWS) == 20
+    assert len({preset(name) for name in ROWS}) == 20
 
 
-def test_parameters_are_the_papers_but_for_the_vocabulary():
-    """The paper does not tell the vocabulary of Table 3; one of 41,000 gives the printed millions of every row but big."""
-    for name, printed in ROWS.items():
+def test_parameters_equal_the_papers_except_for_the_vocabulary():
+    """The paper does not report the vocabulary size of Table 3.
+
+    41,000 sub-words give the printed millions of every row but big.
+    """
+    for name, paper in ROWS.items():
         size = 35_800 if name == "big" else 41_000
-        found = (
-            preset(name).replace(input_vocab_size=size, target_vocab_size=size).model.parameters()
-            / 1e6
-        )
-        assert abs(found - (printed.millions or 65)) <= (1.2 if name == "E" else 0.5), (
-            name
-        )  # E: tables of positions
+        config = preset(name).replace(input_vocab_size=size, target_vocab_size=size)
+        millions = config.model.parameters() / 1e6
+        tolerance = 1.2 if name == "E" else 0.5  # E has learned positional encodings
+        assert abs(millions - (paper.millions or 65)) <= tolerance, name
+
+
+@pytest.mark.parametrize(
+    "config",
+    [preset("pocket"), preset("parsing-pocket"), small("base"), small("B1"), small("E")],
+    ids=["pocket", "parsing-pocket", "small base", "small B1", "small E"],
+)
+def test_parameters_equal_those_of_a_built_model(config):
+    """`info` and `table3` print the closed formula."""
+    size = config.data.vocab_size
+    model_config = config.with_vocabularies(size, size).model
+    assert build_model(model_config).count_params() == model_config.parameters()
 
 
 @pytest.mark.parametrize("name", list(ROWS))
-def test_the_small_rows_keep_the_proportions(name):
-    one, base, little = full(name), full("base"), small(name)
+def test_small_rows_keep_the_proportions(name):
+    full_row = full(name)
+    full_base = full("base")
+    small_row = small(name)
+    small_base = small("base")
     for setting in ("num_layers", "d_model", "dff"):
-        ratio = getattr(one.model, setting) / getattr(base.model, setting)
-        assert getattr(little.model, setting) / getattr(
-            small("base").model, setting
-        ) == pytest.approx(ratio)
-    assert (
-        little.train.train_steps / small("base").train.train_steps
-        == one.train.train_steps / base.train.train_steps
-    )
-    for setting in ("num_heads", "dropout_rate", "positions"):
-        assert getattr(little.model, setting) == getattr(one.model, setting)
-    assert (
-        little.train.label_smoothing == one.train.label_smoothing
-        and little.train.max_checkpoints == 1
-    )
-    assert little.model.key_dim == one.model.key_dim / 4
+        ratio = getattr(full_row.model, setting) / getattr(full_base.model, setting)
+        small_ratio = getattr(small_row.model, setting) / getattr(small_base.model, setting)
+        assert small_ratio == pytest.approx(ratio)
+    small_ratio = small_row.train.train_steps / small_base.train.train_steps
+    assert small_ratio == full_row.train.train_steps / full_base.train.train_steps
+    for setting in ("num_heads", "dropout_rate", "positional_encoding"):
+        assert getattr(small_row.model, setting) == getattr(full_row.model, setting)
+    assert small_row.train.label_smoothing == full_row.train.label_smoothing
+    assert small_row.train.max_checkpoints == 1
+    assert small_row.model.key_dim == full_row.model.key_dim / 4
 
 
 def test_unknown_rows_and_updates():
     with pytest.raises(UserError, match="Table 3 has no row 'F1'"):
         row_config("F1", "small")
-    assert (
-        row_config("big", "small", 10).train.train_steps == 30
-        and row_config("A1", "full", 10).train.train_steps == 10
-    )
+    assert row_config("big", "small", 10).train.train_steps == 30
+    assert row_config("A1", "full", 10).train.train_steps == 10
 
 
-def test_the_printed_table(monkeypatch):
-    class Built:
-        def count_params(self):
-            return 63_082_496
-
-    monkeypatch.setattr("tf_transformer.build_model", lambda model: Built())
-    head, _, *rows = describe_paper().splitlines()
-    assert len(rows) == 20 and all(row.count("|") == head.count("|") for row in rows)
-    assert (
-        rows[0]
-        == "| base | 6 | 512 | 2048 | 8 | 64 | 64 | 0.1 | 0.1 | 100,000 | 4.92 | 25.8 | 65 | 63.1 |"
-    )
+def test_printed_table():
+    header, _, *rows = describe_paper().splitlines()
+    assert len(rows) == 20
+    assert all(row.count("|") == header.count("|") for row in rows)
+    cells = "6 | 512 | 2048 | 8 | 64 | 64 | 0.1 | 0.1 | 100,000 | 4.92 | 25.8 | 65 | 63.1"
+    assert rows[0] == f"| base | {cells} |"
 
 
-def test_settings_of_a_run_without_run(capsys):
+def test_flags_of_a_run_without_run(capsys):
     assert main(["table3", "--data=pocket", "--rows=A1"]) == 2
     assert "--rows, --data without --run: give --run" in capsys.readouterr().err
 
 
-def test_several_machines_are_refused(tmp_path, capsys, monkeypatch):
+def test_several_workers_are_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{}")
-    assert (
-        main(["table3", "--run", f"--model_dir={tmp_path / 'rows'}"]) == 2
-        and "unset TF_CONFIG" in capsys.readouterr().err
-    )
+    assert main(["table3", "--run", f"--model_dir={tmp_path / 'rows'}"]) == 2
+    assert "unset TF_CONFIG" in capsys.readouterr().err
     assert not (tmp_path / "rows").exists()
 
 
-def script(folder, name, body):
+def script(folder, name, code):
+    """Writes a Python program. Returns: the command that runs it."""
     path = folder / f"{name}.py"
-    path.write_text(body)
+    path.write_text(code)
     return [sys.executable, str(path)]
 
 
-def of_row(config):
-    return dataclasses.asdict(
-        Result("A1", config.train.train_steps, 1, 2.0, 3.0, "tok:13a", None, config)
-    )
+def result_dict(config):
+    """The content of a `result.json`."""
+    result = Result("A1", config.train.train_steps, 1, 2.0, 3.0, "tok:13a", None, config)
+    return dataclasses.asdict(result)
 
 
-def test_rows_in_turn(tmp_path):
-    """A row with a result is not trained again; one that ends without, or whose result is of other text, is an error that names it."""
-    configs = {name: row_config(name, "small", 2) for name in ("base", "A1", "big")}
-    body = "import json, pathlib; p = pathlib.Path({path!r}); p.mkdir(exist_ok=True); (p / 'result.json').write_text(json.dumps({result}))"
+class FakeTraining:
+    """A command that only writes the result of a row; it remembers for which rows it was made."""
 
-    def command(name):
-        calls.append(name)
-        return script(
-            tmp_path, name, body.format(path=str(tmp_path / name), result=of_row(configs[name]))
+    def __init__(self, folder, configs):
+        self.folder = folder
+        self.configs = configs
+        self.calls = []
+
+    def __call__(self, name):
+        self.calls.append(name)
+        path = self.folder / name
+        result = json.dumps(result_dict(self.configs[name]))
+        code = (
+            f"import pathlib; path = pathlib.Path({str(path)!r}); path.mkdir(exist_ok=True); "
+            f"(path / 'result.json').write_text({result!r})"
         )
+        return script(self.folder, name, code)
 
-    calls = []
-    assert run_rows(configs, command, str(tmp_path)) and calls == [
-        "base",
-        "A1",
-        "big",
-    ]
-    (tmp_path / "A1" / "result.json").write_text(json.dumps(of_row(row_config("A1", "small", 1))))
-    calls = []
-    assert run_rows(configs, command, str(tmp_path)) and calls == ["A1"]
-    (tmp_path / "big" / "result.json").unlink()
-    with pytest.raises(UserError, match="row big was not trained to its end"):
-        run_rows(
-            configs,
-            lambda name: script(tmp_path, name, "raise SystemExit(3)"),
-            str(tmp_path),
-            say=lambda line: None,
-        )
+
+@pytest.fixture
+def configs():
+    return {name: row_config(name, "small", 2) for name in ("base", "A1", "big")}
+
+
+def test_rows_one_after_the_other(tmp_path, configs):
+    """A row with a result is not trained again, one with too few updates is."""
+    training = FakeTraining(tmp_path, configs)
+    assert run_rows(configs, training, str(tmp_path))
+    assert training.calls == ["base", "A1", "big"]
+    shorter = json.dumps(result_dict(row_config("A1", "small", 1)))
+    (tmp_path / "A1" / "result.json").write_text(shorter)
+    training = FakeTraining(tmp_path, configs)
+    assert run_rows(configs, training, str(tmp_path))
+    assert training.calls == ["A1"]
+
+
+def test_failed_row(tmp_path, configs):
+    def failing(name):
+        return script(tmp_path, name, "raise SystemExit(3)")
+
+    with pytest.raises(UserError, match="the training of row base failed"):
+        run_rows(configs, failing, str(tmp_path))
+
+
+def test_result_of_other_data(tmp_path, configs):
+    training = FakeTraining(tmp_path, configs)
+    assert run_rows(configs, training, str(tmp_path))
     others = {"base": row_config("base", "small", 2, data="other")}
-    with pytest.raises(UserError, match="holds row base of other data or another size"):
-        run_rows(others, command, str(tmp_path))
-    for damaged in (
+    with pytest.raises(UserError, match="row base with other data .* or another size"):
+        run_rows(others, training, str(tmp_path))
+
+
+def test_damaged_results(tmp_path, configs):
+    (tmp_path / "base").mkdir()
+    contents = [
         "{",
         "[]",
         "{}",
-        json.dumps(of_row(configs["base"]) | {"more": 1}),
+        json.dumps(result_dict(configs["base"]) | {"more": 1}),
         '{"config": {"model": {}}}',
-    ):
-        (tmp_path / "base" / "result.json").write_text(damaged)
-        with pytest.raises(UserError, match="base/result.json: not a result of this version"):
-            run_rows(configs, command, str(tmp_path))
-
-
-def test_a_row_is_trained_and_gone_on_with(tmp_path, corpus_folder, capsys, monkeypatch):
-    words = [
-        "table3",
-        "--run",
-        "--rows=A2",
-        "--train_steps=3",
-        f"--data={corpus_folder}",
-        f"--model_dir={tmp_path}",
     ]
-    little = {
+    for content in contents:
+        (tmp_path / "base" / "result.json").write_text(content)
+        with pytest.raises(UserError, match="base/result.json: not a result of this version"):
+            run_rows(configs, FakeTraining(tmp_path, configs), str(tmp_path))
+
+
+def test_a_row_is_trained_and_resumed(tmp_path, corpus_folder, capsys, monkeypatch):
+    tiny = {
         "num_layers": 1,
         "d_model": 16,
         "dff": 16,
@@ -196,43 +223,59 @@ def test_a_row_is_trained_and_gone_on_with(tmp_path, corpus_folder, capsys, monk
         "batch_tokens": 512,
         "log_steps": 1,
     }
-    monkeypatch.setattr(table3, "small", lambda name, small=small: small(name).replace(**little))
-    assert main(words) == 0
-    out = capsys.readouterr().out
+    monkeypatch.setattr(table3, "small", lambda name: small(name).replace(**tiny))
+    flags = ["--rows=A2", f"--data={corpus_folder}", f"--model_dir={tmp_path}"]
+    assert main(["table3", "--run", "--train_steps=3", *flags]) == 0
+    log = capsys.readouterr().err
     result = json.loads((tmp_path / "A2" / "result.json").read_text())
-    assert result["updates"] == 3 and "tok:13a" in result["signature"]
-    found = f"A2: PPL {result['perplexity']:.2f}, BLEU {result['bleu']:.2f} ({result['signature']})"
+    assert result["updates"] == 3
+    assert "tok:13a" in result["signature"]
+    assert 0 <= result["split_bleu"] <= 100
+    line = f"A2: PPL {result['perplexity']:.2f}, BLEU {result['bleu']:.2f} ({result['signature']})"
+    assert line in log
     table = (tmp_path / "results.md").read_text()
-    assert found in out and table.count("\n") == 3 and 0 <= result["split_bleu"] <= 100
-    assert (
-        "| A2 | 1 | 16 | 16 | 4 | 4 | 4 | 0.1 | 0.1 | 3 |" in table and "| 5.00 | 25.5 |" in table
-    )
-    assert main(words) == 0 and capsys.readouterr().out.startswith(found)  # it is there already
-    assert (
-        main([*words[:3], "--train_steps=5", *words[4:]]) == 0
-        and "going on from" in capsys.readouterr().out
-    )
+    assert table.count("\n") == 3
+    assert "| A2 | 1 | 16 | 16 | 4 | 4 | 4 | 0.1 | 0.1 | 3 |" in table
+    assert "| 5.00 | 25.5 |" in table
+
+    assert main(["table3", "--run", "--train_steps=3", *flags]) == 0
+    log = capsys.readouterr().err
+    assert re.match(rf"\d\d:\d\d:\d\d INFO {re.escape(line)}", log)  # it is complete already
+
+    assert main(["table3", "--run", "--train_steps=5", *flags]) == 0
+    assert "resuming from" in capsys.readouterr().err
 
 
-def test_interruption_reaches_the_row_at_work(tmp_path):
-    """SIGTERM to the whole is SIGTERM to the row, which saves; the whole then ends."""
-    (tmp_path / "row.py").write_text(
-        "import pathlib, signal, sys, time\n"
-        f"def end(*_): pathlib.Path({str(tmp_path)!r}, 'saved').touch(); sys.exit(0)\n"
-        f"signal.signal(signal.SIGTERM, end); pathlib.Path({str(tmp_path)!r}, 'ready').touch(); time.sleep(60)\n"
-    )
-    (tmp_path / "whole.py").write_text(
-        "import sys; from tf_transformer import table3\n"
-        "configs = {name: table3.row_config(name, 'small') for name in ('base', 'A1')}\n"
-        f"command = lambda name: [sys.executable, {str(tmp_path / 'row.py')!r}]\n"
-        f"print(table3.run_rows(configs, command, {str(tmp_path)!r}))\n"
-    )
-    whole = subprocess.Popen(
-        [sys.executable, str(tmp_path / "whole.py")], stdout=subprocess.PIPE, text=True
+ROW_PROGRAM = """
+import pathlib, signal, sys, time
+folder = pathlib.Path({folder!r})
+def end(*_):
+    (folder / "saved").touch()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+(folder / "ready").touch()
+time.sleep(60)
+"""
+
+ALL_ROWS_PROGRAM = """
+from tf_transformer.paper import table3
+configs = {{name: table3.row_config(name, "small") for name in ("base", "A1")}}
+print(table3.run_rows(configs, lambda name: {command!r}, {folder!r}))
+"""
+
+
+def test_interruption_reaches_the_current_row(tmp_path):
+    """SIGTERM is passed on to the process of the row, which saves; then no other row is started."""
+    folder = str(tmp_path)
+    row_command = script(tmp_path, "row", ROW_PROGRAM.format(folder=folder))
+    code = ALL_ROWS_PROGRAM.format(command=row_command, folder=folder)
+    process = subprocess.Popen(
+        script(tmp_path, "all_rows", code), stdout=subprocess.PIPE, text=True
     )
     for _ in range(300):
         if (tmp_path / "ready").exists():
             break
         time.sleep(0.1)
-    whole.send_signal(signal.SIGTERM)
-    assert whole.communicate(timeout=30)[0].endswith("False\n") and (tmp_path / "saved").exists()
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=30)[0].endswith("False\n")
+    assert (tmp_path / "saved").exists()

@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from tf_transformer.serving.rest_format import RestError, answer, error_body, parse_predict
+from tf_transformer.serving.rest_format import RestError, error_body, format_response, parse_predict
 
 SIGNATURES = {
     "serving_default": types.SimpleNamespace(inputs=["text"]),
@@ -16,12 +16,11 @@ SIGNATURES = {
 
 
 def parse(request):
-    return parse_predict(
-        request if isinstance(request, bytes) else json.dumps(request).encode(), SIGNATURES
-    )
+    body = request if isinstance(request, bytes) else json.dumps(request).encode()
+    return parse_predict(body, SIGNATURES)
 
 
-def test_rows():
+def test_row_format():
     assert parse({"instances": ["a", "b"]}) == ("serving_default", {"text": ["a", "b"]}, True)
     assert parse({"instances": [{"text": "a"}, {"text": {"b64": "Yv8="}}]}) == (
         "serving_default",
@@ -36,20 +35,16 @@ def test_rows():
     assert parse(pairs) == ("score", {"source": ["a", "c"], "target": ["b", "d"]}, True)
 
 
-def test_columns():
+def test_column_format():
     assert parse({"inputs": ["a", "b"]}) == ("serving_default", {"text": ["a", "b"]}, False)
     assert parse({"inputs": {"text": []}}) == ("serving_default", {"text": []}, False)
-    found = parse(
-        {
-            "signature_name": "score",
-            "inputs": {"source": ["a"], "target": [{"b64": base64.b64encode(b"x").decode()}]},
-        }
-    )
-    assert found == ("score", {"source": ["a"], "target": [b"x"]}, False)
+    encoded = {"b64": base64.b64encode(b"x").decode()}
+    request = {"signature_name": "score", "inputs": {"source": ["a"], "target": [encoded]}}
+    assert parse(request) == ("score", {"source": ["a"], "target": [b"x"]}, False)
 
 
 @pytest.mark.parametrize(
-    "request_, message",
+    "content, message",
     [
         (b"", "JSON Parse error: The document is empty"),
         (b"{", "JSON Parse error:"),
@@ -83,7 +78,8 @@ def test_columns():
         ),
         (
             {"instances": ["a", 7]},
-            "element: 1 of 'instances' list. Error: JSON Value: 7 Type: Number is not of expected type: string",
+            "element: 1 of 'instances' list. Error: JSON Value: 7 Type: Number "
+            "is not of expected type: string",
         ),
         ({"instances": [None]}, "Type: Null"),
         ({"instances": [True]}, "Type: True"),
@@ -104,34 +100,40 @@ def test_columns():
         ),
         (
             {"signature_name": "score", "inputs": {"source": ["a"], "target": []}},
-            "as many rows as each other",
+            "the same number of rows",
         ),
         ({"inputs": "a"}, "list of strings"),
         ({"inputs": ["a" * 999, 7]}, "Type: Number"),
     ],
 )
-def test_mistakes(request_, message):
-    with pytest.raises(RestError, match=message) as found:
-        parse(request_)
-    assert found.value.status == 400 and len(found.value.message) < 600
+def test_errors(content, message):
+    with pytest.raises(RestError, match=message) as raised:
+        parse(content)
+    assert raised.value.status == 400
+    assert len(raised.value.message) < 600
 
 
-def test_answers():
+def test_responses():
     outputs = {
         "translation": np.array([b"a", "é".encode()], object),
         "score": np.float32([-0.1, -1e9]),
     }
-    assert json.loads(answer(outputs, True)) == {
+    assert json.loads(format_response(outputs, in_rows=True)) == {
         "predictions": [{"translation": "a", "score": -0.1}, {"translation": "é", "score": -1e9}]
     }
-    assert json.loads(answer(outputs, False)) == {
+    assert json.loads(format_response(outputs, in_rows=False)) == {
         "outputs": {"translation": ["a", "é"], "score": [-0.1, -1e9]}
     }
-    assert json.loads(answer({"score": np.float32([[1, 2]])}, True)) == {
-        "predictions": [[1.0, 2.0]]
-    }
-    assert json.loads(answer({"score": np.zeros((0, 2), np.float32)}, False)) == {"outputs": []}
-    assert json.loads(answer({"x_bytes": np.array([[b"\xff"]], object)}, False)) == {
-        "outputs": [[{"b64": "/w=="}]]
-    }
+
+
+def test_responses_with_a_single_output():
+    scores = format_response({"score": np.float32([[1, 2]])}, in_rows=True)
+    assert json.loads(scores) == {"predictions": [[1.0, 2.0]]}
+    empty = format_response({"score": np.zeros((0, 2), np.float32)}, in_rows=False)
+    assert json.loads(empty) == {"outputs": []}
+    encoded = format_response({"x_bytes": np.array([[b"\xff"]], object)}, in_rows=False)
+    assert json.loads(encoded) == {"outputs": [[{"b64": "/w=="}]]}
+
+
+def test_error_body():
     assert json.loads(error_body('a "b"')) == {"error": 'a "b"'}

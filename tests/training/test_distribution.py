@@ -1,6 +1,7 @@
-"""Law 6: one update is the same function of the batch, whatever the number of replicas and of micro-steps."""
+"""Invariant 6: replicas and gradient accumulation do not change an update."""
 
 import functools
+import itertools
 import os
 import subprocess
 import sys
@@ -30,18 +31,18 @@ import os; os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 import tensorflow as tf
 from tf_transformer.training.distribution import split_cpu, make_strategy
 tf.ones(1) if {late} else None
-split_cpu({virtual})
+split_cpu({logical_devices})
 print(make_strategy().num_replicas_in_sync)
 """
 
 
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core cannot be divided")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core cannot be split")
 @pytest.mark.parametrize(
-    ("late", "virtual", "count"), [(False, 0, "2"), (True, 0, "1"), (False, 3, "3")]
+    ("late", "logical_devices", "count"), [(False, 0, "2"), (True, 0, "1"), (False, 3, "3")]
 )
-def test_a_processor_is_divided_unless_tensorflow_is_at_work(late, virtual, count):
+def test_cpu_is_split_unless_tensorflow_has_run(late, logical_devices, count):
     done = subprocess.run(
-        [sys.executable, "-c", CODE.format(late=late, virtual=virtual)],
+        [sys.executable, "-c", CODE.format(late=late, logical_devices=logical_devices)],
         capture_output=True,
         text=True,
     )
@@ -52,7 +53,7 @@ SMALLER = {"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32}
 
 
 class SGD(FusedAdam):
-    """Plain gradient descent: Adam's first steps turn a rounding error of a tiny gradient into a step of full length."""
+    """w -= lr g. Adam would turn rounding errors of tiny gradients into full steps."""
 
     def update_step(self, gradient, variable, learning_rate):
         tf.raw_ops.ResourceApplyGradientDescent(
@@ -113,7 +114,7 @@ ONE, TWO = tf.distribute.get_strategy, distribution.make_strategy
 
 
 def test_two_replicas_equal_one():
-    """With unequal sentences, an odd number of rows, and a replica without a token."""
+    """Sentences of unequal length, an odd number of rows, and a replica without tokens."""
     found = []
     for strategy in (ONE(), TWO()):
         step, model, _ = make_step(strategy)
@@ -133,7 +134,7 @@ def test_two_replicas_equal_one():
     assert_same(found[0][2], found[1][2])
 
 
-def test_clipping_is_by_the_norm_of_the_whole_gradient():
+def test_clipping_uses_the_norm_of_the_whole_gradient():
     step, model, _ = make_step(TWO(), settings=TrainConfig(clip_norm=0.05), learning_rate=1.0)
     before = weights(model)
     norm = step(batch(8))["gradient_norm"]
@@ -143,24 +144,17 @@ def test_clipping_is_by_the_norm_of_the_whole_gradient():
     assert norm > 0.1 and moved == pytest.approx(0.05, rel=1e-3)
 
 
-def test_a_batch_is_cut_into_gradient_accumulation_steps():
-    for rows in (1, 5, 8, 24, 100):
-        for length in (1, 7, 64):
-            for count in (1, 2, 8):
-                for most in (64, 100, 500):
-                    micro = gradient_accumulation_steps(rows, length, count, most)
-                    share = -(-rows // (count * micro))  # rows of one
-                    assert share * length <= most and (
-                        micro == 1 or -(-rows // (count * (micro - 1))) * length > most
-                    )
-                    assert (
-                        int(
-                            gradient_accumulation_steps(
-                                *map(tf.constant, (rows, length)), count, most
-                            )
-                        )
-                        == micro
-                    )
+def test_gradient_accumulation_steps():
+    """A shard has at most `micro_batch_tokens` tokens, and there are no more shards than needed."""
+    cases = itertools.product((1, 5, 8, 24, 100), (1, 7, 64), (1, 2, 8), (64, 100, 500))
+    for rows, length, replicas, most in cases:
+        steps = gradient_accumulation_steps(rows, length, replicas, most)
+        shard_rows = -(-rows // (replicas * steps))
+        assert shard_rows * length <= most
+        if steps > 1:
+            assert -(-rows // (replicas * (steps - 1))) * length > most
+        shape = tf.constant(rows), tf.constant(length)
+        assert int(gradient_accumulation_steps(*shape, replicas, most)) == steps
 
 
 SAME = """
@@ -172,9 +166,12 @@ distribution.split_cpu({count})
 sys.path.insert(0, {tests!r})
 sys.path.insert(0, {tests!r} + '/training')
 import test_distribution as here
-settings = here.TrainConfig(micro_batch_tokens=16, dropout_warmup_steps=1)  # no dropout at update 0, all of it after that
-step, model, _ = here.make_step(distribution.make_strategy(cpu_only=True), dropout=0.3, settings=settings)
-pairs, arrays = [here.batch(16, seed) for seed in range(3)], dict()
+# No dropout at update 0, all of it after that.
+settings = here.TrainConfig(micro_batch_tokens=16, dropout_warmup_steps=1)
+strategy = distribution.make_strategy(cpu_only=True)
+step, model, _ = here.make_step(strategy, dropout=0.3, settings=settings)
+pairs = [here.batch(16, seed) for seed in range(3)]
+arrays = dict()
 for pair in pairs:
     step.optimizer.iterations.assign(0)
     result = step(pair)
@@ -187,8 +184,8 @@ os._exit(0)
 """
 
 
-def test_replicas_and_micro_steps_are_interchangeable(tmp_path):
-    """8 replicas with 1 share each, 2 with 4, and 1 with 8 make the same updates, dropout off and, with the same masks, on."""
+def test_replicas_and_accumulation_steps_are_interchangeable(tmp_path):
+    """8 replicas with 1 shard each, 2 with 4, 1 with 8: equal updates, also with dropout."""
     running, found = [], []
     for count in (8, 2, 1):
         code = SAME.format(
@@ -212,8 +209,8 @@ def test_replicas_and_micro_steps_are_interchangeable(tmp_path):
         assert_same(found[0], other)
 
 
-def test_dropout_differs_between_shares_and_updates():
-    """The same sentence in two shares has two dropout masks, and so has it in two updates; the same update has the same ones."""
+def test_dropout_differs_between_shards_and_updates():
+    """A sentence in two shards, or in two updates, has two masks; an update always has the same."""
     pair = tuple(np.repeat(side, 2, axis=0) for side in batch(1, 3))
     step, model, _ = make_step(TWO(), learning_rate=0.0, dropout=0.5)
     losses = [float(step(pair)["sums"][0]) for _ in range(3)]
@@ -237,18 +234,22 @@ def local_loss(model, optimizer, pair):
 
 
 @pytest.mark.parametrize("accumulate", [True, False])
-def test_compiled_or_not_an_update_is_the_same(accumulate, monkeypatch):
-    monkeypatch.setattr(cross_entropy, "CHUNK_TOKENS", 5)  # several parts, the last one filled up
-    pairs, found = [batch(8, seed) for seed in range(2)], []
-    for jit in (False, True):
-        settings = TrainConfig(micro_batch_tokens=16 if accumulate else 4096)
-        step, model, _ = make_step(TWO(), settings=settings, accumulate=accumulate, jit_compile=jit)
-        found.append(([step(pair)["sums"] for pair in pairs], weights(model)))
-    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
-    assert_same(found[0][1], found[1][1])
+def test_xla_makes_equal_updates(accumulate, monkeypatch):
+    monkeypatch.setattr(cross_entropy, "CHUNK_TOKENS", 5)  # several chunks, the last one padded
+    pairs = [batch(8, seed) for seed in range(2)]
+    settings = TrainConfig(micro_batch_tokens=16 if accumulate else 4096)
+    sums, models = [], []
+    for jit_compile in (False, True):
+        step, model, _ = make_step(
+            TWO(), settings=settings, accumulate=accumulate, jit_compile=jit_compile
+        )
+        sums.append([step(pair)["sums"] for pair in pairs])
+        models.append(weights(model))
+    np.testing.assert_allclose(*sums, rtol=1e-5)
+    assert_same(*models)
 
 
-def test_an_update_without_finite_gradients_changes_nothing_but_the_count():
+def test_update_without_finite_gradients_changes_only_the_step():
     strategy = TWO()
     step, model, _ = make_step(strategy, optimizer=FusedAdam, learning_rate=0.01)
     step(batch(6))
@@ -269,42 +270,41 @@ def test_an_update_without_finite_gradients_changes_nothing_but_the_count():
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
-def test_half_precision_is_near(precision, monkeypatch):
-    """Weights and sums stay float32; the gradient is that of float32 but for rounding, whatever the loss scale."""
+def test_half_precision(precision, monkeypatch):
+    """Weights and sums are float32; the gradient is that of float32 except for rounding."""
     monkeypatch.setattr(cross_entropy, "CHUNK_TOKENS", 5)
-    pair, found = batch(16), []
-    for one in ("float32", precision):
-        step, model, loss_scale = make_step(TWO(), precision=one, learning_rate=0.1)
+    pair = batch(16)
+    results, gradients = [], []
+    for each in ("float32", precision):
+        step, model, _ = make_step(TWO(), precision=each, learning_rate=0.1)
         before = weights(model)
         result = step(pair)
         assert all(value.dtype == np.float32 for value in (*result.values(), *before.values()))
-        found.append(
-            (
-                result,
-                np.concatenate([(weights(model)[name] - before[name]).ravel() for name in before]),
-            )
-        )
-    (exact, one), (near, other) = found
+        results.append(result)
+        moved = [weights(model)[name] - value for name, value in before.items()]
+        gradients.append(np.concatenate([np.ravel(part) for part in moved]))
+    exact, near = results
     np.testing.assert_allclose(near["sums"][0], exact["sums"][0], rtol=1e-2)
     np.testing.assert_allclose(near["gradient_norm"], exact["gradient_norm"], rtol=2e-2)
-    assert np.dot(one, other) / np.linalg.norm(one) / np.linalg.norm(other) > 0.999
+    cosine = np.dot(*gradients) / np.linalg.norm(gradients[0]) / np.linalg.norm(gradients[1])
+    assert cosine > 0.999
 
 
-def test_the_loss_scale_falls_after_an_overflow_and_rises_again(monkeypatch):
-    monkeypatch.setattr(
-        "tf_transformer.training.precision.INITIAL_LOSS_SCALE", 2.0**40
-    )  # too large for float16
-    monkeypatch.setattr("tf_transformer.training.precision.GROWTH_INTERVAL", 3)
+def test_loss_scale_falls_after_an_overflow_and_rises_again(monkeypatch):
+    module = "tf_transformer.training.precision"
+    monkeypatch.setattr(f"{module}.INITIAL_LOSS_SCALE", 2.0**40)  # too large for float16
+    monkeypatch.setattr(f"{module}.GROWTH_INTERVAL", 3)
     step, _, loss_scale = make_step(TWO(), precision="mixed_float16", learning_rate=0.0)
-    pair, skipped, scales = batch(8), [], []
+    pair = batch(8)
+    skipped, scales = [], []
     for _ in range(40):
         skipped.append(step(pair)["skipped"])
         scales.append(float(loss_scale.scale.numpy()))
     falls = skipped.index(0)
-    assert falls > 10  # at first each one overflows
-    assert scales[falls - 1] == 2.0 ** (40 - falls) and scales[falls : falls + 3] == [
-        scales[falls - 1]
-    ] * 2 + [scales[falls - 1] * 2]
+    assert falls > 10  # every update overflows at first
+    lowest = scales[falls - 1]
+    assert lowest == 2.0 ** (40 - falls)
+    assert scales[falls : falls + 3] == [lowest, lowest, 2 * lowest]
     state = loss_scale.state()
     loss_scale.update(tf.constant(False))
     assert loss_scale.scale.numpy() == state[0] / 2

@@ -1,4 +1,4 @@
-"""The plan of a run: against counting, and against what a run really takes."""
+"""The plan of a run."""
 
 import re
 
@@ -8,8 +8,8 @@ from tf_transformer.cli.main import main
 from tf_transformer.config import Config
 from tf_transformer.data.batching import Bucket
 from tf_transformer.presets import PRESETS
-from tf_transformer.training import memory_plan as plan
-from tf_transformer.training.train_step import micro_steps
+from tf_transformer.training import memory_plan
+from tf_transformer.training.sharding import gradient_accumulation_steps
 
 
 class Batches:
@@ -24,11 +24,11 @@ class Batches:
 
 def warning(tokens, **changes):
     rows = tokens // 20
-    return plan.learning_rate_warning(Config().replace(**changes), Batches((rows, 20, 3)))
+    return memory_plan.learning_rate_warning(Config().replace(**changes), Batches((rows, 20, 3)))
 
 
-def test_a_learning_rate_that_does_not_suit_the_batch():
-    """The schedule of base with 2,000 tokens is warned of, with the scale of the rule of thumb; the recipes are not."""
+def test_warns_of_a_learning_rate_that_does_not_suit_the_batch():
+    """The schedule of base with 2,000 tokens gets a warning with a scale; the presets get none."""
     assert "--learning_rate_scale=0.28" in warning(2000)
     assert "suits about 25,000" in warning(2000)
     assert warning(2000, learning_rate_scale=0.28) is None
@@ -36,33 +36,31 @@ def test_a_learning_rate_that_does_not_suit_the_batch():
     assert warning(500_000) is not None
     for name in ("pocket", "small"):
         preset = PRESETS[name]
-        assert plan.learning_rate_warning(preset, Batches((48, 20, 5))) is None
+        assert memory_plan.learning_rate_warning(preset, Batches((48, 20, 5))) is None
 
 
 def test_one_gpu_runs_the_recipe_of_eight():
-    """25,000 tokens in shares of at most 4,096: one micro-step on eight devices, seven or eight on one."""
+    """25,000 tokens in shards of at most 4,096: one on each of eight devices, seven on one."""
     buckets = Batches((1000, 25, 10), (96, 256, 1)).buckets
-    assert plan.most_micro_steps(buckets, 8, 4096) == 1
-    assert plan.most_micro_steps(buckets[:1], 1, 4096) == 7
-    assert plan.most_micro_steps(buckets, 1, 4096) == 7
-    assert micro_steps(96, 256, 1, 4096) == 6
+    assert memory_plan.max_accumulation_steps(buckets, 8, 4096) == 1
+    assert memory_plan.max_accumulation_steps(buckets[:1], 1, 4096) == 7
+    assert memory_plan.max_accumulation_steps(buckets, 1, 4096) == 7
+    assert gradient_accumulation_steps(96, 256, 1, 4096) == 6
 
 
 def test_the_largest_bucket_is_the_one_with_the_most_memory():
     config = Config().replace(
         num_layers=2, d_model=64, num_heads=8, dff=128, input_vocab_size=100, target_vocab_size=100
     )
-    batches = Batches(
-        (100, 10, 4), (10, 100, 1)
-    )  # of as many tokens: attention makes the longer one larger
-    bucket, rows = plan.largest_bucket(config, batches, 2, "float32")
+    batches = Batches((100, 10, 4), (10, 100, 1))  # equal tokens; attention grows with length
+    bucket, rows = memory_plan.largest_bucket(config, batches, 2, "float32")
     assert (bucket.length, rows) == (100, 5)
-    text = plan.describe_plan(config, batches, 2, "float32")
+    text = memory_plan.describe_plan(config, batches, 2, "float32")
     assert "100 x 10" in text and "10 x 100" in text and "20,000.0 epochs" in text
     base = Config().model
-    assert plan.activation_bytes(base, 64, 64, "mixed_bfloat16") < plan.activation_bytes(
-        base, 64, 64, "float32"
-    )
+    assert memory_plan.activation_bytes(
+        base, 64, 64, "mixed_bfloat16"
+    ) < memory_plan.activation_bytes(base, 64, 64, "float32")
 
 
 def test_dry_run(capsys, corpus_folder, tmp_path):
@@ -87,7 +85,7 @@ def test_dry_run(capsys, corpus_folder, tmp_path):
     ]
     assert main([*command, "--batch_tokens=1024", "--micro_batch_tokens=200"]) == 0
     out = capsys.readouterr().out
-    assert "32, 16 an epoch, so 2.0 epochs" in out and "37,376" in out and "GB a replica" in out
+    assert "32, 16 an epoch: 2.0 epochs" in out and "37,376" in out and "GB a replica" in out
     rows = [line.split() for line in out.splitlines() if re.match(r" +\d+ x \d+ ", line)]
     assert len(rows) == 9 and sum(int(row[4]) for row in rows) == 16
     for row in rows:

@@ -1,4 +1,4 @@
-"""Which precision and compiler a run gets. What they do to an update is in `test_replicas.py`."""
+"""The choice of precision and compiler. Their effect on an update is in test_distribution.py."""
 
 import pathlib
 
@@ -13,26 +13,28 @@ from tf_transformer.training import precision
 @pytest.mark.parametrize(("capabilities", "chosen"), [
     ([(9, 0), (8, 0)], "mixed_bfloat16"), ([(8, 6), (7, 5)], "float32"), ([None], "float32"),
 ])  # fmt: skip
-def test_a_gpu_with_bfloat16_gets_it(monkeypatch, capabilities, chosen):
-    """It needs compute capability 8 on all of them; a GPU that does not tell has none."""
-    details = [{"compute_capability": one} if one else {} for one in capabilities]
+def test_gpus_with_compute_capability_8_use_bfloat16(monkeypatch, capabilities, chosen):
+    """All GPUs need compute capability 8; a GPU without the field has none."""
+    details = [{"compute_capability": value} if value else {} for value in capabilities]
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details[gpu])
     assert precision.choose_precision("auto", list(range(len(details)))) == chosen
-    assert precision.choose_jit("auto", [0]) and not precision.choose_jit("off", [0])
+    assert precision.choose_jit_compile("auto", [0]) and not precision.choose_jit_compile(
+        "off", [0]
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "chosen"),
     [("flags : avx512f amx_bf16 amx_tile", "mixed_bfloat16"), ("flags : avx512_bf16", "float32")],
 )
-def test_a_processor_with_amx_gets_bfloat16(monkeypatch, text, chosen):
+def test_cpus_with_amx_use_bfloat16(monkeypatch, text, chosen):
     monkeypatch.setattr(pathlib.Path, "exists", lambda self: True)
     monkeypatch.setattr(pathlib.Path, "read_text", lambda self: text)
     assert precision.choose_precision("auto", []) == chosen
-    assert not precision.choose_jit("auto", []) and precision.choose_jit("on", [])
+    assert not precision.choose_jit_compile("auto", []) and precision.choose_jit_compile("on", [])
 
 
-def test_what_is_wanted_is_taken():
+def test_explicit_settings():
     for wanted in ("float32", "mixed_bfloat16", "mixed_float16"):
         assert precision.choose_precision(wanted, []) == wanted
     with pytest.raises(

@@ -1,12 +1,15 @@
-"""Law 7: a run that is stopped at any moment, in any way, and started again equals one that never was, to the last bit.
+"""Invariant 7: a run that is stopped at any moment and restarted equals an uninterrupted run.
 
-What happens to a process is tested on processes, by the command line.
+The runs are equal to the last bit. Effects on a process are tested on processes, by the command
+line.
 """
 
 import concurrent.futures
 import json
+import logging
 import os
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -15,18 +18,24 @@ import time
 
 import numpy as np
 import pytest
-from training_process import read_until, train_command
+from training_process import read_until, start_process, train_command
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints import paths as model_folder
+from tf_transformer.checkpoints.paths import (
+    all_checkpoints,
+    checkpoint_step,
+    read_metrics,
+    step_checkpoints,
+)
 from tf_transformer.errors import UserError
 from tf_transformer.training.build import build_trainer
 from tf_transformer.training.trainer import Trainer
 
 STEPS = 60
-# 2 replicas with 2 micro-steps each, dropout, shuffled buckets; a checkpoint every 2 updates and a validation every 15.
+# 2 replicas with 2 gradient accumulation steps each, dropout, shuffled buckets.
 FLAGS = {
-    "micro_batch_tokens": 256, "logical_devices": 2, "train_steps": STEPS, "save_steps": 2, "max_checkpoints": 3, "eval_steps": 15,
+    "micro_batch_tokens": 256, "logical_devices": 2, "train_steps": STEPS, "save_steps": 2,
+    "max_checkpoints": 3, "eval_steps": 15,
 }  # fmt: skip
 
 
@@ -35,16 +44,18 @@ def command(folder, corpus_folder, **changes):
 
 
 def start(folder, corpus_folder, **changes):
-    # A shell starts background jobs with Ctrl-C ignored, and what they start would ignore it too.
-    options = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command(folder, corpus_folder, **changes), **pipes, **options)
+    def enable_ctrl_c():  # a shell starts background jobs with Ctrl-C ignored
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    return start_process(command(folder, corpus_folder, **changes), preexec_fn=enable_ctrl_c)
 
 
 def finish(folder, corpus_folder, **changes):
-    done = subprocess.run(command(folder, corpus_folder, **changes), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """Trains to the end. Returns: the output and the log."""
+    process = start(folder, corpus_folder, **changes)
+    out, _ = process.communicate()
+    assert process.returncode == 0, out
+    return out
 
 
 def arrays(path):
@@ -52,64 +63,70 @@ def arrays(path):
         return {name: file[name] for name in file.files}
 
 
+def assert_same_arrays(path, expected_path):
+    found, expected = arrays(path), arrays(expected_path)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=f"{path} {name}")
+
+
 def losses(folder):
     return [
         (line["step"], line["kind"], line["loss"], line.get("BLEU"))
-        for line in model_folder.read_metrics(str(folder))
+        for line in read_metrics(str(folder))
     ]
 
 
-def assert_equal_runs(one, other):
-    """To the last bit: all weights, Adam's state, the training state; all losses and scores on the way."""
-    assert losses(one) == losses(other)
-    paths = [os.path.relpath(path, one) for path in model_folder.all_checkpoints(str(one))]
-    assert (
-        paths == [os.path.relpath(path, other) for path in model_folder.all_checkpoints(str(other))]
-        and len(paths) == 5
-    )
+def relative_checkpoints(folder):
+    return [os.path.relpath(path, folder) for path in all_checkpoints(str(folder))]
+
+
+def assert_equal_runs(folder, expected):
+    """To the last bit: weights, Adam's moments, training state, all losses and scores."""
+    assert losses(folder) == losses(expected)
+    paths = relative_checkpoints(expected)
+    assert relative_checkpoints(folder) == paths and len(paths) == 5
     for path in paths:
-        expected, found = arrays(os.path.join(one, path)), arrays(os.path.join(other, path))
-        assert expected.keys() == found.keys()
-        for name, value in expected.items():
-            np.testing.assert_array_equal(found[name], value, err_msg=f"{path} {name}")
+        assert_same_arrays(os.path.join(folder, path), os.path.join(expected, path))
 
 
-def half_a_checkpoint(folder):
-    names = os.listdir(folder / "checkpoints") if (folder / "checkpoints").exists() else []
-    return any(name.endswith(".tmp") for name in names)
+def has_unfinished_checkpoint(folder):
+    checkpoints = folder / "checkpoints"
+    names = os.listdir(checkpoints) if checkpoints.exists() else []
+    return any(name.endswith(".part") for name in names)
 
 
-def killed_again_and_again(folder, corpus_folder, seed, kills):
-    """Kills a training at so many random moments, some of them in the middle of writing a checkpoint, and then lets it end.
+def wait_for_unfinished_checkpoint(folder, process):
+    deadline = time.monotonic() + 5
+    while not has_unfinished_checkpoint(folder):
+        if time.monotonic() > deadline or process.poll() is not None:
+            return
 
-    Returns: how many times half a checkpoint was left.
+
+def kill_repeatedly(folder, corpus_folder, seed, kills):
+    """Kills a run at random moments, some in the middle of a checkpoint, then lets it finish.
+
+    Returns: how many times an unfinished checkpoint was left.
     """
-    chance, halves = random.Random(seed), 0
+    chance = random.Random(seed)
+    unfinished = 0
     for kill in range(kills):
         process = start(folder, corpus_folder)
         if kill == 0:
             time.sleep(chance.uniform(2, 12))  # while it starts, reads, traces
         else:
-            paths = model_folder.step_checkpoints(str(folder))
-            read_until(
-                process,
-                (model_folder.checkpoint_step(paths[-1]) if paths else 0) + chance.randint(1, 9),
-            )
+            paths = step_checkpoints(str(folder))
+            last = checkpoint_step(paths[-1]) if paths else 0
+            read_until(process, last + chance.randint(1, 9))
             if kill % 2:
                 time.sleep(chance.uniform(0, 0.3))
             else:
-                deadline = time.monotonic() + 5
-                while (
-                    not half_a_checkpoint(folder)
-                    and time.monotonic() < deadline
-                    and process.poll() is None
-                ):
-                    pass
+                wait_for_unfinished_checkpoint(folder, process)
         process.kill()
         process.communicate()
-        halves += half_a_checkpoint(folder)
+        unfinished += has_unfinished_checkpoint(folder)
     finish(folder, corpus_folder)
-    return halves
+    return unfinished
 
 
 @pytest.fixture(scope="module")
@@ -123,39 +140,35 @@ def test_killed_at_random_moments(whole_run, corpus_folder, tmp_path):
     """`kill -9`, ten times, in two runs of five."""
     folders = [tmp_path / "a", tmp_path / "b"]
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        halves = list(
-            pool.map(lambda i: killed_again_and_again(folders[i], corpus_folder, i, 5), (0, 1))
-        )
-    print(f"half a checkpoint was left {sum(halves)} times")
+        counts = pool.map(lambda i: kill_repeatedly(folders[i], corpus_folder, i, 5), (0, 1))
+        print(f"an unfinished checkpoint was left {sum(counts)} times")
     for folder in folders:
-        assert_equal_runs(whole_run, folder)
-        assert not half_a_checkpoint(folder) and not (folder / "training.lock").exists()
+        assert_equal_runs(folder, whole_run)
+        assert not has_unfinished_checkpoint(folder)
+        assert not (folder / "training.lock").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_stop(whole_run, corpus_folder, tmp_path, number):
-    """Ctrl-C and SIGTERM save at once, at an update which is no multiple of anything, and say how to go on."""
+def test_first_signal_saves_and_stops(whole_run, corpus_folder, tmp_path, number):
+    """Ctrl-C and SIGTERM save at any update, and the output says how to resume."""
     folder = tmp_path / "model"
     process = start(folder, corpus_folder)
     assert read_until(process, 20)
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0 and "Traceback" not in err, err
-    assert (
-        "stopped and saved after" in out and f"--model_dir={folder}" in out and number.name in err
-    )
-    assert "going on from" in finish(folder, corpus_folder)
-    assert_equal_runs(whole_run, folder)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and "Traceback" not in out, out
+    assert "stopped and saved after" in out and f"--model_dir={folder}" in out, out
+    assert number.name in out, out
+    assert "resuming from" in finish(folder, corpus_folder)
+    assert_equal_runs(folder, whole_run)
 
 
-def test_a_second_ctrl_c_stops_at_once(corpus_folder, tmp_path):
+def test_second_ctrl_c_stops_at_once(corpus_folder, tmp_path):
     process = start(tmp_path, corpus_folder, train_steps=100_000, num_layers=6)
     for line in process.stdout:
         if "replicas" in line:
             break
-    time.sleep(
-        3
-    )  # in the middle of building the graph of six layers, which no first Ctrl-C cuts short
+    time.sleep(3)  # in the middle of tracing six layers, which the first Ctrl-C does not stop
     for _ in range(2):
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
@@ -163,44 +176,43 @@ def test_a_second_ctrl_c_stops_at_once(corpus_folder, tmp_path):
     assert process.returncode == -signal.SIGINT
 
 
-def test_two_trainings_in_one_folder(corpus_folder, tmp_path):
-    """The second is refused, and told who the first is; the first goes on unharmed."""
+def test_two_runs_in_one_folder(corpus_folder, tmp_path):
+    """The second is refused with the first one's process; the first is not disturbed."""
     first = start(tmp_path, corpus_folder, train_steps=100_000)
     assert read_until(first, 1)
     second = subprocess.run(
         command(tmp_path, corpus_folder, train_steps=100_000), capture_output=True, text=True
     )
-    assert (
-        second.returncode == 2
-        and f"(process {first.pid} on {socket.gethostname()})" in second.stderr
-    ), second.stderr
+    assert second.returncode == 2, second.stderr
+    assert f"(process {first.pid} on {socket.gethostname()})" in second.stderr, second.stderr
     assert read_until(first, 10)
     first.send_signal(signal.SIGTERM)
     first.communicate(timeout=60)
     assert first.returncode == 0 and not (tmp_path / "training.lock").exists()
 
 
-def test_no_room_for_a_checkpoint(corpus_folder, tmp_path):
-    """The error tells the file, and all that was there before is there still. A limit on file sizes stands for a full disk."""
-    import resource
+def test_disk_full(corpus_folder, tmp_path):
+    """The error names the file, and nothing is lost. A limit on file sizes acts as a full disk."""
+
+    def times():
+        return {path: os.stat(path).st_mtime_ns for path in all_checkpoints(str(tmp_path))}
+
+    def limit_file_size():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 
     finish(tmp_path, corpus_folder, train_steps=4)
-    before = {
-        path: os.stat(path).st_mtime_ns for path in model_folder.all_checkpoints(str(tmp_path))
-    }
-    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))  # noqa: E731
+    before = times()
     done = subprocess.run(
-        command(tmp_path, corpus_folder), capture_output=True, text=True, preexec_fn=limit
+        command(tmp_path, corpus_folder),
+        capture_output=True,
+        text=True,
+        preexec_fn=limit_file_size,
     )
-    assert (
-        done.returncode == 2
-        and "step-00000006.npz could not be written" in done.stderr
-        and "Traceback" not in done.stderr
-    ), done.stderr
-    assert {
-        path: os.stat(path).st_mtime_ns for path in model_folder.all_checkpoints(str(tmp_path))
-    } == before
-    assert not half_a_checkpoint(tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "step-00000006.npz" in done.stderr and "File too large" in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    assert times() == before
+    assert not has_unfinished_checkpoint(tmp_path)
 
 
 def damage(path, how):
@@ -213,45 +225,45 @@ def damage(path, how):
 
 
 @pytest.mark.parametrize("how", ["cut short", "a bit flipped"])
-def test_the_newest_checkpoint_is_damaged(tiny_config, model_dir, tmp_path, capsys, how):
-    """It is named, the one before is used, and the run comes to the same end."""
+def test_newest_checkpoint_is_damaged(tiny_config, model_dir, tmp_path, caplog, how):
+    """The log names it, the one before is used, and the run ends equally."""
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
     newest = folder / "checkpoints" / "step-00000012.npz"
     damage(newest, how)
-    trainer = build_trainer(tiny_config, str(folder))
-    out = capsys.readouterr().out
-    assert f"{newest} is damaged" in out and "going on from" in out and trainer.step == 8
+    with caplog.at_level(logging.INFO, "tf_transformer"):
+        trainer = build_trainer(tiny_config, str(folder))
+    assert f"{newest} is damaged" in caplog.text and "resuming from" in caplog.text
+    assert trainer.step == 8
     assert trainer.run()
-    for name, value in arrays(model_dir / "checkpoints" / newest.name).items():
-        np.testing.assert_array_equal(arrays(newest)[name], value)
+    assert_same_arrays(newest, model_dir / "checkpoints" / newest.name)
     assert (folder / "checkpoints" / f"{newest.name}.damaged").exists()
 
 
 def test_all_checkpoints_are_damaged(tiny_config, model_dir, tmp_path):
-    """Then nothing is begun anew over what may be rescued."""
+    """Then nothing is overwritten: something may still be rescued."""
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
     for path in (folder / "checkpoints").iterdir():
         damage(path, "cut short")
     with pytest.raises(UserError, match="all 2 checkpoints in .* are damaged"):
         build_trainer(tiny_config, str(folder))
-    assert len(model_folder.step_checkpoints(str(folder))) == 2
+    assert len(step_checkpoints(str(folder))) == 2
 
 
-def test_half_a_checkpoint_and_half_a_line_are_cleared_away(tiny_config, model_dir, tmp_path):
+def test_unfinished_files_are_removed(tiny_config, model_dir, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
-    (folder / "checkpoints" / "step-00000016.npz.tmp").write_bytes(b"PK")
+    (folder / "checkpoints" / ".tmp-step-00000016.npz-a1b2.part").write_bytes(b"PK")
     with open(folder / "metrics.jsonl", "a") as file:
         file.write(json.dumps({"step": 16, "kind": "train", "loss": 9.0}) + '\n{"step": 17, "kin')
     assert build_trainer(tiny_config.replace(train_steps=13), str(folder)).run()
-    assert not half_a_checkpoint(folder)
-    assert [line["step"] for line in model_folder.read_metrics(str(folder))][-3:] == [13, 13, 13]
+    assert not has_unfinished_checkpoint(folder)
+    assert [line["step"] for line in read_metrics(str(folder))][-3:] == [13, 13, 13]
 
 
-def test_another_text_is_refused(tiny_config, model_dir, tmp_path, corpus_folder):
-    """The order of the batches would be another, so the run would not be the one that was begun."""
+def test_other_text_is_refused(tiny_config, model_dir, tmp_path, corpus_folder):
+    """With another order of batches the run would not be the one that was started."""
     folder, text = tmp_path / "model", tmp_path / "text"
     shutil.copytree(model_dir, folder)
     shutil.copytree(corpus_folder, text)
@@ -264,7 +276,7 @@ def test_another_text_is_refused(tiny_config, model_dir, tmp_path, corpus_folder
 
 
 def stop_at(monkeypatch, step, how):
-    """Lets a training be interrupted, or killed, when it has made so many updates."""
+    """Makes a run be interrupted, or killed, after an update."""
     read_results = Trainer._read_results
 
     def stopping(self, in_flight, remaining):
@@ -276,13 +288,17 @@ def stop_at(monkeypatch, step, how):
     monkeypatch.setattr(Trainer, "_read_results", stopping)
 
 
+def validations(folder):
+    return [line for line in losses(folder) if line[1] != "train"]
+
+
 @pytest.mark.parametrize("step", [6, 12])
-def test_interrupted_at_a_validation(tiny_config, model_dir, tmp_path, monkeypatch, step):
-    """It is made up for, once: at an update with one, and at the last update; also when the run is then killed."""
+def test_interrupted_before_a_validation(tiny_config, model_dir, tmp_path, monkeypatch, step):
+    """The validation is made once after the restart, also when the run is then killed."""
     with monkeypatch.context() as patch:
         stop_at(patch, step, "interrupted")
         assert build_trainer(tiny_config, str(tmp_path)).run() is False
-    state = checkpoint.read_state(model_folder.step_checkpoints(str(tmp_path))[-1])
+    state = checkpoint.read_state(step_checkpoints(str(tmp_path))[-1])
     assert state["progress"]["validated"][0] == step - 6
     with monkeypatch.context() as patch:
         stop_at(patch, 8, "killed")
@@ -290,51 +306,47 @@ def test_interrupted_at_a_validation(tiny_config, model_dir, tmp_path, monkeypat
             with pytest.raises(KeyboardInterrupt):
                 build_trainer(tiny_config, str(tmp_path)).run()
     assert build_trainer(tiny_config, str(tmp_path)).run()
-    assert [line for line in losses(tmp_path) if line[1] != "train"] == [
-        line for line in losses(model_dir) if line[1] != "train"
-    ]
+    assert validations(tmp_path) == validations(model_dir)
     for name in ("averaged.npz", "best.npz"):
-        expected, found = arrays(model_dir / name), arrays(tmp_path / name)
-        for key, value in expected.items():
-            np.testing.assert_array_equal(found[key], value, err_msg=f"{name} {key}")
+        assert_same_arrays(tmp_path / name, model_dir / name)
 
 
 def test_killed_before_old_checkpoints_are_removed(tiny_config, model_dir, tmp_path):
-    """The average is of as many checkpoints as ever, and running a finished command again changes nothing."""
+    """The average has the usual number of checkpoints; a finished command changes nothing."""
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
-    shutil.copy(
-        folder / "checkpoints" / "step-00000008.npz", folder / "checkpoints" / "step-00000004.npz"
-    )
+    checkpoints = folder / "checkpoints"
+    shutil.copy(checkpoints / "step-00000008.npz", checkpoints / "step-00000004.npz")
     assert build_trainer(tiny_config, str(folder)).run()
-    for name, value in arrays(model_dir / "averaged.npz").items():
-        np.testing.assert_array_equal(arrays(folder / "averaged.npz")[name], value)
+    assert_same_arrays(folder / "averaged.npz", model_dir / "averaged.npz")
     assert losses(folder) == losses(model_dir)
 
 
-def test_no_room_for_the_figures(tiny_config, tmp_path, monkeypatch):
-    (tmp_path / "tensorboard").write_text("a file where the folder should be")
+def test_metrics_cannot_be_written(tiny_config, tmp_path):
+    (tmp_path / "tensorboard").write_text("a file instead of a folder")
     with pytest.raises(UserError, match="cannot write metrics.jsonl or tensorboard in"):
         build_trainer(tiny_config, str(tmp_path)).run()
 
 
-def test_early_stopping_counts_on(tiny_config, tmp_path, monkeypatch):
-    """Training stops after so many validations without a better score, those before an interruption included."""
+def test_early_stopping_resumes(tiny_config, tmp_path, monkeypatch):
+    """Validations without a better score are counted across an interruption."""
     scores = iter([3.0, 2.0, 2.5, 2.9, 2.8, 1.0, 1.0])
-    monkeypatch.setattr(
-        Trainer, "validate", lambda self: {"loss": next(scores), "perplexity": 1.0, "accuracy": 0.0}
-    )
+
+    def validate(self):
+        return {"loss": next(scores), "perplexity": 1.0, "accuracy": 0.0}
+
+    monkeypatch.setattr(Trainer, "validate", validate)
     config = tiny_config.replace(
         train_steps=100, eval_steps=2, save_steps=2, early_stopping_patience=2
     )
-    assert build_trainer(
-        config.replace(train_steps=4), str(tmp_path)
-    ).run()  # the last score is of the average
+    # The last score of the first part, 2.5, is that of the average.
+    assert build_trainer(config.replace(train_steps=4), str(tmp_path)).run()
     trainer = build_trainer(config, str(tmp_path))
-    progress = trainer.progress
-    assert progress.best == ["loss", -2.0] and progress.validations_since_best == 0
+    assert trainer.progress.best == ["loss", -2.0]
+    assert trainer.progress.validations_since_best == 0
     assert trainer.run() and trainer.step == 8
-    state = checkpoint.read_state(model_folder.step_checkpoints(str(tmp_path))[-1])["progress"]
-    assert state["validations_since_best"] == 2 and state["best"] == ["loss", -2.0]
+    progress = checkpoint.read_state(step_checkpoints(str(tmp_path))[-1])["progress"]
+    assert progress["validations_since_best"] == 2
+    assert progress["best"] == ["loss", -2.0]
     again = build_trainer(config, str(tmp_path))
-    assert again.run() and again.step == 8  # out of patience it stays
+    assert again.run() and again.step == 8  # the run has ended

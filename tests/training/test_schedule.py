@@ -42,7 +42,7 @@ def test_steps_of_any_type_and_shape(dtype):
 
 
 def test_inside_adam():
-    """Adam on a constant gradient moves by the rate each time, so the weight is minus the sum of the rates of updates 0, 1, 2, ..."""
+    """Adam on a constant gradient moves by the learning rate at each update."""
     schedule = CustomSchedule(4, warmup_steps=3)
     optimizer = keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
     weight = keras.Variable(np.zeros(2, np.float32))

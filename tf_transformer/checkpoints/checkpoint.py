@@ -1,12 +1,13 @@
 """Checkpoints: save, restore, average (Sec. 6.1).
 
-A checkpoint is one `.npz` file: the weights by name, the optimizer's state, and the training state as JSON. It is written under another
-name and then renamed, so there is never half a one; the archive's CRC tells when a byte has changed since. Anyone can read it with
-NumPy.
+A checkpoint is a `.npz` file, which NumPy can read. It holds the weights by name, the state of the
+optimizer, and the training state as JSON. It is written under a temporary name and then renamed, so
+a checkpoint is always complete. The CRCs of the archive detect bytes that change later.
 """
 
 import json
 import os
+import tokenize
 import zipfile
 import zlib
 
@@ -15,144 +16,182 @@ import numpy as np
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import DamagedError, UserError
 
-MODEL = ("model/",)  # beginnings of the names of arrays
-OPTIMIZER = ("optimizer/",)
+# Prefixes of the names of arrays.
+MODEL = "model/"
+OPTIMIZER = "optimizer/"
+
+# What `zipfile`, NumPy and `json` raise for a damaged file. NumPy parses the header of an array,
+# with Python's tokenizer, before the CRC of the array is checked.
+DAMAGE = (
+    zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, KeyError, ValueError,
+    TypeError, AttributeError, EOFError, RuntimeError, OSError,
+)  # fmt: skip
 
 
 def named_weights(model):
-    """The trainable variables of a model by their place in it, such as "encoder/layer1/mha/wq/kernel"."""
+    """Returns the trainable variables of a model by name, such as "encoder/layer1/mha/wq/kernel".
+
+    A name is the path of the variable in the model. It does not depend on the models built before.
+    """
     named = {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
-    assert len(named) == len(model.trainable_variables), "two weights of one name"
+    assert len(named) == len(model.trainable_variables), "two weights have the same name"
+    return named
+
+
+def _named_variables(model, optimizer):
+    """Returns the variables of a checkpoint by the names of their arrays; optimizer can be None."""
+    named = {f"{MODEL}{name}": variable for name, variable in named_weights(model).items()}
+    for i, variable in enumerate(optimizer.variables if optimizer else ()):
+        named[f"{OPTIMIZER}{i:04d}"] = variable
     return named
 
 
 def save(path, model, optimizer=None, state=None):
-    """Writes a checkpoint, whole or not at all.
+    """Writes a checkpoint, atomically.
 
     Args:
-      path: ends in `.npz`.
-      model: a built Transformer.
-      optimizer: its state is saved too, when given.
+      path: of the new file, ends in `.npz`.
+      model: a built `Transformer`.
+      optimizer: an optimizer whose state is saved too, or None.
       state: a dict for JSON, such as `{"step": 1000}`.
-    Raises: UserError when it cannot be written.
+    Raises: UserError when the file cannot be written.
     """
-    arrays = {f"model/{name}": variable.numpy() for name, variable in named_weights(model).items()}
-    for i, variable in enumerate(optimizer.variables if optimizer else ()):
-        arrays[f"optimizer/{i:04d}"] = variable.numpy()
+    variables = _named_variables(model, optimizer)
+    arrays = {name: variable.numpy() for name, variable in variables.items()}
     _write(path, arrays, state or {})
 
 
 def restore(path, model, optimizer=None):
-    """Reads a checkpoint into a model, and an optimizer where given.
+    """Restores a checkpoint.
 
-    Returns: the state that was saved with it.
-    Raises: UserError when the file is missing or belongs to a model of other shapes, DamagedError when it is not as it was written.
+    Args:
+      path: of the checkpoint.
+      model: a built `Transformer`, which gets the weights.
+      optimizer: a built optimizer, which gets its state; None to leave that state unread.
+    Returns: the training state that was saved with it.
+    Raises: UserError when the file is missing or has the weights of another model; then nothing
+      changes. DamagedError when bytes of the file have changed.
     """
-    arrays, state = _read(path, MODEL + OPTIMIZER if optimizer else MODEL)
-    targets = {f"model/{name}": variable for name, variable in named_weights(model).items()}
-    targets |= {
-        f"optimizer/{i:04d}": variable
-        for i, variable in enumerate(optimizer.variables if optimizer else ())
-    }
-    for name, variable in targets.items():
-        found = arrays[name].shape if name in arrays else "nothing"
-        if found != tuple(variable.shape):
+    prefixes = (MODEL, OPTIMIZER) if optimizer else (MODEL,)
+    arrays, state = _read(path, prefixes)
+    variables = _named_variables(model, optimizer)
+    for name, variable in variables.items():
+        shape = arrays[name].shape if name in arrays else "nothing"
+        if shape != tuple(variable.shape):
             raise UserError(
-                f"{path} is of another model: {name} has shape {found}, this model wants {tuple(variable.shape)}"
+                f"{path} is of another model: {name} has shape {shape}, this model has "
+                f"{tuple(variable.shape)}"
             )
-    for name, variable in targets.items():
+    for name, variable in variables.items():
         variable.assign(arrays[name])
     return state
 
 
 def average(paths, path):
-    """Writes the mean of the weights of several checkpoints (Sec. 6.1), added up in float64.
+    """Writes the mean of the weights of several checkpoints (Sec. 6.1), summed in float64.
 
     Args:
       paths: the checkpoints.
-      path: of the new one. It has no optimizer state.
-    Raises: UserError when there is none, or they are not of one model.
+      path: of the new checkpoint. It has no optimizer state, and the training state of the last
+        of `paths`.
+    Raises: UserError when `paths` is empty, or the checkpoints are of different models.
     """
     if not paths:
         raise UserError("no checkpoint to average: train first")
-    sums, state = {}, {}
-    for one in paths:
-        arrays, state = _read(one, MODEL)
-        weights = {name: array.astype(np.float64) for name, array in arrays.items()}
-        if sums and {n: a.shape for n, a in sums.items()} != {
-            n: a.shape for n, a in weights.items()
-        }:
-            raise UserError(f"{one} is of another model than {paths[0]}")
-        sums = {name: sums.get(name, 0.0) + array for name, array in weights.items()}
-    means = {name: (array / len(paths)).astype(np.float32) for name, array in sums.items()}
-    _write(path, means, {**state, "averaged": [os.path.basename(one) for one in paths]})
+    sums = {}
+    state = {}
+    for checkpoint_path in paths:
+        arrays, state = _read(checkpoint_path, (MODEL,))
+        if not sums:
+            sums = {name: np.zeros(array.shape, np.float64) for name, array in arrays.items()}
+        if _shapes(arrays) != _shapes(sums):
+            raise UserError(f"{checkpoint_path} is of another model than {paths[0]}")
+        for name, array in arrays.items():
+            sums[name] += array
+    means = {name: (total / len(paths)).astype(np.float32) for name, total in sums.items()}
+    names = [os.path.basename(checkpoint_path) for checkpoint_path in paths]
+    _write(path, means, {**state, "averaged": names})
+
+
+def _shapes(arrays):
+    return {name: array.shape for name, array in arrays.items()}
 
 
 def validation_score(values):
-    """By what validations are compared: ("BLEU", score), or where none was computed ("loss", -loss); more is better."""
-    return ("BLEU", values["BLEU"]) if "BLEU" in values else ("loss", -values["loss"])
+    """Returns the score by which validations are compared; more is better.
+
+    Args:
+      values: the metrics of a validation, a dict.
+    Returns: ("BLEU", score), or ("loss", -loss) where no BLEU score was computed.
+    """
+    if "BLEU" in values:
+        return "BLEU", values["BLEU"]
+    return "loss", -values["loss"]
 
 
 def best_checkpoints(paths, number):
-    """Those with the best validation scores, of the checkpoints of a run.
+    """Returns the checkpoints of a run with the best validation scores.
 
     Args:
       paths: the checkpoints.
-      number: how many are wanted.
-    Raises: UserError when fewer were validated at the update at which they were written.
+      number: how many to return.
+    Returns: a sorted list of paths.
+    Raises: UserError when fewer of them were validated at the update at which they were written.
     """
     scores = {}
     for path in paths:
         state = read_state(path)
         step, values = state["progress"]["validated"]
         if values and step == state["step"]:
-            scores[path] = validation_score(values)[1]
+            _, scores[path] = validation_score(values)
     if not 1 <= number <= len(scores):
         raise UserError(
-            f"--best={number}: of {len(paths)} checkpoints that are kept, {len(scores)} were validated (train says with --max_checkpoints, "
-            "--save_steps and --eval_steps how many)"
+            f"--best={number}: of {len(paths)} checkpoints that are kept, {len(scores)} were "
+            "validated (the flags --max_checkpoints, --save_steps and --eval_steps of train "
+            "determine how many)"
         )
-    return sorted(sorted(scores, key=scores.get)[-number:])
+    best = sorted(scores, key=scores.get)[-number:]
+    return sorted(best)
 
 
 def _write(path, arrays, state):
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    state = json.dumps({**state, "arrays": list(arrays)})
     try:
         with atomic_write(path, "wb") as file:
-            np.savez(file, state=np.array(json.dumps({**state, "arrays": list(arrays)})), **arrays)
+            np.savez(file, state=np.array(state), **arrays)
     except OSError as error:
         reason = error.strerror or error
         raise UserError(
-            f"{path} could not be written ({reason}): make room; the checkpoints before it are as they were"
+            f"{path} could not be written ({reason}): free some disk space; earlier checkpoints "
+            "are unchanged"
         ) from None
 
 
 def read_state(path):
-    """The training state in a checkpoint. Raises: as `restore`."""
-    return _read(path, ())[1]
+    """Returns the training state in a checkpoint. Raises: as `restore`."""
+    _, state = _read(path, ())
+    return state
 
 
-def _read(path, parts):
+def _read(path, prefixes):
     """Reads a checkpoint.
 
     Args:
       path: of the file.
-      parts: the arrays to read, a tuple of the beginnings of their names.
+      prefixes: a tuple of prefixes; arrays with other names are not read.
     Returns: the arrays by name, and the training state.
     """
     try:
         with np.load(path) as file:
-            arrays = {name: file[name] for name in file.files if name.startswith(parts)}
+            arrays = {name: file[name] for name in file.files if name.startswith(prefixes)}
             state = json.loads(str(file["state"]))
             if {*state.pop("arrays"), "state"} != set(file.files):
-                raise ValueError("it has other arrays than were written")
+                raise ValueError("its arrays are not those that were written")
         return arrays, state
     except FileNotFoundError:
         raise UserError(f"no checkpoint {path}") from None
     except PermissionError:
         raise UserError(f"no permission to read {path}") from None
-    except (
-        zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError, AttributeError, EOFError,
-        RuntimeError, OSError,
-    ) as error:  # fmt: skip
+    except DAMAGE as error:
         raise DamagedError(f"{path} is damaged ({error}): use an earlier checkpoint") from None

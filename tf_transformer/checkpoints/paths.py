@@ -1,7 +1,13 @@
-"""Where things stand in a model folder. Nothing here needs TensorFlow.
+"""The files of a model folder. This module does not import TensorFlow.
 
-A model folder holds `config.json`, the vocabulary (`shared.model`, or `source.model` and `target.model`), the newest checkpoints
-(`checkpoints/step-00001000.npz` ...), `best.npz` and `averaged.npz`, `metrics.jsonl`, `tensorboard/`, and the ids in `cache/`.
+A model folder contains
+
+- `config.json`, the settings;
+- `shared.model`, or `source.model` and `target.model`: the vocabularies;
+- `checkpoints/step-00001000.npz` and so on: the newest checkpoints;
+- `best.npz` and `averaged.npz`: the best and the averaged weights;
+- `metrics.jsonl` and `tensorboard/`: the training history;
+- `cache/`: the encoded text.
 """
 
 import json
@@ -11,36 +17,40 @@ import re
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 
-CHOICES = (
-    "averaged",
-    "best",
-    "latest",
-)  # names for --checkpoint; where none is given, the first that is there
+# Names of checkpoints for --checkpoint. The default is the first that exists.
+CHECKPOINT_NAMES = ("averaged", "best", "latest")
 
 
 def default_model_dir(preset, data):
-    """The folder of a model that has been given none: models/PRESET-DATA-SOURCE-TARGET.
+    """Returns the default model folder: models/PRESET-DATA-SOURCE-TARGET.
+
+    DATA is the last part of a local path, or the complete name of a TFDS data set, with "-" for
+    "/". The Makefile has the same formula.
 
     Args:
       preset: its name.
       data: a `DataConfig`.
     """
-    name = os.path.basename(data.data.rstrip("/")).replace(",", "-")
+    name = data.data
+    is_local = name.startswith(("/", ".")) or "," in name or os.path.exists(name)
+    if is_local:
+        name = os.path.basename(name.rstrip("/"))
+    name = name.replace("/", "-").replace(",", "-")
     return os.path.join("models", f"{preset}-{name}-{data.source}-{data.target}")
 
 
 def step_path(model_dir, step):
-    """Where the checkpoint of an update stands."""
+    """Returns the path of the checkpoint of an update."""
     return os.path.join(model_dir, "checkpoints", f"step-{step:08d}.npz")
 
 
 def checkpoint_step(path):
-    """The update of a checkpoint that stands where `step_path` says."""
+    """Returns the update of a checkpoint whose path `step_path` made."""
     return int(re.search(r"step-(\d+)\.npz$", path)[1])
 
 
 def step_checkpoints(model_dir):
-    """The paths of the checkpoints of a run, oldest first."""
+    """Returns the paths of the checkpoints of a run, oldest first."""
     folder = os.path.join(model_dir, "checkpoints")
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return sorted(
@@ -49,49 +59,61 @@ def step_checkpoints(model_dir):
 
 
 def all_checkpoints(model_dir):
-    """The paths of `averaged.npz` and `best.npz` where they are there, then of the checkpoints of the run, oldest first."""
-    found = [os.path.join(model_dir, f"{name}.npz") for name in ("averaged", "best")]
-    return [path for path in found if os.path.exists(path)] + step_checkpoints(model_dir)
+    """Returns the paths of `averaged.npz` and `best.npz` if they exist, then `step_checkpoints`."""
+    named = [os.path.join(model_dir, f"{name}.npz") for name in ("averaged", "best")]
+    return [path for path in named if os.path.exists(path)] + step_checkpoints(model_dir)
 
 
 def read_metrics(model_dir):
-    """What `metrics.jsonl` holds: a list of dicts with step, kind ("train", "validation" or "average") and figures; [] when not there."""
-    path, lines = os.path.join(model_dir, "metrics.jsonl"), []
-    if os.path.exists(path):
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for line in file:
-                try:
-                    lines.append(json.loads(line))
-                except ValueError:  # the last one of a run that was killed while writing it
-                    continue
+    """Reads `metrics.jsonl`.
+
+    Returns: a list of dicts with the step, the kind ("train", "validation" or "average") and the
+      metrics; empty where the file does not exist.
+    """
+    path = os.path.join(model_dir, "metrics.jsonl")
+    if not os.path.exists(path):
+        return []
+    lines = []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                lines.append(json.loads(line))
+            except ValueError:  # a partial line of a process that was killed
+                continue
     return lines
 
 
-def find(model_dir, choice=None):
-    """The path of a checkpoint.
+def find(model_dir, checkpoint=None):
+    """Returns the path of a checkpoint.
 
     Args:
       model_dir: a model folder.
-      choice: "averaged", "best", "latest", a path, or None for the first of these that is there.
+      checkpoint: "averaged", "best", "latest", or a path; None for the first of these names that
+        exists.
     Raises: UserError when there is none.
     """
-    named = {name: os.path.join(model_dir, f"{name}.npz") for name in ("averaged", "best")}
-    named["latest"] = (step_checkpoints(model_dir) or [""])[-1]
-    candidates = [named.get(choice, choice)] if choice else [named[name] for name in CHOICES]
+    paths = {name: os.path.join(model_dir, f"{name}.npz") for name in ("averaged", "best")}
+    steps = step_checkpoints(model_dir)
+    paths["latest"] = steps[-1] if steps else ""
+    if checkpoint:
+        candidates = [paths.get(checkpoint, checkpoint)]
+    else:
+        candidates = [paths[name] for name in CHECKPOINT_NAMES]
     for path in candidates:
         if os.path.isfile(path):
             return path
-    wanted = f"checkpoint {choice!r}" if choice else "trained model"
+    wanted = f"checkpoint {checkpoint!r}" if checkpoint else "trained model"
     raise UserError(
         f"no {wanted} in {model_dir}: train one with `tf-transformer train --model_dir={model_dir}`"
     )
 
 
 def load_config(model_dir):
-    """The `Config` of a model folder. Raises: UserError when the folder holds no model."""
+    """Loads the `Config` of a model folder. Raises: UserError when it is missing or damaged."""
     if not os.path.isdir(model_dir):
         raise UserError(
-            f"no model folder {model_dir}: train one with `tf-transformer train --model_dir={model_dir}`"
+            f"no model folder {model_dir}: train a model with "
+            f"`tf-transformer train --model_dir={model_dir}`"
         )
     path = os.path.join(model_dir, "config.json")
     if not os.path.isfile(path):

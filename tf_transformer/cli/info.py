@@ -1,11 +1,35 @@
 """The command info."""
 
+from tf_transformer.checkpoints.paths import load_config
+from tf_transformer.cli.describe import describe_folder, describe_preset
 from tf_transformer.cli.terminal import start_tensorflow
+from tf_transformer.presets import preset
 
 
 def info(values):
-    """Describes a preset, sentence pairs, or a model folder."""
-    start_tensorflow()
-    from tf_transformer.cli.describe import describe
+    """Describes a model folder, or else a preset; with --data also sentence pairs."""
+    if values.model_dir:
+        parts = [describe_folder(values.model_dir)]
+    else:
+        parts = [describe_preset(values.preset)]
+    if values.data:
+        parts.append(_describe_data(values))
+    print("\n\n".join(parts))
 
-    print(describe(values.preset, values.model_dir, values.data, values.source, values.target))
+
+def _describe_data(values):
+    """Describes the sentence pairs of --data, with the vocabulary of the model if there is one."""
+    start_tensorflow()
+    from tf_transformer.cli.describe_data import describe_data
+    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.tokenizer import load_tokenizers
+
+    tokenizers = None
+    if values.model_dir:
+        config = load_config(values.model_dir)
+        tokenizers = load_tokenizers(values.model_dir, config.data.shared_vocab)
+    else:
+        config = preset(values.preset)
+    source = values.source or config.data.source
+    target = values.target or config.data.target
+    return describe_data(config, open_corpus(values.data, source, target), tokenizers)

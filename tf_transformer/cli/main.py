@@ -63,10 +63,21 @@ def run_command(command, values):
     """Calls the function of a command with the values of its flags."""
     from tf_transformer.cli import info, paper, serving, training, translation
 
-    for module in (training, translation, serving, info, paper):
-        if hasattr(module, command):
-            return getattr(module, command)(values)
-    raise AssertionError(f"no function for the command {command}")
+    functions = {
+        "train": training.train,
+        "translate": translation.translate,
+        "evaluate": translation.evaluate,
+        "parse": translation.parse,
+        "evalb": paper.evalb,
+        "average": training.average,
+        "export": serving.export,
+        "serve": serving.serve,
+        "client": serving.client,
+        "info": info.info,
+        "plot": training.plot,
+        "table3": paper.table3,
+    }
+    return functions[command](values)
 
 
 def run():

@@ -1,4 +1,4 @@
-"""What the commands do that are of the paper's tables alone: Table 3's rows, and EVALB for Table 4."""
+"""The command table3, and evalb for Table 4."""
 
 import os
 import sys
@@ -7,69 +7,82 @@ from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints import paths
 from tf_transformer.cli.terminal import explain_out_of_memory, required, start_tensorflow
 from tf_transformer.errors import UserError
+from tf_transformer.paper.table3 import (
+    describe_paper,
+    describe_results,
+    row_config,
+    run_row,
+    run_rows,
+)
+
+RUN_FLAGS = ("scale", "rows", "data", "source", "target", "train_steps", "model_dir")
+DATA_FLAGS = ("data", "source", "target")
 
 
 def table3(values):
     """Prints Table 3, or trains its rows."""
-    from tf_transformer.paper import table3
-
-    start_tensorflow()
     if not values.run:
-        if meant := [
-            f"--{name}"
-            for name in ("scale", "rows", "data", "source", "target", "train_steps", "model_dir")
-            if values[name].present
-        ]:
+        if present := [f"--{name}" for name in RUN_FLAGS if values[name].present]:
             raise UserError(
-                f"{', '.join(meant)} without --run: give --run to train the rows, or leave them out to print the paper's table"
+                f"{', '.join(present)} without --run: give --run to train the rows, or no flag to "
+                "print the paper's table"
             )
-        return print(table3.describe_paper())
+        print(describe_paper())
+        return
     if "TF_CONFIG" in os.environ:
-        raise UserError("table3 --run is for one machine: unset TF_CONFIG")
-    data = {name: values[name].value for name in ("data", "source", "target")}
+        raise UserError("table3 --run is for one host: unset TF_CONFIG")
+    data = {name: values[name].value for name in DATA_FLAGS}
     configs = {
-        name: table3.row_config(name, values.scale, values.train_steps, **data)
+        name: row_config(name, values.scale, values.train_steps, **data)
         for name in values.rows.split(",")
     }
-    folder = values.model_dir or paths.default_model_dir(
-        f"table3-{values.scale}", next(iter(configs.values())).data
-    )
+    first = next(iter(configs.values()))
+    folder = values.model_dir or paths.default_model_dir(f"table3-{values.scale}", first.data)
     os.makedirs(folder, exist_ok=True)
     if len(configs) == 1:
-        from tf_transformer.training.distribution import split_cpu
-
-        split_cpu()
-        ((name, config),) = configs.items()
-        with explain_out_of_memory(config.train.micro_batch_tokens):
-            finished = table3.run_row(name, config, folder)
+        complete = _run_one_row(configs, folder)
     else:
-        told = [
-            f"--{name}={values[name].value}"
-            for name in ("scale", "train_steps", *data)
-            if values[name].value
-        ]
-        command = [
-            sys.executable,
-            "-m",
-            "tf_transformer",
-            "table3",
-            "--run",
-            f"--model_dir={folder}",
-            *told,
-        ]
-        finished = table3.run_rows(configs, lambda name: [*command, f"--rows={name}"], folder)
+        complete = _run_each_row(configs, folder, values)
     with atomic_write(os.path.join(folder, "results.md")) as file:
-        file.write(f"{table3.describe_results(folder)}\n")
-    if not finished:
-        print("\nstopped and saved; the same command goes on from there")
+        file.write(f"{describe_results(folder)}\n")
+    if not complete:
+        print("\nstopped and saved; the same command resumes the run")
     elif len(configs) > 1:
-        print(f"\n{table3.describe_results(folder, configs)}\n\n(all in {folder}/results.md)")
+        print(f"\n{describe_results(folder, configs)}\n\n(all in {folder}/results.md)")
+
+
+def _run_one_row(configs, folder):
+    """Trains the only row of `configs` in this process. Returns: whether it is complete."""
+    start_tensorflow()
+    from tf_transformer.training.distribution import split_cpu
+
+    split_cpu()
+    ((name, config),) = configs.items()
+    with explain_out_of_memory(config.train.micro_batch_tokens):
+        return run_row(name, config, folder)
+
+
+def _run_each_row(configs, folder, values):
+    """Trains each row in its own process. Returns: whether all are complete."""
+    program = [sys.executable, "-m", "tf_transformer", "table3", "--run", f"--model_dir={folder}"]
+    flags = [
+        f"--{name}={values[name].value}"
+        for name in ("scale", "train_steps", *DATA_FLAGS)
+        if values[name].value
+    ]
+
+    def command(name):
+        return [*program, *flags, f"--rows={name}"]
+
+    return run_rows(configs, command, folder)
 
 
 def evalb(values):
-    """Scores the trees of one file against those of another."""
+    """Scores a file of trees against a file of reference trees."""
     from tf_transformer.evaluation.evalb import COLLINS
     from tf_transformer.evaluation.evalb_files import evalb_files, read_parameters
 
-    gold, test = required(values, "gold"), required(values, "test")
-    print(evalb_files(gold, test, read_parameters(values.prm) if values.prm else COLLINS), end="")
+    gold = required(values, "gold")
+    test = required(values, "test")
+    parameters = read_parameters(values.prm) if values.prm else COLLINS
+    print(evalb_files(gold, test, parameters), end="")

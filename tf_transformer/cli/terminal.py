@@ -1,4 +1,4 @@
-"""What the commands share: starting TensorFlow, logging, and output files."""
+"""Functions for all commands: starting TensorFlow, logging, and output files."""
 
 import contextlib
 import glob
@@ -65,11 +65,14 @@ class _ProgressBarHandler(logging.StreamHandler):
     """Writes log records to standard error, above any progress bar."""
 
     def emit(self, record):
-        """Writes one record."""
+        """Writes one record. As in every handler, an error in it does not stop the program."""
         import tqdm
 
-        tqdm.tqdm.write(self.format(record), file=sys.stderr)
-        sys.stderr.flush()
+        try:
+            tqdm.tqdm.write(self.format(record), file=sys.stderr)
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
 
 
 def log_to_stderr():
@@ -79,7 +82,6 @@ def log_to_stderr():
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
     logger.handlers = [handler]
     logger.setLevel(logging.INFO)
-    logger.propagate = False
 
 
 def required(values, name):

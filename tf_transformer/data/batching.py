@@ -1,8 +1,9 @@
-"""Id sequences -> length buckets -> batches of about 25,000 source and 25,000 target tokens (Sec. 5.1).
+"""Batches of about 25,000 source and 25,000 target tokens (Sec. 5.1).
 
-Sentence pairs of about the same length go into one bucket. All batches of a bucket have one shape, `[rows, length]`. Which buckets
-there are is not a matter of taste: `bucket_plan` finds those that waste the fewest tokens on this very corpus, the half-empty batches
-at the end of an epoch included. The order of an epoch is a pure function of (seed, epoch), so a place in the data is just a number.
+A bucket holds the sentence pairs of similar length. All batches of a bucket have the same shape,
+`[rows, length]`. `bucket_plan` chooses the buckets that need the least padding for the corpus; it
+also counts the partial batches at the end of an epoch. The order of an epoch is a pure function of
+(seed, epoch), so an index of a batch is enough to resume at it.
 """
 
 import dataclasses
@@ -12,9 +13,9 @@ import tensorflow as tf
 
 from tf_transformer.special_tokens import PAD, START
 
-ROWS_MULTIPLE = 8  # so that a batch can be shared by 2, 4 or 8 replicas
-SHAPE_COST = 0.001  # a further bucket must save this share of all tokens, which keeps the number of shapes small
-SHORTFALL_COST = 0.1  # a batch below the token budget costs this share of the tokens that it lacks
+ROWS_MULTIPLE = 8  # 2, 4 or 8 replicas then get shards of equal size
+SHAPE_COST = 0.001  # fraction of all tokens that a bucket must save; it limits the number of shapes
+SHORTFALL_COST = 0.1  # cost of a token by which a batch is smaller than the token budget
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,132 +30,164 @@ class Bucket:
 
 
 def _bucket(above, length, pairs, batch_tokens):
-    most = max(1, batch_tokens // length)
-    most -= most % ROWS_MULTIPLE if most >= ROWS_MULTIPLE else 0
-    batches = -(-pairs // most)
-    rows = -(-pairs // batches) if batches else 0
-    if most >= ROWS_MULTIPLE:
-        rows = -(-rows // ROWS_MULTIPLE) * ROWS_MULTIPLE
+    """Computes the number and the size of the batches of a `Bucket`."""
+    max_rows = max(1, batch_tokens // length)
+    if max_rows >= ROWS_MULTIPLE:
+        max_rows -= max_rows % ROWS_MULTIPLE
+    batches = _ceil_divide(pairs, max_rows)
+    rows = _ceil_divide(pairs, batches) if batches else 0
+    if max_rows >= ROWS_MULTIPLE:
+        rows = _ceil_divide(rows, ROWS_MULTIPLE) * ROWS_MULTIPLE
     return Bucket(above, length, rows, batches, pairs)
 
 
+def _ceil_divide(a, b):
+    return -(-a // b)
+
+
 def bucket_plan(lengths, batch_tokens):
-    """Divides the lengths into buckets so that the fewest tokens are wasted (dynamic programming over the boundaries).
+    """Divides the range of lengths into the buckets with the lowest cost.
+
+    The cost counts padding, partial batches and the number of buckets. Dynamic programming over
+    the bucket boundaries finds the optimum.
 
     Args:
-      lengths: int `[pairs]`, the longer side of each pair, sub-words.
-      batch_tokens: most tokens on a side of one batch, padding included.
-    Returns: a list of `Bucket`, shortest first; every length belongs to one of them.
+      lengths: int `[pairs]`, sub-words of the longer side of each pair.
+      batch_tokens: maximum number of tokens on one side of a batch, padding included.
+    Returns: a list of `Bucket`, shortest first, that covers every length.
     """
     counts = np.bincount(lengths)
-    up_to = np.cumsum(counts)  # pairs of at most so many sub-words
-    total = int(np.sum(np.arange(len(counts)) * counts))
+    pairs_up_to = np.cumsum(counts)  # pairs_up_to[n]: pairs with at most n sub-words
+    tokens = int(np.sum(np.arange(len(counts)) * counts))
     ends = np.flatnonzero(counts)  # a bucket ends at a length that occurs
-    best = {0: (0.0, None)}  # last boundary -> (cost, the bucket that ends there)
+    best = {0: (0.0, None)}  # boundary -> (cost of the buckets below it, the last of them)
     for end in ends:
         options = []
         for above, (cost, _) in best.items():
-            pairs = int(up_to[end] - up_to[above])
+            pairs = int(pairs_up_to[end] - pairs_up_to[above])
             bucket = _bucket(int(above), int(end), pairs, batch_tokens)
             padded = bucket.batches * bucket.rows * bucket.length
             shortfall = max(0, bucket.batches * batch_tokens - padded)
-            options.append(
-                (cost + padded + SHORTFALL_COST * shortfall + SHAPE_COST * total, bucket)
-            )
+            total = cost + padded + SHORTFALL_COST * shortfall + SHAPE_COST * tokens
+            options.append((total, bucket))
         best[int(end)] = min(options, key=lambda option: option[0])
-    plan, end = [], int(ends[-1])
+    plan = []
+    end = int(ends[-1])
     while end:
-        plan.append(best[end][1])
-        end = plan[-1].above
+        bucket = best[end][1]
+        plan.append(bucket)
+        end = bucket.above
     return plan[::-1]
 
 
 class Batches:
-    """The batches of a corpus, epoch after epoch.
+    """The batches of a corpus, in a different order in each epoch.
 
     Args:
       pairs: an `EncodedPairs`.
-      batch_tokens: most source tokens, and target tokens, in one batch, padding included.
+      batch_tokens: maximum number of source tokens, and of target tokens, in one batch, padding
+        included.
       seed: of the order.
+
+    Attributes:
+      buckets: the list of `Bucket`.
+      per_epoch: batches in an epoch.
+      checksum: of the pairs.
+      non_padding_fraction: the fraction of the tokens of an epoch that are not padding.
     """
 
     def __init__(self, pairs, batch_tokens, seed):
-        self._pairs, self._seed = pairs, seed
+        self._pairs = pairs
+        self._seed = seed
         lengths = np.maximum(pairs.source.lengths, pairs.target.lengths)
         self.buckets = bucket_plan(lengths, batch_tokens)
         self._bucket_of_pair = np.searchsorted([bucket.length for bucket in self.buckets], lengths)
         self.per_epoch = sum(bucket.batches for bucket in self.buckets)
         self.checksum = pairs.checksum
-        real = int(pairs.source.lengths.sum() + pairs.target.lengths.sum())
-        self.non_padding_fraction = real / (
-            2 * sum(b.batches * b.rows * b.length for b in self.buckets)
-        )  # of the tokens
-        with tf.device("CPU:0"):  # they are read by the input pipeline, not by the model
-            self._source, self._target = (
-                tf.RaggedTensor.from_row_splits(side.values, side.splits, validate=False)
-                for side in (pairs.source, pairs.target)
-            )
+        tokens = int(pairs.source.lengths.sum() + pairs.target.lengths.sum())
+        padded = 2 * sum(b.batches * b.rows * b.length for b in self.buckets)
+        self.non_padding_fraction = tokens / padded
+        with tf.device("CPU:0"):  # the input pipeline reads them, not the model
+            self._source = _ragged(pairs.source)
+            self._target = _ragged(pairs.target)
 
     def order(self, epoch):
-        """The batches of one epoch: a list of (pair numbers, `Bucket`), every pair in exactly one, in an order of the epoch's own."""
+        """Computes the batches of an epoch, in an order that depends on the seed and the epoch.
+
+        Args:
+          epoch: its number, from 0.
+        Returns: a list of (pair indices, `Bucket`), one for each batch. Every pair is in exactly
+          one batch.
+        """
         random = np.random.default_rng([self._seed, epoch])
         shuffled = random.permutation(len(self._pairs))
         batches = []
         for number, bucket in enumerate(self.buckets):
-            members = shuffled[self._bucket_of_pair[shuffled] == number]
-            batches += [
-                (members[i : i + bucket.rows], bucket) for i in range(0, len(members), bucket.rows)
-            ]
+            indices = shuffled[self._bucket_of_pair[shuffled] == number]
+            for first in range(0, len(indices), bucket.rows):
+                batches.append((indices[first : first + bucket.rows], bucket))
         return [batches[i] for i in random.permutation(len(batches))]
 
-    def sentences(self, epoch, place):
-        """The pairs of one batch: ragged ids of the sources and of the targets, `[pairs, (length)]`."""
-        members, _ = self.order(epoch)[place]
-        return tf.gather(self._source, members), tf.gather(self._target, members)
+    def sentences(self, epoch, index):
+        """Returns the pairs of one batch, without padding.
+
+        Args:
+          epoch: number of the epoch, from 0.
+          index: index of the batch in the epoch.
+        Returns: ragged ids `[pairs, (length)]` of the sources and of the targets.
+        """
+        indices, _ = self.order(epoch)[index]
+        return tf.gather(self._source, indices), tf.gather(self._target, indices)
 
     def epoch(self, epoch, skip=0):
-        """The batches of one epoch, without the first `skip`.
+        """Returns the batches of one epoch.
 
-        Returns: a `tf.data.Dataset` of `(inp, tar)`, int32: `inp [rows, length]` ends with the end symbol, `tar [rows, length + 1]`
-          begins with the start symbol too. Rows that are left over are all padding.
+        Args:
+          epoch: its number, from 0.
+          skip: batches to leave out at the start.
+        Returns: a `tf.data.Dataset` of int32 pairs `(inp, tar)`. A row of `inp [rows, length]` ends
+          with the end token. A row of `tar [rows, length + 1]` also begins with the start token.
+          Unused rows contain only padding.
         """
-        order = self.order(epoch)[skip:]
-        ends = np.cumsum([len(members) for members, _ in order], dtype=np.int64)
+        batches = self.order(epoch)[skip:]
+        sizes = [len(indices) for indices, _ in batches]
+        ends = np.cumsum(sizes, dtype=np.int64)
+        table = [
+            (end - size, end, bucket.rows, bucket.length)
+            for end, size, (_, bucket) in zip(ends, sizes, batches)
+        ]
+        table = np.array(table, np.int64).reshape(-1, 4)
+        empty = np.zeros(0, np.int64)
         with tf.device("CPU:0"):
-            members = tf.constant(
-                np.concatenate([members for members, _ in order])
-                if order
-                else np.zeros(0, np.int64)
-            )
-        table = np.array(
-            [(end - len(m), end, b.rows, b.length) for end, (m, b) in zip(ends, order)], np.int64
-        )
+            pairs = tf.constant(np.concatenate([empty, *(indices for indices, _ in batches)]))
 
         def make_batch(row):
-            chosen = members[row[0] : row[1]]
-            inp = tf.gather(self._source, chosen).to_tensor(
-                PAD, shape=(None, None)
-            )  # (pairs, longest)
-            tar = tf.gather(self._target, chosen).to_tensor(PAD, shape=(None, None))
+            first, end, rows, length = tf.unstack(row)
+            indices = pairs[first:end]
+            inp = tf.gather(self._source, indices).to_tensor(PAD, shape=(None, None))  # (pairs, S)
+            tar = tf.gather(self._target, indices).to_tensor(PAD, shape=(None, None))  # (pairs, T)
             start = tf.fill([tf.shape(tar)[0], 1], START)
-            return _fill(inp, row[2], row[3]), _fill(
-                tf.concat([start, tar], axis=1), row[2], row[3] + 1
-            )
+            tar = tf.concat([start, tar], axis=1)  # (pairs, T + 1)
+            return _pad(inp, rows, length), _pad(tar, rows, length + 1)
 
-        dataset = tf.data.Dataset.from_tensor_slices(table.reshape(-1, 4)).with_options(_options())
+        dataset = tf.data.Dataset.from_tensor_slices(table).with_options(_options())
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(8)
+
+
+def _ragged(sequences):
+    """Converts `Sequences` to a `tf.RaggedTensor`."""
+    return tf.RaggedTensor.from_row_splits(sequences.values, sequences.splits, validate=False)
 
 
 def _options():
     options = tf.data.Options()
-    options.autotune.enabled = False  # nothing here is left to it, and its thread holds up the end of an epoch, for as much as a minute
+    # The pipeline has nothing to tune, and the autotune thread can delay the end of an epoch by up
+    # to a minute.
+    options.autotune.enabled = False
     return options
 
 
-def _fill(ids, rows, length):
+def _pad(ids, rows, length):
     """Pads ids `[r, l]` to `[rows, length]`."""
-    return tf.pad(
-        ids,
-        [[0, rows - tf.shape(ids, tf.int64)[0]], [0, length - tf.shape(ids, tf.int64)[1]]],
-        constant_values=PAD,
-    )
+    shape = tf.shape(ids, tf.int64)
+    return tf.pad(ids, [[0, rows - shape[0]], [0, length - shape[1]]], constant_values=PAD)

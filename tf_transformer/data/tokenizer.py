@@ -1,4 +1,4 @@
-"""Sub-words (Sec. 5.1): byte-pair encoding, learnt by SentencePiece and run inside the TensorFlow graph."""
+"""Sub-word tokenization (Sec. 5.1): byte-pair encoding with SentencePiece, in and out of graphs."""
 
 import functools
 import hashlib
@@ -13,25 +13,35 @@ from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
-LEARN_FROM = 4_000_000  # sentences that the vocabulary is learnt from at most, drawn at random
+MAX_SENTENCES = 4_000_000  # a vocabulary is learned from a random sample of at most this size
 
 
 @functools.cache
 def _graph_tokenizer(model):
-    """TensorFlow's tokenizer of a model. Two of them of the same model would share a resource that goes with the first of them."""
-    with (
-        tf.init_scope()
-    ):  # else one that is first used in a graph would belong to that graph, and serve no other
+    """Returns the TensorFlow tokenizer of a SentencePiece model.
+
+    It is cached because all tokenizers of a model share one resource, and the first of them to be
+    deleted frees it.
+    """
+    # Otherwise a tokenizer that is first used in a graph belongs to that graph, and no other graph
+    # can use it.
+    with tf.init_scope():
         return tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
 
 
 class Tokenizer:
-    """Text to ids and back, for one vocabulary. Ids: 0 padding, 1 unknown, 2 start, 3 end, then bytes and sub-words.
+    """Converts text to ids of one vocabulary and back.
 
-    A character that the vocabulary lacks is written as its UTF-8 bytes, so no text is ever lost.
+    Ids 0 to 3 are the special tokens: padding, unknown, start, end. Bytes and sub-words follow.
+    A character that is not in the vocabulary is encoded as its UTF-8 bytes, so encoding never
+    loses text.
 
     Args:
       model: a SentencePiece model, bytes.
+
+    Attributes:
+      vocab_size: number of ids.
+      fingerprint: a hash of the model.
     """
 
     def __init__(self, model):
@@ -46,43 +56,57 @@ class Tokenizer:
 
         Args:
           sentences: an iterator of strings.
-          vocab_size: sub-words wanted; a small text may have fewer (then `vocab_size` of the result tells).
+          vocab_size: number of sub-words. The vocabulary of a small text can be smaller; see
+            `vocab_size` of the result.
         Returns: a `Tokenizer`.
-        Raises: UserError when there is no text, or vocab_size is too small for its characters.
+        Raises: UserError when there is no text, or `vocab_size` is too small for its characters.
         """
-        model, failures = io.BytesIO(), []
+        model = io.BytesIO()
+        errors = []
 
         def checked():
             try:
                 yield from sentences
-            except (
-                BaseException
-            ) as error:  # also Ctrl-C: SentencePiece would bury it in one of its own
-                failures.append(error)
+            except BaseException as error:  # SentencePiece would hide it, even Ctrl-C
+                errors.append(error)
                 raise
 
-        options = {
-            "model_type": "bpe", "vocab_size": vocab_size, "hard_vocab_limit": False, "byte_fallback": True,
-            "pad_id": PAD, "unk_id": UNK, "bos_id": START, "eos_id": END, "pad_piece": "[PAD]", "unk_piece": "[UNK]",
-            "bos_piece": "[START]", "eos_piece": "[END]", "input_sentence_size": LEARN_FROM,
-            "shuffle_input_sentence": True, "num_threads": os.cpu_count(), "minloglevel": 2,
-        }  # fmt: skip
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=checked(), model_writer=model, **options
+                sentence_iterator=checked(),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=vocab_size,
+                hard_vocab_limit=False,
+                byte_fallback=True,
+                pad_id=PAD,
+                unk_id=UNK,
+                bos_id=START,
+                eos_id=END,
+                pad_piece="[PAD]",
+                unk_piece="[UNK]",
+                bos_piece="[START]",
+                eos_piece="[END]",
+                input_sentence_size=MAX_SENTENCES,
+                shuffle_input_sentence=True,
+                num_threads=os.cpu_count(),
+                minloglevel=2,
             )
         except RuntimeError as error:
-            if failures:
-                raise failures[0] from None
+            if errors:
+                raise errors[0] from None
             reason = str(error).strip().split("] ")[-1]
             raise UserError(
-                f"no vocabulary of {vocab_size} sub-words can be learnt from this text: {reason}"
+                f"no vocabulary of {vocab_size} sub-words can be learned from this text: {reason}"
             ) from None
         return cls(model.getvalue())
 
     @classmethod
     def load(cls, path):
-        """Reads what `save` wrote. Raises: UserError when there is no such file or it is damaged."""
+        """Loads a vocabulary that `save` wrote.
+
+        Raises: UserError when the file is missing or damaged.
+        """
         try:
             with open(path, "rb") as file:
                 return cls(file.read())
@@ -92,22 +116,36 @@ class Tokenizer:
             raise UserError(f"{path} is not a SentencePiece model: train the model again") from None
 
     def save(self, path):
-        """Writes the SentencePiece model, whole or not at all."""
+        """Writes the SentencePiece model, atomically."""
         with atomic_write(path, "wb") as file:
             file.write(self.model)
 
     def encode(self, texts):
-        """texts: strings `[N]` -> ragged int32 `[N, (length)]`, each row ending with the end symbol. Runs in a graph too."""
+        """Encodes text; also runs in a graph.
+
+        Args:
+          texts: strings `[N]`.
+        Returns: ragged int32 `[N, (length)]`; each row ends with the end token.
+        """
         ids = self._in_graph("tokenize", texts)
         end = tf.fill([ids.nrows(), 1], END)
         return tf.concat([ids, end], axis=1)
 
     def decode(self, ids):
-        """ids: ragged, or padded `[N, T]` -> strings `[N]`. Start, end and padding write nothing. Runs in a graph too."""
+        """Decodes ids; also runs in a graph.
+
+        Args:
+          ids: int32, ragged or padded, `[N, T]`. Start, end and padding tokens add no text.
+        Returns: strings `[N]`.
+        """
         return self._in_graph("detokenize", ids)
 
     def _in_graph(self, method, argument):
-        """Calls TensorFlow's tokenizer, and makes a new one where its resource has gone: `tf.random.set_seed` frees it with all kernels."""
+        """Calls a method of the TensorFlow tokenizer.
+
+        `tf.random.set_seed` frees the tokenizer's resource with all other kernels. This then makes
+        a new tokenizer.
+        """
         try:
             return getattr(self.resource, method)(argument)
         except tf.errors.NotFoundError:
@@ -116,19 +154,28 @@ class Tokenizer:
 
     @property
     def resource(self):
-        """TensorFlow's tokenizer, which a module that is to be saved must own."""
+        """The TensorFlow tokenizer. A `tf.Module` that is to be saved must have it as attribute."""
         return _graph_tokenizer(self.model)
 
     def pieces_of(self, ids):
-        """ids `[N, T]` -> the sub-words themselves, strings `[N, T]`, "" for padding. Runs in a graph too."""
+        """Returns the sub-words of ids as strings; also runs in a graph.
+
+        Args:
+          ids: int32 `[N, T]`.
+        Returns: strings `[N, T]`, "" for padding.
+        """
         return tf.where(ids == PAD, "", self.resource.id_to_string(ids))
 
     def pieces(self, ids):
-        """ids: a list of int -> the sub-words themselves, for people to look at."""
+        """Returns the sub-words of ids as a list of strings, for display.
+
+        Args:
+          ids: a list of int.
+        """
         return [self._python.id_to_piece(int(i)) for i in ids]
 
     def normalize(self, text):
-        """The form (NFKC, single blanks) in which `decode(encode(text))` gives a string back."""
+        """Returns the normal form of a string (NFKC, single blanks): `decode(encode(text))`."""
         return self._python.normalize(text).removeprefix("\u2581").replace("\u2581", " ")
 
 
@@ -137,30 +184,41 @@ def learn_tokenizers(pairs, vocab_size, shared):
 
     Args:
       pairs: a function that returns an iterator of (source, target) strings.
-      vocab_size: sub-words in each vocabulary.
-      shared: whether both languages have one vocabulary.
-    Returns: the source's and the target's `Tokenizer`, the same one when shared.
+      vocab_size: number of sub-words in each vocabulary.
+      shared: whether both languages have the same vocabulary.
+    Returns: the source's and the target's `Tokenizer`; one object twice when shared.
     """
     if shared:
         tokenizer = Tokenizer.learn((sentence for pair in pairs() for sentence in pair), vocab_size)
         return tokenizer, tokenizer
-    return tuple(Tokenizer.learn((pair[side] for pair in pairs()), vocab_size) for side in (0, 1))
+    source = Tokenizer.learn((source for source, _ in pairs()), vocab_size)
+    target = Tokenizer.learn((target for _, target in pairs()), vocab_size)
+    return source, target
 
 
 def save_tokenizers(tokenizers, folder):
-    """Writes `source.model` and `target.model` into a folder, or `shared.model` when the two are one."""
-    if tokenizers[0] is tokenizers[1]:
-        tokenizers[0].save(os.path.join(folder, "shared.model"))
+    """Writes `shared.model`, or `source.model` and `target.model`, to a folder.
+
+    Args:
+      tokenizers: of the source and of the target; one object twice when they are shared.
+      folder: an existing folder.
+    """
+    source, target = tokenizers
+    if source is target:
+        source.save(os.path.join(folder, "shared.model"))
         return
-    for tokenizer, side in zip(tokenizers, ("source", "target")):
-        tokenizer.save(os.path.join(folder, f"{side}.model"))
+    source.save(os.path.join(folder, "source.model"))
+    target.save(os.path.join(folder, "target.model"))
 
 
 def load_tokenizers(folder, shared):
-    """Reads what `save_tokenizers` wrote. Raises: UserError when a file is missing or damaged."""
+    """Loads the tokenizers that `save_tokenizers` wrote.
+
+    Raises: UserError when a file is missing or damaged.
+    """
     if shared:
         tokenizer = Tokenizer.load(os.path.join(folder, "shared.model"))
         return tokenizer, tokenizer
-    return tuple(
-        Tokenizer.load(os.path.join(folder, f"{side}.model")) for side in ("source", "target")
-    )
+    source = Tokenizer.load(os.path.join(folder, "source.model"))
+    target = Tokenizer.load(os.path.join(folder, "target.model"))
+    return source, target

@@ -1,147 +1,155 @@
-"""English constituency parsing as translation (Sec. 6.3): trees as strings, and corpora of sentences with their trees.
+"""Constituency parsing as translation (Sec. 6.3): trees as strings, and corpora of trees.
 
-The source is the words, the target the tree with a tag in the place of each word, as Vinyals et al. 2015, "Grammar as a Foreign
-Language", write it:
+The source is the sentence. The target is its tree, in which a part-of-speech tag replaces each
+word, as in Vinyals et al. 2015, "Grammar as a Foreign Language":
 
     The dog barks .
     (S (NP DT NN ) (VP VBZ ) . )
 
-Theirs closes with the label again, ")NP", and has one tag for all words; here the tags stay, so that they can be scored, and a closing
-bracket is bare. Sub-words never join a bracket with letters, so "(NP" is two of them and ")" one: a constituent costs three
-sub-words instead of four, and no output can close what it did not open. On the pocket treebank that is learnt faster, too. The blanks
-keep ") )" two sub-words, one for each step of the tree.
+Two details differ from their format. A closing bracket has no label (theirs: ")NP"), so an output
+cannot close a phrase with the wrong label. The tags are kept (theirs has one tag for all words), so
+that they can be scored. A sub-word never joins a bracket and letters: "(NP" is two sub-words and
+")" is one, so a phrase costs three sub-words instead of four. On the pocket treebank, training is
+also faster. The blank in ") )" keeps the two brackets in separate sub-words.
 """
 
 import functools
 import itertools
-import os
 import pathlib
 import re
 
-from tf_transformer.data.corpus import Corpus, held_out
+from tf_transformer.data.corpus import Corpus, file_fingerprint, held_out
 from tf_transformer.data.trees import TOP, Tree, read_trees
 from tf_transformer.errors import UserError
 
-TRACE = "-NONE-"  # the tag of what is not spoken
-OUTER = (TOP, "ROOT", "S1", "")  # labels of nodes that only hold a tree
-COMMONEST_TAG, UNKNOWN_LABEL, SENTENCE = (
-    "NN",
-    "X",
-    "S",
-)  # what `restore` gives where the text gives nothing
+TRACE = "-NONE-"  # the tag of a trace, an element that is not pronounced
+OUTER = (TOP, "ROOT", "S1", "")  # labels of nodes that only contain a tree
 
-SECTION = re.compile(
-    r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE
-)  # of the Penn Treebank: train on 02-21, validate on 22, test on 23
+# What `restore` inserts where the text has no tag or label.
+DEFAULT_TAG = "NN"
+DEFAULT_LABEL = "X"
+DEFAULT_ROOT = "S"
+
+# Files of the Penn Treebank, and the sections of each split.
+SECTION = re.compile(r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE)
 SECTIONS = {"train": range(2, 22), "validation": range(22, 23), "test": range(23, 24)}
-SPLIT_NAMES = {
-    "train": ("train",),
-    "validation": ("val", "dev"),
-    "test": ("test",),
-}  # beginnings of the names of files and folders
+# Prefixes of file and folder names, for other treebanks.
+SPLIT_PREFIXES = {"train": ("train",), "validation": ("val", "dev"), "test": ("test",)}
 
-_SYMBOL = re.compile(r"\([^\s()]*|\)|[^\s()]+", re.ASCII)
+_TOKEN = re.compile(r"\([^\s()]*|\)|[^\s()]+", re.ASCII)
 
 
 def clean_tree(tree):
-    """What a parser is to find of a treebank's tree.
+    """Converts a tree of a treebank to the tree that a parser predicts.
 
-    Functional tags and co-indices of phrases go, NP-SBJ-1 is NP (tags of words stay as they are: -LRB-); traces go, and with them the
-    phrases that have no word left; TOP goes, unless there are several trees in it.
+    Functional tags and co-indices of phrases are removed: NP-SBJ-1 becomes NP. Tags of words do not
+    change, such as -LRB-. Traces are removed, and the phrases that have no words without them. TOP
+    is removed, unless it contains several trees.
 
     Args:
       tree: a `Tree`.
-    Returns: a `Tree`, or None where no word is left. A clean tree is its own clean tree.
+    Returns: a `Tree`, or None when no word is left. The function is idempotent.
     """
-    opened = [("", [])]  # label and children of the phrases around the place, outermost first
+    stack = [("", [])]  # (label, children) of the open phrases, outermost first
     for node in _walk(tree):
         if node is None:
-            label, children = opened.pop()
+            label, children = stack.pop()
             if label in OUTER:
-                opened[-1][1].extend(children)
+                stack[-1][1].extend(children)
             elif children:
-                opened[-1][1].append(Tree(label, tuple(children)))
+                stack[-1][1].append(Tree(label, tuple(children)))
         elif not isinstance(node.children, str):
-            opened.append((_without_function(node.label), []))
+            stack.append((_without_function(node.label), []))
         elif node.label != TRACE:
-            opened[-1][1].append(node)
-    trees = opened[0][1]
-    return trees[0] if len(trees) == 1 else Tree(TOP, tuple(trees)) if trees else None
+            stack[-1][1].append(node)
+    trees = stack[0][1]
+    if len(trees) > 1:
+        return Tree(TOP, tuple(trees))
+    return trees[0] if trees else None
 
 
 def _without_function(label):
+    """Removes functional tags and co-indices: "NP-SBJ-1" -> "NP"."""
     return label if label.startswith("-") else re.split("[-=]", label, maxsplit=1)[0]
 
 
 def _walk(tree):
-    """Yields each node where it begins, and None where a phrase ends."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
+    """Yields each node before its children, and None after the children of a phrase."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
         yield node
         if node is not None and not isinstance(node.children, str):
-            waiting += [None, *reversed(node.children)]
+            stack += [None, *reversed(node.children)]
 
 
 def linearise(tree):
     """Writes a tree without its words: "(S (NP DT NN ) (VP VBZ ) . )".
 
     Args:
-      tree: a `Tree`, clean.
-    Returns: a string, whose symbols have one blank between them.
+      tree: a clean `Tree`.
+    Returns: a string of brackets, labels and tags, separated by single blanks.
     """
-    return " ".join(
-        ")" if node is None else node.label if isinstance(node.children, str) else f"({node.label}"
-        for node in _walk(tree)
-    )
+    tokens = []
+    for node in _walk(tree):
+        if node is None:
+            tokens.append(")")
+        elif isinstance(node.children, str):
+            tokens.append(node.label)
+        else:
+            tokens.append(f"({node.label}")
+    return " ".join(tokens)
 
 
 def source_and_target(tree):
-    """The sentence pair of a clean tree: its words joined by blanks, and the linearised tree."""
+    """Returns the sentence pair of a clean tree: its words, and the linearised tree."""
     return " ".join(tree.words()), linearise(tree)
 
 
 def restore(text, words):
-    """Reads what `linearise` writes, or a model in its place, and repairs it where it is not well-formed:
+    """Reads a tree that `linearise` or a model wrote, and repairs it where it is not well-formed.
 
-    - A closing bracket too many is passed over; so is one that would close the outermost phrase before the end. One too few is added at
-      the end.
-    - A phrase without words is left out. An opening bracket without a label opens an X.
-    - Tags beyond the last word are passed over. Words beyond the last tag are NN, at the end of the outermost phrase.
-    - What is not in one phrase gets an S around it; so do the words where there is nothing else.
+    - An extra closing bracket is ignored, and so is one that closes the outermost phrase before the
+      end. A missing one is added at the end.
+    - A phrase without words is removed. An opening bracket without a label opens an X.
+    - Extra tags are ignored. Words without a tag become NN, at the end of the outermost phrase.
+    - Trees that are not in one phrase are put in an S, and so are words without any phrase.
 
     Args:
       text: any string.
       words: the words of the sentence, a list of strings.
-    Returns: a `Tree` with exactly these words. `restore(linearise(tree), tree.words()) == tree` for each clean tree.
+    Returns: a `Tree` with exactly these words. For a clean tree,
+      `restore(linearise(tree), tree.words()) == tree`.
     """
-    waiting, opened = list(reversed(words)), [("", [])]
-    for symbol in _SYMBOL.findall(text):
-        if symbol == ")":
-            if len(opened) > 2:
-                _close(opened)
-        elif symbol.startswith("("):
-            opened.append((symbol[1:] or UNKNOWN_LABEL, []))
-        elif waiting:
-            opened[-1][1].append(Tree(symbol, waiting.pop()))
-    while len(opened) > 2:
-        _close(opened)
-    opened[-1][1].extend(Tree(COMMONEST_TAG, word) for word in reversed(waiting))
-    if len(opened) > 1:
-        _close(opened)
-    trees = opened[0][1]
-    is_whole = len(trees) == 1 and (not waiting or not isinstance(trees[0].children, str))
-    return trees[0] if is_whole else Tree(SENTENCE, tuple(trees))
+    untagged = list(reversed(words))  # the next word is the last item
+    stack = [("", [])]  # (label, children) of the open phrases, outermost first
+    for token in _TOKEN.findall(text):
+        if token == ")":
+            if len(stack) > 2:
+                _close(stack)
+        elif token.startswith("("):
+            stack.append((token[1:] or DEFAULT_LABEL, []))
+        elif untagged:
+            stack[-1][1].append(Tree(token, untagged.pop()))
+    while len(stack) > 2:
+        _close(stack)
+    stack[-1][1].extend(Tree(DEFAULT_TAG, word) for word in reversed(untagged))
+    if len(stack) > 1:
+        _close(stack)
+    trees = stack[0][1]
+    is_complete = len(trees) == 1 and (not untagged or not isinstance(trees[0].children, str))
+    return trees[0] if is_complete else Tree(DEFAULT_ROOT, tuple(trees))
 
 
-def _close(opened):
-    label, children = opened.pop()
+def _close(stack):
+    """Closes the innermost phrase of a stack; a phrase without children is dropped."""
+    label, children = stack.pop()
     if children:
-        opened[-1][1].append(Tree(label, tuple(children)))
+        stack[-1][1].append(Tree(label, tuple(children)))
 
 
 def is_well_formed(text, words):
-    """Whether `restore` has nothing to repair.
+    """Returns whether `restore` repairs nothing.
 
     Args:
       text, words: as for `restore`.
@@ -150,87 +158,93 @@ def is_well_formed(text, words):
 
 
 class TreebankCorpus(Corpus):
-    """The trees of a folder with `.mrg` files, searched in all its sub-folders, as pairs of sentence and linearised tree.
+    """The trees of a folder of `.mrg` files, as pairs of a sentence and its linearised tree.
 
-    The Penn Treebank is known by the names of its files, wsj_0200.mrg to wsj_2399.mrg, small or capital: sections 02-21 are for
-    training, 22 for validation, 23 for testing, others are not used. In another folder, files or sub-folders whose names begin with
-    "train", "val" or "dev", and "test" are what they say, and others are not used. Where no name tells, all trees are for training, but
-    for the last 5% (1,000 at most), which are for validation, and as many before them, which are for testing; the split "all" is all
-    of them. Where there are trees to train on and none for validation, the last 5% (1,000 at most) are held out for that.
+    The files are searched in all sub-folders. Their names determine the splits:
+
+    - Penn Treebank, wsj_0200.mrg to wsj_2399.mrg in upper or lower case: sections 02-21 are
+      "train", 22 is "validation", 23 is "test". Other sections are not used.
+    - Names of files or sub-folders that begin with "train", with "val" or "dev", or with "test".
+      Other files are not used.
+    - No such names: the last 5% of the trees (at most 1,000) are "validation", as many before them
+      are "test", the rest is "train". The split "all" contains all trees.
+
+    Where the names give training trees but no validation trees, the last 5% of the training trees
+    (at most 1,000) are held out for validation.
 
     Args:
       folder: a path.
-    Raises: UserError when it holds no `.mrg` file.
+    Raises: UserError when it has no `.mrg` file.
     """
 
     def __init__(self, folder):
         paths = tree_files(folder)
         if not paths:
             raise UserError(
-                f"no .mrg file in the folder {folder} or below it: give a folder of trees in the form of the Penn Treebank"
+                f"no .mrg file in the folder {folder} or its sub-folders: give a folder of trees "
+                "in the format of the Penn Treebank"
             )
-        self.name, self._files, self._held_out = (
-            f"treebank {folder}",
-            _split_files(folder, paths),
-            [],
-        )
-        if not self._files:
-            self._files, self._held_out = (
-                {"train": [str(path) for path in paths]},
-                ["test", "validation"],
-            )
+        self._files = _split_files(folder, paths)  # split -> paths
+        self._held_out = []  # splits at the end of the training trees, in their order
+        names_give_splits = bool(self._files)
+        if not names_give_splits:
+            self._files = {"train": paths}
+            self._held_out = ["test", "validation"]
         elif "train" in self._files and "validation" not in self._files:
             self._held_out = ["validation"]
-        if (used := sum(map(len, self._files.values()))) < len(paths):
+
+        self.name = f"treebank {folder}"
+        used = sum(map(len, self._files.values()))
+        if used < len(paths):
             self.name += f" ({used:,} of its {len(paths):,} files)"
-        self.splits = [
-            split for split in SECTIONS if split in self._files or split in self._held_out
-        ]
-        self.splits += ["all"] * (self._held_out == ["test", "validation"])
+        available = {*self._files, *self._held_out}
+        self.splits = [split for split in SECTIONS if split in available]
+        if not names_give_splits:
+            self.splits.append("all")
 
     def trees(self, split):
-        """Yields the clean trees of a split, in the order of `read`.
+        """Reads the clean trees of a split, in the order of `read`.
 
-        Raises: UserError for an unknown split, or, with file and line, text that is no tree.
+        Yields: `Tree`s.
+        Raises: UserError for an unknown split, or for a malformed tree, with its file and line.
         """
         self.known(split)
         if not self._held_out or split not in ("train", *self._held_out):
             yield from _read_files(self._files["train" if split == "all" else split])
             return
-        size = held_out(self._trees_in_train)
-        ends = [
-            self._trees_in_train - size * n for n in range(len(self._held_out), -1, -1)
-        ]  # of train, and of each that is held out
-        place = ["train", *self._held_out].index(split)
-        yield from itertools.islice(
-            _read_files(self._files["train"]), ends[place - 1] if place else 0, ends[place]
-        )
+        size = held_out(self._training_trees)
+        parts = ["train", *self._held_out]
+        following = len(parts) - 1 - parts.index(split)  # held-out splits after this one
+        end = self._training_trees - following * size
+        start = 0 if split == "train" else end - size
+        yield from itertools.islice(_read_files(self._files["train"]), start, end)
 
     def read(self, split):
-        """Yields (words joined by blanks, linearised tree) of a split. Raises: as `trees`."""
+        """Reads the sentence pairs of a split.
+
+        Yields: (words joined by blanks, linearised tree).
+        Raises: as `trees`.
+        """
         yield from map(source_and_target, self.trees(split))
 
     def fingerprint(self, split):
-        """A tuple that changes with the files' names, sizes and times."""
-        files = self._files.get(split, self._files.get("train", ()))
-        stats = [os.stat(path) for path in files]
-        return (
-            "trees",
-            split,
-            *self._held_out,
-            *((os.path.abspath(p), s.st_size, s.st_mtime_ns) for p, s in zip(files, stats)),
-        )
+        """Returns a tuple that changes with the paths, sizes and modification times of files."""
+        paths = self._files.get(split, self._files.get("train", ()))
+        return ("trees", split, *self._held_out, *map(file_fingerprint, paths))
 
     def default_test(self, seen):
-        """The split to evaluate on where none is named: test, or where there is none, validation; all, where no name tells.
+        """Returns the split to evaluate on where the user gives none.
 
         Args:
-          seen: whether the model was trained on this corpus; then its training trees are no test.
-        Raises: UserError where there is none of these.
+          seen: whether the model was trained on this corpus. If so, the split is "test", or where
+            there is none "validation". If not, it is "all" where there is such a split, or "test".
+        Raises: UserError when there is none of these.
         """
-        for split in (
-            ("test", "validation") if seen or "train" not in self._files else ("all", "test")
-        ):
+        if seen or "train" not in self._files:
+            candidates = ("test", "validation")
+        else:
+            candidates = ("all", "test")
+        for split in candidates:
             if split in self.splits:
                 return split
         raise UserError(
@@ -238,17 +252,20 @@ class TreebankCorpus(Corpus):
         )
 
     @functools.cached_property
-    def _trees_in_train(self):
+    def _training_trees(self):
+        """The number of training trees, held-out trees included."""
         number = sum(1 for _ in _read_files(self._files["train"]))
-        if number <= len(self._held_out):
+        minimum = len(self._held_out) + 1
+        if number < minimum:
             raise UserError(
-                f"{self.name} has {number} trees: there must be at least {len(self._held_out) + 1}, to train on and to hold out"
+                f"{self.name} has {number} trees: there must be at least {minimum}, to train on "
+                "and to hold out"
             )
         return number
 
 
 def tree_files(folder):
-    """The paths of the `.mrg` files of a folder and its sub-folders, sorted; empty where it is no folder of trees."""
+    """Returns the sorted paths of the `.mrg` files of a folder and its sub-folders."""
     return sorted(
         path
         for path in pathlib.Path(folder).rglob("*")
@@ -257,29 +274,43 @@ def tree_files(folder):
 
 
 def _split_files(folder, paths):
-    """Maps splits to their paths, strings, by the names of the files or of the folders; empty where no name tells."""
-    found = {}
+    """Assigns files to splits by their names, or by the names of their sub-folders.
+
+    Returns: a dict from splits to lists of paths; empty when no name determines a split.
+    """
+    for split_of in (_penn_split, functools.partial(_named_split, folder)):
+        files = {}
+        for path in paths:
+            split = split_of(path)
+            if split:
+                files.setdefault(split, []).append(path)
+        if files:
+            return files
+    return {}
+
+
+def _penn_split(path):
+    """Returns the split of a file of the Penn Treebank, or None."""
+    section = SECTION.fullmatch(path.name)
+    if section:
+        for split, sections in SECTIONS.items():
+            if int(section[1]) in sections:
+                return split
+    return None
+
+
+def _named_split(folder, path):
+    """Returns the split that the path below `folder` names, or None."""
+    for name in path.relative_to(folder).parts:
+        for split, prefixes in SPLIT_PREFIXES.items():
+            if name.lower().startswith(prefixes):
+                return split
+    return None
+
+
+def _read_files(paths):
+    """Yields the clean trees of several files."""
     for path in paths:
-        if section := SECTION.fullmatch(path.name):
-            for split in (
-                split for split, sections in SECTIONS.items() if int(section[1]) in sections
-            ):
-                found.setdefault(split, []).append(str(path))
-    for path in paths if not found else ():
-        for name in path.relative_to(folder).parts:
-            splits = [
-                split
-                for split, beginnings in SPLIT_NAMES.items()
-                if name.lower().startswith(beginnings)
-            ]
-            if splits:
-                found.setdefault(splits[0], []).append(str(path))
-                break
-    return found
-
-
-def _read_files(files):
-    for path in files:
         for tree in map(clean_tree, read_trees(path)):
             if tree is not None:
                 yield tree

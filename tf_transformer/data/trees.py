@@ -1,4 +1,7 @@
-"""Phrase-structure trees, and the bracketed text of the Penn Treebank (Marcus et al. 1993), for the parsing of Sec. 6.3."""
+"""Phrase-structure trees in the bracketed format of the Penn Treebank (Marcus et al. 1993).
+
+They are the targets of constituency parsing (Sec. 6.3).
+"""
 
 import os
 import re
@@ -8,37 +11,37 @@ from tf_transformer.data.corpus import read_lines
 from tf_transformer.errors import UserError
 
 TOP = "TOP"  # the label of an outer node that has none in the text, as in "( (S ...))"
-_SYMBOL = re.compile(
-    r"[()]|[^\s()]+", re.ASCII
-)  # only ASCII's blanks divide symbols: a no-break space is part of its word
-_STRAYED = re.compile(
-    r"\(\s+[^\s()]+|\([^\s()]*\s+\)", re.ASCII
-)  # "( NP" and "(NP )", of which EVALB makes a word or an error
-_HEADER = "*x*"  # begins each line of the notice above the trees in some of the treebank's files
+_NOTICE = "*x*"  # the beginning of each line of the notice in some files of the treebank
+
+# Only ASCII blanks separate tokens; a no-break space is part of its word.
+_TOKEN = re.compile(r"[()]|[^\s()]+", re.ASCII)
+# "( NP" and "(NP )", which EVALB reads as a word or as an error.
+_EXTRA_BLANK = re.compile(r"\(\s+[^\s()]+|\([^\s()]*\s+\)", re.ASCII)
 
 
 class Tree(NamedTuple):
-    """A node: a phrase over its children, or a pre-terminal, a part-of-speech tag over its one word.
+    """A node of a tree: a phrase, or a pre-terminal, which is a part-of-speech tag with its word.
 
-    `str` gives it on one line, "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))".
+    `str` gives the tree on one line: "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))".
     """
 
     label: str
-    children: "tuple[Tree, ...] | str"  # the word, where this is a pre-terminal
+    children: "tuple[Tree, ...] | str"  # a word when the node is a pre-terminal
 
     def pre_terminals(self):
         """Returns the pre-terminals, a list of `Tree`, from left to right."""
-        found, waiting = [], [self]
-        while waiting:
-            node = waiting.pop()
+        leaves = []
+        stack = [self]
+        while stack:
+            node = stack.pop()
             if isinstance(node.children, str):
-                found.append(node)
+                leaves.append(node)
             else:
-                waiting.extend(reversed(node.children))
-        return found
+                stack.extend(reversed(node.children))
+        return leaves
 
     def words(self):
-        """Returns the words, a list of strings; traces such as "*T*-1" are among them."""
+        """Returns the words, a list of strings, including traces such as "*T*-1"."""
         return [word for _, word in self.pre_terminals()]
 
     def tags(self):
@@ -46,105 +49,122 @@ class Tree(NamedTuple):
         return [(word, tag) for tag, word in self.pre_terminals()]
 
     def __str__(self):
-        pieces, waiting = [], [self]
-        while waiting:
-            node = waiting.pop()
+        pieces = []
+        stack = [self]
+        while stack:
+            node = stack.pop()
             if isinstance(node, str):
                 pieces.append(node)
             elif isinstance(node.children, str):
                 pieces.append(f" ({node.label} {node.children})")
             else:
                 pieces.append(f" ({node.label}")
-                waiting += [")", *reversed(node.children)]
+                stack += [")", *reversed(node.children)]
         return "".join(pieces).lstrip(" ")
 
 
 def read_trees(source, name=None):
-    """Reads bracketed text as in the treebank's `.mrg` files; a tree may go over several lines, a line may hold several trees.
+    """Reads bracketed text such as the `.mrg` files of the Penn Treebank.
 
-    An outer node without a label, "( (S ...))", gets `TOP`. Lines that begin with "*x*" between two trees are the notice that some of
-    those files begin with, and passed over.
+    A tree can extend over several lines, and a line can hold several trees. An outer node without a
+    label, "( (S ...))", gets the label `TOP`. Lines between trees that begin with "*x*" are
+    skipped: some files begin with a notice in such lines.
 
     Args:
-      source: the path of a file, plain or `.gz`, or lines (an iterable of strings).
-      name: what to call the source in messages; None for the path, or "line".
+      source: the path of a file, plain or `.gz`, or an iterable of lines.
+      name: of the source, for messages; None for the path, or "line".
     Yields: `Tree`s.
-    Raises: UserError where there is no such file, and, with its line number, where the text is not UTF-8, brackets are unbalanced,
-      a node is empty, "(NP)", or a word stands elsewhere than alone under its tag, "(NN dog)".
+    Raises: UserError when the file cannot be read; and, with the line number, for invalid UTF-8,
+      unbalanced brackets, an empty node, "(NP)", or a word that is not the only child of its tag,
+      "(NN the dog)".
     """
     is_path = isinstance(source, (str, os.PathLike))
     lines = read_lines(os.fspath(source)) if is_path else source
     name = name or (os.fspath(source) if is_path else "line")
-    opened = []
+    stack = []
     for number, line in enumerate(lines, start=1):
-        if opened or not line.startswith(_HEADER):
-            yield from _grow(opened, line, f"{name}:{number}", TOP)
-    _check_closed(opened)
+        if stack or not line.startswith(_NOTICE):
+            yield from _parse_line(stack, line, f"{name}:{number}", TOP)
+    _check_closed(stack)
 
 
 def read_line(line, where):
-    """Reads a line that holds whole trees, one, several or none, as EVALB does.
+    """Reads a line of complete trees, as EVALB does.
 
-    Any node may be empty, "(NP)" or "()", as some parsers write that they found nothing; one without a label keeps its empty one.
+    Nodes can be empty, "(NP)" or "()": some parsers write this when they have no result. A node
+    without a label has the label "".
 
     Args:
-      line: a string.
-      where: its file and number, for messages.
+      line: a string with any number of trees.
+      where: file and line number, for messages.
     Returns: a tuple of `Tree`s.
-    Raises: UserError as `read_trees` does, but for empty nodes; and for a blank before a label, or after one that has nothing under it.
+    Raises: UserError as `read_trees`, except for empty nodes; and for a blank before a label, or
+      between the label and the closing bracket of an empty node.
     """
-    if strayed := _STRAYED.search(line):
-        raise UserError(f"{where}: there is a blank too many in {strayed[0]!r}: take it away")
-    opened = []
-    found = tuple(_grow(opened, line, where, top="", may_be_empty=True))
-    _check_closed(opened)
-    return found
+    if extra := _EXTRA_BLANK.search(line):
+        raise UserError(f"{where}: there is an extra blank in {extra[0]!r}: remove it")
+    stack = []
+    trees = tuple(_parse_line(stack, line, where, top="", may_be_empty=True))
+    _check_closed(stack)
+    return trees
 
 
-def _check_closed(opened):
-    if opened:
+def _check_closed(stack):
+    if stack:
+        _, _, where = stack[0]
         raise UserError(
-            f"{opened[0][2]}: the tree that begins here is not closed, it lacks {len(opened)} of its ')': add them"
+            f"{where}: the tree that begins here is not closed, it lacks {len(stack)} of its ')': "
+            "add them"
         )
 
 
-def _grow(opened, line, where, top, may_be_empty=False):
-    """Takes in a line. `opened` are the nodes around its place, outermost first, each [label, parts, where]. Yields the trees it closes."""
-    for symbol in _SYMBOL.findall(line):
-        if symbol == "(":
-            opened.append([None, [], where])
-        elif not opened:
-            trouble = (
-                "a ')' without its '('"
-                if symbol == ")"
-                else f"{symbol!r} stands outside the brackets"
-            )
-            raise UserError(f"{where}: {trouble}: mend the tree here or the one before")
-        elif symbol != ")":
-            node = opened[-1]
+def _parse_line(stack, line, where, top, may_be_empty=False):
+    """Parses the tokens of a line.
+
+    Args:
+      stack: the open nodes, outermost first, each a list [label, children and words, where it
+        begins]. The function changes it.
+      line: a string.
+      where: file and line number, for messages.
+      top: the label of an outer node without one.
+      may_be_empty: whether nodes can be empty.
+    Yields: the trees that the line closes.
+    """
+    for token in _TOKEN.findall(line):
+        if token == "(":
+            stack.append([None, [], where])
+        elif not stack:
+            problem = f"{token!r} is outside the brackets"
+            if token == ")":
+                problem = "a ')' without its '('"
+            raise UserError(f"{where}: {problem}: correct the tree here or the one before")
+        elif token != ")":
+            node = stack[-1]
             if node[0] is None and not node[1]:
-                node[0] = symbol
+                node[0] = token
             else:
-                node[1].append(symbol)
+                node[1].append(token)
         else:
-            node = opened.pop()
-            tree = _close(node, "" if opened else top, where, may_be_empty)
-            if opened:
-                opened[-1][1].append(tree)
+            label, parts, _ = stack.pop()
+            if label is None:
+                label = "" if stack else top
+            tree = _make_tree(label, parts, where, may_be_empty)
+            if stack:
+                stack[-1][1].append(tree)
             else:
                 yield tree
 
 
-def _close(node, unlabelled, where, may_be_empty):
-    label, parts, _ = node
-    label = unlabelled if label is None else label
+def _make_tree(label, parts, where, may_be_empty):
+    """Makes a `Tree` of a node's children (`Tree`s) and words (strings), after checking them."""
     words = [part for part in parts if isinstance(part, str)]
     if not parts and not may_be_empty:
         raise UserError(
-            f"{where}: the node ({label}) has neither children nor a word: take it away, or give what it lacks"
+            f"{where}: the node ({label}) has neither children nor a word: remove it, or add one"
         )
     if words and len(parts) > 1:
         raise UserError(
-            f"{where}: the word {words[0]!r} is not alone under its tag, in ({label} ...): write each word as (TAG WORD)"
+            f"{where}: the word {words[0]!r} is not alone under its tag, in ({label} ...): "
+            "write each word as (TAG WORD)"
         )
     return Tree(label, words[0] if words else tuple(parts))

@@ -43,7 +43,7 @@ cache grows.
       v
     x (B, K, D) -> logits (B, K, V)
 
-**Capacity.** The arrays grow by `CAPACITY_STEP` tokens per hypothesis at a time, because each growth
+**Capacity.** The arrays grow by `CAPACITY_STEP` tokens per hypothesis at a time, because growing
 copies them. Before growing, slots that no hypothesis sees are removed. The hypotheses of a sentence
 mostly share a prefix, so P stays close to the length of one of them.
 

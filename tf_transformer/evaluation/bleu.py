@@ -1,4 +1,4 @@
-"""BLEU with its signature, and chrF, by sacreBLEU; and the BLEU that the paper's English-German figures are."""
+"""BLEU and chrF of sacreBLEU, and the tokenised BLEU of the paper's English-German scores."""
 
 import dataclasses
 import re
@@ -17,71 +17,88 @@ class Scores:
 
     bleu: float  # 0 to 100
     chrf: float  # 0 to 100
-    bleu_signature: str  # how it was computed, for others to compare
+    bleu_signature: str  # the settings of the metric, needed to compare scores
     chrf_signature: str
 
     def __str__(self):
-        return f"BLEU {self.bleu:.2f}  ({self.bleu_signature})\nchrF {self.chrf:.2f}  ({self.chrf_signature})"
+        return (
+            f"BLEU {self.bleu:.2f}  ({self.bleu_signature})\n"
+            f"chrF {self.chrf:.2f}  ({self.chrf_signature})"
+        )
 
 
 def score(translations, references):
-    """Scores translations against one reference each.
+    """Computes BLEU and chrF with sacreBLEU, with one reference for each translation.
 
     Args:
       translations: a list of strings, detokenised.
-      references: as many strings.
+      references: a list of strings of the same length.
     Returns: `Scores`.
-    Raises: UserError when the numbers differ or there are none.
+    Raises: UserError when the lengths differ or the lists are empty.
     """
     _check(translations, references)
-    bleu, chrf = sacrebleu.metrics.BLEU(), sacrebleu.metrics.CHRF()
-    results = [metric.corpus_score(translations, [references]).score for metric in (bleu, chrf)]
-    return Scores(*results, str(bleu.get_signature()), str(chrf.get_signature()))
+    bleu = sacrebleu.metrics.BLEU()
+    chrf = sacrebleu.metrics.CHRF()
+    return Scores(
+        bleu=bleu.corpus_score(translations, [references]).score,
+        chrf=chrf.corpus_score(translations, [references]).score,
+        bleu_signature=str(bleu.get_signature()),
+        chrf_signature=str(chrf.get_signature()),
+    )
 
 
 def _check(translations, references):
     if len(translations) != len(references):
         raise UserError(
-            f"{len(translations):,} translations, but {len(references):,} references: they must be line by line"
+            f"{len(translations):,} translations, but {len(references):,} references: "
+            "give one reference for each translation"
         )
     if not references:
         raise UserError("nothing to score: there are no lines")
 
 
 def has_papers_bleu(data):
-    """Whether `compound_split_bleu` is to be told of a `DataConfig`'s translations: those from English to German."""
+    """Whether the paper reports `compound_split_bleu` for a `DataConfig`: English to German."""
     return (data.source, data.target) == ("en", "de")
 
 
 def split_compounds(tokens):
-    """Makes tokens of hyphens inside words: "Ost-West-Dialog" -> "Ost ##AT##-##AT## West ##AT##-##AT## Dialog".
+    """Splits tokens at hyphens: "Ost-West" -> "Ost ##AT##-##AT## West".
 
-    Each hyphen between two characters that are no blanks becomes a token, from left to right; a character is used once, so in "a-b-c"
-    the second one stays. So does the program of tensor2tensor, `get_ende_bleu.sh`, after which the paper's figures are computed.
+    Each hyphen between two characters that are not blanks becomes a token, from left to right. A
+    character matches once: "a-b-c" keeps its second hyphen. The program behind the paper's scores,
+    `get_ende_bleu.sh` of tensor2tensor, does the same.
     """
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", tokens)
 
 
 def compound_split_bleu(translations, references, language="de"):
-    """Tokenised, compound-split BLEU, as the paper reports for English to German: it tends to be higher than sacreBLEU's own.
+    """Computes tokenised, compound-split BLEU, which the paper reports for English to German.
 
-    On both sides quotation marks become plain ones (as they are in the reference of the paper's authors), Moses' tokeniser finds the
-    tokens, compounds are split at their hyphens, and BLEU counts: case-sensitive, without smoothing, one reference.
+    It tends to be higher than the BLEU of sacreBLEU. On both sides, quotation marks become ASCII
+    quotation marks (as in the reference of the paper's authors), the Moses tokenizer splits the
+    text, and compounds are split at their hyphens. BLEU is case-sensitive, without smoothing.
 
     Args:
-      translations, references, language: as for `score`; the language decides on abbreviations and apostrophes.
-    Returns: BLEU from 0 to 100; a line on how it was computed.
-    Raises: UserError, as `score` does.
+      translations: a list of strings, detokenised.
+      references: a list of strings of the same length.
+      language: the language of the tokenizer's rules for abbreviations and apostrophes.
+    Returns: BLEU from 0 to 100; the settings of the metric, as text.
+    Raises: UserError when the lengths differ or the lists are empty.
     """
     _check(translations, references)
     tokenizer = sacremoses.MosesTokenizer(lang=language)
-    tokens = lambda line: split_compounds(
-        tokenizer.tokenize(line.translate(QUOTES), return_str=True)
-    )
-    sides = [[tokens(line) for line in side] for side in (translations, references)]
+
+    def tokenize(line):
+        line = line.translate(QUOTES)
+        return split_compounds(tokenizer.tokenize(line, return_str=True))
+
     bleu = sacrebleu.metrics.BLEU(tokenize="none", smooth_method="none", force=True)
-    found = bleu.corpus_score(sides[0], [sides[1]]).score
-    return (
-        found,
-        f"{bleu.get_signature()}|quotes:plain|moses.{language}:sacremoses.{sacremoses.__version__}|compounds:##AT##-##AT##",
+    hypothesis_tokens = [tokenize(line) for line in translations]
+    reference_tokens = [tokenize(line) for line in references]
+    result = bleu.corpus_score(hypothesis_tokens, [reference_tokens])
+    settings = (
+        f"{bleu.get_signature()}|quotes:plain|moses.{language}:sacremoses.{sacremoses.__version__}"
+        "|compounds:##AT##-##AT##"
     )
+    return result.score, settings

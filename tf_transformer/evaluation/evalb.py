@@ -1,17 +1,21 @@
-"""Bracket scoring of parses as the program EVALB does it (Sekine & Collins 1997): the F1 of Table 4 of the paper.
+"""Bracket scores of parses, as computed by EVALB (Sekine & Collins 1997): the F1 of Table 4.
 
-The rules are those of EVALB's README and, where that is silent, of what the program does (versions with an F-measure, 2006 and later):
+The rules are those of EVALB's README. Where the README gives no rule, they are those of the
+program's code (versions that print an F-measure, 2006 and later):
 
-- A pre-terminal is no bracket. One whose tag is to be deleted goes away with its word; of a phrase so labelled only the bracket goes.
-  A bracket without words left is no bracket. "-SBJ", "=2" and the like are cut from the labels of phrases, not from tags.
-- Equal brackets are matched one to one: of n in the gold tree and m in the test tree, the smaller number.
-- A test bracket that crosses gold brackets counts once, however many it crosses.
-- Tagging accuracy is over the words that are not deleted. The length of a sentence is in words of the gold tree, punctuation included.
-- Status 1, an error: the words that are left differ in number, or one of them differs. Status 2, skipped: the test tree has no word
-  left. Neither enters the scores.
+- A pre-terminal is not a bracket. A pre-terminal with a deleted tag is removed with its word; a
+  phrase with a deleted label loses its bracket only. A bracket over no remaining words does not
+  count. Suffixes such as "-SBJ" and "=2" are removed from labels of phrases, not from tags.
+- Equal brackets match one to one: for n in the gold tree and m in the test tree, min(n, m).
+- A test bracket that crosses several gold brackets counts as one crossing bracket.
+- Tagging accuracy counts the words that are not deleted. The length of a sentence is that of the
+  gold tree in words, punctuation included.
+- Status 1, error: the remaining words of the two trees differ in number or in form. Status 2,
+  skipped: no words of the test tree remain. The scores exclude both.
 
-What differs: the F-measure of no matched bracket is 0 where EVALB prints "nan"; EVALB's limits (200 words, 200 brackets, 5,000
-characters a line) are not there; and text on which EVALB stumbles is a `UserError`.
+Differences from EVALB: the F-measure is 0 where no bracket matches (EVALB prints "nan"); EVALB's
+limits (200 words, 200 brackets, 5,000 characters a line) do not apply; and text that EVALB cannot
+read raises a `UserError`.
 """
 
 import dataclasses
@@ -19,29 +23,30 @@ import re
 
 from tf_transformer.data.trees import Tree
 
-OK, ERROR, SKIP = 0, 1, 2  # status of a sentence
-QUOTE_WORDS = (
-    "'",
-    '"',
-    "/",
-)  # may be tagged as a quotation mark, and be deleted, in one tree but not in the other
+OK = 0  # status of a sentence
+ERROR = 1
+SKIP = 2
+
+# These words may have the tag of a quotation mark, and be deleted, in only one of the two trees.
+QUOTE_WORDS = ("'", '"', "/")
 
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
-    """What a parameter file says. The defaults are those of EVALB's COLLINS.prm, by which parsers are compared."""
+    """The settings of a parameter file. The defaults are those of COLLINS.prm, the standard."""
 
-    max_error: int = (
-        10  # EVALB goes on for one sentence in error more than this, and gives up at the next
-    )
-    cutoff_len: int = 40  # words in the longest sentence of the second summary
-    labeled: bool = True  # False: only where a bracket begins and ends counts
+    # EVALB continues after `max_error` + 1 sentences in error and stops at the next one.
+    max_error: int = 10
+    # The longest sentence, in words, of the second summary.
+    cutoff_len: int = 40
+    # False: brackets match by start and end, whatever their labels.
+    labeled: bool = True
     delete_label: tuple[str, ...] = ("TOP", "-NONE-", ",", ":", "``", "''", ".")
     delete_label_for_length: tuple[str, ...] = ("-NONE-",)
-    quote_label: tuple[str, ...] = ()  # tags of `QUOTE_WORDS`, right and wrong ones
-    eq_label: tuple[tuple[str, str], ...] = (
-        ("ADVP", "PRT"),
-    )  # pairs that count as equal; of phrases and of tags
+    # Tags of `QUOTE_WORDS`: those of quotation marks and those given by mistake.
+    quote_label: tuple[str, ...] = ()
+    # Pairs of labels that count as equal, of phrases and of tags.
+    eq_label: tuple[tuple[str, str], ...] = (("ADVP", "PRT"),)
     eq_word: tuple[tuple[str, str], ...] = ()
 
 
@@ -50,64 +55,62 @@ COLLINS = Parameters()
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What is counted in a sentence or in many, and the scores that follow, 0 to 100."""
+    """The counts of one or several sentences, and the scores computed from them, 0 to 100."""
 
     matched: int = 0  # brackets that are in both trees
     gold_brackets: int = 0
     test_brackets: int = 0
-    crossing: int = 0  # test brackets that cross one of the gold tree
-    words: int = 0  # without deleted ones
+    crossing: int = 0  # test brackets that cross a gold bracket
+    words: int = 0  # without deleted words
     correct_tags: int = 0
 
     @property
     def recall(self):
-        """Matched brackets among those of the gold tree."""
+        """Matched brackets as a percentage of the gold brackets."""
         return _percent(self.matched, self.gold_brackets)
 
     @property
     def precision(self):
-        """Matched brackets among those of the test tree."""
+        """Matched brackets as a percentage of the test brackets."""
         return _percent(self.matched, self.test_brackets)
 
     @property
     def f_measure(self):
         """The harmonic mean of precision and recall, F1."""
-        return (
-            2 * self.precision * self.recall / (self.precision + self.recall)
-            if self.matched
-            else 0.0
-        )
+        if not self.matched:
+            return 0.0
+        return 2 * self.precision * self.recall / (self.precision + self.recall)
 
     @property
     def tagging_accuracy(self):
-        """Words with the right part-of-speech tag."""
+        """The percentage of words with the right part-of-speech tag."""
         return _percent(self.correct_tags, self.words)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Record(Counts):
-    """One sentence. The counts are 0 where the status is not OK."""
+    """The result of one sentence. Its counts are 0 unless the status is OK."""
 
     length: int  # words of the gold tree, without those of `delete_label_for_length`
     status: int = OK
-    trouble: str = ""  # what the error is, in EVALB's words
+    error: str = ""  # the reason for status ERROR, in EVALB's words
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Summary(Counts):
-    """Many sentences: the sums of their counts, and shares of the valid ones, 0 to 100."""
+    """The result of several sentences: sums of counts, and percentages of the valid sentences."""
 
     sentences: int
     errors: int
     skipped: int
-    complete_match: float  # sentences without a wrong or a missing bracket
-    average_crossing: float  # crossing brackets in a sentence; no share
-    no_crossing: float  # sentences without crossing brackets
-    two_or_less_crossing: float
+    complete_match: float  # % of sentences without a wrong or missing bracket
+    average_crossing: float  # crossing brackets per sentence, not a percentage
+    no_crossing: float  # % of sentences without crossing brackets
+    two_or_less_crossing: float  # % of sentences with at most two crossing brackets
 
     @property
     def valid(self):
-        """The number of sentences that are scored."""
+        """The number of scored sentences."""
         return self.sentences - self.errors - self.skipped
 
 
@@ -116,169 +119,200 @@ def _percent(part, whole):
 
 
 def score_sentence(gold, test, parameters=COLLINS):
-    """Compares two trees over a sentence.
+    """Compares two trees of a sentence.
 
     Args:
-      gold: the right tree, a `Tree`. Also a tuple of trees side by side, or None, as a line of a file may hold.
-      test: the parser's tree, likewise; None where it found none, which is skipped.
+      gold: the gold tree, a `Tree`; a tuple of adjacent trees or None, which a line of a file can
+        hold, are also accepted.
+      test: the tree of the parser, in the same forms; None, for no parse, is skipped.
       parameters: `Parameters`.
     Returns: a `Record`.
     """
-    gold, test = _Sentence(gold, parameters), _Sentence(test, parameters)
+    gold = _Sentence(gold, parameters)
+    test = _Sentence(test, parameters)
     if not test.leaves:
         return Record(length=gold.length, status=SKIP)
     if len(gold.leaves) != len(test.leaves):
         _restore_quotes(gold, test, parameters)
-    if len(gold.leaves) != len(test.leaves):
-        return Record(
-            length=gold.length,
-            status=ERROR,
-            trouble=f"Length unmatch ({len(gold.leaves)}|{len(test.leaves)})",
-        )
-    for (_, word), (_, other) in zip(gold.leaves, test.leaves):
-        if not _same(word, other, parameters.eq_word):
-            return Record(
-                length=gold.length, status=ERROR, trouble=f"Words unmatch ({word}|{other})"
-            )
-    gold_brackets, test_brackets = (
-        gold.scored_brackets(parameters),
-        test.scored_brackets(parameters),
-    )
+    if error := _difference_of_words(gold, test, parameters):
+        return Record(length=gold.length, status=ERROR, error=error)
+
+    gold_brackets = gold.scored_brackets(parameters)
+    test_brackets = test.scored_brackets(parameters)
+    crossing = [
+        bracket
+        for bracket in test_brackets
+        if any(_cross(bracket, gold_bracket) for gold_bracket in gold_brackets)
+    ]
+    correct_tags = [
+        leaf
+        for leaf, test_leaf in zip(gold.leaves, test.leaves)
+        if _equal(leaf.label, test_leaf.label, parameters.eq_label)
+    ]
     return Record(
         length=gold.length,
-        matched=_matched(gold_brackets, test_brackets, parameters),
+        matched=_count_matches(gold_brackets, test_brackets, parameters),
         gold_brackets=len(gold_brackets),
         test_brackets=len(test_brackets),
-        crossing=sum(
-            any(_cross(bracket, other) for other in gold_brackets) for bracket in test_brackets
-        ),
+        crossing=len(crossing),
         words=len(gold.leaves),
-        correct_tags=sum(
-            _same(a.label, b.label, parameters.eq_label) for a, b in zip(gold.leaves, test.leaves)
-        ),
+        correct_tags=len(correct_tags),
     )
+
+
+def _difference_of_words(gold, test, parameters):
+    """The first difference between the words of two `_Sentence`s, in EVALB's words, or ""."""
+    if len(gold.leaves) != len(test.leaves):
+        return f"Length unmatch ({len(gold.leaves)}|{len(test.leaves)})"
+    for (_, gold_word), (_, test_word) in zip(gold.leaves, test.leaves):
+        if not _equal(gold_word, test_word, parameters.eq_word):
+            return f"Words unmatch ({gold_word}|{test_word})"
+    return ""
 
 
 class _Sentence:
-    """What is compared of a tree: `leaves` (pre-terminals that are not deleted), `brackets` (of all phrases, in the order in which they
-    open, each [start, end, label], in leaves), `length`, and `quotes`."""
+    """The parts of a tree that are compared.
+
+    Attributes:
+      leaves: the pre-terminals that are not deleted.
+      brackets: [start, end, label] of each phrase, in leaves, in the order in which they open.
+      quotes: the `_Quote`s.
+      length: the number of words without those of `delete_label_for_length`.
+    """
 
     def __init__(self, tree, parameters):
-        self.leaves, self.brackets, self.quotes, self.length = [], [], [], 0
+        self.leaves = []
+        self.brackets = []
+        self.quotes = []
+        self.length = 0
         trees = (tree,) if isinstance(tree, Tree) else tree or ()
-        opened, waiting = [], list(reversed(trees))
-        while waiting:
-            node = waiting.pop()
-            if node is None:  # all children of the innermost open phrase are done
-                self.brackets[opened.pop()][1] = len(self.leaves)
+        open_phrases = []  # indices into `brackets`, outermost first
+        stack = list(reversed(trees))
+        while stack:
+            node = stack.pop()
+            if node is None:  # the end of the innermost open phrase
+                self.brackets[open_phrases.pop()][1] = len(self.leaves)
             elif isinstance(node.children, str):
-                self.length += node.label not in parameters.delete_label_for_length
-                if node.label in parameters.quote_label and node.children in QUOTE_WORDS:
-                    self.quotes.append(
-                        _Quote(node, len(self.leaves), len(self.brackets), tuple(opened))
-                    )
-                if node.label not in parameters.delete_label:
-                    self.leaves.append(node)
+                self._add_leaf(node, open_phrases, parameters)
             else:
-                opened.append(len(self.brackets))
+                open_phrases.append(len(self.brackets))
                 self.brackets.append([len(self.leaves), None, node.label])
-                waiting += [None, *reversed(node.children)]
+                stack += [None, *reversed(node.children)]
 
-    def restore(self, number):
-        """Takes a deleted quotation mark back in."""
-        quote = self.quotes[number]
-        self.leaves.insert(quote.place, quote.leaf)
-        for bracket in self.brackets[quote.opened_before :]:
+    def _add_leaf(self, node, open_phrases, parameters):
+        if node.label not in parameters.delete_label_for_length:
+            self.length += 1
+        if node.label in parameters.quote_label and node.children in QUOTE_WORDS:
+            quote = _Quote(node, len(self.leaves), len(self.brackets), tuple(open_phrases))
+            self.quotes.append(quote)
+        if node.label not in parameters.delete_label:
+            self.leaves.append(node)
+
+    def restore(self, index):
+        """Restores a deleted quotation mark, given as an index into `quotes`."""
+        quote = self.quotes[index]
+        self.leaves.insert(quote.position, quote.leaf)
+        for bracket in self.brackets[quote.phrases_before :]:
             bracket[0] += 1
             bracket[1] += 1
-        for i in quote.around:
+        for i in quote.enclosing:
             self.brackets[i][1] += 1
-        for later in self.quotes[number:]:
-            later.place += 1
+        for later in self.quotes[index:]:
+            later.position += 1
 
     def scored_brackets(self, parameters):
         """The brackets that count, as (start, end, label)."""
-        found = []
+        scored = []
         for start, end, label in self.brackets:
             label = re.split("[-=]", label, maxsplit=1)[0]
-            if start != end and not any(
-                _same(label, other, parameters.eq_label) for other in parameters.delete_label
-            ):
-                found.append((start, end, label))
-        return found
+            is_deleted = any(
+                _equal(label, deleted, parameters.eq_label) for deleted in parameters.delete_label
+            )
+            if start != end and not is_deleted:
+                scored.append((start, end, label))
+        return scored
 
 
 @dataclasses.dataclass
 class _Quote:
     leaf: Tree
-    place: int  # leaves before it
-    opened_before: int  # phrases that open before it
-    around: tuple[int, ...]  # phrases that it is in
+    position: int  # number of leaves before it
+    phrases_before: int  # number of phrases that open before it
+    enclosing: tuple[int, ...]  # indices of the phrases that contain it
 
 
 def _restore_quotes(gold, test, parameters):
-    """Where one tree deletes a quotation mark that the other tags as a word, takes it back in. In EVALB's order, its slips included: a mark
-    taken back stays a candidate, one place further on, for the next mark of the test tree."""
-    for number, quote in enumerate(test.quotes):
-        place = quote.place
-        for other_number, other in enumerate(gold.quotes):
-            if other.place != place:
+    """Restores quotation marks that only one of the two trees deletes.
+
+    The order is that of EVALB, which includes an error of the program: a restored mark remains a
+    candidate, one position later, for the next mark of the test tree.
+    """
+    for test_index, test_quote in enumerate(test.quotes):
+        position = test_quote.position
+        test_deleted = test_quote.leaf.label in parameters.delete_label
+        for gold_index, gold_quote in enumerate(gold.quotes):
+            if gold_quote.position != position:
                 continue
-            deleted, other_deleted = (
-                mark.leaf.label in parameters.delete_label for mark in (quote, other)
-            )
-            if other_deleted and not deleted:
-                gold.restore(other_number)
-            elif deleted and not other_deleted:
-                test.restore(number)
+            gold_deleted = gold_quote.leaf.label in parameters.delete_label
+            if gold_deleted and not test_deleted:
+                gold.restore(gold_index)
+            elif test_deleted and not gold_deleted:
+                test.restore(test_index)
 
 
-def _same(one, other, equal_pairs):
-    return one == other or (one, other) in equal_pairs or (other, one) in equal_pairs
+def _equal(a, b, equal_pairs):
+    return a == b or (a, b) in equal_pairs or (b, a) in equal_pairs
 
 
-def _matched(gold_brackets, test_brackets, parameters):
-    """The number of gold brackets to each of which the first equal test bracket that is still free is given."""
-    free = {}
+def _count_matches(gold_brackets, test_brackets, parameters):
+    """Matches each gold bracket with the first equal test bracket that is not matched yet."""
+    unmatched = {}  # (start, end) -> labels of test brackets
     for start, end, label in test_brackets:
-        free.setdefault((start, end), []).append(label)
-    matched = 0
+        unmatched.setdefault((start, end), []).append(label)
+    matches = 0
     for start, end, label in gold_brackets:
-        labels = free.get((start, end), [])
-        for i, other in enumerate(labels):
-            if not parameters.labeled or _same(label, other, parameters.eq_label):
-                del labels[i]
-                matched += 1
+        test_labels = unmatched.get((start, end), [])
+        for i, test_label in enumerate(test_labels):
+            if not parameters.labeled or _equal(label, test_label, parameters.eq_label):
+                del test_labels[i]
+                matches += 1
                 break
-    return matched
+    return matches
 
 
-def _cross(one, other):
-    return one[0] < other[0] < one[1] < other[1] or other[0] < one[0] < other[1] < one[1]
+def _cross(a, b):
+    """Whether two brackets overlap and neither contains the other."""
+    return a[0] < b[0] < a[1] < b[1] or b[0] < a[0] < b[1] < a[1]
 
 
 def summarise(records, parameters=COLLINS):
-    """Returns two `Summary`s of a list of `Record`s: of all, and of those not longer than `parameters.cutoff_len` words."""
-    return _summary(records), _summary(
-        [record for record in records if record.length <= parameters.cutoff_len]
-    )
+    """Sums up sentences.
+
+    Args:
+      records: a list of `Record`s.
+      parameters: `Parameters`.
+    Returns: the `Summary` of all sentences, and that of the sentences of at most
+      `parameters.cutoff_len` words.
+    """
+    short = [record for record in records if record.length <= parameters.cutoff_len]
+    return _summary(records), _summary(short)
 
 
 def _summary(records):
     valid = [record for record in records if record.status == OK]
     crossing = [record.crossing for record in valid]
+    complete = [r for r in valid if r.matched == r.gold_brackets == r.test_brackets]
+    sums = {
+        field.name: sum(getattr(record, field.name) for record in valid)
+        for field in dataclasses.fields(Counts)
+    }
     return Summary(
-        **{
-            field.name: sum(getattr(record, field.name) for record in valid)
-            for field in dataclasses.fields(Counts)
-        },
+        **sums,
         sentences=len(records),
         errors=sum(record.status == ERROR for record in records),
         skipped=sum(record.status == SKIP for record in records),
-        complete_match=_percent(
-            sum(r.matched == r.gold_brackets == r.test_brackets for r in valid), len(valid)
-        ),
-        average_crossing=1.0 * sum(crossing) / len(valid) if valid else 0.0,
+        complete_match=_percent(len(complete), len(valid)),
+        average_crossing=sum(crossing) / len(valid) if valid else 0.0,
         no_crossing=_percent(sum(number == 0 for number in crossing), len(valid)),
         two_or_less_crossing=_percent(sum(number <= 2 for number in crossing), len(valid)),
     )

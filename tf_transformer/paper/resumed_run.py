@@ -1,7 +1,11 @@
-"""A copy of a model's training run that goes on in a process of its own, and that is killed: nothing of the model's folder is changed."""
+"""A copy of a training run that continues in another process, which can be killed.
+
+Nothing in the model folder of the original run is changed. `python -m
+tf_transformer.paper.resumed_run FOLDER` is that other process.
+"""
 
 import contextlib
-import dataclasses
+import logging
 import os
 import pathlib
 import shutil
@@ -10,46 +14,40 @@ import sys
 import time
 
 from tf_transformer.checkpoints.paths import checkpoint_step, find, step_checkpoints
+from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 
-EVERY = 2  # updates between checkpoints
-SMALL_BATCH = 1024  # most tokens in a batch
-SECONDS = 600  # after which a run is given up
-
-
-def first_checkpoint(folder, step):
-    """The path of the first checkpoint of a run at an update or a later one; None where there is none."""
-    return next((path for path in step_checkpoints(folder) if checkpoint_step(path) >= step), None)
+SAVE_STEPS = 2  # updates between checkpoints
+MAX_BATCH_TOKENS = 1024  # of one side of a batch, unless a single sentence may be longer
+TIMEOUT = 600  # seconds to wait for a checkpoint
 
 
 @contextlib.contextmanager
 def resumed_run(model_dir, folder, config, replicas, until):
-    """Lets the run of a model go on in another folder, from its own newest checkpoint, on the processor, until the block is left.
+    """Resumes a run from its newest checkpoint, in another folder and on the CPU.
 
-    There is no end of the run, no validation and no average: when the block is left, the process is killed (SIGKILL).
+    The copied run neither ends nor validates nor averages. When the block is left, its process is
+    killed (SIGKILL).
 
     Args:
       model_dir: the model folder.
-      folder: the copy's, made when it is not there; else the copy's run goes on.
-      config: the model's `Config`.
-      replicas: how many.
-      until: the update whose checkpoint is wanted; where it is there already, nothing is started.
-    Yields: a function that waits until there is a checkpoint of that update or a later one, and returns the path of the first; it
-      raises UserError when the run ends before that.
+      folder: the folder of the copy, created where it does not exist; otherwise its run resumes.
+      config: the `Config` of the model.
+      replicas: number of replicas.
+      until: the update whose checkpoint is wanted. If the checkpoint exists, no process is started.
+    Yields: a function that waits for the checkpoint of that update or of a later one, and returns
+      the path of the first of them. It raises UserError when the process ends before.
     """
-    config = config.replace(
-        batch_tokens=max(min(config.data.batch_tokens, SMALL_BATCH), config.data.max_length), logical_devices=replicas,
-        train_steps=10**9, train_minutes=0.0, early_stopping_patience=0, eval_steps=10**9, bleu_sentences=0, save_steps=EVERY, max_checkpoints=1000, log_steps=1,
-        precision="float32", jit_compile="off",
-    )  # fmt: skip
     if not os.path.exists(folder):
-        _copy_run(model_dir, config, folder)
-    if found := first_checkpoint(folder, until):
-        yield lambda: found
+        _copy_run(model_dir, folder)
+    if path := _first_checkpoint(folder, until):
+        yield lambda: path
         return
-    with open(folder + ".log", "w") as log:
+    _endless(config, replicas).save(os.path.join(folder, "config.json"))
+    with open(f"{folder}.log", "w") as log:
+        command = [sys.executable, "-m", "tf_transformer.paper.resumed_run", folder]
         process = subprocess.Popen(
-            _command(config, folder), stdout=subprocess.DEVNULL, stderr=log, env=_environment()
+            command, stdout=subprocess.DEVNULL, stderr=log, env=_environment()
         )
     try:
         yield lambda: _wait(process, folder, until)
@@ -58,47 +56,81 @@ def resumed_run(model_dir, folder, config, replicas, until):
         process.wait()
 
 
-def _copy_run(model_dir, config, folder):
-    """Copies settings, vocabulary and newest checkpoint; the ids of the text stay where they are."""
-    newest, cache = find(model_dir, "latest"), os.path.join(model_dir, "cache")
+def _endless(config, replicas):
+    """The `Config` of the copied run: it only trains and writes checkpoints, and never ends."""
+    batch_tokens = min(config.data.batch_tokens, MAX_BATCH_TOKENS)
+    never = 10**9
+    return config.replace(
+        batch_tokens=max(batch_tokens, config.data.max_length),
+        logical_devices=replicas,
+        train_steps=never,
+        train_minutes=0.0,
+        early_stopping_patience=0,
+        eval_steps=never,
+        bleu_sentences=0,
+        save_steps=SAVE_STEPS,
+        max_checkpoints=1000,
+        log_steps=1,
+        precision="float32",
+        jit_compile="off",
+    )
+
+
+def _first_checkpoint(folder, step):
+    """The path of the first checkpoint of an update or a later one; None where there is none."""
+    for path in step_checkpoints(folder):
+        if checkpoint_step(path) >= step:
+            return path
+    return None
+
+
+def _copy_run(model_dir, folder):
+    """Copies the vocabulary and the newest checkpoint, and links the encoded text."""
     for part in ("checkpoints", "cache"):
         os.makedirs(os.path.join(folder, part))
-    for path in [*pathlib.Path(model_dir).glob("*.model"), newest]:
+    for path in [*pathlib.Path(model_dir).glob("*.model"), find(model_dir, "latest")]:
         shutil.copy(path, os.path.join(folder, os.path.relpath(path, model_dir)))
-    for name in os.listdir(cache) if os.path.isdir(cache) else ():
-        os.symlink(os.path.abspath(os.path.join(cache, name)), os.path.join(folder, "cache", name))
-    config.save(os.path.join(folder, "config.json"))
-
-
-def _command(config, folder):
-    settings = {
-        key: value for part in dataclasses.asdict(config).values() for key, value in part.items()
-    }
-    flags = [
-        f"--{key}={value}"
-        for key, value in settings.items()
-        if key not in ("input_vocab_size", "target_vocab_size")
-    ]
-    return [sys.executable, "-m", "tf_transformer", "train", f"--model_dir={folder}", *flags]
+    cache = os.path.abspath(os.path.join(model_dir, "cache"))
+    if os.path.isdir(cache):
+        for name in os.listdir(cache):
+            os.symlink(os.path.join(cache, name), os.path.join(folder, "cache", name))
 
 
 def _environment():
-    """That of this process, with this package to be found and without GPUs and other machines."""
+    """This process's environment, with this package in the path, without GPUs or other workers."""
     package = str(pathlib.Path(__file__).parents[2])
-    changes = {
-        "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]),
-        "CUDA_VISIBLE_DEVICES": "-1",
-    }
-    return {key: value for key, value in (os.environ | changes).items() if key != "TF_CONFIG"}
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
+    environment["PYTHONPATH"] = os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])
+    environment["CUDA_VISIBLE_DEVICES"] = "-1"
+    environment["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    return environment
 
 
 def _wait(process, folder, until):
+    """Waits for a checkpoint; see `resumed_run`."""
     started = time.monotonic()
-    while not (found := first_checkpoint(folder, until)):
-        if process.poll() is not None or time.monotonic() - started > SECONDS:
-            log = pathlib.Path(folder + ".log").read_text(
-                "utf-8", "replace"
-            ).strip().splitlines() or ["it does not say why"]
-            raise UserError(f"a training ended, or took more than {SECONDS} s: {log[-1]}")
+    while not (path := _first_checkpoint(folder, until)):
+        if process.poll() is not None or time.monotonic() - started > TIMEOUT:
+            log = pathlib.Path(f"{folder}.log").read_text("utf-8", "replace")
+            lines = log.strip().splitlines() or ["it wrote no message"]
+            raise UserError(f"a training run ended, or took more than {TIMEOUT} s: {lines[-1]}")
         time.sleep(0.01)
-    return found
+    return path
+
+
+def train(folder):
+    """Trains in a folder with the settings in its `config.json`; the work of the other process."""
+    from tf_transformer.training.build import build_trainer
+    from tf_transformer.training.distribution import split_cpu
+
+    logging.basicConfig(level=logging.INFO)
+    config = Config.load(os.path.join(folder, "config.json"))
+    split_cpu(config.train.logical_devices)
+    try:
+        build_trainer(config, folder).run()
+    except UserError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    train(sys.argv[1])

@@ -1,4 +1,4 @@
-"""Constituency parsing with a trained model (Sec. 6.3, Table 4): words in, trees out, scored as EVALB does."""
+"""Constituency parsing with a trained model (Sec. 6.3, Table 4), scored as EVALB does."""
 
 import re
 from typing import NamedTuple
@@ -7,9 +7,10 @@ from tf_transformer.data.treebank import is_well_formed, linearise, restore
 from tf_transformer.data.trees import Tree
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation.evalb import COLLINS, score_sentence, summarise
+from tf_transformer.evaluation.evalb import COLLINS, Record, score_sentence, summarise
 from tf_transformer.evaluation.evalb_files import report
 
+# How the Penn Treebank writes brackets in a sentence.
 BRACKETS = {
     "(": "-LRB-",
     ")": "-RRB-",
@@ -17,41 +18,48 @@ BRACKETS = {
     "]": "-RSB-",
     "{": "-LCB-",
     "}": "-RCB-",
-}  # as the Penn Treebank writes them
-
-OTHER_TAG = "XX"  # of a word that was tagged as punctuation
+}
+OTHER_TAG = "XX"  # for the score: the tag of a word that the model tagged as punctuation
 
 
 class Parser:
     """Parses sentences.
 
     Args:
-      translator: a `Translator` whose model was trained on a treebank. Sec. 6.3 has beam 21, alpha 0.3 and extra_decode_length 300.
+      translator: a `Translator` with a model that was trained on a treebank. Sec. 6.3 has a beam of
+        21, length penalty 0.3 and `extra_decode_length` 300.
     """
 
     def __init__(self, translator):
         self.translator = translator
 
     @classmethod
-    def load(cls, model_dir, choice=None, **decode):
-        """Reads a model folder; the arguments and errors are those of `Translator.load`."""
-        return cls(Translator.load(model_dir, choice, **decode))
+    def load(cls, model_dir, checkpoint=None, **decode):
+        """Loads a model folder. For arguments and errors, see `Translator.load`."""
+        return cls(Translator.load(model_dir, checkpoint, **decode))
 
     def outputs(self, sentences, progress=False):
-        """What the model writes for each sentence, a linearised tree or what it takes for one; the arguments are those of `parse`."""
+        """Returns the output of the model for each sentence.
+
+        Args:
+          sentences, progress: as for `parse`.
+        Returns: a list of strings: linearised trees, which may be ill-formed.
+        Raises: UserError, as `parse` does.
+        """
         sources = [" ".join(words_of(sentence)) for sentence in sentences]
         return [best[0][0] for best in self.translator.n_best(sources, 1, progress)]
 
     def parse(self, sentences, progress=False):
-        """Finds the tree of each sentence.
+        """Parses sentences.
 
         Args:
-          sentences: a list of strings, whose words have blanks between them ("The dog barks ."), or of lists of words. Brackets are
-            written as the Penn Treebank does, -LRB- and -RRB-.
-          progress: whether to show a progress bar on stderr.
-        Returns: a list, for each sentence, of a `Tree` with its words, repaired where the output is not well-formed (see
-          `treebank.restore`); None where there are no words.
-        Raises: UserError when a sentence is longer than the model's positions, or a word in a list has a blank in it.
+          sentences: a list of strings with blanks between the words ("The dog barks ."), or of
+            lists of words. Brackets become those of the Penn Treebank, such as -LRB-.
+          progress: whether to show a progress bar on standard error.
+        Returns: a list. For each sentence a `Tree` with its words, where an ill-formed output is
+          repaired (see `treebank.restore`); None for a sentence without words.
+        Raises: UserError for a sentence with more sub-words than the model has positions, or a word
+          that contains a blank.
         """
         sentences = [words_of(sentence) for sentence in sentences]
         return [
@@ -61,12 +69,12 @@ class Parser:
 
 
 def words_of(sentence):
-    """The words of a sentence as a tree can hold them.
+    """Returns the words of a sentence in the form of a tree's words.
 
     Args:
-      sentence: a string, whose words have blanks between them, or a list of words.
-    Returns: a list of strings; brackets are as in the Penn Treebank.
-    Raises: UserError for a word of a list that is empty or has a blank in it.
+      sentence: a string with blanks between the words, or a list of words.
+    Returns: a list of strings, with brackets as in the Penn Treebank.
+    Raises: UserError for a word of a list that is empty or contains a blank.
     """
     words = sentence.split() if isinstance(sentence, str) else list(sentence)
     for number, word in enumerate(words, start=1):
@@ -76,49 +84,65 @@ def words_of(sentence):
 
 
 class Evaluation(NamedTuple):
-    """How well parses match the treebank; `str` gives the scores for people to read."""
+    """The scores of parses against a treebank; `str` formats the main ones."""
 
-    trees: list[Tree]  # as they were parsed
-    records: list  # of `evalb.score_sentence`
-    ill_formed: int  # outputs that had to be repaired
-    table: str  # a row for each sentence, and the summary, as EVALB prints them
+    trees: list[Tree]  # the parses
+    records: list[Record]  # of `evalb.score_sentence`
+    ill_formed: int  # number of repaired outputs
+    table: str  # EVALB's output: a row for each sentence, and the summary
 
     def __str__(self):
         whole, _ = summarise(self.records)
         return (
-            f"F1 {whole.f_measure:.2f}  (recall {whole.recall:.2f}, precision {whole.precision:.2f}; "
+            f"F1 {whole.f_measure:.2f}  "
+            f"(recall {whole.recall:.2f}, precision {whole.precision:.2f}; "
             "EVALB with COLLINS.prm, punctuation tagged as in the treebank)\n"
-            f"whole trees right {whole.complete_match:.2f}%, tags right {whole.tagging_accuracy:.2f}%, "
+            f"complete match {whole.complete_match:.2f}%, "
+            f"tagging accuracy {whole.tagging_accuracy:.2f}%, "
             f"{self.ill_formed:,} of {len(self.trees):,} outputs ill-formed and repaired"
         )
 
 
 def with_punctuation(tree, gold, deleted=COLLINS.delete_label):
-    """The tree with the right tags where the gold tree of the same words has one of `deleted`, and with none of these elsewhere."""
-    right, symbols = iter(tag for _, tag in gold.tags()), linearise(tree).split(" ")
-    for place, symbol in enumerate(symbols):
-        if symbol != ")" and not symbol.startswith("("):
-            tag = next(right)
-            symbols[place] = tag if tag in deleted else OTHER_TAG if symbol in deleted else symbol
+    """Corrects the tags that EVALB deletes, such as those of punctuation.
+
+    Args:
+      tree: the `Tree` of a parse.
+      gold: the gold `Tree` of the same words.
+      deleted: the tags that EVALB deletes.
+    Returns: the tree with the gold tag of each word whose gold tag is in `deleted`, and `OTHER_TAG`
+      for other words with such a tag.
+    """
+    gold_tags = iter(tag for _, tag in gold.tags())
+    symbols = linearise(tree).split(" ")
+    for i, symbol in enumerate(symbols):
+        if symbol == ")" or symbol.startswith("("):
+            continue
+        gold_tag = next(gold_tags)
+        if gold_tag in deleted:
+            symbols[i] = gold_tag
+        elif symbol in deleted:
+            symbols[i] = OTHER_TAG
     return restore(" ".join(symbols), tree.words())
 
 
 def evaluate_parses(gold_trees, outputs):
-    """Scores a model's outputs against the right trees.
+    """Scores the outputs of a model against gold trees.
 
-    EVALB takes away the words with the tags of punctuation, and refuses a sentence, which then counts for nothing, where that leaves the
-    two trees with different words. So that a wrong tag is no way out of the score, punctuation has the right tags in the scored trees,
-    and another word that was tagged as such is an XX.
+    EVALB deletes words with the tags of punctuation. Where the remaining words of the two trees
+    differ, it excludes the sentence from the score, so a wrong tag could improve the score. The
+    scored trees therefore have the gold tags of punctuation (see `with_punctuation`).
 
     Args:
-      gold_trees: clean trees, a list of `Tree`.
-      outputs: of `Parser.outputs` for their words, as many strings.
+      gold_trees: a list of clean `Tree`s.
+      outputs: the strings of `Parser.outputs` for their words.
     Returns: an `Evaluation`.
-    Raises: UserError when the numbers differ or there are none.
+    Raises: UserError when the lengths differ or the lists are empty.
     """
     if len(gold_trees) != len(outputs):
         raise UserError(
-            f"{len(outputs):,} parses, but {len(gold_trees):,} trees: they must be of the same sentences"
+            f"{len(outputs):,} parses, but {len(gold_trees):,} trees: give the parses of the "
+            "sentences of these trees"
         )
     if not gold_trees:
         raise UserError("nothing to score: there are no trees")

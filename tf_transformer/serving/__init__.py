@@ -1,1 +1,1 @@
-"""Exports for other engines, and a REST server."""
+"""Exports of a trained model (SavedModel, CTranslate2, Keras), a REST server, and clients."""

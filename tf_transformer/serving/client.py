@@ -1,4 +1,8 @@
-"""Translates lines by a server: over REST (TensorFlow Serving's, or `tf-transformer serve`), or over gRPC (TensorFlow Serving's)."""
+"""Clients of a translation server.
+
+`RestClient` uses the REST interface of TensorFlow Serving and of `tf-transformer serve`.
+`GrpcClient` uses the gRPC interface of TensorFlow Serving.
+"""
 
 import concurrent.futures
 import itertools
@@ -8,17 +12,19 @@ import urllib3
 
 from tf_transformer.errors import UserError
 
-TRY_AGAIN = [429, 502, 503, 504]  # HTTP statuses of a server that is busy
+RETRY_STATUSES = [429, 502, 503, 504]  # HTTP statuses of a busy server
+MAX_GRPC_ATTEMPTS = 5  # the limit of gRPC itself
 
 
 class RestClient:
-    """Asks over REST.
+    """Translates over REST.
 
     Args:
       address: such as "http://127.0.0.1:8501".
       name: of the model.
-      retries: how often a request is sent again, after longer and longer pauses, when the server is busy or not to be reached.
-      timeout: seconds to wait for an answer.
+      retries: how often a request is sent again when the server is busy or cannot be reached; the
+        pauses grow exponentially.
+      timeout: seconds to wait for a response.
     """
 
     def __init__(self, address, name, retries=5, timeout=60.0):
@@ -26,7 +32,7 @@ class RestClient:
             total=retries,
             backoff_factor=0.2,
             backoff_jitter=0.1,
-            status_forcelist=TRY_AGAIN,
+            status_forcelist=RETRY_STATUSES,
             allowed_methods=None,
             raise_on_status=False,
         )
@@ -38,7 +44,8 @@ class RestClient:
     def __call__(self, texts):
         """Translates a list of strings.
 
-        Returns: as many (translation, score). Raises: UserError for a server that refuses or is not there.
+        Returns: a list of pairs (translation, score), one for each text.
+        Raises: UserError when the server cannot be reached or refuses the request.
         """
         body = json.dumps({"inputs": {"text": texts}})
         try:
@@ -46,30 +53,32 @@ class RestClient:
                 "POST", self._url, body=body, headers={"Content-Type": "application/json"}
             )
         except urllib3.exceptions.HTTPError as error:
-            raise UserError(
-                f"no answer from {self._url}: {getattr(error, 'reason', None) or error}"
-            ) from error
-        answer = _read_json(response.data)
-        if response.status == 200 and "outputs" in answer:
-            return list(zip(answer["outputs"]["translation"], answer["outputs"]["score"]))
-        raise UserError(
-            f"{self._url} answers {response.status}: {answer.get('error') or response.data[:200].decode('utf-8', 'replace')}"
-        )
+            reason = getattr(error, "reason", None) or error
+            raise UserError(f"no answer from {self._url}: {reason}") from error
+        content = _read_json_object(response.data)
+        if response.status == 200 and "outputs" in content:
+            outputs = content["outputs"]
+            return list(zip(outputs["translation"], outputs["score"]))
+        message = content.get("error") or response.data[:200].decode("utf-8", "replace")
+        raise UserError(f"{self._url} returned status {response.status}: {message}")
 
 
-def _read_json(data):
-    """A JSON object, or an empty one where there is none."""
+def _read_json_object(data):
+    """Returns the JSON object in `data`, or an empty dict if it contains no JSON object."""
     try:
         content = json.loads(data)
     except ValueError:
-        content = None
+        return {}
     return content if isinstance(content, dict) else {}
 
 
 class GrpcClient:
-    """Asks over gRPC; the arguments are those of `RestClient`, but for the address, such as "127.0.0.1:8500", and 4 retries at most.
+    """Translates over gRPC.
 
-    Raises: UserError when tensorflow-serving-api is missing.
+    Args:
+      address: such as "127.0.0.1:8500".
+      name, retries, timeout: as for `RestClient`, but at most 4 retries.
+    Raises: UserError when tensorflow-serving-api is not installed.
     """
 
     def __init__(self, address, name, retries=5, timeout=60.0):
@@ -78,65 +87,73 @@ class GrpcClient:
             from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
         except ImportError:
             raise UserError(
-                "the package tensorflow-serving-api is missing: pip install 'tf_transformer[serving]'"
+                "the package tensorflow-serving-api is missing: "
+                "pip install 'tf_transformer[serving]'"
             ) from None
-        policy = {
-            "maxAttempts": min(5, retries + 1), "initialBackoff": "0.2s", "maxBackoff": "5s", "backoffMultiplier": 2,
-            "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"],
-        }  # fmt: skip
         method = {"name": [{"service": "tensorflow.serving.PredictionService"}]}
-        method |= {"retryPolicy": policy} if retries else {}
+        if retries:
+            method["retryPolicy"] = {
+                "maxAttempts": min(MAX_GRPC_ATTEMPTS, retries + 1),
+                "initialBackoff": "0.2s",
+                "maxBackoff": "5s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"],
+            }
         options = [
             ("grpc.service_config", json.dumps({"methodConfig": [method]})),
             ("grpc.max_receive_message_length", -1),
         ]
-        self._error, self._request = grpc.RpcError, predict_pb2.PredictRequest
+        self._error = grpc.RpcError
+        self._request = predict_pb2.PredictRequest
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(
             grpc.insecure_channel(address, options)
         )
-        self._address, self._name, self._timeout = address, name, timeout
+        self._address = address
+        self._name = name
+        self._timeout = timeout
 
     def __call__(self, texts):
-        """As `RestClient`."""
+        """Translates a list of strings, as `RestClient` does."""
         import tensorflow as tf
 
         request = self._request()
         request.model_spec.name = self._name
         request.inputs["text"].CopyFrom(tf.make_tensor_proto(texts, tf.string, [len(texts)]))
         try:
-            answer = self._stub.Predict(request, timeout=self._timeout)
+            response = self._stub.Predict(request, timeout=self._timeout)
         except self._error as error:
             raise UserError(
-                f"{self._address} answers {error.code().name}: {error.details()}"
+                f"{self._address} returned {error.code().name}: {error.details()}"
             ) from error
-        translations, scores = (
-            tf.make_ndarray(answer.outputs[name]).tolist() for name in ("translation", "score")
-        )
+        translations = tf.make_ndarray(response.outputs["translation"]).tolist()
+        scores = tf.make_ndarray(response.outputs["score"]).tolist()
         return [
             (text.decode("utf-8", "replace"), score) for text, score in zip(translations, scores)
         ]
 
 
-def translate_lines(ask, lines, rows=32, requests=4):
-    """Translates lines, several requests at a time.
+def translate_lines(client, lines, batch_size=32, concurrency=4):
+    """Translates lines with several concurrent requests.
 
     Args:
-      ask: a client.
-      lines: an iterable of strings, read as it goes.
-      rows: lines in a request.
-      requests: how many are under way at a time.
-    Yields: (translation, score) in the order of the lines; an empty one with -1e9 for a line that is too long for the model.
-    Raises: UserError for a server that refuses or is not there.
+      client: a `RestClient` or a `GrpcClient`.
+      lines: an iterable of strings, read lazily.
+      batch_size: lines in a request.
+      concurrency: requests in flight at the same time.
+    Yields: (translation, score) in the order of the lines. A line that is too long for the model
+      has an empty translation and the score -1e9.
+    Raises: UserError when the server cannot be reached or refuses a request.
     """
-    lines, waiting = iter(lines), []
-    with concurrent.futures.ThreadPoolExecutor(requests) as threads:
+    lines = iter(lines)
+    pending = []
+    with concurrent.futures.ThreadPoolExecutor(concurrency) as executor:
         try:
-            while batch := list(itertools.islice(lines, rows)):
-                waiting.append(threads.submit(ask, batch))
-                if len(waiting) >= requests:
-                    yield from waiting.pop(0).result()
-            while waiting:
-                yield from waiting.pop(0).result()
+            while batch := list(itertools.islice(lines, batch_size)):
+                pending.append(executor.submit(client, batch))
+                if len(pending) >= concurrency:
+                    yield from pending.pop(0).result()
+            while pending:
+                yield from pending.pop(0).result()
         finally:
-            for future in waiting:
+            for future in pending:
                 future.cancel()

@@ -1,17 +1,24 @@
-"""A trained model as a folder for CTranslate2 (Klein et al. 2020), a C++ engine for translating on processors, in float32 or int8.
+"""Export of a trained model for CTranslate2 (Klein et al. 2020).
+
+CTranslate2 is a C++ engine that translates on CPUs, in float32 or int8:
 
     import ctranslate2, sentencepiece
     translator = ctranslate2.Translator("FOLDER")
-    words = sentencepiece.SentencePieceProcessor("FOLDER/shared.model")
-    pieces = words.encode("a sentence", out_type=str)
-    (result,) = translator.translate_batch([pieces], beam_size=4, max_decoding_length=len(pieces) + 50)
-    print(words.decode(result.hypotheses[0]))
+    tokenizer = sentencepiece.SentencePieceProcessor("FOLDER/shared.model")
+    pieces = tokenizer.encode("a sentence", out_type=str)
+    (result,) = translator.translate_batch(
+        [pieces], beam_size=4, max_decoding_length=len(pieces) + 50
+    )
+    print(tokenizer.decode(result.hypotheses[0]))
 
-With separate vocabularies, `source.model` encodes and `target.model` decodes. What CTranslate2 does by its own defaults: a source of more
-than 1,024 sub-words and an output of more than 256 are cut off (`max_input_length`, `max_decoding_length`).
-Its network is that of the paper, so each weight has its place there: a fused projection for queries, keys and values, and matrices
-`[out, in]`. Its beam search divides scores by L ^ length_penalty, not by ((5 + L) / 6) ^ alpha, so with a penalty other than 0 it may
-prefer another hypothesis than `search.beam_search`.
+With separate vocabularies, `source.model` encodes and `target.model` decodes.
+
+The network is that of the paper. CTranslate2 differs in:
+- Layout: one fused projection for queries, keys and values, and kernels `[out, in]`.
+- Length limits: by default it truncates a source of more than 1,024 sub-words and an output of
+  more than 256 (`max_input_length`, `max_decoding_length`).
+- Beam search: it divides scores by L ^ length_penalty, not by ((5 + L) / 6) ^ alpha. With a
+  length penalty other than 0, it may prefer another hypothesis than `search.beam_search`.
 """
 
 import os
@@ -32,26 +39,27 @@ def write_ctranslate2_folder(model_dir, output, choice=None, quantization="float
 
     Args:
       model_dir: a model folder.
-      output: the folder to write, which must not be there; it appears when it is whole.
-      choice: which checkpoint, as for `model_folder.find`.
+      output: the folder to write. It must not exist, and it appears when it is complete.
+      choice: the checkpoint, as for `checkpoints.paths.find`.
       quantization: "float32", or "int8" for matrices of 8-bit integers.
-    Raises: UserError when the package ctranslate2 is missing, the output is there, the model cannot be read, or its heads have sizes
-      that CTranslate2 does not know.
+    Raises: UserError when the package ctranslate2 is not installed, the output exists, the model
+      cannot be read, or CTranslate2 does not support the sizes of its heads.
     """
     if os.path.exists(output):
-        raise UserError(f"{output} is there already: remove it, or give another")
-    _import_specs()  # before the seconds that reading takes
+        raise UserError(f"{output} already exists: remove it, or give another output")
+    _import_specs()  # fails before the model is loaded, which takes seconds
     model, tokenizers, config = load_model(model_dir, choice)
-    spec = make_spec(
-        model,
-        config.model,
-        [tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers],
-    )
+    vocabularies = [tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers]
+    spec = make_spec(model, config.model, vocabularies)
     spec.optimize(quantization=None if quantization == "float32" else quantization)
-    _write(spec, tokenizers, output)
+    with atomic_folder(os.path.dirname(os.path.abspath(output))) as folder:
+        spec.save(folder)
+        save_tokenizers(tokenizers, folder)
+        os.rename(folder, output)
 
 
 def _import_specs():
+    """Imports `ctranslate2.specs`. Raises: UserError when ctranslate2 is not installed."""
     try:
         from ctranslate2 import specs
     except ImportError:
@@ -61,105 +69,115 @@ def _import_specs():
     return specs
 
 
-def make_spec(model, sizes, words):
-    """CTranslate2's description of a model, with its weights.
+def make_spec(model, sizes, vocabularies):
+    """Builds CTranslate2's description of a model, with its weights.
 
     Args:
       model: a `Transformer`.
       sizes: its `ModelConfig`.
-      words: the sub-words of the source and those of the target, lists of strings in the order of their ids.
+      vocabularies: the sub-words of the source and of the target, lists of strings in the order of
+        their ids.
     Returns: a `ctranslate2.specs.TransformerSpec`.
     Raises: UserError as `write_ctranslate2_folder`.
     """
     depth = sizes.d_model // sizes.num_heads
-    if (
-        sizes.d_model % sizes.num_heads
-        or sizes.key_dim not in (0, depth)
-        or sizes.value_dim not in (0, depth)
-    ):
+    key_dim = sizes.key_dim or depth
+    value_dim = sizes.value_dim or depth
+    if sizes.d_model % sizes.num_heads or key_dim != depth or value_dim != depth:
         raise UserError(
-            "CTranslate2 has only heads of depth d_model / num_heads: this model has another key_dim or value_dim"
+            "CTranslate2 supports only heads of depth d_model / num_heads: this model has another "
+            "key_dim or value_dim"
         )
     spec = _import_specs().TransformerSpec.from_config(
         sizes.num_layers, sizes.num_heads, pre_norm=False
     )
-    _fill(
-        spec,
-        {name: variable.numpy() for name, variable in checkpoint.named_weights(model).items()},
-        sizes,
-    )
-    source, target = words
+    variables = checkpoint.named_weights(model)
+    weights = {name: variable.numpy() for name, variable in variables.items()}
+    _set_weights(spec, weights, sizes)
+    source, target = vocabularies
     spec.register_source_vocabulary(source)
     spec.register_target_vocabulary(target)
     config = spec.config
-    config.unk_token, config.bos_token, config.eos_token = target[UNK], target[START], target[END]
-    config.decoder_start_token, config.add_source_eos, config.layer_norm_epsilon = (
-        target[START],
-        True,
-        model.encoder.enc_layers[0].layernorm1.epsilon,
-    )
+    config.unk_token = target[UNK]
+    config.bos_token = target[START]
+    config.eos_token = target[END]
+    config.decoder_start_token = target[START]
+    config.add_source_eos = True
+    config.layer_norm_epsilon = model.encoder.enc_layers[0].layernorm1.epsilon
     spec.validate()
     return spec
 
 
-def _write(spec, tokenizers, output):
-    with atomic_folder(os.path.dirname(os.path.abspath(output))) as folder:
-        spec.save(folder)
-        save_tokenizers(tokenizers, folder)
-        os.rename(folder, output)
+def _set_weights(spec, weights, sizes):
+    """Copies the weights of a model into a specification.
 
-
-def _fill(spec, weights, sizes):
-    """Puts the weights, by their names in a checkpoint, into a CTranslate2 `TransformerSpec`; `sizes` is the `ModelConfig`."""
-    shared = sizes.shared_embeddings
-    for stack, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
-        embeddings = stack.embeddings[0] if name == "encoder" else stack.embeddings
-        embeddings.weight = weights["embedding/table" if shared else f"{name}/embedding/table"]
-        stack.scale_embeddings = True  # by sqrt(d_model)
-        stack.position_encodings.encodings = _positions(weights, name, sizes)
-        for number, layer in enumerate(stack.layer, start=1):
-            place = f"{name}/layer{number}"
-            blocks = [(layer.self_attention, "mha"), (layer.ffn, "ffn")]
-            if name == "decoder":
-                blocks = [
-                    (layer.self_attention, "mha1"),
-                    (layer.attention, "mha2"),
-                    (layer.ffn, "ffn"),
-                ]
-            for norm, (block, block_name) in enumerate(blocks, start=1):
-                block.layer_norm.gamma = weights[f"{place}/layernorm{norm}/gamma"]
-                block.layer_norm.beta = weights[f"{place}/layernorm{norm}/beta"]
-                fill = _fill_feed_forward if block_name == "ffn" else _fill_attention
-                fill(block, weights, f"{place}/{block_name}")
-    if shared:
+    Args:
+      spec: a CTranslate2 `TransformerSpec`.
+      weights: arrays by their names in a checkpoint.
+      sizes: the `ModelConfig`.
+    """
+    _set_embedding(spec.encoder, spec.encoder.embeddings[0], weights, "encoder", sizes)
+    _set_embedding(spec.decoder, spec.decoder.embeddings, weights, "decoder", sizes)
+    for number, layer in enumerate(spec.encoder.layer, start=1):
+        name = f"encoder/layer{number}"
+        _set_attention(layer.self_attention, weights, f"{name}/mha")
+        _set_feed_forward(layer.ffn, weights, f"{name}/ffn")
+        _set_layer_norm(layer.self_attention, weights, f"{name}/layernorm1")
+        _set_layer_norm(layer.ffn, weights, f"{name}/layernorm2")
+    for number, layer in enumerate(spec.decoder.layer, start=1):
+        name = f"decoder/layer{number}"
+        _set_attention(layer.self_attention, weights, f"{name}/mha1")
+        _set_attention(layer.attention, weights, f"{name}/mha2")
+        _set_feed_forward(layer.ffn, weights, f"{name}/ffn")
+        _set_layer_norm(layer.self_attention, weights, f"{name}/layernorm1")
+        _set_layer_norm(layer.attention, weights, f"{name}/layernorm2")
+        _set_layer_norm(layer.ffn, weights, f"{name}/layernorm3")
+    if sizes.shared_embeddings:
         spec.decoder.projection.weight = weights["embedding/table"]
     else:
-        _fill_linear(spec.decoder.projection, weights, ["final_layer"])
+        _set_linear(spec.decoder.projection, weights, ["final_layer"])
 
 
-def _positions(weights, name, sizes):
+def _set_embedding(stack, embedding, weights, name, sizes):
+    """Sets the embedding and the positional encoding of the encoder or decoder."""
+    table = "embedding/table" if sizes.shared_embeddings else f"{name}/embedding/table"
+    embedding.weight = weights[table]
+    stack.scale_embeddings = True  # by sqrt(d_model)
     if sizes.positional_encoding == "learned":
-        return weights[f"{name}/positions/pos_encoding"][0]
-    return positional_encoding(
-        sizes.pe_input if name == "encoder" else sizes.pe_target, sizes.d_model
-    )[0].numpy()
+        encodings = weights[f"{name}/positions/pos_encoding"][0]
+    else:
+        length = sizes.pe_input if name == "encoder" else sizes.pe_target
+        encodings = positional_encoding(length, sizes.d_model)[0].numpy()
+    stack.position_encodings.encodings = encodings
 
 
-def _fill_attention(block, weights, place):
-    """Self-attention has one product for queries, keys and values; attention on the source one for queries, one for keys and values."""
-    wq, wk, wv, dense = (f"{place}/{name}" for name in ("wq", "wk", "wv", "dense"))
-    products = [[wq, wk, wv], [dense]] if len(block.linear) == 2 else [[wq], [wk, wv], [dense]]
-    for linear, names in zip(block.linear, products, strict=True):
-        _fill_linear(linear, weights, names)
+def _set_attention(block, weights, name):
+    """Sets an attention block.
+
+    Self-attention has a fused projection of queries, keys and values. Cross-attention has a
+    projection of queries and a fused projection of keys and values.
+    """
+    wq, wk, wv, dense = (f"{name}/{part}" for part in ("wq", "wk", "wv", "dense"))
+    if len(block.linear) == 2:
+        projections = [[wq, wk, wv], [dense]]
+    else:
+        projections = [[wq], [wk, wv], [dense]]
+    for linear, names in zip(block.linear, projections, strict=True):
+        _set_linear(linear, weights, names)
 
 
-def _fill_feed_forward(block, weights, place):
-    _fill_linear(block.linear_0, weights, [f"{place}/inner"])
-    _fill_linear(block.linear_1, weights, [f"{place}/outer"])
+def _set_feed_forward(block, weights, name):
+    _set_linear(block.linear_0, weights, [f"{name}/inner"])
+    _set_linear(block.linear_1, weights, [f"{name}/outer"])
 
 
-def _fill_linear(linear, weights, names):
-    linear.weight = np.concatenate(
-        [weights[f"{name}/kernel"] for name in names], axis=1
-    ).T.copy()  # (out, in)
-    linear.bias = np.concatenate([weights[f"{name}/bias"] for name in names])
+def _set_layer_norm(block, weights, name):
+    block.layer_norm.gamma = weights[f"{name}/gamma"]
+    block.layer_norm.beta = weights[f"{name}/beta"]
+
+
+def _set_linear(linear, weights, names):
+    """Sets a projection to the concatenation of the named projections."""
+    kernel = np.concatenate([weights[f"{name}/kernel"] for name in names], axis=1)  # (in, out)
+    linear.weight = kernel.T.copy()  # (out, in)
+    linear.bias = np.concatenate([weights[f"{name}/bias"] for name in names])  # (out)

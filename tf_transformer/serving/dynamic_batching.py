@@ -1,6 +1,8 @@
-"""Requests that come while others are computed are answered together: a batch of 32 sentences costs little more than a few alone.
+"""Dynamic batching of requests.
 
-A request that finds nothing at work is computed at once; nobody waits for company.
+Requests that arrive while a batch is computed wait in a queue and form the next batch. A batch of
+32 sentences takes little more time than a few sentences. A request that arrives while nothing is
+computed starts at once, without a delay to collect others.
 """
 
 import asyncio
@@ -11,79 +13,87 @@ import numpy as np
 
 
 class FullError(Exception):
-    """More requests wait than the queue holds, or it is closed."""
+    """The queue is full or closed."""
 
 
 @dataclasses.dataclass
-class _Waiting:
+class _QueuedRequest:
     inputs: dict  # name -> list of strings
     rows: int
     future: asyncio.Future
 
 
 class Batcher:
-    """A queue of requests in front of a function.
+    """A queue of requests to a function.
 
     Args:
       run: the function: lists of strings by name -> arrays `[rows, ...]` by name.
-      executor: whose threads run it.
-      max_rows: most rows that are computed together; a single request may have more. 0: each request is computed alone.
-      most_waiting: requests in the queue beyond which new ones are refused.
-      concurrency: batches that are computed at a time.
+      executor: runs the function in its threads.
+      max_rows: most rows in a batch of several requests. A single request may have more. 0 means
+        that each request is a batch.
+      max_queue: requests in the queue beyond which new ones are refused.
+      concurrency: batches that are computed at the same time.
     """
 
-    def __init__(self, run, executor, max_rows=32, most_waiting=100, concurrency=1):
-        self._run, self._executor, self._max_rows, self._most_waiting = (
-            run,
-            executor,
-            max_rows,
-            most_waiting,
-        )
-        self._queue, self._free, self._changed = collections.deque(), concurrency, asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._collect())
-        self._running, self._closed = set(), False
+    def __init__(self, run, executor, max_rows=32, max_queue=100, concurrency=1):
+        self._run = run
+        self._executor = executor
+        self._max_rows = max_rows
+        self._max_queue = max_queue
+        self._free_slots = concurrency
+        self._queue = collections.deque()
+        self._running = set()  # tasks
+        self._closed = False
+        self._changed = asyncio.Event()
+        self._scheduler = asyncio.get_running_loop().create_task(self._schedule())
 
     @property
-    def waiting(self):
-        """Requests in the queue whose askers still wait."""
+    def queue_length(self):
+        """Requests in the queue that are not cancelled."""
         return sum(not request.future.done() for request in self._queue)
 
     def submit(self, inputs):
-        """Puts a request into the queue.
+        """Adds a request to the queue.
 
-        Returns: a future of the answer, or of what the function raises; who has no use for it any more cancels it.
-        Raises: FullError.
+        Args:
+          inputs: lists of strings by name, all of the same length.
+        Returns: a future of the function's result for this request, or of its exception. To
+          withdraw the request, cancel the future.
+        Raises: FullError when the queue is full or closed.
         """
-        if self._closed or self.waiting >= self._most_waiting:
+        if self._closed or self.queue_length >= self._max_queue:
             raise FullError
         (rows,) = {len(values) for values in inputs.values()}
-        request = _Waiting(inputs, rows, asyncio.get_running_loop().create_future())
+        request = _QueuedRequest(inputs, rows, asyncio.get_running_loop().create_future())
         self._queue.append(request)
         self._changed.set()
         return request.future
 
     async def close(self):
-        """Takes no more requests, and waits for those in the queue to be answered."""
+        """Refuses new requests, and waits until those in the queue are computed."""
         self._closed = True
         while self._queue or self._running:
             self._changed.clear()
             await self._changed.wait()
-        self._task.cancel()
+        self._scheduler.cancel()
 
-    async def _collect(self):
+    async def _schedule(self):
+        """Starts a batch whenever a slot is free and a request waits."""
         while True:
             self._changed.clear()
-            if self._free and (batch := self._take()):
-                self._free -= 1
-                task = asyncio.get_running_loop().create_task(self._answer(batch))
-                self._running.add(task)
-                task.add_done_callback(self._done)
-            else:
+            batch = self._next_batch() if self._free_slots else []
+            if not batch:
                 await self._changed.wait()
+                continue
+            self._free_slots -= 1
+            task = asyncio.get_running_loop().create_task(self._compute(batch))
+            self._running.add(task)
+            task.add_done_callback(self._release_slot)
 
-    def _take(self):
-        """The first requests that fit into one batch."""
-        batch, rows = [], 0
+    def _next_batch(self):
+        """Takes the first requests that fit into one batch from the queue."""
+        batch = []
+        rows = 0
         while self._queue and (not batch or rows + self._queue[0].rows <= self._max_rows):
             request = self._queue.popleft()
             if not request.future.done():
@@ -91,21 +101,21 @@ class Batcher:
                 rows += request.rows
         return batch
 
-    def _done(self, task):
+    def _release_slot(self, task):
         self._running.discard(task)
-        self._free += 1
+        self._free_slots += 1
         self._changed.set()
 
-    async def _answer(self, batch):
+    async def _compute(self, batch):
+        """Computes a batch and sets the futures of its requests."""
         inputs = {
             name: [value for request in batch for value in request.inputs[name]]
             for name in batch[0].inputs
         }
+        loop = asyncio.get_running_loop()
         try:
-            outputs = await asyncio.get_running_loop().run_in_executor(
-                self._executor, self._run, inputs
-            )
-        except Exception as error:  # each of those who wait gets it
+            outputs = await loop.run_in_executor(self._executor, self._run, inputs)
+        except Exception as error:  # every request of the batch gets it
             for request in batch:
                 if not request.future.done():
                     request.future.set_exception(error)
@@ -113,6 +123,7 @@ class Batcher:
         ends = np.cumsum([request.rows for request in batch])
         for request, end in zip(batch, ends):
             if not request.future.done():
+                start = end - request.rows
                 request.future.set_result(
-                    {name: value[end - request.rows : end] for name, value in outputs.items()}
+                    {name: value[start:end] for name, value in outputs.items()}
                 )

@@ -1,4 +1,4 @@
-"""A trained model as a Keras file."""
+"""Export of a trained model as a Keras file."""
 
 import os
 
@@ -8,18 +8,22 @@ from tf_transformer.errors import UserError
 
 
 def export_keras(model_dir, output, choice=None):
-    """Writes a model as Keras does: `keras.models.load_model(output)`, after `from tf_transformer import Transformer`, gives one.
+    """Writes a model in the Keras format.
+
+    After `from tf_transformer import Transformer`, which registers the layers,
+    `keras.models.load_model(output)` reads it.
 
     Args:
       model_dir: a model folder.
-      output: the file, which must not be there; its name ends with .keras.
-      choice: which checkpoint, as for `model_folder.find`.
-    Raises: UserError when the output is there or has another ending, or the model cannot be read.
+      output: the file to write. It must not exist, and its name must end with `.keras`.
+      choice: the checkpoint, as for `checkpoints.paths.find`.
+    Raises: UserError when the output exists or has another ending, or when the model cannot be
+      read.
     """
     if not output.endswith(".keras"):
-        raise UserError(f"{output}: Keras wants a file whose name ends with .keras")
+        raise UserError(f"{output}: give the name of a file that ends with .keras")
     if os.path.exists(output):
-        raise UserError(f"{output} is there already: remove it, or give another")
+        raise UserError(f"{output} already exists: remove it, or give another output")
     model, _, _ = load_model(model_dir, choice)
     with atomic_folder(os.path.dirname(os.path.abspath(output))) as folder:
         path = os.path.join(folder, "model.keras")

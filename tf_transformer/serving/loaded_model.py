@@ -1,74 +1,86 @@
-"""One version of an exported model in memory, and the folder in which newer ones appear."""
+"""A version of an exported model in memory, and the search for newer versions."""
 
 import contextlib
+import logging
 import os
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  (the operations of the tokenizer)
+import tensorflow_text  # noqa: F401  (registers the operations of the tokenizer)
 from google.protobuf import json_format
 from tensorflow.core.protobuf import saved_model_pb2
 
+logger = logging.getLogger(__name__)
+
 
 class Signature:
-    """A function of an exported model: strings `[N]` by name -> arrays `[N, ...]` by name.
+    """A signature of an exported model: strings `[N]` by name -> arrays `[N, ...]` by name.
 
     Args:
-      function: as `tf.saved_model.load` gives it.
+      function: of `tf.saved_model.load`.
       description: its `SignatureDef`.
     """
 
     def __init__(self, function, description):
-        self._function, self.inputs = function, sorted(description.inputs)
-        shapes = [
-            [dim.size for dim in tensor.tensor_shape.dim[1:]]
+        self._function = function
+        self.inputs = sorted(description.inputs)
+        sizes = [
+            dim.size
             for tensor in description.outputs.values()
+            for dim in tensor.tensor_shape.dim[1:]
         ]
-        # Where rows are padded to those beside them, a request is computed alone, so that its answer does not depend on others.
-        self.may_be_batched = all(size >= 0 for shape in shapes for size in shape)
+        # Where the output of a row is padded to the longest row of the batch, requests are not
+        # batched. The response to a request is then independent of other requests.
+        self.may_be_batched = all(size >= 0 for size in sizes)
 
     def __call__(self, inputs):
-        """Lists of bytes or strings by name, all of one length -> numpy arrays by name."""
-        outputs = self._function(
-            **{name: tf.constant(values, tf.string) for name, values in inputs.items()}
-        )
+        """Runs the signature.
+
+        Args:
+          inputs: lists of strings or bytes by name, all of the same length.
+        Returns: NumPy arrays by name.
+        """
+        tensors = {name: tf.constant(values, tf.string) for name, values in inputs.items()}
+        outputs = self._function(**tensors)
         return {name: value.numpy() for name, value in outputs.items()}
 
 
-class ServedModel:
-    """A version of an exported model, after the requests that were recorded with it.
+class LoadedModel:
+    """A version of an exported model. The constructor runs its recorded warm-up requests.
 
     Args:
       path: its folder, whose name is the version.
-    Raises: OSError, ValueError, or one of TensorFlow's errors for a folder that is no whole model.
+    Raises: OSError, ValueError or an error of TensorFlow when the folder is not a complete model.
     """
 
     def __init__(self, path):
-        self.path, self.version = path, int(os.path.basename(path))
+        self.path = path
+        self.version = int(os.path.basename(path))
         with open(os.path.join(path, "saved_model.pb"), "rb") as file:
             (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
-        self._loaded = tf.saved_model.load(path)
-        descriptions = {
-            name: one for name, one in graph.signature_def.items() if not name.startswith("__")
-        }
-        self.signatures = {
-            name: Signature(self._loaded.signatures[name], one)
-            for name, one in descriptions.items()
-        }
-        how = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
-        self.metadata = {
-            name: json_format.MessageToDict(one, **how) for name, one in descriptions.items()
-        }
+        self._module = tf.saved_model.load(path)
+        self.signatures = {}
+        self.metadata = {}
+        for name, description in graph.signature_def.items():
+            if name.startswith("__"):
+                continue
+            self.signatures[name] = Signature(self._module.signatures[name], description)
+            self.metadata[name] = json_format.MessageToDict(
+                description,
+                preserving_proto_field_name=True,
+                always_print_fields_with_no_presence=True,
+            )
         self._warm_up()
 
     def _warm_up(self):
         from tensorflow_serving.apis import prediction_log_pb2
 
         path = os.path.join(self.path, "assets.extra", "tf_serving_warmup_requests")
-        for record in tf.data.TFRecordDataset(path) if os.path.exists(path) else []:
-            request = prediction_log_pb2.PredictionLog.FromString(
-                record.numpy()
-            ).predict_log.request
+        if not os.path.exists(path):
+            return
+        for record in tf.data.TFRecordDataset(path):
+            log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
+            request = log.predict_log.request
             inputs = {
                 name: np.atleast_1d(tf.make_ndarray(value))
                 for name, value in request.inputs.items()
@@ -77,47 +89,56 @@ class ServedModel:
 
 
 class Reloader:
-    """Looks for a newer version in a folder, and loads it.
+    """Loads the newest version in a folder.
+
+    A version that cannot be loaded is logged as a warning, and tried again after its files have
+    changed.
 
     Args:
       folder: of the versions.
-      say: prints a line; told of each version that cannot be loaded, once for its files as they stand.
     """
 
-    def __init__(self, folder, say):
-        self._folder, self._say, self._refused = folder, say, {}
+    def __init__(self, folder):
+        self._folder = folder
+        self._failed = {}  # path of a version -> its files when it could not be loaded
 
-    def look(self, current):
-        """Returns: the newest version that can be loaded, as a `ServedModel`, where it is another than `current` (None at the start)."""
+    def load_newer(self, current):
+        """Loads the newest version that can be loaded.
+
+        Args:
+          current: the `LoadedModel` that is served, or None at the start.
+        Returns: a `LoadedModel`, or None if there is no newer version than `current`.
+        """
         for path in self._versions():
             if current and path == current.path:
                 return None
-            files = _files(path)
-            if self._refused.get(path) == files:
+            files = _list_files(path)
+            if self._failed.get(path) == files:
                 continue
             try:
-                return ServedModel(path)
-            except Exception as error:  # whatever TensorFlow finds wrong with the files
-                self._refused[path] = files
-                self._say(f"{path} cannot be loaded: {error}")
+                return LoadedModel(path)
+            except Exception as error:  # TensorFlow raises errors of many types
+                self._failed[path] = files
+                logger.warning("%s cannot be loaded: %s", path, error)
         return None
 
     def _versions(self):
-        """Paths, newest first."""
-        with contextlib.suppress(OSError):
-            names = [name for name in os.listdir(self._folder) if name.isascii() and name.isdigit()]
-            return [
-                os.path.join(self._folder, name) for name in sorted(names, key=int, reverse=True)
-            ]
-        return []
+        """The paths of the versions, newest first."""
+        try:
+            names = os.listdir(self._folder)
+        except OSError:
+            return []
+        versions = [name for name in names if name.isascii() and name.isdigit()]
+        versions.sort(key=int, reverse=True)
+        return [os.path.join(self._folder, version) for version in versions]
 
 
-def _files(path):
-    """What there is in a folder, to see whether it has changed: name, time and size of each file."""
-    found = []
+def _list_files(path):
+    """Lists folder, name, time and size of each file in a folder, to detect changes."""
+    files = []
     for folder, _, names in os.walk(path):
         for name in names:
             with contextlib.suppress(OSError):
-                state = os.stat(os.path.join(folder, name))
-                found.append((folder, name, state.st_mtime_ns, state.st_size))
-    return sorted(found)
+                status = os.stat(os.path.join(folder, name))
+                files.append((folder, name, status.st_mtime_ns, status.st_size))
+    return sorted(files)

@@ -1,9 +1,17 @@
-"""The JSON of TensorFlow Serving's REST interface: requests in, answers and errors out.
+"""The JSON of TensorFlow Serving's REST interface: requests, responses and errors.
 
-    {"signature_name": "nbest", "instances": ["a sentence", {"b64": "..."}]}       rows;    answered by {"predictions": [...]}
-    {"inputs": {"source": ["a sentence"], "target": ["ein Satz"]}}                 columns; answered by {"outputs": {...}}
+A request in the row format has a response in the row format:
 
-Its grammar and its words for mistakes are those of `tensorflow/serving` (`g3doc/api_rest.md`, `util/json_tensor.cc`).
+    {"signature_name": "nbest", "instances": ["a sentence", {"b64": "..."}]}
+    {"predictions": [...]}
+
+A request in the column format has a response in the column format:
+
+    {"inputs": {"source": ["a sentence"], "target": ["ein Satz"]}}
+    {"outputs": {...}}
+
+The grammar and the error messages are those of `tensorflow/serving` (`g3doc/api_rest.md`,
+`util/json_tensor.cc`).
 """
 
 import base64
@@ -11,29 +19,59 @@ import binascii
 
 import orjson
 
+MAX_SHOWN_CHARACTERS = 200  # of a JSON value in an error message
+
 
 class RestError(Exception):
-    """A request that gets an error for an answer.
+    """A request whose response is an error.
 
     Args:
       status: the HTTP status.
-      message: what the body says under "error".
+      message: the value of "error" in the body.
     """
 
     def __init__(self, status, message):
         super().__init__(message)
-        self.status, self.message = status, message
+        self.status = status
+        self.message = message
 
 
 def parse_predict(body, signatures):
-    """Reads a request to predict.
+    """Parses a predict request.
 
     Args:
       body: bytes.
-      signatures: objects with `inputs`, a list of names, by the name of the signature.
-    Returns: the name of the signature; its inputs, lists of strings or bytes by name; whether they came in rows.
+      signatures: name of a signature -> an object with `inputs`, the list of its input names.
+    Returns: the name of the signature; its inputs, lists of strings or bytes by name; whether the
+      request has the row format.
     Raises: RestError.
     """
+    request = _parse_object(body)
+    name = request.get("signature_name", "")
+    if not isinstance(name, str):
+        raise RestError(
+            400,
+            f"JSON Value: {_shorten(request)} not formatted correctly. "
+            "'signature_name' key must be a string value.",
+        )
+    name = name or "serving_default"
+    if name not in signatures:
+        raise RestError(400, f'Serving signature name: "{name}" not found in signature def')
+    if "instances" in request and "inputs" in request:
+        raise RestError(
+            400,
+            f"JSON Value: {_shorten(request)} Not formatted correctly "
+            "expecting only one of 'inputs' or 'instances' keys to exist",
+        )
+    if "instances" in request:
+        return name, _parse_rows(request["instances"], signatures[name].inputs), True
+    if "inputs" in request:
+        return name, _parse_columns(request["inputs"], signatures[name].inputs), False
+    raise RestError(400, "Missing 'inputs' or 'instances' key")
+
+
+def _parse_object(body):
+    """Parses bytes that must hold a JSON object."""
     if not body:
         raise RestError(400, "JSON Parse error: The document is empty")
     try:
@@ -41,83 +79,74 @@ def parse_predict(body, signatures):
     except orjson.JSONDecodeError as error:
         raise RestError(400, f"JSON Parse error: {error.msg} at offset: {error.pos}") from None
     if not isinstance(request, dict):
-        raise RestError(400, f"JSON Value: {_shown(request)} Is not object")
-    name = request.get("signature_name", "")
-    if not isinstance(name, str):
-        raise RestError(
-            400,
-            f"JSON Value: {_shown(request)} not formatted correctly. 'signature_name' key must be a string value.",
-        )
-    name = name or "serving_default"
-    if name not in signatures:
-        raise RestError(400, f'Serving signature name: "{name}" not found in signature def')
-    if "instances" in request and "inputs" in request:
-        message = (
-            "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist"
-        )
-        raise RestError(400, f"JSON Value: {_shown(request)} {message}")
-    if "instances" in request:
-        return name, _rows(request["instances"], signatures[name].inputs), True
-    if "inputs" in request:
-        return name, _columns(request["inputs"], signatures[name].inputs), False
-    raise RestError(400, "Missing 'inputs' or 'instances' key")
+        raise RestError(400, f"JSON Value: {_shorten(request)} Is not object")
+    return request
 
 
-def _rows(instances, names):
+def _parse_rows(instances, names):
+    """Parses the value of "instances". Returns: lists of strings or bytes by name."""
     if not isinstance(instances, list):
         raise RestError(
-            400, f"JSON Value: {_shown(instances)} Excepting 'instances' to be an list/array"
+            400, f"JSON Value: {_shorten(instances)} Excepting 'instances' to be an list/array"
         )
     if not instances:
         raise RestError(400, "JSON Value: {} No values in 'instances' array")
-    found = {name: [] for name in names}
     named = _is_object(instances[0])
     if not named and len(names) > 1:
-        message = "instances is a plain list, but expecting list of objects as multiple input tensors required as per tensorinfo_map"
-        raise RestError(400, message)
-    for i, one in enumerate(instances):
-        if _is_object(one) != named:
-            got = "object but got list" if named else "value/list but got object"
-            raise RestError(400, f"Expecting {got} at item {i} of input list")
-        row = one if named else {names[0]: one}
+        raise RestError(
+            400,
+            "instances is a plain list, but expecting list of objects "
+            "as multiple input tensors required as per tensorinfo_map",
+        )
+    columns = {name: [] for name in names}
+    for i, instance in enumerate(instances):
+        if _is_object(instance) != named:
+            mismatch = "object but got list" if named else "value/list but got object"
+            raise RestError(400, f"Expecting {mismatch} at item {i} of input list")
+        row = instance if named else {names[0]: instance}
         if set(row) != set(names):
-            where = f"Failed to process element: {i} of 'instances' list."
             raise RestError(
-                400, f"{where} JSON object: {_shown(one)} keys must be equal to: {','.join(names)}"
+                400,
+                f"Failed to process element: {i} of 'instances' list. "
+                f"JSON object: {_shorten(instance)} keys must be equal to: {','.join(names)}",
             )
         for name, value in row.items():
             try:
-                found[name].append(_string(value))
+                columns[name].append(_parse_string(value))
             except RestError as error:
                 key = f" key: {name}" if named else ""
                 raise RestError(
                     400,
-                    f"Failed to process element: {i}{key} of 'instances' list. Error: {error.message}",
+                    f"Failed to process element: {i}{key} of 'instances' list. "
+                    f"Error: {error.message}",
                 ) from None
-    return found
+    return columns
 
 
-def _columns(inputs, names):
+def _parse_columns(inputs, names):
+    """Parses the value of "inputs". Returns: lists of strings or bytes by name."""
     if not _is_object(inputs):
         if len(names) > 1:
             raise RestError(
                 400,
-                "inputs is a plain value/list, but expecting an object as multiple input tensors required as per tensorinfo_map",
+                "inputs is a plain value/list, but expecting an object "
+                "as multiple input tensors required as per tensorinfo_map",
             )
         inputs = {names[0]: inputs}
-    found = {}
+    columns = {}
     for name in names:
         if name not in inputs:
             raise RestError(400, f"Missing named input: {name} in 'inputs' object.")
         if not isinstance(inputs[name], list):
             raise RestError(400, f"input {name} must be a list of strings, one for each row")
-        found[name] = [_string(value) for value in inputs[name]]
-    if len({len(values) for values in found.values()}) > 1:
-        raise RestError(400, f"inputs {', '.join(names)} must have as many rows as each other")
-    return found
+        columns[name] = [_parse_string(value) for value in inputs[name]]
+    if len({len(values) for values in columns.values()}) > 1:
+        raise RestError(400, f"inputs {', '.join(names)} must have the same number of rows")
+    return columns
 
 
 def _is_object(value):
+    """Whether a value is a JSON object with inputs by name, not an encoded string."""
     return isinstance(value, dict) and not _is_base64(value)
 
 
@@ -125,8 +154,8 @@ def _is_base64(value):
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
 
 
-def _string(value):
-    """A string, or {"b64": ...} as bytes."""
+def _parse_string(value):
+    """Returns a JSON string as str, and {"b64": ...} as bytes."""
     if isinstance(value, str):
         return value
     if _is_base64(value):
@@ -135,61 +164,80 @@ def _string(value):
         except (binascii.Error, ValueError):
             raise RestError(400, "Unable to base64 decode") from None
     if isinstance(value, dict):
-        raise RestError(400, f"JSON Value: {_shown(value)} not formatted correctly for base64 data")
+        raise RestError(
+            400, f"JSON Value: {_shorten(value)} not formatted correctly for base64 data"
+        )
     if isinstance(value, list):
         raise RestError(400, "Encountered list at unexpected level: 0 expected < 0")
     raise RestError(
-        400, f"JSON Value: {_shown(value)} Type: {_type(value)} is not of expected type: string"
+        400,
+        f"JSON Value: {_shorten(value)} Type: {_json_type(value)} is not of expected type: string",
     )
 
 
-def _type(value):
-    return {bool: str(value), int: "Number", float: "Number", type(None): "Null"}[type(value)]
+def _json_type(value):
+    """The type of a JSON value that is not a string, an object or an array, as in RapidJSON."""
+    if value is None:
+        return "Null"
+    return str(value) if isinstance(value, bool) else "Number"
 
 
-def _shown(value, most=200):
-    """A value for a message, cut where it is long."""
+def _shorten(value):
+    """The JSON of a value for an error message, cut if it is long."""
     try:
         text = orjson.dumps(value).decode()
-    except TypeError:  # nested deeper than it writes
+    except TypeError:  # orjson parses deeper nesting than it writes
         return "..."
-    return text if len(text) <= most else f"{text[:most]}..."
+    if len(text) <= MAX_SHOWN_CHARACTERS:
+        return text
+    return f"{text[:MAX_SHOWN_CHARACTERS]}..."
 
 
-def answer(outputs, in_rows):
-    """Writes the answer to a request.
+def format_response(outputs, in_rows):
+    """Writes the response to a predict request.
 
     Args:
       outputs: arrays `[N, ...]` by name, of bytes or numbers.
-      in_rows: whether the request came in rows.
-    Returns: JSON, bytes. Numbers are written as short as float32 allows.
+      in_rows: whether the request has the row format.
+    Returns: JSON, as bytes. Numbers have the fewest digits that give the same float32.
     """
-    values = {name: _plain(name, array) for name, array in outputs.items()}
-    if in_rows:
-        if len(values) == 1:
-            return orjson.dumps(
-                {"predictions": next(iter(values.values()))}, option=orjson.OPT_SERIALIZE_NUMPY
-            )
-        names = list(values)
-        rows = [dict(zip(names, row)) for row in zip(*values.values())]
-        return orjson.dumps({"predictions": rows}, option=orjson.OPT_SERIALIZE_NUMPY)
-    content = next(iter(values.values())) if len(values) == 1 else values
-    return orjson.dumps({"outputs": content}, option=orjson.OPT_SERIALIZE_NUMPY)
+    columns = {name: _json_values(name, array) for name, array in outputs.items()}
+    if len(columns) == 1:
+        (values,) = columns.values()
+    elif in_rows:
+        values = [dict(zip(columns, row)) for row in zip(*columns.values())]
+    else:
+        values = columns
+    key = "predictions" if in_rows else "outputs"
+    return orjson.dumps({key: values}, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _plain(name, array):
-    """What orjson can write of an array: lists of strings, or the numbers as they are. Names that end with _bytes hold no text."""
+def _json_values(name, array):
+    """Converts an array of bytes to nested lists that orjson can write; numbers stay an array.
+
+    As in TensorFlow Serving, the values of an output whose name ends with `_bytes` are not text.
+    """
     if array.dtype != object:
         return array
-    read = (
-        (lambda x: {"b64": base64.b64encode(x).decode()})
-        if name.endswith("_bytes")
-        else (lambda x: x.decode("utf-8", "replace"))
-    )
-    nested = lambda values: [nested(v) if isinstance(v, list) else read(v) for v in values]  # noqa: E731
-    return nested(array.tolist())
+    return _map_nested(_encode_base64 if name.endswith("_bytes") else _decode_text, array.tolist())
+
+
+def _encode_base64(value):
+    return {"b64": base64.b64encode(value).decode()}
+
+
+def _decode_text(value):
+    return value.decode("utf-8", "replace")
+
+
+def _map_nested(function, values):
+    """Applies a function to each element of nested lists."""
+    return [
+        _map_nested(function, value) if isinstance(value, list) else function(value)
+        for value in values
+    ]
 
 
 def error_body(message):
-    """The body of an error, bytes."""
+    """Returns the body of an error response, as bytes."""
     return orjson.dumps({"error": message})

@@ -1,30 +1,31 @@
-"""A trained model as a SavedModel: text in, text out, for TensorFlow Serving (Olston et al. 2017); and as a Keras file.
+"""Export of a trained model as a SavedModel for TensorFlow Serving (Olston et al. 2017).
 
 EXPORT_DIR/
-  models.config batching_parameters.txt monitoring.config    settings of the server
-  1/                                                         a version, which appears when it is whole
-    saved_model.pb variables/ assets/                        the model
-    assets.extra/tf_serving_warmup_requests                  requests that the server runs before it takes others
-    README.md                                                signatures, and how to ask
-    SHA256SUMS                                               of all files: sha256sum --check SHA256SUMS
+  models.config                                server settings: name and folder of the model
+  batching_parameters.txt                      server settings: dynamic batching
+  monitoring.config                            server settings: Prometheus
+  1/                                           a version, which appears when it is complete
+    saved_model.pb variables/ assets/          the model
+    assets.extra/tf_serving_warmup_requests    requests that a server runs after loading
+    README.md                                  the signatures, and examples of requests
+    SHA256SUMS                                 for sha256sum --check SHA256SUMS
 """
 
 import hashlib
-import itertools
 import os
 import pathlib
+import textwrap
 
 import tensorflow as tf
 
 from tf_transformer.atomic_io import atomic_folder, atomic_write
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.config import check_model_name
-from tf_transformer.data.sources import TfdsCorpus, open_corpus
-from tf_transformer.errors import UserError
+from tf_transformer.serving.model_name import check_model_name
 from tf_transformer.serving.signatures import ALIGNED_LENGTH, TextFunctions
+from tf_transformer.serving.warm_up import import_messages, warm_up_texts, write_warm_up
 
-WARM_UP_TEXTS = 32  # in the largest recorded request
-MAX_BATCH_SIZE = 128  # texts in a request, or in requests that a server puts together; the graph divides them further
+# Texts in a batch of TensorFlow Serving. The graph divides a batch into smaller chunks.
+MAX_BATCH_SIZE = 128
 
 
 def export_saved_model(model_dir, output, choice=None, name="transformer", **decode):
@@ -32,43 +33,50 @@ def export_saved_model(model_dir, output, choice=None, name="transformer", **dec
 
     Args:
       model_dir: a model folder.
-      output: EXPORT_DIR, made where it is not there. The version is one more than the largest in it.
-      choice: which checkpoint, as for `model_folder.find`.
+      output: EXPORT_DIR, created if it does not exist. The version is the largest in it plus one.
+      choice: the checkpoint, as for `checkpoints.paths.find`.
       name: of the model, for the server.
-      **decode: settings of `DecodeConfig` to change.
+      **decode: fields of `DecodeConfig` to change.
     Returns: the path of the version.
-    Raises: UserError when tensorflow-serving-api is missing, the name would not do in an address, or the model cannot be read.
+    Raises: UserError when tensorflow-serving-api is not installed, the name cannot be part of a
+      URL, or the model cannot be read.
     """
     check_model_name(name)
-    _import_messages()  # before the seconds that reading takes
+    import_messages()  # fails before the model is loaded, which takes seconds
     model, tokenizers, config = load_model(model_dir, choice)
     config = config.replace(**decode)
-    with atomic_folder(output) as folder:  # a server looks at names that are numbers only
+    # A server ignores folders whose name is not a number, such as an unfinished one.
+    with atomic_folder(output) as folder:
         module, signatures = make_signatures(model, tokenizers, config.decode)
         tf.saved_model.save(module, folder, signatures=signatures)
-        write_warm_up(folder, name, _warm_up_texts(config, tokenizers[0]))
-        _write(folder, "README.md", _describe(name, os.path.abspath(output), config))
-        _write_sums(folder)
+        write_warm_up(folder, name, warm_up_texts(config, tokenizers[0]))
+        _write(folder, "README.md", _readme(name, os.path.abspath(output), config))
+        _write_checksums(folder)
         for file, content in _server_settings(name).items():
             _write(output, file, content)
-        return _take_next_number(folder, output)
+        return _rename_to_next_version(folder, output)
 
 
 def make_signatures(model, tokenizers, decode):
-    """The functions to serve.
+    """Creates the functions to serve.
 
     Args:
-      model: a `Transformer`.
+      model: a built `Transformer`.
       tokenizers: of the source and of the target.
       decode: a `DecodeConfig`.
-    Returns: a `tf.Module` that owns what they need; the functions by name, each from strings `[N]` to a dict:
-      serving_default: text -> translation `[N]`, score `[N]`;
-      nbest: text -> translations `[N, K]`, scores `[N, K]`;
-      score: source, target -> log_probability `[N]`, token_log_probabilities `[N, T]`, tokens `[N, T]`;
-      alignments: text -> translation `[N]`, source_tokens `[N, S]`, target_tokens `[N, T]`, weights `[N, L, H, T, S]`.
+    Returns: a `tf.Module` that owns their resources; the functions by name, each from strings `[N]`
+      to a dict:
+      - serving_default: text -> translation `[N]`, score `[N]`.
+      - nbest: text -> translations `[N, K]`, scores `[N, K]`.
+      - score: source, target -> log_probability `[N]`, token_log_probabilities `[N, T]`, tokens
+        `[N, T]`.
+      - alignments: text -> translation `[N]`, source_tokens `[N, S]`, target_tokens `[N, T]`,
+        weights `[N, L, H, T, S]`.
     """
-    functions, module = TextFunctions(model, tokenizers, decode), tf.Module()
-    # The model itself stays out of the module: what Keras tracks has names that a session, as in a server, does not find again.
+    functions = TextFunctions(model, tokenizers, decode)
+    # The module owns the variables, not the Keras model: a session, as in TensorFlow Serving,
+    # does not find variables under the names that Keras tracks.
+    module = tf.Module()
     module.weights = [variable.value for variable in model.variables]
     module.tokenizers = [tokenizer.resource for tokenizer in tokenizers]
 
@@ -88,10 +96,10 @@ def make_signatures(model, tokenizers, decode):
         names = ("translation", "source_tokens", "target_tokens", "weights")
         return dict(zip(names, functions.alignments(text)))
 
-    text, source, target = (
-        tf.TensorSpec([None], tf.string, name=name) for name in ("text", "source", "target")
-    )
-    arguments = {
+    text = tf.TensorSpec([None], tf.string, name="text")
+    source = tf.TensorSpec([None], tf.string, name="source")
+    target = tf.TensorSpec([None], tf.string, name="target")
+    input_signatures = {
         serving_default: [text],
         nbest: [text],
         score: [source, target],
@@ -99,11 +107,12 @@ def make_signatures(model, tokenizers, decode):
     }
     return module, {
         function.__name__: tf.function(function, input_signature=signature, autograph=False)
-        for function, signature in arguments.items()
+        for function, signature in input_signatures.items()
     }
 
 
-def _take_next_number(folder, output):
+def _rename_to_next_version(folder, output):
+    """Renames a complete folder to the next version. Returns: its path."""
     while True:
         versions = [int(entry) for entry in os.listdir(output) if entry.isdigit()]
         path = os.path.join(output, str(max(versions, default=0) + 1))
@@ -112,72 +121,7 @@ def _take_next_number(folder, output):
             return path
         except OSError:
             if not os.path.exists(path):
-                raise  # else another export has taken this number just now
-
-
-def _import_messages():
-    try:
-        from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
-    except ImportError:
-        raise UserError(
-            "the package tensorflow-serving-api is missing: pip install 'tf_transformer[serving]'"
-        ) from None
-    return model_pb2, predict_pb2, prediction_log_pb2
-
-
-def write_warm_up(folder, name, texts):
-    """Records requests of every signature that a server runs when it loads a version, so that the first real ones are quick.
-
-    Args:
-      folder: of the version.
-      name: of the model.
-      texts: source sentences of many lengths.
-    """
-    model_pb2, predict_pb2, prediction_log_pb2 = _import_messages()
-    by_length = sorted(texts, key=len)
-    groups = [[text] for text in by_length[:: max(1, len(texts) // 4)]] + [
-        by_length[-8:],
-        by_length,
-    ]
-    requests = [
-        (signature, {"text": group})
-        for signature in ("serving_default", "nbest", "alignments")
-        for group in groups
-    ]
-    requests += [("score", {"source": group, "target": group}) for group in groups]
-    path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
-    os.makedirs(os.path.dirname(path))
-    with tf.io.TFRecordWriter(path) as writer:
-        for signature, inputs in requests:
-            spec = model_pb2.ModelSpec(name=name, signature_name=signature)
-            tensors = {key: tf.make_tensor_proto(value) for key, value in inputs.items()}
-            request = predict_pb2.PredictRequest(model_spec=spec, inputs=tensors)
-            log = prediction_log_pb2.PredictionLog(
-                predict_log=prediction_log_pb2.PredictLog(request=request)
-            )
-            writer.write(log.SerializeToString())
-
-
-def _warm_up_texts(config, tokenizer):
-    """Held-out sentences of the model's own corpus; where that is not at hand, sub-words of the vocabulary."""
-    data = config.data
-    try:
-        corpus = open_corpus(data.data, data.source, data.target)
-        if isinstance(corpus, TfdsCorpus):
-            raise UserError("it would be downloaded")
-        pairs = corpus.read("validation" if "validation" in corpus.splits else corpus.splits[0])
-        texts = [source for source, _ in itertools.islice(pairs, WARM_UP_TEXTS) if source.strip()]
-        if texts:
-            return texts
-    except UserError:
-        pass
-    words = [
-        piece for piece in tokenizer.pieces(range(tokenizer.vocab_size)) if piece[0] not in "[<"
-    ]  # neither symbols nor bytes
-    return [
-        "".join(words[i : i + 1 + i % 24]).replace("\u2581", " ").strip() or "."
-        for i in range(WARM_UP_TEXTS)
-    ]
+                raise  # otherwise another export has just created this version
 
 
 def _write(folder, name, content):
@@ -185,67 +129,98 @@ def _write(folder, name, content):
         file.write(content)
 
 
-def _write_sums(folder):
-    paths = sorted(path for path in pathlib.Path(folder).rglob("*") if path.is_file())
-    lines = [
-        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder).as_posix()}\n"
-        for path in paths
-    ]
+def _write_checksums(folder):
+    """Writes SHA256SUMS of all files in a folder."""
+    lines = []
+    for path in sorted(pathlib.Path(folder).rglob("*")):
+        if path.is_file():
+            checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+            lines.append(f"{checksum}  {path.relative_to(folder).as_posix()}\n")
     _write(folder, "SHA256SUMS", "".join(lines))
 
 
 def _server_settings(name):
-    """The files that a server is started with: name -> content."""
+    """The settings files of TensorFlow Serving: name -> content."""
+    models = f"""\
+        model_config_list {{
+          config {{
+            name: "{name}"
+            base_path: "/models/{name}"
+            model_platform: "tensorflow"
+          }}
+        }}
+        """
+    batching = f"""\
+        # The server batches requests that arrive within 5 ms. It refuses requests when 100 batches
+        # are waiting.
+        max_batch_size {{ value: {MAX_BATCH_SIZE} }}
+        batch_timeout_micros {{ value: 5000 }}
+        max_enqueued_batches {{ value: 100 }}
+        num_batch_threads {{ value: 2 }}
+        """
+    monitoring = """\
+        prometheus_config {
+          enable: true
+          path: "/monitoring/prometheus/metrics"
+        }
+        """
     return {
-        "models.config": (
-            f'model_config_list {{\n  config {{\n    name: "{name}"\n    base_path: "/models/{name}"\n'
-            '    model_platform: "tensorflow"\n  }\n}\n'
-        ),
-        "batching_parameters.txt": (
-            "# Requests that come within 5 ms are answered together; beyond 100 batches in waiting, the server refuses.\n"
-            f"max_batch_size {{ value: {MAX_BATCH_SIZE} }}\nbatch_timeout_micros {{ value: 5000 }}\n"
-            "max_enqueued_batches { value: 100 }\nnum_batch_threads { value: 2 }\n"
-        ),
-        "monitoring.config": 'prometheus_config {\n  enable: true\n  path: "/monitoring/prometheus/metrics"\n}\n',
+        "models.config": textwrap.dedent(models),
+        "batching_parameters.txt": textwrap.dedent(batching),
+        "monitoring.config": textwrap.dedent(monitoring),
     }
 
 
-def _describe(name, output, config):
-    decode, model = config.decode, config.model
-    return f"""# {name}: {config.data.source} -> {config.data.target}
+def _readme(name, output, config):
+    """The README.md of a version, in Markdown."""
+    decode = config.decode
+    model = config.model
+    beam = decode.beam_size
+    penalty = f"{decode.length_penalty:g}"
+    score = "`log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]`"
+    tokens = "`source_tokens` `[N, S]`, `target_tokens` `[N, T]`"
+    alignments = f"`translation` `[N]`, {tokens}, `weights` `[N, layers, heads, T, S]`"
+    return f"""\
+# {name}: {config.data.source} -> {config.data.target}
 
-A Transformer ("Attention Is All You Need") with its tokenizer and its search: beam {decode.beam_size}, length penalty {decode.length_penalty:g},
-outputs of at most the input's length + {decode.extra_decode_length} sub-words.
+A Transformer ("Attention Is All You Need") with its tokenizer and its search. The beam size is
+{beam}, the length penalty {penalty}. An output has at most {decode.extra_decode_length} sub-words
+more than the input.
 
-## Start
+## Start a server
 
     docker run --rm -p 8500:8500 -p 8501:8501 -v '{output}:/models/{name}' tensorflow/serving \\
-      --model_config_file=/models/{name}/models.config --monitoring_config_file=/models/{name}/monitoring.config \\
+      --model_config_file=/models/{name}/models.config \\
+      --monitoring_config_file=/models/{name}/monitoring.config \\
       --enable_batching --batching_parameters_file=/models/{name}/batching_parameters.txt
 
-## Ask
+## Send a request
 
-    curl http://localhost:8501/v1/models/{name}:predict -d '{{"instances": ["a sentence", "another one"]}}'
+    curl http://localhost:8501/v1/models/{name}:predict \\
+      -d '{{"instances": ["a sentence", "another sentence"]}}'
 
 | `signature_name` | inputs, strings `[N]` | outputs |
 |---|---|---|
 | `serving_default` | `text` | `translation` `[N]`, `score` `[N]` |
-| `nbest` | `text` | `translations` `[N, {decode.beam_size}]` and `scores` `[N, {decode.beam_size}]`, best first |
-| `score` | `source`, `target` | `log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]` |
-| `alignments` | `text` | `translation` `[N]`, `source_tokens` `[N, S]`, `target_tokens` `[N, T]`, `weights` `[N, layers, heads, T, S]` |
+| `nbest` | `text` | `translations` `[N, {beam}]` and `scores` `[N, {beam}]`, best first |
+| `score` | `source`, `target` | {score} |
+| `alignments` | `text` | {alignments} |
 
-Scores are log-probabilities in nats, those of translations divided by ((5 + length) / 6) ^ {decode.length_penalty:g}. `weights` are those of
-the decoder's attention on the source: where it looked when it wrote target sub-word t.
+Scores are log-probabilities in nats. Those of translations are divided by
+((5 + length) / 6) ^ {penalty}. `weights` are the decoder's attention weights over the source: row t
+is where the model attends when it predicts target sub-word t.
 
-Every row has a result of its own, whatever stands in the others:
+The result of a row does not depend on the other rows:
 
 | text | result |
 |---|---|
 | blank | empty, score 0 |
-| more than {model.pe_input:,} sub-words (for `score`, a target of more than {model.pe_target:,}) | empty, score -1e9 |
-| more than {ALIGNED_LENGTH} sub-words, for `alignments` | empty, no weights |
-| bytes that are no UTF-8 | read as U+FFFD |
-| fewer hypotheses found than wanted | empty ones at the end, score -1e9 |
+| more than {model.pe_input:,} sub-words | empty, score -1e9 |
+| `score`: a target of more than {model.pe_target:,} sub-words | empty, score -1e9 |
+| `alignments`: more than {ALIGNED_LENGTH} sub-words | empty, no weights |
+| invalid UTF-8 | read as U+FFFD |
+| fewer hypotheses found than requested | the last are empty, with score -1e9 |
 
-With these settings for batching, TensorFlow Serving refuses a request of more than {MAX_BATCH_SIZE} rows.
+With these batching settings, TensorFlow Serving refuses a request of more than
+{MAX_BATCH_SIZE} rows.
 """

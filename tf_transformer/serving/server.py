@@ -1,16 +1,21 @@
-"""A server for an exported model that speaks TensorFlow Serving's REST interface, for machines without TensorFlow Serving.
+"""A server with TensorFlow Serving's REST interface, for hosts without TensorFlow Serving.
 
-    GET  /v1/models/NAME[/versions/N]            status          GET /healthz    200 when it can answer
-    GET  /v1/models/NAME[/versions/N]/metadata   signatures      GET /metrics    Prometheus, also as /monitoring/prometheus/metrics
-    POST /v1/models/NAME[/versions/N]:predict    predictions     GET /           a page to try it
+    GET  /v1/models/NAME[/versions/N]             status
+    GET  /v1/models/NAME[/versions/N]/metadata    signatures
+    POST /v1/models/NAME[/versions/N]:predict     predictions
+    GET  /healthz                                 200 when the server is ready
+    GET  /metrics                                 Prometheus; also /monitoring/prometheus/metrics
+    GET  /                                        a page to try the model
 
-A newer version in the folder takes the place of the one in memory when it is loaded; what was asked before is answered by the older one.
+When a newer version appears in the folder, the server loads it and then replaces the current one.
+The replaced version still answers the requests that it has received.
 """
 
 import asyncio
 import concurrent.futures
 import contextlib
 import importlib.resources
+import logging
 import re
 import signal
 import socket
@@ -18,7 +23,6 @@ import time
 
 import anyio
 import orjson
-import prometheus_client
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
@@ -26,346 +30,357 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tf_transformer.config import check_model_name
 from tf_transformer.errors import UserError
 from tf_transformer.serving.dynamic_batching import Batcher, FullError
 from tf_transformer.serving.loaded_model import Reloader
-from tf_transformer.serving.rest_format import RestError, answer, error_body, parse_predict
+from tf_transformer.serving.model_name import check_model_name
+from tf_transformer.serving.rest_format import (
+    RestError,
+    error_body,
+    format_response,
+    parse_predict,
+)
+from tf_transformer.serving.server_metrics import CONTENT_TYPE, ServerMetrics
+
+logger = logging.getLogger(__name__)
 
 PATH = re.compile(
-    r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+))?(?P<rest>/metadata|:predict|:classify|:regress)?",
-    re.I,
+    r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+))?"
+    r"(?P<action>/metadata|:predict|:classify|:regress)?",
+    re.IGNORECASE,
 )
-CLIENT_HAS_GONE = 499  # nobody reads this status but the metrics
-INLINE = "'unsafe-inline'"
-HEADERS = {
-    "Content-Security-Policy": f"default-src 'none'; script-src {INLINE}; style-src {INLINE}; connect-src 'self'; img-src data:",
+METHODS = ["GET", "POST", "PUT", "DELETE", "PATCH"]
+CLIENT_CLOSED_REQUEST = 499  # the status that the metrics count when the client has disconnected
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "connect-src 'self'; img-src data:"
+)
+PAGE_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
 }
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection on which no request, or no other after an answer, begins within the time for one: uvicorn waits for ever."""
+    """HTTP/1.1 that closes idle connections, which uvicorn keeps open without a limit.
 
-    seconds = 60.0
+    A connection is closed when no request begins within `idle_seconds` after it opens, or after a
+    response.
+    """
+
+    idle_seconds = 60.0
 
     def connection_made(self, transport):
         super().connection_made(transport)
-        self.loop.call_later(self.seconds, self._close_if_silent, None)
+        self.loop.call_later(self.idle_seconds, self._close_if_idle, None)
 
     def on_response_complete(self):
         super().on_response_complete()
-        self.loop.call_later(self.seconds, self._close_if_silent, self.cycle)
+        self.loop.call_later(self.idle_seconds, self._close_if_idle, self.cycle)
 
-    def _close_if_silent(self, last):
-        if self.cycle is last and not self.transport.is_closing():
+    def _close_if_idle(self, last_cycle):
+        if self.cycle is last_cycle and not self.transport.is_closing():
             self.transport.close()
 
 
-class _Live:
-    """A version that answers: its model, and a queue for each signature."""
+class _ServedVersion:
+    """A version that is served: its model, and a queue for each signature."""
 
     def __init__(self, model, settings, executor):
         self.model = model
-        self.batchers = {
-            name: Batcher(
+        self.batchers = {}
+        for name, signature in model.signatures.items():
+            self.batchers[name] = Batcher(
                 signature,
                 executor,
                 settings.max_batch_size if signature.may_be_batched else 0,
                 settings.max_queue,
                 settings.concurrent_batches,
             )
-            for name, signature in model.signatures.items()
-        }
+
+    def queue_length(self):
+        return sum(batcher.queue_length for batcher in self.batchers.values())
 
     async def close(self):
         await asyncio.gather(*(batcher.close() for batcher in self.batchers.values()))
 
 
 class Server:
-    """The application.
+    """A server of the newest version of a model in a folder.
 
     Args:
-      folder: of the versions, as `export_saved_model` wrote them.
+      folder: of the versions, written by `export_saved_model`.
       name: of the model.
       settings: a `ServeConfig`.
-      say: prints a line.
-    Raises: UserError when the folder has no version that can be loaded, or the name would not do in an address.
+    Raises: UserError when no version in the folder can be loaded, or the name cannot be part of a
+      URL.
     """
 
-    def __init__(self, folder, name, settings, say=print):
+    def __init__(self, folder, name, settings):
         check_model_name(name)
-        self._name, self._settings, self._say = name, settings, say
-        self._html = (
-            importlib.resources.files("tf_transformer")
-            .joinpath("page.html")
-            .read_text("utf-8")
-            .replace("MODEL_NAME", name)
-        )
-        self._reloader = Reloader(folder, self._tell)
-        self._first = self._reloader.look(None)
-        if self._first is None:
+        self._name = name
+        self._settings = settings
+        page = importlib.resources.files("tf_transformer.serving").joinpath("page.html")
+        self._html = page.read_text("utf-8").replace("MODEL_NAME", name)
+        self._reloader = Reloader(folder)
+        self._first_model = self._reloader.load_newer(None)
+        if self._first_model is None:
             raise UserError(
-                f"no version of a model that can be loaded in {folder}: export one first, or give another --export_dir"
+                f"no version of a model in {folder} can be loaded: export a model first, or give "
+                "another --export_dir"
             )
         self._address = f"http://{settings.host}:{settings.port}"
-        self._live = None
+        self._current = None  # a `_ServedVersion`
         self._executor = concurrent.futures.ThreadPoolExecutor(
             settings.concurrent_batches, "predict"
         )
         self._loader = concurrent.futures.ThreadPoolExecutor(1, "load")
-        self._make_metrics()
+        self._metrics = ServerMetrics(self._queue_length)
         self.app = Starlette(
             routes=[
-                Route("/", self._page),
-                Route("/healthz", self._health),
-                Route("/metrics", self._metrics),
-                Route("/monitoring/prometheus/metrics", self._metrics),
-                Route(
-                    "/{path:path}", self._rest, methods=["GET", "POST", "PUT", "DELETE", "PATCH"]
-                ),
+                Route("/", self._get_page),
+                Route("/healthz", self._get_health),
+                Route("/metrics", self._get_metrics),
+                Route("/monitoring/prometheus/metrics", self._get_metrics),
+                Route("/{path:path}", self._handle_rest, methods=METHODS),
             ],
             lifespan=self._lifespan,
         )
 
     def run(self):
-        """Serves until SIGINT or SIGTERM, then answers what was asked before, and ends."""
+        """Serves until SIGINT or SIGTERM, then completes the pending requests and returns."""
+        # uvicorn replaces these handlers while it runs, and raises the signal again at its end.
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(
-                number, lambda *_: None
-            )  # uvicorn takes them over, and raises them again when all is done
-        family = socket.AF_INET6 if ":" in self._settings.host else socket.AF_INET
-        try:
-            listening = socket.create_server(
-                (self._settings.host, self._settings.port), family=family, backlog=2048
-            )
-        except OSError as error:
-            where = f"{self._settings.host}, port {self._settings.port}"
-            raise UserError(
-                f"cannot listen at {where} ({error.strerror or error}): give another --host or --port"
-            ) from None
-        listening.setsockopt(
-            socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-        )  # else each answer waits 40 ms for its header to be acknowledged
+            signal.signal(number, _ignore_signal)
+        listening = self._listen()
         host, port = listening.getsockname()[:2]
         self._address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         uvicorn.Server(self.uvicorn_config()).run(sockets=[listening])
 
+    def _listen(self):
+        """Opens the listening socket. Raises: UserError when the address is not available."""
+        host = self._settings.host
+        port = self._settings.port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            listening = socket.create_server((host, port), family=family, backlog=2048)
+        except OSError as error:
+            raise UserError(
+                f"cannot listen at {host}, port {port} ({error.strerror or error}): give another "
+                "--host or --port"
+            ) from None
+        # Without TCP_NODELAY, each response waits 40 ms until its header is acknowledged.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
+
     def uvicorn_config(self):
-        """How uvicorn runs the application."""
+        """Returns the configuration with which uvicorn runs the server."""
         settings = self._settings
         return uvicorn.Config(
-            self.app, settings.host, settings.port, log_level="warning", access_log=False, limit_concurrency=settings.max_connections + 1,
-            timeout_keep_alive=30, timeout_graceful_shutdown=int(settings.timeout) + 1, server_header=False, ws="none",
-            http=type("Protocol", (_Protocol,), {"seconds": settings.timeout}),
-        )  # fmt: skip
-
-    def _make_metrics(self):
-        self._registry = prometheus_client.CollectorRegistry()
-        kind, where = {"registry": self._registry}, "tf_transformer_"
-        self._requests = prometheus_client.Counter(
-            f"{where}requests", "Requests by status", ["method", "status"], **kind
+            self.app,
+            settings.host,
+            settings.port,
+            log_level="warning",
+            access_log=False,
+            limit_concurrency=settings.max_connections + 1,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=int(settings.timeout) + 1,
+            server_header=False,
+            ws="none",
+            http=type("Protocol", (_Protocol,), {"idle_seconds": settings.timeout}),
         )
-        self._seconds = prometheus_client.Histogram(
-            f"{where}seconds", "Seconds of requests that were answered", ["method"], **kind
-        )
-        self._texts = prometheus_client.Counter(
-            f"{where}texts", "Rows of requests that were answered", ["method"], **kind
-        )
-        self._waiting = prometheus_client.Gauge(f"{where}waiting", "Requests in the queues", **kind)
-        self._waiting.set_function(
-            lambda: sum(b.waiting for b in self._live.batchers.values()) if self._live else 0
-        )
-        self._version = prometheus_client.Gauge(
-            f"{where}version", "Version of the model that answers", **kind
-        )
-        prometheus_client.ProcessCollector(registry=self._registry)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app):
-        first, self._first = self._first, None  # a newer one takes its place, also in memory
-        self._serve(first)
-        task = asyncio.create_task(self._look_for_versions())
+        """Serves the first version, and newer ones, until the server stops."""
+        self._serve(self._first_model)
+        self._first_model = None  # frees its memory when a newer version replaces it
+        watcher = asyncio.create_task(self._watch_versions())
         yield
-        task.cancel()
-        await self._live.close()
+        watcher.cancel()
+        await self._current.close()
         self._executor.shutdown()
+        logger.info("stopped serving %s", self._name)
+
+    def _queue_length(self):
+        """Requests in the queues of the version that is served."""
+        return self._current.queue_length() if self._current else 0
 
     def _serve(self, model):
-        before, self._live = self._live, _Live(model, self._settings, self._executor)
-        self._version.set(model.version)
-        self._tell(f"version {model.version} of {self._name} answers at {self._address}")
-        return before
+        """Serves a version. Returns: the `_ServedVersion` that it replaces, or None."""
+        previous = self._current
+        self._current = _ServedVersion(model, self._settings, self._executor)
+        self._metrics.set_version(model.version)
+        logger.info("serving version %d of %s at %s", model.version, self._name, self._address)
+        return previous
 
-    def _tell(self, line):
-        with contextlib.suppress(OSError):  # nobody may read the log any more
-            self._say(line)
-
-    async def _look_for_versions(self):
+    async def _watch_versions(self):
+        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._settings.reload_seconds)
-            look = asyncio.get_running_loop().run_in_executor(
-                self._loader, self._reloader.look, self._live.model
+            model = await loop.run_in_executor(
+                self._loader, self._reloader.load_newer, self._current.model
             )
-            if model := await look:
+            if model:
                 await self._serve(model).close()
 
-    async def _page(self, request):
-        return Response(self._html, media_type="text/html", headers=HEADERS)
+    async def _get_page(self, request):
+        return Response(self._html, media_type="text/html", headers=PAGE_HEADERS)
 
-    async def _health(self, request):
-        return _json(orjson.dumps({"status": "ok", "version": self._live.model.version}))
+    async def _get_health(self, request):
+        version = self._current.model.version
+        return _json_response(orjson.dumps({"status": "ok", "version": version}))
 
-    async def _metrics(self, request):
-        return Response(
-            prometheus_client.generate_latest(self._registry),
-            media_type=prometheus_client.CONTENT_TYPE_LATEST,
-        )
+    async def _get_metrics(self, request):
+        return Response(self._metrics.export(), media_type=CONTENT_TYPE)
 
-    async def _rest(self, request):
-        start, method = time.perf_counter(), "other"
+    async def _handle_rest(self, request):
+        """Handles a request of the REST interface. An error becomes its response."""
+        start = time.perf_counter()
+        method = "other"
         try:
-            found = PATH.fullmatch(request.url.path)
-            rest = (found["rest"] or "").lower() if found else None
-            if found is None or (request.method == "POST") != rest.startswith(":"):
-                raise RestError(
-                    400 if request.url.path.startswith("/v1/") else 404,
-                    f"Malformed request: {request.method} {request.url.path}",
-                )
-            method = rest.strip(":/") or "status"
-            if rest in (":classify", ":regress"):
-                raise RestError(
-                    400,
-                    f"Expected {rest[1:]} signature method_name to be tensorflow/serving/{rest[1:]}",
-                )
-            if rest == ":predict":
-                body, rows = await self._predict(request, found["name"], found["version"])
-            else:
-                body, rows = (
-                    self._describe(
-                        self._version_for(found["name"], found["version"], status=not rest).model,
-                        rest,
-                    ),
-                    0,
-                )
-            self._texts.labels(method).inc(rows)
-            self._seconds.labels(method).observe(time.perf_counter() - start)
+            name, version, action = _parse_path(request)
+            method = action.strip(":/") or "status"
+            body, rows = await self._respond(request, name, version, action)
             status = 200
+            self._metrics.observe_success(method, rows, time.perf_counter() - start)
         except RestError as error:
-            status, body = error.status, error_body(error.message)
-        except (
-            Exception
-        ) as error:  # of TensorFlow, or a mistake of ours: never the end of the server
-            status, body = 500, error_body(f"{type(error).__name__}: {error}")
-        self._requests.labels(method, status).inc()
-        return _json(body, status)
+            status = error.status
+            body = error_body(error.message)
+        except Exception as error:  # raised by TensorFlow, or a bug
+            logger.exception("a %s request failed", method)
+            status = 500
+            body = error_body(f"{type(error).__name__}: {error}")
+        self._metrics.count_response(method, status)
+        return _json_response(body, status)
 
-    def _version_for(self, name, version, status):
-        live = self._live
-        if name == self._name and version in (None, str(live.model.version)):
-            return live
-        if name == self._name:
+    async def _respond(self, request, name, version, action):
+        """Returns: the body of the response, and the rows in it. Raises: RestError."""
+        if action in (":classify", ":regress"):
+            kind = action[1:]
             raise RestError(
-                404,
-                f"Could not find version {version} of model {name}"
-                if status
-                else _no_servable(f"Specific({name}, {version})"),
+                400, f"Expected {kind} signature method_name to be tensorflow/serving/{kind}"
             )
-        raise RestError(
-            404,
-            f"Could not find any versions of model {name}"
-            if status
-            else _no_servable(f"Latest({name})"),
-        )
+        if action == ":predict":
+            return await self._predict(request, name, version)
+        if action == "/metadata":
+            return self._metadata(self._find_version(name, version).model), 0
+        return self._status(name, version), 0
 
-    def _describe(self, model, rest):
-        if rest == "/metadata":
-            signatures = {"signature_def": {"signature_def": model.metadata}}
-            spec = {"name": self._name, "signature_name": "", "version": str(model.version)}
-            return orjson.dumps({"model_spec": spec, "metadata": signatures})
-        fine = {"error_code": "OK", "error_message": ""}
-        return orjson.dumps(
-            {
-                "model_version_status": [
-                    {"version": str(model.version), "state": "AVAILABLE", "status": fine}
-                ]
-            }
-        )
+    def _find_version(self, name, version):
+        """Returns the `_ServedVersion` of a request. Raises: RestError if it is not served."""
+        if self._is_served(name, version):
+            return self._current
+        model = f"Specific({name}, {version})" if name == self._name else f"Latest({name})"
+        raise RestError(404, f"Servable not found for request: {model}")
 
-    async def _predict(self, request, model, version):
-        """Returns: the body of the answer, and the rows in it. Raises: RestError."""
-        body = await self._body(request)
-        live = self._version_for(
-            model, version, status=False
-        )  # from here to the queue nothing is awaited: it cannot close meanwhile
-        name, inputs, in_rows = parse_predict(body, live.model.signatures)
+    def _is_served(self, name, version):
+        return name == self._name and version in (None, str(self._current.model.version))
+
+    def _status(self, name, version):
+        """The body of the response to a status request."""
+        if not self._is_served(name, version):
+            missing = f"version {version}" if name == self._name else "any versions"
+            raise RestError(404, f"Could not find {missing} of model {name}")
+        state = {
+            "version": str(self._current.model.version),
+            "state": "AVAILABLE",
+            "status": {"error_code": "OK", "error_message": ""},
+        }
+        return orjson.dumps({"model_version_status": [state]})
+
+    def _metadata(self, model):
+        """The body of the response to a metadata request."""
+        spec = {"name": self._name, "signature_name": "", "version": str(model.version)}
+        signatures = {"signature_def": {"signature_def": model.metadata}}
+        return orjson.dumps({"model_spec": spec, "metadata": signatures})
+
+    async def _predict(self, request, name, version):
+        """Returns: the body of the response, and the rows in it. Raises: RestError."""
+        settings = self._settings
+        body = await self._read_body(request)
+        # There is no await between here and `submit`, so the version cannot be closed meanwhile.
+        served = self._find_version(name, version)
+        signature_name, inputs, in_rows = parse_predict(body, served.model.signatures)
         rows = len(next(iter(inputs.values())))
-        most = (
-            self._settings.max_rows
-            if live.model.signatures[name].may_be_batched
-            else self._settings.max_rows_alone
-        )
-        if rows > most:
-            raise RestError(400, f"{rows} rows in one request: {name} takes at most {most}")
+        batched = served.model.signatures[signature_name].may_be_batched
+        max_rows = settings.max_rows if batched else settings.max_rows_alone
+        if rows > max_rows:
+            raise RestError(
+                400, f"{rows} rows in one request: {signature_name} takes at most {max_rows}"
+            )
         try:
-            work = live.batchers[name].submit(inputs)
+            result = served.batchers[signature_name].submit(inputs)
         except FullError:
             raise RestError(
-                503, f"{self._settings.max_queue} requests are waiting: try again later"
+                503, f"{settings.max_queue} requests are waiting: try again later"
             ) from None
-        gone = asyncio.ensure_future(_until_gone(request))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
             await asyncio.wait(
-                {work, gone}, timeout=self._settings.timeout, return_when=asyncio.FIRST_COMPLETED
+                {result, disconnected},
+                timeout=settings.timeout,
+                return_when=asyncio.FIRST_COMPLETED,
             )
-            if work.done():
-                return await asyncio.to_thread(answer, work.result(), in_rows), rows
-            if gone.done():
-                raise RestError(CLIENT_HAS_GONE, "the client has gone")
-            raise RestError(504, f"no answer within {self._settings.timeout:g} s")
+            if result.done():
+                return await asyncio.to_thread(format_response, result.result(), in_rows), rows
+            if disconnected.done():
+                raise RestError(CLIENT_CLOSED_REQUEST, "the client has disconnected")
+            raise RestError(504, f"no answer within {settings.timeout:g} s")
         finally:
-            work.cancel()
-            gone.cancel()
+            result.cancel()
+            disconnected.cancel()
 
-    async def _body(self, request):
-        most, body = self._settings.max_request_bytes, bytearray()
-        too_large = RestError(413, f"the request has more than {most:,} bytes")
+    async def _read_body(self, request):
+        """Reads the body of a request. Raises: RestError when it is too large or too slow."""
+        max_bytes = self._settings.max_request_bytes
+        timeout = self._settings.timeout
+        too_large = RestError(413, f"the request has more than {max_bytes:,} bytes")
         length = request.headers.get("content-length", "0")
-        if length.isdigit() and int(length) > most:
+        if length.isdigit() and int(length) > max_bytes:
             raise too_large
-
+        body = bytearray()
         try:
-            with anyio.fail_after(self._settings.timeout):
+            with anyio.fail_after(timeout):
                 async for part in request.stream():
                     body.extend(part)
-                    if len(body) > most:
+                    if len(body) > max_bytes:
                         raise too_large
         except TimeoutError:
-            raise RestError(
-                408, f"the request did not come within {self._settings.timeout:g} s"
-            ) from None
+            raise RestError(408, f"the request was not complete within {timeout:g} s") from None
         except ClientDisconnect:
-            raise RestError(CLIENT_HAS_GONE, "the client has gone") from None
+            raise RestError(CLIENT_CLOSED_REQUEST, "the client has disconnected") from None
         return bytes(body)
 
 
-async def _until_gone(request):
-    """Ends when the client closes the connection; to be called when the body has been read."""
+def _ignore_signal(number, frame):
+    pass
+
+
+def _parse_path(request):
+    """Parses the path of a REST request.
+
+    Returns: name of the model; version, a string or None; action, such as ":predict", or "" for a
+      status request.
+    Raises: RestError for a malformed path, or an action that does not fit the HTTP method.
+    """
+    path = request.url.path
+    match = PATH.fullmatch(path)
+    action = (match["action"] or "").lower() if match else ""
+    if match is None or (request.method == "POST") != action.startswith(":"):
+        status = 400 if path.startswith("/v1/") else 404
+        raise RestError(status, f"Malformed request: {request.method} {path}")
+    return match["name"], match["version"], action
+
+
+async def _wait_for_disconnect(request):
+    """Returns when the client closes the connection. The body must have been read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _no_servable(what):
-    return f"Servable not found for request: {what}"
-
-
-def _json(body, status=200):
-    unread = (
-        {"Connection": "close"} if status in (408, 413) else {}
-    )  # of whose request more may come
-    return Response(
-        body,
-        status,
-        media_type="application/json",
-        headers={"X-Content-Type-Options": "nosniff", **unread},
-    )
+def _json_response(body, status=200):
+    headers = {"X-Content-Type-Options": "nosniff"}
+    if status in (408, 413):
+        headers["Connection"] = "close"  # the client may still be sending the rest of its request
+    return Response(body, status, media_type="application/json", headers=headers)

@@ -1,9 +1,13 @@
-"""What an exported model does: text in, text out, with tokenizer, network and search in one graph.
+"""The functions of an exported model: text in, text out, with the tokenizer in the same graph.
 
-Every row has a result of its own, whatever the others are. Bytes that are no UTF-8 are read as U+FFFD. Text without a word stays
-empty, with score 0. Text of more sub-words than the model has positions is not translated: its result is empty, with score -1e9.
+The result of a row does not depend on the other rows:
+- Invalid UTF-8 is read as U+FFFD.
+- Blank text has an empty translation with score 0.
+- Text with more sub-words than the model has positions is not translated. Its result is empty,
+  with score -1e9.
 
-Shapes: N texts, n of them in a chunk, K hypotheses, S source and T target sub-words, H heads, L layers.
+Shapes: N texts, n texts of a chunk, K hypotheses, S source and T target sub-words, H heads,
+L layers, V target vocabulary.
 """
 
 import tensorflow as tf
@@ -12,204 +16,231 @@ from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.decoding.translator import search_translations
 from tf_transformer.special_tokens import PAD, START
 
-SCORED_TOKENS = 1024  # tokens whose logits are there at a time
-ALIGNED_LENGTH = (
-    128  # most source sub-words that `alignments` takes: weights grow with their square
-)
+SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
+ALIGNED_LENGTH = 128  # most source sub-words of `alignments`: weights grow with the square
 
 
 class TextFunctions:
-    """The functions of a model on tensors of strings, to be called in a graph. They compute what fits into memory at a time, so that
-    only the results grow with the number of texts.
+    """The functions of a model on tensors of strings; they run in a graph.
+
+    They compute the texts in chunks, so that only the results grow with the number of texts.
 
     Args:
-      model: a `Transformer`.
+      model: a built `Transformer`.
       tokenizers: of the source and of the target.
       decode: a `DecodeConfig`.
     """
 
     def __init__(self, model, tokenizers, decode):
-        self._model, self._decode = model, decode
+        self._model = model
+        self._decode = decode
         self._source, self._target = tokenizers
 
     def translate(self, text, n_best=1):
-        """Translates.
+        """Translates texts.
 
         Args:
           text: strings `[N]`.
-          n_best: hypotheses wanted, at most the beam size.
-        Returns: translations, strings `[N, n_best]`, best first; scores, float32 `[N, n_best]`: log-probability in nats over the length
-          penalty, or -1e9 beside an empty translation where the search found fewer hypotheses.
+          n_best: hypotheses wanted, K, at most the beam size.
+        Returns: translations, strings `[N, K]`, best first; scores, float32 `[N, K]`, the
+          log-probability in nats divided by the length penalty. Where the search finds fewer
+          hypotheses, the others are empty with score -1e9.
         """
-        inp, lengths, blank = self._encode(text)
-        scores = tf.where(
-            blank[:, tf.newaxis] & (tf.range(n_best) == 0), 0.0, NEGATIVE_INFINITY
-        )  # (N, K)
+        inp, lengths, blank = self._encode(self._source, text)
+        number = tf.size(lengths)  # N
 
-        def search(chosen):
-            found = self._search(inp, chosen, n_best)
-            texts = _valid(self._target.decode(tf.reshape(found.ids, [-1, tf.shape(found.ids)[2]])))
-            return tf.reshape(texts, [-1, n_best]), found.scores
+        def translate_chunk(indices):
+            result = self._search(inp, indices, n_best)
+            length = tf.shape(result.ids)[2]
+            texts = self._target.decode(tf.reshape(result.ids, [-1, length]))  # (n * K)
+            return tf.reshape(_replace_invalid_utf8(texts), [-1, n_best]), result.scores
 
-        rows = tf.where(~blank & (lengths <= self._model.pe_input))[:, 0]
-        return _in_chunks(
-            rows,
-            lengths,
-            self._search_tokens,
-            search,
-            [tf.fill([tf.size(lengths), n_best], ""), scores],
+        first_of_blank = blank[:, tf.newaxis] & (tf.range(n_best) == 0)  # (N, K)
+        default_texts = tf.fill([number, n_best], "")
+        default_scores = tf.where(first_of_blank, 0.0, NEGATIVE_INFINITY)
+        return _map_chunks(
+            translate_chunk,
+            indices=tf.where(~blank & (lengths <= self._model.pe_input))[:, 0],
+            lengths=lengths,
+            chunk_tokens=self._search_tokens,
+            defaults=[default_texts, default_scores],
         )
 
     def score(self, source, target):
-        """The model's probability of given translations.
+        """Computes the probability of given translations.
 
         Args:
           source, target: strings `[N]`.
-        Returns: log-probabilities in nats of the translations `[N]` and of their sub-words `[N, T]`, the end symbol included, 0 where
-          there is none; these sub-words, strings `[N, T]`. A pair of which one side has too many sub-words has -1e9 and no sub-words.
+        Returns: log-probabilities in nats of the translations `[N]`; those of their sub-words
+          `[N, T]`, end token included, 0 at padding; the sub-words, strings `[N, T]`. A pair with
+          too many sub-words on either side has -1e9 and no sub-words.
         """
-        inp, inp_lengths, _ = self._encode(source)
-        tar, tar_lengths, _ = self._encode(target, self._target)
+        inp, inp_lengths, _ = self._encode(self._source, source)
+        tar, tar_lengths, _ = self._encode(self._target, target)
         fits = (inp_lengths <= self._model.pe_input) & (tar_lengths <= self._model.pe_target)
-        longest = _largest(tf.where(fits, tar_lengths, 0))  # T
+        longest = _max_or_zero(tf.where(fits, tar_lengths, 0))  # T
+        number = tf.size(inp_lengths)  # N
 
-        def log_probs_of(chosen):
-            real = tf.gather(tar, chosen).to_tensor(PAD)  # (n, T)
-            logits = self._forced(inp, chosen, real)[0]  # (n, T, V)
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(real, logits)  # (n, T)
-            found = tf.where(real != PAD, -losses, 0.0)  # (n, T)
+        def score_chunk(indices):
+            tar_real = tf.gather(tar, indices).to_tensor(PAD)  # (n, t), t <= T
+            logits, _ = self._teacher_forcing(inp, indices, tar_real)  # (n, t, V)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tar_real, logits)  # (n, t)
+            log_probs = tf.where(tar_real != PAD, -losses, 0.0)  # (n, t)
             return (
-                tf.reduce_sum(found, axis=1),
-                _fill(found, longest),
-                _fill(self._target.pieces_of(real), longest),
+                tf.reduce_sum(log_probs, axis=1),
+                _pad_last_axis(log_probs, longest),
+                _pad_last_axis(self._target.pieces_of(tar_real), longest),
             )
 
-        number = tf.size(inp_lengths)
-        nothing = [
-            tf.fill([number], NEGATIVE_INFINITY),
-            tf.zeros([number, longest]),
-            tf.fill([number, longest], ""),
-        ]
-        lengths = tf.maximum(inp_lengths, tar_lengths)
-        return _in_chunks(tf.where(fits)[:, 0], lengths, SCORED_TOKENS, log_probs_of, nothing)
+        return _map_chunks(
+            score_chunk,
+            indices=tf.where(fits)[:, 0],
+            lengths=tf.maximum(inp_lengths, tar_lengths),
+            chunk_tokens=SCORED_TOKENS,
+            defaults=[
+                tf.fill([number], NEGATIVE_INFINITY),
+                tf.zeros([number, longest]),
+                tf.fill([number, longest], ""),
+            ],
+        )
 
     def alignments(self, text):
-        """What each word of the best translation looks at in the source.
+        """Computes the attention of the best translation over the source.
 
         Args:
           text: strings `[N]`.
-        Returns: the translations `[N]`; source sub-words, strings `[N, S]`, and target sub-words, strings `[N, T]`, "" where there is
-          none; the weights of the decoder's attention on the source, float32 `[N, L, H, T, S]`: row t is where the model looked when it
-          wrote sub-word t. Text of more than 128 sub-words has none.
+        Returns: translations, strings `[N]`; source sub-words, strings `[N, S]`; target sub-words,
+          strings `[N, T]`, "" at padding; the decoder's attention weights over the source, float32
+          `[N, L, H, T, S]`. Row t of the weights is where the model attends when it predicts
+          target sub-word t. Text of more than 128 sub-words has no result.
         """
-        inp, lengths, blank = self._encode(text)
-        rows = tf.where(~blank & (lengths <= min(ALIGNED_LENGTH, self._model.pe_input)))[:, 0]
-        number, longest = tf.size(lengths), _largest(tf.gather(lengths, rows))
-        most = tf.minimum(longest + self._decode.extra_decode_length, self._model.pe_target)
+        inp, lengths, blank = self._encode(self._source, text)
+        aligned_length = min(ALIGNED_LENGTH, self._model.pe_input)
+        indices = tf.where(~blank & (lengths <= aligned_length))[:, 0]
+        longest = _max_or_zero(tf.gather(lengths, indices))  # S
+        tar = self._best_translations(inp, indices, lengths, longest)  # (N, T)
+        number = tf.size(lengths)  # N
+        model = self._model
 
-        def search(chosen):
-            return (_fill(self._search(inp, chosen, 1).ids[:, 0], most),)
-
-        (tar,) = _in_chunks(
-            rows, lengths, self._search_tokens, search, [tf.zeros([number, most], tf.int32)]
-        )
-        tar = tar[:, : _largest(tf.reduce_sum(tf.cast(tar != PAD, tf.int32), axis=1))]  # (N, T)
-
-        def look(chosen):
-            real = tf.gather(tar, chosen)  # (n, T)
-            _, weights = self._forced(inp, chosen, real)
-            blocks = [
-                weights[f"decoder_layer{i + 1}_block2"] for i in range(self._model.num_layers)
-            ]
-            written = tf.cast(real != PAD, tf.float32)[
-                :, tf.newaxis, tf.newaxis, :, tf.newaxis
-            ]  # (n, 1, 1, T, 1)
-            weights = tf.stack(blocks, axis=1) * written  # (n, L, H, T, S)
-            source = self._source.pieces_of(tf.gather(inp, chosen).to_tensor(PAD))
-            translations = _valid(self._target.decode(real))
+        def align_chunk(indices):
+            tar_real = tf.gather(tar, indices)  # (n, T)
+            _, attention_weights = self._teacher_forcing(inp, indices, tar_real)
+            weights = _stack_source_attention(attention_weights, model.num_layers)  # (n,L,H,T,s)
+            is_token = tf.cast(tar_real != PAD, tf.float32)  # (n, T)
+            weights *= is_token[:, tf.newaxis, tf.newaxis, :, tf.newaxis]  # (n, L, H, T, s)
+            source_pieces = self._source.pieces_of(tf.gather(inp, indices).to_tensor(PAD))
             return (
-                translations,
-                _fill(source, longest),
-                self._target.pieces_of(real),
-                _fill(weights, longest),
+                _replace_invalid_utf8(self._target.decode(tar_real)),
+                _pad_last_axis(source_pieces, longest),
+                self._target.pieces_of(tar_real),
+                _pad_last_axis(weights, longest),
             )
 
-        shape = [
-            number,
-            self._model.num_layers,
-            self._model.num_heads,
-            tf.shape(tar)[1],
-            longest,
-        ]
-        nothing = [
-            tf.fill([number], ""),
-            tf.fill([number, longest], ""),
-            tf.fill(tf.shape(tar), ""),
-            tf.zeros(shape),
-        ]
-        return _in_chunks(rows, lengths, SCORED_TOKENS, look, nothing)
+        weights_shape = [number, model.num_layers, model.num_heads, tf.shape(tar)[1], longest]
+        return _map_chunks(
+            align_chunk,
+            indices=indices,
+            lengths=lengths,
+            chunk_tokens=SCORED_TOKENS,
+            defaults=[
+                tf.fill([number], ""),
+                tf.fill([number, longest], ""),
+                tf.fill(tf.shape(tar), ""),
+                tf.zeros(weights_shape),
+            ],
+        )
+
+    def _best_translations(self, inp, indices, lengths, longest):
+        """Ids of the best translation of each chosen text, `[N, T]`; padding for the others."""
+        max_length = tf.minimum(longest + self._decode.extra_decode_length, self._model.pe_target)
+
+        def search_chunk(indices):
+            best = self._search(inp, indices, 1).ids[:, 0]  # (n, t)
+            return [_pad_last_axis(best, max_length)]
+
+        (tar,) = _map_chunks(
+            search_chunk,
+            indices=indices,
+            lengths=lengths,
+            chunk_tokens=self._search_tokens,
+            defaults=[tf.zeros([tf.size(lengths), max_length], tf.int32)],
+        )
+        tar_lengths = tf.reduce_sum(tf.cast(tar != PAD, tf.int32), axis=1)  # (N)
+        return tar[:, : _max_or_zero(tar_lengths)]
 
     @property
     def _search_tokens(self):
+        """Source tokens in a chunk of a search."""
         return self._decode.decode_batch_tokens // self._decode.beam_size
 
-    def _encode(self, text, tokenizer=None):
-        """Strings `[N]` -> ragged ids, their lengths `[N]`, and which are blank `[N]`."""
-        ids = (tokenizer or self._source).encode(_valid(text))
+    def _encode(self, tokenizer, text):
+        """Strings `[N]` -> ragged ids, their lengths `[N]`, and whether they are blank `[N]`."""
+        ids = tokenizer.encode(_replace_invalid_utf8(text))
         lengths = tf.cast(ids.row_lengths(), tf.int32)
-        return ids, lengths, lengths <= 1  # only the end symbol
+        return ids, lengths, lengths <= 1  # blank: the end token alone
 
-    def _search(self, inp, chosen, n_best):
-        return search_translations(
-            self._model, tf.gather(inp, chosen).to_tensor(PAD), self._decode, n_best
-        )
+    def _search(self, inp, indices, n_best):
+        """Searches the translations of the chosen sources."""
+        padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
+        return search_translations(self._model, padded, self._decode, n_best)
 
-    def _forced(self, inp, chosen, real):
-        """Logits `[n, T, V]` and attention weights of the chosen sources with given target ids `[n, T]`."""
-        shifted = tf.concat(
-            [tf.fill([tf.shape(real)[0], 1], START), real[:, :-1]], axis=1
-        )  # (n, T)
-        return self._model(tf.gather(inp, chosen).to_tensor(PAD), shifted, training=False)
+    def _teacher_forcing(self, inp, indices, tar_real):
+        """Runs the model on the chosen sources and given target ids `[n, T]`.
+
+        Returns: logits `[n, T, V]`, attention weights by name.
+        """
+        start = tf.fill([tf.shape(tar_real)[0], 1], START)
+        tar_inp = tf.concat([start, tar_real[:, :-1]], axis=1)  # (n, T)
+        return self._model(tf.gather(inp, indices).to_tensor(PAD), tar_inp, training=False)
 
 
-def _in_chunks(rows, lengths, tokens, run, results):
-    """Runs a function on rows of about the same length together, the longest first, and puts what it returns into their places.
+def _stack_source_attention(attention_weights, num_layers):
+    """Stacks the decoder's attention weights over the source of all layers, `[n, L, H, T, S]`."""
+    names = [f"decoder_layer{i + 1}_block2" for i in range(num_layers)]
+    return tf.stack([attention_weights[name] for name in names], axis=1)
+
+
+def _map_chunks(function, *, indices, lengths, chunk_tokens, defaults):
+    """Runs a function on chunks of rows of similar length, longest first.
 
     Args:
-      rows: int `[r]`, the numbers of the rows to run on.
+      function: of the indices of a chunk's rows `[n]`; returns tensors `[n, ...]`.
+      indices: int `[r]`, the rows on which the function runs.
       lengths: int32 `[N]`, of all rows.
-      tokens: most tokens of a chunk, padding included; a chunk has one row at least.
-      run: a function of the numbers of a chunk's rows `[n]` that returns tensors `[n, ...]`.
-      results: the results where it does not run, `[N, ...]`.
-    Returns: a list of all results, `[N, ...]`.
+      chunk_tokens: most tokens of a chunk, padding included. A chunk has at least one row.
+      defaults: the results of the other rows, tensors `[N, ...]`.
+    Returns: the results of all rows, a list of tensors `[N, ...]`.
     """
-    order = tf.gather(rows, tf.argsort(tf.gather(lengths, rows), direction="DESCENDING"))
+    order = tf.argsort(tf.gather(lengths, indices), direction="DESCENDING")
+    sorted_indices = tf.gather(indices, order)
 
-    def run_chunk(i, *results):
-        chosen = order[i : i + tf.maximum(tokens // lengths[order[i]], 1)]
-        places = chosen[:, tf.newaxis]
-        return i + tf.size(chosen), *(
-            tf.tensor_scatter_nd_update(old, places, new) for old, new in zip(results, run(chosen))
-        )
+    def is_unfinished(start, *results):
+        return start < tf.size(sorted_indices)
 
-    return list(
-        tf.while_loop(
-            lambda i, *_: i < tf.size(order), run_chunk, (0, *results), parallel_iterations=1
-        )[1:]
-    )
+    def run_chunk(start, *results):
+        rows = tf.maximum(chunk_tokens // lengths[sorted_indices[start]], 1)
+        chunk = sorted_indices[start : start + rows]
+        updated = [
+            tf.tensor_scatter_nd_update(result, chunk[:, tf.newaxis], update)
+            for result, update in zip(results, function(chunk))
+        ]
+        return start + tf.size(chunk), *updated
+
+    _, *results = tf.while_loop(is_unfinished, run_chunk, (0, *defaults), parallel_iterations=1)
+    return results
 
 
-def _largest(lengths):
-    """The largest of int32 `[n]`, 0 where n is 0."""
+def _max_or_zero(lengths):
+    """The maximum of int32 `[n]`, or 0 where n is 0."""
     return tf.maximum(tf.reduce_max(lengths), 0)
 
 
-def _fill(x, width):
-    """Fills the last dimension up with zeros or empty strings."""
-    missing = [[0, 0]] * (len(x.shape) - 1) + [[0, width - tf.shape(x)[-1]]]
-    return tf.pad(x, missing, constant_values="" if x.dtype == tf.string else 0)
+def _pad_last_axis(x, size):
+    """Pads the last axis to a size, with zeros or empty strings."""
+    paddings = [[0, 0]] * (len(x.shape) - 1) + [[0, size - tf.shape(x)[-1]]]
+    return tf.pad(x, paddings, constant_values="" if x.dtype == tf.string else 0)
 
 
-def _valid(text):
-    """Strings whose bytes are UTF-8: what was none becomes U+FFFD."""
+def _replace_invalid_utf8(text):
+    """Strings in which U+FFFD replaces invalid UTF-8."""
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")

@@ -71,10 +71,10 @@ def prepare_batches(config, corpus, split, tokenizers, directory, workers):
         batch_tokens = min(batch_tokens, workers.replicas * config.train.micro_batch_tokens)
     batches = Batches(pairs, batch_tokens, config.train.seed)
     logger.info(
-        "%s: %s pairs, %s batches of %d shapes, %.1f%% of their tokens are not padding; dropped: %s",
-        split, f"{len(pairs):,}", f"{batches.per_epoch:,}", len(batches.buckets),
-        100 * batches.non_padding_fraction, describe_dropped(pairs),
-    )  # fmt: skip
+        f"{split}: {len(pairs):,} pairs, {batches.per_epoch:,} batches of {len(batches.buckets)} "
+        f"shapes, {batches.non_padding_fraction:.1%} non-padding; "
+        f"dropped: {describe_dropped(pairs)}"
+    )
     return batches
 
 

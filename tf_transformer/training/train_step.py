@@ -8,7 +8,7 @@ The reference's `train_step` is
     gradients = tape.gradient(loss, transformer.trainable_variables)
     optimizer.apply_gradients(zip(gradients, transformer.trainable_variables))
 
-Forward pass, loss and gradients are in `shard_gradients`, and the update is in `train_step`. The loss
+Forward pass, loss and gradients are in `shard_gradients`, the update is in `train_step`. The loss
 of an update is the sum over all target tokens of the batch, divided by their number.
 """
 
@@ -67,7 +67,8 @@ def train_step(model, optimizer, train_config, replica_gradients, loss_scale, in
     """
     tokens = tf.maximum(count_tokens(tar[:, 1:]), 1.0)
     scale = loss_scale.scale / tokens
-    gradients, sums = replica_gradients(inp, tar, optimizer.iterations, scale)
+    step = tf.convert_to_tensor(optimizer.iterations)
+    gradients, sums = replica_gradients(inp, tar, step, scale)
     gradients, sums, replica_tokens, stop = sum_over_replicas(gradients, sums, stop)
 
     gradients = loss_scale.unscale(gradients)

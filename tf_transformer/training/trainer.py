@@ -237,7 +237,7 @@ class Trainer:
         return self.workers.broadcast(values)
 
     def _interrupted_alone(self):
-        """Whether to save and stop now. Several workers agree on it through `train_step`'s votes."""
+        """Whether to save and stop now. Several workers agree through `train_step`'s votes."""
         return self.workers.count == 1 and self._preemption.requested
 
     def _train(self, metrics, deadline):

@@ -1,53 +1,56 @@
-"""Attention weights to walk about in: one HTML page that needs nothing but a browser, as a file or inside a notebook."""
+"""`AttentionView`: attention weights as one interactive HTML page, for a file or a notebook."""
 
 import html
 import json
 import os
 import pathlib
-import re
 
 import numpy as np
 
 from tf_transformer.atomic_io import atomic_write
 
-START_PIECE = "[START]"  # what the decoder is given where it writes its first sub-word
-PLACES = {
-    "encoder_layer{}": "encoder",
-    "decoder_layer{}_block1": "decoder",
-    "decoder_layer{}_block2": "source",
+START_PIECE = "[START]"  # the first input of the decoder
+
+# The kinds of attention of Sec. 3.2.3, by the names of their weights.
+KINDS = {
+    "encoder_layer{}": "encoder_self_attention",
+    "decoder_layer{}_block1": "decoder_self_attention",
+    "decoder_layer{}_block2": "encoder_decoder_attention",
 }
-ROW, FRAME, TALLEST = (
-    28,
-    250,
-    900,
-)  # pixels: of a sub-word, of what stands around the columns, of the page in a notebook
+
+# Pixels of the page in a notebook.
+ROW_HEIGHT = 28  # of a sub-word
+HEADER_HEIGHT = 250  # of everything above and below the columns of sub-words
+MAX_HEIGHT = 900
 
 
 class AttentionView:
-    """Who looks at whom, in each layer and head: lines whose opacity is the weight, and percentages for one sub-word at a time.
+    """Shows the attention weights of each layer and head.
 
-    The last expression of a notebook's cell shows it there.
+    Lines join queries and keys; their opacity is the weight. The page shows percentages for one
+    sub-word at a time. A notebook displays the view when it is the last expression of a cell.
 
     Args:
-      examples: a list of (source sub-words, target sub-words, weights by name), each as `Translator.attention` returns it.
-    Raises: ValueError for no example, weights of other shapes than the sub-words, or weights that are no numbers.
+      examples: a list of (source sub-words, target sub-words, weights by name), as
+        `Translator.attention` returns them.
+    Raises: ValueError for no examples, and for weights that are not finite or do not fit the
+      sub-words.
     """
 
     def __init__(self, examples):
         if not examples:
-            raise ValueError("no example: give what Translator.attention returned, in a list")
+            raise ValueError("no example: give a list of results of Translator.attention")
         self._examples = [_example(*example) for example in examples]
 
     def page(self):
-        """The page, a string."""
+        """Returns the HTML page as a string."""
         template = (pathlib.Path(__file__).parent / "attention_viewer.html").read_text("utf-8")
-        data = json.dumps(self._examples, separators=(",", ":")).replace(
-            "<", "\\u003c"
-        )  # so that no text ends the script
+        data = json.dumps(self._examples, separators=(",", ":"))
+        data = data.replace("<", "\\u003c")  # no text can close the script element
         return template.replace("EXAMPLES_AS_JSON", data)
 
     def save(self, path):
-        """Writes the page to a file, to be opened in any browser."""
+        """Writes the page to a file that any browser can open."""
         with atomic_write(os.fspath(path)) as file:
             file.write(self.page())
 
@@ -56,44 +59,53 @@ class AttentionView:
 
     def _repr_html_(self):
         rows = max(
-            len(example[side]) for example in self._examples for side in ("source", "target")
+            max(len(example["source"]), len(example["target"])) for example in self._examples
         )
-        frame = f'style="width: 100%; height: {min(TALLEST, FRAME + ROW * rows)}px; border: 0"'
-        return (  # without its own origin, so that the page cannot touch the notebook
-            f'<iframe title="Attention weights" sandbox="allow-scripts" {frame} srcdoc="{html.escape(self.page())}"></iframe>'
-            "<p><small>If nothing shows above, run the cells up to this one, or trust the notebook: until then it hides pages.</small></p>"
+        height = min(MAX_HEIGHT, HEADER_HEIGHT + ROW_HEIGHT * rows)
+        # The sandbox gives the page an opaque origin, so it cannot access the notebook.
+        return (
+            '<iframe title="Attention weights" sandbox="allow-scripts" '
+            f'style="width: 100%; height: {height}px; border: 0" '
+            f'srcdoc="{html.escape(self.page())}"></iframe>'
+            "<p><small>If the page does not appear above, run the cells up to this one, or trust "
+            "the notebook: Jupyter hides HTML in untrusted notebooks.</small></p>"
         )
 
 
 def _example(source, target, weights):
-    """What the page gets of an example: sub-words, and for each place of attention weights `[layers][heads][from][to]` in thousandths."""
-    source, target = list(source), list(target)
-    asked_and_asking = {
-        "encoder": (source, source),
-        "decoder": (target, [START_PIECE, *target[:-1]]),
-        "source": (target, source),
+    """Converts an example to the data of the page.
+
+    Returns: a dict with the sub-words, and the weights of each kind of attention in thousandths,
+      `[layers][heads][queries][keys]`.
+    """
+    source = list(source)
+    target = list(target)
+    shapes = {  # queries, keys
+        "encoder_self_attention": (len(source), len(source)),
+        "decoder_self_attention": (len(target), len(target)),
+        "encoder_decoder_attention": (len(target), len(source)),
     }
-    places = {}
-    for name, place in PLACES.items():
+    weights_of = {}
+    for name, kind in KINDS.items():
         layers = []
         while (key := name.format(len(layers) + 1)) in weights:
-            layers.append(_thousandths(key, weights[key], *map(len, asked_and_asking[place])))
+            layers.append(_thousandths(key, weights[key], *shapes[kind]))
         if layers:
-            places[place] = layers
-    known = {re.sub(r"\d+", "{}", name, count=1) for name in weights} <= set(PLACES)
-    if not weights or not known or sum(map(len, places.values())) != len(weights):
+            weights_of[kind] = layers
+    if not weights or sum(map(len, weights_of.values())) != len(weights):
+        names = ", ".join(weights) or "(none)"
         raise ValueError(
-            f"weights {', '.join(weights) or 'of nothing'}: give those of Translator.attention, by its names, from layer 1 on"
+            f"weights {names}: give those of Translator.attention, with their names, from layer 1"
         )
-    return {"source": source, "target": target, "start": START_PIECE, "weights": places}
+    return {"source": source, "target": target, "start": START_PIECE, "weights": weights_of}
 
 
-def _thousandths(name, weights, rows, columns):
+def _thousandths(name, weights, queries, keys):
     weights = np.asarray(weights, float)
-    if weights.ndim != 3 or weights.shape[1:] != (rows, columns):
+    if weights.ndim != 3 or weights.shape[1:] != (queries, keys):
         raise ValueError(
-            f"{name} has shape {weights.shape}: the sub-words want (heads, {rows}, {columns})"
+            f"{name} has shape {weights.shape}: the sub-words need (heads, {queries}, {keys})"
         )
     if not np.isfinite(weights).all():
-        raise ValueError(f"{name} has weights that are no numbers")
+        raise ValueError(f"{name} has weights that are not finite")
     return np.rint(1000 * weights).astype(int).tolist()

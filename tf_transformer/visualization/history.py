@@ -1,64 +1,94 @@
-"""The history of a training run, from the `metrics.jsonl` of its folder: as a table, and as a picture."""
+"""The history of a training run, from the `metrics.jsonl` of its folder: a table and a plot."""
 
 import datetime
 
 from tf_transformer.checkpoints.paths import read_metrics
 from tf_transformer.errors import UserError
 
-ROWS = 12  # of the table
+KINDS = ("train", "validation", "average")  # of the lines in `metrics.jsonl`
+ROWS = 12  # of the table, without the averaged checkpoint
 
 
 def read_history(model_dir):
-    """The lines of `metrics.jsonl` by kind: a dict of lists for "train", "validation" and "average".
+    """Reads the lines of `metrics.jsonl`.
 
-    Raises: UserError when there is nothing.
+    Args:
+      model_dir: a folder written by `tf-transformer train`.
+    Returns: a dict with a list of lines, which are dicts, for each of "train", "validation" and
+      "average".
+    Raises: UserError when there are no lines.
     """
     lines = read_metrics(model_dir)
     if not lines:
         raise UserError(
-            f"{model_dir} has no history (no metrics.jsonl): train first, or give another --model_dir"
+            f"{model_dir} has no history (no metrics.jsonl): train first, or give another "
+            "--model_dir"
         )
-    return {
-        kind: [line for line in lines if line["kind"] == kind]
-        for kind in ("train", "validation", "average")
-    }
+    return {kind: [line for line in lines if line["kind"] == kind] for kind in KINDS}
 
 
 def describe_history(model_dir):
-    """A table of the loss, the speed and the scores over the updates, with some `ROWS` rows, as text. Raises: as `read_history`."""
+    """Formats loss, speed and scores over the updates as a table of at most `ROWS` rows.
+
+    Args:
+      model_dir: as for `read_history`.
+    Returns: text of several lines.
+    Raises: UserError, as `read_history` does.
+    """
     history = read_history(model_dir)
-    train, validations = history["train"], history["validation"]
-    lines = [line for kind in history.values() for line in kind]
-    first, last = (
-        datetime.datetime.fromtimestamp(end(line["time"] for line in lines)) for end in (min, max)
-    )
-    steps = max(line["step"] for line in lines)
+    train = history["train"]
+    validations = history["validation"]
     text = [
-        f"  history          {steps:,} updates, {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
+        _title(history),
+        f"    {'step':>9} {'loss':>7} {'lr':>9} {'tokens/s':>9}   "
+        f"{'valid. loss':>11} {'perplexity':>10} {'BLEU':>6}",
     ]
-    skipped = train[-1].get("skipped_updates", 0) if train else 0
-    if skipped:
-        text[0] += f"; {skipped:,} skipped for gradients that are not finite"
-    text.append(
-        f"    {'step':>9} {'loss':>7} {'rate':>9} {'tokens/s':>9}   {'valid. loss':>11} {'perplexity':>10} {'BLEU':>6}"
-    )
-    marks = sorted({line["step"] for line in validations or train})
-    chosen = (
-        {marks[round(i * (len(marks) - 1) / (ROWS - 1))] for i in range(ROWS)} if marks else set()
-    )
-    for step in sorted(chosen):
-        before = [line for line in train if line["step"] <= step]
-        at = [line for line in validations if line["step"] == step]
-        text.append(_row(f"{step:,}", before[-1] if before else None, at[-1] if at else None))
-    for line in history["average"][-1:]:
-        text.append(_row("average", None, line))
+    for step in _evenly_spaced(sorted({line["step"] for line in validations or train})):
+        train_before = [line for line in train if line["step"] <= step]
+        validations_at = [line for line in validations if line["step"] == step]
+        text.append(_row(f"{step:,}", _last(train_before), _last(validations_at)))
+    if history["average"]:
+        text.append(_row("average", None, _last(history["average"])))
     return "\n".join(text)
 
 
+def _title(history):
+    """The number of updates, the time of the first and the last line, and skipped updates."""
+    lines = [line for kind in KINDS for line in history[kind]]
+    times = [datetime.datetime.fromtimestamp(line["time"]) for line in lines]
+    steps = max(line["step"] for line in lines)
+    title = (
+        f"  history          {steps:,} updates, "
+        f"{min(times):%Y-%m-%d %H:%M} to {max(times):%Y-%m-%d %H:%M}"
+    )
+    last_train = _last(history["train"]) or {}
+    skipped = last_train.get("skipped_steps", 0)
+    if skipped:
+        title += f"; {skipped:,} skipped because gradients were not finite"
+    return title
+
+
+def _evenly_spaced(steps):
+    """At most `ROWS` of the given steps, with the first and the last."""
+    if not steps:
+        return []
+    gaps = ROWS - 1
+    indices = {round(i * (len(steps) - 1) / gaps) for i in range(ROWS)}
+    return [steps[i] for i in sorted(indices)]
+
+
+def _last(lines):
+    return lines[-1] if lines else None
+
+
 def _row(name, train, validation):
-    left, right = f"{'':7} {'':9} {'':9}", ""
+    left = f"{'':7} {'':9} {'':9}"
     if train:
-        left = f"{train['loss']:7.3f} {train['learning_rate']:9.2e} {train['target_tokens_per_second']:9,.0f}"
+        left = (
+            f"{train['loss']:7.3f} {train['learning_rate']:9.2e} "
+            f"{train['target_tokens_per_second']:9,.0f}"
+        )
+    right = ""
     if validation:
         bleu = f"{validation['BLEU']:6.2f}" if "BLEU" in validation else ""
         right = f"{validation['loss']:11.3f} {validation['perplexity']:10.2f} {bleu}"
@@ -66,45 +96,50 @@ def _row(name, train, validation):
 
 
 def plot_history(model_dir, path):
-    """Draws loss, BLEU, learning rate and tokens per second over the updates into a PNG. Raises: as `read_history`."""
-    import matplotlib
+    """Plots loss, BLEU, learning rate and tokens per second over the updates.
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    Args:
+      model_dir: as for `read_history`.
+      path: the PNG file to write.
+    Raises: UserError, as `read_history` does.
+    """
+    from matplotlib.figure import Figure
 
     history = read_history(model_dir)
-    figure, panels = pyplot.subplots(2, 2, figsize=(11, 7), sharex=True, layout="constrained")
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    panels = figure.subplots(2, 2, sharex=True)
     figure.suptitle(model_dir)
-    drawings = (
-        (panels[0, 0], "loss (nats a token)", "loss", ("train", "validation", "average")),
-        (panels[0, 1], "BLEU of greedy translations", "BLEU", ("validation", "average")),
-        (panels[1, 0], "learning rate (Eq. 3)", "learning_rate", ("train",)),
-        (panels[1, 1], "target tokens a second", "target_tokens_per_second", ("train",)),
+    _plot_panel(panels[0, 0], "loss (nats per token)", history, "loss", KINDS)
+    _plot_panel(
+        panels[0, 1], "BLEU of greedy translations", history, "BLEU", ("validation", "average")
     )
-    looks = {"train": "C0-", "validation": "C1.-", "average": "C2*"}
-    labels = {
-        "train": "training (label smoothing included)",
-        "validation": "validation",
-        "average": "averaged checkpoints",
-    }
-    for panel, title, name, kinds in drawings:
-        panel.set_title(title)
-        for kind in kinds:
-            lines = [line for line in history[kind] if name in line]
-            if lines:
-                panel.plot(
-                    [line["step"] for line in lines],
-                    [line[name] for line in lines],
-                    looks[kind],
-                    label=labels[kind],
-                )
-        panel.grid(alpha=0.3)
-        if panel.lines and len(kinds) > 1:
-            panel.legend()
-        elif not panel.lines:
-            panel.text(0.5, 0.5, "not measured", transform=panel.transAxes, ha="center")
+    _plot_panel(panels[1, 0], "learning rate (Eq. 3)", history, "learning_rate", ("train",))
+    _plot_panel(
+        panels[1, 1], "target tokens per second", history, "target_tokens_per_second", ("train",)
+    )
     for panel in panels[1]:
         panel.set_xlabel("updates")
     panels[1, 1].set_ylim(bottom=0)
     figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+
+
+def _plot_panel(panel, title, history, name, kinds):
+    """Plots one metric over the updates, with one line for each kind."""
+    formats = {"train": "C0-", "validation": "C1.-", "average": "C2*"}
+    labels = {
+        "train": "training (with label smoothing)",
+        "validation": "validation",
+        "average": "averaged checkpoints",
+    }
+    panel.set_title(title)
+    panel.grid(alpha=0.3)
+    for kind in kinds:
+        lines = [line for line in history[kind] if name in line]
+        if lines:
+            steps = [line["step"] for line in lines]
+            values = [line[name] for line in lines]
+            panel.plot(steps, values, formats[kind], label=labels[kind])
+    if not panel.lines:
+        panel.text(0.5, 0.5, "not measured", transform=panel.transAxes, ha="center")
+    elif len(kinds) > 1:
+        panel.legend()

@@ -1,22 +1,31 @@
-"""The pictures of the notebooks: each function draws one figure and returns it (a `matplotlib.figure.Figure`).
+"""The plots of the notebooks. Each function returns one `matplotlib.figure.Figure`.
 
-Sequential values are in viridis and signed ones in PuOr, categories in the colours of Okabe and Ito: all can be told apart by readers
-with any kind of colour vision, and lines differ in their marks too.
+The colour maps are viridis for sequential values and PuOr for signed values; the colours of
+categories are those of Okabe and Ito. Readers with a colour vision deficiency can distinguish all
+of them. Lines differ in their markers too.
 """
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from tf_transformer.decoding.scores import is_possible
+from tf_transformer.visualization.architecture_diagram import plot_transformer as plot_transformer
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
-MARKS = "osD^vPX*"
-NUMBERS_UP_TO = 160  # cells of a matrix in which the values are written
+MARKERS = "osD^vPX*"
+HATCHES = ["", "//", "..", "xx"]
+MAX_CELLS_WITH_NUMBERS = 160  # larger matrices are drawn without their values
 
 
 def _panels(count, width, height, columns=4):
-    """A figure with `count` panels of that size in inches, at most `columns` in a row -> figure, list of axes."""
+    """Creates a figure with several panels.
+
+    Args:
+      count: the number of panels.
+      width, height: of a panel, in inches.
+      columns: the number of panels in a row, at most.
+    Returns: the figure; a list of its axes.
+    """
     columns = min(count, columns)
     rows = -(-count // columns)
     figure = Figure(figsize=(columns * width, rows * height), dpi=90, layout="constrained")
@@ -27,67 +36,77 @@ def _panels(count, width, height, columns=4):
 
 
 def _draw_matrix(panel, values, rows=None, columns=None, low=None, high=None, numbers=None):
-    """A heat map with tokens on its axes, and its values in the cells where there are few."""
+    """Draws a heat map with tokens on its axes, and the values in the cells of a small matrix.
+
+    Args: as for `plot_matrix`.
+    Returns: the image.
+    """
     values = np.asarray(values)
     signed = values.min() < 0 if low is None else low < 0
-    high = max(float(np.abs(values).max()), 1e-9) if high is None else high
-    low = (-high if signed else 0.0) if low is None else low
-    colours = "PuOr" if signed else "viridis"
+    if high is None:
+        high = max(float(np.abs(values).max()), 1e-9)
+    if low is None:
+        low = -high if signed else 0.0
+    if numbers is None:
+        numbers = values.size <= MAX_CELLS_WITH_NUMBERS
     image = panel.imshow(
-        values, cmap=colours, vmin=low, vmax=high, aspect="equal", interpolation="nearest"
+        values,
+        cmap="PuOr" if signed else "viridis",
+        vmin=low,
+        vmax=high,
+        aspect="equal",
+        interpolation="nearest",
     )
-    for axis, labels, length in (
-        (panel.yaxis, rows, values.shape[0]),
-        (panel.xaxis, columns, values.shape[1]),
-    ):
-        axis.set_ticks(
-            range(length) if labels is not None else [], labels if labels is not None else []
-        )
+    _set_labels(panel.yaxis, rows, values.shape[0])
+    _set_labels(panel.xaxis, columns, values.shape[1])
     panel.tick_params(length=0)
     if columns is not None and sum(map(len, columns)) > 3 * len(columns):
         panel.tick_params(axis="x", rotation=60)
-    if numbers or (numbers is None and values.size <= NUMBERS_UP_TO):
-        for (row, column), value in np.ndenumerate(np.round(values.astype(float), 2) + 0.0):
-            shade = (value - low) / (high - low)
-            dark = abs(shade - 0.5) > 0.35 if signed else shade < 0.6
-            text = (
-                f"{value:.0f}"
-                if float(value).is_integer() and abs(value) >= 10
-                else f"{value:.2f}".rstrip("0").rstrip(".") or "0"
-            )
-            panel.text(
-                column,
-                row,
-                text,
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="white" if dark else "black",
-            )
+    if numbers:
+        _draw_numbers(panel, values.astype(float), low, high, signed)
     return image
+
+
+def _set_labels(axis, labels, length):
+    if labels is None:
+        axis.set_ticks([])
+    else:
+        axis.set_ticks(range(length), labels)
+
+
+def _draw_numbers(panel, values, low, high, signed):
+    """Writes the values into the cells, in white on dark colours."""
+    for (row, column), value in np.ndenumerate(np.round(values, 2) + 0.0):  # -0.0 becomes 0.0
+        shade = (value - low) / (high - low)
+        is_dark = abs(shade - 0.5) > 0.35 if signed else shade < 0.6
+        if float(value).is_integer() and abs(value) >= 10:
+            text = f"{value:.0f}"
+        else:
+            text = f"{value:.2f}".rstrip("0").rstrip(".") or "0"
+        colour = "white" if is_dark else "black"
+        panel.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
 
 
 def plot_matrix(
     values, rows=None, columns=None, title="", label="", low=None, high=None, numbers=None
 ):
-    """A matrix as a heat map.
+    """Plots a matrix as a heat map.
 
     Args:
       values: `[R, C]`.
-      rows, columns: names of its rows and columns, such as tokens.
+      rows, columns: names of the rows and columns, such as tokens.
       title: of the figure.
-      label: of the colour bar; none is drawn without it.
-      low, high: values at the ends of the colours; by default those of the matrix, around 0 where it has negative ones.
-      numbers: whether to write the values into the cells; by default where there are few.
+      label: of the colour bar; without a label there is no colour bar.
+      low, high: values at the ends of the colour map; by default those of the matrix, symmetric
+        around 0 where the matrix has negative values.
+      numbers: whether to write the values into the cells; by default for small matrices.
     """
-    cells = np.shape(values)
-    height, width = (min(9.0, max(2.0, 1.2 + 0.45 * cells[i])) for i in (0, 1))
-    for_rows, for_columns = (
-        max(0.0, 0.085 * max((len(str(name)) for name in names or []), default=0) - 0.8)
-        for names in (rows, columns)
-    )
-    width = max(width + for_rows + (1 if label else 0), 0.1 * len(title))  # inches
-    figure, (panel,) = _panels(1, width, height + for_columns)
+    height, width = (min(9.0, max(2.0, 1.2 + 0.45 * cells)) for cells in np.shape(values))  # inches
+    height += _space_for(columns)
+    width += _space_for(rows)
+    if label:
+        width += 1
+    figure, (panel,) = _panels(1, max(width, 0.1 * len(title)), height)
     image = _draw_matrix(panel, values, rows, columns, low, high, numbers)
     panel.set_title(title)
     if label:
@@ -95,77 +114,80 @@ def plot_matrix(
     return figure
 
 
+def _space_for(names):
+    """Inches that long names of rows or columns need beside the matrix."""
+    longest = max((len(str(name)) for name in names), default=0) if names is not None else 0
+    return max(0.0, 0.085 * longest - 0.8)
+
+
 def plot_product(*parts, numbers=None):
-    """Matrices with signs between them, drawn with cells of one size, as "X W = Q".
+    """Plots matrices with signs between them, as in "X W = Q"; all cells have one size.
 
     Args:
-      *parts: (name, `[R, C]`), with names of the rows and then of the columns where wanted; and strings such as "×" and "=".
-      numbers: whether to write the values into the cells; by default where there are few.
+      *parts: tuples (name, `[R, C]`), optionally followed by the names of the rows and of the
+        columns; and strings such as "×" and "=".
+      numbers: whether to write the values into the cells; by default for small matrices.
     """
     widths = [0.5 if isinstance(part, str) else max(np.shape(part[1])[1], 1.5) for part in parts]
     tallest = max(np.shape(part[1])[0] for part in parts if not isinstance(part, str))
     cell = min(0.5, 11 / sum(widths))  # inches
-    figure = Figure(
-        figsize=(cell * sum(widths) + 0.35 * len(parts), cell * tallest + 0.9),
-        dpi=90,
-        layout="constrained",
-    )
+    size = (cell * sum(widths) + 0.35 * len(parts), cell * tallest + 0.9)
+    figure = Figure(figsize=size, dpi=90, layout="constrained")
     panels = figure.subplots(1, len(parts), width_ratios=widths, squeeze=False)[0]
     for panel, part in zip(panels, parts):
         if isinstance(part, str):
-            panel.set_axis_off()
-            panel.text(
-                0.5, 0.5, part, ha="center", va="center", fontsize=16, transform=panel.transAxes
-            )
+            _draw_sign(panel, part)
             continue
-        name, values, *tokens = part
+        name, values, *names = part
         values = np.asarray(values)
-        _draw_matrix(
-            panel,
-            values,
-            *tokens,
-            numbers=numbers
-            if numbers is not None
-            else values.size <= NUMBERS_UP_TO and cell > 0.35,
-        )
+        with_numbers = numbers
+        if with_numbers is None:
+            with_numbers = values.size <= MAX_CELLS_WITH_NUMBERS and cell > 0.35
+        _draw_matrix(panel, values, *names, numbers=with_numbers)
         panel.set_title(name, fontsize=11)
         panel.set_xlabel(f"{values.shape[0]} × {values.shape[1]}", fontsize=9)
     return figure
 
 
+def _draw_sign(panel, text):
+    panel.set_axis_off()
+    centre = {"ha": "center", "va": "center", "transform": panel.transAxes}
+    panel.text(0.5, 0.5, text, fontsize=16, **centre)
+
+
 def plot_attention_heads(weights, queries, keys, title=""):
-    """The attention weights of each head of a layer, or of several layers.
+    """Plots the attention weights of each head of one layer or of several layers.
 
     Args:
-      weights: `[H, T, S]`, or `[L, H, T, S]` of L layers; row t says where query t looks.
-      queries: T tokens, down the side.
-      keys: S tokens, along the bottom.
+      weights: `[H, T, S]`, or `[L, H, T, S]` of L layers; row t holds the weights of query t.
+      queries: T tokens, on the vertical axis.
+      keys: S tokens, on the horizontal axis.
       title: of the figure.
     """
     size = min(3.5, max(2.4, 0.7 + 0.16 * max(len(queries), len(keys))))  # inches
     layers = np.reshape(weights, (-1, *np.shape(weights)[-3:]))  # (L, H, T, S)
-    count, columns = len(layers) * len(layers[0]), 4
+    heads = layers.shape[1]
+    count = len(layers) * heads
+    columns = 4
     figure, panels = _panels(count, size, size, columns)
     figure.suptitle(title)
     for i, (panel, values) in enumerate(zip(panels, np.concatenate(layers))):
-        layer, head = divmod(i, len(layers[0]))
-        tokens = (
-            queries if i % columns == 0 else None,
-            keys if i + columns >= count else None,
-        )  # once for each row and column
-        image = _draw_matrix(panel, values, *tokens, 0.0, 1.0, numbers=False)
+        layer, head = divmod(i, heads)
+        row_names = queries if i % columns == 0 else None  # in the first column only
+        column_names = keys if i + columns >= count else None  # in the last row only
+        image = _draw_matrix(panel, values, row_names, column_names, 0.0, 1.0, numbers=False)
         panel.tick_params(labelsize=8 if size < 3.5 else 7)
         panel.tick_params(axis="x", rotation=90)
-        panel.set_title(
-            f"layer {layer + 1} head {head + 1}" if len(layers) > 1 else f"head {head + 1}",
-            fontsize=10,
-        )
+        name = f"head {head + 1}"
+        if len(layers) > 1:
+            name = f"layer {layer + 1} {name}"
+        panel.set_title(name, fontsize=10)
     figure.colorbar(image, ax=panels, label="attention weight", shrink=0.8)
     return figure
 
 
 def plot_positional_encoding(encoding):
-    """PE `[positions, d_model]` as a heat map (Sec. 3.5)."""
+    """Plots PE `[positions, d_model]` as a heat map (Sec. 3.5)."""
     figure, (panel,) = _panels(1, 8, 4.5)
     image = panel.imshow(
         np.asarray(encoding), cmap="PuOr", vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
@@ -177,25 +199,19 @@ def plot_positional_encoding(encoding):
 
 
 def plot_curves(series, x, y, title="", log=""):
-    """Lines over a common axis.
+    """Plots lines over a common axis.
 
     Args:
-      series: xs and ys by the name of the line; a name that begins with "_" is not in the legend.
-      x, y: names of the axes, units included.
+      series: a dict from the name of a line to its xs and ys. A name that begins with "_" does not
+        appear in the legend.
+      x, y: names of the axes, with units.
       title: of the figure.
-      log: "x", "y" or "xy", the axes that are logarithmic.
+      log: the logarithmic axes: "", "x", "y" or "xy".
     """
     figure, (panel,) = _panels(1, 7.5, 4.2)
-    for (name, (xs, ys)), colour, mark in zip(series.items(), COLOURS * 9, MARKS * 9):
-        panel.plot(
-            xs,
-            ys,
-            color=colour,
-            marker=mark,
-            markevery=max(1, len(xs) // 20),
-            markersize=5,
-            label=name,
-        )
+    for (name, (xs, ys)), colour, marker in zip(series.items(), COLOURS * 9, MARKERS * 9):
+        spacing = max(1, len(xs) // 20)
+        panel.plot(xs, ys, label=name, color=colour, marker=marker, markevery=spacing, markersize=5)
     if "x" in log:
         panel.set_xscale("log", base=2)
         panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -203,66 +219,57 @@ def plot_curves(series, x, y, title="", log=""):
         panel.set_yscale("log")
     panel.set(xlabel=x, ylabel=y, title=title)
     panel.grid(alpha=0.3)
-    if any(not name.startswith("_") for name in series) and (len(series) > 1):
+    if len(series) > 1 and any(not name.startswith("_") for name in series):
         panel.legend()
     return figure
 
 
 def plot_bars(groups, names, y, title=""):
-    """Bars side by side.
+    """Plots groups of bars side by side.
 
     Args:
-      groups: heights by the name of the group, each as long as `names`.
-      names: what the bars are of, along the bottom.
-      y: name of the vertical axis, unit included.
+      groups: a dict from the name of a group to its heights, as many as `names`.
+      names: of the bars, on the horizontal axis.
+      y: name of the vertical axis, with its unit.
       title: of the figure.
     """
     inches = max(4.5, min(11.0, 1.5 + 0.5 * len(names) * len(groups) ** 0.5))
     figure, (panel,) = _panels(1, inches, 3.8)
     width = 0.8 / len(groups)
     for i, ((group, heights), colour) in enumerate(zip(groups.items(), COLOURS)):
-        places = np.arange(len(names)) + (i - (len(groups) - 1) / 2) * width
+        positions = np.arange(len(names)) + (i - (len(groups) - 1) / 2) * width
+        hatch = HATCHES[i % len(HATCHES)]
         panel.bar(
-            places,
-            heights,
-            width,
-            label=group,
-            color=colour,
-            edgecolor="white",
-            hatch=["", "//", "..", "xx"][i % 4],
+            positions, heights, width, label=group, color=colour, edgecolor="white", hatch=hatch
         )
-    crowded = (
-        len(names) * 0.09 * max(len(line) for name in names for line in str(name).split("\n"))
-        > inches - 1
-    )
-    panel.set_xticks(
-        range(len(names)), names, rotation=60 if crowded else 0, ha="right" if crowded else "center"
-    )
+    longest = max(len(line) for name in names for line in str(name).split("\n"))
+    if len(names) * 0.09 * longest > inches - 1:  # the names would overlap
+        panel.set_xticks(range(len(names)), names, rotation=60, ha="right")
+    else:
+        panel.set_xticks(range(len(names)), names)
     panel.set(ylabel=y, title=title)
     panel.grid(axis="y", alpha=0.3)
     if len(groups) > 1:
-        panel.margins(y=0.25)  # room for the legend
+        panel.margins(y=0.25)  # space for the legend
         panel.legend()
     return figure
 
 
 def plot_histograms(samples, x, title="", bins=40):
-    """How values are spread: one panel for each of them, all with the same axis.
+    """Plots distributions: one panel for each sample, all with the same axis.
 
     Args:
-      samples: arrays by name.
-      x: name of the axis, unit included.
+      samples: a dict from the name of a sample to its values, an array.
+      x: name of the axis, with its unit.
       title: of the figure.
-      bins: of each.
+      bins: number of bins of each histogram.
     """
     figure, panels = _panels(len(samples), 3.2, 2.8)
     figure.suptitle(title)
-    ends = (
-        min(np.min(values) for values in samples.values()),
-        max(np.max(values) for values in samples.values()),
-    )
+    low = min(np.min(values) for values in samples.values())
+    high = max(np.max(values) for values in samples.values())
     for panel, (name, values), colour in zip(panels, samples.items(), COLOURS * 9):
-        panel.hist(np.ravel(values), bins=bins, range=ends, density=True, color=colour)
+        panel.hist(np.ravel(values), bins=bins, range=(low, high), density=True, color=colour)
         panel.set_title(name, fontsize=10)
         panel.set_xlabel(x)
     panels[0].set_ylabel("density")
@@ -270,155 +277,53 @@ def plot_histograms(samples, x, title="", bins=40):
 
 
 def plot_batch(ids, title=""):
-    """A batch as it lies in memory: words and padding.
+    """Plots the tokens and the padding of a batch.
 
     Args:
-      ids: `[B, S]`, 0 where there is padding.
+      ids: `[B, S]`, 0 for padding.
       title: of the figure.
     """
     ids = np.asarray(ids)
-    figure, (panel,) = _panels(
-        1, min(8.0, 4.5 + 0.05 * ids.shape[1]), min(5.0, 2.0 + 0.04 * ids.shape[0])
-    )
+    height = min(5.0, 2.0 + 0.04 * ids.shape[0])
+    width = min(8.0, 4.5 + 0.05 * ids.shape[1])
+    figure, (panel,) = _panels(1, width, height)
     panel.imshow(ids == 0, cmap="cividis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    shares = f"{np.mean(ids != 0):.0%} words (dark), {np.mean(ids == 0):.0%} padding (light)"
-    panel.set(xlabel="position", ylabel="sentence", title=f"{title}\n{shares}")
+    fractions = f"{np.mean(ids != 0):.0%} tokens (dark), {np.mean(ids == 0):.0%} padding (light)"
+    panel.set(xlabel="position", ylabel="sentence", title=f"{title}\n{fractions}")
     panel.locator_params(integer=True)
     return figure
 
 
 def plot_beam(steps, best=()):
-    """A beam search as a tree: a column for each step, a row for each hypothesis that is alive, best first.
+    """Plots a beam search as a tree: a column for each step, a row for each rank in the beam.
 
     Args:
-      steps: for each step, (words, parents, log_probs) of its hypotheses: the word that each ends with, the row of the one of the step
-        before that it goes on from, and its log-probability in nats. What cannot be (`decoding.scores.is_possible`) is left out.
-      best: the rows of the hypothesis to set off, from the first step on.
+      steps: for each step (tokens, beam_indices, log_probs) of the alive hypotheses, best first:
+        the last token, the row of the hypothesis in the step before, and the log-probability in
+        nats. Impossible hypotheses (see `decoding.scores.is_possible`) are left out.
+      best: the row of the highlighted hypothesis in each step, from the first step on.
     """
-    rows = max(len(words) for words, _, _ in steps)
+    rows = max(len(tokens) for tokens, _, _ in steps)
     figure, (panel,) = _panels(1, min(15.0, 1.25 * len(steps) + 0.5), 0.75 * rows + 0.7)
-    for t, (words, parents, log_probs) in enumerate(steps):
-        for row, (word, parent, log_prob) in enumerate(zip(words, parents, log_probs)):
+    for t, (tokens, beam_indices, log_probs) in enumerate(steps):
+        for row, (token, parent, log_prob) in enumerate(zip(tokens, beam_indices, log_probs)):
             if not is_possible(log_prob):
                 continue
-            chosen = t < len(best) and best[t] == row
-            colour = COLOURS[1] if chosen else "0.45"
+            highlighted = t < len(best) and best[t] == row
+            colour = COLOURS[1] if highlighted else "0.45"
             if t:
-                panel.plot(
-                    [t - 1, t],
-                    [parent, row],
-                    color=colour,
-                    linewidth=2.5 if chosen else 1,
-                    zorder=1,
-                )
-            panel.text(t, row, f"{word}\n{log_prob:.2f}", ha="center", va="center", fontsize=9,
-                       bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": colour, "linewidth": 2 if chosen else 1})  # fmt: skip
-    panel.set(
-        xlim=(-0.6, len(steps) - 0.4),
-        ylim=(rows - 0.4, -0.6),
-        xlabel="step",
-        ylabel="rank in the beam",
-    )
+                width = 2.5 if highlighted else 1
+                panel.plot([t - 1, t], [parent, row], color=colour, linewidth=width, zorder=1)
+            box = {
+                "boxstyle": "round",
+                "facecolor": "white",
+                "edgecolor": colour,
+                "linewidth": 2 if highlighted else 1,
+            }
+            text = f"{token}\n{log_prob:.2f}"
+            panel.text(t, row, text, ha="center", va="center", fontsize=9, bbox=box)
+    panel.set(xlim=(-0.6, len(steps) - 0.4), ylim=(rows - 0.4, -0.6))
+    panel.set(xlabel="step", ylabel="rank in the beam")
     panel.set_xticks(range(len(steps)))
     panel.set_yticks(range(rows), range(1, rows + 1))
-    return figure
-
-
-# Figure 1: for each box its key in the shapes, its text, its column (0 encoder, 1 decoder), its height, and its colour.
-BOXES = [
-    ("inp", "Inputs", 0, 0, "none"), ("enc_embedding", "Input Embedding\n+ Positional Encoding", 0, 1, "#FBE3E4"),
-    ("enc_attention", "Multi-Head\nAttention", 0, 2.4, "#FCE0BB"), ("enc_norm1", "Add & Norm", 0, 3.3, "#F3F6C2"),
-    ("enc_ffn", "Feed Forward", 0, 4.2, "#C5E8F7"), ("enc_norm2", "Add & Norm", 0, 5.1, "#F3F6C2"),
-    ("tar", "Outputs\n(shifted right)", 1, 0, "none"), ("dec_embedding", "Output Embedding\n+ Positional Encoding", 1, 1, "#FBE3E4"),
-    ("dec_attention1", "Masked Multi-Head\nAttention", 1, 2.4, "#FCE0BB"), ("dec_norm1", "Add & Norm", 1, 3.3, "#F3F6C2"),
-    ("dec_attention2", "Multi-Head\nAttention", 1, 4.2, "#FCE0BB"), ("dec_norm2", "Add & Norm", 1, 5.1, "#F3F6C2"),
-    ("dec_ffn", "Feed Forward", 1, 6.0, "#C5E8F7"), ("dec_norm3", "Add & Norm", 1, 6.9, "#F3F6C2"),
-    ("logits", "Linear", 1, 8.2, "#DDE0F1"), ("probabilities", "Softmax", 1, 9.1, "#CBE6D0"),
-]  # fmt: skip
-STACKS = [("enc_attention", "enc_norm2"), ("dec_attention1", "dec_norm3")]
-ROUND = [("enc_attention", "enc_norm1"), ("enc_ffn", "enc_norm2"), ("dec_attention1", "dec_norm1"), ("dec_attention2", "dec_norm2"),
-         ("dec_ffn", "dec_norm3")]  # fmt: skip
-
-
-def plot_transformer(shapes, num_layers):
-    """Figure 1, with the shape of what leaves each box.
-
-    Args:
-      shapes: by the key of the box, which are those of `BOXES`.
-      num_layers: N.
-    """
-    figure, (panel,) = _panels(1, 8.5, 9.5)
-    places = {key: (4.4 * column, height) for key, _, column, height, _ in BOXES}
-
-    def arrow(start, end):
-        panel.add_patch(
-            FancyArrowPatch(
-                start, end, arrowstyle="-|>", mutation_scale=10, color="0.3", shrinkA=0, shrinkB=0
-            )
-        )
-
-    for (key, text, column, height, colour), (below, *_) in zip(BOXES, [BOXES[0], *BOXES]):
-        x = places[key][0]
-        if colour != "none":
-            panel.add_patch(
-                FancyBboxPatch(
-                    (x - 1.0, height - 0.22),
-                    2.0,
-                    0.44,
-                    "round,pad=0.05",
-                    facecolor=colour,
-                    edgecolor="0.3",
-                )
-            )
-        panel.text(x, height, text, ha="center", va="center", fontsize=9)
-        look = {
-            "ha": "left" if column else "right",
-            "fontsize": 9,
-            "family": "monospace",
-            "color": COLOURS[0],
-        }
-        panel.text(
-            x + (1.5 if column else -1.5), height, str(tuple(shapes[key])), va="center", **look
-        )
-        if places[below][0] == x and below != key:
-            arrow((x, places[below][1] + 0.28), (x, height - 0.28))
-    for start, end in ROUND:  # the residual connections
-        (x, low), (_, high) = places[start], places[end]
-        side = 1.05 if x else -1.05
-        panel.plot(
-            [x, x + 1.14 * side, x + 1.14 * side],
-            [low - 0.4, low - 0.4, high],
-            color="0.3",
-            linewidth=1,
-        )
-        arrow((x + 1.14 * side, high), (x + side, high))
-    x, high = places["enc_norm2"]  # the encoder's output is what the decoder attends to
-    panel.plot(
-        [x, x, 2.2, 2.2], [high + 0.28, high + 0.6, high + 0.6, 4.2], color="0.3", linewidth=1
-    )
-    arrow((2.2, 4.2), (4.4 - 1.05, 4.2))
-    for first, last in STACKS:
-        (x, low), (_, high) = places[first], places[last]
-        panel.add_patch(
-            FancyBboxPatch(
-                (x - 1.25, low - 0.45),
-                2.5,
-                high - low + 0.8,
-                "round,pad=0.05",
-                facecolor="none",
-                edgecolor="0.6",
-            )
-        )
-        panel.text(
-            x + (-1.4 if x else 1.4),
-            high + 0.45,
-            f"{num_layers}×",
-            fontsize=12,
-            ha="right" if x else "left",
-            va="center",
-        )
-    panel.text(4.4, 9.75, "Output Probabilities", ha="center", fontsize=9)
-    arrow((4.4, 9.38), (4.4, 9.65))
-    panel.set(xlim=(-3.8, 8.4), ylim=(-0.5, 10))
-    panel.set_axis_off()
     return figure

@@ -1,7 +1,8 @@
-"""The pocket corpus: a synchronous grammar of English and German that writes true sentence pairs.
+"""The pocket corpus: English-German sentence pairs that a synchronous grammar generates.
 
-There is nothing to download.  Every pair is built from one plan that is spoken in both languages at once, so the two
-sides always mean the same, and one seed always gives the same pairs.  The space of sentences holds many millions.
+No download is needed. The grammar builds one plan for each pair and puts it into both languages, so
+that both sides have the same meaning. The same seed gives the same pairs. The grammar contains many
+millions of sentences.
 
     Yesterday at half past six my aunt got up.
     Gestern um halb sieben ist meine Tante aufgestanden.
@@ -9,51 +10,54 @@ sides always mean the same, and one seed always gives the same pairs.  The space
     Anna knows the man who gave the child a red ball.
     Anna kennt den Mann, der dem Kind einen roten Ball gegeben hat.
 
-The words are few, and yet copying them one by one does not translate: a model has to learn German word order (the
-verb second in a main clause, also after a fronted adverbial; last in a subordinate clause; participles and infinitives
-last; separable verbs taken apart and put together), gender, case and number with the endings that agree with them,
-*nicht* against *kein*, numbers (*twenty-one* is *einundzwanzig*), clock times (*half past six* is *halb sieben*), and
-names that it has never met and must copy piece by piece.
+The vocabulary is small, but a word-for-word translation is wrong. A model has to learn:
 
-Conventions that make translation a function in both directions: *you* is *du*; the English simple past is the German
-perfect (but *was* is *war* and *had* is *hatte*); *his*, *her* and *their* belong to the subject of their clause; the
-German accusative *sie* is always *her*.
+- German word order: the verb is second in a main clause, also after a fronted adverbial, and last
+  in a subordinate clause; participles and infinitives are last; separable verbs are split and
+  joined again;
+- gender, case and number, with endings that agree;
+- *nicht* and *kein*;
+- numbers (*twenty-one* is *einundzwanzig*) and clock times (*half past six* is *halb sieben*);
+- names that it has not seen and must copy sub-word by sub-word.
+
+These conventions make translation a function in both directions:
+
+- *you* is *du*;
+- the English simple past is the German perfect, but *was* is *war* and *had* is *hatte*;
+- *his*, *her* and *their* refer to the subject of their clause;
+- the German accusative *sie* is always *her*.
 """
 
 from tf_transformer.data.pocket.lexicon import Pair
 from tf_transformer.data.pocket.phrases import Draw
 from tf_transformer.data.pocket.sentences import sentence
 
-SPLIT_SIZES = {
-    "validation": 1_000,
-    "test": 1_000,
-    "train": 200_000,
-}  # In the order in which they are drawn.
-LARGEST_NUMBER = (
-    1_000_000  # The grammar holds far more, but beyond this the search for new sentences gets slow.
-)
-SHORTEST, LONGEST = 3, 30  # Words of a sentence, on either side.
+# In the order of generation: the small splits come first, so that they are generated quickly.
+SPLIT_SIZES = {"validation": 1_000, "test": 1_000, "train": 200_000}
+MAX_PAIRS = 1_000_000  # above this number, the search for new sentences is slow
+MIN_WORDS = 3  # of a sentence, in either language
+MAX_WORDS = 30
 
 
 def generate(number: int, seed: int = 0) -> list[Pair]:
-    """Write sentence pairs.
+    """Generates sentence pairs.
 
     Args:
-        number: how many pairs; at most ``LARGEST_NUMBER``.
-        seed: where chance begins; the same seed gives the same pairs, and the first of many are those of few.
-
-    Returns:
-        The pairs, English first.  No English sentence and no German sentence occurs twice.
-
-    Raises:
-        ValueError: if the number is negative or more than can be drawn.
+      number: how many pairs; at most `MAX_PAIRS`.
+      seed: of the random numbers. The same seed gives the same pairs, and a smaller number gives
+        the first of them.
+    Returns: the pairs, English first. No English sentence and no German sentence occurs twice.
+    Raises: ValueError when the number is negative, or larger than `MAX_PAIRS` or than the number of
+      pairs found.
     """
-    if not 0 <= number <= LARGEST_NUMBER:
-        raise ValueError(f"number must be from 0 to {LARGEST_NUMBER}, not {number}")
+    if not 0 <= number <= MAX_PAIRS:
+        raise ValueError(f"number must be from 0 to {MAX_PAIRS}, not {number}")
     draw = Draw(seed)
-    pairs, english, german = [], set(), set()
-    lengths = range(SHORTEST, LONGEST + 1)
-    for _ in range(4 * number + 100):  # A bound, so that an unlucky seed can never search for ever.
+    pairs = []
+    english = set()
+    german = set()
+    lengths = range(MIN_WORDS, MAX_WORDS + 1)
+    for _ in range(4 * number + 100):  # a limit, so that the loop always ends
         if len(pairs) == number:
             break
         en, de = sentence(draw)
@@ -64,32 +68,29 @@ def generate(number: int, seed: int = 0) -> list[Pair]:
             german.add(de)
             pairs.append((en, de))
     if len(pairs) < number:
-        raise ValueError(f"only {len(pairs)} of {number} distinct pairs could be drawn")
+        raise ValueError(f"found only {len(pairs)} of {number} distinct pairs")
     return pairs
 
 
-def splits(seed: int = 0) -> dict[str, list[Pair]]:
-    """Write the pairs to train, validate and test on.
-
-    Args:
-        seed: see :func:`generate`.
-
-    Returns:
-        For each key of ``SPLIT_SIZES`` its pairs; no two splits share a sentence on either side.
-    """
-    return {name: split(name, seed) for name in SPLIT_SIZES}
-
-
 def split(name: str, seed: int = 0) -> list[Pair]:
-    """Write one of the ``splits``.  The small ones come first, so they are there at once.
+    """Generates the pairs of a split. No two splits share a sentence in either language.
 
     Args:
-        name: a key of ``SPLIT_SIZES``.
-        seed: see :func:`generate`.
-
-    Returns:
-        Its pairs.
+      name: a key of `SPLIT_SIZES`.
+      seed: as in `generate`.
+    Returns: its pairs.
     """
-    names = list(SPLIT_SIZES)
-    start = sum(SPLIT_SIZES[before] for before in names[: names.index(name)])
-    return generate(start + SPLIT_SIZES[name], seed)[start:]
+    start, end = split_range(SPLIT_SIZES, name)
+    return generate(end, seed)[start:]
+
+
+def split_range(sizes: dict[str, int], name: str) -> tuple[int, int]:
+    """Returns where a split starts and ends in the sequence of all generated items.
+
+    Args:
+      sizes: the size of each split, in the order of generation.
+      name: a key of `sizes`.
+    """
+    names = list(sizes)
+    start = sum(sizes[earlier] for earlier in names[: names.index(name)])
+    return start, start + sizes[name]

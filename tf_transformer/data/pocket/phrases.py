@@ -1,4 +1,4 @@
-"""Phrases of the pocket corpus, drawn by chance: persons and things, places and times."""
+"""Random phrases of the pocket corpus: persons and things, places and times."""
 
 from random import Random
 
@@ -16,49 +16,56 @@ from tf_transformer.data.pocket.numbers import clock, number_words
 
 TIMES = {tense: lexicon.rows(table) for tense, table in names.TIME_TABLES.items()}
 LONG_TIMES = {tense: lexicon.rows(table) for tense, table in names.LONG_TIME_TABLES.items()}
-WHOLE_DAYS, DAY_PARTS = lexicon.rows(names.DAYS), lexicon.rows(names.DAY_PARTS)
+WHOLE_DAYS = lexicon.rows(names.DAYS)
+DAY_PARTS = lexicon.rows(names.DAY_PARTS)
 DAYS = WHOLE_DAYS + tuple(
     (f"{day} {en}", tag + de) for day, tag in WHOLE_DAYS for en, de in DAY_PARTS
 )
 CLOCKS = tuple(clock(hour, minute) for hour in range(1, 13) for minute in range(0, 60, 5))
-MONTHS, SPANS, OFTEN = (
-    lexicon.rows(names.MONTHS),
-    lexicon.rows(names.SPANS),
-    lexicon.rows(names.OFTEN),
-)
+MONTHS = lexicon.rows(names.MONTHS)
+SPANS = lexicon.rows(names.SPANS)
+OFTEN = lexicon.rows(names.OFTEN)
 ATTITUDES = lexicon.rows(names.ATTITUDES, ";")
 WEATHER = {tense: lexicon.rows(table) for tense, table in names.WEATHER.items()}
-VEHICLES, LANGUAGES = lexicon.rows(names.VEHICLES), lexicon.rows(names.LANGUAGES)
-INSTRUMENTS, PROFESSIONS = lexicon.rows(names.INSTRUMENTS), lexicon.rows(names.PROFESSIONS)
+VEHICLES = lexicon.rows(names.VEHICLES)
+LANGUAGES = lexicon.rows(names.LANGUAGES)
+INSTRUMENTS = lexicon.rows(names.INSTRUMENTS)
+PROFESSIONS = lexicon.rows(names.PROFESSIONS)
 CITIES = tuple((city, city) for city in names.CITIES) + lexicon.rows(names.TRANSLATED_CITIES)
 COMPARATIVES = {kind: lexicon.rows(table) for kind, table in tables.COMPARATIVES.items()}
 FORENAMES = tuple((name, "m") for name in names.MEN) + tuple((name, "f") for name in names.WOMEN)
 
 
 class Draw:
-    """The source of chance; it uses nothing but ``random()``, which is the same in every version of Python."""
+    """Draws random items.
+
+    It uses only `random()` of the generator, which gives the same numbers in all Python versions.
+
+    Args:
+      seed: of the generator.
+    """
 
     def __init__(self, seed: int):
-        """Set up the drawing; ``pick`` is a closure because it is called ten times a sentence."""
         random = Random(seed).random
 
         def pick(items):
-            """Return one of the items."""
+            """Returns one of the items."""
             return items[int(random() * len(items))]
 
-        self.random, self.pick = random, pick
+        self.random = random
+        self.pick = pick  # a closure, for speed: each sentence calls it about ten times
 
     def chance(self, probability: float) -> bool:
-        """Return ``True`` with a probability."""
+        """Returns True with a probability."""
         return self.random() < probability
 
     def between(self, low: int, high: int) -> int:
-        """Return a whole number from ``low`` to ``high``."""
+        """Returns an integer from `low` to `high`."""
         return low + int(self.random() * (high - low + 1))
 
 
 def given_name(draw: Draw) -> tuple[str, str]:
-    """Draw a first name and its gender; some are invented."""
+    """Draws a first name and its gender; some names are invented."""
     if draw.chance(0.8):
         return draw.pick(FORENAMES)
     gender = "f" if draw.chance(0.5) else "m"
@@ -67,33 +74,40 @@ def given_name(draw: Draw) -> tuple[str, str]:
 
 
 def person_name(draw: Draw) -> Phrase:
-    """Draw a person who is called by name: *Anna*, *Mr Keller*, *Paul and Anna*, *Anna's brother*."""
+    """Draws a person with a name: *Anna*, *Mr Keller*, *Paul and Anna*, *Anna's brother*."""
     chance = draw.random()
     if chance < 0.2:
-        name = draw.pick(names.SURNAMES)
-        if draw.chance(0.3):
-            name = draw.pick(names.FAMILY_STARTS) + draw.pick(names.FAMILY_ENDS)
-        if draw.chance(0.5):
-            en, de = f"Mrs {name}", f"Frau {name}"
-            return Phrase(en, en, de, de, de, 2, "f")
-        return Phrase(
-            f"Mr {name}", f"Mr {name}", f"Herr {name}", f"Herrn {name}", f"Herrn {name}", 2, "m"
-        )
+        return _title_and_surname(draw)
     name, gender = given_name(draw)
     if chance < 0.3:
-        other = given_name(draw)[0]
-        if other != name:
-            en, de = f"{name} and {other}", f"{name} und {other}"
+        second_name = given_name(draw)[0]
+        if second_name != name:
+            en = f"{name} and {second_name}"
+            de = f"{name} und {second_name}"
             return Phrase(en, en, de, de, de, 4, "p")
     if chance < 0.42 and name[-1] not in "sxz":
         kin = noun_phrase("", None, draw.pick(NOUNS["kin"]))
-        en, de = f"{name}'s {kin.en}", f"{name}s {kin.nom}"
+        en = f"{name}'s {kin.en}"
+        de = f"{name}s {kin.nom}"
         return Phrase(en, en, de, de, de, 2, kin.gender)
     return Phrase(name, name, name, name, name, 2, gender)
 
 
+def _title_and_surname(draw: Draw) -> Phrase:
+    name = draw.pick(names.SURNAMES)
+    if draw.chance(0.3):
+        name = draw.pick(names.FAMILY_STARTS) + draw.pick(names.FAMILY_ENDS)
+    if draw.chance(0.5):
+        en = f"Mrs {name}"
+        de = f"Frau {name}"
+        return Phrase(en, en, de, de, de, 2, "f")
+    en = f"Mr {name}"
+    oblique = f"Herrn {name}"
+    return Phrase(en, en, f"Herr {name}", oblique, oblique, 2, "m")
+
+
 def subject(draw: Draw) -> Phrase:
-    """Draw a person or some persons who can do things."""
+    """Draws one or several persons as the subject of an action."""
     chance = draw.random()
     if chance < 0.26:
         return draw.pick(PRONOUNS)
@@ -102,14 +116,15 @@ def subject(draw: Draw) -> Phrase:
     if chance < 0.66:
         return relation(draw, ("my", "your", "our"))
     plural = draw.chance(0.25)
-    determiner = draw.pick(
-        ("the", "the", "the", "the", "many", "all") if plural else ("the",) * 7 + ("a", "this")
-    )
-    return described(draw, "person", determiner, plural, 0.25)
+    if plural:
+        determiners = ("the", "the", "the", "the", "many", "all")
+    else:
+        determiners = ("the",) * 7 + ("a", "this")
+    return described(draw, "person", draw.pick(determiners), plural, 0.25)
 
 
 def relation(draw: Draw, determiners: tuple[str, ...]) -> Phrase:
-    """Draw a member of somebody's family, or several."""
+    """Draws one or several relatives of somebody."""
     plural = draw.chance(0.2)
     return described(draw, "relatives" if plural else "kin", draw.pick(determiners), plural, 0.1)
 
@@ -117,39 +132,50 @@ def relation(draw: Draw, determiners: tuple[str, ...]) -> Phrase:
 def described(
     draw: Draw, kind: str, determiner: str | int, plural: bool, probability: float
 ) -> Phrase:
-    """Draw a noun of a kind, and with some probability an adjective for it."""
+    """Draws a noun of a kind, with an adjective at the given probability."""
     adjective = draw.pick(ADJECTIVES_OF[kind]) if draw.chance(probability) else None
     return noun_phrase(determiner, adjective, draw.pick(NOUNS[kind]), plural)
 
 
 def human(draw: Draw, doer: Phrase, case: str) -> Phrase:
-    """Draw a person to whom something is done."""
+    """Draws a person as an object.
+
+    Args:
+      draw: the source of randomness.
+      doer: the subject of the clause.
+      case: of the object, "acc" or "dat".
+    """
     chance = draw.random()
     if chance < 0.22:
         pronoun = draw.pick(PRONOUNS)
-        # "They" has no accusative here, because German "sie" stands for "her".
-        if (
-            pronoun.gender != doer.gender
-            and (case != "acc" or pronoun.acc)
-            and {pronoun.person, doer.person} != {0, 3}
-        ):
+        # "They" has no accusative here, because the German "sie" is always "her".
+        has_case = case != "acc" or pronoun.acc
+        is_self = pronoun.gender == doer.gender or {pronoun.person, doer.person} == {0, 3}
+        if has_case and not is_self:
             return pronoun
     if chance < 0.4:
         return person_name(draw)
     if chance < 0.65:
         own = OWN.get(doer.gender, "our")
         return relation(draw, ("my", "your", own, own))
-    return described(
-        draw, "person", draw.pick(("the", "the", "the", "this")), draw.chance(0.25), 0.25
-    )
+    determiner = draw.pick(("the", "the", "the", "this"))
+    return described(draw, "person", determiner, draw.chance(0.25), 0.25)
 
 
 def thing(draw: Draw, kind: str, doer: Phrase, negated: bool = False) -> Phrase:
-    """Draw something of a kind to which something is done, or not done (then it is not counted)."""
+    """Draws a thing as an object.
+
+    Args:
+      draw: the source of randomness.
+      kind: a key of `NOUNS`.
+      doer: the subject of the clause.
+      negated: whether the clause is negated; the thing then has no number.
+    """
     if kind in tables.MASS_TABLES:
         return described(draw, kind, "", False, 0.3)
     if kind in ("opening", "room"):
-        return described(draw, kind, draw.pick(("the", "the", "this")), draw.chance(0.2), 0.3)
+        determiner = draw.pick(("the", "the", "this"))
+        return described(draw, kind, determiner, draw.chance(0.2), 0.3)
     own = "the" if kind in ("food", "baked", "sight") else OWN.get(doer.gender, "the")
     chance = draw.random()
     if chance < 0.75:
@@ -158,20 +184,20 @@ def thing(draw: Draw, kind: str, doer: Phrase, negated: bool = False) -> Phrase:
     if negated:
         return described(draw, kind, draw.pick(("the", "", own)), True, 0.4)
     if chance < 0.83:
-        return described(
-            draw, kind, draw.between(2, 12) if draw.chance(0.9) else draw.between(13, 99), True, 0.3
-        )
-    return described(draw, kind, draw.pick(("the", "the", "", "many", "this", own)), True, 0.4)
+        number = draw.between(2, 12) if draw.chance(0.9) else draw.between(13, 99)
+        return described(draw, kind, number, True, 0.3)
+    determiner = draw.pick(("the", "the", "", "many", "this", own))
+    return described(draw, kind, determiner, True, 0.4)
 
 
 def affected(draw: Draw, kinds: tuple[str, ...], doer: Phrase, negated: bool = False) -> Phrase:
-    """Draw an object of one of the kinds; *human* stands for all persons."""
+    """Draws an object of one of the kinds; the kind "human" is any person."""
     kind = draw.pick(kinds)
     return human(draw, doer, "acc") if kind == "human" else thing(draw, kind, doer, negated)
 
 
 def object_part(phrase: Phrase, negated: bool) -> Part:
-    """Make a phrase the accusative object: a pronoun stands early, and what is new stands late."""
+    """Makes a phrase the accusative object. A pronoun comes early, an indefinite phrase late."""
     if phrase.definite:
         slot = "pronoun" if phrase in PRONOUNS else "object"
         return slot, phrase.en_object, phrase.acc
@@ -179,7 +205,7 @@ def object_part(phrase: Phrase, negated: bool) -> Part:
 
 
 def city(draw: Draw) -> Pair:
-    """Draw a city; some are invented."""
+    """Draws a city; some names are invented."""
     if draw.chance(0.8):
         return draw.pick(CITIES)
     name = draw.pick(names.TOWN_STARTS) + draw.pick(names.TOWN_ENDS)
@@ -187,7 +213,7 @@ def city(draw: Draw) -> Pair:
 
 
 def where(draw: Draw, group: str) -> Pair:
-    """Draw a place where something happens, of a group of places."""
+    """Draws a location in a group of places: *in the garden*, *in Berlin*."""
     if group == "home" and draw.chance(0.25):
         return "at home", "zu Hause"
     if group == "town" and draw.chance(0.35):
@@ -200,7 +226,7 @@ def where(draw: Draw, group: str) -> Pair:
 
 
 def whither(draw: Draw, group: str) -> Pair:
-    """Draw a place to go to."""
+    """Draws a destination in a group of places; the group "any" is all of them."""
     if group == "any":
         if draw.chance(0.2):
             return draw.pick((("home", "nach Hause"), ("to school", "in die Schule")))
@@ -211,17 +237,16 @@ def whither(draw: Draw, group: str) -> Pair:
 
 
 def spot(draw: Draw, group: str, place: lexicon.Place) -> Phrase:
-    """Describe a place."""
+    """Draws the noun phrase of a place."""
     adjective = draw.pick(ADJECTIVES_OF[group]) if draw.chance(0.2) else None
     return noun_phrase("a" if adjective and draw.chance(0.4) else "the", adjective, place.noun)
 
 
 def when(draw: Draw, tense: str, verb: Verb, negated: bool = False) -> Pair:
-    """Draw a time that suits a tense and a verb."""
+    """Draws a time that is compatible with a tense and a verb."""
     group = tense if tense in ("present", "past") else "future"
-    lasting = verb.infinitive in names.LASTING
     chance = draw.random()
-    if chance < 0.25 and lasting:
+    if chance < 0.25 and verb.infinitive in names.LASTING:
         return long_time(draw, group, negated)
     if negated and group == "present":
         return draw.pick(TIMES["denied"])
@@ -229,22 +254,21 @@ def when(draw: Draw, tense: str, verb: Verb, negated: bool = False) -> Pair:
         en, de = draw.pick(CLOCKS)
         if group == "present":
             return en, de
-        day, tag = draw.pick(
-            (("yesterday", "gestern"), ("today", "heute"))
-            if group == "past"
-            else TIMES["future"][:2]
-        )
+        if group == "past":
+            day, tag = draw.pick((("yesterday", "gestern"), ("today", "heute")))
+        else:
+            day, tag = draw.pick(TIMES["future"][:2])
         return f"{day} {en}", f"{tag} {de}"
     if chance < 0.75:
         day, tag = draw.pick(DAYS)
-        return (
-            (f"every {day}", f"jeden {tag}") if group == "present" else (f"on {day}", f"am {tag}")
-        )
+        if group == "present":
+            return f"every {day}", f"jeden {tag}"
+        return f"on {day}", f"am {tag}"
     return draw.pick(TIMES[group])
 
 
 def long_time(draw: Draw, group: str, negated: bool) -> Pair:
-    """Draw a longer stretch of time: *in January*, *three weeks ago*, *next year*."""
+    """Draws a longer period: *in January*, *three weeks ago*, *next year*."""
     if negated and group == "present":
         return draw.pick(LONG_TIMES["denied"])
     if draw.chance(0.3):
@@ -252,7 +276,8 @@ def long_time(draw: Draw, group: str, negated: bool) -> Pair:
         return f"in {month}", f"im {monat}"
     if group == "present" or draw.chance(0.4):
         return draw.pick(LONG_TIMES[group])
-    number, (span, spanne) = number_words(draw.between(2, 12)), draw.pick(SPANS)
+    number, zahl = number_words(draw.between(2, 12))
+    span, spanne = draw.pick(SPANS)
     if group == "past":
-        return f"{number[0]} {span} ago", f"vor {number[1]} {spanne}"
-    return f"in {number[0]} {span}", f"in {number[1]} {spanne}"
+        return f"{number} {span} ago", f"vor {zahl} {spanne}"
+    return f"in {number} {span}", f"in {zahl} {spanne}"

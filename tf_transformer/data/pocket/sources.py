@@ -12,6 +12,7 @@ from tf_transformer.errors import UserError
 
 DATA = pathlib.Path(__file__).parents[1]  # the subpackage `data`
 GRAMMAR_FILES = [DATA / "trees.py", DATA / "treebank.py", *sorted((DATA / "pocket").glob("*.py"))]
+SPLITS = ["train", "validation", "test"]
 
 
 def grammar_hash(files=GRAMMAR_FILES):
@@ -23,46 +24,52 @@ def grammar_hash(files=GRAMMAR_FILES):
 
 
 class PocketCorpus(Corpus):
-    """The built-in English-German corpus, in either direction. Raises: UserError for other languages."""
+    """The built-in English-German corpus, in either direction.
+
+    Args:
+      source: "en" or "de".
+      target: the other language.
+    Raises: UserError for other languages.
+    """
 
     def __init__(self, source, target):
         if {source, target} != {"en", "de"}:
             raise UserError(f"the pocket corpus has en and de, not {source} and {target}")
-        self.name, self.splits, self._flip = (
-            "the pocket corpus",
-            ["train", "validation", "test"],
-            source == "de",
-        )
-        self._draw = functools.cache(corpus.split)  # drawing the training pairs takes some seconds
+        self.name = "the pocket corpus"
+        self.splits = list(SPLITS)
+        self._flip = source == "de"
+        self._generate = functools.cache(corpus.split)  # the training split takes some seconds
 
     def read(self, split):
-        """Yields (source, target) sentences of a split."""
-        for english, german in self._draw(self.known(split)):
+        """Yields (source, target) sentences of a split. Raises: UserError for an unknown split."""
+        for english, german in self._generate(self.known(split)):
             yield (german, english) if self._flip else (english, german)
 
     def fingerprint(self, split):
-        """A tuple that changes with the grammar."""
+        """Returns a tuple that changes with the grammar."""
         return ("pocket", grammar_hash(), self._flip, split)
 
 
 class PocketTreebank(Corpus):
-    """The built-in trees of `pocket_treebank`."""
+    """The built-in treebank."""
 
     def __init__(self):
-        self.name, self.splits = "the pocket treebank", ["train", "validation", "test"]
-        self._draw = functools.cache(
-            treebank.split
-        )  # drawing the training trees takes some seconds
+        self.name = "the pocket treebank"
+        self.splits = list(SPLITS)
+        self._generate = functools.cache(treebank.split)  # the training split takes some seconds
 
     def trees(self, split):
-        """Yields the clean trees of a split, in the order of `read`. Raises: UserError for an unknown split."""
+        """Yields the clean trees of a split, in the order of `read`.
+
+        Raises: UserError for an unknown split.
+        """
         self.known(split)
-        yield from map(clean_tree, read_trees(self._draw(split), self.name))
+        yield from map(clean_tree, read_trees(self._generate(split), self.name))
 
     def read(self, split):
         """Yields (words joined by blanks, linearised tree) of a split. Raises: as `trees`."""
         yield from map(source_and_target, self.trees(split))
 
     def fingerprint(self, split):
-        """A tuple that changes with the grammar."""
+        """Returns a tuple that changes with the grammar."""
         return ("pocket-trees", grammar_hash(), split)

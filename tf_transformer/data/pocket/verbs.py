@@ -1,4 +1,4 @@
-"""The verbs of the pocket corpus: their forms in every tense and person, in both languages."""
+"""The verbs of the pocket corpus: their forms in all tenses and persons, in both languages."""
 
 from functools import cache
 from typing import NamedTuple
@@ -6,13 +6,7 @@ from typing import NamedTuple
 from tf_transformer.data.pocket import lexicon
 from tf_transformer.data.pocket.lexicon import Verb
 
-
-def join(*parts: str) -> str:
-    """Join the parts that are not empty with blanks."""
-    return " ".join(filter(None, parts))
-
-
-# Persons of the verb: I, you, he/she/it, we, they.
+# Each tuple has the forms of the five persons: I, you, he/she/it, we, they.
 FINITE = {
     "sein": ("bin", "bist", "ist", "sind", "sind"),
     "haben": ("habe", "hast", "hat", "haben", "haben"),
@@ -23,6 +17,8 @@ PRETERITE = {
     "sein": ("war", "warst", "war", "waren", "waren"),
     "haben": ("hatte", "hattest", "hatte", "hatten", "hatten"),
 }
+BE_PRESENT = ("am", "are", "is", "are", "are")
+BE_PAST = ("was", "were", "was", "were", "were")
 MODALS = {
     "future": ("will", FINITE["werden"]),
     "can": ("can", ("kann", "kannst", "kann", "können", "können")),
@@ -36,20 +32,25 @@ REFLEXIVES = ("mich", "dich", "sich", "uns", "sich")
 
 
 class Form(NamedTuple):
-    """A verb in one tense and person.  ``last`` is the whole German verb at the end of a subordinate clause."""
+    """A verb in one tense and person."""
 
-    en: str
-    en_not: str
-    auxiliary: str
-    base: str
-    finite: str
-    end: str
-    last: str
-    zu: str
+    en: str  # English, affirmative: "gets up"
+    en_not: str  # English, negated: "does not get up"
+    auxiliary: str  # of an English question: "does"
+    base: str  # the rest of the English verb in a question: "get up"
+    finite: str  # the German finite verb of a main clause: "steht"
+    end: str  # what stands at the end of a German main clause: "auf"
+    last: str  # the German verb at the end of a subordinate clause: "aufsteht"
+    zu: str  # the German infinitive with "zu": "aufzustehen"
+
+
+def join(*parts: str) -> str:
+    """Joins the parts that are not empty with blanks."""
+    return " ".join(filter(None, parts))
 
 
 def present(verb: Verb, person: int) -> str:
-    """Return the German present tense of a verb, without its prefix."""
+    """Returns the German present tense of a verb, without its prefix."""
     if verb.infinitive in FINITE:
         return FINITE[verb.infinitive][person]
     stem = verb.infinitive[: -2 if verb.infinitive.endswith("en") else -1]
@@ -65,56 +66,58 @@ def present(verb: Verb, person: int) -> str:
 
 
 def english_forms(verb: Verb, tense: str, person: int) -> tuple[str, str, str, str]:
-    """Return the English verb: stated, denied, and the auxiliary and the rest that a question takes apart."""
-    base, third = verb.en, person == 2
-    if tense in ("must", "want"):
-        base = f"{MODALS[tense][0]} {base}"
-    elif tense in MODALS:
-        auxiliary, _, rest = MODALS[tense][0].partition(" ")
-        rest = join(rest, base)
-        denied = "cannot" if auxiliary == "can" else f"{auxiliary} not"
-        return f"{auxiliary} {rest}", f"{denied} {rest}", auxiliary, rest
-    elif base == "be":
-        forms = (
-            ("was", "were", "was", "were", "were")
-            if tense == "past"
-            else ("am", "are", "is", "are", "are")
-        )
-        return forms[person], f"{forms[person]} not", forms[person], ""
-    first, _, rest = base.partition(" ")
-    auxiliary = "did" if tense == "past" else "does" if third else "do"
-    stated = base
+    """Returns the English fields of `Form`: affirmative, negated, auxiliary and base."""
+    if tense in MODALS and tense not in ("must", "want"):
+        return _english_modal(verb, tense)
+    if verb.en == "be" and tense not in MODALS:
+        form = (BE_PAST if tense == "past" else BE_PRESENT)[person]
+        return form, f"{form} not", form, ""
+    base = f"{MODALS[tense][0]} {verb.en}" if tense in MODALS else verb.en
     if tense == "past":
-        stated = verb.past
-    elif third:
-        stated = join("has" if first == "have" else lexicon.english_s(first), rest)
-    return stated, f"{auxiliary} not {base}", auxiliary, base
+        affirmative = verb.past
+        auxiliary = "did"
+    elif person == 2:
+        first, _, rest = base.partition(" ")
+        affirmative = join("has" if first == "have" else lexicon.english_s(first), rest)
+        auxiliary = "does"
+    else:
+        affirmative = base
+        auxiliary = "do"
+    return affirmative, f"{auxiliary} not {base}", auxiliary, base
+
+
+def _english_modal(verb: Verb, tense: str) -> tuple[str, str, str, str]:
+    auxiliary, _, rest = MODALS[tense][0].partition(" ")
+    rest = join(rest, verb.en)
+    negated = "cannot" if auxiliary == "can" else f"{auxiliary} not"
+    return f"{auxiliary} {rest}", f"{negated} {rest}", auxiliary, rest
 
 
 @cache
 def conjugate(verb: Verb, tense: str, person: int) -> Form:
-    """Conjugate a verb in both languages.
+    """Conjugates a verb in both languages.
 
     Args:
-        verb: the verb.
-        tense: ``"present"``, ``"past"`` (the German perfect) or a key of ``MODALS``.
-        person: 0 to 4 for I, you, he/she/it, we, they.
-
-    Returns:
-        The forms that the orders of a clause need.
+      verb: the verb.
+      tense: "present", "past" (the German perfect) or a key of `MODALS`.
+      person: 0 to 4 for I, you, he/she/it, we, they.
+    Returns: the forms that a clause needs.
     """
-    whole = verb.prefix + verb.infinitive
-    zu = f"{verb.prefix}zu{verb.infinitive}" if verb.prefix else f"zu {verb.infinitive}"
     if tense in MODALS:
-        finite, end = MODALS[tense][1][person], whole
+        finite = MODALS[tense][1][person]
+        end = verb.dictionary_form
         last = f"{end} {finite}"
     elif tense == "past" and verb.infinitive in PRETERITE:
-        finite, end = PRETERITE[verb.infinitive][person], ""
+        finite = PRETERITE[verb.infinitive][person]
+        end = ""
         last = finite
     elif tense == "past":
-        finite, end = FINITE["sein" if verb.sein else "haben"][person], verb.participle
+        finite = FINITE["sein" if verb.sein else "haben"][person]
+        end = verb.participle
         last = f"{end} {finite}"
     else:
-        finite, end = present(verb, person), verb.prefix
+        finite = present(verb, person)
+        end = verb.prefix
         last = end + finite
+    zu = f"{verb.prefix}zu{verb.infinitive}" if verb.prefix else f"zu {verb.infinitive}"
     return Form(*english_forms(verb, tense, person), finite, end, last, zu)

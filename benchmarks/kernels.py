@@ -1,0 +1,186 @@
+"""The gain of each kernel: an update, or a search, with it and with the plain definition.
+
+    python benchmarks/kernels.py                 # training, base sizes; 10 minutes on two cores
+    python benchmarks/kernels.py --decoding      # beam search; 3 minutes
+    python benchmarks/kernels.py --preset=pocket --rows=32    # training, small sizes
+
+In each round the variants take turns, one step each. The gain is the median over the rounds of the
+ratio of two neighbouring steps, definition over kernel, minus 1.
+"""
+
+import argparse
+import functools
+import os
+import statistics
+import time
+from unittest import mock
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.checkpoints.loading import build_model
+from tf_transformer.config import DecodeConfig
+from tf_transformer.decoding.translator import search_translations
+from tf_transformer.kernels import dropout as dropout_kernel
+from tf_transformer.kernels.adam import FusedAdam
+from tf_transformer.model.layer_norm import layer_normalization
+from tf_transformer.presets import preset
+from tf_transformer.special_tokens import END, START
+from tf_transformer.training.loss import label_smoothed_cross_entropy
+from tf_transformer.training.precision import NoLossScale
+from tf_transformer.training.sharding import one_shard
+from tf_transformer.training.train_step import shard_gradients, train_step
+
+WARM_UP = 2  # steps that do not count
+
+
+def plain_dropout(x, rate, seed_generator):
+    """TensorFlow's own keyed dropout, from 32-bit random numbers."""
+    state = dropout_kernel._scope.state
+    state["calls"] += 1
+    seed = state["key"] + tf.constant([0, state["calls"] << 16])
+    return tf.nn.experimental.stateless_dropout(x, rate, seed)
+
+
+def plain_cross_entropy(project, weights, x, tar_real, label_smoothing, scale):
+    """The logits of all tokens at once, differentiated by TensorFlow."""
+    logits = project(x, *weights)
+    loss, tokens = label_smoothed_cross_entropy(tar_real, logits, label_smoothing)
+    return loss * scale, tf.stop_gradient(tf.stack([loss, tokens, 0.0, loss]))
+
+
+class PlainAdam(keras.optimizers.Adam):
+    """Keras' Adam with the interface of `FusedAdam`."""
+
+    def apply_if(self, finite, gradients, variables):
+        """Applies one update."""
+        del finite
+        self.apply(gradients, variables)
+
+
+KERNELS = {
+    "none replaced": {},
+    "layer norm": {"tf_transformer.kernels.layer_norm.layer_normalization": layer_normalization},
+    "dropout": {"tf_transformer.kernels.dropout.dropout": plain_dropout},
+    "Adam": {"adam": PlainAdam},
+    "cross-entropy": {
+        "tf_transformer.training.train_step.chunked_cross_entropy": plain_cross_entropy
+    },
+}
+
+
+def plain_project(mha, x, projection):
+    """Three matrix products, one each for queries, keys and values."""
+    del projection
+    q = mha.split_heads(mha.wq(x), mha.depth)
+    k = mha.split_heads(mha.wk(x), mha.depth)
+    v = mha.split_heads(mha.wv(x), mha.value_depth)
+    return q, k, v
+
+
+def plain_write_slots(x, new, slot):
+    """A copy of the cache with the new slots."""
+    end = slot + tf.shape(new)[-2]
+    return tf.concat([x[..., :slot, :], new, x[..., end:, :]], axis=-2)
+
+
+DECODING = {
+    "none replaced": {},
+    "one product for q, k, v": {"tf_transformer.decoding.kv_cache.project": plain_project},
+    "writing slots in place": {"tf_transformer.decoding.kv_cache.write_slots": plain_write_slots},
+}
+
+
+def ids(rows, length, vocabulary):
+    """Random sentences int32 `[rows, length]`, ending with the end token."""
+    tokens = np.random.default_rng(0).integers(4, vocabulary, (rows, length))
+    tokens[:, -1] = END
+    return tf.constant(tokens, tf.int32)
+
+
+def trace(function, replacements):
+    """Calls a function `WARM_UP` times while functions are replaced, so that it is traced so."""
+    contexts = [mock.patch(name, new) for name, new in replacements.items() if "." in name]
+    for context in contexts:
+        context.start()
+    for _ in range(WARM_UP):
+        function()
+    for context in contexts:
+        context.stop()
+
+
+def training(config, args, replacements):
+    """A function that makes an update."""
+    keras.utils.set_random_seed(1)
+    model = build_model(config.model, args.precision)
+    optimizer = replacements.get("adam", FusedAdam)(1e-4, 0.9, 0.98, 1e-9)
+    optimizer.build(model.trainable_variables)
+    gradients = functools.partial(shard_gradients, config.train)
+    gradients = functools.partial(one_shard, gradients, model, config.train)
+    inp = ids(args.rows, args.length, args.vocabulary)
+    tar = tf.concat([tf.fill([args.rows, 1], START), inp], axis=1)
+    votes = tf.zeros([2])
+
+    @tf.function(autograph=False)
+    def update(inp, tar):
+        step = train_step(model, optimizer, config.train, gradients, NoLossScale(), inp, tar, votes)
+        return step["sums"]
+
+    def run():
+        update(inp, tar).numpy()
+
+    trace(run, replacements)
+    return run
+
+
+def decoding(config, args, replacements):
+    """A function that searches a batch with beam 4."""
+    keras.utils.set_random_seed(1)
+    model = build_model(config.model, args.precision)
+    decode = DecodeConfig(extra_decode_length=1)
+    inp = ids(args.rows, args.length, args.vocabulary)
+    search = tf.function(lambda inp: search_translations(model, inp, decode).ids, autograph=False)
+
+    def run():
+        search(inp).numpy()
+
+    trace(run, replacements)
+    return run
+
+
+def main():
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", default="base")
+    parser.add_argument("--decoding", action="store_true")
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--vocabulary", type=int, default=8000)
+    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--length", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=9)
+    args = parser.parse_args()
+    config = preset(args.preset).with_vocabularies(args.vocabulary, args.vocabulary)
+    make = decoding if args.decoding else training
+    variants = DECODING if args.decoding else KERNELS
+    runs = {name: make(config, args, replaced) for name, replaced in variants.items()}
+    seconds = {name: [] for name in runs}
+    for _ in range(args.rounds):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    shape = f"{args.rows} x {args.length}, {args.vocabulary:,} sub-words, {args.precision}"
+    print(f"{args.preset}, {shape}, {args.rounds} rounds\n")
+    print("| replaced by its definition | ms | gain of the kernel |\n|---|---:|---:|")
+    base = seconds["none replaced"]
+    for name, times in seconds.items():
+        gain = statistics.median(time / kernel for time, kernel in zip(times, base)) - 1
+        shown = "" if name == "none replaced" else f"{gain:+.1%}"
+        print(f"| {name} | {1e3 * statistics.median(times):,.1f} | {shown} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Starting TensorFlow, and log lines."""
+
+import logging
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tf_transformer.cli.terminal import log_to_stderr, open_output
+
+
+def run_python(code, **environment):
+    """Runs code in a process in which TensorFlow sees no GPU."""
+    names = {"TF_CPP_MIN_LOG_LEVEL", "CUDA_VISIBLE_DEVICES"}
+    inherited = {name: value for name, value in os.environ.items() if name not in names}
+    inherited["CUDA_VISIBLE_DEVICES"] = ""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=inherited | environment,
+    )
+
+
+START = """
+import os
+from tf_transformer.cli import terminal
+terminal.has_nvidia_device = lambda: {nvidia}
+before = sorted(os.listdir("/proc/self/fd"))
+terminal.start_tensorflow()
+after = sorted(os.listdir("/proc/self/fd"))
+print(before == after, before, after)
+os.write(2, b"end of messages")
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+@pytest.mark.parametrize("nvidia", [False, True])
+def test_start_tensorflow_leaks_no_file_descriptor(nvidia):
+    """Standard error works again afterwards."""
+    done = run_python(START.format(nvidia=nvidia))
+    assert done.stdout.startswith("True "), done.stdout
+    assert done.stderr.endswith("end of messages")
+
+
+def test_start_tensorflow_is_silent_without_an_nvidia_device():
+    assert run_python(START.format(nvidia=False)).stderr == "end of messages"
+
+
+def test_start_tensorflow_explains_a_missing_gpu():
+    """With an NVIDIA device but no GPU, TensorFlow's messages are shown, then a warning."""
+    messages, warning, _ = run_python(START.format(nvidia=True)).stderr.rsplit("\n", 2)
+    assert re.search(r"cuda|gpu", messages, re.IGNORECASE), messages
+    assert warning == (
+        "tf-transformer: warning: this computer has an NVIDIA device, but TensorFlow finds no GPU; "
+        "the messages above say why"
+    )
+
+
+def test_start_tensorflow_without_gpus_on_purpose():
+    """CUDA_VISIBLE_DEVICES=-1 is a choice of the user: no warning."""
+    done = run_python(START.format(nvidia=True), CUDA_VISIBLE_DEVICES="-1")
+    assert done.stderr == "end of messages"
+
+
+def test_log_lines_have_time_and_level(capsys):
+    log_to_stderr()
+    log_to_stderr()  # a second command in the same process does not repeat the lines
+    logger = logging.getLogger("tf_transformer.training.trainer")
+    logger.info("step %d", 7)
+    logger.warning("the rate is high")
+    logger.debug("not shown")
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert len(lines) == 2
+    assert re.fullmatch(r"\d\d:\d\d:\d\d INFO step 7", lines[0])
+    assert re.fullmatch(r"\d\d:\d\d:\d\d WARNING the rate is high", lines[1])
+
+
+def test_closed_standard_error_does_not_stop_the_program(monkeypatch):
+    class Closed:
+        def write(self, text):
+            raise BrokenPipeError
+
+        def flush(self):
+            raise BrokenPipeError
+
+    log_to_stderr()
+    monkeypatch.setattr(sys, "stderr", Closed())
+    logging.getLogger("tf_transformer").info("nobody reads this")
+
+
+def test_output_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "folder" / "out.txt"
+    with open_output(str(path)) as file:
+        file.write("Häuser\n")
+        assert not path.exists()
+    assert path.read_text("utf-8") == "Häuser\n"

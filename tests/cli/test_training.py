@@ -1,0 +1,54 @@
+"""The commands train, average and plot."""
+
+
+def test_other_settings_than_the_run(refused, model_dir, corpus_folder):
+    message = refused("train", f"--data={corpus_folder}", f"--model_dir={model_dir}")
+    assert "was started with" in message
+    assert "d_model 32 (now 128)" in message
+    assert "vocab_size 500 (now 2000)" in message
+
+
+def test_results_and_log_lines_are_separate(run, model_dir, corpus_folder, tiny_config):
+    """The plan of a dry run goes to standard output, log lines to standard error."""
+    config = tiny_config.model
+    code, out, err = run(
+        "train",
+        "--dry_run",
+        f"--data={corpus_folder}",
+        f"--model_dir={model_dir.parent / 'dry'}",
+        f"--num_layers={config.num_layers}",
+        f"--d_model={config.d_model}",
+        f"--dff={config.dff}",
+        "--vocab_size=500",
+    )
+    assert code == 0
+    assert out.startswith(f"plan for {model_dir.parent / 'dry'}\n")
+    assert "an update" in out
+    assert " INFO " not in out
+    assert " INFO learning a vocabulary of 500 sub-words" in err
+    assert "plan for" not in err
+
+
+def test_average(run, refused, model_dir, tmp_path):
+    folder = f"--model_dir={model_dir}"
+    code, out, _ = run("average", folder, "--last=2", f"--output={tmp_path}/mean.npz")
+    assert code == 0
+    assert "step-00000008.npz, step-00000012.npz" in out
+    assert (tmp_path / "mean.npz").exists()
+    message = refused("average", folder, "--last=3")
+    assert f"{model_dir} has 2 checkpoints (train keeps --max_checkpoints of them)" in message
+    code, out, _ = run("average", folder, "--best=1", f"--output={tmp_path}/best.npz")
+    assert code == 0
+    assert "averaged step-00000012.npz into" in out  # the only one with a validation score
+    assert "1 were validated" in refused("average", folder, "--best=2")
+    assert "give one of them" in refused("average", folder, "--best=1", "--last=1")
+
+
+def test_plot(run, refused, model_dir, tmp_path):
+    path = tmp_path / "run.png"
+    code, out, _ = run("plot", str(model_dir), f"--output={path}")
+    assert code == 0
+    assert out == f"drew {path}\n"
+    assert path.stat().st_size > 10_000
+    assert "no model folder" in refused("plot", f"{tmp_path}/none")
+    assert "--model_dir is missing" in refused("plot")

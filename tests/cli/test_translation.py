@@ -1,0 +1,177 @@
+"""The commands translate, evaluate, parse and evalb."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from tf_transformer.cli.main import main
+from tf_transformer.data.trees import read_line
+
+
+def test_translate_a_file(run, refused, model_dir, tmp_path):
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n\nThe dog sees the cat.\n")
+    output = tmp_path / "out.txt"
+    flags = (f"--model_dir={model_dir}", f"--input={tmp_path}/in.txt")
+    code, out, err = run("translate", *flags, f"--output={output}", "--beam_size=2")
+    lines = output.read_text().split("\n")
+    assert (code, out, err) == (0, "", "")
+    assert len(lines) == 4
+    assert lines[1] == lines[3] == ""
+    code, out, _ = run("translate", *flags, "--beam_size=2")
+    assert code == 0
+    assert out == "\n".join(lines)
+    code, out, _ = run("translate", *flags, "--n_best=2")
+    assert [line.split("\t")[0] for line in out.splitlines()] == ["1", "1", "2", "3", "3"]
+    message = refused("translate", f"--model_dir={model_dir}", "--input=/no/file")
+    assert "cannot read" in message
+    assert "beam" in refused("translate", *flags, "--n_best=9")
+
+
+def test_translate_a_pipe(model_dir):
+    """Standard input to standard output, with nothing else on either stream."""
+    arguments = ["translate", f"--model_dir={model_dir}", "--beam_size=1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tf_transformer", *arguments],
+        input="Anna sleeps.\n\n",
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 2
+    assert done.stdout.endswith("\n\n")
+
+
+def test_translate_interactively(run, model_dir, monkeypatch, translator):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", Terminal("Anna sleeps.\n" + "long " * 500 + "\n"))
+    code, out, err = run("translate", f"--model_dir={model_dir}")
+    assert code == 0
+    assert translator("Anna sleeps.") in out
+    assert "sub-words" in err
+
+
+def test_evaluate(run, refused, model_dir, corpus_folder, tmp_path):
+    arguments = ("evaluate", f"--model_dir={model_dir}", "--beam_size=1")
+    code, out, _ = run(*arguments)
+    assert code == 0
+    for text in ("BLEU", "tok:13a", "chrF", "sentences/s"):
+        assert text in out
+    assert "compound-split BLEU" in out
+    assert "##AT##-##AT##" in out
+    translations = (model_dir / "evaluation" / "test.de").read_text()
+    assert len(translations.splitlines()) == 60
+    files = f"{corpus_folder}/test.en,{corpus_folder}/test.de"
+    output = tmp_path / "out" / "translations.txt"
+    code, same, _ = run(*arguments, f"--data={files}", f"--output={output}")
+    assert code == 0
+    assert same.splitlines()[1:3] == out.splitlines()[1:3]
+    assert output.read_text() == translations
+    message = refused("evaluate", f"--model_dir={model_dir}", "--split=nope")
+    assert "has no split 'nope'" in message
+
+
+def test_reader_of_the_output_ends(model_dir):
+    """As in `... | head`: no traceback."""
+    command = (
+        f"{sys.executable} -m tf_transformer translate --model_dir={model_dir} --n_best=4 | head -1"
+    )
+    lines = "Anna sleeps.\n" * 3000
+    done = subprocess.run(["bash", "-c", command], input=lines, capture_output=True, text=True)
+    assert done.stdout.startswith("1\t")
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def test_wrong_output_is_reported_before_the_translation(refused, model_dir, tmp_path):
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n")
+    files = (f"--input={tmp_path}/in.txt", f"--output={tmp_path}")
+    assert str(tmp_path) in refused("translate", f"--model_dir={model_dir}", *files)
+
+
+def test_failure_keeps_an_earlier_output(refused, model_dir, tmp_path):
+    (tmp_path / "in.txt").write_text("long words " * 200)
+    (tmp_path / "out.txt").write_text("earlier")
+    files = (f"--input={tmp_path}/in.txt", f"--output={tmp_path}/out.txt")
+    assert "sub-words" in refused("translate", f"--model_dir={model_dir}", *files)
+    assert (tmp_path / "out.txt").read_text() == "earlier"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.txt"]
+    assert "n_best" in refused("translate", f"--model_dir={model_dir}", "--n_best=0")
+
+
+def test_evalb(run, refused, tmp_path):
+    gold = tmp_path / "gold"
+    test = tmp_path / "test"
+    gold.write_text("(S (NP (NNP Anna)) (VP (VBZ sleeps)) (. .))\n")
+    test.write_text("(S (NP (NNP Anna)) (NP (VBZ sleeps)) (. .))\n")
+    code, out, _ = run("evalb", f"--gold={gold}", f"--test={test}")
+    assert code == 0
+    assert "Bracketing FMeasure       =  66.67" in out
+    assert "=== Summary ===" in out
+    assert "--test is missing" in refused("evalb", f"--gold={gold}")
+    test.write_text("(S (NP\n")
+    assert "test:1:" in refused("evalb", f"--gold={gold}", f"--test={test}")
+
+
+@pytest.fixture(scope="module")
+def parser_dir(tmp_path_factory):
+    """A model folder of a parser after two updates."""
+    folder = tmp_path_factory.mktemp("trees")
+    trees = [
+        f"( (S (NP-SBJ (NNP {name})) (VP (VBZ {verb})) (. .)))"
+        for name in ("Anna", "Paul", "Otto")
+        for verb in ("runs", "sleeps", "eats")
+    ]
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.mrg").write_text("\n".join(trees))
+    flags = [
+        "--preset=parsing-pocket",
+        f"--data={folder}",
+        f"--model_dir={folder}/model",
+        "--num_layers=1",
+        "--d_model=16",
+        "--num_heads=2",
+        "--dff=16",
+        "--vocab_size=300",
+        "--train_steps=2",
+        "--beam_size=2",
+    ]
+    assert main(["train", *flags]) == 0
+    return folder / "model"
+
+
+def test_parse(run, parser_dir, tmp_path):
+    """Whatever the model outputs, a line of words becomes one tree with these words.
+
+    An empty line stays empty.
+    """
+    (tmp_path / "in.txt").write_text("Anna runs .\n\nOtto (who sleeps) eats .\n")
+    flags = (f"--input={tmp_path}/in.txt", "--extra_decode_length=20")
+    code, out, err = run("parse", f"--model_dir={parser_dir}", *flags)
+    lines = out.split("\n")
+    assert (code, err, len(lines), lines[1]) == (0, "", 4, "")
+    assert read_line(lines[0], "out")[0].words() == ["Anna", "runs", "."]
+    assert read_line(lines[2], "out")[0].words() == "Otto -LRB-who sleeps-RRB- eats .".split()
+
+
+def test_evaluate_a_parser(run, parser_dir):
+    code, out, _ = run("evaluate", f"--model_dir={parser_dir}", "--extra_decode_length=20")
+    assert code == 0
+    assert "test of treebank" in out
+    assert "F1 " in out
+    assert "BLEU" not in out
+    assert "sentences/s" in out
+    folder = parser_dir / "evaluation"
+    assert (folder / "test.trees").read_text().count("\n") == 9
+    assert "=== Summary ===" in (folder / "test.trees.evalb").read_text()
+
+
+def test_trees_are_not_text(refused, model_dir):
+    message = refused("train", "--data=pocket-trees", "--model_dir=/no/where")
+    assert "give --source=words --target=trees" in message
+    assert "was not trained on trees" in refused("parse", f"--model_dir={model_dir}")

@@ -1,0 +1,82 @@
+"""The text that `tf-transformer info` prints about sentence pairs."""
+
+import collections
+import itertools
+
+import numpy as np
+
+from tf_transformer.data.batching import Batches
+from tf_transformer.data.encoding import describe_dropped, encode_pairs
+from tf_transformer.data.tokenizer import learn_tokenizers
+
+SAMPLES = 10
+
+
+def describe_data(config, corpus, tokenizers=None):
+    """Describes sizes, lengths, vocabulary and batches of sentence pairs, with samples, as text.
+
+    Args:
+      config: a `Config`, whose data settings are used.
+      corpus: of `data.sources.open_corpus`; it is streamed.
+      tokenizers: of source and target; None to learn them.
+    """
+    lines = [corpus.name]
+    sizes = {}
+    for split in corpus.splits:
+        sizes[split], sides = describe_split(corpus.read(split))
+        lines += [f"  {split}: {sizes[split]:,} pairs", *sides]
+    lines += _describe_batches(config, corpus, tokenizers)
+    lines.append("  samples of train:")
+    every = max(1, sizes.get("train", 0) // SAMPLES)
+    for source, target in itertools.islice(corpus.read("train"), 0, SAMPLES * every, every):
+        lines.append(f"    {source}\n      {target}")
+    return "\n".join(lines)
+
+
+def _describe_batches(config, corpus, tokenizers):
+    """The lines on sub-words and batches of the train split; arguments as above."""
+    data = config.data
+    vocabulary = "the model's vocabulary"
+    if tokenizers is None:
+        vocabulary = "a vocabulary learned from it"
+        tokenizers = learn_tokenizers(
+            lambda: corpus.read("train"), data.vocab_size, data.shared_vocab
+        )
+    pairs = encode_pairs(corpus.read("train"), tokenizers, data.max_length, data.max_length_ratio)
+    batches = Batches(pairs, data.batch_tokens, config.train.seed)
+    shapes = ", ".join(f"{bucket.rows} x {bucket.length}" for bucket in batches.buckets)
+    return [
+        f"  sub-words of train: {tokenizers[0].vocab_size:,} in {vocabulary}; mean length "
+        f"{pairs.source.lengths.mean():.1f} of sources, {pairs.target.lengths.mean():.1f} of "
+        f"targets; dropped: {describe_dropped(pairs)}",
+        f"  batches: {batches.per_epoch:,} per epoch, {batches.non_padding_fraction:.1%} of their "
+        "tokens are not padding, rows x length:",
+        f"    {shapes}",
+    ]
+
+
+def describe_split(pairs):
+    """Describes the words of one split.
+
+    Args:
+      pairs: an iterator of (source, target) strings.
+    Returns: the number of pairs; a line on the words of each side.
+    """
+    lengths = ([], [])
+    vocabularies = (collections.Counter(), collections.Counter())
+    for pair in pairs:
+        for side, sentence in enumerate(pair):
+            words = sentence.split()
+            lengths[side].append(len(words))
+            vocabularies[side].update(words)
+    number = len(lengths[0])
+    if not number:
+        return 0, []
+    lines = []
+    for name, words, vocabulary in zip(("source", "target"), map(np.array, lengths), vocabularies):
+        lines.append(
+            f"    {name}: {words.sum():,} words, {len(vocabulary):,} different; {words.min()} to "
+            f"{words.max()} words per sentence, mean {words.mean():.1f}, median "
+            f"{np.median(words):.0f}"
+        )
+    return number, lines

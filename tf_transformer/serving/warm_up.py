@@ -1,0 +1,104 @@
+"""Recorded warm-up requests of an exported model.
+
+TensorFlow Serving and `tf-transformer serve` run them when they load a version. The first requests
+of clients then do not wait for initialization.
+"""
+
+import itertools
+import os
+
+import tensorflow as tf
+
+from tf_transformer.data.sources import TfdsCorpus, open_corpus
+from tf_transformer.errors import UserError
+
+WARM_UP_TEXTS = 32  # in the largest recorded request
+SPACE = "\u2581"  # SentencePiece writes it for a space
+
+
+def import_messages():
+    """Imports the protocol messages of a recorded request.
+
+    Returns: the modules model_pb2, predict_pb2 and prediction_log_pb2.
+    Raises: UserError when tensorflow-serving-api is not installed.
+    """
+    try:
+        from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
+    except ImportError:
+        raise UserError(
+            "the package tensorflow-serving-api is missing: pip install 'tf_transformer[serving]'"
+        ) from None
+    return model_pb2, predict_pb2, prediction_log_pb2
+
+
+def write_warm_up(folder, name, texts):
+    """Records requests of every signature.
+
+    Args:
+      folder: of the version.
+      name: of the model.
+      texts: source sentences of many lengths.
+    """
+    model_pb2, predict_pb2, prediction_log_pb2 = import_messages()
+    path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
+    os.makedirs(os.path.dirname(path))
+    with tf.io.TFRecordWriter(path) as writer:
+        for signature, inputs in _requests(texts):
+            spec = model_pb2.ModelSpec(name=name, signature_name=signature)
+            tensors = {key: tf.make_tensor_proto(value) for key, value in inputs.items()}
+            request = predict_pb2.PredictRequest(model_spec=spec, inputs=tensors)
+            predict_log = prediction_log_pb2.PredictLog(request=request)
+            log = prediction_log_pb2.PredictionLog(predict_log=predict_log)
+            writer.write(log.SerializeToString())
+
+
+def _requests(texts):
+    """Lists pairs (signature, inputs): single texts, the eight longest texts, and all texts."""
+    by_length = sorted(texts, key=len)
+    quarter = max(1, len(texts) // 4)
+    groups = [[text] for text in by_length[::quarter]]
+    groups += [by_length[-8:], by_length]
+    requests = [
+        (signature, {"text": group})
+        for signature in ("serving_default", "nbest", "alignments")
+        for group in groups
+    ]
+    requests += [("score", {"source": group, "target": group}) for group in groups]
+    return requests
+
+
+def warm_up_texts(config, tokenizer):
+    """Chooses source texts of many lengths.
+
+    Args:
+      config: the `Config` of the model.
+      tokenizer: of the source.
+    Returns: held-out sentences of the model's corpus. If the corpus is not available, sequences of
+      sub-words of the vocabulary.
+    """
+    return _held_out_sentences(config.data) or _sub_word_sequences(tokenizer)
+
+
+def _held_out_sentences(data):
+    """Source sentences of the corpus of a `DataConfig`; [] if it is not available."""
+    try:
+        corpus = open_corpus(data.data, data.source, data.target)
+        if isinstance(corpus, TfdsCorpus):
+            return []  # reading it can start a download
+        split = "validation" if "validation" in corpus.splits else corpus.splits[0]
+        pairs = itertools.islice(corpus.read(split), WARM_UP_TEXTS)
+        return [source for source, _ in pairs if source.strip()]
+    except UserError:
+        return []
+
+
+def _sub_word_sequences(tokenizer):
+    """Sequences of 1 to 24 sub-words of the vocabulary."""
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    pieces = [piece for piece in pieces if piece[0] not in "[<"]  # no special tokens, no bytes
+    texts = []
+    for i in range(WARM_UP_TEXTS):
+        length = 1 + i % 24
+        text = "".join(pieces[i : i + length]).replace(SPACE, " ").strip()
+        texts.append(text or ".")
+    return texts
