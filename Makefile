@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each of them installs what it needs into .venv first.
 SHELL := bash
 PRESET ?= pocket
-# A parser learns trees from words, the other presets German from English.
+# The data of a parser are words and trees; that of the other presets is English and German.
 DATA ?= $(if $(filter parsing%,$(PRESET)),pocket-trees,pocket)
 SOURCE ?= $(if $(filter parsing%,$(PRESET)),words,en)
 TARGET ?= $(if $(filter parsing%,$(PRESET)),trees,de)
@@ -14,7 +14,7 @@ SPLIT ?=
 NAME ?= transformer
 EXPORT_DIR ?= $(MODEL_DIR)/export/saved_model
 BIN := .venv/bin
-# $(call named,VARIABLE,other): its value where the user gave one, else the other.
+# $(call named,VARIABLE,default): the value that the user gave, or the default.
 named = $(if $(filter command environment,$(origin $(1))),$($(1)),$(2))
 # $(call flags,VARIABLE ...): the flag of each variable that the user gave; STEPS=9 becomes --train_steps='9'.
 FLAG_STEPS := train_steps
@@ -24,12 +24,12 @@ FLAG_SOURCE := source
 FLAG_TARGET := target
 FLAG_MODEL_DIR := model_dir
 flags = $(foreach name,$(1),$(if $(call named,$(name),),--$(FLAG_$(name))='$($(name))'))
-# The gpu extra goes along where an NVIDIA driver answers.
+# The gpu extra is installed where nvidia-smi finds a device.
 EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
-# The stamp carries the extras in its name, so a machine that gets a GPU installs again.
+# The name of the stamp has the extras, so that the package is installed again on a host that gets a GPU.
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
-# $(call score,folder): the last command of a recipe. A dry run leaves no model to score.
+# $(call score,folder): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)')
 
 .PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr table3 parse test test-browser notebooks lab lint format clean
@@ -38,10 +38,10 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "options of train: PRESET=pocket|small|base|big|parsing-pocket|parsing DATA= SOURCE= TARGET= MODEL_DIR= MINUTES= STEPS="
 
-install: $(STAMP) ## make .venv and install the package into it, when it is missing or out of date
+install: $(STAMP) ## create .venv and install the package into it, when it is missing or out of date
 
-# The first Python from 3.10 to 3.13 that can make virtual environments; PYTHON=... names another. The pip that comes with
-# Python 3.10 takes more than a quarter of an hour to choose versions that fit together, so it is renewed first.
+# The first Python from 3.10 to 3.13 that can create virtual environments is used; PYTHON=... selects another.
+# The pip of Python 3.10 takes more than 15 minutes to resolve the versions, so it is upgraded first.
 $(STAMP): setup.py
 	@set -e; for python in $(PYTHON) python3 python3.12 python3.13 python3.11 python3.10 none; do \
 	  if [ $$python = none ]; then echo "no Python 3.10 to 3.13 with venv found: install one, or give PYTHON=/path/to/python3" >&2; exit 2; fi; \
@@ -58,21 +58,21 @@ train: $(STAMP) ## train a model: by default the pocket preset on the built-in c
 	$(RUN) train --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) --model_dir='$(MODEL_DIR)' \
 	  $(if $(MINUTES),--train_minutes=$(MINUTES)) $(if $(STEPS),--train_steps=$(STEPS)) $(FLAGS)
 
-translate: $(STAMP) ## translate lines: from the terminal, or INPUT=file OUTPUT=file
+translate: $(STAMP) ## translate lines from the terminal, or INPUT=file OUTPUT=file
 	@$(RUN) translate --model_dir='$(MODEL_DIR)' $(if $(INPUT),--input='$(INPUT)') $(if $(OUTPUT),--output='$(OUTPUT)') $(FLAGS)
 
 evaluate: $(STAMP) ## BLEU and chrF of a model on SPLIT= of its data
 	$(RUN) evaluate --model_dir='$(MODEL_DIR)' $(if $(SPLIT),--split='$(SPLIT)') $(FLAGS)
 
-average: $(STAMP) ## average the last LAST=, or the best BEST=, checkpoints of a model
+average: $(STAMP) ## average the newest LAST= or the best BEST= checkpoints of a model
 	$(RUN) average --model_dir='$(MODEL_DIR)' $(if $(LAST),--last=$(LAST)) $(if $(BEST),--best=$(BEST)) $(FLAGS)
 
-export: $(STAMP) ## write a model for TensorFlow Serving; FLAGS=--format=ctranslate2 or keras for others
+export: $(STAMP) ## export a model for TensorFlow Serving, or with FLAGS=--format=ctranslate2 or keras
 	$(RUN) export --model_dir='$(MODEL_DIR)' $(if $(filter command,$(origin NAME)),--name=$(NAME)) \
 	  $(if $(filter command,$(origin EXPORT_DIR)),--output='$(EXPORT_DIR)') $(FLAGS)
 
-# SERVER=ours asks for our own server even where there is another one.
-serve: $(STAMP) ## answer over HTTP with the exported model: by tensorflow_model_server, Docker, or our own server
+# SERVER=ours selects our own server even where another one is installed.
+serve: $(STAMP) ## serve the exported model over HTTP with tensorflow_model_server, Docker, or our own server
 	@[ -e '$(EXPORT_DIR)/models.config' ] || $(RUN) export --model_dir='$(MODEL_DIR)' --output='$(EXPORT_DIR)' --name=$(NAME)
 	@set -e; folder=$$(cd '$(EXPORT_DIR)' && pwd); \
 	if [ '$(SERVER)' != ours ] && command -v tensorflow_model_server >/dev/null; then \
@@ -88,70 +88,70 @@ serve: $(STAMP) ## answer over HTTP with the exported model: by tensorflow_model
 	  exec $(RUN) serve --export_dir="$$folder" --name=$(NAME) $(FLAGS); \
 	fi
 
-client: $(STAMP) ## translate lines by a server that runs: from the terminal, or INPUT=file OUTPUT=file
+client: $(STAMP) ## translate lines with a running server, from the terminal, or INPUT=file OUTPUT=file
 	@$(RUN) client --name=$(NAME) $(if $(INPUT),--input='$(INPUT)') $(if $(OUTPUT),--output='$(OUTPUT)') $(FLAGS)
 
-plot: $(STAMP) ## draw loss, BLEU, learning rate and speed of a model's run
+plot: $(STAMP) ## plot loss, BLEU, learning rate and speed of a run
 	$(RUN) plot --model_dir='$(MODEL_DIR)' $(FLAGS)
 
 info: $(STAMP) ## describe PRESET= and DATA=
 	@$(RUN) info --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) $(FLAGS)
 
-# The paper's two tasks (Sec. 5.1, 6.1), which TensorFlow Datasets downloads; docs/reproduce.md says what to expect. FLAGS are train's.
+# The paper's two tasks (Sec. 5.1, 6.1), from TensorFlow Datasets; docs/reproduce.md has expected scores. FLAGS are those of train.
 SIZE ?= base
 RECIPE_DIR = $(call named,MODEL_DIR,models/$@-$(SIZE))
 wmt14-ende: TASK := --data=wmt14_translate/de-en --source=en --target=de
 wmt14-enfr: TASK := --data=wmt14_translate/fr-en --source=en --target=fr --vocab_size=32000 --dropout_rate=0.1
-wmt14-ende: ## the paper's English-German, SIZE=base|big: text, vocabulary, training, average, newstest2014
-wmt14-enfr: ## the paper's English-French, SIZE=base|big
+wmt14-ende: ## the paper's English-German run, SIZE=base|big: text, vocabulary, training, average, newstest2014
+wmt14-enfr: ## the paper's English-French run, SIZE=base|big
 wmt14-ende wmt14-enfr: $(STAMP)
 	$(RUN) train --preset=$(SIZE) $(TASK) $(call flags,DATA STEPS MINUTES) --model_dir='$(RECIPE_DIR)' $(FLAGS)
 	$(call score,$(RECIPE_DIR))
 
-table3: $(STAMP) ## print Table 3 beside ours; FLAGS='--run --data=...' trains its rows at a reduced size
+table3: $(STAMP) ## print Table 3 with our parameter counts; FLAGS='--run --data=...' trains its rows at a reduced size
 	@$(RUN) table3 $(call flags,DATA SOURCE TARGET STEPS MODEL_DIR) $(FLAGS)
 
-# PRESET=parsing is the paper's parser, for GPUs and the Penn Treebank; without it, one for minutes on two processor cores.
+# PRESET=parsing is the paper's parser, for GPUs and the Penn Treebank. The default trains in minutes on two CPU cores.
 parse: PRESET := $(call named,PRESET,parsing-pocket)
-parse: $(STAMP) ## train a parser on DATA=folder of .mrg files (default: the built-in treebank), and score its trees as EVALB does
+parse: $(STAMP) ## train a parser on DATA=folder of .mrg files (default: the built-in treebank), and score it as EVALB does
 	$(RUN) train --preset=$(PRESET) --data='$(DATA)' $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
 	$(call score,$(MODEL_DIR))
 
-# A process for each core, but not more than four: each keeps a TensorFlow of its own in memory.
+# One process for each core, at most four: each process has TensorFlow in memory.
 test: $(STAMP) ## run the tests
 	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal $(FLAGS)
 
-test-browser: $(STAMP) ## try the server's page and the attention viewer in headless Chromium, which is installed where it is missing (Debian)
+test-browser: $(STAMP) ## test the server's page and the attention viewer in headless Chromium, which is installed if missing (Debian)
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
 	  echo "installing chromium and chromium-driver"; \
 	  sudo=$$([ $$(id -u) = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; }
 	$(BIN)/python -m pytest tests/serving/browser_page.py tests/visualization/browser_viewer.py $(FLAGS)
 
-# JupyterLab and what executes notebooks, for those who want them.
+# JupyterLab and the program that executes notebooks.
 NOTEBOOKS_STAMP := .venv/installed-notebooks
 COURSE_MODEL := models/pocket-pocket-en-de
 $(NOTEBOOKS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet -e '.[notebooks]'
 	touch $@
 
-notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course and their solutions anew, in place
+notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course and their solutions in place
 	[ -e $(COURSE_MODEL)/averaged.npz ] || $(RUN) train --model_dir=$(COURSE_MODEL)
 	$(BIN)/jupyter nbconvert --to=notebook --execute --inplace --ExecutePreprocessor.timeout=1200 \
 	  --ExecutePreprocessor.record_timing=False notebooks/[01]*.ipynb notebooks/solutions/*.ipynb
 
 lab: $(NOTEBOOKS_STAMP) ## open JupyterLab on the notebooks
-	@$(BIN)/jupyter trust notebooks/*.ipynb >/dev/null  # they come from this repository; untrusted ones hide the attention viewer
+	@$(BIN)/jupyter trust notebooks/*.ipynb >/dev/null  # untrusted notebooks do not show the attention viewer
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(FLAGS)
 
-lint: $(STAMP) ## check the style
+lint: $(STAMP) ## check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-format: $(STAMP) ## put the code into its standard form
+format: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean: ## remove what can be made again, but no model
+clean: ## remove .venv, builds and caches, but no models
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -51,8 +51,8 @@ RETURN_FREED_MEMORY = {
 }
 
 
-def make_step(vocab_size, precision, micro_batch_tokens):
-    """Our training step of `base`, on one replica with all cores."""
+def make_base_update(vocab_size, precision, micro_batch_tokens):
+    """Our training update of `base`, on one replica with all cores."""
     from tf_transformer.presets import preset
     from tf_transformer.training.distribution import split_cpu
 
@@ -69,7 +69,7 @@ def make_step(vocab_size, precision, micro_batch_tokens):
 
 def run_ours(vocab_size, rows, length, precision):
     """Yields the seconds of our steps."""
-    update = make_step(vocab_size, precision, MEMORY_TOKENS)
+    update = make_base_update(vocab_size, precision, MEMORY_TOKENS)
     batch = random_batch(vocab_size, rows, length)
     while True:
         start = time.perf_counter()
@@ -100,7 +100,7 @@ def run_matrix(vocab_size, rows, length, precision):
 
 def run_memory(vocab_size, rows, length, micro_batch_tokens):
     """Bytes that a step needs above what is resident before it: weights and Adam's moments."""
-    update = make_step(vocab_size, "float32", micro_batch_tokens)
+    update = make_base_update(vocab_size, "float32", micro_batch_tokens)
     update(*random_batch(vocab_size, 8, 4))["sums"].numpy()  # builds the graph
     batch = random_batch(vocab_size, rows, length)
     before = _resident("VmRSS")

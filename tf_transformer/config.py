@@ -7,7 +7,6 @@ server has a `ServeConfig`. `presets.py` has complete configurations. A model fo
 
 import dataclasses
 import json
-import re
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import UserError
@@ -15,12 +14,6 @@ from tf_transformer.errors import UserError
 # The "languages" of a treebank (Sec. 6.3).
 WORDS = "words"
 TREES = "trees"
-
-
-def check_model_name(name):
-    """Raises: UserError for a model name that is not valid in a URL."""
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-        raise UserError(f"--name is {name!r}: give letters, digits, '_', '.' and '-' only")
 
 
 def setting(default, meaning, minimum=None, below=None, choices=None):

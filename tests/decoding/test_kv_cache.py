@@ -197,17 +197,17 @@ def test_a_step_reorders_the_mask_and_leaves_keys_and_values_in_place():
         _, state = step(ids, position, beam_indices, state)
         new = state.cache
 
-        start = position * beam_size
-        unchanged = np.r_[0:start, start + beam_size : old.mask.shape[2]]
+        slot = position * beam_size
+        unchanged = np.r_[0:slot, slot + beam_size : old.mask.shape[2]]
         assert new.mask.shape == old.mask.shape
         for part, old_part in zip([*new.keys, *new.values], [*old.keys, *old.values]):
             part = part.numpy()
             np.testing.assert_array_equal(part[:, :, unchanged], old_part.numpy()[:, :, unchanged])
-            assert (part[:, :, start : start + beam_size] != 0).any(axis=(1, 3)).all()
+            assert (part[:, :, slot : slot + beam_size] != 0).any(axis=(1, 3)).all()
 
         mask = new.mask.numpy()
         reordered = np.take_along_axis(old.mask.numpy(), beam_indices[..., np.newaxis], axis=1)
         np.testing.assert_array_equal(mask[:, :, unchanged], reordered[:, :, unchanged])
         own_token = np.broadcast_to(1 - np.eye(beam_size), (B, beam_size, beam_size))
-        np.testing.assert_array_equal(mask[:, :, start : start + beam_size], own_token)
+        np.testing.assert_array_equal(mask[:, :, slot : slot + beam_size], own_token)
         assert ((mask == 0).sum(axis=2) == position + 1).all()  # one slot for each position

@@ -83,7 +83,7 @@ def test_decoder_layer_is_post_norm(source, target):
 
 
 def test_output_of_a_layer_is_normalised(source, target):
-    """Post-norm: the vectors of a new layer have mean 0 and variance 1. Those of pre-norm do not."""
+    """The outputs of a new post-norm layer have mean 0 and variance 1, unlike pre-norm outputs."""
     encoder_output = EncoderLayer(D, 2, 12)(100 * source)
     decoder_output, _, _ = DecoderLayer(D, 2, 12)(100 * target, source)
     for output in (encoder_output, decoder_output):
