@@ -22,7 +22,7 @@ serving = [
 setup(
     name="tf_transformer",
     version=version,
-    description="Attention Is All You Need as a TensorFlow/Keras package: train, translate, evaluate",
+    description="Attention Is All You Need in TensorFlow: train, translate, evaluate, serve",
     long_description=(here / "README.md").read_text("utf-8"),
     long_description_content_type="text/markdown",
     package_dir={

@@ -22,7 +22,7 @@ def markov_chains(seed, sentences, scale=2.0):
     return tf.nn.log_softmax(tf.constant(logits, tf.float32))
 
 
-def make_step(table, beam_size):
+def make_search(table, beam_size):
     """A step function over `markov_chains`, and its first state.
 
     The state holds the index of each sentence `[B]` and the second-to-last token of each
@@ -63,7 +63,7 @@ def test_a_wide_beam_finds_the_optimum(alpha):
     """Invariant 5."""
     table = markov_chains(1, 5)
     max_lengths = [5, 4, 1, 2, 5]
-    step, state = make_step(table, 100)
+    step, state = make_search(table, 100)
     result = beam_search(step, state, tf.constant(max_lengths), 100, alpha, n_best=3)
     for i, max_length in enumerate(max_lengths):
         best = exhaustive_search(table[i], max_length, alpha)[:3]
@@ -78,7 +78,7 @@ def test_a_beam_of_one_is_greedy(alpha):
     """Invariant 5."""
     table = markov_chains(2, 40)
     max_lengths = tf.constant([6, 9] * 20)
-    step, state = make_step(table, 1)
+    step, state = make_search(table, 1)
     beam = beam_search(step, state, max_lengths, 1, alpha)
     greedy = greedy_search(step, state, max_lengths, alpha)
     np.testing.assert_array_equal(beam.ids, greedy.ids)
@@ -88,7 +88,7 @@ def test_a_beam_of_one_is_greedy(alpha):
 
 def test_greedy_takes_the_most_probable_token():
     table = markov_chains(3, 1)
-    step, state = make_step(table, 1)
+    step, state = make_search(table, 1)
     ids = [PAD, START]
     while ids[-1] != END:
         log_probs = table[0, len(ids) - 2, ids[-2], ids[-1]].numpy()
@@ -103,10 +103,10 @@ def test_batch_independence(beam_size):
     """Invariant 2: a sentence alone gives its result in a batch with other maximum lengths."""
     table = markov_chains(4, 8)
     max_lengths = [3, 9, 5, 1, 7, 9, 2, 4]
-    step, state = make_step(table, beam_size)
+    step, state = make_search(table, beam_size)
     in_batch = beam_search(step, state, tf.constant(max_lengths), beam_size, 0.6)
     for i, max_length in enumerate(max_lengths):
-        step, state = make_step(table[i : i + 1], beam_size)
+        step, state = make_search(table[i : i + 1], beam_size)
         alone = beam_search(step, state, tf.constant([max_length]), beam_size, 0.6)
         assert without_padding(alone.ids[0, 0]) == without_padding(in_batch.ids[i, 0])
         np.testing.assert_allclose(alone.scores[0], in_batch.scores[i], rtol=1e-6)
@@ -116,7 +116,7 @@ def test_early_stopping_does_not_change_the_best_hypothesis():
     """With a smaller `n_best` the search stops earlier."""
     table = markov_chains(5, 30, scale=4.0)
     max_lengths = tf.fill([30], 10)
-    step, state = make_step(table, 4)
+    step, state = make_search(table, 4)
     best = beam_search(step, state, max_lengths, 4, 0.6, n_best=1)
     four_best = beam_search(step, state, max_lengths, 4, 0.6, n_best=4)
     np.testing.assert_allclose(best.scores[:, 0], four_best.scores[:, 0], rtol=1e-6)
@@ -129,14 +129,14 @@ def test_every_output_ends_within_its_maximum_length(search, beam_size):
     table = markov_chains(6, 3)
     unlikely = tf.fill([*table.shape[:-1], 1], -50.0)
     never_end = tf.concat([table[..., :END], unlikely, table[..., END + 1 :]], axis=-1)
-    step, state = make_step(never_end, beam_size)
+    step, state = make_search(never_end, beam_size)
     result = search(step, state, tf.constant([1, 2, 6]))
     assert result.lengths[:, 0].numpy().tolist() == [1, 2, 6]
     assert [without_padding(ids[0])[-1] for ids in result.ids] == [END] * 3
 
 
 def test_hypotheses_are_sorted_and_distinct():
-    step, state = make_step(markov_chains(7, 10), 4)
+    step, state = make_search(markov_chains(7, 10), 4)
     result = beam_search(step, state, tf.fill([10], 8), 4, 0.6, n_best=4)
     assert (np.diff(result.scores.numpy(), axis=1) <= 0).all()
     for hypotheses in result.ids:
@@ -146,7 +146,7 @@ def test_hypotheses_are_sorted_and_distinct():
 @pytest.mark.parametrize("search, beam_size", [(greedy_search, 1), (beam_search, 4)])
 def test_in_a_graph(search, beam_size):
     max_lengths = tf.constant([5, 6, 7, 8])
-    step, state = make_step(markov_chains(8, 4), beam_size)
+    step, state = make_search(markov_chains(8, 4), beam_size)
 
     @tf.function
     def graph(max_lengths):
@@ -167,7 +167,7 @@ def test_fewer_hypotheses_than_wanted():
     The search ends, and the scores of the missing hypotheses are not possible ones.
     """
     excluded = tf.constant([0.0, -1e9, 0.0, 0.0, 0.0, -1e9])  # unknown and one more token
-    step, state = make_step(markov_chains(7, 2) + excluded, 4)
+    step, state = make_search(markov_chains(7, 2) + excluded, 4)
     result = beam_search(step, state, tf.constant([1, 2]), 4, n_best=4)
     assert np.sum(is_possible(result.scores[0])) == 1
 
@@ -176,7 +176,7 @@ def test_fewer_hypotheses_than_wanted():
 def test_an_excluded_token_with_a_much_larger_logit(search, options):
     """Where padding has nearly all probability, the others keep their own log-probabilities."""
     table = markov_chains(9, 3) + tf.constant([200.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    step, state = make_step(table, 4 if search is beam_search else 1)
+    step, state = make_search(table, 4 if search is beam_search else 1)
     result = search(step, state, tf.constant([3, 4, 5]), *options)
     scores = result.scores[:, 0].numpy()
     assert (scores < -190).all()

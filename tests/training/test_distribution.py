@@ -65,7 +65,7 @@ def batch(rows, seed=0):
     return sentences(rows, 8, seed), sentences(rows, 8, seed + 50, start=True)
 
 
-def make_step(
+def make_update(
     strategy,
     optimizer=SGD,
     learning_rate=0.3,
@@ -117,7 +117,7 @@ def test_two_replicas_equal_one():
     """Sentences of unequal length, an odd number of rows, and a replica without tokens."""
     found = []
     for strategy in (ONE(), TWO()):
-        step, model, _ = make_step(strategy)
+        step, model, _ = make_update(strategy)
         results = [step(batch(rows, rows)) for rows in (6, 5, 1)]
         assert len(results[0]["replica_tokens"]) == strategy.num_replicas_in_sync
         for result in results:
@@ -135,7 +135,7 @@ def test_two_replicas_equal_one():
 
 
 def test_clipping_uses_the_norm_of_the_whole_gradient():
-    step, model, _ = make_step(TWO(), settings=TrainConfig(clip_norm=0.05), learning_rate=1.0)
+    step, model, _ = make_update(TWO(), settings=TrainConfig(clip_norm=0.05), learning_rate=1.0)
     before = weights(model)
     norm = step(batch(8))["gradient_norm"]
     moved = np.sqrt(
@@ -169,7 +169,7 @@ import test_distribution as here
 # No dropout at update 0, all of it after that.
 settings = here.TrainConfig(micro_batch_tokens=16, dropout_warmup_steps=1)
 strategy = distribution.make_strategy(cpu_only=True)
-step, model, _ = here.make_step(strategy, dropout=0.3, settings=settings)
+step, model, _ = here.make_update(strategy, dropout=0.3, settings=settings)
 pairs = [here.batch(16, seed) for seed in range(3)]
 arrays = dict()
 for pair in pairs:
@@ -212,7 +212,7 @@ def test_replicas_and_accumulation_steps_are_interchangeable(tmp_path):
 def test_dropout_differs_between_shards_and_updates():
     """A sentence in two shards, or in two updates, has two masks; an update always has the same."""
     pair = tuple(np.repeat(side, 2, axis=0) for side in batch(1, 3))
-    step, model, _ = make_step(TWO(), learning_rate=0.0, dropout=0.5)
+    step, model, _ = make_update(TWO(), learning_rate=0.0, dropout=0.5)
     losses = [float(step(pair)["sums"][0]) for _ in range(3)]
     assert len(set(losses)) == 3
     strategy = TWO()
@@ -240,7 +240,7 @@ def test_xla_makes_equal_updates(accumulate, monkeypatch):
     settings = TrainConfig(micro_batch_tokens=16 if accumulate else 4096)
     sums, models = [], []
     for jit_compile in (False, True):
-        step, model, _ = make_step(
+        step, model, _ = make_update(
             TWO(), settings=settings, accumulate=accumulate, jit_compile=jit_compile
         )
         sums.append([step(pair)["sums"] for pair in pairs])
@@ -251,7 +251,7 @@ def test_xla_makes_equal_updates(accumulate, monkeypatch):
 
 def test_update_without_finite_gradients_changes_only_the_step():
     strategy = TWO()
-    step, model, _ = make_step(strategy, optimizer=FusedAdam, learning_rate=0.01)
+    step, model, _ = make_update(strategy, optimizer=FusedAdam, learning_rate=0.01)
     step(batch(6))
     table = checkpoint.named_weights(model)["embedding/table"]
     good = table.numpy()
@@ -276,7 +276,7 @@ def test_half_precision(precision, monkeypatch):
     pair = batch(16)
     results, gradients = [], []
     for each in ("float32", precision):
-        step, model, _ = make_step(TWO(), precision=each, learning_rate=0.1)
+        step, model, _ = make_update(TWO(), precision=each, learning_rate=0.1)
         before = weights(model)
         result = step(pair)
         assert all(value.dtype == np.float32 for value in (*result.values(), *before.values()))
@@ -294,7 +294,7 @@ def test_loss_scale_falls_after_an_overflow_and_rises_again(monkeypatch):
     module = "tf_transformer.training.precision"
     monkeypatch.setattr(f"{module}.INITIAL_LOSS_SCALE", 2.0**40)  # too large for float16
     monkeypatch.setattr(f"{module}.GROWTH_INTERVAL", 3)
-    step, _, loss_scale = make_step(TWO(), precision="mixed_float16", learning_rate=0.0)
+    step, _, loss_scale = make_update(TWO(), precision="mixed_float16", learning_rate=0.0)
     pair = batch(8)
     skipped, scales = [], []
     for _ in range(40):

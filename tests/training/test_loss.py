@@ -112,7 +112,7 @@ def test_all_padding_is_nothing_and_finite(logits):
 
 
 def test_sums_of_parts_are_the_sum_of_the_batch(logits):
-    """What lets replicas add up their sums and counts (law 6)."""
+    """So replicas can add up their sums and counts (invariant 6)."""
     ids, x = tf.constant(TAR_REAL), tf.constant(logits, tf.float32)
     parts = np.sum(
         [label_smoothed_cross_entropy(ids[i : i + 1], x[i : i + 1]) for i in range(3)], axis=0

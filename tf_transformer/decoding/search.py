@@ -8,7 +8,7 @@ hypotheses of each of B sentences. It takes
 - beam_indices: int32 `[B, K]`, which of the K hypotheses of the step before each one continues;
 - state: what the step before returned, any structure of tensors whose first dimension is B.
 
-It returns logits `[B, K, V]` for the next token and the new state. Since it is told the beam
+It returns logits `[B, K, V]` for the next token and the new state. Since it gets the beam
 indices, it can reorder its state, or leave it in place and remember who continues whom.
 
 Shapes: B sentences, K hypotheses a sentence (the beam), t tokens so far, V vocabulary,
