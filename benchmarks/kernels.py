@@ -72,15 +72,6 @@ KERNELS = {
 }
 
 
-def plain_project(mha, x, projection):
-    """Three matrix products, one each for queries, keys and values."""
-    del projection
-    q = mha.split_heads(mha.wq(x), mha.depth)
-    k = mha.split_heads(mha.wk(x), mha.depth)
-    v = mha.split_heads(mha.wv(x), mha.value_depth)
-    return q, k, v
-
-
 def plain_write_slots(x, new, slot):
     """A copy of the cache with the new slots."""
     end = slot + tf.shape(new)[-2]
@@ -89,7 +80,6 @@ def plain_write_slots(x, new, slot):
 
 DECODING = {
     "none replaced": {},
-    "one product for q, k, v": {"tf_transformer.decoding.kv_cache.project": plain_project},
     "writing slots in place": {"tf_transformer.decoding.kv_cache.write_slots": plain_write_slots},
 }
 

@@ -11,11 +11,9 @@ from tf_transformer.decoding.kv_cache import (
     KVCache,
     attend,
     cross_keys_values,
-    fused_projection,
     grow_cache,
     init_cache,
     make_decode_step,
-    project,
     write_slots,
 )
 from tf_transformer.model.attention import MultiHeadAttention, scaled_dot_product_attention
@@ -67,21 +65,6 @@ def test_write_slots_equals_concat(shape, n, slot, dtype, in_graph):
 
 @pytest.mark.parametrize("dtype, tolerance", PRECISIONS)
 @pytest.mark.parametrize("depths", DEPTHS, ids=["d_model / num_heads", "other depths"])
-def test_fused_projection_equals_three_dense_layers(depths, dtype, tolerance):
-    mha = make_attention(depths, dtype)
-    x = tf.cast(tf.random.normal((B, K, D)), mha.compute_dtype)
-    q, k, v = project(mha, x, fused_projection(mha))
-    expected_q = mha.split_heads(mha.wq(x), mha.depth)  # (B, H, K, depth)
-    expected_k = mha.split_heads(mha.wk(x), mha.depth)  # (B, H, K, depth)
-    expected_v = mha.split_heads(mha.wv(x), mha.value_depth)  # (B, H, K, value_depth)
-    for values, expected in ((q, expected_q), (k, expected_k), (v, expected_v)):
-        assert values.dtype == expected.dtype == mha.compute_dtype
-        assert values.shape == expected.shape
-        assert_close(values, expected, tolerance)
-
-
-@pytest.mark.parametrize("dtype, tolerance", PRECISIONS)
-@pytest.mark.parametrize("depths", DEPTHS, ids=["d_model / num_heads", "other depths"])
 def test_attend_equals_multi_head_attention(depths, dtype, tolerance):
     mha = make_attention(depths, dtype)
     x = tf.cast(tf.random.normal((B, P, D)), mha.compute_dtype)
@@ -94,16 +77,6 @@ def test_attend_equals_multi_head_attention(depths, dtype, tolerance):
     output = attend(mha, q, k, v, mask)
     assert output.dtype == expected.dtype
     assert_close(output, expected, tolerance)
-
-
-def test_fused_projection_and_attend_equal_multi_head_attention():
-    """Self-attention of all positions at once, from the fused projection."""
-    mha = make_attention({"key_dim": 3, "value_dim": 5})
-    x = tf.random.normal((B, P, D))
-    mask = random_mask(B, 1, P, P, fraction=0.4)
-    q, k, v = project(mha, x, fused_projection(mha))
-    expected, _ = mha(x, x, x, mask)
-    assert_close(attend(mha, q, k, v, mask), expected, 1e-5)
 
 
 def test_cross_keys_values_equal_those_of_the_second_attention_block():
