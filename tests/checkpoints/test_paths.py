@@ -84,7 +84,13 @@ def test_default_model_dir(data, in_folder_with_data):
 @pytest.mark.parametrize("data", DEFAULT_FOLDERS)
 def test_the_makefile_has_the_same_default_model_dir(data, in_folder_with_data):
     variables = ["PRESET=base", f"DATA={data}", "SOURCE=de", "TARGET=en"]
-    command = ["make", "--makefile", str(REPOSITORY / "Makefile"), *variables]
+    command = [
+        "make",
+        "--no-print-directory",
+        "--makefile",
+        str(REPOSITORY / "Makefile"),
+        *variables,
+    ]
     command += ["--eval", "print: ; @echo '$(MODEL_DIR)'", "print"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert output == f"models/base-{DEFAULT_FOLDERS[data]}-de-en\n"
