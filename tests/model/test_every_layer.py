@@ -63,6 +63,14 @@ CASES = {
     ),
 }
 
+# A given embedding has its own precision.
+OWN_SUB_LAYERS = [name for name, (_, arguments, _) in CASES.items() if "embedding" not in arguments]
+WITH_DROPOUT = [
+    name
+    for name, (layer, _, _) in CASES.items()
+    if "training" in inspect.signature(layer.call).parameters
+]
+
 
 class Case:
     """A layer under test and inputs for it."""
@@ -195,9 +203,8 @@ def test_precision_is_kept_when_the_layer_is_saved(name, set_policy, tmp_path):
     assert_same_values(outputs, expected)
 
 
+@pytest.mark.parametrize("case", OWN_SUB_LAYERS, indirect=True)
 def test_sub_layers_have_the_precision_of_the_layer(case):
-    if "embedding" in case.arguments:
-        pytest.skip("the given embedding has its own precision")
     layer = case.layer(dtype="mixed_bfloat16")
     layer(*case.inputs())
     containers = (keras.Sequential, keras.layers.InputLayer)
@@ -252,9 +259,8 @@ def test_gradients_reach_every_weight(case):
             assert largest > 1e-4, variable.path
 
 
+@pytest.mark.parametrize("case", WITH_DROPOUT, indirect=True)
 def test_training_changes_the_output_only_through_dropout(case):
-    if not case.accepts("training"):
-        pytest.skip("has no dropout")
     layer = case.layer()
     inference = layer(*case.inputs(), training=False)
     assert_same_values(layer(*case.inputs()), inference)
