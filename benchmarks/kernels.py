@@ -2,7 +2,7 @@
 
     python benchmarks/kernels.py                 # training, base sizes; 10 minutes on two cores
     python benchmarks/kernels.py --decoding      # beam search; 3 minutes
-    python benchmarks/kernels.py --preset=pocket --rows=32    # training, small sizes
+    python benchmarks/kernels.py --preset=small --vocabulary=4000 --rows=32 --rounds=41
 
 In each round the variants take turns, one step each. The gain is the median over the rounds of the
 ratio of two neighbouring steps, definition over kernel, minus 1.

@@ -38,8 +38,8 @@ def dropout(x, rate, seed_generator):
     """Computes `model.dropout.dropout` with a mask from the scope's key.
 
     A mask of 16-bit numbers takes half the random numbers of a mask of floats, and the backward
-    pass keeps one byte per value. An update takes 1% to 3% longer with
-    `tf.nn.experimental.stateless_dropout` (base sizes, 2,048 target tokens, float32, two cores;
+    pass keeps one byte per value. An update takes 1% to 4% longer with
+    `tf.nn.experimental.stateless_dropout` (base and small sizes, float32, two cores;
     `benchmarks/kernels.py`). The rate is rounded down to a multiple of 2^-16. Outside a
     `dropout_key` scope, for example under `fit`, this is `keras.random.dropout`.
 

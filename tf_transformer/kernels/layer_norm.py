@@ -14,8 +14,8 @@ def layer_normalization(x, gamma, beta, epsilon=1e-6):
         grad_beta  = sum over rows of g
 
     The backward pass needs only n and rstd. TensorFlow's automatic gradient keeps and reads about
-    twice as many tensors of the size of x. An update takes 3% to 6% longer with it (base sizes,
-    2,048 target tokens, float32, two cores; `benchmarks/kernels.py`).
+    twice as many tensors of the size of x. An update takes 3% to 6% longer with it (base and
+    small sizes, float32, two cores; `benchmarks/kernels.py`).
 
     Args:
       x: `[..., D]`.
