@@ -1,4 +1,15 @@
-"""The errors that the package raises for a user's mistake."""
+"""The errors that the package raises for a user's mistake, and those of a damaged `.npz` file."""
+
+import tokenize
+import zipfile
+import zlib
+
+# What `zipfile`, NumPy and `json` raise for a damaged file. NumPy parses the header of an array,
+# with Python's tokenizer, before the CRC of the array is checked.
+NPZ_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, KeyError, ValueError,
+    TypeError, AttributeError, EOFError, RuntimeError, OSError,
+)  # fmt: skip
 
 
 class UserError(ValueError):

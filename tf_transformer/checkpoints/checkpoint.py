@@ -7,25 +7,15 @@ a checkpoint is always complete. The CRCs of the archive detect bytes that chang
 
 import json
 import os
-import tokenize
-import zipfile
-import zlib
 
 import numpy as np
 
 from tf_transformer.atomic_io import atomic_write
-from tf_transformer.errors import DamagedError, UserError
+from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError
 
 # Prefixes of the names of arrays.
 MODEL = "model/"
 OPTIMIZER = "optimizer/"
-
-# What `zipfile`, NumPy and `json` raise for a damaged file. NumPy parses the header of an array,
-# with Python's tokenizer, before the CRC of the array is checked.
-DAMAGE = (
-    zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, KeyError, ValueError,
-    TypeError, AttributeError, EOFError, RuntimeError, OSError,
-)  # fmt: skip
 
 
 def named_weights(model):
@@ -193,5 +183,5 @@ def _read(path, prefixes):
         raise UserError(f"no checkpoint {path}") from None
     except PermissionError:
         raise UserError(f"no permission to read {path}") from None
-    except DAMAGE as error:
+    except NPZ_DAMAGE as error:
         raise DamagedError(f"{path} is damaged ({error}): use an earlier checkpoint") from None

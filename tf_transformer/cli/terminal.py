@@ -18,7 +18,8 @@ def start_tensorflow():
     redirected meanwhile. Where there is an NVIDIA device and TensorFlow finds no GPU, the messages
     are shown: they name the CUDA library that is missing or does not match.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if has_nvidia_device() else "3")
+    nvidia = has_nvidia_device()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if nvidia else "3")
     with _captured_stderr() as messages:
         from absl import logging as absl_logging
 
@@ -27,7 +28,7 @@ def start_tensorflow():
 
         gpus = tf.config.list_physical_devices("GPU")
         tf.get_logger().setLevel("ERROR")
-    if has_nvidia_device() and not gpus and os.environ.get("CUDA_VISIBLE_DEVICES") != "-1":
+    if nvidia and not gpus and os.environ.get("CUDA_VISIBLE_DEVICES") != "-1":
         print(messages(), file=sys.stderr)
         print(
             "tf-transformer: warning: this computer has an NVIDIA device, but TensorFlow finds no "

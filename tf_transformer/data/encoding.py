@@ -6,13 +6,12 @@ import functools
 import hashlib
 import itertools
 import os
-import zipfile
 import zlib
 
 import numpy as np
 
 from tf_transformer.atomic_io import atomic_write
-from tf_transformer.errors import UserError
+from tf_transformer.errors import NPZ_DAMAGE, UserError
 
 CHUNK = 8192  # pairs tokenized at a time
 
@@ -153,7 +152,7 @@ def cached_pairs(corpus, split, tokenizers, data, folder):
     path = os.path.join(folder, f"{split}-{digest}.npz")
     try:
         return _load(path)
-    except (FileNotFoundError, zipfile.BadZipFile, KeyError, ValueError, EOFError):
+    except NPZ_DAMAGE:
         pass  # missing or damaged
     pairs = encode_pairs(corpus.read(split), tokenizers, data.max_length, data.max_length_ratio)
     os.makedirs(folder, exist_ok=True)

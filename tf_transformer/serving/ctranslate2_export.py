@@ -34,13 +34,13 @@ from tf_transformer.model.embedding import positional_encoding
 from tf_transformer.special_tokens import END, START, UNK
 
 
-def write_ctranslate2_folder(model_dir, output, choice=None, quantization="float32"):
+def write_ctranslate2_folder(model_dir, output, checkpoint=None, quantization="float32"):
     """Converts a trained model.
 
     Args:
       model_dir: a model folder.
       output: the folder to write. It must not exist, and it appears when it is complete.
-      choice: the checkpoint, as for `checkpoints.paths.find`.
+      checkpoint: a name or a path, as for `checkpoints.paths.find`.
       quantization: "float32", or "int8" for matrices of 8-bit integers.
     Raises: UserError when the package ctranslate2 is not installed, the output exists, the model
       cannot be read, or CTranslate2 does not support the sizes of its heads.
@@ -48,7 +48,7 @@ def write_ctranslate2_folder(model_dir, output, choice=None, quantization="float
     if os.path.exists(output):
         raise UserError(f"{output} already exists: remove it, or give another output")
     _import_specs()  # fails before the model is loaded, which takes seconds
-    model, tokenizers, config = load_model(model_dir, choice)
+    model, tokenizers, config = load_model(model_dir, checkpoint)
     vocabularies = [tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers]
     spec = make_spec(model, config.model, vocabularies)
     spec.optimize(quantization=None if quantization == "float32" else quantization)

@@ -7,7 +7,7 @@ from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.errors import UserError
 
 
-def export_keras(model_dir, output, choice=None):
+def export_keras(model_dir, output, checkpoint=None):
     """Writes a model in the Keras format.
 
     After `from tf_transformer import Transformer`, which registers the layers,
@@ -16,7 +16,7 @@ def export_keras(model_dir, output, choice=None):
     Args:
       model_dir: a model folder.
       output: the file to write. It must not exist, and its name must end with `.keras`.
-      choice: the checkpoint, as for `checkpoints.paths.find`.
+      checkpoint: a name or a path, as for `checkpoints.paths.find`.
     Raises: UserError when the output exists or has another ending, or when the model cannot be
       read.
     """
@@ -24,7 +24,7 @@ def export_keras(model_dir, output, choice=None):
         raise UserError(f"{output}: give the name of a file that ends with .keras")
     if os.path.exists(output):
         raise UserError(f"{output} already exists: remove it, or give another output")
-    model, _, _ = load_model(model_dir, choice)
+    model, _, _ = load_model(model_dir, checkpoint)
     with atomic_folder(os.path.dirname(os.path.abspath(output))) as folder:
         path = os.path.join(folder, "model.keras")
         model.save(path)

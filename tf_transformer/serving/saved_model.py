@@ -28,13 +28,13 @@ from tf_transformer.serving.warm_up import import_messages, warm_up_texts, write
 MAX_BATCH_SIZE = 128
 
 
-def export_saved_model(model_dir, output, choice=None, name="transformer", **decode):
+def export_saved_model(model_dir, output, checkpoint=None, name="transformer", **decode):
     """Writes the next version of a model for serving.
 
     Args:
       model_dir: a model folder.
       output: EXPORT_DIR, created if it does not exist. The version is the largest in it plus one.
-      choice: the checkpoint, as for `checkpoints.paths.find`.
+      checkpoint: a name or a path, as for `checkpoints.paths.find`.
       name: of the model, for the server.
       **decode: fields of `DecodeConfig` to change.
     Returns: the path of the version.
@@ -43,7 +43,7 @@ def export_saved_model(model_dir, output, choice=None, name="transformer", **dec
     """
     check_model_name(name)
     import_messages()  # fails before the model is loaded, which takes seconds
-    model, tokenizers, config = load_model(model_dir, choice)
+    model, tokenizers, config = load_model(model_dir, checkpoint)
     config = config.replace(**decode)
     # A server ignores folders whose name is not a number, such as an unfinished one.
     with atomic_folder(output) as folder:
