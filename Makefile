@@ -6,10 +6,13 @@ DATA ?= $(if $(filter parsing%,$(PRESET)),pocket-trees,pocket)
 SOURCE ?= $(if $(filter parsing%,$(PRESET)),words,en)
 TARGET ?= $(if $(filter parsing%,$(PRESET)),trees,de)
 comma := ,
-# The last part of a local path, or the complete name of a TFDS data set with - for /; as default_model_dir in checkpoints/paths.py.
+space := $(subst ,, )
+# The last part of a local path, those of two files joined by -, or the complete name of a TFDS data set with - for /; as
+# default_model_dir in checkpoints/paths.py.
 IS_LOCAL = $(filter /% .%,$(DATA))$(findstring $(comma),$(DATA))$(wildcard $(DATA))
-DATA_NAME = $(if $(IS_LOCAL),$(notdir $(patsubst %/,%,$(DATA))),$(subst /,-,$(DATA)))
-MODEL_DIR ?= models/$(PRESET)-$(subst $(comma),-,$(DATA_NAME))-$(SOURCE)-$(TARGET)
+LOCAL_NAME = $(subst $(space),-,$(strip $(notdir $(patsubst %/,%,$(subst $(comma),$(space),$(DATA))))))
+DATA_NAME = $(if $(IS_LOCAL),$(LOCAL_NAME),$(subst /,-,$(DATA)))
+MODEL_DIR ?= models/$(PRESET)-$(DATA_NAME)-$(SOURCE)-$(TARGET)
 SPLIT ?=
 NAME ?= transformer
 EXPORT_DIR ?= $(MODEL_DIR)/export/saved_model
@@ -32,7 +35,7 @@ RUN := $(BIN)/python -m tf_transformer
 # $(call score,folder): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)')
 
-.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr table3 parse test test-browser notebooks lab lint format clean
+.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr table3 parse pretrained test test-wheel test-browser notebooks lab docs docs-serve lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,7 +45,7 @@ install: $(STAMP) ## create .venv and install the package into it, when it is mi
 
 # The first Python from 3.10 to 3.13 that can create virtual environments is used; PYTHON=... selects another.
 # The pip of Python 3.10 takes more than 15 minutes to resolve the versions, so it is upgraded first.
-$(STAMP): setup.py
+$(STAMP): pyproject.toml setup.py
 	@set -e; for python in $(PYTHON) python3 python3.12 python3.13 python3.11 python3.10 none; do \
 	  if [ $$python = none ]; then echo "no Python 3.10 to 3.13 with venv found: install one, or give PYTHON=/path/to/python3" >&2; exit 2; fi; \
 	  if $$python -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then break; fi; \
@@ -117,6 +120,13 @@ parse: $(STAMP) ## train a parser on DATA=folder of .mrg files (default: the bui
 	$(RUN) train --preset=$(PRESET) --data='$(DATA)' $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
 	$(call score,$(MODEL_DIR))
 
+# The training takes about four minutes on two cores. The folder is a part of the package.
+PRETRAINED_RUN := models/pretrained-pocket-en-de
+pretrained: $(STAMP) ## train the built-in model pocket-en-de again, and write its folder and model card
+	rm -rf $(PRETRAINED_RUN)
+	$(RUN) train --preset=pocket --data=pocket --source=en --target=de --model_dir=$(PRETRAINED_RUN)
+	$(BIN)/python benchmarks/pretrained_model.py $(PRETRAINED_RUN) tf_transformer/pretrained/pocket-en-de
+
 # One process for each core, at most four: each process has TensorFlow in memory.
 test: $(STAMP) ## run the tests
 	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal $(FLAGS)
@@ -144,14 +154,31 @@ lab: $(NOTEBOOKS_STAMP) ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter trust notebooks/*.ipynb >/dev/null  # untrusted notebooks do not show the attention viewer
 	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks $(FLAGS)
 
-lint: $(STAMP) ## check style and formatting
+# MkDocs and its plugins. With --quiet, MkDocs does not count warnings, and --strict has no effect.
+DOCS_STAMP := .venv/installed-docs
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+docs: $(DOCS_STAMP) ## build the documentation in site/; every warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(DOCS_STAMP) ## show the documentation at http://127.0.0.1:8000, and build it again after a change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+# The wheel and its dependencies are installed into an empty environment; the first time, pip downloads them.
+test-wheel: $(STAMP) ## build the wheel, install it into an empty environment, and run its commands
+	$(BIN)/python -m pytest tests/installed_wheel.py $(FLAGS)
+
+lint: $(STAMP) ## check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 format: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean: ## remove .venv, builds and caches, but no models
-	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import DecodeConfig
-from tf_transformer.decoding.translator import search_translations
+from tf_transformer.decoding.inference import search_translations
 from tf_transformer.kernels import dropout as dropout_kernel
 from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.model.layer_norm import layer_normalization

@@ -50,7 +50,7 @@ def cached_search(model, beam_size, output_length):
     import tensorflow as tf
 
     from tf_transformer.config import DecodeConfig
-    from tf_transformer.decoding.translator import search_translations
+    from tf_transformer.decoding.inference import search_translations
 
     extra = output_length - SOURCE_LENGTH + 1
     decode = DecodeConfig(beam_size=beam_size, extra_decode_length=extra)

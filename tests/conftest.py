@@ -1,10 +1,14 @@
 """Fixtures: a tiny corpus, and a model trained on it for a few updates."""
 
 import os
+import signal
 import threading
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# A background job of a script ignores SIGINT, and so would the processes that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 import tensorflow as tf

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import stat
+import threading
 
 import pytest
 
@@ -59,6 +61,90 @@ def test_files_have_the_permissions_of_ordinary_files(tmp_path):
     with atomic_write(str(tmp_path / "atomic")):
         pass
     assert os.stat(tmp_path / "atomic").st_mode == ordinary.stat().st_mode
+
+
+def test_a_new_version_has_the_permissions_of_the_previous_one(tmp_path):
+    path = tmp_path / "file"
+    path.touch(mode=0o600)
+    with atomic_write(str(path)) as file:
+        file.write("secret")
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+def test_the_target_of_a_symbolic_link_is_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    target = tmp_path / "folder" / "target"
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    for text in ("new", "replaced"):  # the target does not exist at first
+        with atomic_write(str(link)) as file:
+            file.write(text)
+        assert link.is_symlink()
+        assert target.read_text() == text
+    assert sorted(os.listdir(tmp_path)) == ["folder", "link"]
+    assert os.listdir(tmp_path / "folder") == ["target"]
+
+
+def test_a_pipe_is_written_to(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    received = []
+    reader = threading.Thread(target=lambda: received.append(path.read_text("utf-8")))
+    reader.start()
+    with atomic_write(str(path)) as file:
+        file.write("größer")
+    reader.join()
+    assert received == ["größer"]
+    assert stat.S_ISFIFO(os.stat(path).st_mode)
+
+
+@pytest.mark.parametrize("content", ["text", "x" * 100_000])
+def test_a_full_device_stays_and_is_named(tmp_path, content):
+    path = str(tmp_path / "full")
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        open(path, "w").close()
+    except PermissionError:
+        pytest.skip("needs the right to make devices")
+    with pytest.raises(OSError) as caught, atomic_write(path) as file:
+        file.write(content)
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == path
+    assert stat.S_ISCHR(os.stat(path).st_mode)
+
+
+@pytest.mark.parametrize("mode", ["w", "wb"])
+def test_an_error_of_writing_names_the_file(tmp_path, mode, monkeypatch):
+    """Not the temporary one; the previous file stays."""
+    path = tmp_path / "file"
+    path.write_text("before")
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for call in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, full)
+            with pytest.raises(OSError) as caught, atomic_write(str(path), mode):
+                pass
+        assert caught.value.filename == str(path)
+        assert path.read_text() == "before"
+        assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_folder_is_refused(tmp_path):
+    for path in (str(tmp_path), f"{tmp_path}/new/"):
+        with pytest.raises(IsADirectoryError) as caught, atomic_write(path):
+            pass
+        assert caught.value.filename == path
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_long_name_of_wide_characters(tmp_path):
+    path = tmp_path / ("字" * 85)  # 255 bytes, the maximum
+    with atomic_write(str(path)) as file:
+        file.write("text")
+    assert path.read_text() == "text"
 
 
 def test_leftovers_of_killed_processes_are_removed(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from tf_transformer.config import Config
@@ -21,8 +22,26 @@ def test_round_trip(tmp_path, name):
     [
         ({"d_model": 500}, "d_model 500 is not divisible by num_heads 8"),
         ({"num_layers": 0}, "num_layers is 0: give at least 1"),
-        ({"dropout_rate": 1.0}, "dropout_rate is 1.0: give less than 1"),
-        ({"dropout_rate": float("nan")}, "dropout_rate is nan"),
+        # The kernel rounds the rate to 2^-16, and divides by 1 - rate.
+        ({"dropout_rate": 0.999999999}, "dropout_rate is 0.999999999: give at most 0.999"),
+        ({"dropout_rate": float("nan")}, "dropout_rate is nan: give a finite number"),
+        ({"label_smoothing": 1.0}, "label_smoothing is 1.0: give less than 1"),
+        ({"beta_1": 2}, "beta_1 is 2: give at most 0.999999"),
+        ({"beta_2": -0.1}, "beta_2 is -0.1: give at least 0"),
+        ({"epsilon": 0.0}, "epsilon is 0.0: give at least 1e-30"),
+        ({"epsilon": float("inf")}, "epsilon is inf: give a finite number"),
+        ({"clip_norm": float("inf")}, "clip_norm is inf: give a finite number"),
+        ({"train_minutes": float("inf")}, "train_minutes is inf: give a finite number"),
+        ({"d_model": 10**6}, "d_model is 1000000: give at most 65,536"),
+        ({"log_steps": 2**31}, "log_steps is 2147483648: give at most 2,147,483,647"),
+        ({"beam_size": 100_000}, "beam_size is 100000: give at most 1,000"),
+        # With the length of the source it exceeded int32.
+        ({"extra_decode_length": 2**31 - 1}, "give at most 100,000"),
+        ({"num_layers": 1.5}, "num_layers is 1.5: give a whole number"),
+        ({"num_layers": True}, "num_layers is True: give a whole number"),
+        ({"epsilon": "1"}, "epsilon is '1': give a number"),
+        ({"data": None}, "data is None: give text"),
+        ({"shared_vocab": 1}, "shared_vocab is 1: give true or false"),
         ({"positional_encoding": "none"}, "positional_encoding is 'none'"),
         ({"batch_tokens": 200}, "a batch must be able to hold one sentence of that length"),
         (
@@ -38,6 +57,29 @@ def test_round_trip(tmp_path, name):
 def test_values_out_of_range(settings, message):
     with pytest.raises(UserError, match=message):
         Config().replace(**settings)
+
+
+def test_the_bounds_are_finite_numbers_in_float32():
+    """1 - beta and epsilon are divisors of Adam, 1 - rate of dropout, and alpha an exponent."""
+    one = np.float32(1)
+    assert one - np.float32(0.999999) > 0
+    assert np.sqrt(np.float32(0)) + np.float32(1e-30) > 0
+    assert int(0.999 * 2**16) < 2**16
+    longest = Config().replace(pe_target=10_000).model.pe_target
+    assert np.isfinite(np.float32((5 + longest) / 6) ** np.float32(10))
+    settings = {"beta_1": 0.999999, "beta_2": 0, "epsilon": 1e-30, "dropout_rate": 0.999}
+    assert Config().replace(**settings, length_penalty=10).train.epsilon == 1e-30
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "null", "{", '{"model": 1}', "[" * 100_000, "\x00", '{"model": {"d_model": NaN}}'],
+)
+def test_a_damaged_file_is_named(tmp_path, text):
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=f"^{path}: "):
+        Config.load(str(path))
 
 
 def test_key_and_value_dims_allow_any_d_model():

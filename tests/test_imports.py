@@ -13,7 +13,7 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 
 # A subpackage or top-level module imports only itself and the parts before it in this list.
 ORDER = [
-    "errors", "special_tokens", "keras_compat", "atomic_io", "config", "presets",
+    "errors", "special_tokens", "keras_compat", "atomic_io", "setting", "config", "presets",
     "kernels", "model", "data", "checkpoints", "decoding", "evaluation", "parsing", "training",
     "serving", "visualization", "paper", "cli",
 ]  # fmt: skip

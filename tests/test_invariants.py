@@ -12,8 +12,8 @@ import tensorflow as tf
 from tiny_model import make_model, sentences
 
 from tf_transformer.config import DecodeConfig
+from tf_transformer.decoding.inference import search_translations
 from tf_transformer.decoding.kv_cache import CAPACITY_STEP, make_decode_step
-from tf_transformer.decoding.translator import search_translations
 from tf_transformer.special_tokens import PAD, START
 
 VARIANTS = {

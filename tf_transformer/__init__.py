@@ -5,7 +5,7 @@ wait for TensorFlow.
 """
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
@@ -74,11 +74,11 @@ _MODULE_OF = {name: module for module, names in _PUBLIC_NAMES.items() for name i
 __all__ = sorted(_MODULE_OF)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'tf_transformer' has no attribute {name!r}")
     return getattr(importlib.import_module(f"tf_transformer.{_MODULE_OF[name]}"), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [*globals(), *__all__]

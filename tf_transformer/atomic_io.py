@@ -1,56 +1,135 @@
 """Files and folders that are written completely or not at all."""
 
 import contextlib
+import errno
 import glob
+import io
 import os
 import shutil
+import stat
 import tempfile
+from collections.abc import Iterator
+from typing import IO, Any
 
 PREFIX, SUFFIX = ".tmp-", ".part"  # of the name of an unfinished file
 
 
 @contextlib.contextmanager
-def atomic_write(path, mode="w"):
+def atomic_write(path: str, mode: str = "w") -> Iterator[IO[Any]]:
     """Opens a file that appears under its name when it is complete and on the disk.
 
     After a failure, an existing file of that name is unchanged. The unfinished file has a unique
     name in the same folder, so two writers do not disturb each other: the last one to finish wins.
+    The new file has the permissions of the one that it replaces. A symbolic link stays: its target
+    is replaced. A device or a pipe is not replaced but written to.
 
     Args:
       path: its name.
       mode: "w" for text in UTF-8, "wb" for bytes.
+    Raises: OSError, whose `filename` is `path`, when the file cannot be written, or is a folder.
     """
-    folder, name = os.path.split(path)
+    permissions = _permissions(path)
+    if permissions is None:  # a device or a pipe
+        with open_named(path, mode, path) as file:
+            yield file
+        return
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    with _naming(path):
+        # 50 characters are at most 200 bytes, and a name has at most 255.
+        handle, temporary = tempfile.mkstemp(SUFFIX, f"{PREFIX}{name[:50]}-", folder)
     try:
-        handle, temporary = tempfile.mkstemp(SUFFIX, f"{PREFIX}{name[:100]}-", folder or ".")
-    except OSError as error:  # name the file that the caller knows
-        raise OSError(error.errno, error.strerror, path) from None
-    with open(handle, mode, encoding=None if "b" in mode else "utf-8") as file:
-        try:
+        with open_named(handle, mode, path) as file:
             yield file
             file.flush()
-            os.fchmod(file.fileno(), 0o666 & ~_umask())  # mkstemp makes it readable by us alone
-            os.fsync(file.fileno())
-        except BaseException:
+            with _naming(path):
+                os.fchmod(handle, permissions)  # mkstemp makes it readable by us alone
+                os.fsync(handle)
+        with _naming(path):
+            os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
             os.remove(temporary)
-            raise
-    os.replace(temporary, path)
+        raise
 
 
-def _umask():
+def _permissions(path: str) -> int | None:
+    """The permissions of a regular file, those of a new file, or None for a device or a pipe.
+
+    Raises: IsADirectoryError for a folder.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFDIR if path.endswith("/") else stat.S_IFREG | (0o666 & ~_umask())
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    return stat.S_IMODE(mode) if stat.S_ISREG(mode) else None
+
+
+def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
-def remove_temporary_files(folder):
+@contextlib.contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Gives errors of the system the name of a file that the user knows."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = name, None
+        raise
+
+
+class _NamedFile(io.FileIO):
+    """A file whose errors of reading and writing name it; Python's own name no file.
+
+    Args:
+      file, mode, closefd: as for `io.FileIO`.
+      shown: the name in the errors.
+    """
+
+    def __init__(self, file: int | str, mode: str, shown: str, closefd: bool = True) -> None:
+        super().__init__(file, mode, closefd)
+        self._shown = shown
+
+    def write(self, data: Any) -> Any:
+        with _naming(self._shown):
+            return super().write(data)
+
+    def readinto(self, buffer: Any) -> Any:
+        with _naming(self._shown):
+            return super().readinto(buffer)
+
+    def readall(self) -> Any:
+        with _naming(self._shown):
+            return super().readall()
+
+
+def open_named(file: int | str, mode: str, shown: str, closefd: bool = True) -> IO[Any]:
+    """Opens a file whose errors of reading and writing name it.
+
+    Args:
+      file: a path, or a file descriptor.
+      mode: "r" or "w" for text in UTF-8, "rb" or "wb" for bytes.
+      shown: the `filename` of the errors.
+      closefd: False to leave the descriptor open when the file is closed.
+    """
+    raw = _NamedFile(file, mode.removesuffix("b"), shown, closefd)
+    buffered: Any = io.BufferedWriter(raw) if raw.writable() else io.BufferedReader(raw)
+    return buffered if "b" in mode else io.TextIOWrapper(buffered, encoding="utf-8")
+
+
+def remove_temporary_files(folder: str) -> None:
     """Removes the unfinished files that killed processes left in a folder."""
     for path in glob.glob(os.path.join(glob.escape(folder), f"{PREFIX}*{SUFFIX}")):
         os.remove(path)
 
 
 @contextlib.contextmanager
-def atomic_folder(parent):
+def atomic_folder(parent: str) -> Iterator[str]:
     """Makes a folder to be renamed when it is complete; what remains at the end is removed.
 
     Args:
@@ -61,7 +140,7 @@ def atomic_folder(parent):
     os.makedirs(parent, exist_ok=True)
     path = tempfile.mkdtemp(prefix=".unfinished-", dir=parent)
     try:
-        os.chmod(path, 0o755)
+        os.chmod(path, 0o777 & ~_umask())  # mkdtemp makes it readable by us alone
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)

@@ -7,48 +7,15 @@ server has a `ServeConfig`. `presets.py` has complete configurations. A model fo
 
 import dataclasses
 import json
+from typing import Any
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import UserError
+from tf_transformer.setting import Settings, setting
 
 # The "languages" of a treebank (Sec. 6.3).
 WORDS = "words"
 TREES = "trees"
-
-
-def setting(default, meaning, minimum=None, below=None, choices=None):
-    """Defines a field of a `Settings` class; the command line has a flag for each.
-
-    Args:
-      default: its default value.
-      meaning: the help text of the flag, including the unit.
-      minimum: the smallest valid value, or None.
-      below: a number that is larger than all valid values, or None.
-      choices: a tuple of the valid values, or None.
-    """
-    metadata = {"meaning": meaning, "minimum": minimum, "below": below, "choices": choices}
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-class Settings:
-    """The base class of the settings: checks that each value is in its range.
-
-    Raises: UserError for a value that is not.
-    """
-
-    def __post_init__(self):
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            minimum = field.metadata["minimum"]
-            below = field.metadata["below"]
-            choices = field.metadata["choices"]
-            if minimum is not None and not value >= minimum:  # also refuses NaN
-                raise UserError(f"{field.name} is {value}: give at least {minimum}")
-            if below is not None and not value < below:
-                raise UserError(f"{field.name} is {value}: give less than {below}")
-            if choices is not None and value not in choices:
-                listed = f"{', '.join(choices[:-1])} or {choices[-1]}"
-                raise UserError(f"{field.name} is {value!r}: give {listed}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,19 +25,35 @@ class ModelConfig(Settings):
     The defaults are the base model of Table 3.
     """
 
-    num_layers: int = setting(6, "N, layers of the encoder and of the decoder", minimum=1)
-    d_model: int = setting(512, "width of the output of every sub-layer", minimum=1)
-    num_heads: int = setting(8, "h, attention heads of each layer", minimum=1)
-    dff: int = setting(2048, "d_ff, inner width of the feed-forward network", minimum=1)
-    dropout_rate: float = setting(
-        0.1, "P_drop, fraction of values that are dropped", minimum=0, below=1
+    num_layers: int = setting(
+        6, "N, layers of the encoder and of the decoder", minimum=1, maximum=1000
     )
-    input_vocab_size: int = setting(37000, "sub-words of the source vocabulary", minimum=1)
-    target_vocab_size: int = setting(37000, "sub-words of the target vocabulary", minimum=1)
-    pe_input: int = setting(1024, "maximum length of a source, sub-words", minimum=1)
-    pe_target: int = setting(1024, "maximum length of a target, sub-words", minimum=1)
-    key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads", minimum=0)
-    value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads", minimum=0)
+    d_model: int = setting(512, "width of the output of every sub-layer", minimum=1, maximum=65_536)
+    num_heads: int = setting(8, "h, attention heads of each layer", minimum=1, maximum=4096)
+    dff: int = setting(
+        2048, "d_ff, inner width of the feed-forward network", minimum=1, maximum=1_048_576
+    )
+    dropout_rate: float = setting(
+        0.1, "P_drop, fraction of values that are dropped", minimum=0, maximum=0.999
+    )
+    input_vocab_size: int = setting(
+        37000, "sub-words of the source vocabulary", minimum=1, maximum=10_000_000
+    )
+    target_vocab_size: int = setting(
+        37000, "sub-words of the target vocabulary", minimum=1, maximum=10_000_000
+    )
+    pe_input: int = setting(
+        1024, "maximum length of a source, sub-words", minimum=1, maximum=100_000
+    )
+    pe_target: int = setting(
+        1024, "maximum length of a target, sub-words", minimum=1, maximum=100_000
+    )
+    key_dim: int = setting(
+        0, "d_k of a head; 0 means d_model / num_heads", minimum=0, maximum=65_536
+    )
+    value_dim: int = setting(
+        0, "d_v of a head; 0 means d_model / num_heads", minimum=0, maximum=65_536
+    )
     positional_encoding: str = setting(
         "sinusoidal", "sinusoidal or learned (Table 3, row E)", choices=("sinusoidal", "learned")
     )
@@ -78,7 +61,7 @@ class ModelConfig(Settings):
         True, "one matrix for both embeddings and the output projection (Sec. 3.4)"
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.d_model % self.num_heads and not (self.key_dim and self.value_dim):
             raise UserError(
@@ -92,16 +75,16 @@ class ModelConfig(Settings):
             )
 
     @property
-    def depth(self):
+    def depth(self) -> int:
         """d_k of a head."""
         return self.key_dim or self.d_model // self.num_heads
 
     @property
-    def value_depth(self):
+    def value_depth(self) -> int:
         """d_v of a head."""
         return self.value_dim or self.d_model // self.num_heads
 
-    def parameters(self):
+    def parameters(self) -> int:
         """Computes the number of weights by a closed formula.
 
         With 37,000 shared sub-words, base has 63.1 million weights and big has 214.2 million.
@@ -137,12 +120,13 @@ class DataConfig(Settings):
     )
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
-    vocab_size: int = setting(37000, "sub-words of a vocabulary", minimum=8)
+    vocab_size: int = setting(37000, "sub-words of a vocabulary", minimum=8, maximum=10_000_000)
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
     max_length: int = setting(
         256,
         "maximum length of a side, sub-words with the end token; longer pairs are dropped",
         minimum=2,
+        maximum=100_000,
     )
     max_length_ratio: float = setting(
         9.0,
@@ -150,10 +134,13 @@ class DataConfig(Settings):
         minimum=1,
     )
     batch_tokens: int = setting(
-        25000, "source tokens, and target tokens, of one batch, padding included", minimum=1
+        25000,
+        "source tokens, and target tokens, of one batch, padding included",
+        minimum=1,
+        maximum=100_000_000,
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch_tokens < self.max_length:
             raise UserError(
@@ -174,15 +161,20 @@ class TrainConfig(Settings):
     )
     warmup_steps: int = setting(4000, "updates while the learning rate rises (Eq. 3)", minimum=1)
     learning_rate_scale: float = setting(
-        1.0, "factor on Eq. 3, for batches much smaller than the paper's", minimum=0
+        1.0, "factor on Eq. 3, for batches much smaller than the paper's", minimum=0, maximum=1000
     )
     dropout_warmup_steps: int = setting(
         0, "updates while the dropout rate rises from 0; 0 means a constant rate", minimum=0
     )
     label_smoothing: float = setting(0.1, "epsilon_ls of label smoothing", minimum=0, below=1)
-    beta_1: float = setting(0.9, "Adam's decay rate of the mean gradient")
-    beta_2: float = setting(0.98, "Adam's decay rate of the mean squared gradient")
-    epsilon: float = setting(1e-9, "Adam's epsilon")
+    # In float32, 1 - beta and epsilon must not round to 0: they are divisors.
+    beta_1: float = setting(
+        0.9, "Adam's decay rate of the mean gradient", minimum=0, maximum=0.999999
+    )
+    beta_2: float = setting(
+        0.98, "Adam's decay rate of the mean squared gradient", minimum=0, maximum=0.999999
+    )
+    epsilon: float = setting(1e-9, "Adam's epsilon", minimum=1e-30, maximum=1)
     seed: int = setting(
         1,
         "seed of the weights, the order of the data and the dropout masks",
@@ -190,13 +182,17 @@ class TrainConfig(Settings):
         below=2**21,
     )
     clip_norm: float = setting(
-        0.0, "maximum global norm of the gradients; 0 means no limit (the paper)", minimum=0
+        0.0,
+        "maximum global norm of the gradients; 0 means no limit (the paper)",
+        minimum=0,
+        maximum=1e30,
     )
     micro_batch_tokens: int = setting(
         4096,
         "source tokens, and target tokens, that a device computes at a time, padding included; "
         "a larger shard of a batch is computed by gradient accumulation",
         minimum=1,
+        maximum=100_000_000,
     )
     precision: str = setting(
         "auto",
@@ -213,6 +209,7 @@ class TrainConfig(Settings):
         0,
         "replicas on the CPU; 0 means one replica on each GPU, or two on the CPU without a GPU",
         minimum=0,
+        maximum=256,
     )
     save_steps: int = setting(
         1500, "updates between checkpoints (Sec. 6.1: 10 minutes, 1,500 of base)", minimum=1
@@ -241,16 +238,22 @@ class DecodeConfig(Settings):
     """Beam search (Sec. 6.1)."""
 
     beam_size: int = setting(
-        4, "hypotheses kept for each sentence; 1 means greedy search", minimum=1
+        4, "hypotheses kept for each sentence; 1 means greedy search", minimum=1, maximum=1000
     )
     length_penalty: float = setting(
-        0.6, "alpha of the length penalty ((5 + L) / 6) ^ alpha", minimum=0
+        0.6, "alpha of the length penalty ((5 + L) / 6) ^ alpha", minimum=0, maximum=10
     )
     extra_decode_length: int = setting(
-        50, "maximum number of sub-words by which the output is longer than the input", minimum=1
+        50,
+        "maximum number of sub-words by which the output is longer than the input",
+        minimum=1,
+        maximum=100_000,
     )
     decode_batch_tokens: int = setting(
-        4096, "source tokens times hypotheses of one batch, padding included", minimum=1
+        4096,
+        "source tokens times hypotheses of one batch, padding included",
+        minimum=1,
+        maximum=100_000_000,
     )
 
 
@@ -266,7 +269,9 @@ class ServeConfig(Settings):
         "not batched",
         minimum=0,
     )
-    concurrent_batches: int = setting(1, "batches that are computed at a time", minimum=1)
+    concurrent_batches: int = setting(
+        1, "batches that are computed at a time", minimum=1, maximum=256
+    )
     max_queue: int = setting(
         100,
         "maximum number of waiting requests of each signature; others get status 503",
@@ -288,8 +293,11 @@ class ServeConfig(Settings):
         60.0,
         "seconds to receive a request (else status 408), and to compute its response (else 504)",
         minimum=0.1,
+        maximum=86_400,
     )
-    reload_seconds: float = setting(2.0, "seconds between checks for a new version", minimum=0.1)
+    reload_seconds: float = setting(
+        2.0, "seconds between checks for a new version", minimum=0.1, maximum=86_400
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,7 +309,7 @@ class Config:
     train: TrainConfig = TrainConfig()
     decode: DecodeConfig = DecodeConfig()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         max_length = self.data.max_length
         if max_length > self.train.micro_batch_tokens:
             raise UserError(
@@ -317,7 +325,7 @@ class Config:
                     f"give a smaller max_length or a larger {name}"
                 )
 
-    def replace(self, **settings):
+    def replace(self, **settings: Any) -> "Config":
         """Returns a copy with changed settings.
 
         Args:
@@ -325,15 +333,15 @@ class Config:
         Raises: UserError for a value out of range; KeyError for an unknown name.
         """
         parts = {}
-        for part in dataclasses.fields(self):
-            names = [field.name for field in dataclasses.fields(part.type)]
+        for part_name, part in vars(self).items():
+            names = [field.name for field in dataclasses.fields(part)]
             changes = {name: settings.pop(name) for name in names if name in settings}
-            parts[part.name] = dataclasses.replace(getattr(self, part.name), **changes)
+            parts[part_name] = dataclasses.replace(part, **changes)
         if settings:
             raise KeyError(f"no such setting: {', '.join(settings)}")
         return Config(**parts)
 
-    def with_vocabularies(self, source, target):
+    def with_vocabularies(self, source: int, target: int) -> "Config":
         """Returns a copy with other vocabulary sizes.
 
         The embeddings stay shared only where the vocabulary is shared.
@@ -346,22 +354,27 @@ class Config:
             input_vocab_size=source, target_vocab_size=target, shared_embeddings=shared
         )
 
-    def save(self, path):
+    def save(self, path: str) -> None:
         """Writes the settings as JSON, atomically."""
         with atomic_write(path) as file:
             json.dump(dataclasses.asdict(self), file, indent=2)
             file.write("\n")
 
     @classmethod
-    def from_dict(cls, parts):
+    def from_dict(cls, parts: dict[str, dict[str, Any]]) -> "Config":
         """Makes a `Config` of a dict, the inverse of `dataclasses.asdict`.
 
         Raises: TypeError or KeyError when the dict has other names.
         """
-        return cls(**{part.name: part.type(**parts[part.name]) for part in dataclasses.fields(cls)})
+        return cls(
+            model=ModelConfig(**parts["model"]),
+            data=DataConfig(**parts["data"]),
+            train=TrainConfig(**parts["train"]),
+            decode=DecodeConfig(**parts["decode"]),
+        )
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: str) -> "Config":
         """Reads the settings that `save` wrote.
 
         Raises: UserError when the file is damaged or was written by another version.
@@ -371,7 +384,7 @@ class Config:
                 return cls.from_dict(json.load(file))
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise UserError(
                 f"{path}: not a configuration of this version ({error}): train the model again"
             ) from None

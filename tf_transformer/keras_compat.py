@@ -6,20 +6,25 @@ names in `call`.
 """
 
 import inspect
+from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
 
 
-def _is_tensor(value):
+def _is_tensor(value: Any) -> bool:
     return all(tf.is_tensor(leaf) or hasattr(leaf, "shape") for leaf in tf.nest.flatten(value))
 
 
-def _carries_mask(value):
+def _carries_mask(value: Any) -> bool:
     return getattr(value, "_keras_mask", None) is not None
 
 
-class ReferenceCall:
+# For type checkers, `super()` in `ReferenceCall` is the Keras class after it in the base classes.
+KerasClass: Any = keras.layers.Layer if TYPE_CHECKING else object
+
+
+class ReferenceCall(KerasClass):
     """A base class to put before `keras.layers.Layer` or `keras.Model`.
 
     Keras passes implicit boolean masks through an argument named `mask`, with True for *keep*, the
@@ -27,11 +32,11 @@ class ReferenceCall:
     that carries a Keras mask is refused where Keras would fill in `mask`.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the layer with positional arguments as the reference code gives them.
 
         Raises: ValueError for an input that carries a Keras mask.
@@ -50,7 +55,7 @@ class ReferenceCall:
                 )
         return super().__call__(*args[:tensors], **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, each of which is an attribute of the same name."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]  # without self
         values = {name: getattr(self, name) for name in names if name != "kwargs"}
@@ -60,14 +65,14 @@ class ReferenceCall:
         return {**super().get_config(), **values}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Any:
         """Creates the layer that `get_config` described."""
         if isinstance(config.get("embedding"), dict):
             embedding = keras.saving.deserialize_keras_object(config["embedding"])
             config = {**config, "embedding": embedding}
         return super().from_config(config)
 
-    def compute_mask(self, *args, **kwargs):
+    def compute_mask(self, *args: Any, **kwargs: Any) -> None:
         """Returns None: no mask is passed to the next layer."""
         return None
 

@@ -1,5 +1,7 @@
 """Presets: small models, the paper's base and big, the rows of Table 3, and parsers (Sec. 6.3)."""
 
+from typing import Any
+
 from tf_transformer.config import TREES, WORDS, Config
 from tf_transformer.errors import UserError
 
@@ -90,7 +92,7 @@ PRESETS = {
 
 # The settings that each row of Table 3 changes in base. A name is the paper's letter with the index
 # of the row under it. d_k = d_v = d_model / h unless given.
-VARIATIONS = {
+VARIATIONS: dict[str, dict[str, Any]] = {
     "A1": {"num_heads": 1},
     "A2": {"num_heads": 4},
     "A3": {"num_heads": 16},
@@ -112,7 +114,7 @@ VARIATIONS = {
 }
 
 
-def preset(name):
+def preset(name: str) -> Config:
     """Returns the `Config` of a preset or of a row of Table 3.
 
     Raises: UserError for an unknown name.

@@ -1,5 +1,6 @@
 """Paths of a model folder: checkpoints, metrics, and the default folder."""
 
+import json
 import pathlib
 import shutil
 import subprocess
@@ -47,10 +48,12 @@ def test_find(tmp_path):
     assert paths.find(folder, paths.step_path(folder, 5)) == paths.step_path(folder, 5)
 
 
-def test_read_metrics_skips_partial_lines(tmp_path):
+def test_read_metrics_skips_partial_and_damaged_lines(tmp_path):
     assert paths.read_metrics(str(tmp_path)) == []
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n{"st')
-    assert paths.read_metrics(str(tmp_path)) == [{"step": 1}, {"step": 2}]
+    lines = [{"step": step, "kind": "train", "time": 1.5} for step in (1, 2)]
+    first, second = map(json.dumps, lines)
+    (tmp_path / "metrics.jsonl").write_text(f'{first}\n[1]\n{{"step": 2}}\n{second}\n{{"st')
+    assert paths.read_metrics(str(tmp_path)) == lines
 
 
 DEFAULT_FOLDERS = {
@@ -60,7 +63,7 @@ DEFAULT_FOLDERS = {
     "data/europarl": "europarl",
     "data/europarl/": "europarl",
     "data/pairs.tsv": "pairs.tsv",
-    "data/train.en,data/train.de": "train.de",
+    "data/train.en,data/train.de": "train.en-train.de",
     "./missing/europarl": "europarl",
     "/missing/europarl": "europarl",
 }

@@ -1,6 +1,5 @@
-"""Starting TensorFlow, and log lines."""
+"""Starting TensorFlow, and output files."""
 
-import logging
 import os
 import re
 import subprocess
@@ -8,7 +7,7 @@ import sys
 
 import pytest
 
-from tf_transformer.cli.terminal import log_to_stderr, open_output
+from tf_transformer.cli.terminal import open_output
 
 
 def run_python(code, **environment):
@@ -64,34 +63,6 @@ def test_start_tensorflow_without_gpus_on_purpose():
     """CUDA_VISIBLE_DEVICES=-1 is a choice of the user: no warning."""
     done = run_python(START.format(nvidia=True), CUDA_VISIBLE_DEVICES="-1")
     assert done.stderr == "end of messages"
-
-
-def test_log_lines_have_time_and_level(capsys):
-    log_to_stderr()
-    log_to_stderr()  # a second command in the same process does not repeat the lines
-    logger = logging.getLogger("tf_transformer.training.trainer")
-    logger.info("step %d", 7)
-    logger.warning("the rate is high")
-    logger.debug("not shown")
-    out, err = capsys.readouterr()
-    assert out == ""
-    lines = err.splitlines()
-    assert len(lines) == 2
-    assert re.fullmatch(r"\d\d:\d\d:\d\d INFO step 7", lines[0])
-    assert re.fullmatch(r"\d\d:\d\d:\d\d WARNING the rate is high", lines[1])
-
-
-def test_closed_standard_error_does_not_stop_the_program(monkeypatch):
-    class Closed:
-        def write(self, text):
-            raise BrokenPipeError
-
-        def flush(self):
-            raise BrokenPipeError
-
-    log_to_stderr()
-    monkeypatch.setattr(sys, "stderr", Closed())
-    logging.getLogger("tf_transformer").info("nobody reads this")
 
 
 def test_output_file_appears_when_it_is_complete(tmp_path):

@@ -6,6 +6,9 @@ def test_other_settings_than_the_run(refused, model_dir, corpus_folder):
     assert "was started with" in message
     assert "d_model 32 (now 128)" in message
     assert "vocab_size 500 (now 2000)" in message
+    assert "--overwrite and --dry_run: give one of them" in refused(
+        "train", f"--model_dir={model_dir}", "--overwrite", "--dry_run"
+    )
 
 
 def test_results_and_log_lines_are_separate(run, model_dir, corpus_folder, tiny_config):

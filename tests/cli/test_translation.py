@@ -3,11 +3,13 @@
 import io
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
 from tf_transformer.cli.main import main
 from tf_transformer.data.trees import read_line
+from tf_transformer.decoding.translator import Translator
 
 
 def test_translate_a_file(run, refused, model_dir, tmp_path):
@@ -30,17 +32,74 @@ def test_translate_a_file(run, refused, model_dir, tmp_path):
 
 
 def test_translate_a_pipe(model_dir):
-    """Standard input to standard output, with nothing else on either stream."""
+    """Standard input to standard output, while more input arrives; nothing on standard error."""
     arguments = ["translate", f"--model_dir={model_dir}", "--beam_size=1"]
-    done = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, "-m", "tf_transformer", *arguments],
-        input="Anna sleeps.\n\n",
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("\n") == 2
-    assert done.stdout.endswith("\n\n")
+    process.stdin.write("Anna sleeps.\n\n")
+    process.stdin.flush()
+    early = [process.stdout.readline() for _ in range(2)]  # the input has not ended
+    out, err = process.communicate("Anna sleeps.\n" * 200)
+    assert (process.returncode, err) == (0, "")
+    assert early[1] == "\n"
+    assert out == early[0] * 200
+
+
+def test_memory_does_not_grow_with_the_input(run, model_dir, tmp_path, monkeypatch):
+    """With a search that takes no time, 50,000 lines need no more memory than 10,000."""
+    monkeypatch.setattr(
+        Translator, "n_best", lambda self, texts, *others: [[(text, 0.0)] for text in texts]
+    )
+    peaks = []
+    for lines in (10_000, 50_000):
+        text = "".join(f"{i} {'x' * 100}\n" for i in range(lines))
+        (tmp_path / "in.txt").write_text(text)
+        files = (f"--input={tmp_path}/in.txt", f"--output={tmp_path}/out.txt")
+        tracemalloc.start()
+        code, _, _ = run("translate", f"--model_dir={model_dir}", *files)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert code == 0
+        assert (tmp_path / "out.txt").read_text() == text
+    assert peaks[1] < peaks[0] + 2e6  # the lines alone are 5 MB
+
+
+def test_odd_characters_keep_the_number_of_lines(run, model_dir, tmp_path):
+    lines = [
+        "\ufeffAnna",
+        "a\u2028b\u0085",
+        "a\rb",
+        "",
+        " ",
+        "a\x00b",
+        "\x0b\x0c",
+        "x" * 90,
+        "Anna",
+    ]
+    (tmp_path / "in.txt").write_bytes("\r\n".join(lines).encode())
+    flags = (f"--input={tmp_path}/in.txt", f"--output={tmp_path}/out.txt", "--beam_size=1")
+    assert run("translate", f"--model_dir={model_dir}", *flags)[0] == 0
+    assert len((tmp_path / "out.txt").read_bytes().split(b"\n")) == len(lines) + 1
+
+
+def test_a_line_that_is_too_long(run, refused, model_dir, tmp_path):
+    """It ends the command after the earlier windows, or its result is empty."""
+    lines = ["Anna sleeps."] * 100 + ["long words " * 200, "Anna sleeps."]
+    (tmp_path / "in.txt").write_text("\n".join(lines))
+    flags = (f"--model_dir={model_dir}", f"--input={tmp_path}/in.txt", "--beam_size=1")
+    message = refused("translate", *flags)
+    assert "line 101 has" in message
+    assert "the results of lines 1 to 64 are written" in message
+    code, out, err = run("translate", *flags, "--skip_long_lines")
+    assert code == 0
+    assert "WARNING line 101 has" in err
+    translations = out.split("\n")
+    assert translations == [translations[0]] * 100 + ["", translations[0], ""]
 
 
 def test_translate_interactively(run, model_dir, monkeypatch, translator):
@@ -60,7 +119,7 @@ def test_evaluate(run, refused, model_dir, corpus_folder, tmp_path):
     arguments = ("evaluate", f"--model_dir={model_dir}", "--beam_size=1")
     code, out, _ = run(*arguments)
     assert code == 0
-    for text in ("BLEU", "tok:13a", "chrF", "sentences/s"):
+    for text in ("BLEU", "tok:13a", "chrF", "chrF++", "sentences/s", " (μ = "):
         assert text in out
     assert "compound-split BLEU" in out
     assert "##AT##-##AT##" in out
@@ -74,6 +133,71 @@ def test_evaluate(run, refused, model_dir, corpus_folder, tmp_path):
     assert output.read_text() == translations
     message = refused("evaluate", f"--model_dir={model_dir}", "--split=nope")
     assert "has no split 'nope'" in message
+    message = refused("evaluate", f"--model_dir={model_dir}", "--data=pocket-trees")
+    assert "words" in message
+
+
+def test_evaluate_other_data_with_references_and_a_baseline(
+    run, refused, model_dir, corpus_folder, tmp_path
+):
+    own_result = model_dir / "evaluation" / "test.de"
+    own_result.parent.mkdir(exist_ok=True)
+    own_result.write_text("result of the test set\n")
+    files = f"{corpus_folder}/test.en,{corpus_folder}/test.de"
+    other = corpus_folder / "val.de"
+    flags = ("evaluate", f"--model_dir={model_dir}", "--beam_size=1", f"--data={files}")
+    code, out, _ = run(
+        *flags,
+        "--metrics=bleu,ter",
+        f"--references={corpus_folder}/test.de,{other}",
+        f"--baseline={corpus_folder}/test.de",
+        "--max_pairs=20",
+    )
+    assert code == 0
+    assert "20 pairs" in out
+    assert "BLEU" in out and "TER" in out and "chrF" not in out
+    assert "nrefs:2" in out
+    assert "baseline 100.00" in out
+    assert "baseline 0.00" in out  # of TER
+    assert out.count("p = ") == 2
+    assert "compound-split" not in out
+    assert own_result.read_text() == "result of the test set\n"
+    assert len(list(own_result.parent.glob("*test.en*.all.de"))) == 1
+    code, out, _ = run(*flags, "--metrics=bleu", f"--baseline={model_dir}")
+    assert code == 0
+    assert "no difference" in out
+
+    (tmp_path / "short").write_text("x\n")
+    for flag, problem in (
+        (f"--references={tmp_path}/short", "has 1 lines, and the test set 60 pairs"),
+        (f"--baseline={tmp_path}/short", "has 1 lines, and the test set 60 pairs"),
+        (f"--baseline={tmp_path}/none", "no model folder"),
+        ("--metrics=meteor", "unknown metric"),
+    ):
+        assert problem in refused(*flags, flag)
+
+
+def test_score(run, refused, model_dir, corpus_folder, tmp_path, translator):
+    files = f"--input={corpus_folder}/test.en,{corpus_folder}/test.de"
+    code, out, _ = run("score", f"--model_dir={model_dir}", files)
+    assert code == 0
+    sources = (corpus_folder / "test.en").read_text().splitlines()
+    targets = (corpus_folder / "test.de").read_text().splitlines()
+    expected = translator.score(list(zip(sources, targets)))
+    scores = [float(line) for line in out.splitlines()]
+    assert scores == pytest.approx([score.log_prob for score in expected], abs=1e-3)
+
+    tsv = tmp_path / "pairs.tsv"
+    tsv.write_text("".join(f"{s}\t{t}\n" for s, t in zip(sources[:3], targets)))
+    flags = (f"--model_dir={model_dir}", f"--input={tsv}", "--tokens", "--normalize")
+    code, out, _ = run("score", *flags)
+    for line, score in zip(out.splitlines(), expected):
+        total, pieces, log_probs = line.split("\t")
+        assert float(total) == pytest.approx(score.normalized, abs=1e-3)
+        assert pieces.split(" ") == score.pieces
+        assert len(log_probs.split(" ")) == len(score.pieces)
+    tsv.write_text("a\tb\nc\n")
+    assert "pairs.tsv:2: 1 columns" in refused("score", *flags)
 
 
 def test_reader_of_the_output_ends(model_dir):
@@ -81,8 +205,8 @@ def test_reader_of_the_output_ends(model_dir):
     command = (
         f"{sys.executable} -m tf_transformer translate --model_dir={model_dir} --n_best=4 | head -1"
     )
-    lines = "Anna sleeps.\n" * 3000
-    done = subprocess.run(["bash", "-c", command], input=lines, capture_output=True, text=True)
+    command = f"yes Anna sleeps. | {command}"  # an input without end
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert done.stdout.startswith("1\t")
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr

@@ -247,7 +247,7 @@ def test_tfds_without_validation_text_holds_out_the_end_of_train(tmp_path, monke
 def test_an_incomplete_validation_set_is_refused(tmp_path):
     for name in ("train.en", "train.de", "val.en"):
         (tmp_path / name).write_text("a\n")
-    with pytest.raises(UserError, match="val.en without the other language"):
+    with pytest.raises(UserError, match="has val.en without val.de: add it, or remove val.en"):
         open_corpus(str(tmp_path), "en", "de")
     for name in ("val.de", "dev.en", "dev.de"):
         (tmp_path / name).write_text("a\n")
@@ -293,7 +293,7 @@ def test_a_damaged_gzip_body(tmp_path):
 
 def test_a_folder_of_trees_needs_words_and_trees(tmp_path):
     (tmp_path / "a.mrg").write_text("( (S (NN dog)))\n( (S (NN cat)))\n( (S (NN cow)))")
-    message = "has trees and no train.en: give --source=words --target=trees"
+    message = "has trees and no train.en: to train on trees, give --source=words --target=trees"
     with pytest.raises(UserError, match=message):
         open_corpus(str(tmp_path), "en", "de")
     assert list(open_corpus(str(tmp_path), "words", "trees").read("train")) == [("dog", "(S NN )")]

@@ -1,6 +1,11 @@
 """Invariant 9, the round trip of the tokenizer; its vocabulary, graphs, and errors."""
 
 import gc
+import logging
+import re
+import signal
+import threading
+import time
 import unicodedata
 
 import numpy as np
@@ -105,15 +110,21 @@ def test_a_small_text_has_a_small_vocabulary():
 
 
 def test_errors(tmp_path):
-    with pytest.raises(UserError, match="no vocabulary of 500"):
-        Tokenizer.learn([], 500)
-    with pytest.raises(UserError, match="no vocabulary of 10"):
+    for blank in ([], [""], ["  ", "\t", "\u2028"]):
+        with pytest.raises(UserError, match="no vocabulary can be learned: the text is blank"):
+            Tokenizer.learn(blank, 500)
+    message = "vocab_size 10 is too small: this text needs at least 267 sub-words"
+    with pytest.raises(UserError, match=message):
         Tokenizer.learn(["some text"], 10)
+    assert Tokenizer.learn(["some text"], 267).vocab_size == 256 + 4 + len("▁sometx")
+    with pytest.raises(UserError, match="each line has more than 4,192 bytes"):
+        Tokenizer.learn(["word " * 1000], 500)
     with pytest.raises(UserError, match="no vocabulary at"):
         Tokenizer.load(str(tmp_path / "none"))
-    (tmp_path / "bad").write_bytes(b"nonsense")
-    with pytest.raises(UserError, match="not a SentencePiece model"):
-        Tokenizer.load(str(tmp_path / "bad"))
+    for content in (b"nonsense", b""):
+        (tmp_path / "bad").write_bytes(content)
+        with pytest.raises(UserError, match="not a SentencePiece model"):
+            Tokenizer.load(str(tmp_path / "bad"))
 
 
 def test_deleting_a_tokenizer_keeps_another_of_the_same_model(tokenizer):
@@ -140,6 +151,48 @@ def test_ctrl_c_interrupts_learning():
 
     with pytest.raises(KeyboardInterrupt):
         Tokenizer.learn(sentences(), 300)
+
+
+def test_ctrl_c_interrupts_the_trainer(monkeypatch):
+    """Also when all sentences are read, and only C++ code runs. The sentences are not read on."""
+    all_read = threading.Event()
+    trainer_ends = threading.Event()
+    reading_ended = threading.Event()
+
+    def train(sentences, vocab_size, model):  # runs until the test ends, as C++ code would
+        assert next(sentences) == "a"
+        all_read.set()
+        trainer_ends.wait(20)
+        try:
+            next(sentences)
+        except InterruptedError:
+            reading_ended.set()
+
+    def press_ctrl_c():
+        all_read.wait()
+        pressed.append(time.monotonic())
+        signal.raise_signal(signal.SIGINT)
+
+    pressed = []
+    monkeypatch.setattr("tf_transformer.data.tokenizer._train", train)
+    threading.Thread(target=press_ctrl_c).start()
+    with pytest.raises(KeyboardInterrupt):
+        Tokenizer.learn(iter(["a", "b"]), 300)
+    seconds = time.monotonic() - pressed[0]
+    trainer_ends.set()
+    assert seconds < 5
+    assert reading_ended.wait(10)
+
+
+def test_progress_of_learning_is_logged(monkeypatch, caplog):
+    monkeypatch.setattr("tf_transformer.data.progress.LOG_SECONDS", 0.0)
+    with caplog.at_level(logging.INFO, "tf_transformer"):
+        Tokenizer.learn((sentence for pair in PAIRS for sentence in pair), 600)
+    assert re.search(r"learning the vocabulary: \d+ sentences in \d+ s", caplog.text)
+    assert "no more than" not in caplog.text
+    with caplog.at_level(logging.INFO, "tf_transformer"):
+        size = Tokenizer.learn(["some text"], 600).vocab_size
+    assert f"this text has no more than {size} different sub-words" in caplog.text
 
 
 def test_first_use_in_a_graph():

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tf_transformer.checkpoints.pretrained import find_model_dir
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import START
@@ -96,3 +99,104 @@ def test_error_without_a_model(tmp_path, model_dir):
         Translator.load(str(tmp_path))
     with pytest.raises(UserError, match="no checkpoint 'nonsense'"):
         Translator.load(str(model_dir), "nonsense")
+
+
+def test_every_line_of_input_gives_one_line_of_output(model_dir):
+    greedy = Translator.load(str(model_dir), beam_size=1, extra_decode_length=1)
+
+    @settings(max_examples=15, deadline=None)
+    @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), min_size=1, max_size=8))
+    def check(texts):
+        output = "".join(f"{text}\n" for text in greedy(texts))
+        assert len(output.splitlines()) == len(texts)
+
+    check()
+
+
+def test_two_devices_give_the_results_of_one(model_dir, monkeypatch):
+    texts = [f"Anna sees {number} dogs." for number in range(30)] + ["", "Anna sleeps."]
+    pairs = [(text, f"Anna sieht {i} Hunde.") for i, text in enumerate(texts)]
+    translator = Translator.load(str(model_dir), beam_size=1, decode_batch_tokens=50)
+    translator.replicate(["CPU:0", "CPU:1"])
+    finished = []
+    results = translator.n_best(texts, 1, finished.append)
+    scores = [score.log_prob for score in translator.score(pairs)]
+    assert len(finished) > 4
+    assert sum(finished) == 31
+
+    first, second = translator._replicas
+    monkeypatch.setattr(translator, "_replicas", [first])
+    for ((text, score),), ((expected, expected_score),) in zip(
+        results, translator.n_best(texts, 1)
+    ):
+        assert text == expected
+        assert score == pytest.approx(expected_score, abs=1e-5)
+    expected_scores = [score.log_prob for score in translator.score(pairs)]
+    np.testing.assert_allclose(scores, expected_scores, atol=1e-4)
+
+    monkeypatch.setattr(translator, "_replicas", [second])
+    assert translator.n_best(texts[:1], 1)[0][0][0] == results[0][0][0]
+
+    def fail(inp, number):
+        raise ValueError("no memory")
+
+    monkeypatch.setattr(translator, "_replicas", [first, second])
+    monkeypatch.setattr(second, "search", fail)
+    with pytest.raises(ValueError, match="no memory"):
+        translator(texts)
+
+
+def test_long_texts_can_be_skipped(translator, caplog):
+    texts = ["Anna sleeps.", "long words " * 200, ""]
+    first, long, blank = translator.n_best(texts, 1, first_line=101, skip_long=True)
+    assert first == translator.n_best(texts[:1], 1)[0]
+    assert (long, blank) == ([("", float("-inf"))], [("", 0.0)])
+    assert "line 102 has" in caplog.text
+    with pytest.raises(UserError, match="line 102 has"):
+        translator.n_best(texts, 1, first_line=101)
+
+
+def test_scores_of_own_translations_are_those_of_the_search():
+    """Where the sub-words of a translation are those that the search has found."""
+    translator = Translator.load(find_model_dir("pocket-en-de"), extra_decode_length=5)
+    texts = ["Anna sees the dog.", "My brother has three cats.", "They sleep."]
+    hypotheses = translator.n_best(texts, 4)
+    pairs = [(text, found) for text, row in zip(texts, hypotheses) for found, _ in row]
+    searched = np.array([score for row in hypotheses for _, score in row])
+    scores = np.array([score.normalized for score in translator.score(pairs)])
+    equal = np.isclose(scores, searched, atol=1e-3)
+    assert equal.mean() > 0.7
+    assert equal[::4].all()  # the best translations
+
+
+def test_score(translator):
+    pairs = [
+        ("Anna sees the dog.", "Anna sieht den Hund."),
+        ("Anna sleeps.", ""),
+        ("", "Anna"),
+        ("The dog sees the cat.", "Der Hund sieht die Katze und die Katze sieht den Hund. " * 2),
+    ]
+    together = translator.score(pairs)
+    for pair, score in zip(pairs, together):
+        (alone,) = translator.score([pair])
+        assert alone.pieces == score.pieces
+        assert alone.log_prob == pytest.approx(score.log_prob, abs=1e-4)
+        assert score.pieces[-1] == "[END]"
+        assert len(score.token_log_probs) == len(score.pieces)
+        assert score.log_prob == pytest.approx(sum(score.token_log_probs))
+        penalty = ((5 + len(score.pieces)) / 6) ** 0.6
+        assert score.normalized == pytest.approx(score.log_prob / penalty, rel=1e-5)
+        assert score.log_prob < 0
+    assert together[1].pieces == ["[END]"]
+    with pytest.raises(UserError, match="line 8 has"):
+        translator.score([("a", "long words " * 200)], first_line=8)
+    (skipped,) = translator.score([("a", "long words " * 200)], skip_long=True)
+    assert skipped.log_prob == float("-inf")
+
+
+def test_a_model_whose_logits_are_not_finite_gives_empty_translations(model_dir):
+    broken = Translator.load(str(model_dir), beam_size=1)
+    broken.model.set_weights(
+        [np.full_like(weight, np.nan) for weight in broken.model.get_weights()]
+    )
+    assert broken.n_best(["Anna sleeps.", "Otto eats."], 1) == [[("", float("-inf"))]] * 2

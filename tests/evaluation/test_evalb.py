@@ -337,3 +337,70 @@ def test_percentages_of_valid_sentences():
 def test_the_f_measure_without_a_match_is_zero():
     assert score("(A (X a))", "(B (X a))").f_measure == 0
     assert summarise([])[0].f_measure == 0
+
+
+def brackets(tree):
+    """(start, end, label) of each phrase with words, in the order in which they open."""
+    found = []
+
+    def visit(node, start):
+        if isinstance(node.children, str):
+            return start + 1
+        index = len(found)
+        found.append(None)
+        end = start
+        for child in node.children:
+            end = visit(child, end)
+        found[index] = (start, end, re.split("[-=]", node.label)[0])
+        return end
+
+    visit(tree, 0)
+    return [bracket for bracket in found if bracket[2] != "TOP"]
+
+
+def greedy_matches(gold, test, equal_labels):
+    """Matches each gold bracket with the first equal test bracket, by the definition."""
+    unmatched = list(test)
+    matches = 0
+    for start, end, label in gold:
+        for other in unmatched:
+            labels = (label, other[2])
+            is_equal = label == other[2] or labels in equal_labels or labels[::-1] in equal_labels
+            if (start, end) == other[:2] and is_equal:
+                unmatched.remove(other)
+                matches += 1
+                break
+    return matches
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_counts_are_those_of_the_definitions(seed):
+    """Each pair of brackets is compared. A test bracket crosses if it overlaps a gold bracket."""
+    draw = random.Random(seed)
+    leaves = [Tree(draw.choice(TAGS), f"w{i}") for i in range(draw.randint(1, 12))]
+    gold_tree, test_tree = random_tree(draw, leaves), random_tree(draw, leaves)
+    parameters = dataclasses.replace(COLLINS, eq_label=(("NP", "PP"), ("PP", "VP")))
+    record = score_sentence(gold_tree, test_tree, parameters)
+    gold, test = brackets(gold_tree), brackets(test_tree)
+    crossing = [
+        (start, end)
+        for start, end, _ in test
+        if any(a < start < b < end or start < a < end < b for a, b, _ in gold)
+    ]
+    assert record.crossing == len(crossing)
+    assert record.matched == greedy_matches(gold, test, parameters.eq_label)
+    spans = [[(start, end, "") for start, end, _ in side] for side in (gold, test)]
+    unlabeled = score_sentence(gold_tree, test_tree, Parameters(labeled=False))
+    assert unlabeled.matched == greedy_matches(*spans, ())
+
+
+def test_deep_trees_take_linear_time():
+    depth = 10_000
+    right = "(NP (X w) " * depth + "(X w)" + ")" * depth
+    left = "(NP " * depth + "(X w)" + " (X w))" * depth
+    unary = "(NP " * depth + "(X w)" + ")" * depth
+    assert bracket_counts(score(right, right)) == (depth, depth, depth)
+    assert bracket_counts(score(unary, unary)) == (depth, depth, depth)
+    record = score(right, left)
+    assert bracket_counts(record) == (1, depth, depth)
+    assert record.crossing == depth - 1

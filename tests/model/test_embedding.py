@@ -78,6 +78,22 @@ def test_gradient_of_a_repeated_id_is_the_sum():
     np.testing.assert_allclose(gradient, [[0] * 4, [6] * 4, [2] * 4])
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_low_precision_gradient_of_a_frequent_id(jit_compile):
+    """The sum over 25,000 occurrences. In bfloat16 it ends at 256 times one of them."""
+    embedding = Embedding(3, 4, dtype="mixed_bfloat16")
+    ids = tf.ones((250, 100), tf.int32)
+    assert embedding(ids).dtype == tf.bfloat16
+
+    @tf.function(jit_compile=jit_compile)
+    def gradient():
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(tf.cast(embedding(ids), tf.float32))
+        return tape.gradient(total, embedding.table.value)
+
+    np.testing.assert_array_equal(gradient(), [[0] * 4, [50_000] * 4, [0] * 4])
+
+
 def test_positions_are_added():
     positions = Positions(10, 6)
     encoding = positional_encoding(10, 6)

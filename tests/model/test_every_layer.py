@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.model.attention import MultiHeadAttention
+from tf_transformer.model.dense import Dense
 from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.embedding import Embedding, Positions
 from tf_transformer.model.layer_norm import LayerNormalization
@@ -42,6 +43,7 @@ CASES = {
     "Encoder": (Encoder, {**ENCODER, **LEARNED}, [SOURCE_IDS]),
     "Decoder": (Decoder, {**DECODER, "rate": 0.0}, [TARGET_IDS, SOURCE]),
     "Decoder-embedding": (Decoder, {**DECODER, "embedding": Embedding}, [TARGET_IDS, SOURCE]),
+    "Dense": (Dense, {"units": 3, "activation": "relu"}, [SOURCE]),
     "Embedding": (Embedding, {"vocab_size": V, "d_model": D}, [SOURCE_IDS]),
     "Positions": (Positions, {"maximum_position_encoding": 7, "d_model": D}, [SOURCE]),
     "Positions-learned": (

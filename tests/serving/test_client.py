@@ -1,6 +1,7 @@
 """The gRPC client, with a server that has TensorFlow Serving's PredictionService."""
 
 import concurrent.futures
+import threading
 
 import grpc
 import pytest
@@ -84,6 +85,25 @@ def test_requests_to_a_busy_server_are_retried(start):
     with pytest.raises(UserError, match=f"{address} returned UNAVAILABLE: busy"):
         GrpcClient(address, "anna", retries=0)(["Anna sleeps."])
     assert service.requests == 4
+
+
+def test_an_interrupt_does_not_wait_for_answers():
+    answered = []
+    gate = threading.Event()
+
+    def client(texts):
+        gate.wait(10)
+        answered.append(texts)
+        return [("", 0.0)]
+
+    def lines():
+        yield "Anna sleeps."
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        next(translate_lines(client, lines(), batch_size=1))
+    assert answered == []
+    gate.set()
 
 
 def test_unknown_model_and_unreachable_server(start):

@@ -124,3 +124,23 @@ def test_close_waits_for_all_results(doubler):
         assert [list(future.result()["y"]) for future in futures] == [[0], [0], [2], [4]]
 
     run(test)
+
+
+def test_close_does_not_wait_for_cancelled_requests(doubler):
+    """Here `close` wakes before the scheduler, which removes the cancelled request."""
+
+    async def test(executor):
+        batcher = Batcher(doubler, executor, max_rows=1)
+        await asyncio.sleep(0)  # the scheduler waits
+        doubler.gate.clear()
+        first, cancelled = (batcher.submit({"x": [x]}) for x in (1, 2))
+
+        def end_batch():
+            cancelled.cancel()
+            doubler.gate.set()
+
+        asyncio.get_running_loop().call_later(0.05, end_batch)
+        await batcher.close()
+        assert list(first.result()["y"]) == [2]
+
+    run(test)

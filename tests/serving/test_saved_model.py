@@ -15,6 +15,7 @@ from tensorflow_serving.config import model_server_config_pb2
 from tf_transformer.checkpoints.paths import load_config
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.decoding.translator import Translator
+from tf_transformer.errors import UserError
 from tf_transformer.serving import saved_model
 from tf_transformer.serving.saved_model import export_saved_model
 from tf_transformer.serving.warm_up import WARM_UP_TEXTS, warm_up_texts
@@ -125,7 +126,7 @@ def test_versions_increase_and_an_incomplete_version_is_never_visible(
     (output / "notes").mkdir()
     entries = []
     monkeypatch.setattr(
-        saved_model, "_write_checksums", lambda folder: entries.extend(os.listdir(output))
+        saved_model, "write_checksums", lambda folder: entries.extend(os.listdir(output))
     )
     assert export_saved_model(str(model_dir), str(output)) == str(output / "8")
     assert [name for name in entries if name.isdigit()] == ["7"]
@@ -133,8 +134,8 @@ def test_versions_increase_and_an_incomplete_version_is_never_visible(
     def fail(folder):
         raise OSError("no space")
 
-    monkeypatch.setattr(saved_model, "_write_checksums", fail)
-    with pytest.raises(OSError, match="no space"):
+    monkeypatch.setattr(saved_model, "write_checksums", fail)
+    with pytest.raises(UserError, match="no space"):
         export_saved_model(str(model_dir), str(output))
     settings = ["batching_parameters.txt", "models.config", "monitoring.config"]
     assert sorted(os.listdir(output)) == ["7", "8", *settings, "notes"]

@@ -8,7 +8,10 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.data.sources import open_corpus
+from tf_transformer.decoding.search import SearchResult
+from tf_transformer.serving import signatures
 from tf_transformer.serving.signatures import TextFunctions
+from tf_transformer.special_tokens import END
 
 TOO_LONG = "long words " * 200
 
@@ -70,6 +73,23 @@ def test_unusual_rows(functions, translator):
     assert translations[3] == [text for text, _ in replaced]
     assert translations[5][0] == translator("Anna sleeps.")
     assert np.isfinite(scores).all()
+
+
+def test_a_translation_is_one_line(translator, monkeypatch):
+    """As in `Translator`: the model can write the byte of a line separator."""
+    pieces = translator.target.pieces(range(translator.target.vocab_size))
+    ids = [pieces.index(f"<0x{byte:02X}>") for byte in b"a\nb\xe2\x80\xa8c\rd"]
+    found = SearchResult(
+        ids=tf.constant([[[*ids, END]]]),
+        scores=tf.constant([[-1.0]]),
+        lengths=tf.constant([[len(ids) + 1]]),
+    )
+    monkeypatch.setattr(signatures, "search_translations", lambda *arguments: found)
+    functions = TextFunctions(
+        translator.model, (translator.source, translator.target), translator.decode
+    )
+    assert translate(functions, ["Anna sleeps."])[0] == [["a b c d"]]
+    assert functions.alignments(tf.constant(["Anna sleeps."]))[0].numpy() == [b"a b c d"]
 
 
 def test_no_rows(functions):

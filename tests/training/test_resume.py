@@ -311,6 +311,43 @@ def test_interrupted_before_a_validation(tiny_config, model_dir, tmp_path, monke
         assert_same_arrays(tmp_path / name, model_dir / name)
 
 
+@pytest.mark.parametrize("step", [6, 12])
+def test_interrupted_twice_in_a_validation(tiny_config, model_dir, tmp_path, monkeypatch, step):
+    """The first time after the update of the validation, then at the start of the resumed run."""
+    validate = Trainer.validate
+
+    def interrupted(self):
+        self._preemption.requested |= self.step == step
+        return validate(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "validate", interrupted)
+        for _ in range(2):
+            assert build_trainer(tiny_config, str(tmp_path)).run() is False
+            state = checkpoint.read_state(step_checkpoints(str(tmp_path))[-1])
+            assert (state["step"], state["progress"]["validated"][0]) == (step, step - 6)
+    assert build_trainer(tiny_config, str(tmp_path)).run()
+    assert losses(tmp_path) == losses(model_dir)
+    for name in ("averaged.npz", "best.npz"):
+        assert_same_arrays(tmp_path / name, model_dir / name)
+
+
+def test_interrupted_with_updates_in_flight(tiny_config, model_dir, tmp_path, monkeypatch):
+    """The signal comes when the results of two updates have not been read."""
+    read_results = Trainer._read_results
+
+    def then_interrupted(self, in_flight, remaining):
+        stop = read_results(self, in_flight, remaining)
+        self._preemption.requested |= self.step == 3
+        return stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_read_results", then_interrupted)
+        assert build_trainer(tiny_config, str(tmp_path)).run() is False
+    assert build_trainer(tiny_config, str(tmp_path)).run()
+    assert losses(tmp_path) == losses(model_dir)
+
+
 def test_killed_before_old_checkpoints_are_removed(tiny_config, model_dir, tmp_path):
     """The average has the usual number of checkpoints; a finished command changes nothing."""
     folder = tmp_path / "model"

@@ -13,6 +13,7 @@ from tf_transformer.checkpoints.paths import step_checkpoints
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.training.build import build_trainer
+from tf_transformer.training.run_directory import RunDirectory
 
 
 def weights(path):
@@ -101,8 +102,28 @@ def test_folder_with_a_model_but_no_checkpoints_is_not_overwritten(tiny_config, 
     build_trainer(tiny_config.replace(train_steps=2, bleu_sentences=0), str(tmp_path)).run()
     for path in step_checkpoints(str(tmp_path)):
         os.remove(path)
-    with pytest.raises(UserError, match="was started with"):
+    with pytest.raises(UserError, match="without the checkpoints"):
         build_trainer(tiny_config.replace(d_model=48), str(tmp_path))
+
+
+def test_run_killed_after_its_first_validation_resumes(tiny_config, tmp_path, monkeypatch):
+    """The validation comes before the first regular checkpoint here."""
+    config = tiny_config.replace(train_steps=4, eval_steps=2, save_steps=100, bleu_sentences=0)
+    save_best = RunDirectory.save_best
+
+    def save_best_and_stop(*arguments):
+        save_best(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDirectory, "save_best", save_best_and_stop)
+        trainer = build_trainer(config, str(tmp_path))
+        with pytest.raises(KeyboardInterrupt):
+            trainer.run()
+    resumed = build_trainer(config, str(tmp_path))
+    assert resumed.step == 2
+    assert resumed.run()
+    assert resumed.progress.validated[0] == 4
 
 
 def test_train_minutes_limits_a_run(tiny_config, tmp_path):
@@ -136,7 +157,8 @@ def test_diverged_run_stops_and_keeps_good_weights(tiny_config, tmp_path):
     weight = trainer.model.trainable_variables[0]
     weight.assign(weight * float("nan"))
     message = (
-        "diverged at update 6: .*2 skipped in a row.*last good checkpoint: .*step-00000004.npz"
+        "diverged at update 6: the gradients of 2 updates in a row are not finite.*"
+        "another --model_dir with a smaller .*last good checkpoint: .*step-00000004.npz"
     )
     with pytest.raises(UserError, match=message):
         trainer.run()
@@ -149,6 +171,18 @@ def test_diverged_run_stops_and_keeps_good_weights(tiny_config, tmp_path):
     assert build_trainer(tiny_config, str(tmp_path)).step == 4
 
 
+def test_advice_where_float16_diverges(tiny_config, tmp_path):
+    config = tiny_config.replace(precision="mixed_float16", bleu_sentences=0)
+    trainer = build_trainer(config, str(tmp_path))
+    weight = trainer.model.trainable_variables[0]
+    weight.assign(weight * float("inf"))
+    trainer.optimizer.iterations.assign(1)
+    message = "the weights .*table are not finite.* with --precision=mixed_bfloat16, a smaller"
+    with pytest.raises(UserError, match=message):
+        trainer._save()
+    trainer.directory.close()
+
+
 def test_one_graph_for_all_shapes(tiny_config, tmp_path):
     """A graph for each shape would cost half a minute each."""
     trainer = build_trainer(tiny_config.replace(train_steps=4, batch_tokens=512), str(tmp_path))
@@ -157,7 +191,7 @@ def test_one_graph_for_all_shapes(tiny_config, tmp_path):
     assert trainer.run()
     buckets = [bucket for _, bucket in batches.order(0)[:4]]
     assert len(set(buckets)) > 1
-    search = trainer._translator._search(1)
+    search = trainer._translator._replicas[0]._searches[1]
     functions = (trainer._train_step, trainer._eval_step, search)
     assert [f.experimental_get_tracing_count() for f in functions] == [1, 1, 1]
 

@@ -5,10 +5,15 @@ optimizer, and the training state as JSON. It is written under a temporary name 
 a checkpoint is always complete. The CRCs of the archive detect bytes that change later.
 """
 
+import errno
 import json
 import os
+from collections.abc import Sequence
+from typing import Any
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError
@@ -17,8 +22,10 @@ from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError
 MODEL = "model/"
 OPTIMIZER = "optimizer/"
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota, limit on file sizes
 
-def named_weights(model):
+
+def named_weights(model: keras.Model) -> dict[str, tf.Variable]:
     """Returns the trainable variables of a model by name, such as "encoder/layer1/mha/wq/kernel".
 
     A name is the path of the variable in the model. It does not depend on the models built before.
@@ -28,7 +35,9 @@ def named_weights(model):
     return named
 
 
-def _named_variables(model, optimizer):
+def _named_variables(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer | None
+) -> dict[str, tf.Variable]:
     """Returns the variables of a checkpoint by the names of their arrays; optimizer can be None."""
     named = {f"{MODEL}{name}": variable for name, variable in named_weights(model).items()}
     for i, variable in enumerate(optimizer.variables if optimizer else ()):
@@ -36,7 +45,12 @@ def _named_variables(model, optimizer):
     return named
 
 
-def save(path, model, optimizer=None, state=None):
+def save(
+    path: str,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer | None = None,
+    state: dict[str, Any] | None = None,
+) -> None:
     """Writes a checkpoint, atomically.
 
     Args:
@@ -51,7 +65,9 @@ def save(path, model, optimizer=None, state=None):
     _write(path, arrays, state or {})
 
 
-def restore(path, model, optimizer=None):
+def restore(
+    path: str, model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None
+) -> dict[str, Any]:
     """Restores a checkpoint.
 
     Args:
@@ -77,7 +93,7 @@ def restore(path, model, optimizer=None):
     return state
 
 
-def average(paths, path):
+def average(paths: Sequence[str], path: str) -> None:
     """Writes the mean of the weights of several checkpoints (Sec. 6.1), summed in float64.
 
     Args:
@@ -88,8 +104,8 @@ def average(paths, path):
     """
     if not paths:
         raise UserError("no checkpoint to average: train first")
-    sums = {}
-    state = {}
+    sums: dict[str, np.ndarray] = {}
+    state: dict[str, Any] = {}
     for checkpoint_path in paths:
         arrays, state = _read(checkpoint_path, (MODEL,))
         if not sums:
@@ -103,11 +119,11 @@ def average(paths, path):
     _write(path, means, {**state, "averaged": names})
 
 
-def _shapes(arrays):
+def _shapes(arrays: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
     return {name: array.shape for name, array in arrays.items()}
 
 
-def validation_score(values):
+def validation_score(values: dict[str, Any]) -> tuple[str, float]:
     """Returns the score by which validations are compared; more is better.
 
     Args:
@@ -119,7 +135,7 @@ def validation_score(values):
     return "loss", -values["loss"]
 
 
-def best_checkpoints(paths, number):
+def best_checkpoints(paths: Sequence[str], number: int) -> list[str]:
     """Returns the checkpoints of a run with the best validation scores.
 
     Args:
@@ -128,7 +144,7 @@ def best_checkpoints(paths, number):
     Returns: a sorted list of paths.
     Raises: UserError when fewer of them were validated at the update at which they were written.
     """
-    scores = {}
+    scores: dict[str, float] = {}
     for path in paths:
         state = read_state(path)
         step, values = state["progress"]["validated"]
@@ -140,31 +156,32 @@ def best_checkpoints(paths, number):
             "validated (the flags --max_checkpoints, --save_steps and --eval_steps of train "
             "determine how many)"
         )
-    best = sorted(scores, key=scores.get)[-number:]
+    best = sorted(scores, key=lambda path: scores[path])[-number:]
     return sorted(best)
 
 
-def _write(path, arrays, state):
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    state = json.dumps({**state, "arrays": list(arrays)})
+def _write(path: str, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> None:
+    text = json.dumps({**state, "arrays": list(arrays)})
+    contents: dict[str, Any] = {"state": np.array(text), **arrays}
     try:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         with atomic_write(path, "wb") as file:
-            np.savez(file, state=np.array(state), **arrays)
+            np.savez(file, **contents)
     except OSError as error:
-        reason = error.strerror or error
+        advice = "free some disk space; " if error.errno in DISK_FULL else ""
         raise UserError(
-            f"{path} could not be written ({reason}): free some disk space; earlier checkpoints "
+            f"{path} could not be written ({error.strerror or error}): {advice}earlier checkpoints "
             "are unchanged"
         ) from None
 
 
-def read_state(path):
+def read_state(path: str) -> dict[str, Any]:
     """Returns the training state in a checkpoint. Raises: as `restore`."""
     _, state = _read(path, ())
     return state
 
 
-def _read(path, prefixes):
+def _read(path: str, prefixes: tuple[str, ...]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Reads a checkpoint.
 
     Args:

@@ -1,15 +1,18 @@
 """Build a model from its configuration, and load a trained model from a model folder."""
 
 import dataclasses
+from typing import Any
 
 from tf_transformer.checkpoints.checkpoint import restore
 from tf_transformer.checkpoints.paths import find, load_config
-from tf_transformer.data.tokenizer import load_tokenizers
+from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.config import Config, ModelConfig
+from tf_transformer.data.tokenizer import Tokenizer, load_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.model.transformer import Transformer
 
 
-def build_model(model_config, precision="float32"):
+def build_model(model_config: ModelConfig, precision: str = "float32") -> Transformer:
     """Builds a `Transformer` with new weights.
 
     Args:
@@ -25,15 +28,18 @@ def build_model(model_config, precision="float32"):
     return model
 
 
-def load_model(model_dir, checkpoint=None):
+def load_model(
+    model_dir: str, checkpoint: str | None = None
+) -> tuple[Transformer, tuple[Tokenizer, Tokenizer], Config]:
     """Loads a trained model.
 
     Args:
-      model_dir: a model folder.
+      model_dir: a model folder, or the name of a built-in model such as "pocket-en-de".
       checkpoint: a name or a path, as for `find`.
     Returns: model, (source tokenizer, target tokenizer), `Config`.
     Raises: UserError when a file is missing or damaged, or the files are of different runs.
     """
+    model_dir = find_model_dir(model_dir)
     config = load_config(model_dir)
     path = find(model_dir, checkpoint)
     tokenizers = load_tokenizers(model_dir, config.data.shared_vocab)
@@ -44,7 +50,9 @@ def load_model(model_dir, checkpoint=None):
     return model, tokenizers, config
 
 
-def check_vocabularies(config, tokenizers, model_dir):
+def check_vocabularies(
+    config: Config, tokenizers: tuple[Tokenizer, Tokenizer], model_dir: str
+) -> None:
     """Raises: UserError when the vocabulary sizes of a folder are not those of its model."""
     expected = (config.model.input_vocab_size, config.model.target_vocab_size)
     sizes = tuple(tokenizer.vocab_size for tokenizer in tokenizers)
@@ -55,7 +63,9 @@ def check_vocabularies(config, tokenizers, model_dir):
         )
 
 
-def check_same_vocabularies(state, tokenizers, path):
+def check_same_vocabularies(
+    state: dict[str, Any], tokenizers: tuple[Tokenizer, Tokenizer], path: str
+) -> None:
     """Checks that a checkpoint was trained with these vocabularies, not with others of their size.
 
     Args:

@@ -13,19 +13,25 @@ A model folder contains
 import json
 import os
 import re
+from typing import Any
 
-from tf_transformer.config import Config
+from tf_transformer.checkpoints.pretrained import built_in_models
+from tf_transformer.config import Config, DataConfig
 from tf_transformer.errors import UserError
+from tf_transformer.setting import MAX_INTEGER
 
 # Names of checkpoints for --checkpoint. The default is the first that exists.
 CHECKPOINT_NAMES = ("averaged", "best", "latest")
+METRIC_KINDS = ("train", "validation", "average")  # of the lines in `metrics.jsonl`
+LAST_TIME = 253_370_764_800  # the year 9999, the last one of `datetime`, in seconds since 1970
 
 
-def default_model_dir(preset, data):
+def default_model_dir(preset: str, data: DataConfig) -> str:
     """Returns the default model folder: models/PRESET-DATA-SOURCE-TARGET.
 
-    DATA is the last part of a local path, or the complete name of a TFDS data set, with "-" for
-    "/". The Makefile has the same formula.
+    DATA is the last part of a local path, or for two files, the last parts of both, joined by "-".
+    For a TFDS data set it is the complete name, with "-" for "/". The Makefile has the same
+    formula.
 
     Args:
       preset: its name.
@@ -34,22 +40,22 @@ def default_model_dir(preset, data):
     name = data.data
     is_local = name.startswith(("/", ".")) or "," in name or os.path.exists(name)
     if is_local:
-        name = os.path.basename(name.rstrip("/"))
-    name = name.replace("/", "-").replace(",", "-")
+        name = "-".join(os.path.basename(path.rstrip("/")) for path in name.split(","))
+    name = name.replace("/", "-")
     return os.path.join("models", f"{preset}-{name}-{data.source}-{data.target}")
 
 
-def step_path(model_dir, step):
+def step_path(model_dir: str, step: int) -> str:
     """Returns the path of the checkpoint of an update."""
     return os.path.join(model_dir, "checkpoints", f"step-{step:08d}.npz")
 
 
-def checkpoint_step(path):
+def checkpoint_step(path: str) -> int:
     """Returns the update of a checkpoint whose path `step_path` made."""
-    return int(re.search(r"step-(\d+)\.npz$", path)[1])
+    return int(path.rpartition("step-")[2].removesuffix(".npz"))
 
 
-def step_checkpoints(model_dir):
+def step_checkpoints(model_dir: str) -> list[str]:
     """Returns the paths of the checkpoints of a run, oldest first."""
     folder = os.path.join(model_dir, "checkpoints")
     names = os.listdir(folder) if os.path.isdir(folder) else []
@@ -58,17 +64,17 @@ def step_checkpoints(model_dir):
     )
 
 
-def all_checkpoints(model_dir):
+def all_checkpoints(model_dir: str) -> list[str]:
     """Returns the paths of `averaged.npz` and `best.npz` if they exist, then `step_checkpoints`."""
     named = [os.path.join(model_dir, f"{name}.npz") for name in ("averaged", "best")]
     return [path for path in named if os.path.exists(path)] + step_checkpoints(model_dir)
 
 
-def read_metrics(model_dir):
+def read_metrics(model_dir: str) -> list[dict[str, Any]]:
     """Reads `metrics.jsonl`.
 
-    Returns: a list of dicts with the step, the kind ("train", "validation" or "average") and the
-      metrics; empty where the file does not exist.
+    Returns: a list of dicts with the step, the kind (one of `METRIC_KINDS`), the time and the
+      metrics; empty where the file does not exist. Damaged lines are left out.
     """
     path = os.path.join(model_dir, "metrics.jsonl")
     if not os.path.exists(path):
@@ -77,13 +83,24 @@ def read_metrics(model_dir):
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
-                lines.append(json.loads(line))
-            except ValueError:  # a partial line of a process that was killed
+                metrics = json.loads(line)
+            except (ValueError, RecursionError):  # a partial line of a process that was killed
                 continue
+            if _is_metrics(metrics):
+                lines.append(metrics)
     return lines
 
 
-def find(model_dir, checkpoint=None):
+def _is_metrics(line: Any) -> bool:
+    """Whether a line of `metrics.jsonl` has a step, a kind and a time."""
+    if not isinstance(line, dict) or line.get("kind") not in METRIC_KINDS:
+        return False
+    step, seconds = line.get("step"), line.get("time")
+    is_step = isinstance(step, int) and 0 <= step <= MAX_INTEGER
+    return is_step and isinstance(seconds, (int, float)) and 0 <= seconds <= LAST_TIME
+
+
+def find(model_dir: str, checkpoint: str | None = None) -> str:
     """Returns the path of a checkpoint.
 
     Args:
@@ -108,12 +125,18 @@ def find(model_dir, checkpoint=None):
     )
 
 
-def load_config(model_dir):
+def load_config(model_dir: str) -> Config:
     """Loads the `Config` of a model folder. Raises: UserError when it is missing or damaged."""
     if not os.path.isdir(model_dir):
+        if model_dir in built_in_models():  # of a command that does not call `find_model_dir`
+            raise UserError(
+                f"{model_dir} is a built-in model, without checkpoints and training history: give "
+                "the folder of a run"
+            )
         raise UserError(
             f"no model folder {model_dir}: train a model with "
-            f"`tf-transformer train --model_dir={model_dir}`"
+            f"`tf-transformer train --model_dir={model_dir}`; built-in models: "
+            f"{', '.join(built_in_models())}"
         )
     path = os.path.join(model_dir, "config.json")
     if not os.path.isfile(path):

@@ -13,7 +13,7 @@ SETTINGS = {
 }
 
 
-def use_allocator():
+def use_allocator() -> None:
     """Restarts the program once with `SETTINGS` in its environment.
 
     glibc reads them when a process starts. Nothing happens on other systems, where the user has set
@@ -29,7 +29,7 @@ def use_allocator():
         os.execve(sys.executable, arguments, {**os.environ, **SETTINGS})
 
 
-def plain_process():
+def plain_process() -> bool:
     """Whether `TF_TRANSFORMER_NO_REEXEC` is set to anything but 0.
 
     The program then neither restarts itself nor ends by `os._exit`, so that debuggers and profilers

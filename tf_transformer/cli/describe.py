@@ -3,10 +3,11 @@
 This module does not need TensorFlow.
 """
 
+import contextlib
 import os
 
 from tf_transformer.checkpoints.paths import all_checkpoints, load_config, read_metrics
-from tf_transformer.config import TREES
+from tf_transformer.config import TREES, Config
 from tf_transformer.paper.flops import (
     P100_RATE,
     PAPER_GPUS,
@@ -19,7 +20,7 @@ from tf_transformer.presets import preset
 from tf_transformer.visualization.history import describe_history
 
 
-def describe_preset(name):
+def describe_preset(name: str) -> str:
     """Describes a preset: its model, its recipe, and the operations of its training, as text.
 
     Args:
@@ -32,7 +33,7 @@ def describe_preset(name):
     return f"preset {name}\n{describe_model(config)}\n{operations}"
 
 
-def describe_model(config):
+def describe_model(config: Config) -> str:
     """Describes the layers, the parameters and the recipe of a `Config`, as text."""
     model = config.model
     data = config.data
@@ -61,11 +62,11 @@ def describe_model(config):
     return "\n".join(_line(title, text) for title, text in lines.items())
 
 
-def _line(title, text):
+def _line(title: str, text: str) -> str:
     return f"  {title:15s}  {text}"
 
 
-def describe_operations(config, paper_hours=None):
+def describe_operations(config: Config, paper_hours: float | None = None) -> str:
     """Describes the floating-point operations of training, as text.
 
     Args:
@@ -99,17 +100,18 @@ def describe_operations(config, paper_hours=None):
     return "\n".join(lines)
 
 
-def describe_folder(model_dir):
+def describe_folder(model_dir: str) -> str:
     """Describes a model folder: model, data, checkpoints, and the history of the run, as text.
 
     Raises: UserError when there is no model in the folder.
     """
     config = load_config(model_dir)
     data = config.data
-    checkpoints = [
-        f"    {os.path.relpath(path, model_dir)}  {os.path.getsize(path) / 1e6:,.1f} MB"
-        for path in all_checkpoints(model_dir)
-    ]
+    checkpoints = []
+    for path in all_checkpoints(model_dir):
+        with contextlib.suppress(FileNotFoundError):  # a training run has just removed it
+            size = os.path.getsize(path)
+            checkpoints.append(f"    {os.path.relpath(path, model_dir)}  {size / 1e6:,.1f} MB")
     lines = [
         f"model folder {model_dir}",
         describe_model(config),

@@ -2,17 +2,22 @@
 
 import collections
 import itertools
+from collections.abc import Iterable
 
 import numpy as np
 
+from tf_transformer.config import Config
 from tf_transformer.data.batching import Batches
+from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.encoding import describe_dropped, encode_pairs
-from tf_transformer.data.tokenizer import learn_tokenizers
+from tf_transformer.data.tokenizer import Tokenizer, learn_tokenizers
 
 SAMPLES = 10
 
 
-def describe_data(config, corpus, tokenizers=None):
+def describe_data(
+    config: Config, corpus: Corpus, tokenizers: tuple[Tokenizer, Tokenizer] | None = None
+) -> str:
     """Describes sizes, lengths, vocabulary and batches of sentence pairs, with samples, as text.
 
     Args:
@@ -33,7 +38,9 @@ def describe_data(config, corpus, tokenizers=None):
     return "\n".join(lines)
 
 
-def _describe_batches(config, corpus, tokenizers):
+def _describe_batches(
+    config: Config, corpus: Corpus, tokenizers: tuple[Tokenizer, Tokenizer] | None
+) -> list[str]:
     """The lines on sub-words and batches of the train split; arguments as above."""
     data = config.data
     vocabulary = "the model's vocabulary"
@@ -55,15 +62,18 @@ def _describe_batches(config, corpus, tokenizers):
     ]
 
 
-def describe_split(pairs):
+def describe_split(pairs: Iterable[tuple[str, str]]) -> tuple[int, list[str]]:
     """Describes the words of one split.
 
     Args:
       pairs: an iterator of (source, target) strings.
     Returns: the number of pairs; a line on the words of each side.
     """
-    lengths = ([], [])
-    vocabularies = (collections.Counter(), collections.Counter())
+    lengths: tuple[list[int], list[int]] = ([], [])
+    vocabularies: tuple[collections.Counter[str], collections.Counter[str]] = (
+        collections.Counter(),
+        collections.Counter(),
+    )
     for pair in pairs:
         for side, sentence in enumerate(pair):
             words = sentence.split()
@@ -73,10 +83,10 @@ def describe_split(pairs):
     if not number:
         return 0, []
     lines = []
-    for name, words, vocabulary in zip(("source", "target"), map(np.array, lengths), vocabularies):
+    for name, counts, vocabulary in zip(("source", "target"), lengths, vocabularies):
         lines.append(
-            f"    {name}: {words.sum():,} words, {len(vocabulary):,} different; {words.min()} to "
-            f"{words.max()} words per sentence, mean {words.mean():.1f}, median "
-            f"{np.median(words):.0f}"
+            f"    {name}: {sum(counts):,} words, {len(vocabulary):,} different; {min(counts)} to "
+            f"{max(counts)} words per sentence, mean {np.mean(counts):.1f}, median "
+            f"{np.median(counts):.0f}"
         )
     return number, lines

@@ -1,73 +1,106 @@
 """The command line: `tf-transformer COMMAND --flag=value ...`."""
 
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
 import os
 import sys
-
-from absl import flags
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tf_transformer.cli.allocator import plain_process, use_allocator
-from tf_transformer.cli.flags import COMMANDS, parse, usage
-from tf_transformer.cli.terminal import log_to_stderr
+from tf_transformer.cli.failures import report
+from tf_transformer.cli.flags import COMMANDS, did_you_mean, parse, usage
+from tf_transformer.cli.logs import log_to_stderr, stop_logging, without_progress_bars
+from tf_transformer.cli.streams import prepare_streams
 from tf_transformer.errors import UserError
 
-USER_ERROR = 2  # exit code for a user's mistake
-INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
+if TYPE_CHECKING:
+    from absl import flags
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     """Runs one command.
 
     Args:
       argv: the arguments after the program's name; `sys.argv[1:]` where None.
-    Returns: the exit code: 0 for success, 2 for a user's mistake, 130 for Ctrl-C (but 0 from train,
-      which saves first).
+    Returns: the exit code: 0 for success; 2 for a user's mistake; 1 for an error of this package,
+      and from doctor where training does not work; 130 for Ctrl-C and 143 for SIGTERM (but 0 from
+      train, which saves first); 141 when the reader of standard output is gone, as in
+      `... | head -1`.
     """
     arguments = sys.argv[1:] if argv is None else argv
-    if not arguments or arguments[0] in ("help", "--help", "-h", "-help"):
-        print(usage())
-        return 0
-    command, *rest = arguments
-    if command == "--version":
+
+    def command() -> int:
+        return _run(arguments, restart=argv is None)
+
+    try:
+        code = _reported(command, arguments)
+        flushed = _reported(_flush, arguments)  # also the results before an error
+        return code or flushed
+    finally:
+        stop_logging()
+
+
+def _reported(function: Callable[[], int], arguments: list[str]) -> int:
+    """Calls a function that returns an exit code. Its exceptions are reported."""
+    try:
+        return function()
+    except (Exception, KeyboardInterrupt) as error:
+        return report(error, arguments)
+
+
+def _flush() -> int:
+    sys.stdout.flush()
+    return 0
+
+
+def _run(arguments: list[str], restart: bool) -> int:
+    """Runs a command, or shows the help or the version. Returns: the exit code."""
+    # Flags before the command are those of the command too.
+    leading = list(itertools.takewhile(lambda argument: argument.startswith("-"), arguments))
+    command, *rest = arguments[len(leading) :] or [""]
+    if "--version" in leading:
         from tf_transformer import __version__
 
         print(__version__)
         return 0
-    try:
-        if command not in COMMANDS:
-            raise UserError(f"unknown command {command!r}: give one of {', '.join(COMMANDS)}")
-        values = parse(command, rest)
-        if values is None:
-            return 0
-        if argv is None:
-            use_allocator()
-        log_to_stderr()
+    if command == "help" and rest:
+        command, *rest = *rest, "--help"
+    elif command == "help" or not command and leading in ([], ["--help"], ["-help"], ["-h"]):
+        print(usage())
+        return 0
+    if command not in COMMANDS:
+        problem = f"unknown command {command!r}{did_you_mean(command, COMMANDS)}"
+        if not command:
+            problem = "the command is missing"
+        raise UserError(f"{problem}: give one of {', '.join(COMMANDS)}")
+    values = parse(command, [*leading, *rest])
+    if values is None:
+        return 0
+    if restart:
+        use_allocator()
+    level = logging.DEBUG if values.verbose else logging.WARNING if values.quiet else logging.INFO
+    log_to_stderr(level)
+    with without_progress_bars() if values.quiet else contextlib.nullcontext():
         return run_command(command, values) or 0
-    except (UserError, flags.Error) as error:
-        print(f"tf-transformer: error: {error}", file=sys.stderr)
-        return USER_ERROR
-    except KeyboardInterrupt:
-        print("tf-transformer: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output is gone, as in `... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
-    except OSError as error:  # no such folder for the output, no space, no permission
-        print(
-            f"tf-transformer: error: {error.filename or ''}: {error.strerror or error}",
-            file=sys.stderr,
-        )
-        return USER_ERROR
 
 
-def run_command(command, values):
-    """Calls the function of a command with the values of its flags."""
-    from tf_transformer.cli import info, paper, serving, training, translation
+def run_command(command: str, values: flags.FlagValues) -> int | None:
+    """Calls the function of a command with the values of its flags.
 
-    functions = {
+    Returns: the exit code; None for 0.
+    """
+    from tf_transformer.cli import doctor, evaluation, info, paper, serving, training, translation
+
+    functions: dict[str, Callable[[flags.FlagValues], int | None]] = {
         "train": training.train,
         "translate": translation.translate,
-        "evaluate": translation.evaluate,
+        "evaluate": evaluation.evaluate,
         "parse": translation.parse,
+        "score": translation.score,
         "evalb": paper.evalb,
         "average": training.average,
         "export": serving.export,
@@ -76,22 +109,19 @@ def run_command(command, values):
         "info": info.info,
         "plot": training.plot,
         "table3": paper.table3,
+        "doctor": doctor.doctor,
     }
     return functions[command](values)
 
 
-def run():
+def run() -> None:
     """The program: runs a command and ends the process at once.
 
     The threads of TensorFlow's input pipelines may still be running, and an orderly exit of the
     interpreter can then hang or crash. `TF_TRANSFORMER_NO_REEXEC=1` ends it in order.
     """
+    prepare_streams()
     code = main()
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        pass
-    sys.stderr.flush()
     if plain_process():
         sys.exit(code)
     os._exit(code)

@@ -3,9 +3,13 @@
 import os
 import sys
 
+from absl import flags
+
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints import paths
+from tf_transformer.cli.logs import log_to_folder
 from tf_transformer.cli.terminal import explain_out_of_memory, required, start_tensorflow
+from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 from tf_transformer.paper.table3 import (
     describe_paper,
@@ -19,7 +23,7 @@ RUN_FLAGS = ("scale", "rows", "data", "source", "target", "train_steps", "model_
 DATA_FLAGS = ("data", "source", "target")
 
 
-def table3(values):
+def table3(values: flags.FlagValues) -> None:
     """Prints Table 3, or trains its rows."""
     if not values.run:
         if present := [f"--{name}" for name in RUN_FLAGS if values[name].present]:
@@ -51,33 +55,35 @@ def table3(values):
         print(f"\n{describe_results(folder, configs)}\n\n(all in {folder}/results.md)")
 
 
-def _run_one_row(configs, folder):
+def _run_one_row(configs: dict[str, Config], folder: str) -> bool:
     """Trains the only row of `configs` in this process. Returns: whether it is complete."""
     start_tensorflow()
     from tf_transformer.training.distribution import split_cpu
 
     split_cpu()
     ((name, config),) = configs.items()
+    log_to_folder(os.path.join(folder, name))
     with explain_out_of_memory(config.train.micro_batch_tokens):
         return run_row(name, config, folder)
 
 
-def _run_each_row(configs, folder, values):
+def _run_each_row(configs: dict[str, Config], folder: str, values: flags.FlagValues) -> bool:
     """Trains each row in its own process. Returns: whether all are complete."""
     program = [sys.executable, "-m", "tf_transformer", "table3", "--run", f"--model_dir={folder}"]
-    flags = [
+    arguments = [
         f"--{name}={values[name].value}"
         for name in ("scale", "train_steps", *DATA_FLAGS)
         if values[name].value
     ]
+    arguments += [f"--{name}" for name in ("verbose", "quiet", "debug") if values[name].value]
 
-    def command(name):
-        return [*program, *flags, f"--rows={name}"]
+    def command(name: str) -> list[str]:
+        return [*program, *arguments, f"--rows={name}"]
 
     return run_rows(configs, command, folder)
 
 
-def evalb(values):
+def evalb(values: flags.FlagValues) -> None:
     """Scores a file of trees against a file of reference trees."""
     from tf_transformer.evaluation.evalb import COLLINS
     from tf_transformer.evaluation.evalb_files import evalb_files, read_parameters

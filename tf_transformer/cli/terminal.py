@@ -1,17 +1,20 @@
-"""Functions for all commands: starting TensorFlow, logging, and output files."""
+"""Functions for all commands: starting TensorFlow, and output files."""
 
 import contextlib
 import glob
-import logging
 import os
 import shutil
 import sys
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from absl import flags
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import UserError
 
 
-def start_tensorflow():
+def start_tensorflow() -> None:
     """Imports TensorFlow without its start-up messages, except those that explain a missing GPU.
 
     TensorFlow's C++ part writes some messages without asking for a level, so file descriptor 2 is
@@ -20,7 +23,7 @@ def start_tensorflow():
     """
     nvidia = has_nvidia_device()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if nvidia else "3")
-    with _captured_stderr() as messages:
+    with captured_stderr() as messages:
         from absl import logging as absl_logging
 
         absl_logging.set_verbosity(absl_logging.ERROR)
@@ -37,19 +40,19 @@ def start_tensorflow():
         )
 
 
-def has_nvidia_device():
+def has_nvidia_device() -> bool:
     """Whether there is an NVIDIA device or driver."""
     return bool(glob.glob("/dev/nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None
 
 
 @contextlib.contextmanager
-def _captured_stderr():
+def captured_stderr() -> Iterator[Callable[[], str]]:
     """Redirects file descriptor 2. Yields: a function that returns what was written to it."""
     import tempfile
 
     sys.stderr.flush()
     with tempfile.TemporaryFile() as file:
-        written = []
+        written: list[str] = []
         stderr = os.dup(2)
         os.dup2(file.fileno(), 2)
         try:
@@ -62,30 +65,7 @@ def _captured_stderr():
             written.append(file.read().decode("utf-8", "replace").strip())
 
 
-class _ProgressBarHandler(logging.StreamHandler):
-    """Writes log records to standard error, above any progress bar."""
-
-    def emit(self, record):
-        """Writes one record. As in every handler, an error in it does not stop the program."""
-        import tqdm
-
-        try:
-            tqdm.tqdm.write(self.format(record), file=sys.stderr)
-            sys.stderr.flush()
-        except Exception:
-            self.handleError(record)
-
-
-def log_to_stderr():
-    """Shows the package's log messages, level INFO and above, with their time."""
-    logger = logging.getLogger("tf_transformer")
-    handler = _ProgressBarHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
-    logger.handlers = [handler]
-    logger.setLevel(logging.INFO)
-
-
-def required(values, name):
+def required(values: flags.FlagValues, name: str) -> Any:
     """Returns the value of a flag. Raises: UserError when it was not given."""
     if not values[name].value:
         raise UserError(f"--{name} is missing")
@@ -93,7 +73,7 @@ def required(values, name):
 
 
 @contextlib.contextmanager
-def explain_out_of_memory(micro_batch_tokens):
+def explain_out_of_memory(micro_batch_tokens: int) -> Iterator[None]:
     """Turns a device's out-of-memory error into a `UserError` with the flag that helps."""
     import tensorflow as tf
 
@@ -107,17 +87,15 @@ def explain_out_of_memory(micro_batch_tokens):
 
 
 @contextlib.contextmanager
-def open_output(path):
+def open_output(path: str | None) -> Iterator[IO[str]]:
     """Opens a file to write to, or standard output where there is no path; UTF-8 in any locale.
 
-    The file takes its name when it is complete, so a failure does not destroy an earlier one.
+    The file takes its name when it is complete, so a failure does not destroy an earlier one. Its
+    folder is created where it does not exist.
     """
     if not path:
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(encoding="utf-8")
         yield sys.stdout
         return
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    special = os.path.exists(path) and not os.path.isfile(path)  # a device or a pipe
-    with open(path, "w", encoding="utf-8") if special else atomic_write(path) as file:
+    with atomic_write(path) as file:
         yield file

@@ -1,29 +1,52 @@
 """The commands train, average and plot."""
 
+from __future__ import annotations
+
+import logging
 import os
 import shlex
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from tf_transformer.checkpoints import paths
 from tf_transformer.cli.flags import SETTINGS, given
+from tf_transformer.cli.host import memory_limit
+from tf_transformer.cli.logs import log_to_folder, record_in_run_log
 from tf_transformer.cli.terminal import explain_out_of_memory, required, start_tensorflow
-from tf_transformer.config import TREES
+from tf_transformer.config import TREES, Config, DataConfig
 from tf_transformer.errors import UserError
 from tf_transformer.presets import preset
 
+if TYPE_CHECKING:
+    from absl import flags
 
-def train(values):
+    from tf_transformer.training.distribution import Workers
+    from tf_transformer.training.trainer import Trainer
+
+
+def train(values: flags.FlagValues) -> None:
     """Trains, or resumes a run; then prints five translations and the next commands."""
+    if values.overwrite and values.dry_run:
+        raise UserError("--overwrite and --dry_run: give one of them")
     config = preset(values.preset).replace(**given(values, SETTINGS))
     model_dir = values.model_dir or paths.default_model_dir(values.preset, config.data)
     start_tensorflow()
     from tf_transformer.training.build import build_trainer
-    from tf_transformer.training.distribution import split_cpu
+    from tf_transformer.training.distribution import Workers, make_strategy, split_cpu
 
     split_cpu(config.train.logical_devices)
+    workers = Workers(make_strategy(cpu_only=bool(config.train.logical_devices)))
+    _check_model_size(config, workers)
+    if workers.is_chief and not values.dry_run:
+        log_to_folder(model_dir)
     with explain_out_of_memory(config.train.micro_batch_tokens):
-        trainer = build_trainer(config, model_dir)
+        trainer = build_trainer(config, model_dir, values.overwrite)
+        try:
+            _check_batch_size(trainer)
+        except UserError:
+            trainer.directory.close()
+            raise
         if values.dry_run:
             plan = trainer.dry_run()
             if trainer.workers.is_chief:
@@ -37,16 +60,81 @@ def train(values):
         _print_samples(trainer)
         _print_next_commands(trainer.config.data, model_dir, program)
         return
-    print(f"\nstopped and saved after {trainer.step:,} updates; the same command resumes the run:")
-    print(f"  {program} {shlex.join(sys.argv[1:])}")
+    ending = f"stopped and saved after {trainer.step:,} updates"
+    record_in_run_log(ending, logging.INFO)
+    print(f"\n{ending}; this command resumes the run:")
+    resuming = [
+        argument
+        for argument in sys.argv[1:]
+        if argument.partition("=")[0] not in ("--overwrite", "-overwrite")
+    ]
+    print(f"  {program} {shlex.join(resuming)}")
 
 
-def _python():
+def _check_model_size(config: Config, workers: Workers) -> None:
+    """Checks that the weights fit into memory, before the text is read.
+
+    The vocabularies are not known yet; they have at most `vocab_size` sub-words.
+
+    Raises: UserError when they do not fit.
+    """
+    from tf_transformer.training.memory_plan import state_bytes
+
+    size = config.data.vocab_size
+    model = config.with_vocabularies(size, size).model
+    state = state_bytes(model, accumulation_steps=1)
+    positional_encodings = 4 * (model.pe_input + model.pe_target) * model.d_model
+    advice = "--d_model, --dff, --num_layers or --vocab_size"
+    _check_memory(state + positional_encodings, config, workers, advice)
+
+
+def _check_batch_size(trainer: Trainer) -> None:
+    """Checks that the largest batch fits into memory. Raises: UserError when it does not."""
+    from tf_transformer.training.memory_plan import (
+        activation_bytes,
+        largest_bucket,
+        state_bytes,
+    )
+
+    config, workers = trainer.config, trainer.workers
+    precision = trainer.model.dtype_policy.name
+    bucket, rows = largest_bucket(config, trainer.train_batches, workers.replicas, precision)
+    activations = activation_bytes(config.model, rows, bucket.length, precision)
+    needed = state_bytes(config.model, accumulation_steps=1) + activations
+    _check_memory(needed, config, workers, "--micro_batch_tokens")
+
+
+def _check_memory(needed: int, config: Config, workers: Workers, advice: str) -> None:
+    """Checks that the replicas fit into the memory of this host, where CPUs compute the updates.
+
+    Without this check, the kernel would end the process without a message.
+
+    Args:
+      needed: bytes of a replica.
+      config, workers: of the run.
+      advice: the flags that reduce it.
+    Raises: UserError when they do not fit.
+    """
+    import tensorflow as tf
+
+    if tf.config.list_logical_devices("GPU") and not config.train.logical_devices:
+        return  # the memory of a GPU has its own error
+    replicas = workers.replicas // workers.count
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = min(memory, memory_limit() or memory)
+    if replicas * needed > memory:
+        raise UserError(
+            f"training needs about {replicas * needed / 1e9:,.1f} GB for {replicas} replicas, this "
+            f"computer has {memory / 1e9:,.1f} GB: give a smaller {advice}"
+        )
+
+
+def _python() -> str:
     """The interpreter, relative to the working directory where it is below it."""
     return os.path.relpath(sys.executable) if os.getcwd() in sys.executable else sys.executable
 
 
-def _print_samples(trainer):
+def _print_samples(trainer: Trainer) -> None:
     """Prints five translations of the validation split."""
     from tf_transformer.decoding.translator import Translator
 
@@ -57,7 +145,7 @@ def _print_samples(trainer):
         print(f"\n  source     {source}\n  model      {translation}\n  reference  {reference}")
 
 
-def _print_next_commands(data, model_dir, program):
+def _print_next_commands(data: DataConfig, model_dir: str, program: str) -> None:
     """Prints what can be done with a trained model; `data` is a `DataConfig`."""
     print(f"\nThe model is in {model_dir} (averaged weights first). Next:")
     quoted = shlex.quote(model_dir)
@@ -78,32 +166,53 @@ def _print_next_commands(data, model_dir, program):
     print("  or --data=FOLDER with train.en, train.de, val.en, ...; the README lists other forms")
 
 
-def average(values):
+def average(values: flags.FlagValues) -> None:
     """Averages checkpoints."""
     model_dir = required(values, "model_dir")
     paths.load_config(model_dir)
-    kept = paths.step_checkpoints(model_dir)
-    number = len(kept) if values.last is None else values.last
     if values.best is not None and values.last is not None:
         raise UserError("--last and --best: give one of them")
-    if values.best is None and not 1 <= number <= len(kept):
-        raise UserError(
-            f"--last={number}: {model_dir} has {len(kept)} checkpoints (train keeps "
-            "--max_checkpoints of them)"
-        )
+    _check_number(model_dir, values.last, paths.step_checkpoints(model_dir))
     start_tensorflow()
-    from tf_transformer.checkpoints import checkpoint
-
     output = values.output or os.path.join(model_dir, "averaged.npz")
-    if values.best is None:
-        chosen = kept[-number:]
-    else:
-        chosen = checkpoint.best_checkpoints(kept, values.best)
-    checkpoint.average(chosen, output)
+    chosen = _average(model_dir, values.last, values.best, output)
     print(f"averaged {', '.join(os.path.basename(path) for path in chosen)} into {output}")
 
 
-def plot(values):
+def _average(model_dir: str, last: int | None, best: int | None, output: str) -> list[str]:
+    """Averages the newest or the best checkpoints. Returns: their paths.
+
+    A run that trains in the folder meanwhile removes its oldest checkpoints. Then those that it has
+    now are chosen.
+    """
+    from tf_transformer.checkpoints import checkpoint
+
+    while True:
+        kept = paths.step_checkpoints(model_dir)
+        try:
+            if best is None:
+                chosen = kept[-_check_number(model_dir, last, kept) :]
+            else:
+                chosen = checkpoint.best_checkpoints(kept, best)
+            checkpoint.average(chosen, output)
+            return chosen
+        except UserError:
+            if all(os.path.exists(path) for path in kept):
+                raise
+
+
+def _check_number(model_dir: str, last: int | None, kept: list[str]) -> int:
+    """The number of newest checkpoints to average. Raises: UserError when there are fewer."""
+    number = len(kept) if last is None else last
+    if not 1 <= number <= len(kept):
+        flag = "" if last is None else f"--last={last}: "
+        raise UserError(
+            f"{flag}{model_dir} has {len(kept)} checkpoints (train keeps --max_checkpoints of them)"
+        )
+    return number
+
+
+def plot(values: flags.FlagValues) -> None:
     """Draws the history of a run."""
     model_dir = required(values, "model_dir")
     paths.load_config(model_dir)

@@ -11,6 +11,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.data.encoding import EncodedPairs, Sequences
 from tf_transformer.special_tokens import PAD, START
 
 ROWS_MULTIPLE = 8  # 2, 4 or 8 replicas then get shards of equal size
@@ -29,7 +30,7 @@ class Bucket:
     pairs: int  # sentence pairs in an epoch
 
 
-def _bucket(above, length, pairs, batch_tokens):
+def _bucket(above: int, length: int, pairs: int, batch_tokens: int) -> Bucket:
     """Computes the number and the size of the batches of a `Bucket`."""
     max_rows = max(1, batch_tokens // length)
     if max_rows >= ROWS_MULTIPLE:
@@ -41,11 +42,11 @@ def _bucket(above, length, pairs, batch_tokens):
     return Bucket(above, length, rows, batches, pairs)
 
 
-def _ceil_divide(a, b):
+def _ceil_divide(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def bucket_plan(lengths, batch_tokens):
+def bucket_plan(lengths: np.ndarray, batch_tokens: int) -> list[Bucket]:
     """Divides the range of lengths into the buckets with the lowest cost.
 
     The cost counts padding, partial batches and the number of buckets. Dynamic programming over
@@ -59,24 +60,24 @@ def bucket_plan(lengths, batch_tokens):
     counts = np.bincount(lengths)
     pairs_up_to = np.cumsum(counts)  # pairs_up_to[n]: pairs with at most n sub-words
     tokens = int(np.sum(np.arange(len(counts)) * counts))
-    ends = np.flatnonzero(counts)  # a bucket ends at a length that occurs
-    best = {0: (0.0, None)}  # boundary -> (cost of the buckets below it, the last of them)
+    ends = np.flatnonzero(counts).tolist()  # a bucket ends at a length that occurs
+    costs = {0: 0.0}  # boundary -> cost of the buckets below it
+    last = {}  # boundary -> the last of these buckets
     for end in ends:
         options = []
-        for above, (cost, _) in best.items():
+        for above, cost in costs.items():
             pairs = int(pairs_up_to[end] - pairs_up_to[above])
-            bucket = _bucket(int(above), int(end), pairs, batch_tokens)
+            bucket = _bucket(above, end, pairs, batch_tokens)
             padded = bucket.batches * bucket.rows * bucket.length
             shortfall = max(0, bucket.batches * batch_tokens - padded)
             total = cost + padded + SHORTFALL_COST * shortfall + SHAPE_COST * tokens
             options.append((total, bucket))
-        best[int(end)] = min(options, key=lambda option: option[0])
+        costs[end], last[end] = min(options, key=lambda option: option[0])
     plan = []
-    end = int(ends[-1])
+    end = ends[-1]
     while end:
-        bucket = best[end][1]
-        plan.append(bucket)
-        end = bucket.above
+        plan.append(last[end])
+        end = last[end].above
     return plan[::-1]
 
 
@@ -96,7 +97,7 @@ class Batches:
       non_padding_fraction: the fraction of the tokens of an epoch that are not padding.
     """
 
-    def __init__(self, pairs, batch_tokens, seed):
+    def __init__(self, pairs: EncodedPairs, batch_tokens: int, seed: int) -> None:
         self._pairs = pairs
         self._seed = seed
         lengths = np.maximum(pairs.source.lengths, pairs.target.lengths)
@@ -111,7 +112,7 @@ class Batches:
             self._source = _ragged(pairs.source)
             self._target = _ragged(pairs.target)
 
-    def order(self, epoch):
+    def order(self, epoch: int) -> list[tuple[np.ndarray, Bucket]]:
         """Computes the batches of an epoch, in an order that depends on the seed and the epoch.
 
         Args:
@@ -128,7 +129,7 @@ class Batches:
                 batches.append((indices[first : first + bucket.rows], bucket))
         return [batches[i] for i in random.permutation(len(batches))]
 
-    def sentences(self, epoch, index):
+    def sentences(self, epoch: int, index: int) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Returns the pairs of one batch, without padding.
 
         Args:
@@ -139,7 +140,7 @@ class Batches:
         indices, _ = self.order(epoch)[index]
         return tf.gather(self._source, indices), tf.gather(self._target, indices)
 
-    def epoch(self, epoch, skip=0):
+    def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
         """Returns the batches of one epoch.
 
         Args:
@@ -152,16 +153,16 @@ class Batches:
         batches = self.order(epoch)[skip:]
         sizes = [len(indices) for indices, _ in batches]
         ends = np.cumsum(sizes, dtype=np.int64)
-        table = [
+        ranges = [
             (end - size, end, bucket.rows, bucket.length)
             for end, size, (_, bucket) in zip(ends, sizes, batches)
         ]
-        table = np.array(table, np.int64).reshape(-1, 4)
+        table = np.array(ranges, np.int64).reshape(-1, 4)
         empty = np.zeros(0, np.int64)
         with tf.device("CPU:0"):
             pairs = tf.constant(np.concatenate([empty, *(indices for indices, _ in batches)]))
 
-        def make_batch(row):
+        def make_batch(row: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             first, end, rows, length = tf.unstack(row)
             indices = pairs[first:end]
             inp = tf.gather(self._source, indices).to_tensor(PAD, shape=(None, None))  # (pairs, S)
@@ -174,12 +175,12 @@ class Batches:
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(8)
 
 
-def _ragged(sequences):
+def _ragged(sequences: Sequences) -> tf.RaggedTensor:
     """Converts `Sequences` to a `tf.RaggedTensor`."""
     return tf.RaggedTensor.from_row_splits(sequences.values, sequences.splits, validate=False)
 
 
-def _options():
+def _options() -> tf.data.Options:
     options = tf.data.Options()
     # The pipeline has nothing to tune, and the autotune thread can delay the end of an epoch by up
     # to a minute.
@@ -187,7 +188,7 @@ def _options():
     return options
 
 
-def _pad(ids, rows, length):
+def _pad(ids: tf.Tensor, rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
     """Pads ids `[r, l]` to `[rows, length]`."""
     shape = tf.shape(ids, tf.int64)
     return tf.pad(ids, [[0, rows - shape[0]], [0, length - shape[1]]], constant_values=PAD)

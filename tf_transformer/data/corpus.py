@@ -2,9 +2,12 @@
 
 import contextlib
 import gzip
+import hashlib
 import os
 import sys
 import zlib
+from collections.abc import Hashable, Iterator
+from typing import IO, Any
 
 from tf_transformer.errors import UserError
 
@@ -12,6 +15,14 @@ from tf_transformer.errors import UserError
 # this fraction of the pairs or trees, up to this number.
 HELD_OUT_FRACTION = 0.05
 MAX_HELD_OUT = 1000
+
+_UTF16 = "this is UTF-16 text: convert it, as with `iconv -f UTF-16 -t UTF-8`"
+# The first bytes of files that are not UTF-8 text.
+_OTHER_FORMATS = {
+    b"\xff\xfe": _UTF16,
+    b"\xfe\xff": _UTF16,
+    b"\x1f\x8b": "this is a gzip file: let its name end in .gz, or unpack it",
+}
 
 
 class Corpus:
@@ -25,10 +36,36 @@ class Corpus:
       splits: the names of its splits.
     """
 
-    name = ""
-    splits = []
+    name: str = ""
+    splits: list[str] = []
 
-    def default_test(self, seen):
+    def read(self, split: str) -> Iterator[tuple[str, str]]:
+        """Yields the (source, target) strings of a split."""
+        raise NotImplementedError
+
+    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
+        """Returns a tuple that changes when the text of a split may have changed."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Checks, before long work on the training text, that there is text for training.
+
+        Raises: UserError when a side of all pairs of "train" or "validation" is blank, or when the
+          validation text cannot be read.
+        """
+        for split, complete in (("train", False), ("validation", True)):
+            usable = False
+            for source, target in self.read(split):
+                usable = usable or bool(source.strip() and target.strip())
+                if usable and not complete:
+                    break
+            if not usable:
+                raise UserError(
+                    f"{self.name} has no {split} text: of each pair of {split}, at least one side "
+                    "is blank"
+                )
+
+    def default_test(self, seen: bool) -> str:
         """Returns the split to evaluate on where the user gives none.
 
         Args:
@@ -48,50 +85,79 @@ class Corpus:
             f"{', '.join(self.splits)}"
         )
 
-    def known(self, split):
+    def known(self, split: str) -> str:
         """Returns the name of a split. Raises: UserError when the corpus has no such split."""
         if split not in self.splits:
             raise UserError(f"{self.name} has no split {split!r}: it has {', '.join(self.splits)}")
         return split
 
 
-def held_out(number):
+def held_out(number: int) -> int:
     """Returns how many of `number` training pairs or trees are held out."""
     return min(MAX_HELD_OUT, max(1, int(number * HELD_OUT_FRACTION)))
 
 
-def file_fingerprint(path):
+def file_fingerprint(path: str | os.PathLike[str]) -> tuple[str, int, int]:
     """Returns a tuple that changes with the path, the size or the modification time of a file."""
     status = os.stat(path)
     return (os.path.abspath(path), status.st_size, status.st_mtime_ns)
 
 
-def read_lines(path):
+def digest(*parts: Hashable) -> str:
+    """Returns a short hash of strings, numbers, and tuples of them, for the names of files."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def read_lines(path: str | None) -> Iterator[str]:
     """Reads the lines of a text file.
+
+    A line ends with a line feed; a carriage return before it is not part of the line. Other
+    characters, such as a carriage return inside a line, U+2028 or NUL, are text. A byte-order mark
+    at the start is not.
 
     Args:
       path: a text file, plain or `.gz`; None for standard input.
     Yields: the lines without their line ends.
-    Raises: UserError when the file cannot be read, or a line is not valid UTF-8.
+    Raises: UserError when the file cannot be read, a line is not valid UTF-8, or the file has
+      carriage returns and no line feed.
     """
+    with open_lines(path) as file:
+        for number, line in enumerate(file, start=1):
+            if number == 1 and not line.endswith(b"\n") and b"\r" in line.strip(b"\r"):
+                raise UserError(
+                    f"{path or 'standard input'}:1: the lines end with carriage returns: convert "
+                    "them, as with `tr '\\r' '\\n'`"
+                )
+            yield decode_line(line, number, path)
+
+
+@contextlib.contextmanager
+def open_lines(path: str | None) -> Iterator[IO[bytes]]:
+    """Opens a text file, as for `read_lines`. Raises: UserError when it cannot be read."""
+    name = path or "standard input"
     try:
         with _open(path) as file:
-            for number, line in enumerate(file, start=1):
-                encoding = "utf-8-sig" if number == 1 else "utf-8"
-                try:
-                    yield line.decode(encoding).rstrip("\r\n")
-                except UnicodeDecodeError:
-                    raise UserError(
-                        f"{path or 'standard input'}:{number}: not UTF-8 text: convert the file, "
-                        "or correct the line"
-                    ) from None
+            yield file
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+        raise UserError(f"cannot read {name}: {error.strerror}") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: not a complete gzip file ({error})") from None
+        raise UserError(f"{name}: not a complete gzip file ({error})") from None
 
 
-def _open(path):
+def decode_line(line: bytes, number: int, path: str | None) -> str:
+    """Decodes line `number` of a file, from 1. Raises: UserError when it is not valid UTF-8."""
+    problem = _OTHER_FORMATS.get(line[:2]) if number == 1 else None
+    if number == 1 and b"\0" in line[:2]:  # UTF-16 without a byte-order mark
+        problem = _UTF16
+    try:
+        if not problem:
+            return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        problem = "not UTF-8 text: convert the file, or correct the line"
+    raise UserError(f"{path or 'standard input'}:{number}: {problem}")
+
+
+def _open(path: str | None) -> contextlib.AbstractContextManager[Any]:
     if path is None:
         return contextlib.nullcontext(sys.stdin.buffer)
     if path.endswith(".gz"):

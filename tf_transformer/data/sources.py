@@ -3,9 +3,11 @@
 `open_corpus` finds the `Corpus` that the flag `--data` names.
 """
 
+import functools
 import itertools
 import os
 import re
+from collections.abc import Hashable, Iterator
 
 from tf_transformer.config import TREES, WORDS
 from tf_transformer.data.corpus import Corpus, file_fingerprint, held_out, read_lines
@@ -17,7 +19,7 @@ POCKET_TREES = "pocket-trees"  # the built-in treebank
 TFDS_NAME = re.compile(r"[a-z]\w*(/[\w.-]+)*(:[\d.*]+)?")
 
 
-def open_corpus(data, source, target):
+def open_corpus(data: str, source: str, target: str) -> Corpus:
     """Opens the corpus that `data` names.
 
     Args:
@@ -45,7 +47,7 @@ def open_corpus(data, source, target):
     if data == POCKET_TREES:
         raise UserError(
             f"{POCKET_TREES} has {WORDS} and {TREES}, not {source} and {target}: "
-            f"give --source={WORDS} --target={TREES}"
+            f"to train on trees, give --source={WORDS} --target={TREES}"
         )
     if data == "pocket":
         from tf_transformer.data.pocket.sources import PocketCorpus
@@ -59,18 +61,32 @@ def open_corpus(data, source, target):
         return FileCorpus({"train": _two_files(data)}, f"files {data}")
     if TFDS_NAME.fullmatch(data):
         return TfdsCorpus(data, source, target)
-    raise UserError(f"no such data folder or file: {data}")
+    raise UserError(f"no such data folder or file: {data}: give its path with --data")
 
 
-def _two_files(data):
+def absolute_path(data: str) -> str:
+    """Returns the argument `data` of `open_corpus` with absolute paths.
+
+    Names of built-in corpora and of TFDS stay as they are.
+    """
+    if data in ("pocket", POCKET_TREES):
+        return data
+    if os.path.exists(data):
+        return os.path.abspath(data)
+    if "," in data:
+        return ",".join(os.path.abspath(path) for path in data.split(","))
+    return data
+
+
+def _two_files(data: str) -> tuple[str, str]:
     """Splits "SOURCE_FILE,TARGET_FILE" into two paths."""
-    paths = tuple(data.split(","))
+    paths = data.split(",")
     if len(paths) != 2:
         raise UserError(f"data {data!r}: give two files, SOURCE_FILE,TARGET_FILE, not {len(paths)}")
     for path in paths:
         if not os.path.isfile(path):
             raise UserError(f"no such file: {path}")
-    return paths
+    return paths[0], paths[1]
 
 
 class FileCorpus(Corpus):
@@ -84,7 +100,7 @@ class FileCorpus(Corpus):
       name: of the corpus, for messages.
     """
 
-    def __init__(self, files, name):
+    def __init__(self, files: dict[str, tuple[str, ...]], name: str) -> None:
         self.name = name
         self._files = files
         self._hold_out = "validation" not in files
@@ -94,51 +110,67 @@ class FileCorpus(Corpus):
         if len(files) == 1:
             self.splits.append("all")
 
-    def read(self, split):
+    def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Reads the lines of a split.
 
         Yields: (source, target) strings without line ends.
         Raises: UserError for an unknown split, an empty file, sides with different line counts,
-          invalid UTF-8, or a TSV line without exactly one tab.
+          invalid UTF-8, a TSV line without exactly one tab, or only one pair where one is held out.
         """
         self.known(split)
         if not self._hold_out or split not in ("train", "validation"):
             yield from _read_files(self._files["train" if split == "all" else split])
             return
-        pairs = sum(1 for _ in _read_files(self._files["train"]))
+        pairs = self._training_pairs
         boundary = pairs - held_out(pairs)
         first, last = (0, boundary) if split == "train" else (boundary, pairs)
         yield from itertools.islice(_read_files(self._files["train"]), first, last)
 
-    def fingerprint(self, split):
+    @functools.cached_property
+    def _training_pairs(self) -> int:
+        """The number of pairs of the training files, held-out pairs included."""
+        pairs = sum(1 for _ in _read_files(self._files["train"]))
+        if pairs < 2:
+            raise UserError(
+                f"{self.name} has {pairs} pair: there must be at least 2, one to train on and one "
+                "to hold out for validation"
+            )
+        return pairs
+
+    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the paths, sizes and modification times of files."""
         paths = self._files.get(split, self._files["train"])
         return (split, self._hold_out, *map(file_fingerprint, paths))
 
 
-def _folder_files(folder, source, target):
+def _folder_files(folder: str, source: str, target: str) -> dict[str, tuple[str, ...]]:
     """Finds the files of the splits of a folder.
 
     Returns: a dict from "train", "validation" (where there is one) and the test sets, sorted by
       name, to (SOURCE_FILE, TARGET_FILE) or (TSV_FILE,).
+    Raises: UserError when there is no training text, or it is not clear which files are a split.
     """
-    stems = _files_by_stem(folder, (source, target, "tsv"))
-    files = {}
-    for stem, by_language in stems.items():
+    files: dict[str, tuple[str, ...]] = {}
+    for stem, names in _names_by_stem(folder, (source, target, "tsv")).items():
         split = "validation" if stem in VALIDATION_NAMES else stem
         if split not in ("train", "validation") and not stem.startswith("test"):
             continue
+        by_language = _one_file_each(folder, names)
         languages = ("tsv",) if "tsv" in by_language else (source, target)
-        complete = set(languages) <= set(by_language)
-        if split == "validation" and (split in files or not complete):
-            problem = f"{stem}.{' '.join(by_language)} without the other language"
-            if split in files:
-                problem = "two validation sets"
+        missing = [f"{stem}.{language}" for language in languages if language not in by_language]
+        if split == "validation" and missing:
             raise UserError(
-                f"folder {folder} has {problem}: keep one complete set, in {source} and {target}"
+                f"folder {folder} has {names[0]} without {missing[0]}: add it, or remove {names[0]}"
             )
-        if complete:
-            files[split] = tuple(by_language[language] for language in languages)
+        if split in files:
+            other = " and ".join(map(os.path.basename, files[split]))
+            raise UserError(
+                f"folder {folder} has two validation sets, {other}, and {' and '.join(names)}: "
+                "keep one"
+            )
+        if not missing:
+            paths = (os.path.join(folder, by_language[language]) for language in languages)
+            files[split] = tuple(paths)
     if "train" not in files:
         raise _no_training_files(folder, source, target)
     first = [split for split in ("train", "validation") if split in files]
@@ -146,25 +178,48 @@ def _folder_files(folder, source, target):
     return {split: files[split] for split in first + tests}
 
 
-def _files_by_stem(folder, languages):
-    """Groups the files STEM.LANGUAGE or STEM.LANGUAGE.gz of a folder.
-
-    Returns: a dict from each stem to a dict from languages to paths.
-    """
-    stems = {}
+def _names_by_stem(folder: str, languages: tuple[str, ...]) -> dict[str, list[str]]:
+    """Groups the names STEM.LANGUAGE and STEM.LANGUAGE.gz of the files of a folder by stem."""
+    stems: dict[str, list[str]] = {}
     for name in sorted(os.listdir(folder)):
-        stem, _, language = name.removesuffix(".gz").rpartition(".")
-        if stem and language in languages:
-            stems.setdefault(stem, {})[language] = os.path.join(folder, name)
+        stem = name.removesuffix(".gz").rpartition(".")[0]
+        if stem and _language(name) in languages:
+            stems.setdefault(stem, []).append(name)
     return stems
 
 
-def _no_training_files(folder, source, target):
+def _one_file_each(folder: str, names: list[str]) -> dict[str, str]:
+    """Returns the names of the files of one split by their languages.
+
+    Raises: UserError when two files have the same language, or a TSV file is beside others.
+    """
+    by_language: dict[str, str] = {}
+    for name in names:
+        other = by_language.setdefault(_language(name), name)
+        if other != name:
+            raise UserError(
+                f"folder {folder} has {other} and {name}: keep one, or rename or move the other"
+            )
+    if "tsv" in by_language and len(by_language) > 1:
+        tsv = by_language.pop("tsv")
+        raise UserError(
+            f"folder {folder} has {tsv} and {' and '.join(by_language.values())}: keep the TSV "
+            "file or the text files, and rename or move the others"
+        )
+    return by_language
+
+
+def _language(name: str) -> str:
+    """Returns LANGUAGE of the name STEM.LANGUAGE or STEM.LANGUAGE.gz."""
+    return name.removesuffix(".gz").rpartition(".")[2]
+
+
+def _no_training_files(folder: str, source: str, target: str) -> UserError:
     """Returns the `UserError` for a folder without training files."""
     if tree_files(folder):
         return UserError(
             f"folder {folder} has trees and no train.{source}: "
-            f"give --source={WORDS} --target={TREES}"
+            f"to train on trees, give --source={WORDS} --target={TREES}"
         )
     names = ", ".join(sorted(os.listdir(folder))) or "nothing"
     return UserError(
@@ -173,7 +228,7 @@ def _no_training_files(folder, source, target):
     )
 
 
-def _read_files(files):
+def _read_files(files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Reads pairs from (SOURCE_FILE, TARGET_FILE) or (TSV_FILE,)."""
     if len(files) == 1:
         yield from _read_tsv(files[0])
@@ -192,7 +247,7 @@ def _read_files(files):
         raise UserError(f"{lines}: the two sides must have one line for each pair")
 
 
-def _read_tsv(path):
+def _read_tsv(path: str) -> Iterator[tuple[str, str]]:
     number = 0
     for number, line in enumerate(read_lines(path), start=1):
         columns = line.split("\t")
@@ -200,7 +255,7 @@ def _read_tsv(path):
             raise UserError(
                 f"{path}:{number}: {len(columns)} columns: give source, one tab, target"
             )
-        yield tuple(columns)
+        yield columns[0], columns[1]
     if not number:
         raise UserError(f"{path} is empty")
 
@@ -217,7 +272,7 @@ class TfdsCorpus(Corpus):
     Raises: UserError when TFDS has no such data set, or the data set lacks one of the languages.
     """
 
-    def __init__(self, name, source, target):
+    def __init__(self, name: str, source: str, target: str) -> None:
         import tensorflow_datasets as tfds  # the import is slow, and most runs do not need it
 
         try:
@@ -239,13 +294,13 @@ class TfdsCorpus(Corpus):
         self._target = target
         self._find_splits()
 
-    def _find_splits(self):
+    def _find_splits(self) -> None:
         self.splits = list(self._builder.info.splits) or ["train", "validation", "test"]
         self._hold_out = "validation" not in self.splits
         if self._hold_out:
             self.splits.append("validation")
 
-    def read(self, split):
+    def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Reads a split.
 
         Yields: (source, target) strings.
@@ -261,7 +316,7 @@ class TfdsCorpus(Corpus):
         for example in examples.as_numpy_iterator():
             yield _one_line(example[self._source]), _one_line(example[self._target])
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         """Downloads the data set where necessary. Its splits are certain only afterwards."""
         try:
             self._builder.download_and_prepare()
@@ -270,11 +325,11 @@ class TfdsCorpus(Corpus):
             raise UserError(f"{self.name} could not be prepared: {first_line}") from error
         self._find_splits()
 
-    def fingerprint(self, split):
+    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the version of the data set."""
         return (self._builder.info.full_name, self._source, self._target, self._hold_out, split)
 
 
-def _one_line(sentence):
+def _one_line(sentence: bytes) -> str:
     """Decodes a sentence of TFDS and replaces line breaks in it by blanks."""
     return " ".join(sentence.decode("utf-8", "replace").splitlines())

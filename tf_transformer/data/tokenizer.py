@@ -3,21 +3,29 @@
 import functools
 import hashlib
 import io
+import logging
 import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
 
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from tf_transformer.atomic_io import atomic_write
+from tf_transformer.data.progress import Progress
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
+logger = logging.getLogger(__name__)
+
 MAX_SENTENCES = 4_000_000  # a vocabulary is learned from a random sample of at most this size
+MAX_SENTENCE_BYTES = 4192  # longer ones are left out of the sample
 
 
 @functools.cache
-def _graph_tokenizer(model):
+def _graph_tokenizer(model: bytes) -> tf_text.SentencepieceTokenizer:
     """Returns the TensorFlow tokenizer of a SentencePiece model.
 
     It is cached because all tokenizers of a model share one resource, and the first of them to be
@@ -44,14 +52,16 @@ class Tokenizer:
       fingerprint: a hash of the model.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: bytes) -> None:
+        if not model:  # SentencePiece accepts it
+            raise RuntimeError("a SentencePiece model of no bytes")
         self.model = model
         self._python = sentencepiece.SentencePieceProcessor(model_proto=model)
         self.vocab_size = self._python.get_piece_size()
         self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 
     @classmethod
-    def learn(cls, sentences, vocab_size):
+    def learn(cls, sentences: Iterable[str], vocab_size: int) -> "Tokenizer":
         """Learns a vocabulary.
 
         Args:
@@ -61,48 +71,14 @@ class Tokenizer:
         Returns: a `Tokenizer`.
         Raises: UserError when there is no text, or `vocab_size` is too small for its characters.
         """
-        model = io.BytesIO()
-        errors = []
-
-        def checked():
-            try:
-                yield from sentences
-            except BaseException as error:  # SentencePiece would hide it, even Ctrl-C
-                errors.append(error)
-                raise
-
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=checked(),
-                model_writer=model,
-                model_type="bpe",
-                vocab_size=vocab_size,
-                hard_vocab_limit=False,
-                byte_fallback=True,
-                pad_id=PAD,
-                unk_id=UNK,
-                bos_id=START,
-                eos_id=END,
-                pad_piece="[PAD]",
-                unk_piece="[UNK]",
-                bos_piece="[START]",
-                eos_piece="[END]",
-                input_sentence_size=MAX_SENTENCES,
-                shuffle_input_sentence=True,
-                num_threads=os.cpu_count(),
-                minloglevel=2,
-            )
-        except RuntimeError as error:
-            if errors:
-                raise errors[0] from None
-            reason = str(error).strip().split("] ")[-1]
-            raise UserError(
-                f"no vocabulary of {vocab_size} sub-words can be learned from this text: {reason}"
-            ) from None
-        return cls(model.getvalue())
+        tokenizer = cls(_learn_model(_Sentences(sentences), vocab_size))
+        if tokenizer.vocab_size < vocab_size:
+            size = f"{tokenizer.vocab_size:,}"
+            logger.info("this text has no more than %s different sub-words", size)
+        return tokenizer
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: str) -> "Tokenizer":
         """Loads a vocabulary that `save` wrote.
 
         Raises: UserError when the file is missing or damaged.
@@ -111,16 +87,21 @@ class Tokenizer:
             with open(path, "rb") as file:
                 return cls(file.read())
         except FileNotFoundError:
-            raise UserError(f"no vocabulary at {path}: train a model first") from None
+            raise UserError(
+                f"no vocabulary at {path}: restore it from a backup, or train the model again"
+            ) from None
         except RuntimeError:
-            raise UserError(f"{path} is not a SentencePiece model: train the model again") from None
+            raise UserError(
+                f"{path} is not a SentencePiece model: restore it from a backup, or train the "
+                "model again"
+            ) from None
 
-    def save(self, path):
+    def save(self, path: str) -> None:
         """Writes the SentencePiece model, atomically."""
         with atomic_write(path, "wb") as file:
             file.write(self.model)
 
-    def encode(self, texts):
+    def encode(self, texts: list[str] | tf.Tensor) -> tf.RaggedTensor:
         """Encodes text; also runs in a graph.
 
         Args:
@@ -131,7 +112,7 @@ class Tokenizer:
         end = tf.fill([ids.nrows(), 1], END)
         return tf.concat([ids, end], axis=1)
 
-    def decode(self, ids):
+    def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Decodes ids; also runs in a graph.
 
         Args:
@@ -140,7 +121,9 @@ class Tokenizer:
         """
         return self._in_graph("detokenize", ids)
 
-    def _in_graph(self, method, argument):
+    def _in_graph(
+        self, method: str, argument: list[str] | tf.Tensor | tf.RaggedTensor
+    ) -> tf.Tensor | tf.RaggedTensor:
         """Calls a method of the TensorFlow tokenizer.
 
         `tf.random.set_seed` frees the tokenizer's resource with all other kernels. This then makes
@@ -153,11 +136,11 @@ class Tokenizer:
             return getattr(self.resource, method)(argument)
 
     @property
-    def resource(self):
+    def resource(self) -> tf_text.SentencepieceTokenizer:
         """The TensorFlow tokenizer. A `tf.Module` that is to be saved must have it as attribute."""
         return _graph_tokenizer(self.model)
 
-    def pieces_of(self, ids):
+    def pieces_of(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the sub-words of ids as strings; also runs in a graph.
 
         Args:
@@ -166,7 +149,7 @@ class Tokenizer:
         """
         return tf.where(ids == PAD, "", self.resource.id_to_string(ids))
 
-    def pieces(self, ids):
+    def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the sub-words of ids as a list of strings, for display.
 
         Args:
@@ -174,12 +157,131 @@ class Tokenizer:
         """
         return [self._python.id_to_piece(int(i)) for i in ids]
 
-    def normalize(self, text):
+    def normalize(self, text: str) -> str:
         """Returns the normal form of a string (NFKC, single blanks): `decode(encode(text))`."""
         return self._python.normalize(text).removeprefix("\u2581").replace("\u2581", " ")
 
 
-def learn_tokenizers(pairs, vocab_size, shared):
+class _Sentences:
+    """An iterator for SentencePiece's trainer, which hides the errors of its sentences.
+
+    Attributes:
+      number: of sentences that were read.
+      is_blank: whether all of them are blank.
+      error: that ended the sentences, or None.
+      stopped: set it to end the sentences.
+    """
+
+    def __init__(self, sentences: Iterable[str]) -> None:
+        self._sentences = iter(sentences)
+        self.number = 0
+        self.is_blank = True
+        self.error: BaseException | None = None
+        self.stopped = False
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if self.stopped:
+            raise InterruptedError
+        try:
+            sentence = next(self._sentences)
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self.error = error
+            raise
+        self.number += 1
+        self.is_blank = self.is_blank and not sentence.strip()
+        return sentence
+
+
+def _learn_model(sentences: _Sentences, vocab_size: int) -> bytes:
+    """Runs SentencePiece's trainer in a thread, and shows its progress.
+
+    Python handles Ctrl-C in the main thread only, between two steps of Python code. The trainer is
+    one step, of C++ code.
+
+    Returns: the SentencePiece model.
+    Raises: UserError when no vocabulary can be learned; and what `sentences` raises.
+    """
+    model = io.BytesIO()
+    errors: list[Exception] = []
+
+    def train() -> None:
+        try:
+            _train(sentences, vocab_size, model)
+        except Exception as error:
+            errors.append(error)
+
+    # A daemon thread does not keep the process alive after Ctrl-C.
+    thread = threading.Thread(target=train, daemon=True)
+    thread.start()
+    try:
+        with Progress("learning the vocabulary", "sentences") as progress:
+            while thread.is_alive():
+                thread.join(0.5)
+                progress.show(sentences.number)
+    finally:
+        sentences.stopped = True
+    if sentences.error:
+        raise sentences.error
+    if errors:
+        raise _learning_error(errors[0], sentences, vocab_size) from None
+    return model.getvalue()
+
+
+def _train(sentences: _Sentences, vocab_size: int, model: io.BytesIO) -> None:
+    """Learns a SentencePiece model and writes it to `model`."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=sentences,
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=vocab_size,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        pad_id=PAD,
+        unk_id=UNK,
+        bos_id=START,
+        eos_id=END,
+        pad_piece="[PAD]",
+        unk_piece="[UNK]",
+        bos_piece="[START]",
+        eos_piece="[END]",
+        input_sentence_size=MAX_SENTENCES,
+        max_sentence_length=MAX_SENTENCE_BYTES,
+        shuffle_input_sentence=True,
+        num_threads=os.cpu_count(),
+        minloglevel=2,
+    )
+
+
+def _learning_error(error: Exception, sentences: _Sentences, vocab_size: int) -> Exception:
+    """Explains an error of SentencePiece's trainer, where the text or the size is the cause."""
+    if not isinstance(error, RuntimeError):
+        return error
+    reason = str(error).strip()
+    if required := re.search(r"required_chars\. \d+ vs (\d+)", reason):
+        return UserError(
+            f"vocab_size {vocab_size} is too small: this text needs at least {required[1]} "
+            "sub-words, for its characters, all bytes and the special tokens"
+        )
+    if sentences.is_blank or "all_chars_count" in reason:
+        return UserError("no vocabulary can be learned: the text is blank")
+    if "sentences_.empty()" in reason:
+        return UserError(
+            f"no vocabulary can be learned: each line has more than {MAX_SENTENCE_BYTES:,} bytes: "
+            "give text with one sentence on each line"
+        )
+    return UserError(
+        f"no vocabulary of {vocab_size} sub-words can be learned from this text: {reason}"
+    )
+
+
+def learn_tokenizers(
+    pairs: Callable[[], Iterable[tuple[str, str]]], vocab_size: int, shared: bool
+) -> tuple[Tokenizer, Tokenizer]:
     """Learns one shared vocabulary, or one for each language (Sec. 5.1).
 
     Args:
@@ -196,7 +298,7 @@ def learn_tokenizers(pairs, vocab_size, shared):
     return source, target
 
 
-def save_tokenizers(tokenizers, folder):
+def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], folder: str) -> None:
     """Writes `shared.model`, or `source.model` and `target.model`, to a folder.
 
     Args:
@@ -211,7 +313,7 @@ def save_tokenizers(tokenizers, folder):
     target.save(os.path.join(folder, "target.model"))
 
 
-def load_tokenizers(folder, shared):
+def load_tokenizers(folder: str, shared: bool) -> tuple[Tokenizer, Tokenizer]:
     """Loads the tokenizers that `save_tokenizers` wrote.
 
     Raises: UserError when a file is missing or damaged.

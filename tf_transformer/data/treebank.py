@@ -17,6 +17,7 @@ import functools
 import itertools
 import pathlib
 import re
+from collections.abc import Hashable, Iterable, Iterator
 
 from tf_transformer.data.corpus import Corpus, file_fingerprint, held_out
 from tf_transformer.data.trees import TOP, Tree, read_trees
@@ -38,8 +39,10 @@ SPLIT_PREFIXES = {"train": ("train",), "validation": ("val", "dev"), "test": ("t
 
 _TOKEN = re.compile(r"\([^\s()]*|\)|[^\s()]+", re.ASCII)
 
+_OpenPhrase = tuple[str, list[Tree]]  # label, children
 
-def clean_tree(tree):
+
+def clean_tree(tree: Tree) -> Tree | None:
     """Converts a tree of a treebank to the tree that a parser predicts.
 
     Functional tags and co-indices of phrases are removed: NP-SBJ-1 becomes NP. Tags of words do not
@@ -50,7 +53,7 @@ def clean_tree(tree):
       tree: a `Tree`.
     Returns: a `Tree`, or None when no word is left. The function is idempotent.
     """
-    stack = [("", [])]  # (label, children) of the open phrases, outermost first
+    stack: list[_OpenPhrase] = [("", [])]  # outermost first
     for node in _walk(tree):
         if node is None:
             label, children = stack.pop()
@@ -68,14 +71,14 @@ def clean_tree(tree):
     return trees[0] if trees else None
 
 
-def _without_function(label):
+def _without_function(label: str) -> str:
     """Removes functional tags and co-indices: "NP-SBJ-1" -> "NP"."""
     return label if label.startswith("-") else re.split("[-=]", label, maxsplit=1)[0]
 
 
-def _walk(tree):
+def _walk(tree: Tree) -> Iterator[Tree | None]:
     """Yields each node before its children, and None after the children of a phrase."""
-    stack = [tree]
+    stack: list[Tree | None] = [tree]
     while stack:
         node = stack.pop()
         yield node
@@ -83,7 +86,7 @@ def _walk(tree):
             stack += [None, *reversed(node.children)]
 
 
-def linearise(tree):
+def linearise(tree: Tree) -> str:
     """Writes a tree without its words: "(S (NP DT NN ) (VP VBZ ) . )".
 
     Args:
@@ -101,12 +104,12 @@ def linearise(tree):
     return " ".join(tokens)
 
 
-def source_and_target(tree):
+def source_and_target(tree: Tree) -> tuple[str, str]:
     """Returns the sentence pair of a clean tree: its words, and the linearised tree."""
     return " ".join(tree.words()), linearise(tree)
 
 
-def restore(text, words):
+def restore(text: str, words: list[str]) -> Tree:
     """Reads a tree that `linearise` or a model wrote, and repairs it where it is not well-formed.
 
     - An extra closing bracket is ignored, and so is one that closes the outermost phrase before the
@@ -122,7 +125,7 @@ def restore(text, words):
       `restore(linearise(tree), tree.words()) == tree`.
     """
     untagged = list(reversed(words))  # the next word is the last item
-    stack = [("", [])]  # (label, children) of the open phrases, outermost first
+    stack: list[_OpenPhrase] = [("", [])]  # outermost first
     for token in _TOKEN.findall(text):
         if token == ")":
             if len(stack) > 2:
@@ -141,14 +144,14 @@ def restore(text, words):
     return trees[0] if is_complete else Tree(DEFAULT_ROOT, tuple(trees))
 
 
-def _close(stack):
+def _close(stack: list[_OpenPhrase]) -> None:
     """Closes the innermost phrase of a stack; a phrase without children is dropped."""
     label, children = stack.pop()
     if children:
         stack[-1][1].append(Tree(label, tuple(children)))
 
 
-def is_well_formed(text, words):
+def is_well_formed(text: str, words: list[str]) -> bool:
     """Returns whether `restore` repairs nothing.
 
     Args:
@@ -177,7 +180,7 @@ class TreebankCorpus(Corpus):
     Raises: UserError when it has no `.mrg` file.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         paths = tree_files(folder)
         if not paths:
             raise UserError(
@@ -202,7 +205,7 @@ class TreebankCorpus(Corpus):
         if not names_give_splits:
             self.splits.append("all")
 
-    def trees(self, split):
+    def trees(self, split: str) -> Iterator[Tree]:
         """Reads the clean trees of a split, in the order of `read`.
 
         Yields: `Tree`s.
@@ -219,7 +222,7 @@ class TreebankCorpus(Corpus):
         start = 0 if split == "train" else end - size
         yield from itertools.islice(_read_files(self._files["train"]), start, end)
 
-    def read(self, split):
+    def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Reads the sentence pairs of a split.
 
         Yields: (words joined by blanks, linearised tree).
@@ -227,12 +230,12 @@ class TreebankCorpus(Corpus):
         """
         yield from map(source_and_target, self.trees(split))
 
-    def fingerprint(self, split):
+    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the paths, sizes and modification times of files."""
         paths = self._files.get(split, self._files.get("train", ()))
         return ("trees", split, *self._held_out, *map(file_fingerprint, paths))
 
-    def default_test(self, seen):
+    def default_test(self, seen: bool) -> str:
         """Returns the split to evaluate on where the user gives none.
 
         Args:
@@ -252,7 +255,7 @@ class TreebankCorpus(Corpus):
         )
 
     @functools.cached_property
-    def _training_trees(self):
+    def _training_trees(self) -> int:
         """The number of training trees, held-out trees included."""
         number = sum(1 for _ in _read_files(self._files["train"]))
         minimum = len(self._held_out) + 1
@@ -264,7 +267,7 @@ class TreebankCorpus(Corpus):
         return number
 
 
-def tree_files(folder):
+def tree_files(folder: str) -> list[pathlib.Path]:
     """Returns the sorted paths of the `.mrg` files of a folder and its sub-folders."""
     return sorted(
         path
@@ -273,13 +276,13 @@ def tree_files(folder):
     )
 
 
-def _split_files(folder, paths):
+def _split_files(folder: str, paths: list[pathlib.Path]) -> dict[str, list[pathlib.Path]]:
     """Assigns files to splits by their names, or by the names of their sub-folders.
 
     Returns: a dict from splits to lists of paths; empty when no name determines a split.
     """
     for split_of in (_penn_split, functools.partial(_named_split, folder)):
-        files = {}
+        files: dict[str, list[pathlib.Path]] = {}
         for path in paths:
             split = split_of(path)
             if split:
@@ -289,7 +292,7 @@ def _split_files(folder, paths):
     return {}
 
 
-def _penn_split(path):
+def _penn_split(path: pathlib.Path) -> str | None:
     """Returns the split of a file of the Penn Treebank, or None."""
     section = SECTION.fullmatch(path.name)
     if section:
@@ -299,7 +302,7 @@ def _penn_split(path):
     return None
 
 
-def _named_split(folder, path):
+def _named_split(folder: str, path: pathlib.Path) -> str | None:
     """Returns the split that the path below `folder` names, or None."""
     for name in path.relative_to(folder).parts:
         for split, prefixes in SPLIT_PREFIXES.items():
@@ -308,7 +311,7 @@ def _named_split(folder, path):
     return None
 
 
-def _read_files(paths):
+def _read_files(paths: Iterable[pathlib.Path]) -> Iterator[Tree]:
     """Yields the clean trees of several files."""
     for path in paths:
         for tree in map(clean_tree, read_trees(path)):

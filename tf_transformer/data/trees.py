@@ -3,8 +3,10 @@
 They are the targets of constituency parsing (Sec. 6.3).
 """
 
+import dataclasses
 import os
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tf_transformer.data.corpus import read_lines
@@ -28,7 +30,7 @@ class Tree(NamedTuple):
     label: str
     children: "tuple[Tree, ...] | str"  # a word when the node is a pre-terminal
 
-    def pre_terminals(self):
+    def pre_terminals(self) -> "list[Tree]":
         """Returns the pre-terminals, a list of `Tree`, from left to right."""
         leaves = []
         stack = [self]
@@ -40,17 +42,17 @@ class Tree(NamedTuple):
                 stack.extend(reversed(node.children))
         return leaves
 
-    def words(self):
+    def words(self) -> list[str]:
         """Returns the words, a list of strings, including traces such as "*T*-1"."""
-        return [word for _, word in self.pre_terminals()]
+        return [str(word) for _, word in self.pre_terminals()]
 
-    def tags(self):
+    def tags(self) -> list[tuple[str, str]]:
         """Returns a list of (word, part-of-speech tag)."""
-        return [(word, tag) for tag, word in self.pre_terminals()]
+        return [(str(word), tag) for tag, word in self.pre_terminals()]
 
-    def __str__(self):
+    def __str__(self) -> str:
         pieces = []
-        stack = [self]
+        stack: list[Tree | str] = [self]
         while stack:
             node = stack.pop()
             if isinstance(node, str):
@@ -63,7 +65,18 @@ class Tree(NamedTuple):
         return "".join(pieces).lstrip(" ")
 
 
-def read_trees(source, name=None):
+@dataclasses.dataclass
+class _OpenNode:
+    """A node whose closing bracket has not been read."""
+
+    where: str  # file and line number of its opening bracket
+    label: str | None = None
+    parts: list[Tree | str] = dataclasses.field(default_factory=list)  # children and words
+
+
+def read_trees(
+    source: str | os.PathLike[str] | Iterable[str], name: str | None = None
+) -> Iterator[Tree]:
     """Reads bracketed text such as the `.mrg` files of the Penn Treebank.
 
     A tree can extend over several lines, and a line can hold several trees. An outer node without a
@@ -78,17 +91,21 @@ def read_trees(source, name=None):
       unbalanced brackets, an empty node, "(NP)", or a word that is not the only child of its tag,
       "(NN the dog)".
     """
-    is_path = isinstance(source, (str, os.PathLike))
-    lines = read_lines(os.fspath(source)) if is_path else source
-    name = name or (os.fspath(source) if is_path else "line")
-    stack = []
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        name = name or path
+        lines: Iterable[str] = read_lines(path)
+    else:
+        name = name or "line"
+        lines = source
+    stack: list[_OpenNode] = []
     for number, line in enumerate(lines, start=1):
         if stack or not line.startswith(_NOTICE):
             yield from _parse_line(stack, line, f"{name}:{number}", TOP)
     _check_closed(stack)
 
 
-def read_line(line, where):
+def read_line(line: str, where: str) -> tuple[Tree, ...]:
     """Reads a line of complete trees, as EVALB does.
 
     Nodes can be empty, "(NP)" or "()": some parsers write this when they have no result. A node
@@ -103,27 +120,27 @@ def read_line(line, where):
     """
     if extra := _EXTRA_BLANK.search(line):
         raise UserError(f"{where}: there is an extra blank in {extra[0]!r}: remove it")
-    stack = []
+    stack: list[_OpenNode] = []
     trees = tuple(_parse_line(stack, line, where, top="", may_be_empty=True))
     _check_closed(stack)
     return trees
 
 
-def _check_closed(stack):
+def _check_closed(stack: list[_OpenNode]) -> None:
     if stack:
-        _, _, where = stack[0]
         raise UserError(
-            f"{where}: the tree that begins here is not closed, it lacks {len(stack)} of its ')': "
-            "add them"
+            f"{stack[0].where}: the tree that begins here is not closed, it lacks {len(stack)} of "
+            "its ')': add them"
         )
 
 
-def _parse_line(stack, line, where, top, may_be_empty=False):
+def _parse_line(
+    stack: list[_OpenNode], line: str, where: str, top: str, may_be_empty: bool = False
+) -> Iterator[Tree]:
     """Parses the tokens of a line.
 
     Args:
-      stack: the open nodes, outermost first, each a list [label, children and words, where it
-        begins]. The function changes it.
+      stack: the open nodes, outermost first. The function changes it.
       line: a string.
       where: file and line number, for messages.
       top: the label of an outer node without one.
@@ -132,7 +149,7 @@ def _parse_line(stack, line, where, top, may_be_empty=False):
     """
     for token in _TOKEN.findall(line):
         if token == "(":
-            stack.append([None, [], where])
+            stack.append(_OpenNode(where))
         elif not stack:
             problem = f"{token!r} is outside the brackets"
             if token == ")":
@@ -140,22 +157,23 @@ def _parse_line(stack, line, where, top, may_be_empty=False):
             raise UserError(f"{where}: {problem}: correct the tree here or the one before")
         elif token != ")":
             node = stack[-1]
-            if node[0] is None and not node[1]:
-                node[0] = token
+            if node.label is None and not node.parts:
+                node.label = token
             else:
-                node[1].append(token)
+                node.parts.append(token)
         else:
-            label, parts, _ = stack.pop()
+            node = stack.pop()
+            label = node.label
             if label is None:
                 label = "" if stack else top
-            tree = _make_tree(label, parts, where, may_be_empty)
+            tree = _make_tree(label, node.parts, where, may_be_empty)
             if stack:
-                stack[-1][1].append(tree)
+                stack[-1].parts.append(tree)
             else:
                 yield tree
 
 
-def _make_tree(label, parts, where, may_be_empty):
+def _make_tree(label: str, parts: list[Tree | str], where: str, may_be_empty: bool) -> Tree:
     """Makes a `Tree` of a node's children (`Tree`s) and words (strings), after checking them."""
     words = [part for part in parts if isinstance(part, str)]
     if not parts and not may_be_empty:
@@ -167,4 +185,5 @@ def _make_tree(label, parts, where, may_be_empty):
             f"{where}: the word {words[0]!r} is not alone under its tag, in ({label} ...): "
             "write each word as (TAG WORD)"
         )
-    return Tree(label, words[0] if words else tuple(parts))
+    children = tuple(part for part in parts if isinstance(part, Tree))
+    return Tree(label, words[0] if words else children)

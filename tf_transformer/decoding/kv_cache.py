@@ -55,8 +55,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.model.attention import scaled_dot_product_attention
+from tf_transformer.decoding.search import StepFunction
+from tf_transformer.model.attention import MultiHeadAttention, scaled_dot_product_attention
 from tf_transformer.model.masks import create_padding_mask
+from tf_transformer.model.transformer import Decoder, Transformer
 
 CAPACITY_STEP = 16  # tokens per hypothesis by which the cache grows
 
@@ -65,20 +67,22 @@ class KVCache(NamedTuple):
     """Keys and values of the tokens decoded so far."""
 
     mask: tf.Tensor  # float32 [B, K, P], 1 = this hypothesis does not see this slot
-    keys: list  # for each layer [B, H, P, depth]
-    values: list  # for each layer [B, H, P, depth]
+    keys: list[tf.Tensor]  # for each layer [B, H, P, depth]
+    values: list[tf.Tensor]  # for each layer [B, H, P, depth]
 
 
 class DecodeState(NamedTuple):
     """What a decode step takes and returns beside ids; each tensor begins with dimension B."""
 
     cache: KVCache
-    cross_keys: list  # of the encoder's output, for each layer [B, H, S, depth]
-    cross_values: list  # for each layer [B, H, S, depth]
+    cross_keys: list[tf.Tensor]  # of the encoder's output, for each layer [B, H, S, depth]
+    cross_values: list[tf.Tensor]  # for each layer [B, H, S, depth]
     padding_mask: tf.Tensor  # float32 [B, 1, 1, S]
 
 
-def make_decode_step(model, inp, beam_size):
+def make_decode_step(
+    model: Transformer, inp: tf.Tensor, beam_size: int
+) -> tuple[StepFunction, DecodeState]:
     """Encodes the sources and makes the step function that `decoding.search` calls.
 
     Args:
@@ -93,14 +97,16 @@ def make_decode_step(model, inp, beam_size):
     cache = init_cache(model.decoder, tf.shape(inp)[0], beam_size)
     state = DecodeState(cache, *cross_keys_values(model.decoder, enc_output), padding_mask)
 
-    def step(ids, position, beam_indices, state):
+    def step(
+        ids: tf.Tensor, position: tf.Tensor, beam_indices: tf.Tensor, state: DecodeState
+    ) -> tuple[tf.Tensor, DecodeState]:
         x, state = decode_step(model.decoder, ids, position, beam_indices, state)
         return model.logits(x), state  # (B, K, V)
 
     return step, state
 
 
-def init_cache(decoder, batch_size, beam_size):
+def init_cache(decoder: Decoder, batch_size: tf.Tensor, beam_size: int) -> KVCache:
     """An empty cache, P = 0.
 
     Args:
@@ -116,7 +122,9 @@ def init_cache(decoder, batch_size, beam_size):
     return KVCache(tf.zeros((batch_size, beam_size, 0)), keys, values)
 
 
-def cross_keys_values(decoder, enc_output):
+def cross_keys_values(
+    decoder: Decoder, enc_output: tf.Tensor
+) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """The keys and values of the encoder's output, computed once for each sentence.
 
     Args:
@@ -130,7 +138,13 @@ def cross_keys_values(decoder, enc_output):
     return keys, values
 
 
-def decode_step(decoder, ids, position, beam_indices, state):
+def decode_step(
+    decoder: Decoder,
+    ids: tf.Tensor,
+    position: tf.Tensor,
+    beam_indices: tf.Tensor,
+    state: DecodeState,
+) -> tuple[tf.Tensor, DecodeState]:
     """Computes the decoder for one token of each hypothesis (invariant 4: equals the full pass).
 
     Args:
@@ -155,7 +169,8 @@ def decode_step(decoder, ids, position, beam_indices, state):
 
     x = decoder.embedding(ids)  # (B, K, D), times sqrt(d_model)
     pos_encoding = decoder.pos_encoding.pos_encoding[:, position]  # (1, D)
-    x += tf.cast(pos_encoding, x.dtype)[:, tf.newaxis]
+    # In float32, as in `Positions`.
+    x = tf.cast(tf.cast(x, tf.float32) + pos_encoding[:, tf.newaxis], x.dtype)
     keys, values = [], []
     for i, layer in enumerate(decoder.dec_layers):
         mha1, mha2 = layer.mha1, layer.mha2
@@ -174,7 +189,9 @@ def decode_step(decoder, ids, position, beam_indices, state):
     return x, state._replace(cache=KVCache(mask, keys, values))
 
 
-def attend(mha, q, k, v, mask):
+def attend(
+    mha: MultiHeadAttention, q: tf.Tensor, k: tf.Tensor, v: tf.Tensor, mask: tf.Tensor
+) -> tf.Tensor:
     """What `MultiHeadAttention` does after its three projections.
 
     Args:
@@ -187,7 +204,7 @@ def attend(mha, q, k, v, mask):
     return mha.dense(mha.merge_heads(scaled_attention))
 
 
-def grow_cache(cache):
+def grow_cache(cache: KVCache) -> KVCache:
     """Removes the slots that no hypothesis sees, and adds `CAPACITY_STEP` x K hidden ones.
 
     The sentences of a batch keep the same number of slots, that of the sentence with the most.
@@ -197,7 +214,7 @@ def grow_cache(cache):
     slots = tf.argsort(unseen, stable=True)[:, :kept]  # (B, kept)
     new = [[0, 0], [0, 0], [0, CAPACITY_STEP * tf.shape(cache.mask)[1]]]
 
-    def move(x):
+    def move(x: tf.Tensor) -> tf.Tensor:
         return tf.pad(tf.gather(x, slots, axis=2, batch_dims=1), [*new, [0, 0]])
 
     mask = tf.gather(cache.mask, slots, axis=2, batch_dims=1)
@@ -205,7 +222,7 @@ def grow_cache(cache):
     return KVCache(mask, [move(x) for x in cache.keys], [move(x) for x in cache.values])
 
 
-def write_slots(x, new, slot):
+def write_slots(x: tf.Tensor, new: tf.Tensor, slot: tf.Tensor) -> tf.Tensor:
     """Writes into consecutive slots: x `[B, ..., P, depth]` with new `[B, ..., n, depth]`.
 
     The result uses the memory of `x` where no other operation needs `x`. A matrix of B x ... rows

@@ -15,12 +15,15 @@ Shapes: B sentences, K hypotheses a sentence (the beam), t tokens so far, V voca
 n hypotheses wanted, L longest output.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
 from tf_transformer.special_tokens import END, PAD, START
+
+StepFunction = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
 
 
 class SearchResult(NamedTuple):
@@ -46,12 +49,14 @@ class BeamState(NamedTuple):
     state: Any  # of the step function, [B, ...]
 
 
-def length_penalty(length, alpha):
+def length_penalty(length: tf.Tensor | int, alpha: float) -> tf.Tensor:
     """lp(L) = ((5 + L) / 6)^alpha (Wu et al. 2016, Eq. 14), float32."""
     return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
 
 
-def greedy_search(step, state, max_lengths, alpha=0.6):
+def greedy_search(
+    step: StepFunction, state: Any, max_lengths: tf.Tensor, alpha: float = 0.6
+) -> SearchResult:
     """Takes the most probable token at each step.
 
     Args:
@@ -62,7 +67,7 @@ def greedy_search(step, state, max_lengths, alpha=0.6):
     Returns: a `SearchResult` with n = 1.
     """
 
-    def loop_body(beam):
+    def loop_body(beam: BeamState) -> BeamState:
         last_ids = beam.alive_ids[:, :, -1]  # (B, 1)
         logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, 1, V)
         log_probs, tokens = _continuations(logits, beam.t, beam.max_lengths, 1)  # (B, 1, 1)
@@ -85,7 +90,14 @@ def greedy_search(step, state, max_lengths, alpha=0.6):
     return _search(loop_body, state, max_lengths, 1, 1)
 
 
-def beam_search(step, state, max_lengths, beam_size=4, alpha=0.6, n_best=1):
+def beam_search(
+    step: StepFunction,
+    state: Any,
+    max_lengths: tf.Tensor,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    n_best: int = 1,
+) -> SearchResult:
     """Keeps the `beam_size` most probable prefixes of each sentence (Sec. 6.1; Wu et al. 2016).
 
     A hypothesis finishes when the end token is among its K best continuations. A sentence is done
@@ -103,13 +115,15 @@ def beam_search(step, state, max_lengths, beam_size=4, alpha=0.6, n_best=1):
     Returns: a `SearchResult` with n = n_best.
     """
 
-    def loop_body(beam):
+    def loop_body(beam: BeamState) -> BeamState:
         return _extend_beam(step, beam, beam_size, alpha, n_best)
 
     return _search(loop_body, state, max_lengths, beam_size, n_best)
 
 
-def _extend_beam(step, beam, beam_size, alpha, n_best):
+def _extend_beam(
+    step: StepFunction, beam: BeamState, beam_size: int, alpha: float, n_best: int
+) -> BeamState:
     """Extends every hypothesis by one token, and keeps the best."""
     last_ids = beam.alive_ids[:, :, -1]  # (B, K)
     logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
@@ -156,7 +170,9 @@ def _extend_beam(step, beam, beam_size, alpha, n_best):
     )
 
 
-def _continuations(logits, t, max_lengths, number):
+def _continuations(
+    logits: tf.Tensor, t: tf.Tensor, max_lengths: tf.Tensor, number: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """The most probable next tokens of each hypothesis.
 
     Padding and the start token are excluded. At its longest output a hypothesis can only end.
@@ -186,12 +202,18 @@ def _continuations(logits, t, max_lengths, number):
     return tf.where(at_limit & ~first, NEGATIVE_INFINITY, log_probs), tokens
 
 
-def _append_padding(ids):
+def _append_padding(ids: tf.Tensor) -> tf.Tensor:
     """`[B, K, t]` -> `[B, K, t + 1]`."""
     return tf.pad(ids, [[0, 0], [0, 0], [0, 1]], constant_values=PAD)
 
 
-def _search(loop_body, state, max_lengths, beam_size, n_best):
+def _search(
+    loop_body: Callable[[BeamState], BeamState],
+    state: Any,
+    max_lengths: tf.Tensor,
+    beam_size: int,
+    n_best: int,
+) -> SearchResult:
     """Calls `loop_body`, a function of a `BeamState`, until all sentences are done.
 
     When half of the sentences are done, they leave the loop, and the others continue in a smaller
@@ -203,28 +225,28 @@ def _search(loop_body, state, max_lengths, beam_size, n_best):
     ids = tf.zeros([sentences, n_best, longest], tf.int32)
     scores = tf.fill([sentences, n_best], NEGATIVE_INFINITY)
 
-    def most_are_not_done(*beam):
+    def most_are_not_done(*beam: Any) -> tf.Tensor:
         done = BeamState(*beam).done
         return 2 * tf.reduce_sum(tf.cast(done, tf.int32)) < tf.size(done)
 
-    def body(*beam):
+    def body(*beam: Any) -> tuple:
         return tuple(loop_body(BeamState(*beam)))
 
-    def until_half_are_done(ids, scores, *beam):
+    def until_half_are_done(ids: tf.Tensor, scores: tf.Tensor, *beam: Any) -> tuple:
         invariants = _any_shape(beam)
-        beam = tf.while_loop(most_are_not_done, body, beam, shape_invariants=invariants)
-        beam = BeamState(*beam)
-        rows = tf.boolean_mask(beam.rows, beam.done)[:, tf.newaxis]
-        to_longest = [[0, 0], [0, 0], [0, longest - beam.t]]
-        found = tf.pad(beam.finished_ids[:, :n_best], to_longest, constant_values=PAD)
-        ids = tf.tensor_scatter_nd_update(ids, rows, tf.boolean_mask(found, beam.done))
-        found_scores = tf.boolean_mask(beam.finished_scores[:, :n_best], beam.done)
+        loop_variables = tf.while_loop(most_are_not_done, body, beam, shape_invariants=invariants)
+        last = BeamState(*loop_variables)
+        rows = tf.boolean_mask(last.rows, last.done)[:, tf.newaxis]
+        to_longest = [[0, 0], [0, 0], [0, longest - last.t]]
+        found = tf.pad(last.finished_ids[:, :n_best], to_longest, constant_values=PAD)
+        ids = tf.tensor_scatter_nd_update(ids, rows, tf.boolean_mask(found, last.done))
+        found_scores = tf.boolean_mask(last.finished_scores[:, :n_best], last.done)
         scores = tf.tensor_scatter_nd_update(scores, rows, found_scores)
-        stay = tf.boolean_mask(tf.range(tf.size(beam.done)), ~beam.done)
-        t, *others = beam
+        stay = tf.boolean_mask(tf.range(tf.size(last.done)), ~last.done)
+        t, *others = last
         return ids, scores, t, *tf.nest.map_structure(lambda leaf: tf.gather(leaf, stay), others)
 
-    def any_left(ids, scores, *beam):
+    def any_left(ids: tf.Tensor, scores: tf.Tensor, *beam: Any) -> tf.Tensor:
         return tf.size(BeamState(*beam).rows) > 0
 
     first = (ids, scores, *_first_beam(state, max_lengths, beam_size))
@@ -236,7 +258,7 @@ def _search(loop_body, state, max_lengths, beam_size, n_best):
     return SearchResult(ids[:, :, :longest], scores, lengths)
 
 
-def _first_beam(state, max_lengths, beam_size):
+def _first_beam(state: Any, max_lengths: tf.Tensor, beam_size: int) -> BeamState:
     """One empty hypothesis for each sentence. The others of the beam are impossible."""
     sentences = tf.shape(max_lengths)[0]
     log_probs = tf.constant([[0.0] + [NEGATIVE_INFINITY] * (beam_size - 1)])  # (1, K)
@@ -254,10 +276,10 @@ def _first_beam(state, max_lengths, beam_size):
     )
 
 
-def _any_shape(loop_variables):
+def _any_shape(loop_variables: tuple) -> Any:
     """Shape invariants that let every dimension change."""
 
-    def any_size(x):
+    def any_size(x: tf.Tensor) -> tf.TensorShape:
         return tf.TensorShape([None] * len(tf.convert_to_tensor(x).shape))
 
     return tf.nest.map_structure(any_size, loop_variables)

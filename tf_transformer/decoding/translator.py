@@ -1,35 +1,38 @@
 """`Translator`: tokenizer, model and search; text in, text out."""
 
-import contextlib
+import concurrent.futures
+import logging
+import queue
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 import tensorflow as tf
-import tqdm
 
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.decoding.kv_cache import make_decode_step
+from tf_transformer.config import DecodeConfig
+from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.inference import SCORED_TOKENS, detokenize
+from tf_transformer.decoding.replica import Replica
 from tf_transformer.decoding.scores import is_possible
-from tf_transformer.decoding.search import beam_search, greedy_search
+from tf_transformer.decoding.search import length_penalty
 from tf_transformer.errors import UserError
-from tf_transformer.special_tokens import END, PAD, START
+from tf_transformer.model.transformer import Transformer
+from tf_transformer.special_tokens import PAD, START
+
+logger = logging.getLogger(__name__)
+
+Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
+Result = TypeVar("Result")
 
 
-def search_translations(model, inp, decode, n_best=1):
-    """Searches the translations of a batch; runs in a graph.
+class PairScore(NamedTuple):
+    """The probability of a translation, of forced decoding."""
 
-    Args:
-      model: a built `Transformer`.
-      inp: source ids `[B, S]`, each ending with the end token, then padding.
-      decode: a `DecodeConfig`.
-      n_best: hypotheses wanted for each sentence, at most `decode.beam_size`.
-    Returns: a `SearchResult`.
-    """
-    step, state = make_decode_step(model, inp, decode.beam_size)
-    input_lengths = tf.reduce_sum(tf.cast(inp != PAD, tf.int32), axis=1) - 1  # without END
-    max_lengths = tf.minimum(input_lengths + decode.extra_decode_length, model.pe_target)  # (B)
-    if decode.beam_size == 1:
-        return greedy_search(step, state, max_lengths, decode.length_penalty)
-    return beam_search(step, state, max_lengths, decode.beam_size, decode.length_penalty, n_best)
+    log_prob: float  # in nats, the sum over the sub-words; -inf for a text that is too long
+    normalized: float  # divided by the length penalty, like the scores of the search
+    pieces: list[str]  # the sub-words, the end token included
+    token_log_probs: list[float]  # of each sub-word
 
 
 class Translator:
@@ -41,18 +44,21 @@ class Translator:
       decode: a `DecodeConfig`.
     """
 
-    def __init__(self, model, tokenizers, decode):
+    def __init__(
+        self, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], decode: DecodeConfig
+    ) -> None:
         self.model = model
         self.decode = decode
         self.source, self.target = tokenizers
-        self._searches = {}  # number of translations -> tf.function
+        self._replicas = [Replica(model, decode)]
 
     @classmethod
-    def load(cls, model_dir, checkpoint=None, **decode):
+    def load(cls, model_dir: str, checkpoint: str | None = None, **decode: object) -> "Translator":
         """Loads a model folder.
 
         Args:
-          model_dir: a folder written by `tf-transformer train`.
+          model_dir: a folder written by `tf-transformer train`, or the name of a built-in model
+            such as "pocket-en-de".
           checkpoint: "averaged", "best", "latest", or a path; None for the first of these that
             exists.
           **decode: fields of `DecodeConfig` to change, such as `beam_size=1`.
@@ -61,46 +67,118 @@ class Translator:
         model, tokenizers, config = load_model(model_dir, checkpoint)
         return cls(model, tokenizers, config.replace(**decode).decode)
 
-    def __call__(self, text):
+    def replicate(self, devices: Sequence[str]) -> None:
+        """Uses several devices. Each has a copy of the model and takes the next batch when free.
+
+        Args:
+          devices: names such as "GPU:0", of which the first has the model already.
+        """
+        copies = [Replica.copy(self.model, self.decode, device) for device in devices[1:]]
+        self._replicas = [Replica(self.model, self.decode, devices[0]), *copies]
+
+    @overload
+    def __call__(self, text: str) -> str: ...
+
+    @overload
+    def __call__(self, text: list[str] | tuple[str, ...]) -> list[str]: ...
+
+    def __call__(self, text: str | list[str] | tuple[str, ...]) -> str | list[str]:
         """Translates a string, or a list of strings. Blank text stays empty."""
         texts = [text] if isinstance(text, str) else list(text)
         translations = [best[0][0] for best in self.n_best(texts, 1)]
         return translations[0] if isinstance(text, str) else translations
 
-    def n_best(self, texts, number, progress=False):
+    def n_best(
+        self,
+        texts: Sequence[str],
+        number: int,
+        progress: Progress | None = None,
+        first_line: int = 1,
+        skip_long: bool = False,
+    ) -> list[list[tuple[str, float]]]:
         """Translates texts, with several translations of each, best first.
 
         Args:
           texts: a list of strings.
           number: translations of each, at most the beam size.
-          progress: whether to show a progress bar on standard error.
+          progress: a function that is called with the number of texts of each finished batch.
+          first_line: the line number of the first text, for messages.
+          skip_long: whether a text with more sub-words than the model has positions gets the
+            result `[("", -inf)]` and a warning.
         Returns: a list; for each text `number` pairs (translation, score), or fewer where the
-          search found fewer. The score is the log-probability in nats divided by the length
-          penalty. Blank text gives `[("", 0.0)]`.
-        Raises: UserError for a text with more sub-words than the model has positions, or a number
-          above the beam size.
+          search found fewer. A translation is one line: a blank replaces each line separator that
+          the model writes. The score is the log-probability in nats divided by the length penalty.
+          Blank text gives `[("", 0.0)]`.
+        Raises: UserError for a text with too many sub-words, unless `skip_long`, or a number above
+          the beam size.
         """
+        self.check_number(number)
+        rows = _encode(self.source, texts)
+        long = self._long(rows, self.model.pe_input, first_line, skip_long)
+        results = [[("", 0.0)] for _ in rows]
+        for i in long:
+            results[i] = [("", float("-inf"))]
+        lengths = {i: len(row) for i, row in enumerate(rows) if len(row) > 1 and i not in long}
+        batches = _batches(lengths, self.decode.decode_batch_tokens // self.decode.beam_size)
+
+        def search(replica: Replica, batch: list[int]) -> list[list[tuple[str, float]]]:
+            found = replica.search(_pad([rows[i] for i in batch]), number)
+            return _hypotheses(self.target, *found)
+
+        for batch, hypotheses in self._map(search, batches):
+            for i, pairs in zip(batch, hypotheses):
+                results[i] = pairs
+            if progress:
+                progress(len(batch))
+        return results
+
+    def check_number(self, number: int) -> None:
+        """Raises: UserError for a number of translations above the beam size."""
         if not 1 <= number <= self.decode.beam_size:
             size = self.decode.beam_size
             raise UserError(f"{number} translations of a beam of {size}: give a larger --beam_size")
-        ids = self.source.encode(list(texts)).to_list() if texts else []
-        for line, row in enumerate(ids, start=1):
-            if len(row) > self.model.pe_input:
-                raise UserError(
-                    f"line {line} has {len(row):,} sub-words, the model takes at most "
-                    f"{self.model.pe_input:,}: split the line"
-                )
-        results = [[("", 0.0)] for _ in texts]
-        bar = tqdm.tqdm(total=len(ids), unit="line", disable=not progress, leave=False)
-        with contextlib.closing(bar):
-            for batch in self._batches(ids):
-                found = self._search(number)(_pad([ids[i] for i in batch]))
-                for row, i in enumerate(batch):
-                    results[i] = self._hypotheses(found, row)
-                bar.update(len(batch))
+
+    def score(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        progress: Progress | None = None,
+        first_line: int = 1,
+        skip_long: bool = False,
+    ) -> list[PairScore]:
+        """Computes the probability of given translations by forced decoding.
+
+        For a translation of the search whose sub-words are those that `Tokenizer.encode` chooses,
+        `normalized` is the search's score.
+
+        Args:
+          pairs: (source, target) texts.
+          progress, first_line, skip_long: as for `n_best`.
+        Returns: a `PairScore` for each pair.
+        Raises: UserError for a text with too many sub-words on either side, unless `skip_long`.
+        """
+        sources = _encode(self.source, [source for source, _ in pairs])
+        targets = _encode(self.target, [target for _, target in pairs])
+        long = self._long(sources, self.model.pe_input, first_line, skip_long)
+        long |= self._long(targets, self.model.pe_target, first_line, skip_long)
+        results = [PairScore(float("-inf"), float("-inf"), [], []) for _ in pairs]
+        lengths = {
+            i: max(len(sources[i]), len(targets[i])) for i in range(len(pairs)) if i not in long
+        }
+
+        def force(replica: Replica, batch: list[int]) -> np.ndarray:
+            tar_real = _pad([targets[i] for i in batch])
+            return replica.token_log_probs(_pad([sources[i] for i in batch]), tar_real)
+
+        for batch, log_probs in self._map(force, _batches(lengths, SCORED_TOKENS)):
+            for i, row in zip(batch, log_probs):
+                results[i] = self._pair_score(targets[i], row[: len(targets[i])])
+            if progress:
+                progress(len(batch))
         return results
 
-    def attention(self, text, translation=None):
+    def attention(
+        self, text: str, translation: str | None = None
+    ) -> tuple[list[str], list[str], dict[str, np.ndarray]]:
         """Computes the attention weights of a sentence and its translation.
 
         Args:
@@ -120,46 +198,97 @@ class Translator:
         source, target = self.source.pieces(inp[0]), self.target.pieces(tar[0])
         return source, target, {name: weight[0].numpy() for name, weight in weights.items()}
 
-    def _batches(self, ids):
-        """Groups the texts that are not blank by length, longest first.
+    def _map(
+        self, function: Callable[[Replica, list[int]], Result], batches: Iterable[list[int]]
+    ) -> Iterator[tuple[list[int], Result]]:
+        """Calls a function of a replica and a batch for each batch, on all replicas.
 
-        An out-of-memory error then comes with the first batch.
-
-        Yields: lists of indices into `ids`.
+        Yields: each batch with its result, in order.
         """
-        order = sorted((i for i, row in enumerate(ids) if len(row) > 1), key=lambda i: -len(ids[i]))
-        while order:
-            tokens = len(ids[order[0]]) * self.decode.beam_size
-            rows = max(1, self.decode.decode_batch_tokens // tokens)
-            yield order[:rows]
-            order = order[rows:]
+        free: queue.SimpleQueue[Replica] = queue.SimpleQueue()
+        for replica in self._replicas:
+            free.put(replica)
 
-    def _search(self, number):
-        """The compiled search for `number` translations."""
-        if number not in self._searches:
-            self._searches[number] = tf.function(
-                lambda inp: search_translations(self.model, inp, self.decode, number),
-                input_signature=[tf.TensorSpec([None, None], tf.int32)],
-                autograph=False,
+        def call(batch: list[int]) -> tuple[list[int], Result]:
+            replica = free.get()
+            try:
+                return batch, function(replica, batch)
+            finally:
+                free.put(replica)
+
+        if len(self._replicas) == 1:
+            yield from map(call, batches)
+            return
+        with concurrent.futures.ThreadPoolExecutor(len(self._replicas)) as threads:
+            yield from threads.map(call, batches)
+
+    def _long(
+        self, rows: list[list[int]], positions: int, first_line: int, skip_long: bool
+    ) -> set[int]:
+        """Finds the texts with more sub-words than the model has positions.
+
+        Raises: UserError for the first one, unless `skip_long`.
+        """
+        long = {i for i, row in enumerate(rows) if len(row) > positions}
+        for i in sorted(long):
+            problem = (
+                f"line {first_line + i:,} has {len(rows[i]):,} sub-words, the model takes at most "
+                f"{positions:,}"
             )
-        return self._searches[number]
+            if not skip_long:
+                raise UserError(f"{problem}: split the line")
+            logger.warning("%s: its result is empty", problem)
+        return long
 
-    def _hypotheses(self, found, row):
-        """The (translation, score) pairs of one sentence of a `SearchResult`."""
-        texts = self.target.decode(found.ids[row]).numpy()
-        scores = found.scores[row].numpy()
-        pairs = [
-            (text.decode("utf-8", "replace"), float(score))
-            for text, score in zip(texts, scores)
+    def _pair_score(self, ids: list[int], log_probs: np.ndarray) -> PairScore:
+        total = float(np.sum(log_probs, dtype=np.float64))
+        penalty = float(length_penalty(len(ids), self.decode.length_penalty))
+        return PairScore(total, total / penalty, self.target.pieces(ids), log_probs.tolist())
+
+
+def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Texts -> lists of ids; each ends with the end token."""
+    return tokenizer.encode(list(texts)).to_list() if texts else []
+
+
+def _batches(lengths: dict[int, int], batch_tokens: int) -> Iterator[list[int]]:
+    """Groups texts by length, longest first.
+
+    An out-of-memory error then comes with the first batch.
+
+    Args:
+      lengths: index of each text -> its length in tokens.
+      batch_tokens: most tokens of a batch, padding included. A batch has at least one text.
+    Yields: lists of indices.
+    """
+    order = sorted(lengths, key=lambda i: -lengths[i])
+    while order:
+        rows = max(1, batch_tokens // lengths[order[0]])
+        yield order[:rows]
+        order = order[rows:]
+
+
+def _hypotheses(
+    tokenizer: Tokenizer, ids: np.ndarray, scores: np.ndarray
+) -> list[list[tuple[str, float]]]:
+    """The (translation, score) pairs of each sentence of a search."""
+    batch_size, n_best, length = ids.shape
+    texts = detokenize(tokenizer, ids.reshape(batch_size * n_best, length)).numpy()
+    texts = texts.reshape(batch_size, n_best)
+    return [
+        [
+            (text.decode("utf-8"), float(score))
+            for text, score in zip(row, row_scores)
             if is_possible(score)
         ]
-        return pairs or [("", float("-inf"))]  # a model whose logits are not finite
+        or [("", float("-inf"))]  # a model whose logits are not finite
+        for row, row_scores in zip(texts, scores)
+    ]
 
 
-def _pad(rows):
+def _pad(rows: list[list[int]]) -> np.ndarray:
     """Lists of ids -> int32 `[B, S]`."""
-    assert all(row[-1] == END for row in rows)
     batch = np.full((len(rows), max(map(len, rows))), PAD, np.int32)
     for i, row in enumerate(rows):
         batch[i, : len(row)] = row
-    return tf.constant(batch)
+    return batch

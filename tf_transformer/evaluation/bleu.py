@@ -2,11 +2,13 @@
 
 import dataclasses
 import re
+from collections.abc import Sequence
 
 import sacrebleu
 import sacremoses
 
-from tf_transformer.errors import UserError
+from tf_transformer.config import DataConfig
+from tf_transformer.evaluation.metrics import check_lengths
 
 QUOTES = str.maketrans(dict.fromkeys("„“”«»", '"') | dict.fromkeys("‚‘’‹›", "'"))
 
@@ -20,14 +22,14 @@ class Scores:
     bleu_signature: str  # the settings of the metric, needed to compare scores
     chrf_signature: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return (
             f"BLEU {self.bleu:.2f}  ({self.bleu_signature})\n"
             f"chrF {self.chrf:.2f}  ({self.chrf_signature})"
         )
 
 
-def score(translations, references):
+def score(translations: Sequence[str], references: Sequence[str]) -> Scores:
     """Computes BLEU and chrF with sacreBLEU, with one reference for each translation.
 
     Args:
@@ -36,7 +38,7 @@ def score(translations, references):
     Returns: `Scores`.
     Raises: UserError when the lengths differ or the lists are empty.
     """
-    _check(translations, references)
+    check_lengths(translations, references)
     bleu = sacrebleu.metrics.BLEU()
     chrf = sacrebleu.metrics.CHRF()
     return Scores(
@@ -47,22 +49,12 @@ def score(translations, references):
     )
 
 
-def _check(translations, references):
-    if len(translations) != len(references):
-        raise UserError(
-            f"{len(translations):,} translations, but {len(references):,} references: "
-            "give one reference for each translation"
-        )
-    if not references:
-        raise UserError("nothing to score: there are no lines")
-
-
-def has_papers_bleu(data):
+def has_papers_bleu(data: DataConfig) -> bool:
     """Whether the paper reports `compound_split_bleu` for a `DataConfig`: English to German."""
     return (data.source, data.target) == ("en", "de")
 
 
-def split_compounds(tokens):
+def split_compounds(tokens: str) -> str:
     """Splits tokens at hyphens: "Ost-West" -> "Ost ##AT##-##AT## West".
 
     Each hyphen between two characters that are not blanks becomes a token, from left to right. A
@@ -72,7 +64,9 @@ def split_compounds(tokens):
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", tokens)
 
 
-def compound_split_bleu(translations, references, language="de"):
+def compound_split_bleu(
+    translations: Sequence[str], references: Sequence[str], language: str = "de"
+) -> tuple[float, str]:
     """Computes tokenised, compound-split BLEU, which the paper reports for English to German.
 
     It tends to be higher than the BLEU of sacreBLEU. On both sides, quotation marks become ASCII
@@ -86,10 +80,10 @@ def compound_split_bleu(translations, references, language="de"):
     Returns: BLEU from 0 to 100; the settings of the metric, as text.
     Raises: UserError when the lengths differ or the lists are empty.
     """
-    _check(translations, references)
+    check_lengths(translations, references)
     tokenizer = sacremoses.MosesTokenizer(lang=language)
 
-    def tokenize(line):
+    def tokenize(line: str) -> str:
         line = line.translate(QUOTES)
         return split_compounds(tokenizer.tokenize(line, return_str=True))
 

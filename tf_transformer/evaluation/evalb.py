@@ -18,8 +18,10 @@ limits (200 words, 200 brackets, 5,000 characters a line) do not apply; and text
 read raises a `UserError`.
 """
 
+import collections
 import dataclasses
 import re
+from collections.abc import Sequence
 
 from tf_transformer.data.trees import Tree
 
@@ -65,24 +67,24 @@ class Counts:
     correct_tags: int = 0
 
     @property
-    def recall(self):
+    def recall(self) -> float:
         """Matched brackets as a percentage of the gold brackets."""
         return _percent(self.matched, self.gold_brackets)
 
     @property
-    def precision(self):
+    def precision(self) -> float:
         """Matched brackets as a percentage of the test brackets."""
         return _percent(self.matched, self.test_brackets)
 
     @property
-    def f_measure(self):
+    def f_measure(self) -> float:
         """The harmonic mean of precision and recall, F1."""
         if not self.matched:
             return 0.0
         return 2 * self.precision * self.recall / (self.precision + self.recall)
 
     @property
-    def tagging_accuracy(self):
+    def tagging_accuracy(self) -> float:
         """The percentage of words with the right part-of-speech tag."""
         return _percent(self.correct_tags, self.words)
 
@@ -109,16 +111,21 @@ class Summary(Counts):
     two_or_less_crossing: float  # % of sentences with at most two crossing brackets
 
     @property
-    def valid(self):
+    def valid(self) -> int:
         """The number of scored sentences."""
         return self.sentences - self.errors - self.skipped
 
 
-def _percent(part, whole):
+def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else 0.0
 
 
-def score_sentence(gold, test, parameters=COLLINS):
+# A line of a file: a tree, adjacent trees, or None for no tree.
+Trees = Tree | tuple[Tree, ...] | None
+Bracket = tuple[int, int, str]  # start and end, in leaves, and label
+
+
+def score_sentence(gold: Trees, test: Trees, parameters: Parameters = COLLINS) -> Record:
     """Compares two trees of a sentence.
 
     Args:
@@ -128,46 +135,48 @@ def score_sentence(gold, test, parameters=COLLINS):
       parameters: `Parameters`.
     Returns: a `Record`.
     """
-    gold = _Sentence(gold, parameters)
-    test = _Sentence(test, parameters)
-    if not test.leaves:
-        return Record(length=gold.length, status=SKIP)
-    if len(gold.leaves) != len(test.leaves):
-        _restore_quotes(gold, test, parameters)
-    if error := _difference_of_words(gold, test, parameters):
-        return Record(length=gold.length, status=ERROR, error=error)
+    gold_sentence = _Sentence(gold, parameters)
+    test_sentence = _Sentence(test, parameters)
+    length = gold_sentence.length
+    if not test_sentence.leaves:
+        return Record(length=length, status=SKIP)
+    if len(gold_sentence.leaves) != len(test_sentence.leaves):
+        _restore_quotes(gold_sentence, test_sentence, parameters)
+    if error := _difference_of_words(gold_sentence, test_sentence, parameters):
+        return Record(length=length, status=ERROR, error=error)
 
-    gold_brackets = gold.scored_brackets(parameters)
-    test_brackets = test.scored_brackets(parameters)
-    crossing = [
-        bracket
-        for bracket in test_brackets
-        if any(_cross(bracket, gold_bracket) for gold_bracket in gold_brackets)
-    ]
+    gold_brackets = gold_sentence.scored_brackets(parameters)
+    test_brackets = test_sentence.scored_brackets(parameters)
     correct_tags = [
         leaf
-        for leaf, test_leaf in zip(gold.leaves, test.leaves)
+        for leaf, test_leaf in zip(gold_sentence.leaves, test_sentence.leaves)
         if _equal(leaf.label, test_leaf.label, parameters.eq_label)
     ]
     return Record(
-        length=gold.length,
+        length=length,
         matched=_count_matches(gold_brackets, test_brackets, parameters),
         gold_brackets=len(gold_brackets),
         test_brackets=len(test_brackets),
-        crossing=len(crossing),
-        words=len(gold.leaves),
+        crossing=_count_crossing(gold_brackets, test_brackets, len(gold_sentence.leaves)),
+        words=len(gold_sentence.leaves),
         correct_tags=len(correct_tags),
     )
 
 
-def _difference_of_words(gold, test, parameters):
-    """The first difference between the words of two `_Sentence`s, in EVALB's words, or ""."""
+def _difference_of_words(gold: "_Sentence", test: "_Sentence", parameters: Parameters) -> str:
+    """The first difference between the words of two sentences, in EVALB's words, or ""."""
     if len(gold.leaves) != len(test.leaves):
         return f"Length unmatch ({len(gold.leaves)}|{len(test.leaves)})"
-    for (_, gold_word), (_, test_word) in zip(gold.leaves, test.leaves):
-        if not _equal(gold_word, test_word, parameters.eq_word):
-            return f"Words unmatch ({gold_word}|{test_word})"
+    for leaf, test_leaf in zip(gold.leaves, test.leaves):
+        if not _equal(_word(leaf), _word(test_leaf), parameters.eq_word):
+            return f"Words unmatch ({_word(leaf)}|{_word(test_leaf)})"
     return ""
+
+
+def _word(leaf: Tree) -> str:
+    """The word of a pre-terminal."""
+    assert isinstance(leaf.children, str)
+    return leaf.children
 
 
 class _Sentence:
@@ -175,31 +184,31 @@ class _Sentence:
 
     Attributes:
       leaves: the pre-terminals that are not deleted.
-      brackets: [start, end, label] of each phrase, in leaves, in the order in which they open.
+      brackets: the `_Phrase`s, in the order in which they open.
       quotes: the `_Quote`s.
       length: the number of words without those of `delete_label_for_length`.
     """
 
-    def __init__(self, tree, parameters):
-        self.leaves = []
-        self.brackets = []
-        self.quotes = []
+    def __init__(self, tree: Trees, parameters: Parameters) -> None:
+        self.leaves: list[Tree] = []
+        self.brackets: list[_Phrase] = []
+        self.quotes: list[_Quote] = []
         self.length = 0
         trees = (tree,) if isinstance(tree, Tree) else tree or ()
-        open_phrases = []  # indices into `brackets`, outermost first
-        stack = list(reversed(trees))
+        open_phrases: list[int] = []  # indices into `brackets`, outermost first
+        stack: list[Tree | None] = list(reversed(trees))
         while stack:
             node = stack.pop()
             if node is None:  # the end of the innermost open phrase
-                self.brackets[open_phrases.pop()][1] = len(self.leaves)
+                self.brackets[open_phrases.pop()].end = len(self.leaves)
             elif isinstance(node.children, str):
                 self._add_leaf(node, open_phrases, parameters)
             else:
                 open_phrases.append(len(self.brackets))
-                self.brackets.append([len(self.leaves), None, node.label])
+                self.brackets.append(_Phrase(len(self.leaves), len(self.leaves), node.label))
                 stack += [None, *reversed(node.children)]
 
-    def _add_leaf(self, node, open_phrases, parameters):
+    def _add_leaf(self, node: Tree, open_phrases: list[int], parameters: Parameters) -> None:
         if node.label not in parameters.delete_label_for_length:
             self.length += 1
         if node.label in parameters.quote_label and node.children in QUOTE_WORDS:
@@ -208,29 +217,36 @@ class _Sentence:
         if node.label not in parameters.delete_label:
             self.leaves.append(node)
 
-    def restore(self, index):
+    def restore(self, index: int) -> None:
         """Restores a deleted quotation mark, given as an index into `quotes`."""
         quote = self.quotes[index]
         self.leaves.insert(quote.position, quote.leaf)
         for bracket in self.brackets[quote.phrases_before :]:
-            bracket[0] += 1
-            bracket[1] += 1
+            bracket.start += 1
+            bracket.end += 1
         for i in quote.enclosing:
-            self.brackets[i][1] += 1
+            self.brackets[i].end += 1
         for later in self.quotes[index:]:
             later.position += 1
 
-    def scored_brackets(self, parameters):
-        """The brackets that count, as (start, end, label)."""
+    def scored_brackets(self, parameters: Parameters) -> list[Bracket]:
+        """The brackets that count."""
         scored = []
-        for start, end, label in self.brackets:
-            label = re.split("[-=]", label, maxsplit=1)[0]
+        for bracket in self.brackets:
+            label = re.split("[-=]", bracket.label, maxsplit=1)[0]
             is_deleted = any(
                 _equal(label, deleted, parameters.eq_label) for deleted in parameters.delete_label
             )
-            if start != end and not is_deleted:
-                scored.append((start, end, label))
+            if bracket.start != bracket.end and not is_deleted:
+                scored.append((bracket.start, bracket.end, label))
         return scored
+
+
+@dataclasses.dataclass
+class _Phrase:
+    start: int  # number of leaves before it
+    end: int  # number of leaves up to its end
+    label: str
 
 
 @dataclasses.dataclass
@@ -241,7 +257,7 @@ class _Quote:
     enclosing: tuple[int, ...]  # indices of the phrases that contain it
 
 
-def _restore_quotes(gold, test, parameters):
+def _restore_quotes(gold: _Sentence, test: _Sentence, parameters: Parameters) -> None:
     """Restores quotation marks that only one of the two trees deletes.
 
     The order is that of EVALB, which includes an error of the program: a restored mark remains a
@@ -260,32 +276,79 @@ def _restore_quotes(gold, test, parameters):
                 test.restore(test_index)
 
 
-def _equal(a, b, equal_pairs):
+def _equal(a: str, b: str, equal_pairs: tuple[tuple[str, str], ...]) -> bool:
     return a == b or (a, b) in equal_pairs or (b, a) in equal_pairs
 
 
-def _count_matches(gold_brackets, test_brackets, parameters):
+def _count_matches(
+    gold_brackets: list[Bracket], test_brackets: list[Bracket], parameters: Parameters
+) -> int:
     """Matches each gold bracket with the first equal test bracket that is not matched yet."""
-    unmatched = {}  # (start, end) -> labels of test brackets
-    for start, end, label in test_brackets:
-        unmatched.setdefault((start, end), []).append(label)
+    unmatched: dict[Bracket, collections.deque[int]] = {}  # -> indices of test brackets
+    for i, (start, end, label) in enumerate(test_brackets):
+        key = (start, end, label if parameters.labeled else "")
+        unmatched.setdefault(key, collections.deque()).append(i)
     matches = 0
     for start, end, label in gold_brackets:
-        test_labels = unmatched.get((start, end), [])
-        for i, test_label in enumerate(test_labels):
-            if not parameters.labeled or _equal(label, test_label, parameters.eq_label):
-                del test_labels[i]
-                matches += 1
-                break
+        labels = _equal_labels(label, parameters) if parameters.labeled else {""}
+        candidates = [
+            unmatched[start, end, key] for key in labels if (start, end, key) in unmatched
+        ]
+        candidates = [indices for indices in candidates if indices]
+        if candidates:
+            min(candidates, key=lambda indices: indices[0]).popleft()
+            matches += 1
     return matches
 
 
-def _cross(a, b):
-    """Whether two brackets overlap and neither contains the other."""
-    return a[0] < b[0] < a[1] < b[1] or b[0] < a[0] < b[1] < a[1]
+def _equal_labels(label: str, parameters: Parameters) -> set[str]:
+    """The labels that count as equal to a label, itself included."""
+    return {
+        label,
+        *(b for a, b in parameters.eq_label if a == label),
+        *(a for a, b in parameters.eq_label if b == label),
+    }
 
 
-def summarise(records, parameters=COLLINS):
+def _count_crossing(gold_brackets: list[Bracket], test_brackets: list[Bracket], words: int) -> int:
+    """Counts the test brackets that overlap a gold bracket where neither contains the other.
+
+    Such a gold bracket has words on both sides of one end of the test bracket, and of all gold
+    brackets that have, the innermost is the first to overlap. So it suffices to compare the test
+    bracket with the innermost gold bracket around each of its ends.
+    """
+    innermost = _innermost(gold_brackets, words)
+    crossing = 0
+    for start, end, _ in test_brackets:
+        at_start, at_end = innermost[start], innermost[end]
+        crosses_start = at_start is not None and at_start[1] < end
+        crosses_end = at_end is not None and at_end[0] > start
+        crossing += crosses_start or crosses_end
+    return crossing
+
+
+def _innermost(brackets: list[Bracket], words: int) -> list[Bracket | None]:
+    """The innermost bracket with words on both sides of each position from 0 to `words`.
+
+    Args:
+      brackets: of a tree, in the order in which they open.
+      words: number of words.
+    """
+    innermost: list[Bracket | None] = []
+    still_open: list[Bracket] = []
+    following = collections.deque(brackets)
+    for position in range(words + 1):
+        while still_open and still_open[-1][1] <= position:
+            still_open.pop()
+        innermost.append(still_open[-1] if still_open else None)
+        while following and following[0][0] == position:
+            still_open.append(following.popleft())
+    return innermost
+
+
+def summarise(
+    records: Sequence[Record], parameters: Parameters = COLLINS
+) -> tuple[Summary, Summary]:
     """Sums up sentences.
 
     Args:
@@ -298,7 +361,7 @@ def summarise(records, parameters=COLLINS):
     return _summary(records), _summary(short)
 
 
-def _summary(records):
+def _summary(records: Sequence[Record]) -> Summary:
     valid = [record for record in records if record.status == OK]
     crossing = [record.crossing for record in valid]
     complete = [r for r in valid if r.matched == r.gold_brackets == r.test_brackets]

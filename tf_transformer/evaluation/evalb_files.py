@@ -1,11 +1,21 @@
 """The text that EVALB reads and writes: parameter files, files of trees, table and summary."""
 
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 from tf_transformer.data.corpus import read_lines
 from tf_transformer.data.trees import read_line
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation.evalb import COLLINS, ERROR, Parameters, score_sentence, summarise
+from tf_transformer.evaluation.evalb import (
+    COLLINS,
+    ERROR,
+    Parameters,
+    Record,
+    Summary,
+    score_sentence,
+    summarise,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +31,7 @@ HEAD = f"""\
 """
 
 
-def read_parameters(path):
+def read_parameters(path: str) -> Parameters:
     """Reads a parameter file, `.prm`.
 
     Each line holds a keyword and its value, or is a comment that begins with "#". As in EVALB,
@@ -35,7 +45,7 @@ def read_parameters(path):
     Raises: UserError, with the line number, for a keyword with too few or too many values, or an
       invalid number.
     """
-    values_of = {keyword: [] for keyword in (*NUMBERS, *LABELS, *PAIRS)}
+    values_of: dict[str, list[Any]] = {keyword: [] for keyword in (*NUMBERS, *LABELS, *PAIRS)}
     for number, line in enumerate(read_lines(path), start=1):
         if line.startswith("#") or len(line.rstrip()) < 3:
             continue
@@ -46,14 +56,16 @@ def read_parameters(path):
                 logger.warning("%s: unknown keyword %r is ignored", where, keyword)
             continue
         values_of[keyword].append(_parse(keyword, values, where))
-    settings = {keyword.lower(): tuple(values_of[keyword]) for keyword in (*LABELS, *PAIRS)}
+    settings: dict[str, Any] = {
+        keyword.lower(): tuple(values_of[keyword]) for keyword in (*LABELS, *PAIRS)
+    }
     for keyword in NUMBERS:
         if values_of[keyword]:
             settings[keyword.lower()] = values_of[keyword][-1]  # the last line counts
     return Parameters(**settings)
 
 
-def _parse(keyword, values, where):
+def _parse(keyword: str, values: list[str], where: str) -> tuple[str, ...] | str | int:
     """The value of one line of a parameter file: a number, a pair of labels, or a label."""
     count = 2 if keyword in PAIRS else 1
     if len(values) != count:
@@ -68,7 +80,7 @@ def _parse(keyword, values, where):
         raise UserError(f"{where}: {keyword} is {values[0]!r}: give a whole number") from None
 
 
-def report(records, parameters=COLLINS):
+def report(records: Sequence[Record], parameters: Parameters = COLLINS) -> str:
     """Formats the table of sentences and the summary as EVALB does.
 
     Args:
@@ -91,7 +103,7 @@ def report(records, parameters=COLLINS):
     )
 
 
-def _row(number, record):
+def _row(number: int, record: Record) -> str:
     return (
         f"{number:4d}  {record.length:3d}    {record.status:d}  "
         f"{record.recall:6.2f} {record.precision:6.2f}   {record.matched:3d}    "
@@ -100,7 +112,7 @@ def _row(number, record):
     )
 
 
-def _total(summary):
+def _total(summary: Summary) -> str:
     """The last row of the table; EVALB leaves out the brackets where one side has none."""
     tags = f"{summary.words:5d} {summary.correct_tags:5d}   {summary.tagging_accuracy:6.2f}"
     if not (summary.gold_brackets and summary.test_brackets):
@@ -112,7 +124,7 @@ def _total(summary):
     )
 
 
-def _summary(summary):
+def _summary(summary: Summary) -> str:
     counts = {
         "Number of sentence": summary.sentences,
         "Number of Error sentence": summary.errors,
@@ -134,7 +146,7 @@ def _summary(summary):
     return "".join(lines)
 
 
-def evalb_files(gold_path, test_path, parameters=COLLINS):
+def evalb_files(gold_path: str, test_path: str, parameters: Parameters = COLLINS) -> str:
     """Scores a file of trees against another one, with one tree on each line, plain or `.gz`.
 
     An empty line of the test file, or a tree without words such as "(())", means that there is no

@@ -1,5 +1,8 @@
 """Adam (Sec. 5.3) as one operation per weight."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -20,12 +23,17 @@ class FusedAdam(keras.optimizers.Adam):
     Raises: ValueError for `amsgrad=True`.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.amsgrad:
             raise ValueError("FusedAdam has no amsgrad: use keras.optimizers.Adam")
 
-    def apply_if(self, finite, gradients, variables):
+    def apply_if(
+        self,
+        finite: tf.Tensor,
+        gradients: Sequence[tf.Tensor],
+        variables: Sequence[keras.Variable],
+    ) -> None:
         """Applies one update in each replica to its own copy of the weights.
 
         The gradients are already summed over the replicas. (`apply_gradients` would sum them
@@ -38,14 +46,16 @@ class FusedAdam(keras.optimizers.Adam):
         """
         learning_rate = self.learning_rate
 
-        def update():
+        def update() -> None:
             for gradient, variable in zip(gradients, variables):
                 self.update_step(gradient, variable.value, learning_rate)
 
         tf.cond(finite, update, lambda: None)
         self.iterations.assign_add(1)
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(
+        self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor
+    ) -> None:
         """Updates one weight by a dense gradient of its shape."""
         index = self._get_variable_index(variable)
         step = tf.cast(self.iterations.value + 1, variable.dtype)

@@ -8,14 +8,20 @@ an update takes about as long either way (`benchmarks/kernels.py`).
 Shapes: B batch, T target, D d_model, V vocabulary, n tokens.
 """
 
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 
 from tf_transformer.special_tokens import PAD
 
 CHUNK_TOKENS = 1024  # target tokens whose logits exist at a time
 
+Project = Callable[..., tf.Tensor]  # project(x, *weights), from `[n, D]` to `[n, V]`
 
-def cross_entropy(labels, logits, label_smoothing=0.0):
+
+def cross_entropy(
+    labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float = 0.0
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes the loss of each token, with and without label smoothing.
 
     The gradient of the smoothed loss is p - q, with the predicted distribution p and the smoothed
@@ -30,7 +36,9 @@ def cross_entropy(labels, logits, label_smoothing=0.0):
     """
 
     @tf.custom_gradient
-    def loss_of(logits):
+    def loss_of(
+        logits: tf.Tensor,
+    ) -> tuple[tuple[tf.Tensor, tf.Tensor], Callable[[tf.Tensor, tf.Tensor], tf.Tensor]]:
         p = tf.nn.softmax(logits)  # (n, V)
         # log p(k) = logit(k) - log sum exp(logits). The sum comes from the most probable token,
         # whose p is never close to 0.
@@ -41,7 +49,7 @@ def cross_entropy(labels, logits, label_smoothing=0.0):
         label_logit = tf.gather(logits, labels, batch_dims=1)  # (n)
         smoothed = log_sum - (1 - label_smoothing) * label_logit - label_smoothing * mean_logit
 
-        def gradient(upstream, _):
+        def gradient(upstream: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
             upstream = upstream[:, tf.newaxis]  # (n, 1)
             uniform = label_smoothing / tf.cast(tf.shape(logits)[-1], tf.float32)
             grad_logits = (p - uniform) * upstream  # (n, V)
@@ -54,7 +62,13 @@ def cross_entropy(labels, logits, label_smoothing=0.0):
     return loss_of(logits)
 
 
-def chunked_loss_sums(project, weights, x, tar_real, label_smoothing=0.0):
+def chunked_loss_sums(
+    project: Project,
+    weights: Sequence[tf.Tensor],
+    x: tf.Tensor,
+    tar_real: tf.Tensor,
+    label_smoothing: float = 0.0,
+) -> tf.Tensor:
     """Computes loss and accuracy from the decoder's output; for validation, without a gradient.
 
     Args:
@@ -67,7 +81,7 @@ def chunked_loss_sums(project, weights, x, tar_real, label_smoothing=0.0):
       correct tokens, loss without smoothing.
     """
 
-    def chunk_sums(chunk):
+    def chunk_sums(chunk: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         x_chunk, labels = chunk
         return _sums(labels, project(x_chunk, *weights), label_smoothing)
 
@@ -80,7 +94,14 @@ def chunked_loss_sums(project, weights, x, tar_real, label_smoothing=0.0):
     return tf.reduce_sum(sums, axis=0)
 
 
-def chunked_cross_entropy(project, weights, x, tar_real, label_smoothing, scale):
+def chunked_cross_entropy(
+    project: Project,
+    weights: Sequence[tf.Tensor],
+    x: tf.Tensor,
+    tar_real: tf.Tensor,
+    label_smoothing: float,
+    scale: tf.Tensor | float,
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes the same sums, and a loss that can be differentiated by `x` and the weights.
 
     The forward pass computes the gradients too, so that no logits are kept for the backward pass.
@@ -94,12 +115,14 @@ def chunked_cross_entropy(project, weights, x, tar_real, label_smoothing, scale)
     """
 
     @tf.custom_gradient
-    def loss_and_sums(x, *weights):
+    def loss_and_sums(
+        x: tf.Tensor, *weights: tf.Tensor
+    ) -> tuple[tuple[tf.Tensor, tf.Tensor], Callable[[tf.Tensor, tf.Tensor], list[tf.Tensor]]]:
         sums, grad_x, grad_weights = _loss_gradients(
             project, weights, x, tar_real, label_smoothing, scale
         )
 
-        def gradient(upstream, _):
+        def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
             return [tf.cast(upstream, g.dtype) * g for g in (grad_x, *grad_weights)]
 
         return (sums[0] * scale, sums), gradient
@@ -107,12 +130,21 @@ def chunked_cross_entropy(project, weights, x, tar_real, label_smoothing, scale)
     return loss_and_sums(x, *weights)
 
 
-def _loss_gradients(project, weights, x, tar_real, label_smoothing, scale):
+def _loss_gradients(
+    project: Project,
+    weights: Sequence[tf.Tensor],
+    x: tf.Tensor,
+    tar_real: tf.Tensor,
+    label_smoothing: float,
+    scale: tf.Tensor | float,
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     """The sums `[4]`, the gradient by x `[B, T, D]`, and a list of those by the weights."""
     x_chunks, label_chunks = _chunks(x, tar_real)  # (chunks, n, D), (chunks, n)
     chunks = tf.shape(x_chunks)[0]
 
-    def add_chunk(i, sums, grad_x, grad_weights):
+    def add_chunk(
+        i: tf.Tensor, sums: tf.Tensor, grad_x: tf.TensorArray, grad_weights: list[tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray, list[tf.Tensor]]:
         x_chunk = x_chunks[i]  # (n, D)
         with tf.GradientTape() as tape:
             tape.watch([x_chunk, *weights])
@@ -135,7 +167,7 @@ def _loss_gradients(project, weights, x, tar_real, label_smoothing, scale):
     return sums, tf.reshape(grad_x, tf.shape(x)), grad_weights
 
 
-def _chunks(x, tar_real):
+def _chunks(x: tf.Tensor, tar_real: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Divides the tokens into chunks of equal size n, at most `CHUNK_TOKENS`, padded at the end.
 
     Returns: x `[chunks, n, D]`, labels int32 `[chunks, n]`.
@@ -150,7 +182,7 @@ def _chunks(x, tar_real):
     return tf.reshape(x, [chunks, n, width]), tf.reshape(labels, [chunks, n])
 
 
-def _sums(labels, logits, label_smoothing):
+def _sums(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float) -> tf.Tensor:
     """labels `[n]`, logits `[n, V]` -> `[4]`, as `chunked_loss_sums` returns them."""
     logits = tf.cast(logits, tf.float32)
     real = tf.cast(tf.not_equal(labels, PAD), tf.float32)  # (n)

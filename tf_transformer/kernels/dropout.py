@@ -9,6 +9,7 @@ replica.)
 
 import contextlib
 import threading
+from collections.abc import Callable, Iterator
 
 import keras
 import tensorflow as tf
@@ -19,7 +20,7 @@ _scope = threading.local()
 
 
 @contextlib.contextmanager
-def dropout_key(key, rate_factor=1.0):
+def dropout_key(key: tf.Tensor, rate_factor: tf.Tensor | float = 1.0) -> Iterator[None]:
     """Makes every `Dropout` layer called inside draw its mask from `key`.
 
     Args:
@@ -34,7 +35,7 @@ def dropout_key(key, rate_factor=1.0):
         _scope.state = outer
 
 
-def dropout(x, rate, seed_generator):
+def dropout(x: tf.Tensor, rate: float, seed_generator: keras.random.SeedGenerator) -> tf.Tensor:
     """Computes `model.dropout.dropout` with a mask from the scope's key.
 
     A mask of 16-bit numbers takes half the random numbers of a mask of floats, and the backward
@@ -59,7 +60,7 @@ def dropout(x, rate, seed_generator):
     return apply_mask(x, keep, tf.cast(LEVELS / (LEVELS - dropped_levels), x.dtype))
 
 
-def random_bits(key, counter, number):
+def random_bits(key: tf.Tensor, counter: int, number: tf.Tensor) -> tf.Tensor:
     """Draws random uint16 `[number]` with the Philox generator.
 
     Args:
@@ -75,12 +76,12 @@ def random_bits(key, counter, number):
     return tf.reshape(tf.bitcast(pairs, tf.uint16), [-1])[:number]
 
 
-def apply_mask(x, keep, scale):
+def apply_mask(x: tf.Tensor, keep: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
     """Returns x * scale where `keep` is true, else 0. The gradient keeps only the bool mask."""
 
     @tf.custom_gradient
-    def masked(x):
-        def mask(values):
+    def masked(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        def mask(values: tf.Tensor) -> tf.Tensor:
             return values * tf.cast(keep, x.dtype) * scale
 
         return mask(x), mask

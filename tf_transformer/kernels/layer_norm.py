@@ -1,9 +1,13 @@
 """Layer normalization with a hand-written gradient."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 
-def layer_normalization(x, gamma, beta, epsilon=1e-6):
+def layer_normalization(
+    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float = 1e-6
+) -> tf.Tensor:
     """Computes `model.layer_norm.layer_normalization` in fewer passes over memory.
 
     With mean and rstd = 1 / sqrt(variance + epsilon) of a row, n = (x - mean) rstd and upstream
@@ -26,14 +30,16 @@ def layer_normalization(x, gamma, beta, epsilon=1e-6):
     """
 
     @tf.custom_gradient
-    def normalize(x, gamma, beta):
+    def normalize(
+        x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor
+    ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]]:
         wide = tf.cast(x, tf.float32)
         centred = wide - tf.reduce_mean(wide, axis=-1, keepdims=True)
         variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)  # (..., 1)
         rstd = tf.math.rsqrt(variance + epsilon)  # (..., 1)
         normalized = tf.cast(centred * rstd, x.dtype)
 
-        def gradient(upstream):
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
             upstream = tf.cast(upstream, tf.float32)
             n = tf.cast(normalized, tf.float32)
             grad_n = upstream * gamma

@@ -7,9 +7,12 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.keras_compat import ReferenceLayer
+from tf_transformer.model.dense import Dense
 
 
-def scaled_dot_product_attention(q, k, v, mask):
+def scaled_dot_product_attention(
+    q: tf.Tensor, k: tf.Tensor, v: tf.Tensor, mask: tf.Tensor | None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (Eq. 1).
 
     Args:
@@ -49,7 +52,10 @@ class MultiHeadAttention(ReferenceLayer):
     Raises: ValueError when d_model is not divisible by num_heads and a depth is not given.
     """
 
-    def __init__(self, d_model, num_heads, key_dim=None, value_dim=None, **kwargs):
+    def __init__(
+        self, d_model: int, num_heads: int, key_dim: int | None = None,
+        value_dim: int | None = None, **kwargs: object,
+    ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         if d_model % num_heads and not (key_dim and value_dim):
             raise ValueError(f"d_model {d_model} is not divisible by num_heads {num_heads}")
@@ -60,30 +66,31 @@ class MultiHeadAttention(ReferenceLayer):
         self.depth = key_dim or d_model // num_heads
         self.value_depth = value_dim or d_model // num_heads
         dtype = self.dtype_policy
-        self.wq = keras.layers.Dense(num_heads * self.depth, dtype=dtype, name="wq")
-        self.wk = keras.layers.Dense(num_heads * self.depth, dtype=dtype, name="wk")
-        self.wv = keras.layers.Dense(num_heads * self.value_depth, dtype=dtype, name="wv")
-        self.dense = keras.layers.Dense(d_model, dtype=dtype, name="dense")  # W^O
+        self.wq = Dense(num_heads * self.depth, dtype=dtype, name="wq")
+        self.wk = Dense(num_heads * self.depth, dtype=dtype, name="wk")
+        self.wv = Dense(num_heads * self.value_depth, dtype=dtype, name="wv")
+        self.dense = Dense(d_model, dtype=dtype, name="dense")  # W^O
 
-    def build(self, v_shape, k_shape=None, q_shape=None):
+    def build(self, v_shape: tuple, k_shape: tuple = (), q_shape: tuple = ()) -> None:
         """Creates the weights. Shapes: `[B, S, D]` of v and k, `[B, T, D]` of q."""
         self.wv.build(v_shape)
         self.wk.build(k_shape or v_shape)
         self.wq.build(q_shape or v_shape)
         self.dense.build((None, None, self.num_heads * self.value_depth))
-        self.built = True
 
-    def split_heads(self, x, depth):
+    def split_heads(self, x: tf.Tensor, depth: int) -> tf.Tensor:
         """`[B, S, H*K]` -> `[B, H, S, K]`."""
         x = tf.reshape(x, (tf.shape(x)[0], -1, self.num_heads, depth))  # (B, S, H, K)
         return tf.transpose(x, perm=[0, 2, 1, 3])  # (B, H, S, K)
 
-    def merge_heads(self, x):
+    def merge_heads(self, x: tf.Tensor) -> tf.Tensor:
         """`[B, H, T, Kv]` -> `[B, T, H*Kv]`, the concatenation of the heads."""
         x = tf.transpose(x, perm=[0, 2, 1, 3])  # (B, T, H, Kv)
         return tf.reshape(x, (tf.shape(x)[0], -1, self.num_heads * self.value_depth))
 
-    def call(self, v, k, q, mask=None):
+    def call(
+        self, v: tf.Tensor, k: tf.Tensor, q: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """v, k `[B, S, D]`, q `[B, T, D]`, mask broadcasting to `[B, H, T, S]`.
 
         Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.

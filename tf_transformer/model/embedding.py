@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_transformer.keras_compat import ReferenceLayer
 
 
-def positional_encoding(position, d_model):
+def positional_encoding(position: int, d_model: int) -> tf.Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos(the same) (Sec. 3.5).
 
     Args:
@@ -37,12 +37,12 @@ class Embedding(ReferenceLayer):
       d_model: D, width.
     """
 
-    def __init__(self, vocab_size, d_model, **kwargs):
+    def __init__(self, vocab_size: int, d_model: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.d_model = d_model
 
-    def build(self, ids_shape=None):
+    def build(self, ids_shape: tuple | None = None) -> None:
         """Creates the table, drawn from N(0, 1 / d_model).
 
         A scaled row, and a logit of the tied projection, then have variance 1.
@@ -51,10 +51,10 @@ class Embedding(ReferenceLayer):
             shape=(self.vocab_size, self.d_model),
             initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
             name="table",
+            autocast=False,
         )
-        self.built = True
 
-    def call(self, ids):
+    def call(self, ids: tf.Tensor) -> tf.Tensor:
         """ids `[B, S]` -> `[B, S, D]`.
 
         Raises: ValueError, in eager mode, for an id outside the vocabulary.
@@ -64,11 +64,12 @@ class Embedding(ReferenceLayer):
                 if not 0 <= id_ < self.vocab_size:
                     size = f"{self.vocab_size} sub-words"
                     raise ValueError(f"id {id_} is outside the vocabulary of {size}")
-        table = tf.cast(self.table, self.compute_dtype)  # (V, D)
         # The reshape makes the gradient dense. Adam is wrong for a sparse gradient in which an id
         # occurs twice: it squares its parts instead of their sum.
-        table = tf.reshape(table, (self.vocab_size, self.d_model))
+        table = tf.reshape(self.table, (self.vocab_size, self.d_model))
         x = tf.gather(table, ids)  # (B, S, D)
+        # The cast follows the lookup, so that the gradients of a row are summed in float32.
+        x = tf.cast(x, self.compute_dtype)
         return x * tf.cast(self.d_model**0.5, x.dtype)
 
 
@@ -83,7 +84,13 @@ class Positions(ReferenceLayer):
     Raises: ValueError for another kind.
     """
 
-    def __init__(self, maximum_position_encoding, d_model, kind="sinusoidal", **kwargs):
+    def __init__(
+        self,
+        maximum_position_encoding: int,
+        d_model: int,
+        kind: str = "sinusoidal",
+        **kwargs: object,
+    ) -> None:
         super().__init__(**kwargs)
         if kind not in ("sinusoidal", "learned"):
             raise ValueError(f"positional_encoding is 'sinusoidal' or 'learned', not {kind!r}")
@@ -91,22 +98,22 @@ class Positions(ReferenceLayer):
         self.d_model = d_model
         self.kind = kind
 
-    def build(self, x_shape=None):
+    def build(self, x_shape: tuple | None = None) -> None:
         """Creates the table `[1, maximum_position_encoding, D]`: a constant, or a weight."""
         if self.kind == "learned":
             self.pos_encoding = self.add_weight(
                 shape=(1, self.maximum_position_encoding, self.d_model),
                 initializer=keras.initializers.RandomNormal(stddev=1.0),  # as a scaled embedding
                 name="pos_encoding",
+                autocast=False,
             )
         else:
             with tf.init_scope():  # a constant outside any graph in which the layer is built
                 self.pos_encoding = positional_encoding(
                     self.maximum_position_encoding, self.d_model
                 )
-        self.built = True
 
-    def call(self, x):
+    def call(self, x: tf.Tensor) -> tf.Tensor:
         """x `[B, T, D]` -> `[B, T, D]`.
 
         Raises: ValueError for T above `maximum_position_encoding`; in a graph with unknown T,
@@ -121,4 +128,5 @@ class Positions(ReferenceLayer):
                 length = tf.identity(length)
         elif length > maximum:
             raise ValueError(f"{length} positions, but the positional encoding has {maximum}")
-        return x + tf.cast(self.pos_encoding[:, :length], x.dtype)
+        # In float32, so that the gradient of learned positions is summed over the batch in float32.
+        return tf.cast(tf.cast(x, tf.float32) + self.pos_encoding[:, :length], x.dtype)

@@ -7,7 +7,9 @@ from tf_transformer.keras_compat import ReferenceLayer
 from tf_transformer.kernels import layer_norm as kernel
 
 
-def layer_normalization(x, gamma, beta, epsilon=1e-6):
+def layer_normalization(
+    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float = 1e-6
+) -> tf.Tensor:
     """LayerNorm(x) = gamma (x - mean(x)) / sqrt(variance(x) + epsilon) + beta.
 
     Mean and variance are over the last axis (Ba et al. 2016, Eq. 4). This is the definition;
@@ -34,18 +36,17 @@ class LayerNormalization(ReferenceLayer):
       epsilon: added to the variance. The paper gives none; 1e-6 is the reference code's.
     """
 
-    def __init__(self, epsilon=1e-6, **kwargs):
+    def __init__(self, epsilon: float = 1e-6, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.epsilon = epsilon
 
-    def build(self, x_shape):
+    def build(self, x_shape: tuple) -> None:
         """Creates gamma, all ones, and beta, all zeros, for inputs `[..., D]`."""
         options = {"shape": (x_shape[-1],), "autocast": False}  # float32 in every precision
         self.gamma = self.add_weight(initializer="ones", name="gamma", **options)
         self.beta = self.add_weight(initializer="zeros", name="beta", **options)
-        self.built = True
 
-    def call(self, x):
+    def call(self, x: tf.Tensor) -> tf.Tensor:
         """`[..., D]` -> `[..., D]`."""
         gamma, beta = tf.convert_to_tensor(self.gamma), tf.convert_to_tensor(self.beta)
         return kernel.layer_normalization(x, gamma, beta, self.epsilon)

@@ -7,14 +7,18 @@ Shapes: B batch, S source, T target, H heads, D d_model.
 """
 
 import keras
+import tensorflow as tf
 
 from tf_transformer.keras_compat import ReferenceLayer
 from tf_transformer.model.attention import MultiHeadAttention
+from tf_transformer.model.dense import Dense
 from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.layer_norm import LayerNormalization
 
 
-def point_wise_feed_forward_network(d_model, dff, name=None, dtype=None):
+def point_wise_feed_forward_network(
+    d_model: int, dff: int, name: str | None = None, dtype: keras.DTypePolicy | None = None
+) -> keras.Model:
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (Eq. 2).
 
     Args:
@@ -26,8 +30,8 @@ def point_wise_feed_forward_network(d_model, dff, name=None, dtype=None):
     """
     return keras.Sequential(
         [
-            keras.layers.Dense(dff, activation="relu", dtype=dtype, name="inner"),  # (B, S, dff)
-            keras.layers.Dense(d_model, dtype=dtype, name="outer"),  # (B, S, D)
+            Dense(dff, activation="relu", dtype=dtype, name="inner"),  # (B, S, dff)
+            Dense(d_model, dtype=dtype, name="outer"),  # (B, S, D)
         ],
         name=name,
     )
@@ -45,7 +49,10 @@ class EncoderLayer(ReferenceLayer):
       key_dim, value_dim: d_k and d_v of a head, None for d_model / h.
     """
 
-    def __init__(self, d_model, num_heads, dff, rate=0.1, key_dim=None, value_dim=None, **kwargs):
+    def __init__(
+        self, d_model: int, num_heads: int, dff: int, rate: float = 0.1,
+        key_dim: int | None = None, value_dim: int | None = None, **kwargs: object,
+    ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.d_model = d_model
         self.num_heads = num_heads
@@ -63,13 +70,14 @@ class EncoderLayer(ReferenceLayer):
         self.dropout1 = Dropout(rate, dtype=dtype, name="dropout1")
         self.dropout2 = Dropout(rate, dtype=dtype, name="dropout2")
 
-    def build(self, x_shape):
+    def build(self, x_shape: tuple) -> None:
         """Creates the weights for inputs `[B, S, D]`."""
         for layer in (self.mha, self.ffn, self.layernorm1, self.layernorm2):
             layer.build(x_shape)
-        self.built = True
 
-    def call(self, x, training=False, mask=None):
+    def call(
+        self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
         """x `[B, S, D]`, mask broadcasting to `[B, H, S, S]` -> `[B, S, D]`."""
         attn_output, _ = self.mha(x, x, x, mask)  # (B, S, D)
         attn_output = self.dropout1(attn_output, training=training)
@@ -92,7 +100,10 @@ class DecoderLayer(ReferenceLayer):
       key_dim, value_dim: d_k and d_v of a head, None for d_model / h.
     """
 
-    def __init__(self, d_model, num_heads, dff, rate=0.1, key_dim=None, value_dim=None, **kwargs):
+    def __init__(
+        self, d_model: int, num_heads: int, dff: int, rate: float = 0.1,
+        key_dim: int | None = None, value_dim: int | None = None, **kwargs: object,
+    ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.d_model = d_model
         self.num_heads = num_heads
@@ -115,15 +126,17 @@ class DecoderLayer(ReferenceLayer):
         self.dropout2 = Dropout(rate, dtype=dtype, name="dropout2")
         self.dropout3 = Dropout(rate, dtype=dtype, name="dropout3")
 
-    def build(self, x_shape, enc_output_shape=None):
+    def build(self, x_shape: tuple, enc_output_shape: tuple = ()) -> None:
         """Creates the weights for inputs `[B, T, D]` and an encoder output `[B, S, D]`."""
         self.mha1.build(x_shape)
         self.mha2.build(enc_output_shape or x_shape, q_shape=x_shape)
         for layer in (self.ffn, self.layernorm1, self.layernorm2, self.layernorm3):
             layer.build(x_shape)
-        self.built = True
 
-    def call(self, x, enc_output, training=False, look_ahead_mask=None, padding_mask=None):
+    def call(
+        self, x: tf.Tensor, enc_output: tf.Tensor, training: bool = False,
+        look_ahead_mask: tf.Tensor | None = None, padding_mask: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:  # fmt: skip
         """x `[B, T, D]`, enc_output `[B, S, D]`.
 
         The masks broadcast to `[B, H, T, T]` and `[B, H, T, S]`.

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tf_transformer.special_tokens import PAD
 
 
-def create_padding_mask(seq):
+def create_padding_mask(seq: tf.Tensor) -> tf.Tensor:
     """Creates a mask that hides the padding of a batch.
 
     Args:
@@ -19,7 +19,7 @@ def create_padding_mask(seq):
     return mask[:, tf.newaxis, tf.newaxis, :]  # (B, 1, 1, S)
 
 
-def create_look_ahead_mask(size):
+def create_look_ahead_mask(size: int | tf.Tensor) -> tf.Tensor:
     """Creates a mask that hides from each position the positions after it (Sec. 3.2.3).
 
     Args:
@@ -29,7 +29,7 @@ def create_look_ahead_mask(size):
     return 1 - tf.linalg.band_part(tf.ones((size, size)), -1, 0)  # (T, T)
 
 
-def create_masks(inp, tar):
+def create_masks(inp: tf.Tensor, tar: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Creates the three masks of the model (Sec. 3.2.3).
 
     Args:

@@ -3,10 +3,14 @@
 Shapes: B batch, S source, T target, H heads, D d_model, V vocabulary.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from tf_transformer.keras_compat import ReferenceCall, ReferenceLayer
+from tf_transformer.model.dense import Dense, dense
 from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.embedding import Embedding, Positions
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer
@@ -29,10 +33,11 @@ class Encoder(ReferenceLayer):
     """
 
     def __init__(
-        self, num_layers, d_model, num_heads, dff, input_vocab_size, maximum_position_encoding,
-        rate=0.1, key_dim=None, value_dim=None, positional_encoding="sinusoidal", embedding=None,
-        **kwargs,
-    ):  # fmt: skip
+        self, num_layers: int, d_model: int, num_heads: int, dff: int, input_vocab_size: int,
+        maximum_position_encoding: int, rate: float = 0.1, key_dim: int | None = None,
+        value_dim: int | None = None, positional_encoding: str = "sinusoidal",
+        embedding: Embedding | None = None, **kwargs: object,
+    ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.num_layers = num_layers
         self.d_model = d_model
@@ -59,16 +64,17 @@ class Encoder(ReferenceLayer):
         ]
         self.dropout = Dropout(rate, dtype=dtype, name="dropout")
 
-    def build(self, x_shape):
+    def build(self, x_shape: tuple) -> None:
         """Creates the weights; ids are `[B, S]`."""
         if not self.embedding.built:
             self.embedding.build()
         self.pos_encoding.build()
         for layer in self.enc_layers:
             layer.build((None, None, self.d_model))
-        self.built = True
 
-    def call(self, x, training=False, mask=None):
+    def call(
+        self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
         """x ids `[B, S]`, mask broadcasting to `[B, H, S, S]` -> `[B, S, D]`."""
         x = self.embedding(x)  # (B, S, D), times sqrt(d_model)
         x = self.pos_encoding(x)
@@ -77,7 +83,7 @@ class Encoder(ReferenceLayer):
             x = layer(x, training, mask)  # (B, S, D)
         return x
 
-    def attention_weights(self, x, mask=None):
+    def attention_weights(self, x: tf.Tensor, mask: tf.Tensor | None = None) -> dict:
         """The self-attention weights of each layer, for plots.
 
         Args:
@@ -109,10 +115,11 @@ class Decoder(ReferenceLayer):
     """
 
     def __init__(
-        self, num_layers, d_model, num_heads, dff, target_vocab_size, maximum_position_encoding,
-        rate=0.1, key_dim=None, value_dim=None, positional_encoding="sinusoidal", embedding=None,
-        **kwargs,
-    ):  # fmt: skip
+        self, num_layers: int, d_model: int, num_heads: int, dff: int, target_vocab_size: int,
+        maximum_position_encoding: int, rate: float = 0.1, key_dim: int | None = None,
+        value_dim: int | None = None, positional_encoding: str = "sinusoidal",
+        embedding: Embedding | None = None, **kwargs: object,
+    ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.num_layers = num_layers
         self.d_model = d_model
@@ -139,16 +146,18 @@ class Decoder(ReferenceLayer):
         ]
         self.dropout = Dropout(rate, dtype=dtype, name="dropout")
 
-    def build(self, x_shape):
+    def build(self, x_shape: tuple) -> None:
         """Creates the weights; ids are `[B, T]`."""
         if not self.embedding.built:
             self.embedding.build()
         self.pos_encoding.build()
         for layer in self.dec_layers:
             layer.build((None, None, self.d_model))
-        self.built = True
 
-    def call(self, x, enc_output, training=False, look_ahead_mask=None, padding_mask=None):
+    def call(
+        self, x: tf.Tensor, enc_output: tf.Tensor, training: bool = False,
+        look_ahead_mask: tf.Tensor | None = None, padding_mask: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:  # fmt: skip
         """x ids `[B, T]`, enc_output `[B, S, D]`.
 
         The masks broadcast to `[B, H, T, T]` and `[B, H, T, S]`.
@@ -187,10 +196,11 @@ class Transformer(ReferenceCall, keras.Model):
     """
 
     def __init__(
-        self, num_layers, d_model, num_heads, dff, input_vocab_size, target_vocab_size, pe_input,
-        pe_target, rate=0.1, key_dim=None, value_dim=None, positional_encoding="sinusoidal",
-        shared_embeddings=False, **kwargs,
-    ):  # fmt: skip
+        self, num_layers: int, d_model: int, num_heads: int, dff: int, input_vocab_size: int,
+        target_vocab_size: int, pe_input: int, pe_target: int, rate: float = 0.1,
+        key_dim: int | None = None, value_dim: int | None = None,
+        positional_encoding: str = "sinusoidal", shared_embeddings: bool = False, **kwargs: object,
+    ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         if shared_embeddings and input_vocab_size != target_vocab_size:
             raise ValueError(
@@ -225,32 +235,18 @@ class Transformer(ReferenceCall, keras.Model):
             "dtype": dtype,
         }
         self.encoder = Encoder(
-            num_layers,
-            d_model,
-            num_heads,
-            dff,
-            input_vocab_size,
-            pe_input,
-            name="encoder",
-            **options,
-        )
+            num_layers, d_model, num_heads, dff, input_vocab_size, pe_input,
+            name="encoder", **options,
+        )  # fmt: skip
         self.decoder = Decoder(
-            num_layers,
-            d_model,
-            num_heads,
-            dff,
-            target_vocab_size,
-            pe_target,
-            name="decoder",
-            **options,
-        )
+            num_layers, d_model, num_heads, dff, target_vocab_size, pe_target,
+            name="decoder", **options,
+        )  # fmt: skip
         self.final_layer = None
         if not shared_embeddings:
-            self.final_layer = keras.layers.Dense(
-                target_vocab_size, dtype=dtype, name="final_layer"
-            )
+            self.final_layer = Dense(target_vocab_size, dtype=dtype, name="final_layer")
 
-    def build(self, inp_shape=None, tar_shape=None):
+    def build(self, inp_shape: tuple | None = None, tar_shape: tuple | None = None) -> None:
         """Creates all weights; ids are `[B, S]` and `[B, T]`."""
         if self.built:
             return
@@ -260,12 +256,12 @@ class Transformer(ReferenceCall, keras.Model):
         self.decoder.build((None, None))
         if self.final_layer:
             self.final_layer.build((None, None, self.d_model))
-        self.built = True
 
     def call(
-        self, inp, tar=None, training=False,
-        enc_padding_mask=None, look_ahead_mask=None, dec_padding_mask=None,
-    ):  # fmt: skip
+        self, inp: tf.Tensor, tar: tf.Tensor | None = None, training: bool = False,
+        enc_padding_mask: tf.Tensor | None = None, look_ahead_mask: tf.Tensor | None = None,
+        dec_padding_mask: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:  # fmt: skip
         """Computes logits from source and target ids.
 
         Args:
@@ -284,9 +280,10 @@ class Transformer(ReferenceCall, keras.Model):
         return self.logits(dec_output), attention_weights
 
     def decoder_output(
-        self, inp, tar, training=False,
-        enc_padding_mask=None, look_ahead_mask=None, dec_padding_mask=None,
-    ):  # fmt: skip
+        self, inp: tf.Tensor, tar: tf.Tensor, training: bool = False,
+        enc_padding_mask: tf.Tensor | None = None, look_ahead_mask: tf.Tensor | None = None,
+        dec_padding_mask: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:  # fmt: skip
         """Computes everything but the logits; arguments as for `call`.
 
         Returns: `[B, T, D]`, and the decoder's attention weights.
@@ -299,37 +296,33 @@ class Transformer(ReferenceCall, keras.Model):
         enc_output = self.encoder(inp, training, enc_padding_mask)  # (B, S, D)
         return self.decoder(tar, enc_output, training, look_ahead_mask, dec_padding_mask)
 
-    def logits(self, dec_output):
+    def logits(self, dec_output: tf.Tensor) -> tf.Tensor:
         """The pre-softmax linear transformation (Sec. 3.4): `[B, T, D]` -> `[B, T, V]`."""
         project, weights = self.output_projection()
         return project(dec_output, *weights)
 
-    def output_projection(self):
+    def output_projection(self) -> tuple[Callable[..., tf.Tensor], list[tf.Tensor]]:
         """The same transformation as a function of its weights, which differentiates them too.
 
         Returns: a function `project(x, *weights)`, and the list of its weights as tensors.
         """
         if self.final_layer is None:
-            return project_tied, [tf.convert_to_tensor(self.shared_embedding.table)]
-        return project, [tf.convert_to_tensor(w) for w in self.final_layer.weights]
+            return project_tied, [tf.convert_to_tensor(self.decoder.embedding.table)]
+        return dense, [tf.convert_to_tensor(w) for w in self.final_layer.weights]
 
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None,
+        training: bool = True,
+    ) -> tf.Tensor:  # fmt: skip
         """The compiled loss of the logits; the attention weights have none."""
         return super().compute_loss(x, y, y_pred[0], sample_weight, training)
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict:
         """The compiled metrics of the logits."""
         return super().compute_metrics(x, y, y_pred[0], sample_weight)
 
 
-def project(x, kernel, bias):
-    """x `[..., D]` -> x kernel + bias `[..., V]` in the type of `x`."""
-    flat = tf.reshape(x, (-1, x.shape[-1]))
-    logits = tf.matmul(flat, tf.cast(kernel, x.dtype)) + tf.cast(bias, x.dtype)
-    return tf.reshape(logits, (*tf.unstack(tf.shape(x)[:-1]), kernel.shape[1]))
-
-
-def project_tied(x, table):
+def project_tied(x: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
     """x `[..., D]` -> x times the transpose of the embedding table: `[..., V]` (Sec. 3.4).
 
     In bfloat16 the logits are rounded to 8 bits before the float32 loss. On the trained pocket

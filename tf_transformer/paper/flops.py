@@ -4,6 +4,8 @@ The paper multiplies training time by the speed of the devices (Sec. 6.1). The c
 matrix products of every update.
 """
 
+from tf_transformer.config import Config, ModelConfig
+
 # Training time (Sec. 5.2) and number of GPUs. The speed is the sustained single-precision speed of
 # a P100 in floating-point operations per second (last footnote of Sec. 6.1).
 PAPER_HOURS = {"base": 12.0, "big": 3.5 * 24}
@@ -15,7 +17,7 @@ P100_RATE = 9.5e12
 WMT_LENGTH = 30
 
 
-def paper_operations(hours, gpus=PAPER_GPUS, rate=P100_RATE):
+def paper_operations(hours: float, gpus: int = PAPER_GPUS, rate: float = P100_RATE) -> float:
     """Returns the paper's estimate: time x number of devices x speed of a device.
 
     It is an upper bound: no program keeps a device at its sustained speed all the time.
@@ -29,7 +31,9 @@ def paper_operations(hours, gpus=PAPER_GPUS, rate=P100_RATE):
     return hours * 3600 * gpus * rate
 
 
-def matrix_operations(model, rows, source_length, target_length):
+def matrix_operations(
+    model: ModelConfig, rows: float, source_length: float, target_length: float
+) -> float:
     """Counts the multiplications and additions of the matrix products in one update.
 
     The backward pass takes twice as many as the forward pass. The other operations (softmax, layer
@@ -64,7 +68,7 @@ def matrix_operations(model, rows, source_length, target_length):
     return 3 * 2 * rows * products
 
 
-def training_operations(config, length=WMT_LENGTH):
+def training_operations(config: Config, length: float = WMT_LENGTH) -> float:
     """Counts the operations of a whole run: the number of updates x the operations of one update.
 
     Args:

@@ -18,23 +18,23 @@ class InvariantResult(NamedTuple):
     measured: str
 
 
-class InvariantResults(list):
+class InvariantResults(list[InvariantResult]):
     """A list of `InvariantResult`, which notebooks and `print` show as a table."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "\n".join(
             f"{result.number}  {result.name:18s}  {MARKS[result.holds]:13s}  {result.measured}"
             for result in self
         )
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         titles = ("", "invariant", "result", "measured")
         head = "".join(f'<th scope="col" style="{LEFT}">{title}</th>' for title in titles)
         rows = "".join(map(_html_row, self))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _html_row(result):
+def _html_row(result: InvariantResult) -> str:
     badge = f"background: {COLOURS[result.holds]}; color: #fff; {NARROW}"
     return (
         f"<tr><td>{result.number}</td>"

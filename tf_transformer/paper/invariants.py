@@ -11,26 +11,28 @@ import dataclasses
 import itertools
 import os
 import tempfile
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.loading import build_model, load_model
+from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.checkpoints.paths import checkpoint_step, find, read_metrics, step_checkpoints
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.config import Config
+from tf_transformer.decoding.inference import search_translations
 from tf_transformer.decoding.kv_cache import make_decode_step
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.decoding.search import beam_search, greedy_search, length_penalty
-from tf_transformer.decoding.translator import Translator, search_translations
 from tf_transformer.errors import UserError
+from tf_transformer.model.transformer import Transformer
+from tf_transformer.paper.invariant_case import Case, make_case
 from tf_transformer.paper.invariant_results import InvariantResult, InvariantResults
 from tf_transformer.paper.resumed_run import resumed_run
 from tf_transformer.serving.saved_model import export_saved_model
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
-SENTENCES = 12  # of the validation split
 ROUNDING = 1e-4  # largest difference allowed between two ways to compute a value in float32
 
 # Invariant 5: the search may use this many tokens and output lengths, and the wide beam holds all
@@ -49,21 +51,10 @@ UNUSUAL_TEXTS = [
 ]
 
 
-class Case(NamedTuple):
-    """A model and text to check the invariants on."""
-
-    folder: str  # the model folder
-    scratch: str  # a folder for temporary files
-    config: Any  # a `Config`
-    model: Any  # a `Transformer`
-    tokenizers: tuple  # of source and target
-    translator: Any  # a `Translator` of these
-    texts: list  # source sentences
-    inp: Any  # int32 [B, S], their ids, padded
-    tar: Any  # int32 [B, T], ids of target sentences, beginning with the start token, padded
+Invariant = Callable[[Case], tuple[bool, str]]  # whether it holds, and what was measured
 
 
-def check_invariants(model_dir, texts=None):
+def check_invariants(model_dir: str, texts: Sequence[str] | None = None) -> InvariantResults:
     """Checks all nine invariants, which takes about a minute.
 
     Args:
@@ -79,7 +70,7 @@ def check_invariants(model_dir, texts=None):
         )
 
 
-def check(number, invariant, case):
+def check(number: int, invariant: Invariant, case: Case) -> InvariantResult:
     """Checks one invariant.
 
     Args:
@@ -89,6 +80,7 @@ def check(number, invariant, case):
     Returns: an `InvariantResult`. After a `UserError` the invariant counts as not checked; after
       any other error it is broken.
     """
+    holds: bool | None
     try:
         holds, measured = invariant(case)
         holds = bool(holds)
@@ -101,48 +93,12 @@ def check(number, invariant, case):
     return InvariantResult(number, invariant.__name__.replace("_", " "), holds, measured)
 
 
-def make_case(model_dir, texts, scratch):
-    """Makes a `Case`.
-
-    Args:
-      model_dir, texts: as for `check_invariants`.
-      scratch: an empty folder.
-    Raises: UserError, as `check_invariants` does.
-    """
-    model, tokenizers, config = load_model(model_dir)
-    if texts is None:
-        corpus = open_corpus(config.data.data, config.data.source, config.data.target)
-        pairs = list(itertools.islice(corpus.read("validation"), SENTENCES))
-    else:
-        pairs = [(text, text) for text in texts]  # any target will do
-    pairs = [(source, target) for source, target in pairs if source.strip() and target.strip()]
-    if not pairs:
-        raise UserError("no text to check the invariants on: give sentences")
-    sources, targets = (list(side) for side in zip(*pairs))
-    inp = tokenizers[0].encode(sources).to_tensor(PAD).numpy()  # (B, S)
-    tar = tokenizers[1].encode(targets).to_tensor(PAD).numpy()  # (B, T)
-    longest = min(model.pe_input, model.pe_target) - 1
-    if max(inp.shape[1], tar.shape[1]) > longest:
-        raise UserError(f"a text has more than {longest:,} sub-words: give shorter ones")
-    return Case(
-        folder=model_dir,
-        scratch=scratch,
-        config=config,
-        model=model,
-        tokenizers=tokenizers,
-        translator=Translator(model, tokenizers, config.decode),
-        texts=sources,
-        inp=inp,
-        tar=np.pad(tar[:, :-1], [(0, 0), (1, 0)], constant_values=START),
-    )
-
-
-def _difference(actual, expected):
+def _difference(actual: np.ndarray, expected: np.ndarray) -> float:
     largest = max(np.max(np.abs(expected)), 1e-9)
     return float(np.max(np.abs(actual - expected)) / largest)
 
 
-def padding(case):
+def padding(case: Case) -> tuple[bool, str]:
     """1. More padding changes no logit."""
     more_inp = min(6, case.model.pe_input - case.inp.shape[1])
     more_tar = min(4, case.model.pe_target - case.tar.shape[1])
@@ -154,7 +110,7 @@ def padding(case):
     return difference <= ROUNDING, f"logits differ by {difference:.2g} (at most {ROUNDING:g})"
 
 
-def batch_independence(case):
+def batch_independence(case: Case) -> tuple[bool, str]:
     """2. Logits and translation of a sentence do not depend on the other rows of its batch."""
     logits = case.model(case.inp, case.tar)[0].numpy()  # (B, T, V)
     differences = []
@@ -174,7 +130,7 @@ def batch_independence(case):
     return np.max(differences) <= ROUNDING and same == len(logits), measured
 
 
-def causality(case):
+def causality(case: Case) -> tuple[bool, str]:
     """3. A later target token changes no earlier logit, to the last bit."""
     length = case.tar.shape[1]
     logits = case.model(case.inp, case.tar)[0].numpy()  # (B, T, V)
@@ -194,7 +150,7 @@ def causality(case):
     return np.max(earlier) == 0 < np.min(later), measured
 
 
-def cache(case):
+def cache(case: Case) -> tuple[bool, str]:
     """4. Decoding with a KV cache gives a translation the same probability as the full pass."""
     decode = dataclasses.replace(case.config.decode, length_penalty=0.0)
     result = search_translations(case.model, tf.constant(case.inp), decode)
@@ -207,7 +163,9 @@ def cache(case):
     return difference <= ROUNDING, measured
 
 
-def _log_probabilities(model, inp, ids, bias=0.0):
+def _log_probabilities(
+    model: Transformer, inp: np.ndarray, ids: np.ndarray, bias: np.ndarray | float = 0.0
+) -> np.ndarray:
     """Computes log-probabilities of translations by the full pass.
 
     Args:
@@ -222,7 +180,7 @@ def _log_probabilities(model, inp, ids, bias=0.0):
     return np.sum(np.where(ids != PAD, chosen, 0.0), axis=1)
 
 
-def search(case):
+def search(case: Case) -> tuple[bool, str]:
     """5. A beam of one equals greedy search; a beam of all outputs finds them, best first."""
     alpha = case.config.decode.length_penalty
     max_lengths = tf.reduce_sum(tf.cast(case.inp != PAD, tf.int32), axis=1) + 5  # (B)
@@ -262,18 +220,20 @@ def search(case):
     return same and difference <= ROUNDING, measured
 
 
-def _biased_decode_step(model, inp, beam_size, bias):
+def _biased_decode_step(
+    model: Transformer, inp: np.ndarray, beam_size: int, bias: np.ndarray
+) -> tuple[Callable[..., Any], Any]:
     """As `make_decode_step`, with a bias added to the logits."""
     decode_step, state = make_decode_step(model, inp, beam_size)
 
-    def biased(*arguments):
+    def biased(*arguments: Any) -> tuple[tf.Tensor, Any]:
         logits, state = decode_step(*arguments)  # (B, K, V)
         return logits + bias, state
 
     return biased, state
 
 
-def replicas(case):
+def replicas(case: Case) -> tuple[bool, str]:
     """6. Two replicas make the same updates as one.
 
     Dropout is off, because its masks depend on the shard of a replica.
@@ -304,7 +264,7 @@ def replicas(case):
     return max(norms, losses) <= most, measured
 
 
-def resume(case):
+def resume(case: Case) -> tuple[bool, str]:
     """7. A run that is killed and resumes equals an uninterrupted one, to the last bit."""
     start = checkpoint_step(find(case.folder, "latest"))
     killed = os.path.join(case.scratch, "killed")
@@ -331,13 +291,13 @@ def resume(case):
     return same == len(names), measured
 
 
-def _run_folder(case, config, replicas, until):
+def _run_folder(case: Case, config: Config, replicas: int, until: int) -> str:
     """The folder of an uninterrupted run; two invariants share it where they need the same run."""
     name = f"{replicas}-replicas-rate-{config.model.dropout_rate}-to-{until}"
     return os.path.join(case.scratch, name)
 
 
-def export(case):
+def export(case: Case) -> tuple[bool, str]:
     """8. The SavedModel for TensorFlow Serving gives the translations of the live model."""
     logger = tf.get_logger()
     level = logger.level
@@ -362,7 +322,7 @@ def export(case):
     return same == len(live) and difference <= ROUNDING, measured
 
 
-def round_trip(case):
+def round_trip(case: Case) -> tuple[bool, str]:
     """9. `decode(encode(text))` is the normalised text; loaded weights equal those saved."""
     texts = [*case.texts, *UNUSUAL_TEXTS]
     changed = []

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 
 from tf_transformer.checkpoints.paths import checkpoint_step, find, step_checkpoints
 from tf_transformer.config import Config
@@ -23,7 +24,9 @@ TIMEOUT = 600  # seconds to wait for a checkpoint
 
 
 @contextlib.contextmanager
-def resumed_run(model_dir, folder, config, replicas, until):
+def resumed_run(
+    model_dir: str, folder: str, config: Config, replicas: int, until: int
+) -> Iterator[Callable[[], str]]:
     """Resumes a run from its newest checkpoint, in another folder and on the CPU.
 
     The copied run neither ends nor validates nor averages. When the block is left, its process is
@@ -56,7 +59,7 @@ def resumed_run(model_dir, folder, config, replicas, until):
         process.wait()
 
 
-def _endless(config, replicas):
+def _endless(config: Config, replicas: int) -> Config:
     """The `Config` of the copied run: it only trains and writes checkpoints, and never ends."""
     batch_tokens = min(config.data.batch_tokens, MAX_BATCH_TOKENS)
     never = 10**9
@@ -76,7 +79,7 @@ def _endless(config, replicas):
     )
 
 
-def _first_checkpoint(folder, step):
+def _first_checkpoint(folder: str, step: int) -> str | None:
     """The path of the first checkpoint of an update or a later one; None where there is none."""
     for path in step_checkpoints(folder):
         if checkpoint_step(path) >= step:
@@ -84,11 +87,12 @@ def _first_checkpoint(folder, step):
     return None
 
 
-def _copy_run(model_dir, folder):
+def _copy_run(model_dir: str, folder: str) -> None:
     """Copies the vocabulary and the newest checkpoint, and links the encoded text."""
     for part in ("checkpoints", "cache"):
         os.makedirs(os.path.join(folder, part))
-    for path in [*pathlib.Path(model_dir).glob("*.model"), find(model_dir, "latest")]:
+    vocabularies = map(str, pathlib.Path(model_dir).glob("*.model"))
+    for path in [*vocabularies, find(model_dir, "latest")]:
         shutil.copy(path, os.path.join(folder, os.path.relpath(path, model_dir)))
     cache = os.path.abspath(os.path.join(model_dir, "cache"))
     if os.path.isdir(cache):
@@ -96,7 +100,7 @@ def _copy_run(model_dir, folder):
             os.symlink(os.path.join(cache, name), os.path.join(folder, "cache", name))
 
 
-def _environment():
+def _environment() -> dict[str, str]:
     """This process's environment, with this package in the path, without GPUs or other workers."""
     package = str(pathlib.Path(__file__).parents[2])
     environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
@@ -106,7 +110,7 @@ def _environment():
     return environment
 
 
-def _wait(process, folder, until):
+def _wait(process: subprocess.Popen[bytes], folder: str, until: int) -> str:
     """Waits for a checkpoint; see `resumed_run`."""
     started = time.monotonic()
     while not (path := _first_checkpoint(folder, until)):
@@ -118,7 +122,7 @@ def _wait(process, folder, until):
     return path
 
 
-def train(folder):
+def train(folder: str) -> None:
     """Trains in a folder with the settings in its `config.json`; the work of the other process."""
     from tf_transformer.training.build import build_trainer
     from tf_transformer.training.distribution import split_cpu

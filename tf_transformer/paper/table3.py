@@ -6,7 +6,9 @@ import logging
 import os
 import signal
 import subprocess
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.config import Config
@@ -66,7 +68,7 @@ SCALES = ("small", "full")
 COLUMNS = ["row", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "e_ls", "updates"]
 
 
-def full(name):
+def full(name: str) -> Config:
     """Returns the `Config` of a row at the paper's size.
 
     One checkpoint is kept, because the paper's table averages none.
@@ -74,7 +76,7 @@ def full(name):
     return preset(name).replace(max_checkpoints=1)
 
 
-def small(name):
+def small(name: str) -> Config:
     """Returns the `Config` of a row at a reduced size, for a CPU with two cores.
 
     N / 2, d_model / 4, d_ff / 4, and d_k / 4 where the row sets it; 4,000 sub-words, 1,024 tokens
@@ -101,7 +103,7 @@ def small(name):
     )
 
 
-def row_config(name, scale, train_steps=None, **settings):
+def row_config(name: str, scale: str, train_steps: int | None = None, **settings: Any) -> Config:
     """Returns the `Config` of a row.
 
     Args:
@@ -125,7 +127,7 @@ def row_config(name, scale, train_steps=None, **settings):
     return config
 
 
-def describe_row(name, config):
+def describe_row(name: str, config: Config) -> list[str]:
     """Returns the cells of `COLUMNS`, as strings."""
     model = config.model
     train = config.train
@@ -144,7 +146,7 @@ def describe_row(name, config):
     return [name, *map(str, sizes), f"{train.train_steps:,}"]
 
 
-def describe_paper():
+def describe_paper() -> str:
     """Returns the paper's table beside our parameters with 37,000 sub-words, as Markdown."""
     columns = ["PPL (paper)", "BLEU (paper)", "10^6 weights (paper)", "10^6 weights (ours)"]
     rows = []
@@ -160,7 +162,7 @@ def describe_paper():
     return _markdown([*COLUMNS, *columns], rows)
 
 
-def describe_results(folder, names=ROWS):
+def describe_results(folder: str, names: Iterable[str] = ROWS) -> str:
     """Returns the trained rows beside the paper's figures, as Markdown.
 
     Two kinds of BLEU are shown: sacreBLEU, and from English to German the tokenised, compound-split
@@ -195,16 +197,16 @@ def describe_results(folder, names=ROWS):
     return _markdown([*COLUMNS, *columns], rows)
 
 
-def _markdown(header, rows):
+def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     alignment = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, alignment, *rows])
 
 
-def _result_path(folder, name):
+def _result_path(folder: str, name: str) -> str:
     return os.path.join(folder, name, "result.json")
 
 
-def _read_result(folder, name):
+def _read_result(folder: str, name: str) -> Result | None:
     """Reads the `Result` of a row; None where there is none.
 
     Raises: UserError when it is damaged, or of another version.
@@ -222,7 +224,7 @@ def _read_result(folder, name):
         ) from None
 
 
-def _complete_result(name, config, folder):
+def _complete_result(name: str, config: Config, folder: str) -> Result | None:
     """Reads the `Result` of a row; None while the row needs more updates.
 
     Raises: UserError when it is the result of another run.
@@ -239,7 +241,7 @@ def _complete_result(name, config, folder):
     return result if complete else None
 
 
-def run_row(name, config, folder):
+def run_row(name: str, config: Config, folder: str) -> bool:
     """Trains a row, or resumes it, and scores its last weights on the validation split.
 
     Args:
@@ -259,7 +261,7 @@ def run_row(name, config, folder):
     return bool(result)
 
 
-def _train_and_score(name, config, folder):
+def _train_and_score(name: str, config: Config, folder: str) -> Result | None:
     """Trains a row and writes its `Result`. Returns: the `Result`, or None when interrupted."""
     from tf_transformer.decoding.translator import Translator
     from tf_transformer.evaluation.bleu import compound_split_bleu, has_papers_bleu, score
@@ -296,7 +298,7 @@ def _train_and_score(name, config, folder):
     return result
 
 
-def run_rows(configs, command, folder):
+def run_rows(configs: dict[str, Config], command: Callable[[str], list[str]], folder: str) -> bool:
     """Trains rows one after the other, each in its own process. Skips rows that have a result.
 
     Args:
@@ -323,7 +325,7 @@ def run_rows(configs, command, folder):
     return True
 
 
-def _run_process(command):
+def _run_process(command: list[str]) -> bool:
     """Runs a command until it ends.
 
     Ctrl-C reaches the process through the terminal; SIGTERM is passed on to it.
@@ -333,7 +335,7 @@ def _run_process(command):
     process = subprocess.Popen(command)
     received = []
 
-    def handle(number, frame):
+    def handle(number: int, frame: FrameType | None) -> None:
         received.append(number)
         if number == signal.SIGTERM:
             process.terminate()

@@ -1,11 +1,12 @@
 """Constituency parsing with a trained model (Sec. 6.3, Table 4), scored as EVALB does."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tf_transformer.data.treebank import is_well_formed, linearise, restore
 from tf_transformer.data.trees import Tree
-from tf_transformer.decoding.translator import Translator
+from tf_transformer.decoding.translator import Progress, Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.evalb import COLLINS, Record, score_sentence, summarise
 from tf_transformer.evaluation.evalb_files import report
@@ -21,6 +22,8 @@ BRACKETS = {
 }
 OTHER_TAG = "XX"  # for the score: the tag of a word that the model tagged as punctuation
 
+Sentence = str | Sequence[str]  # with blanks between the words, or a list of words
+
 
 class Parser:
     """Parses sentences.
@@ -30,45 +33,57 @@ class Parser:
         21, length penalty 0.3 and `extra_decode_length` 300.
     """
 
-    def __init__(self, translator):
+    def __init__(self, translator: Translator) -> None:
         self.translator = translator
 
     @classmethod
-    def load(cls, model_dir, checkpoint=None, **decode):
+    def load(cls, model_dir: str, checkpoint: str | None = None, **decode: object) -> "Parser":
         """Loads a model folder. For arguments and errors, see `Translator.load`."""
         return cls(Translator.load(model_dir, checkpoint, **decode))
 
-    def outputs(self, sentences, progress=False):
+    def outputs(
+        self,
+        sentences: Sequence[Sentence],
+        progress: Progress | None = None,
+        first_line: int = 1,
+    ) -> list[str]:
         """Returns the output of the model for each sentence.
 
         Args:
-          sentences, progress: as for `parse`.
+          sentences, progress, first_line: as for `parse`.
         Returns: a list of strings: linearised trees, which may be ill-formed.
         Raises: UserError, as `parse` does.
         """
         sources = [" ".join(words_of(sentence)) for sentence in sentences]
-        return [best[0][0] for best in self.translator.n_best(sources, 1, progress)]
+        results = self.translator.n_best(sources, 1, progress, first_line)
+        return [best[0][0] for best in results]
 
-    def parse(self, sentences, progress=False):
+    def parse(
+        self,
+        sentences: Sequence[Sentence],
+        progress: Progress | None = None,
+        first_line: int = 1,
+    ) -> list[Tree | None]:
         """Parses sentences.
 
         Args:
           sentences: a list of strings with blanks between the words ("The dog barks ."), or of
             lists of words. Brackets become those of the Penn Treebank, such as -LRB-.
-          progress: whether to show a progress bar on standard error.
+          progress: a function that is called with the number of sentences of each finished batch.
+          first_line: the line number of the first sentence, for messages.
         Returns: a list. For each sentence a `Tree` with its words, where an ill-formed output is
           repaired (see `treebank.restore`); None for a sentence without words.
         Raises: UserError for a sentence with more sub-words than the model has positions, or a word
           that contains a blank.
         """
-        sentences = [words_of(sentence) for sentence in sentences]
+        words_of_each = [words_of(sentence) for sentence in sentences]
+        outputs = self.outputs(words_of_each, progress, first_line)
         return [
-            restore(text, words) if words else None
-            for text, words in zip(self.outputs(sentences, progress), sentences)
+            restore(text, words) if words else None for text, words in zip(outputs, words_of_each)
         ]
 
 
-def words_of(sentence):
+def words_of(sentence: Sentence) -> list[str]:
     """Returns the words of a sentence in the form of a tree's words.
 
     Args:
@@ -91,7 +106,7 @@ class Evaluation(NamedTuple):
     ill_formed: int  # number of repaired outputs
     table: str  # EVALB's output: a row for each sentence, and the summary
 
-    def __str__(self):
+    def __str__(self) -> str:
         whole, _ = summarise(self.records)
         return (
             f"F1 {whole.f_measure:.2f}  "
@@ -103,7 +118,9 @@ class Evaluation(NamedTuple):
         )
 
 
-def with_punctuation(tree, gold, deleted=COLLINS.delete_label):
+def with_punctuation(
+    tree: Tree, gold: Tree, deleted: tuple[str, ...] = COLLINS.delete_label
+) -> Tree:
     """Corrects the tags that EVALB deletes, such as those of punctuation.
 
     Args:
@@ -126,7 +143,7 @@ def with_punctuation(tree, gold, deleted=COLLINS.delete_label):
     return restore(" ".join(symbols), tree.words())
 
 
-def evaluate_parses(gold_trees, outputs):
+def evaluate_parses(gold_trees: Sequence[Tree], outputs: Sequence[str]) -> Evaluation:
     """Scores the outputs of a model against gold trees.
 
     EVALB deletes words with the tags of punctuation. Where the remaining words of the two trees

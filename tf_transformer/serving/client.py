@@ -7,13 +7,18 @@
 import concurrent.futures
 import itertools
 import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import urllib3
 
 from tf_transformer.errors import UserError
 
+Client = Callable[[list[str]], list[tuple[str, float]]]  # texts -> pairs (translation, score)
+
 RETRY_STATUSES = [429, 502, 503, 504]  # HTTP statuses of a busy server
 MAX_GRPC_ATTEMPTS = 5  # the limit of gRPC itself
+MAX_SHOWN_CHARACTERS = 500  # of a server's error message
 
 
 class RestClient:
@@ -25,9 +30,11 @@ class RestClient:
       retries: how often a request is sent again when the server is busy or cannot be reached; the
         pauses grow exponentially.
       timeout: seconds to wait for a response.
+    Raises: UserError when the address is not an HTTP URL.
     """
 
-    def __init__(self, address, name, retries=5, timeout=60.0):
+    def __init__(self, address: str, name: str, retries: int = 5, timeout: float = 60.0) -> None:
+        _check_url(address)
         policy = urllib3.Retry(
             total=retries,
             backoff_factor=0.2,
@@ -41,7 +48,7 @@ class RestClient:
         )
         self._url = f"{address.rstrip('/')}/v1/models/{name}:predict"
 
-    def __call__(self, texts):
+    def __call__(self, texts: list[str]) -> list[tuple[str, float]]:
         """Translates a list of strings.
 
         Returns: a list of pairs (translation, score), one for each text.
@@ -55,21 +62,48 @@ class RestClient:
         except urllib3.exceptions.HTTPError as error:
             reason = getattr(error, "reason", None) or error
             raise UserError(f"no answer from {self._url}: {reason}") from error
-        content = _read_json_object(response.data)
-        if response.status == 200 and "outputs" in content:
-            outputs = content["outputs"]
-            return list(zip(outputs["translation"], outputs["score"]))
-        message = content.get("error") or response.data[:200].decode("utf-8", "replace")
-        raise UserError(f"{self._url} returned status {response.status}: {message}")
+        return self._read_response(response, len(texts))
+
+    def _read_response(
+        self, response: urllib3.BaseHTTPResponse, number: int
+    ) -> list[tuple[str, float]]:
+        """Returns the pairs in a response to a request of `number` texts. Raises: UserError."""
+        content = _read_json(response.data)
+        match content:
+            case {"outputs": {"translation": [*texts], "score": [*scores]}} if (
+                len(texts) == len(scores) == number
+            ):
+                return list(zip(texts, scores))
+            case {"error": str(error)}:
+                message = " ".join(error.split())[:MAX_SHOWN_CHARACTERS]
+                raise UserError(f"{self._url} returned status {response.status}: {message}")
+            case {"outputs": _}:
+                raise UserError(f"the model at {self._url} is not one that tf-transformer exported")
+        raise UserError(
+            f"{self._url} returned status {response.status}: this is not a TensorFlow Serving REST "
+            "server; give another --server"
+        )
 
 
-def _read_json_object(data):
-    """Returns the JSON object in `data`, or an empty dict if it contains no JSON object."""
+def _check_url(address: str) -> None:
+    """Raises: UserError when an address is not an HTTP URL."""
     try:
-        content = json.loads(data)
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
+        url = urllib3.util.parse_url(address)
+        if url.scheme in ("http", "https") and url.host:
+            return
+        missing = url.scheme is None or "://" not in address
+    except urllib3.exceptions.LocationParseError:
+        missing = False
+    example = f"http://{address}" if missing else "http://127.0.0.1:8501"
+    raise UserError(f"server {address!r} is not a URL: give one such as {example}")
+
+
+def _read_json(data: bytes) -> Any:
+    """Returns the JSON in `data`, or None if it is not JSON."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
 
 
 class GrpcClient:
@@ -81,7 +115,7 @@ class GrpcClient:
     Raises: UserError when tensorflow-serving-api is not installed.
     """
 
-    def __init__(self, address, name, retries=5, timeout=60.0):
+    def __init__(self, address: str, name: str, retries: int = 5, timeout: float = 60.0) -> None:
         try:
             import grpc
             from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
@@ -90,7 +124,7 @@ class GrpcClient:
                 "the package tensorflow-serving-api is missing: "
                 "pip install 'tf_transformer[serving]'"
             ) from None
-        method = {"name": [{"service": "tensorflow.serving.PredictionService"}]}
+        method: dict[str, Any] = {"name": [{"service": "tensorflow.serving.PredictionService"}]}
         if retries:
             method["retryPolicy"] = {
                 "maxAttempts": min(MAX_GRPC_ATTEMPTS, retries + 1),
@@ -112,7 +146,7 @@ class GrpcClient:
         self._name = name
         self._timeout = timeout
 
-    def __call__(self, texts):
+    def __call__(self, texts: list[str]) -> list[tuple[str, float]]:
         """Translates a list of strings, as `RestClient` does."""
         import tensorflow as tf
 
@@ -132,7 +166,9 @@ class GrpcClient:
         ]
 
 
-def translate_lines(client, lines, batch_size=32, concurrency=4):
+def translate_lines(
+    client: Client, lines: Iterable[str], batch_size: int = 32, concurrency: int = 4
+) -> Iterator[tuple[str, float]]:
     """Translates lines with several concurrent requests.
 
     Args:
@@ -145,15 +181,15 @@ def translate_lines(client, lines, batch_size=32, concurrency=4):
     Raises: UserError when the server cannot be reached or refuses a request.
     """
     lines = iter(lines)
-    pending = []
-    with concurrent.futures.ThreadPoolExecutor(concurrency) as executor:
-        try:
-            while batch := list(itertools.islice(lines, batch_size)):
-                pending.append(executor.submit(client, batch))
-                if len(pending) >= concurrency:
-                    yield from pending.pop(0).result()
-            while pending:
+    pending: list[concurrent.futures.Future[list[tuple[str, float]]]] = []
+    executor = concurrent.futures.ThreadPoolExecutor(concurrency)
+    try:
+        while batch := list(itertools.islice(lines, batch_size)):
+            pending.append(executor.submit(client, batch))
+            if len(pending) >= concurrency:
                 yield from pending.pop(0).result()
-        finally:
-            for future in pending:
-                future.cancel()
+        while pending:
+            yield from pending.pop(0).result()
+    finally:
+        # After Ctrl-C or an error, the answers to the other requests are not needed.
+        executor.shutdown(wait=False, cancel_futures=True)

@@ -22,28 +22,38 @@ The network is that of the paper. CTranslate2 differs in:
 """
 
 import os
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.loading import load_model
+from tf_transformer.config import ModelConfig
 from tf_transformer.data.tokenizer import save_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.model.embedding import positional_encoding
+from tf_transformer.model.transformer import Transformer
+from tf_transformer.serving.export_errors import explain_write_errors
 from tf_transformer.special_tokens import END, START, UNK
 
+Weights = dict[str, np.ndarray]  # by their names in a checkpoint
 
-def write_ctranslate2_folder(model_dir, output, checkpoint=None, quantization="float32"):
+
+def write_ctranslate2_folder(
+    model_dir: str, output: str, checkpoint: str | None = None, quantization: str = "float32"
+) -> None:
     """Converts a trained model.
 
     Args:
-      model_dir: a model folder.
+      model_dir: a model folder, or the name of a built-in model.
       output: the folder to write. It must not exist, and it appears when it is complete.
       checkpoint: a name or a path, as for `checkpoints.paths.find`.
       quantization: "float32", or "int8" for matrices of 8-bit integers.
     Raises: UserError when the package ctranslate2 is not installed, the output exists, the model
-      cannot be read, or CTranslate2 does not support the sizes of its heads.
+      cannot be read, CTranslate2 does not support the sizes of its heads, or the output cannot be
+      written.
     """
     if os.path.exists(output):
         raise UserError(f"{output} already exists: remove it, or give another output")
@@ -52,24 +62,25 @@ def write_ctranslate2_folder(model_dir, output, checkpoint=None, quantization="f
     vocabularies = [tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers]
     spec = make_spec(model, config.model, vocabularies)
     spec.optimize(quantization=None if quantization == "float32" else quantization)
-    with atomic_folder(os.path.dirname(os.path.abspath(output))) as folder:
+    parent = os.path.dirname(os.path.abspath(output))
+    with explain_write_errors(output), atomic_folder(parent) as folder:
         spec.save(folder)
         save_tokenizers(tokenizers, folder)
         os.rename(folder, output)
 
 
-def _import_specs():
+def _import_specs() -> ModuleType:
     """Imports `ctranslate2.specs`. Raises: UserError when ctranslate2 is not installed."""
     try:
         from ctranslate2 import specs
     except ImportError:
         raise UserError(
-            "the package ctranslate2 is missing: pip install 'ctranslate2>=4.8'"
+            "the package ctranslate2 is missing: pip install 'tf_transformer[ctranslate2]'"
         ) from None
     return specs
 
 
-def make_spec(model, sizes, vocabularies):
+def make_spec(model: Transformer, sizes: ModelConfig, vocabularies: list[list[str]]) -> Any:
     """Builds CTranslate2's description of a model, with its weights.
 
     Args:
@@ -108,7 +119,7 @@ def make_spec(model, sizes, vocabularies):
     return spec
 
 
-def _set_weights(spec, weights, sizes):
+def _set_weights(spec: Any, weights: Weights, sizes: ModelConfig) -> None:
     """Copies the weights of a model into a specification.
 
     Args:
@@ -138,7 +149,9 @@ def _set_weights(spec, weights, sizes):
         _set_linear(spec.decoder.projection, weights, ["final_layer"])
 
 
-def _set_embedding(stack, embedding, weights, name, sizes):
+def _set_embedding(
+    stack: Any, embedding: Any, weights: Weights, name: str, sizes: ModelConfig
+) -> None:
     """Sets the embedding and the positional encoding of the encoder or decoder."""
     table = "embedding/table" if sizes.shared_embeddings else f"{name}/embedding/table"
     embedding.weight = weights[table]
@@ -151,7 +164,7 @@ def _set_embedding(stack, embedding, weights, name, sizes):
     stack.position_encodings.encodings = encodings
 
 
-def _set_attention(block, weights, name):
+def _set_attention(block: Any, weights: Weights, name: str) -> None:
     """Sets an attention block.
 
     Self-attention has a fused projection of queries, keys and values. Cross-attention has a
@@ -166,17 +179,17 @@ def _set_attention(block, weights, name):
         _set_linear(linear, weights, names)
 
 
-def _set_feed_forward(block, weights, name):
+def _set_feed_forward(block: Any, weights: Weights, name: str) -> None:
     _set_linear(block.linear_0, weights, [f"{name}/inner"])
     _set_linear(block.linear_1, weights, [f"{name}/outer"])
 
 
-def _set_layer_norm(block, weights, name):
+def _set_layer_norm(block: Any, weights: Weights, name: str) -> None:
     block.layer_norm.gamma = weights[f"{name}/gamma"]
     block.layer_norm.beta = weights[f"{name}/beta"]
 
 
-def _set_linear(linear, weights, names):
+def _set_linear(linear: Any, weights: Weights, names: list[str]) -> None:
     """Sets a projection to the concatenation of the named projections."""
     kernel = np.concatenate([weights[f"{name}/kernel"] for name in names], axis=1)  # (in, out)
     linear.weight = kernel.T.copy()  # (out, in)

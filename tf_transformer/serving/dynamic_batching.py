@@ -8,8 +8,13 @@ computed starts at once, without a delay to collect others.
 import asyncio
 import collections
 import dataclasses
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
+
+Outputs = dict[str, np.ndarray]
 
 
 class FullError(Exception):
@@ -18,9 +23,9 @@ class FullError(Exception):
 
 @dataclasses.dataclass
 class _QueuedRequest:
-    inputs: dict  # name -> list of strings
+    inputs: dict[str, list[str | bytes]]
     rows: int
-    future: asyncio.Future
+    future: asyncio.Future[Outputs]
 
 
 class Batcher:
@@ -35,24 +40,31 @@ class Batcher:
       concurrency: batches that are computed at the same time.
     """
 
-    def __init__(self, run, executor, max_rows=32, max_queue=100, concurrency=1):
+    def __init__(
+        self,
+        run: Callable[[Any], Outputs],
+        executor: Executor,
+        max_rows: int = 32,
+        max_queue: int = 100,
+        concurrency: int = 1,
+    ) -> None:
         self._run = run
         self._executor = executor
         self._max_rows = max_rows
         self._max_queue = max_queue
         self._free_slots = concurrency
-        self._queue = collections.deque()
-        self._running = set()  # tasks
+        self._queue: collections.deque[_QueuedRequest] = collections.deque()
+        self._running: set[asyncio.Task] = set()
         self._closed = False
         self._changed = asyncio.Event()
         self._scheduler = asyncio.get_running_loop().create_task(self._schedule())
 
     @property
-    def queue_length(self):
+    def queue_length(self) -> int:
         """Requests in the queue that are not cancelled."""
         return sum(not request.future.done() for request in self._queue)
 
-    def submit(self, inputs):
+    def submit(self, inputs: dict[str, list[str | bytes]]) -> asyncio.Future[Outputs]:
         """Adds a request to the queue.
 
         Args:
@@ -69,15 +81,15 @@ class Batcher:
         self._changed.set()
         return request.future
 
-    async def close(self):
+    async def close(self) -> None:
         """Refuses new requests, and waits until those in the queue are computed."""
         self._closed = True
-        while self._queue or self._running:
+        while self.queue_length or self._running:
             self._changed.clear()
             await self._changed.wait()
         self._scheduler.cancel()
 
-    async def _schedule(self):
+    async def _schedule(self) -> None:
         """Starts a batch whenever a slot is free and a request waits."""
         while True:
             self._changed.clear()
@@ -90,9 +102,9 @@ class Batcher:
             self._running.add(task)
             task.add_done_callback(self._release_slot)
 
-    def _next_batch(self):
+    def _next_batch(self) -> list[_QueuedRequest]:
         """Takes the first requests that fit into one batch from the queue."""
-        batch = []
+        batch: list[_QueuedRequest] = []
         rows = 0
         while self._queue and (not batch or rows + self._queue[0].rows <= self._max_rows):
             request = self._queue.popleft()
@@ -101,12 +113,12 @@ class Batcher:
                 rows += request.rows
         return batch
 
-    def _release_slot(self, task):
+    def _release_slot(self, task: asyncio.Task) -> None:
         self._running.discard(task)
         self._free_slots += 1
         self._changed.set()
 
-    async def _compute(self, batch):
+    async def _compute(self, batch: list[_QueuedRequest]) -> None:
         """Computes a batch and sets the futures of its requests."""
         inputs = {
             name: [value for request in batch for value in request.inputs[name]]

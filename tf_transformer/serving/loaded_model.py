@@ -3,6 +3,8 @@
 import contextlib
 import logging
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +13,9 @@ from google.protobuf import json_format
 from tensorflow.core.protobuf import saved_model_pb2
 
 logger = logging.getLogger(__name__)
+
+Inputs = Mapping[str, Sequence[str | bytes]]  # of a signature, by name; all of the same length
+FileList = list[tuple[str, str, int, int]]  # folder, name, time and size of each file
 
 
 class Signature:
@@ -21,7 +26,7 @@ class Signature:
       description: its `SignatureDef`.
     """
 
-    def __init__(self, function, description):
+    def __init__(self, function: Any, description: Any) -> None:
         self._function = function
         self.inputs = sorted(description.inputs)
         sizes = [
@@ -33,7 +38,7 @@ class Signature:
         # batched. The response to a request is then independent of other requests.
         self.may_be_batched = all(size >= 0 for size in sizes)
 
-    def __call__(self, inputs):
+    def __call__(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """Runs the signature.
 
         Args:
@@ -53,14 +58,14 @@ class LoadedModel:
     Raises: OSError, ValueError or an error of TensorFlow when the folder is not a complete model.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.path = path
         self.version = int(os.path.basename(path))
         with open(os.path.join(path, "saved_model.pb"), "rb") as file:
             (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
         self._module = tf.saved_model.load(path)
-        self.signatures = {}
-        self.metadata = {}
+        self.signatures: dict[str, Signature] = {}
+        self.metadata: dict[str, dict[str, Any]] = {}
         for name, description in graph.signature_def.items():
             if name.startswith("__"):
                 continue
@@ -72,7 +77,7 @@ class LoadedModel:
             )
         self._warm_up()
 
-    def _warm_up(self):
+    def _warm_up(self) -> None:
         from tensorflow_serving.apis import prediction_log_pb2
 
         path = os.path.join(self.path, "assets.extra", "tf_serving_warmup_requests")
@@ -82,7 +87,7 @@ class LoadedModel:
             log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
             request = log.predict_log.request
             inputs = {
-                name: np.atleast_1d(tf.make_ndarray(value))
+                name: np.atleast_1d(tf.make_ndarray(value)).tolist()
                 for name, value in request.inputs.items()
             }
             self.signatures[request.model_spec.signature_name](inputs)
@@ -98,11 +103,12 @@ class Reloader:
       folder: of the versions.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._failed = {}  # path of a version -> its files when it could not be loaded
+        # Path of a version -> its files when it could not be loaded.
+        self._failed: dict[str, FileList] = {}
 
-    def load_newer(self, current):
+    def load_newer(self, current: LoadedModel | None) -> LoadedModel | None:
         """Loads the newest version that can be loaded.
 
         Args:
@@ -122,7 +128,7 @@ class Reloader:
                 logger.warning("%s cannot be loaded: %s", path, error)
         return None
 
-    def _versions(self):
+    def _versions(self) -> list[str]:
         """The paths of the versions, newest first."""
         try:
             names = os.listdir(self._folder)
@@ -133,7 +139,7 @@ class Reloader:
         return [os.path.join(self._folder, version) for version in versions]
 
 
-def _list_files(path):
+def _list_files(path: str) -> FileList:
     """Lists folder, name, time and size of each file in a folder, to detect changes."""
     files = []
     for folder, _, names in os.walk(path):

@@ -5,7 +5,7 @@ import re
 from tf_transformer.errors import UserError
 
 
-def check_model_name(name):
+def check_model_name(name: str) -> None:
     """Raises: UserError for a name that cannot be part of a URL."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
         raise UserError(

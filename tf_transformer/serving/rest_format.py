@@ -16,10 +16,19 @@ The grammar and the error messages are those of `tensorflow/serving` (`g3doc/api
 
 import base64
 import binascii
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
+import numpy as np
 import orjson
 
 MAX_SHOWN_CHARACTERS = 200  # of a JSON value in an error message
+
+
+class HasInputs(Protocol):
+    """A signature, as far as the parser needs it."""
+
+    inputs: list[str]  # the names of the inputs
 
 
 class RestError(Exception):
@@ -30,13 +39,15 @@ class RestError(Exception):
       message: the value of "error" in the body.
     """
 
-    def __init__(self, status, message):
+    def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
 
 
-def parse_predict(body, signatures):
+def parse_predict(
+    body: bytes, signatures: Mapping[str, HasInputs]
+) -> tuple[str, dict[str, list[str | bytes]], bool]:
     """Parses a predict request.
 
     Args:
@@ -70,7 +81,7 @@ def parse_predict(body, signatures):
     raise RestError(400, "Missing 'inputs' or 'instances' key")
 
 
-def _parse_object(body):
+def _parse_object(body: bytes) -> dict[str, Any]:
     """Parses bytes that must hold a JSON object."""
     if not body:
         raise RestError(400, "JSON Parse error: The document is empty")
@@ -83,7 +94,7 @@ def _parse_object(body):
     return request
 
 
-def _parse_rows(instances, names):
+def _parse_rows(instances: Any, names: list[str]) -> dict[str, list[str | bytes]]:
     """Parses the value of "instances". Returns: lists of strings or bytes by name."""
     if not isinstance(instances, list):
         raise RestError(
@@ -98,7 +109,7 @@ def _parse_rows(instances, names):
             "instances is a plain list, but expecting list of objects "
             "as multiple input tensors required as per tensorinfo_map",
         )
-    columns = {name: [] for name in names}
+    columns: dict[str, list[str | bytes]] = {name: [] for name in names}
     for i, instance in enumerate(instances):
         if _is_object(instance) != named:
             mismatch = "object but got list" if named else "value/list but got object"
@@ -123,7 +134,7 @@ def _parse_rows(instances, names):
     return columns
 
 
-def _parse_columns(inputs, names):
+def _parse_columns(inputs: Any, names: list[str]) -> dict[str, list[str | bytes]]:
     """Parses the value of "inputs". Returns: lists of strings or bytes by name."""
     if not _is_object(inputs):
         if len(names) > 1:
@@ -145,16 +156,16 @@ def _parse_columns(inputs, names):
     return columns
 
 
-def _is_object(value):
+def _is_object(value: Any) -> bool:
     """Whether a value is a JSON object with inputs by name, not an encoded string."""
     return isinstance(value, dict) and not _is_base64(value)
 
 
-def _is_base64(value):
+def _is_base64(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
 
 
-def _parse_string(value):
+def _parse_string(value: Any) -> str | bytes:
     """Returns a JSON string as str, and {"b64": ...} as bytes."""
     if isinstance(value, str):
         return value
@@ -175,14 +186,14 @@ def _parse_string(value):
     )
 
 
-def _json_type(value):
+def _json_type(value: Any) -> str:
     """The type of a JSON value that is not a string, an object or an array, as in RapidJSON."""
     if value is None:
         return "Null"
     return str(value) if isinstance(value, bool) else "Number"
 
 
-def _shorten(value):
+def _shorten(value: Any) -> str:
     """The JSON of a value for an error message, cut if it is long."""
     try:
         text = orjson.dumps(value).decode()
@@ -193,7 +204,7 @@ def _shorten(value):
     return f"{text[:MAX_SHOWN_CHARACTERS]}..."
 
 
-def format_response(outputs, in_rows):
+def format_response(outputs: Mapping[str, np.ndarray], in_rows: bool) -> bytes:
     """Writes the response to a predict request.
 
     Args:
@@ -212,7 +223,7 @@ def format_response(outputs, in_rows):
     return orjson.dumps({key: values}, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _json_values(name, array):
+def _json_values(name: str, array: np.ndarray) -> Any:
     """Converts an array of bytes to nested lists that orjson can write; numbers stay an array.
 
     As in TensorFlow Serving, the values of an output whose name ends with `_bytes` are not text.
@@ -222,15 +233,15 @@ def _json_values(name, array):
     return _map_nested(_encode_base64 if name.endswith("_bytes") else _decode_text, array.tolist())
 
 
-def _encode_base64(value):
+def _encode_base64(value: bytes) -> dict[str, str]:
     return {"b64": base64.b64encode(value).decode()}
 
 
-def _decode_text(value):
+def _decode_text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def _map_nested(function, values):
+def _map_nested(function: Callable[[Any], Any], values: list) -> list:
     """Applies a function to each element of nested lists."""
     return [
         _map_nested(function, value) if isinstance(value, list) else function(value)
@@ -238,6 +249,6 @@ def _map_nested(function, values):
     ]
 
 
-def error_body(message):
+def error_body(message: str) -> bytes:
     """Returns the body of an error response, as bytes."""
     return orjson.dumps({"error": message})

@@ -11,15 +11,19 @@ EXPORT_DIR/
     SHA256SUMS                                 for sha256sum --check SHA256SUMS
 """
 
-import hashlib
 import os
-import pathlib
 import textwrap
+from typing import Any
 
 import tensorflow as tf
 
 from tf_transformer.atomic_io import atomic_folder, atomic_write
+from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.checkpoints.loading import load_model
+from tf_transformer.config import Config, DecodeConfig
+from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.model.transformer import Transformer
+from tf_transformer.serving.export_errors import check_output_folder, explain_write_errors
 from tf_transformer.serving.model_name import check_model_name
 from tf_transformer.serving.signatures import ALIGNED_LENGTH, TextFunctions
 from tf_transformer.serving.warm_up import import_messages, warm_up_texts, write_warm_up
@@ -28,36 +32,46 @@ from tf_transformer.serving.warm_up import import_messages, warm_up_texts, write
 MAX_BATCH_SIZE = 128
 
 
-def export_saved_model(model_dir, output, checkpoint=None, name="transformer", **decode):
+def export_saved_model(
+    model_dir: str,
+    output: str,
+    checkpoint: str | None = None,
+    name: str = "transformer",
+    **decode: Any,
+) -> str:
     """Writes the next version of a model for serving.
 
     Args:
-      model_dir: a model folder.
+      model_dir: a model folder, or the name of a built-in model.
       output: EXPORT_DIR, created if it does not exist. The version is the largest in it plus one.
       checkpoint: a name or a path, as for `checkpoints.paths.find`.
       name: of the model, for the server.
       **decode: fields of `DecodeConfig` to change.
     Returns: the path of the version.
     Raises: UserError when tensorflow-serving-api is not installed, the name cannot be part of a
-      URL, or the model cannot be read.
+      URL, the model cannot be read, or the output cannot be written.
     """
     check_model_name(name)
-    import_messages()  # fails before the model is loaded, which takes seconds
+    # These fail before the model is loaded, which takes seconds.
+    check_output_folder(output)
+    import_messages()
     model, tokenizers, config = load_model(model_dir, checkpoint)
     config = config.replace(**decode)
     # A server ignores folders whose name is not a number, such as an unfinished one.
-    with atomic_folder(output) as folder:
+    with explain_write_errors(output), atomic_folder(output) as folder:
         module, signatures = make_signatures(model, tokenizers, config.decode)
         tf.saved_model.save(module, folder, signatures=signatures)
         write_warm_up(folder, name, warm_up_texts(config, tokenizers[0]))
         _write(folder, "README.md", _readme(name, os.path.abspath(output), config))
-        _write_checksums(folder)
+        write_checksums(folder)
         for file, content in _server_settings(name).items():
             _write(output, file, content)
         return _rename_to_next_version(folder, output)
 
 
-def make_signatures(model, tokenizers, decode):
+def make_signatures(
+    model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], decode: DecodeConfig
+) -> tuple[tf.Module, dict[str, tf.types.experimental.PolymorphicFunction]]:
     """Creates the functions to serve.
 
     Args:
@@ -80,19 +94,19 @@ def make_signatures(model, tokenizers, decode):
     module.weights = [variable.value for variable in model.variables]
     module.tokenizers = [tokenizer.resource for tokenizer in tokenizers]
 
-    def serving_default(text):
+    def serving_default(text: tf.Tensor) -> dict[str, tf.Tensor]:
         translations, scores = functions.translate(text)
         return {"translation": translations[:, 0], "score": scores[:, 0]}
 
-    def nbest(text):
+    def nbest(text: tf.Tensor) -> dict[str, tf.Tensor]:
         translations, scores = functions.translate(text, decode.beam_size)
         return {"translations": translations, "scores": scores}
 
-    def score(source, target):
+    def score(source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         names = ("log_probability", "token_log_probabilities", "tokens")
         return dict(zip(names, functions.score(source, target)))
 
-    def alignments(text):
+    def alignments(text: tf.Tensor) -> dict[str, tf.Tensor]:
         names = ("translation", "source_tokens", "target_tokens", "weights")
         return dict(zip(names, functions.alignments(text)))
 
@@ -111,7 +125,7 @@ def make_signatures(model, tokenizers, decode):
     }
 
 
-def _rename_to_next_version(folder, output):
+def _rename_to_next_version(folder: str, output: str) -> str:
     """Renames a complete folder to the next version. Returns: its path."""
     while True:
         versions = [int(entry) for entry in os.listdir(output) if entry.isdigit()]
@@ -124,22 +138,12 @@ def _rename_to_next_version(folder, output):
                 raise  # otherwise another export has just created this version
 
 
-def _write(folder, name, content):
+def _write(folder: str, name: str, content: str) -> None:
     with atomic_write(os.path.join(folder, name)) as file:
         file.write(content)
 
 
-def _write_checksums(folder):
-    """Writes SHA256SUMS of all files in a folder."""
-    lines = []
-    for path in sorted(pathlib.Path(folder).rglob("*")):
-        if path.is_file():
-            checksum = hashlib.sha256(path.read_bytes()).hexdigest()
-            lines.append(f"{checksum}  {path.relative_to(folder).as_posix()}\n")
-    _write(folder, "SHA256SUMS", "".join(lines))
-
-
-def _server_settings(name):
+def _server_settings(name: str) -> dict[str, str]:
     """The settings files of TensorFlow Serving: name -> content."""
     models = f"""\
         model_config_list {{
@@ -171,7 +175,7 @@ def _server_settings(name):
     }
 
 
-def _readme(name, output, config):
+def _readme(name: str, output: str, config: Config) -> str:
     """The README.md of a version, in Markdown."""
     decode = config.decode
     model = config.model

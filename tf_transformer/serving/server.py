@@ -16,23 +16,31 @@ import concurrent.futures
 import contextlib
 import importlib.resources
 import logging
+import os
 import re
 import signal
 import socket
 import time
+from collections.abc import AsyncIterator
+from types import FrameType
+from typing import Any
 
 import anyio
 import orjson
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
+from tf_transformer.serving.connections import (
+    IdleTimeoutProtocol,
+    explain_unavailable_address,
+)
 from tf_transformer.serving.dynamic_batching import Batcher, FullError
-from tf_transformer.serving.loaded_model import Reloader
+from tf_transformer.serving.loaded_model import LoadedModel, Reloader
 from tf_transformer.serving.model_name import check_model_name
 from tf_transformer.serving.rest_format import (
     RestError,
@@ -61,32 +69,15 @@ PAGE_HEADERS = {
 }
 
 
-class _Protocol(H11Protocol):
-    """HTTP/1.1 that closes idle connections, which uvicorn keeps open without a limit.
-
-    A connection is closed when no request begins within `idle_seconds` after it opens, or after a
-    response.
-    """
-
-    idle_seconds = 60.0
-
-    def connection_made(self, transport):
-        super().connection_made(transport)
-        self.loop.call_later(self.idle_seconds, self._close_if_idle, None)
-
-    def on_response_complete(self):
-        super().on_response_complete()
-        self.loop.call_later(self.idle_seconds, self._close_if_idle, self.cycle)
-
-    def _close_if_idle(self, last_cycle):
-        if self.cycle is last_cycle and not self.transport.is_closing():
-            self.transport.close()
-
-
 class _ServedVersion:
     """A version that is served: its model, and a queue for each signature."""
 
-    def __init__(self, model, settings, executor):
+    def __init__(
+        self,
+        model: LoadedModel,
+        settings: ServeConfig,
+        executor: concurrent.futures.Executor,
+    ) -> None:
         self.model = model
         self.batchers = {}
         for name, signature in model.signatures.items():
@@ -98,10 +89,10 @@ class _ServedVersion:
                 settings.concurrent_batches,
             )
 
-    def queue_length(self):
+    def queue_length(self) -> int:
         return sum(batcher.queue_length for batcher in self.batchers.values())
 
-    async def close(self):
+    async def close(self) -> None:
         await asyncio.gather(*(batcher.close() for batcher in self.batchers.values()))
 
 
@@ -116,7 +107,7 @@ class Server:
       URL.
     """
 
-    def __init__(self, folder, name, settings):
+    def __init__(self, folder: str, name: str, settings: ServeConfig) -> None:
         check_model_name(name)
         self._name = name
         self._settings = settings
@@ -125,12 +116,14 @@ class Server:
         self._reloader = Reloader(folder)
         self._first_model = self._reloader.load_newer(None)
         if self._first_model is None:
+            what = f"{folder} is not a folder"
+            if os.path.isdir(folder):
+                what = f"no version of a model in {folder} can be loaded"
             raise UserError(
-                f"no version of a model in {folder} can be loaded: export a model first, or give "
-                "another --export_dir"
+                f"{what}: export a model with `tf-transformer export`, or give another --export_dir"
             )
         self._address = f"http://{settings.host}:{settings.port}"
-        self._current = None  # a `_ServedVersion`
+        self._served: _ServedVersion | None = None  # none before the server runs
         self._executor = concurrent.futures.ThreadPoolExecutor(
             settings.concurrent_batches, "predict"
         )
@@ -147,33 +140,23 @@ class Server:
             lifespan=self._lifespan,
         )
 
-    def run(self):
-        """Serves until SIGINT or SIGTERM, then completes the pending requests and returns."""
+    def run(self, bound: socket.socket) -> None:
+        """Serves until SIGINT or SIGTERM, then completes the pending requests and returns.
+
+        Args:
+          bound: of `bind_address`.
+        Raises: UserError when another server listens at the address by now.
+        """
         # uvicorn replaces these handlers while it runs, and raises the signal again at its end.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _ignore_signal)
-        listening = self._listen()
-        host, port = listening.getsockname()[:2]
+        with explain_unavailable_address(self._settings):
+            bound.listen(2048)
+        host, port = bound.getsockname()[:2]
         self._address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        uvicorn.Server(self.uvicorn_config()).run(sockets=[listening])
+        uvicorn.Server(self.uvicorn_config()).run(sockets=[bound])
 
-    def _listen(self):
-        """Opens the listening socket. Raises: UserError when the address is not available."""
-        host = self._settings.host
-        port = self._settings.port
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            listening = socket.create_server((host, port), family=family, backlog=2048)
-        except OSError as error:
-            raise UserError(
-                f"cannot listen at {host}, port {port} ({error.strerror or error}): give another "
-                "--host or --port"
-            ) from None
-        # Without TCP_NODELAY, each response waits 40 ms until its header is acknowledged.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listening
-
-    def uvicorn_config(self):
+    def uvicorn_config(self) -> uvicorn.Config:
         """Returns the configuration with which uvicorn runs the server."""
         settings = self._settings
         return uvicorn.Config(
@@ -187,14 +170,16 @@ class Server:
             timeout_graceful_shutdown=int(settings.timeout) + 1,
             server_header=False,
             ws="none",
-            http=type("Protocol", (_Protocol,), {"idle_seconds": settings.timeout}),
+            http=type("Protocol", (IdleTimeoutProtocol,), {"idle_seconds": settings.timeout}),
         )
 
     @contextlib.asynccontextmanager
-    async def _lifespan(self, app):
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Serves the first version, and newer ones, until the server stops."""
-        self._serve(self._first_model)
-        self._first_model = None  # frees its memory when a newer version replaces it
+        first, self._first_model = self._first_model, None  # a newer version frees its memory
+        assert first, "the server runs once"
+        self._serve(first)
+        del first
         watcher = asyncio.create_task(self._watch_versions())
         yield
         watcher.cancel()
@@ -202,39 +187,46 @@ class Server:
         self._executor.shutdown()
         logger.info("stopped serving %s", self._name)
 
-    def _queue_length(self):
+    def _queue_length(self) -> int:
         """Requests in the queues of the version that is served."""
-        return self._current.queue_length() if self._current else 0
+        return self._served.queue_length() if self._served else 0
 
-    def _serve(self, model):
+    @property
+    def _current(self) -> _ServedVersion:
+        """The version that is served while the server runs."""
+        assert self._served, "the server does not run"
+        return self._served
+
+    def _serve(self, model: LoadedModel) -> _ServedVersion | None:
         """Serves a version. Returns: the `_ServedVersion` that it replaces, or None."""
-        previous = self._current
-        self._current = _ServedVersion(model, self._settings, self._executor)
+        previous = self._served
+        self._served = _ServedVersion(model, self._settings, self._executor)
         self._metrics.set_version(model.version)
         logger.info("serving version %d of %s at %s", model.version, self._name, self._address)
         return previous
 
-    async def _watch_versions(self):
+    async def _watch_versions(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._settings.reload_seconds)
             model = await loop.run_in_executor(
                 self._loader, self._reloader.load_newer, self._current.model
             )
-            if model:
-                await self._serve(model).close()
+            replaced = self._serve(model) if model else None
+            if replaced:
+                await replaced.close()
 
-    async def _get_page(self, request):
+    async def _get_page(self, request: Request) -> Response:
         return Response(self._html, media_type="text/html", headers=PAGE_HEADERS)
 
-    async def _get_health(self, request):
+    async def _get_health(self, request: Request) -> Response:
         version = self._current.model.version
         return _json_response(orjson.dumps({"status": "ok", "version": version}))
 
-    async def _get_metrics(self, request):
+    async def _get_metrics(self, request: Request) -> Response:
         return Response(self._metrics.export(), media_type=CONTENT_TYPE)
 
-    async def _handle_rest(self, request):
+    async def _handle_rest(self, request: Request) -> Response:
         """Handles a request of the REST interface. An error becomes its response."""
         start = time.perf_counter()
         method = "other"
@@ -254,7 +246,9 @@ class Server:
         self._metrics.count_response(method, status)
         return _json_response(body, status)
 
-    async def _respond(self, request, name, version, action):
+    async def _respond(
+        self, request: Request, name: str, version: str | None, action: str
+    ) -> tuple[bytes, int]:
         """Returns: the body of the response, and the rows in it. Raises: RestError."""
         if action in (":classify", ":regress"):
             kind = action[1:]
@@ -267,17 +261,17 @@ class Server:
             return self._metadata(self._find_version(name, version).model), 0
         return self._status(name, version), 0
 
-    def _find_version(self, name, version):
+    def _find_version(self, name: str, version: str | None) -> _ServedVersion:
         """Returns the `_ServedVersion` of a request. Raises: RestError if it is not served."""
         if self._is_served(name, version):
             return self._current
         model = f"Specific({name}, {version})" if name == self._name else f"Latest({name})"
         raise RestError(404, f"Servable not found for request: {model}")
 
-    def _is_served(self, name, version):
+    def _is_served(self, name: str, version: str | None) -> bool:
         return name == self._name and version in (None, str(self._current.model.version))
 
-    def _status(self, name, version):
+    def _status(self, name: str, version: str | None) -> bytes:
         """The body of the response to a status request."""
         if not self._is_served(name, version):
             missing = f"version {version}" if name == self._name else "any versions"
@@ -289,13 +283,13 @@ class Server:
         }
         return orjson.dumps({"model_version_status": [state]})
 
-    def _metadata(self, model):
+    def _metadata(self, model: LoadedModel) -> bytes:
         """The body of the response to a metadata request."""
         spec = {"name": self._name, "signature_name": "", "version": str(model.version)}
         signatures = {"signature_def": {"signature_def": model.metadata}}
         return orjson.dumps({"model_spec": spec, "metadata": signatures})
 
-    async def _predict(self, request, name, version):
+    async def _predict(self, request: Request, name: str, version: str | None) -> tuple[bytes, int]:
         """Returns: the body of the response, and the rows in it. Raises: RestError."""
         settings = self._settings
         body = await self._read_body(request)
@@ -316,9 +310,10 @@ class Server:
                 503, f"{settings.max_queue} requests are waiting: try again later"
             ) from None
         disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
+        awaited: set[asyncio.Future[Any]] = {result, disconnected}
         try:
             await asyncio.wait(
-                {result, disconnected},
+                awaited,
                 timeout=settings.timeout,
                 return_when=asyncio.FIRST_COMPLETED,
             )
@@ -331,7 +326,7 @@ class Server:
             result.cancel()
             disconnected.cancel()
 
-    async def _read_body(self, request):
+    async def _read_body(self, request: Request) -> bytes:
         """Reads the body of a request. Raises: RestError when it is too large or too slow."""
         max_bytes = self._settings.max_request_bytes
         timeout = self._settings.timeout
@@ -353,11 +348,11 @@ class Server:
         return bytes(body)
 
 
-def _ignore_signal(number, frame):
+def _ignore_signal(number: int, frame: FrameType | None) -> None:
     pass
 
 
-def _parse_path(request):
+def _parse_path(request: Request) -> tuple[str, str | None, str]:
     """Parses the path of a REST request.
 
     Returns: name of the model; version, a string or None; action, such as ":predict", or "" for a
@@ -373,13 +368,13 @@ def _parse_path(request):
     return match["name"], match["version"], action
 
 
-async def _wait_for_disconnect(request):
+async def _wait_for_disconnect(request: Request) -> None:
     """Returns when the client closes the connection. The body must have been read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _json_response(body, status=200):
+def _json_response(body: bytes, status: int = 200) -> Response:
     headers = {"X-Content-Type-Options": "nosniff"}
     if status in (408, 413):
         headers["Connection"] = "close"  # the client may still be sending the rest of its request

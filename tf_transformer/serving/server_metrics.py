@@ -1,5 +1,7 @@
 """The Prometheus metrics of the server."""
 
+from collections.abc import Callable
+
 import prometheus_client
 
 PREFIX = "tf_transformer_"
@@ -13,7 +15,7 @@ class ServerMetrics:
       queue_length: a function that returns the number of requests in the queues.
     """
 
-    def __init__(self, queue_length):
+    def __init__(self, queue_length: Callable[[], int]) -> None:
         self._registry = prometheus_client.CollectorRegistry()
         registry = self._registry
         self._requests = prometheus_client.Counter(
@@ -34,19 +36,19 @@ class ServerMetrics:
         waiting.set_function(queue_length)
         prometheus_client.ProcessCollector(registry=registry)
 
-    def set_version(self, version):
+    def set_version(self, version: int) -> None:
         """Sets the version that is served."""
         self._version.set(version)
 
-    def count_response(self, method, status):
+    def count_response(self, method: str, status: int) -> None:
         """Counts a response by its HTTP status."""
         self._requests.labels(method, status).inc()
 
-    def observe_success(self, method, rows, seconds):
+    def observe_success(self, method: str, rows: int, seconds: float) -> None:
         """Counts the rows of a successful request and records its latency."""
         self._texts.labels(method).inc(rows)
         self._seconds.labels(method).observe(seconds)
 
-    def export(self):
+    def export(self) -> bytes:
         """Returns the metrics in the text format of Prometheus, as bytes."""
         return prometheus_client.generate_latest(self._registry)

@@ -10,13 +10,25 @@ Shapes: N texts, n texts of a chunk, K hypotheses, S source and T target sub-wor
 L layers, V target vocabulary.
 """
 
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 
+from tf_transformer.config import DecodeConfig
+from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.inference import (
+    SCORED_TOKENS,
+    detokenize,
+    forced_decoding,
+    max_output_lengths,
+    search_translations,
+    token_log_probs,
+)
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
-from tf_transformer.decoding.translator import search_translations
-from tf_transformer.special_tokens import PAD, START
+from tf_transformer.decoding.search import SearchResult
+from tf_transformer.model.transformer import Transformer
+from tf_transformer.special_tokens import PAD
 
-SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
 ALIGNED_LENGTH = 128  # most source sub-words of `alignments`: weights grow with the square
 
 
@@ -31,12 +43,14 @@ class TextFunctions:
       decode: a `DecodeConfig`.
     """
 
-    def __init__(self, model, tokenizers, decode):
+    def __init__(
+        self, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], decode: DecodeConfig
+    ) -> None:
         self._model = model
         self._decode = decode
         self._source, self._target = tokenizers
 
-    def translate(self, text, n_best=1):
+    def translate(self, text: tf.Tensor, n_best: int = 1) -> list[tf.Tensor]:
         """Translates texts.
 
         Args:
@@ -49,11 +63,11 @@ class TextFunctions:
         inp, lengths, blank = self._encode(self._source, text)
         number = tf.size(lengths)  # N
 
-        def translate_chunk(indices):
+        def translate_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
             result = self._search(inp, indices, n_best)
             length = tf.shape(result.ids)[2]
-            texts = self._target.decode(tf.reshape(result.ids, [-1, length]))  # (n * K)
-            return tf.reshape(_replace_invalid_utf8(texts), [-1, n_best]), result.scores
+            texts = detokenize(self._target, tf.reshape(result.ids, [-1, length]))  # (n * K)
+            return tf.reshape(texts, [-1, n_best]), result.scores
 
         first_of_blank = blank[:, tf.newaxis] & (tf.range(n_best) == 0)  # (N, K)
         default_texts = tf.fill([number, n_best], "")
@@ -66,7 +80,7 @@ class TextFunctions:
             defaults=[default_texts, default_scores],
         )
 
-    def score(self, source, target):
+    def score(self, source: tf.Tensor, target: tf.Tensor) -> list[tf.Tensor]:
         """Computes the probability of given translations.
 
         Args:
@@ -81,11 +95,10 @@ class TextFunctions:
         longest = _max_or_zero(tf.where(fits, tar_lengths, 0))  # T
         number = tf.size(inp_lengths)  # N
 
-        def score_chunk(indices):
+        def score_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
             tar_real = tf.gather(tar, indices).to_tensor(PAD)  # (n, t), t <= T
             logits, _ = self._teacher_forcing(inp, indices, tar_real)  # (n, t, V)
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tar_real, logits)  # (n, t)
-            log_probs = tf.where(tar_real != PAD, -losses, 0.0)  # (n, t)
+            log_probs = token_log_probs(logits, tar_real)  # (n, t)
             return (
                 tf.reduce_sum(log_probs, axis=1),
                 _pad_last_axis(log_probs, longest),
@@ -104,7 +117,7 @@ class TextFunctions:
             ],
         )
 
-    def alignments(self, text):
+    def alignments(self, text: tf.Tensor) -> list[tf.Tensor]:
         """Computes the attention of the best translation over the source.
 
         Args:
@@ -122,7 +135,7 @@ class TextFunctions:
         number = tf.size(lengths)  # N
         model = self._model
 
-        def align_chunk(indices):
+        def align_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
             tar_real = tf.gather(tar, indices)  # (n, T)
             _, attention_weights = self._teacher_forcing(inp, indices, tar_real)
             weights = _stack_source_attention(attention_weights, model.num_layers)  # (n,L,H,T,s)
@@ -130,7 +143,7 @@ class TextFunctions:
             weights *= is_token[:, tf.newaxis, tf.newaxis, :, tf.newaxis]  # (n, L, H, T, s)
             source_pieces = self._source.pieces_of(tf.gather(inp, indices).to_tensor(PAD))
             return (
-                _replace_invalid_utf8(self._target.decode(tar_real)),
+                detokenize(self._target, tar_real),
                 _pad_last_axis(source_pieces, longest),
                 self._target.pieces_of(tar_real),
                 _pad_last_axis(weights, longest),
@@ -150,13 +163,15 @@ class TextFunctions:
             ],
         )
 
-    def _best_translations(self, inp, indices, lengths, longest):
+    def _best_translations(
+        self, inp: tf.RaggedTensor, indices: tf.Tensor, lengths: tf.Tensor, longest: tf.Tensor
+    ) -> tf.Tensor:
         """Ids of the best translation of each chosen text, `[N, T]`; padding for the others."""
-        max_length = tf.minimum(longest + self._decode.extra_decode_length, self._model.pe_target)
+        max_length = max_output_lengths(self._model, longest, self._decode)
 
-        def search_chunk(indices):
+        def search_chunk(indices: tf.Tensor) -> tuple[tf.Tensor]:
             best = self._search(inp, indices, 1).ids[:, 0]  # (n, t)
-            return [_pad_last_axis(best, max_length)]
+            return (_pad_last_axis(best, max_length),)
 
         (tar,) = _map_chunks(
             search_chunk,
@@ -169,38 +184,47 @@ class TextFunctions:
         return tar[:, : _max_or_zero(tar_lengths)]
 
     @property
-    def _search_tokens(self):
+    def _search_tokens(self) -> int:
         """Source tokens in a chunk of a search."""
         return self._decode.decode_batch_tokens // self._decode.beam_size
 
-    def _encode(self, tokenizer, text):
+    def _encode(
+        self, tokenizer: Tokenizer, text: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
         """Strings `[N]` -> ragged ids, their lengths `[N]`, and whether they are blank `[N]`."""
         ids = tokenizer.encode(_replace_invalid_utf8(text))
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         return ids, lengths, lengths <= 1  # blank: the end token alone
 
-    def _search(self, inp, indices, n_best):
+    def _search(self, inp: tf.RaggedTensor, indices: tf.Tensor, n_best: int) -> SearchResult:
         """Searches the translations of the chosen sources."""
         padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
         return search_translations(self._model, padded, self._decode, n_best)
 
-    def _teacher_forcing(self, inp, indices, tar_real):
+    def _teacher_forcing(
+        self, inp: tf.RaggedTensor, indices: tf.Tensor, tar_real: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Runs the model on the chosen sources and given target ids `[n, T]`.
 
         Returns: logits `[n, T, V]`, attention weights by name.
         """
-        start = tf.fill([tf.shape(tar_real)[0], 1], START)
-        tar_inp = tf.concat([start, tar_real[:, :-1]], axis=1)  # (n, T)
-        return self._model(tf.gather(inp, indices).to_tensor(PAD), tar_inp, training=False)
+        return forced_decoding(self._model, tf.gather(inp, indices).to_tensor(PAD), tar_real)
 
 
-def _stack_source_attention(attention_weights, num_layers):
+def _stack_source_attention(attention_weights: dict[str, tf.Tensor], num_layers: int) -> tf.Tensor:
     """Stacks the decoder's attention weights over the source of all layers, `[n, L, H, T, S]`."""
     names = [f"decoder_layer{i + 1}_block2" for i in range(num_layers)]
     return tf.stack([attention_weights[name] for name in names], axis=1)
 
 
-def _map_chunks(function, *, indices, lengths, chunk_tokens, defaults):
+def _map_chunks(
+    function: Callable[[tf.Tensor], Sequence[tf.Tensor]],
+    *,
+    indices: tf.Tensor,
+    lengths: tf.Tensor,
+    chunk_tokens: int,
+    defaults: list[tf.Tensor],
+) -> list[tf.Tensor]:
     """Runs a function on chunks of rows of similar length, longest first.
 
     Args:
@@ -214,10 +238,10 @@ def _map_chunks(function, *, indices, lengths, chunk_tokens, defaults):
     order = tf.argsort(tf.gather(lengths, indices), direction="DESCENDING")
     sorted_indices = tf.gather(indices, order)
 
-    def is_unfinished(start, *results):
+    def is_unfinished(start: tf.Tensor, *results: tf.Tensor) -> tf.Tensor:
         return start < tf.size(sorted_indices)
 
-    def run_chunk(start, *results):
+    def run_chunk(start: tf.Tensor, *results: tf.Tensor) -> tuple[tf.Tensor, ...]:
         rows = tf.maximum(chunk_tokens // lengths[sorted_indices[start]], 1)
         chunk = sorted_indices[start : start + rows]
         updated = [
@@ -230,17 +254,17 @@ def _map_chunks(function, *, indices, lengths, chunk_tokens, defaults):
     return results
 
 
-def _max_or_zero(lengths):
+def _max_or_zero(lengths: tf.Tensor) -> tf.Tensor:
     """The maximum of int32 `[n]`, or 0 where n is 0."""
     return tf.maximum(tf.reduce_max(lengths), 0)
 
 
-def _pad_last_axis(x, size):
+def _pad_last_axis(x: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Pads the last axis to a size, with zeros or empty strings."""
     paddings = [[0, 0]] * (len(x.shape) - 1) + [[0, size - tf.shape(x)[-1]]]
     return tf.pad(x, paddings, constant_values="" if x.dtype == tf.string else 0)
 
 
-def _replace_invalid_utf8(text):
+def _replace_invalid_utf8(text: tf.Tensor) -> tf.Tensor:
     """Strings in which U+FFFD replaces invalid UTF-8."""
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")

@@ -6,17 +6,20 @@ of clients then do not wait for initialization.
 
 import itertools
 import os
+from types import ModuleType
 
 import tensorflow as tf
 
+from tf_transformer.config import Config, DataConfig
 from tf_transformer.data.sources import TfdsCorpus, open_corpus
+from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 
 WARM_UP_TEXTS = 32  # in the largest recorded request
 SPACE = "\u2581"  # SentencePiece writes it for a space
 
 
-def import_messages():
+def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
     """Imports the protocol messages of a recorded request.
 
     Returns: the modules model_pb2, predict_pb2 and prediction_log_pb2.
@@ -31,7 +34,7 @@ def import_messages():
     return model_pb2, predict_pb2, prediction_log_pb2
 
 
-def write_warm_up(folder, name, texts):
+def write_warm_up(folder: str, name: str, texts: list[str]) -> None:
     """Records requests of every signature.
 
     Args:
@@ -52,7 +55,7 @@ def write_warm_up(folder, name, texts):
             writer.write(log.SerializeToString())
 
 
-def _requests(texts):
+def _requests(texts: list[str]) -> list[tuple[str, dict[str, list[str]]]]:
     """Lists pairs (signature, inputs): single texts, the eight longest texts, and all texts."""
     by_length = sorted(texts, key=len)
     quarter = max(1, len(texts) // 4)
@@ -67,7 +70,7 @@ def _requests(texts):
     return requests
 
 
-def warm_up_texts(config, tokenizer):
+def warm_up_texts(config: Config, tokenizer: Tokenizer) -> list[str]:
     """Chooses source texts of many lengths.
 
     Args:
@@ -79,7 +82,7 @@ def warm_up_texts(config, tokenizer):
     return _held_out_sentences(config.data) or _sub_word_sequences(tokenizer)
 
 
-def _held_out_sentences(data):
+def _held_out_sentences(data: DataConfig) -> list[str]:
     """Source sentences of the corpus of a `DataConfig`; [] if it is not available."""
     try:
         corpus = open_corpus(data.data, data.source, data.target)
@@ -88,11 +91,11 @@ def _held_out_sentences(data):
         split = "validation" if "validation" in corpus.splits else corpus.splits[0]
         pairs = itertools.islice(corpus.read(split), WARM_UP_TEXTS)
         return [source for source, _ in pairs if source.strip()]
-    except UserError:
+    except (UserError, OSError):
         return []
 
 
-def _sub_word_sequences(tokenizer):
+def _sub_word_sequences(tokenizer: Tokenizer) -> list[str]:
     """Sequences of 1 to 24 sub-words of the vocabulary."""
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     pieces = [piece for piece in pieces if piece[0] not in "[<"]  # no special tokens, no bytes

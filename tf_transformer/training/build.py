@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import build_model
+from tf_transformer.config import Config
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.training.distribution import Workers, make_strategy, worker_failures
 from tf_transformer.training.optimizer import make_optimizer
@@ -20,16 +21,17 @@ from tf_transformer.training.run_directory import RunDirectory
 from tf_transformer.training.trainer import Trainer
 
 
-def build_trainer(config, model_dir):
+def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Trainer:
     """Builds a training run in a model folder, which resumes from the newest checkpoint there.
 
     Args:
       config: a `Config`; the vocabulary sizes of its model are set by the learned vocabularies.
       model_dir: the model folder, created where it does not exist. Where `TF_CONFIG` names several
         workers, it is the chief's.
+      overwrite: whether to remove a run or a model in the folder, and to start a new run.
     Returns: a `Trainer`.
-    Raises: UserError for data that cannot be used, a folder with a run of other settings, or one
-      in which another process trains.
+    Raises: UserError for data that cannot be used, a folder with a run of other settings, with a
+      model without its checkpoints, or one in which another process trains.
     """
     started = time.monotonic()
     strategy = make_strategy(cpu_only=bool(config.train.logical_devices))
@@ -38,7 +40,7 @@ def build_trainer(config, model_dir):
         logging.getLogger("tf_transformer").setLevel(logging.WARNING)
     keras.utils.set_random_seed(config.train.seed)
     corpus = open_corpus(config.data.data, config.data.source, config.data.target)
-    directory = RunDirectory(model_dir if workers.is_chief else None)
+    directory = RunDirectory(model_dir if workers.is_chief else None, overwrite)
     try:
         with worker_failures():
             config, tokenizers = prepare_vocabulary(config, corpus, directory, workers)

@@ -8,22 +8,27 @@ of it.
 import contextlib
 import functools
 import json
+import logging
 import os
 import signal
-import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tf_transformer.errors import UserError
+
+logger = logging.getLogger(__name__)
 
 TF_CONFIG_EXAMPLE = (
     '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
 )
 
 
-def split_cpu(logical_devices=0):
+def split_cpu(logical_devices: int = 0) -> None:
     """Divides the CPU into logical devices, each of which is a replica.
 
     Half of the rows on each half of the cores is faster than every operation on all cores: most
@@ -35,7 +40,7 @@ def split_cpu(logical_devices=0):
         worker.
     """
     affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if affinity else os.cpu_count()
+    cores = len(os.sched_getaffinity(0)) if affinity else os.cpu_count() or 1
     one_is_enough = tf.config.list_physical_devices("GPU") or cores < 2 or "TF_CONFIG" in os.environ
     if not logical_devices and one_is_enough:
         return
@@ -49,7 +54,7 @@ def split_cpu(logical_devices=0):
         pass  # TensorFlow has run an operation already
 
 
-def make_strategy(cpu_only=False):
+def make_strategy(cpu_only: bool = False) -> tf.distribute.Strategy:
     """Makes the distribution strategy.
 
     It covers all visible GPUs, or where there is none, all logical CPUs; where `TF_CONFIG` names
@@ -70,12 +75,12 @@ def make_strategy(cpu_only=False):
 
 
 @functools.cache
-def _strategy(kind, *arguments):
+def _strategy(kind: Callable[..., Any], *arguments: tuple[str, ...]) -> tf.distribute.Strategy:
     """One strategy per process: a second one would reuse the first one's collective keys."""
     return kind(*arguments)
 
 
-def _check_cluster(text):
+def _check_cluster(text: str) -> None:
     try:
         config = json.loads(text)
         addresses = config["cluster"][config["task"]["type"]]
@@ -89,8 +94,8 @@ def _check_cluster(text):
     )
 
 
-def _multi_worker_strategy():
-    print("waiting for the other workers of TF_CONFIG", file=sys.stderr, flush=True)
+def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
+    logger.info("waiting for the other workers of TF_CONFIG")
     main = threading.current_thread() is threading.main_thread()
     signals = (signal.SIGINT, signal.SIGTERM) if main else ()
     before = {number: signal.getsignal(number) for number in signals}
@@ -108,7 +113,7 @@ def _multi_worker_strategy():
 
 
 @contextlib.contextmanager
-def worker_failures():
+def worker_failures() -> Iterator[None]:
     """Turns the errors of a collective operation into one clear error.
 
     Raises: UserError when another worker stops meanwhile.
@@ -143,7 +148,7 @@ class Workers:
       strategy: of `make_strategy`.
     """
 
-    def __init__(self, strategy):
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
         resolver = strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver else {}
         self.strategy = strategy
@@ -156,30 +161,30 @@ class Workers:
             self.is_chief = (resolver.task_type, resolver.task_id) == chief
             self.name = f"{resolver.task_type} {resolver.task_id}"
 
-    def broadcast_weights(self, variables):
+    def broadcast_weights(self, variables: Sequence[keras.Variable]) -> None:
         """Assigns float32 variables the values that they have on the chief."""
         if self.count > 1:
             for variable in variables:
                 values = self._broadcast_vector(variable.numpy().astype(np.float32).ravel())
                 variable.assign(values.reshape(variable.shape))
 
-    def broadcast(self, value):
+    def broadcast(self, value: Any) -> Any:
         """Returns the chief's value on all workers; it is anything that JSON can hold."""
         if self.count == 1:
             return value
         content = np.frombuffer(json.dumps(value).encode(), np.uint8)
-        (size,) = self._broadcast_vector(np.float32([len(content)])).astype(int)
+        (size,) = self._broadcast_vector(np.array([len(content)], np.float32)).astype(int)
         content = content if self.is_chief else np.zeros(size, np.uint8)
         vector = self._broadcast_vector(content.astype(np.float32))
         return json.loads(vector.astype(np.uint8).tobytes())
 
-    def _broadcast_vector(self, vector):
+    def _broadcast_vector(self, vector: np.ndarray) -> np.ndarray:
         """float32 `[n]`, n equal on all workers: the sum of the chief's vector and of zeros."""
         return self._sum(tf.constant(vector if self.is_chief else np.zeros_like(vector))).numpy()
 
     @functools.cached_property
-    def _sum(self):
-        def add(vector):
+    def _sum(self) -> Callable[[tf.Tensor], tf.Tensor]:
+        def add(vector: tf.Tensor) -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
             first = replica.replica_id_in_sync_group == 0
             return replica.all_reduce("sum", tf.where(first, vector, 0.0))
@@ -187,7 +192,9 @@ class Workers:
         return on_all_replicas(self.strategy, add, [tf.TensorSpec([None], tf.float32)])
 
 
-def on_all_replicas(strategy, step, signature):
+def on_all_replicas(
+    strategy: tf.distribute.Strategy, step: Callable[..., Any], signature: Sequence[tf.TensorSpec]
+) -> Callable[..., Any]:
     """Makes a graph that runs `step` in every replica.
 
     Args:
@@ -197,11 +204,11 @@ def on_all_replicas(strategy, step, signature):
     Returns: a function that returns what `step` returns.
     """
 
-    def first(result):
+    def first(result: Any) -> tf.Tensor:
         return strategy.experimental_local_results(result)[0]
 
     @tf.function(input_signature=signature, autograph=False)
-    def run(*arguments):
+    def run(*arguments: tf.Tensor) -> Any:
         return tf.nest.map_structure(first, strategy.run(step, args=arguments))
 
     return run

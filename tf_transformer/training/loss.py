@@ -8,7 +8,9 @@ import tensorflow as tf
 from tf_transformer.special_tokens import PAD
 
 
-def label_smoothed_cross_entropy(tar_real, logits, label_smoothing=0.1):
+def label_smoothed_cross_entropy(
+    tar_real: tf.Tensor, logits: tf.Tensor, label_smoothing: float = 0.1
+) -> tuple[tf.Tensor, tf.Tensor]:
     """-sum_k q(k) log p(k) with q(k) = (1 - e) [k is the label] + e / V (Sec. 5.4).
 
     This is the definition. Training uses `kernels.cross_entropy`, which computes the same values
@@ -29,7 +31,7 @@ def label_smoothed_cross_entropy(tar_real, logits, label_smoothing=0.1):
     return tf.reduce_sum(loss * mask), tf.reduce_sum(mask)
 
 
-def token_accuracy(tar_real, logits):
+def token_accuracy(tar_real: tf.Tensor, logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Counts the tokens whose label has the largest logit.
 
     Args:

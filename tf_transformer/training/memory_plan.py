@@ -1,5 +1,11 @@
 """The plan of a training run: micro-batches, batches, memory and disk, and whether Eq. 3 fits."""
 
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tf_transformer.config import Config, ModelConfig
+from tf_transformer.data.batching import Batches, Bucket
 from tf_transformer.kernels.cross_entropy import CHUNK_TOKENS
 from tf_transformer.training.sharding import gradient_accumulation_steps
 
@@ -7,7 +13,7 @@ PAPER_TOKENS = 25_000  # in a batch; Eq. 3 was tuned for it
 WARNING_FACTOR = 10  # warn where a batch is this many times too small or too large
 
 
-def bucket_shards(bucket, replicas, micro_batch_tokens):
+def bucket_shards(bucket: Bucket, replicas: int, micro_batch_tokens: int) -> tuple[int, int]:
     """How a `Bucket`'s batch is divided.
 
     Args:
@@ -19,18 +25,20 @@ def bucket_shards(bucket, replicas, micro_batch_tokens):
     return steps, -(-bucket.rows // (replicas * steps))
 
 
-def max_accumulation_steps(buckets, replicas, micro_batch_tokens):
+def max_accumulation_steps(
+    buckets: Sequence[Bucket], replicas: int, micro_batch_tokens: int
+) -> int:
     """The largest number of gradient accumulation steps of any bucket; arguments as above."""
     return max(bucket_shards(bucket, replicas, micro_batch_tokens)[0] for bucket in buckets)
 
 
-def mean_batch_tokens(batches):
+def mean_batch_tokens(batches: Batches) -> float:
     """Mean tokens of a batch on a side, padding included."""
     tokens = sum(bucket.batches * bucket.rows * bucket.length for bucket in batches.buckets)
     return tokens / batches.per_epoch
 
 
-def learning_rate_warning(config, batches):
+def learning_rate_warning(config: Config, batches: Batches) -> str | None:
     """A warning where the learning rate does not suit the batch size, or None.
 
     The rule of thumb: the noise of the gradient falls with the square root of the tokens, and
@@ -48,7 +56,7 @@ def learning_rate_warning(config, batches):
     )
 
 
-def state_bytes(model, accumulation_steps):
+def state_bytes(model: ModelConfig, accumulation_steps: int) -> int:
     """Bytes of weights, gradients and Adam's two moments, float32: the least a replica holds.
 
     Args:
@@ -59,7 +67,7 @@ def state_bytes(model, accumulation_steps):
     return 4 * arrays * model.parameters()
 
 
-def activation_bytes(model, rows, length, precision):
+def activation_bytes(model: ModelConfig, rows: int, length: int, precision: str) -> int:
     """Approximate bytes that the forward and backward pass of one shard need.
 
     Counted is what the gradients need. For each token: the inputs of the projections and of the
@@ -83,20 +91,24 @@ def activation_bytes(model, rows, length, precision):
     return tokens * model.num_layers * (encoder + decoder) + logits
 
 
-def largest_bucket(config, batches, replicas, precision):
+def largest_bucket(
+    config: Config, batches: Batches, replicas: int, precision: str
+) -> tuple[Bucket, int]:
     """The `Bucket` whose shards need the most memory, and the rows of such a shard."""
 
-    def rows(bucket):
+    def rows(bucket: Bucket) -> int:
         return bucket_shards(bucket, replicas, config.train.micro_batch_tokens)[1]
 
-    def memory(bucket):
+    def memory(bucket: Bucket) -> int:
         return activation_bytes(config.model, rows(bucket), bucket.length, precision)
 
     bucket = max(batches.buckets, key=memory)
     return bucket, rows(bucket)
 
 
-def describe_devices(strategy, accumulation_steps, precision, jit_compile):
+def describe_devices(
+    strategy: tf.distribute.Strategy, accumulation_steps: int, precision: str, jit_compile: bool
+) -> str:
     """One line on what computes an update.
 
     Args:
@@ -112,7 +124,7 @@ def describe_devices(strategy, accumulation_steps, precision, jit_compile):
     )
 
 
-def describe_plan(config, batches, replicas, precision):
+def describe_plan(config: Config, batches: Batches, replicas: int, precision: str) -> str:
     """The batches, the memory and the disk space of a run, as text.
 
     Args:

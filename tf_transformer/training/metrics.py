@@ -8,6 +8,8 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -33,7 +35,15 @@ class MetricsLogger:
     Raises: UserError, as all methods do, when the files cannot be written.
     """
 
-    def __init__(self, model_dir, step, train_steps, deadline, validated, progress):
+    def __init__(
+        self,
+        model_dir: str,
+        step: int,
+        train_steps: int,
+        deadline: float | None,
+        validated: bool,
+        progress: bool,
+    ) -> None:
         self._model_dir = model_dir
         self._train_steps = train_steps
         self._deadline = deadline
@@ -54,11 +64,11 @@ class MetricsLogger:
             dynamic_ncols=True,
         )
 
-    def advance(self, step):
+    def advance(self, step: int) -> None:
         """Moves the progress bar to a step."""
         self._bar.update(step - self._bar.n)
 
-    def train(self, step, learning_rate, skipped, values):
+    def train(self, step: int, learning_rate: float, skipped: int, values: dict[str, Any]) -> None:
         """Writes training metrics.
 
         Args:
@@ -85,21 +95,21 @@ class MetricsLogger:
         ]
         logger.info(" | ".join(parts))
 
-    def validation(self, step, values, kind="validation"):
+    def validation(self, step: int, values: dict[str, Any], kind: str = "validation") -> None:
         """Writes validation metrics; kind "average" is for the averaged checkpoint."""
         self._write(step, kind, values)
         figures = [f"{name} {x:.3f}" for name, x in values.items() if name != "signature"]
         signature = f" ({values['signature']})" if "signature" in values else ""
         logger.info(f"step {step:,} | {kind}: {' | '.join(figures)}{signature}")
 
-    def close(self):
+    def close(self) -> None:
         """Closes the progress bar and the files."""
         self._bar.close()
         with self._writing():
             self._file.close()
             self._board.close()
 
-    def _write(self, step, kind, values):
+    def _write(self, step: int, kind: str, values: dict[str, Any]) -> None:
         with self._writing(), self._board.as_default(step=step):
             line = {"step": step, "kind": kind, "time": time.time(), **values}
             self._file.write(json.dumps(line) + "\n")
@@ -112,7 +122,7 @@ class MetricsLogger:
                     tf.summary.scalar(f"{kind}/{name}", value)
 
     @contextlib.contextmanager
-    def _writing(self):
+    def _writing(self) -> Iterator[None]:
         try:
             yield
         except (OSError, tf.errors.OpError) as error:
@@ -122,7 +132,7 @@ class MetricsLogger:
                 "free some disk space"
             ) from None
 
-    def _time_left(self, step):
+    def _time_left(self, step: int) -> str:
         """Time until the last update or the deadline, whichever comes first, as h:mm:ss."""
         now = time.monotonic()
         per_step = (now - self._start) / max(1, step - self._first_step)
@@ -133,7 +143,7 @@ class MetricsLogger:
         return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
-def _lines_until(model_dir, step, validated):
+def _lines_until(model_dir: str, step: int, validated: bool) -> list[dict[str, Any]]:
     """The lines of `metrics.jsonl` up to a step; what follows will be computed again."""
     last = ("train", "validation") if validated else ("train",)
     return [
@@ -150,31 +160,31 @@ class MetricsAccumulator:
       state: of `state`, when a run resumes between two log lines.
     """
 
-    def __init__(self, state=None):
+    def __init__(self, state: list[Any] | None = None) -> None:
         self._reset()
         if state:
             self._sums, self._norms, self._updates = np.array(state[0]), state[1], state[2]
 
-    def _reset(self):
+    def _reset(self) -> None:
         self._sums = np.zeros(5)  # of the updates that were not skipped
         self._norms = 0.0
         self._updates = 0
         self.start()
 
-    def start(self):
+    def start(self) -> None:
         """Measures speed from now on."""
         self._since = time.monotonic()
         self._source_tokens = 0.0
         self._target_tokens = 0.0
         self._padded_tokens = 0
-        self._replica_tokens = 0.0
+        self._replica_tokens = np.zeros(1)
         self._steps = 0
 
-    def state(self):
+    def state(self) -> list[Any]:
         """The state to checkpoint."""
         return [self._sums.tolist(), self._norms, self._updates]
 
-    def add(self, result, padded):
+    def add(self, result: dict[str, np.ndarray], padded: int) -> None:
         """Adds the result of an update.
 
         Args:
@@ -191,7 +201,7 @@ class MetricsAccumulator:
             self._norms += float(result["gradient_norm"])
             self._updates += 1
 
-    def exclude(self, work):
+    def exclude(self, work: Callable[[], None]) -> float:
         """Calls `work()`, which is not an update, and excludes its time from the speed.
 
         Returns: the seconds that it took.
@@ -202,7 +212,7 @@ class MetricsAccumulator:
         self._since += seconds
         return seconds
 
-    def take(self):
+    def take(self) -> dict[str, Any]:
         """Returns the means since the last call, as a dict; speed and padding of this process."""
         loss, tokens, correct, unsmoothed, _ = self._sums.tolist()
         seconds = max(time.monotonic() - self._since, 1e-9)
@@ -225,7 +235,7 @@ class MetricsAccumulator:
         return values
 
 
-def memory_gb():
+def memory_gb() -> float:
     """Peak memory in GB: of the fullest GPU, or where there is none, of this process."""
     gpus = tf.config.list_logical_devices("GPU")
     if gpus:

@@ -1,10 +1,11 @@
 """The optimizer of the paper (Sec. 5.3)."""
 
+from tf_transformer.config import ModelConfig, TrainConfig
 from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.training.schedule import CustomSchedule
 
 
-def make_optimizer(model_config, train_config):
+def make_optimizer(model_config: ModelConfig, train_config: TrainConfig) -> FusedAdam:
     """Adam with the learning rate of Eq. 3.
 
     Args:

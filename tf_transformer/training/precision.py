@@ -1,9 +1,10 @@
 """The precision of a training step, and whether XLA compiles it.
 
-Weights, softmax, loss and layer norm are float32 in every precision.
+Weights, sums over tokens, softmax, loss and layer norm are float32 in every precision.
 """
 
 import pathlib
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -11,7 +12,7 @@ INITIAL_LOSS_SCALE = 2.0**15  # for float16 (Micikevicius et al. 2018, Sec. 3.2)
 GROWTH_INTERVAL = 2000  # finite updates after which the loss scale doubles
 
 
-def choose_precision(wanted, gpus):
+def choose_precision(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> str:
     """Chooses the dtype policy.
 
     Args:
@@ -32,7 +33,7 @@ def choose_precision(wanted, gpus):
     return "mixed_bfloat16" if amx else "float32"
 
 
-def choose_jit_compile(wanted, gpus):
+def choose_jit_compile(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> bool:
     """Whether XLA compiles the gradients.
 
     Args:
@@ -47,18 +48,17 @@ class NoLossScale:
 
     scale = 1.0
 
-    def unscale(self, gradients):
+    def unscale(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Returns the gradients of the loss, given those of scale x loss."""
         return gradients
 
-    def update(self, finite):
+    def update(self, finite: tf.Tensor) -> None:
         """Does nothing."""
 
-    def state(self):
+    def state(self) -> None:
         """The state to checkpoint: None."""
-        return None
 
-    def restore(self, state):
+    def restore(self, state: list[float] | None) -> None:
         """Does nothing."""
 
 
@@ -69,16 +69,16 @@ class LossScale:
     `GROWTH_INTERVAL` updates without an overflow (Micikevicius et al. 2018, Sec. 3.2).
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         options = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
         self.scale = tf.Variable(INITIAL_LOSS_SCALE, **options)
         self._finite_updates = tf.Variable(0, **options)  # since the last change
 
-    def unscale(self, gradients):
+    def unscale(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Returns the gradients of the loss, given those of scale x loss."""
         return [gradient / self.scale for gradient in gradients]
 
-    def update(self, finite):
+    def update(self, finite: tf.Tensor) -> None:
         """Adapts the scale; runs in each replica.
 
         Args:
@@ -91,17 +91,17 @@ class LossScale:
         self.scale.assign(scale)
         self._finite_updates.assign(finite_updates)
 
-    def state(self):
+    def state(self) -> list[float]:
         """The state to checkpoint."""
         return [float(self.scale.numpy()), int(self._finite_updates.numpy())]
 
-    def restore(self, state):
+    def restore(self, state: list[float] | None) -> None:
         """Restores what `state` returned; None changes nothing."""
         if state:
             self.scale.assign(state[0])
             self._finite_updates.assign(state[1])
 
 
-def make_loss_scale(precision):
+def make_loss_scale(precision: str) -> LossScale | NoLossScale:
     """The loss scale for a dtype policy: a `LossScale` for float16, else `NoLossScale`."""
     return LossScale() if precision == "mixed_float16" else NoLossScale()

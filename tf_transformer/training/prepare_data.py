@@ -7,15 +7,19 @@ import os
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.config import Config
 from tf_transformer.data.batching import Batches
+from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.encoding import cached_pairs, describe_dropped
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
-from tf_transformer.training.run_directory import check_same_settings
+from tf_transformer.training.distribution import Workers
+from tf_transformer.training.run_directory import RunDirectory, check_same_settings
 
 logger = logging.getLogger(__name__)
 
 
-def prepare_vocabulary(config, corpus, directory, workers):
+def prepare_vocabulary(
+    config: Config, corpus: Corpus, directory: RunDirectory, workers: Workers
+) -> tuple[Config, tuple[Tokenizer, Tokenizer]]:
     """The chief learns or loads the vocabulary and broadcasts it.
 
     Args:
@@ -27,14 +31,15 @@ def prepare_vocabulary(config, corpus, directory, workers):
     Raises: UserError for settings other than the chief's, or than those of the run in the
       directory.
     """
-    chief_config, tokenizers = config, ()
+    chief_config = config
+    learned: tuple[Tokenizer, ...] = ()
     if workers.is_chief:
-        chief_config, tokenizers = directory.prepare_vocabulary(config, corpus)
-    models = workers.broadcast([tokenizer.model.decode("latin-1") for tokenizer in tokenizers])
+        chief_config, learned = directory.prepare_vocabulary(config, corpus)
+    models = workers.broadcast([tokenizer.model.decode("latin-1") for tokenizer in learned])
     chief_config = Config.from_dict(workers.broadcast(dataclasses.asdict(chief_config)))
+    source, target = learned or (Tokenizer(model.encode("latin-1")) for model in models)
+    tokenizers = (source, source if chief_config.data.shared_vocab else target)
     if not workers.is_chief:
-        source, target = (Tokenizer(model.encode("latin-1")) for model in models)
-        tokenizers = (source, source if chief_config.data.shared_vocab else target)
         config = config.with_vocabularies(*(tokenizer.vocab_size for tokenizer in tokenizers))
         config = config.replace(data=chief_config.data.data)  # the path may differ on this host
         check_same_settings(
@@ -43,7 +48,14 @@ def prepare_vocabulary(config, corpus, directory, workers):
     return chief_config, tokenizers
 
 
-def prepare_batches(config, corpus, split, tokenizers, directory, workers):
+def prepare_batches(
+    config: Config,
+    corpus: Corpus,
+    split: str,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    directory: RunDirectory,
+    workers: Workers,
+) -> Batches:
     """Encodes one split and divides it into batches.
 
     The validation split is computed without micro-batches, so its batches are no larger than what
@@ -78,7 +90,9 @@ def prepare_batches(config, corpus, split, tokenizers, directory, workers):
     return batches
 
 
-def write_sentences(path, batches, step, tokenizers):
+def write_sentences(
+    path: str, batches: Batches, step: int, tokenizers: tuple[Tokenizer, Tokenizer]
+) -> None:
     """Writes the sentence pairs of the batch of one update to a TSV file.
 
     Args:

@@ -2,23 +2,37 @@
 
 import dataclasses
 import fcntl
+import json
 import logging
 import os
+import re
 import shutil
 import socket
 import tempfile
+from typing import IO, Any
 
-from tf_transformer.atomic_io import remove_temporary_files
+import keras
+
+from tf_transformer.atomic_io import atomic_folder, atomic_write, remove_temporary_files
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.loading import check_vocabularies
 from tf_transformer.checkpoints.paths import (
     all_checkpoints,
     checkpoint_step,
+    load_config,
     step_checkpoints,
     step_path,
 )
-from tf_transformer.config import Config
-from tf_transformer.data.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
+from tf_transformer.checkpoints.pretrained import is_built_in
+from tf_transformer.config import Config, DataConfig, TrainConfig
+from tf_transformer.data.corpus import Corpus, digest
+from tf_transformer.data.sources import absolute_path
+from tf_transformer.data.tokenizer import (
+    Tokenizer,
+    learn_tokenizers,
+    load_tokenizers,
+    save_tokenizers,
+)
 from tf_transformer.errors import DamagedError, UserError
 
 logger = logging.getLogger(__name__)
@@ -32,6 +46,13 @@ MAY_CHANGE = {
     "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
 }  # fmt: skip
 
+# What a run leaves in its folder, except for the cache, whose files have keys. `config.json` is the
+# first to be removed: without it, the other files are not taken for a run.
+RUN_FILES = (
+    "config.json", "averaged.npz", "best.npz", "checkpoints", "shared.model", "source.model",
+    "target.model", "metrics.jsonl", "tensorboard",
+)  # fmt: skip
+
 
 class RunDirectory:
     """The model folder of one training run at a time.
@@ -39,20 +60,27 @@ class RunDirectory:
     Args:
       path: the folder, created where it does not exist; None for a temporary one, which a worker
         other than the chief has.
+      overwrite: whether to remove a run or a model in it, and to start a new run. They are removed
+        when the text has been checked and the vocabulary has been learned.
     Raises: UserError when another process trains in it.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str | None, overwrite: bool = False) -> None:
         self.path = path or tempfile.mkdtemp(prefix="tf_transformer-")
         self._temporary = path is None
+        self._overwrite = overwrite
+        if os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise UserError(f"{self.path} is a file, not a folder: give another --model_dir")
+        if is_built_in(self.path):
+            raise UserError(f"{self.path} is a built-in model: give another --model_dir")
         os.makedirs(self.path, exist_ok=True)
-        self._lock = _lock(self.path)
+        self._lock: str | None = _lock(self.path)
         self._averaged = os.path.join(self.path, "averaged.npz")
         self._best = os.path.join(self.path, "best.npz")
         for folder in ("", "checkpoints", "cache"):  # of a process that was killed while writing
             remove_temporary_files(os.path.join(self.path, folder))
 
-    def close(self):
+    def close(self) -> None:
         """Releases the lock."""
         if self._lock:
             _unlock(self._lock)
@@ -60,28 +88,73 @@ class RunDirectory:
         if self._temporary:
             shutil.rmtree(self.path, ignore_errors=True)
 
-    def prepare_vocabulary(self, config, corpus):
+    def prepare_vocabulary(
+        self, config: Config, corpus: Corpus
+    ) -> tuple[Config, tuple[Tokenizer, Tokenizer]]:
         """Learns the vocabularies, or loads those of the run in the folder.
 
-        Returns: the `Config` with the vocabulary sizes; the tokenizers.
-        Raises: UserError when the run in the folder has other settings.
+        Returns: the `Config` with the vocabulary sizes and absolute paths of the data; the
+          tokenizers.
+        Raises: UserError when the run in the folder has other settings, when the folder holds a
+          model without the checkpoints to resume from, or for text that cannot be used.
         """
         started = None
-        if all_checkpoints(self.path):
-            started = Config.load(os.path.join(self.path, "config.json"))
+        if step_checkpoints(self.path) and not self._overwrite:
+            started = load_config(self.path)
             tokenizers = load_tokenizers(self.path, started.data.shared_vocab)
             check_vocabularies(started, tokenizers, self.path)
         else:
-            size, shared = config.data.vocab_size, config.data.shared_vocab
-            logger.info("learning a vocabulary of %s sub-words from %s", f"{size:,}", corpus.name)
-            tokenizers = learn_tokenizers(lambda: corpus.read("train"), size, shared)
-            save_tokenizers(tokenizers, self.path)
-        config = config.with_vocabularies(*(tokenizer.vocab_size for tokenizer in tokenizers))
+            if not self._overwrite:
+                _check_no_model(self.path)
+            corpus.check()
+            tokenizers = self._vocabulary_of(config.data, corpus)
+        sizes = (tokenizer.vocab_size for tokenizer in tokenizers)
+        config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
         if started:
             check_same_settings(started, config, f"{self.path} was started with")
         return config, tokenizers
 
-    def restore(self, model, optimizer):
+    def _vocabulary_of(self, data: DataConfig, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
+        """Learns the vocabularies of a new run; an interrupted start may have learned them."""
+        key = digest(corpus.fingerprint("train"), data.vocab_size, data.shared_vocab)
+        record = os.path.join(self.path, "cache", "vocabulary.json")
+        try:
+            tokenizers = load_tokenizers(self.path, data.shared_vocab)
+            with open(record, encoding="utf-8") as file:
+                is_learned = json.load(file) == _vocabulary_record(key, tokenizers)
+        except (OSError, ValueError):  # missing or damaged
+            is_learned = False
+        if is_learned:
+            logger.info("the vocabulary in the folder was learned from this text: it is kept")
+        else:
+            size = f"{data.vocab_size:,}"
+            logger.info("learning a vocabulary of %s sub-words from %s", size, corpus.name)
+            tokenizers = learn_tokenizers(
+                lambda: corpus.read("train"), data.vocab_size, data.shared_vocab
+            )
+        if self._overwrite:
+            self._remove_run()
+        if self._overwrite or not is_learned:
+            save_tokenizers(tokenizers, self.path)
+            os.makedirs(os.path.dirname(record), exist_ok=True)
+            with atomic_write(record) as file:
+                json.dump(_vocabulary_record(key, tokenizers), file)
+        return tokenizers
+
+    def _remove_run(self) -> None:
+        """Removes the run or the model in the folder, so that no part of it is left in its place.
+
+        The files are renamed first, which is quick, and deleted afterwards.
+        """
+        with atomic_folder(self.path) as removed:
+            for name in RUN_FILES:
+                path = os.path.join(self.path, name)
+                if os.path.lexists(path):
+                    os.replace(path, os.path.join(removed, name))
+
+    def restore(
+        self, model: keras.Model, optimizer: keras.optimizers.Optimizer
+    ) -> dict[str, Any] | None:
         """Restores the newest checkpoint that is not damaged.
 
         Returns: its training state, or None where there is no checkpoint yet.
@@ -107,7 +180,13 @@ class RunDirectory:
             )
         return None
 
-    def save(self, model, optimizer, state, settings):
+    def save(
+        self,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        state: dict[str, Any],
+        settings: TrainConfig,
+    ) -> None:
         """Writes the checkpoint of an update and removes those that are no longer needed.
 
         Args:
@@ -119,7 +198,7 @@ class RunDirectory:
             os.remove(self._averaged)  # of earlier checkpoints: it would hide this one
         self._prune(settings)
 
-    def _prune(self, settings):
+    def _prune(self, settings: TrainConfig) -> None:
         """Removes checkpoints beyond `max_checkpoints`, and those of interruptions.
 
         The average is then that of a run without interruptions.
@@ -133,11 +212,11 @@ class RunDirectory:
         for path in set(paths) - set(regular[-settings.max_checkpoints :]):
             os.remove(path)
 
-    def save_best(self, model, state):
+    def save_best(self, model: keras.Model, state: dict[str, Any]) -> None:
         """Writes the weights with the best validation score so far."""
         checkpoint.save(self._best, model, state=state)
 
-    def average(self, model, settings):
+    def average(self, model: keras.Model, settings: TrainConfig) -> int:
         """Writes the mean of the newest checkpoints (Sec. 6.1) and restores it into the model.
 
         Args:
@@ -152,7 +231,7 @@ class RunDirectory:
         return len(paths)
 
 
-def check_same_settings(old, new, subject):
+def check_same_settings(old: Config, new: Config, subject: str) -> None:
     """Raises: UserError, beginning with `subject`, that lists settings which may not differ."""
     differences = []
     for part in ("model", "data", "train"):
@@ -166,10 +245,30 @@ def check_same_settings(old, new, subject):
         raise UserError(f"{subject} {listed}: give those settings, or another --model_dir")
 
 
-_locks = {}  # path -> file of this process. The system would let one process lock a file twice.
+def _check_no_model(folder: str) -> None:
+    """Raises: UserError when a folder without checkpoints of a run holds its model."""
+    models = all_checkpoints(folder)
+    if models:
+        names = " and ".join(os.path.basename(path) for path in models)
+        raise UserError(
+            f"{folder} holds a trained model ({names}) without the checkpoints from which its "
+            "training could be resumed: give another --model_dir, or --overwrite to remove the "
+            "model and start anew"
+        )
 
 
-def _lock(folder):
+def _vocabulary_record(key: str, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, Any]:
+    """What identifies vocabularies; `key` identifies the text and the settings."""
+    return {
+        "learned_from": key,
+        "fingerprints": [tokenizer.fingerprint for tokenizer in tokenizers],
+    }
+
+
+_locks: dict[str, IO[str]] = {}  # path -> file. The system would let one process lock a file twice.
+
+
+def _lock(folder: str) -> str:
     """Locks a folder for this process; the system releases the lock when the process ends.
 
     Returns: the path of the lock. Raises: UserError when another process has it.
@@ -177,18 +276,23 @@ def _lock(folder):
     path = os.path.join(os.path.realpath(folder), "training.lock")
     while path not in _locks:
         file = open(path, "a+")
+        file.seek(0)
+        owner = file.read().strip() or "unknown process"
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
-            file.seek(0)
-            owner = file.read().strip() or "unknown process"
             file.close()
             raise UserError(
                 f"another process trains in {folder} ({owner}): wait, stop it, or give another "
                 "--model_dir"
             ) from None
-        except OSError:
-            pass  # a file system without locks
+        except OSError:  # a file system without locks: only the text in the file is left
+            if _may_run(owner):
+                file.close()
+                raise UserError(
+                    f"another process trains in {folder} ({owner}), or it was killed: wait, stop "
+                    f"it, or if it is not running, remove {path}"
+                ) from None
         if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(file.fileno())):
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
@@ -199,7 +303,24 @@ def _lock(folder):
     return path
 
 
-def _unlock(path):
+def _may_run(owner: str) -> bool:
+    """Whether the process that a lock names may be running; on another host, it may."""
+    match = re.fullmatch(r"process (\d+) on (.*)", owner)
+    if not match:  # the file is new
+        return False
+    process, host = int(match[1]), match[2]
+    if host != socket.gethostname():
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # a process of another user
+        return True
+    return process != os.getpid()  # an earlier process had our number
+
+
+def _unlock(path: str) -> None:
     if path in _locks:
         os.remove(path)
         _locks.pop(path).close()

@@ -1,5 +1,7 @@
 """The learning rate schedule (Sec. 5.3)."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -19,13 +21,13 @@ class CustomSchedule(keras.optimizers.schedules.LearningRateSchedule):
         lower rate.
     """
 
-    def __init__(self, d_model, warmup_steps=4000, scale=1.0):
+    def __init__(self, d_model: int, warmup_steps: int = 4000, scale: float = 1.0) -> None:
         super().__init__()
         self.d_model = d_model
         self.warmup_steps = warmup_steps
         self.scale = scale
 
-    def __call__(self, step):
+    def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
         """Returns the learning rate.
 
         Args:
@@ -37,6 +39,6 @@ class CustomSchedule(keras.optimizers.schedules.LearningRateSchedule):
         arg2 = step * self.warmup_steps**-1.5
         return self.scale * self.d_model**-0.5 * tf.math.minimum(arg1, arg2)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
         return {"d_model": self.d_model, "warmup_steps": self.warmup_steps, "scale": self.scale}

@@ -6,14 +6,24 @@ masks depend only on the shard's number. So 8 replicas with 1 shard each, 2 with
 make the same update.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
+from tf_transformer.config import TrainConfig
+from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD
 
 MAX_SHARDS = 1024  # shards of a batch that have dropout keys of their own
 
+# Computes the gradients and the sums of a shard, as `train_step.shard_gradients` does.
+ShardGradients = Callable[..., tuple[list[tf.Tensor], tf.Tensor]]
 
-def gradient_accumulation_steps(rows, length, replicas, micro_batch_tokens):
+
+def gradient_accumulation_steps(
+    rows: Any, length: Any, replicas: int, micro_batch_tokens: int
+) -> Any:
     """How many shards of a batch each replica computes; numbers or tensors.
 
     Args:
@@ -27,7 +37,7 @@ def gradient_accumulation_steps(rows, length, replicas, micro_batch_tokens):
     return -(-rows // rows_at_once)
 
 
-def shard_of(ids, index, shards):
+def shard_of(ids: tf.Tensor, index: tf.Tensor | int, shards: tf.Tensor | int) -> tf.Tensor:
     """Takes the rows of one shard: ids `[B, L]` -> `[B / shards, L]`.
 
     Rows of padding are appended where `shards` does not divide B.
@@ -36,7 +46,7 @@ def shard_of(ids, index, shards):
     return tf.ensure_shape(ids[index::shards], [None, None])
 
 
-def dropout_seed(step, seed, shard):
+def dropout_seed(step: tf.Tensor, seed: int, shard: tf.Tensor | int) -> tf.Tensor:
     """The key of a shard's dropout masks, int32 `[2]`.
 
     Args:
@@ -47,7 +57,15 @@ def dropout_seed(step, seed, shard):
     return tf.stack([tf.cast(step, tf.int32), seed * MAX_SHARDS + shard])
 
 
-def one_shard(shard_gradients, model, train_config, inp, tar, step, scale):
+def one_shard(
+    shard_gradients: ShardGradients,
+    model: Transformer,
+    train_config: TrainConfig,
+    inp: tf.Tensor,
+    tar: tf.Tensor,
+    step: tf.Tensor,
+    scale: tf.Tensor,
+) -> tuple[list[tf.Tensor], tf.Tensor]:
     """The gradients of this replica's shard, where each replica computes one.
 
     Args:
@@ -67,7 +85,15 @@ def one_shard(shard_gradients, model, train_config, inp, tar, step, scale):
     )
 
 
-def accumulated_shards(shard_gradients, model, train_config, inp, tar, step, scale):
+def accumulated_shards(
+    shard_gradients: ShardGradients,
+    model: Transformer,
+    train_config: TrainConfig,
+    inp: tf.Tensor,
+    tar: tf.Tensor,
+    step: tf.Tensor,
+    scale: tf.Tensor,
+) -> tuple[list[tf.Tensor], tf.Tensor]:
     """The same, summed over the shards of this replica, which it computes one after the other."""
     replica = tf.distribute.get_replica_context()
     replicas, replica_id = replica.num_replicas_in_sync, replica.replica_id_in_sync_group
@@ -77,7 +103,9 @@ def accumulated_shards(shard_gradients, model, train_config, inp, tar, step, sca
     )
     shards = micro_batches * replicas
 
-    def add_shard(i, gradients, sums):
+    def add_shard(
+        i: tf.Tensor, gradients: list[tf.Tensor], sums: tf.Tensor
+    ) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
         index = i * replicas + replica_id
         seed = dropout_seed(step, train_config.seed, index)
         new_gradients, new_sums = shard_gradients(

@@ -13,16 +13,29 @@ of an update is the sum over all target tokens of the batch, divided by their nu
 """
 
 import functools
+from collections.abc import Callable
 
 import tensorflow as tf
 
+from tf_transformer.config import TrainConfig
+from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.kernels.cross_entropy import chunked_cross_entropy, chunked_loss_sums
 from tf_transformer.kernels.dropout import dropout_key
+from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD
-from tf_transformer.training.sharding import shard_of
+from tf_transformer.training.precision import LossScale, NoLossScale
+from tf_transformer.training.sharding import ShardGradients, shard_of
 
 
-def shard_gradients(train_config, model, inp, tar, seed, step, scale):
+def shard_gradients(
+    train_config: TrainConfig,
+    model: Transformer,
+    inp: tf.Tensor,
+    tar: tf.Tensor,
+    seed: tf.Tensor,
+    step: tf.Tensor,
+    scale: tf.Tensor,
+) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Forward pass, loss and gradients of one shard of a batch.
 
     Args:
@@ -47,7 +60,16 @@ def shard_gradients(train_config, model, inp, tar, seed, step, scale):
     return gradients, tf.concat([sums, [count_tokens(inp)]], axis=0)
 
 
-def train_step(model, optimizer, train_config, replica_gradients, loss_scale, inp, tar, stop):
+def train_step(
+    model: Transformer,
+    optimizer: FusedAdam,
+    train_config: TrainConfig,
+    replica_gradients: Callable[..., tuple[list[tf.Tensor], tf.Tensor]],
+    loss_scale: LossScale | NoLossScale,
+    inp: tf.Tensor,
+    tar: tf.Tensor,
+    stop: tf.Tensor,
+) -> dict[str, tf.Tensor]:
     """One update; runs in each replica.
 
     Args:
@@ -86,7 +108,7 @@ def train_step(model, optimizer, train_config, replica_gradients, loss_scale, in
     }
 
 
-def eval_step(model, inp, tar):
+def eval_step(model: Transformer, inp: tf.Tensor, tar: tf.Tensor) -> tf.Tensor:
     """Loss without smoothing, whose exponential is the perplexity, and accuracy; in each replica.
 
     Args:
@@ -102,17 +124,21 @@ def eval_step(model, inp, tar):
     return replica.all_reduce("sum", sums[:3])
 
 
-def compiled(shard_gradients):
+def compiled(shard_gradients: ShardGradients) -> ShardGradients:
     """`shard_gradients`, compiled by XLA for each shape of its batch."""
 
-    def compiled_gradients(model, *tensors):
+    def compiled_gradients(
+        model: Transformer, *tensors: tf.Tensor
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
         function = functools.partial(shard_gradients, model)
         return tf.function(function, jit_compile=True, autograph=False)(*tensors)
 
     return compiled_gradients
 
 
-def sum_over_replicas(gradients, sums, stop):
+def sum_over_replicas(
+    gradients: list[tf.Tensor], sums: tf.Tensor, stop: tf.Tensor
+) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor, tf.Tensor]:
     """All-reduces the results of the replicas.
 
     Returns: the sums of gradients, sums and stop; and the target tokens of each replica,
@@ -127,7 +153,7 @@ def sum_over_replicas(gradients, sums, stop):
     return gradients, sums, replica_tokens, stop
 
 
-def clip(gradients, norm, clip_norm):
+def clip(gradients: list[tf.Tensor], norm: tf.Tensor, clip_norm: float) -> list[tf.Tensor]:
     """Scales gradients of global norm `norm` down to `clip_norm`; 0 means no clipping."""
     if not clip_norm:
         return gradients
@@ -135,7 +161,7 @@ def clip(gradients, norm, clip_norm):
     return gradients
 
 
-def dropout_rate_factor(step, dropout_warmup_steps):
+def dropout_rate_factor(step: tf.Tensor, dropout_warmup_steps: int) -> tf.Tensor | float:
     """The factor on the dropout rate: rises linearly from 0 to 1 (after Morerio et al. 2017).
 
     An untrained model cannot overfit, and learns faster without dropout.
@@ -145,6 +171,6 @@ def dropout_rate_factor(step, dropout_warmup_steps):
     return tf.minimum(1.0, tf.cast(step, tf.float32) / dropout_warmup_steps)
 
 
-def count_tokens(ids):
+def count_tokens(ids: tf.Tensor) -> tf.Tensor:
     """The number of ids that are not padding, float32."""
     return tf.reduce_sum(tf.cast(ids != PAD, tf.float32))

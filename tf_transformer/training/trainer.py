@@ -1,6 +1,7 @@
 """The training loop (Sec. 5): updates, validation, checkpoints, and exact resume."""
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -8,6 +9,8 @@ import logging
 import math
 import os
 import time
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
@@ -15,10 +18,16 @@ import tensorflow as tf
 from tf_transformer.checkpoints.checkpoint import validation_score
 from tf_transformer.checkpoints.loading import check_same_vocabularies
 from tf_transformer.checkpoints.paths import step_checkpoints
+from tf_transformer.config import Config
+from tf_transformer.data.batching import Batches
+from tf_transformer.data.corpus import Corpus
+from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import score
-from tf_transformer.training.distribution import on_all_replicas, worker_failures
+from tf_transformer.kernels.adam import FusedAdam
+from tf_transformer.model.transformer import Transformer
+from tf_transformer.training.distribution import Workers, on_all_replicas, worker_failures
 from tf_transformer.training.memory_plan import (
     describe_devices,
     describe_plan,
@@ -27,24 +36,31 @@ from tf_transformer.training.memory_plan import (
     max_accumulation_steps,
 )
 from tf_transformer.training.metrics import MetricsAccumulator, MetricsLogger, memory_gb
-from tf_transformer.training.preemption import PreemptionHandler
+from tf_transformer.training.precision import LossScale, NoLossScale
+from tf_transformer.training.preemption import Handler, PreemptionHandler
 from tf_transformer.training.prepare_data import write_sentences
-from tf_transformer.training.sharding import accumulated_shards, one_shard
+from tf_transformer.training.run_directory import RunDirectory
+from tf_transformer.training.sharding import ShardGradients, accumulated_shards, one_shard
 from tf_transformer.training.train_step import compiled, eval_step, shard_gradients, train_step
 
 logger = logging.getLogger(__name__)
 
 STEPS_IN_FLIGHT = 2  # updates started before the result of an earlier one is read
+NOT_SAVED = (0, 0)
 IDS = tf.TensorSpec([None, None], tf.int32)
+
+# The step, the result and the padded tokens of each started update.
+InFlight = collections.deque[tuple[int, dict[str, tf.Tensor], int]]
 
 
 @dataclasses.dataclass
 class Progress:
     """What a checkpoint keeps of a run beside weights and optimizer."""
 
-    best: list | None = None  # of the validations so far: ["BLEU", score] or ["loss", -loss]
+    best: list[Any] | None = None  # of the validations so far: ["BLEU", score] or ["loss", -loss]
     validations_since_best: int = 0
-    validated: list = dataclasses.field(default_factory=lambda: [0, {}])  # last step and figures
+    # Step and figures of the last validation.
+    validated: list[Any] = dataclasses.field(default_factory=lambda: [0, {}])
     skipped_steps: int = 0  # updates without finite gradients
     skipped_in_a_row: int = 0
 
@@ -67,9 +83,11 @@ class Trainer:
     """
 
     def __init__(
-        self, *, config, workers, directory, corpus, tokenizers, train_batches, validation_batches,
-        model, optimizer, loss_scale, jit_compile, started,
-    ):  # fmt: skip
+        self, *, config: Config, workers: Workers, directory: RunDirectory, corpus: Corpus,
+        tokenizers: tuple[Tokenizer, Tokenizer], train_batches: Batches,
+        validation_batches: Batches, model: Transformer, optimizer: FusedAdam,
+        loss_scale: LossScale | NoLossScale, jit_compile: bool, started: float,
+    ) -> None:  # fmt: skip
         self.config = config
         self.workers = workers
         self.directory = directory
@@ -82,7 +100,7 @@ class Trainer:
         self.loss_scale = loss_scale
         self.progress = Progress()
         self._started = started
-        self._saved_step = 0
+        self._saved = NOT_SAVED  # step, and step of the last validation, of the last checkpoint
         self._accumulator = MetricsAccumulator()
         self._preemption = PreemptionHandler()
         self._train_step = self._make_train_step(jit_compile)
@@ -93,7 +111,7 @@ class Trainer:
         self._translator = Translator(model, tokenizers, greedy)
         self._bleu_pairs = self.samples("validation", config.train.bleu_sentences)
 
-    def _make_train_step(self, jit_compile):
+    def _make_train_step(self, jit_compile: bool) -> Callable[..., dict[str, tf.Tensor]]:
         """Composes the update of shard gradients, accumulation and apply."""
         settings, strategy = self.config.train, self.workers.strategy
         steps = max_accumulation_steps(
@@ -106,7 +124,7 @@ class Trainer:
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
 
-        gradients = functools.partial(shard_gradients, settings)
+        gradients: ShardGradients = functools.partial(shard_gradients, settings)
         if jit_compile:
             gradients = compiled(gradients)
         # Without accumulation the graph is half as large.
@@ -118,11 +136,11 @@ class Trainer:
         return on_all_replicas(strategy, update, [IDS, IDS, tf.TensorSpec([2], tf.float32)])
 
     @property
-    def step(self):
+    def step(self) -> int:
         """Updates made so far, including skipped ones."""
         return int(self.optimizer.iterations.numpy())
 
-    def restore(self):
+    def restore(self) -> None:
         """Restores the newest checkpoint of the directory, where there is one.
 
         Raises: UserError when all checkpoints are damaged, or the text or the vocabulary is not
@@ -142,14 +160,14 @@ class Trainer:
             )
         self.progress = Progress(**state["progress"])
         self._accumulator = MetricsAccumulator(state["metrics"])
-        self._saved_step = state["step"]
+        self._saved = (state["step"], self.progress.validated[0])
         moments = [variable for variable in self.optimizer.variables if variable.dtype == "float32"]
         self.workers.broadcast_weights([*self.model.trainable_variables, *moments])
         self.optimizer.iterations.assign(state["step"])
         self.loss_scale.restore(state["loss_scale"])
 
-    def run(self, second_interrupt=None):
-        """Trains until the wanted number of updates or minutes, or until Ctrl-C or SIGTERM.
+    def run(self, second_interrupt: Handler = None) -> bool:
+        """Trains until the wanted number of updates or minutes, or until Ctrl-C, SIGTERM or SIGHUP.
 
         At the end, the last checkpoints are averaged.
 
@@ -161,29 +179,28 @@ class Trainer:
         """
         settings = self.config.train
         self.config.save(os.path.join(self.directory.path, "config.json"))
-        deadline = None
-        if settings.train_minutes:
-            deadline = self._started + settings.train_minutes * 60
-        metrics = MetricsLogger(
-            self.directory.path,
-            self.step,
-            settings.train_steps,
-            deadline,
-            validated=self.progress.validated[0] == self.step,
-            progress=self.workers.is_chief,
-        )
-        try:
-            with worker_failures(), PreemptionHandler(second_interrupt) as self._preemption:
+        minutes = settings.train_minutes
+        deadline = self._started + minutes * 60 if minutes else None
+        validated = self.progress.validated[0] == self.step
+        path = self.directory.path
+        with contextlib.closing(self.directory):
+            metrics = MetricsLogger(
+                path,
+                self.step,
+                settings.train_steps,
+                deadline,
+                validated,
+                progress=self.workers.is_chief,
+            )
+            preemption = PreemptionHandler(second_interrupt)
+            with contextlib.closing(metrics), worker_failures(), preemption as self._preemption:
                 complete = self._train(metrics, deadline)
                 self._save()
                 if complete:
                     self._average(metrics)
                 return complete
-        finally:
-            metrics.close()
-            self.directory.close()
 
-    def dry_run(self):
+    def dry_run(self) -> str:
         """Makes two updates of the largest batch, without saving them.
 
         Returns: the plan of the run, and time and memory of an update, as text.
@@ -208,7 +225,7 @@ class Trainer:
             f"memory {memory_gb():.1f} GB; loss {sums[0] / sums[1]:.3f}"
         )
 
-    def samples(self, split, number):
+    def samples(self, split: str, number: int) -> list[tuple[str, str]]:
         """The first `number` pairs of a split, without sources longer than `max_length`."""
         pairs = list(itertools.islice(self.corpus.read(split), number))
         if not pairs:
@@ -216,7 +233,7 @@ class Trainer:
         lengths = self.tokenizers[0].encode([source for source, _ in pairs]).row_lengths()
         return [p for p, length in zip(pairs, lengths) if length <= self.config.data.max_length]
 
-    def validate(self):
+    def validate(self) -> dict[str, Any] | None:
         """Computes the metrics of the validation split.
 
         Returns: a dict with loss (nats a token), perplexity, accuracy, and BLEU of greedy
@@ -236,19 +253,21 @@ class Trainer:
             values |= {"BLEU": bleu.bleu, "signature": bleu.bleu_signature}
         return self.workers.broadcast(values)
 
-    def _interrupted_alone(self):
+    def _interrupted_alone(self) -> bool:
         """Whether to save and stop now. Several workers agree through `train_step`'s votes."""
         return self.workers.count == 1 and self._preemption.requested
 
-    def _train(self, metrics, deadline):
+    def _train(self, metrics: MetricsLogger, deadline: float | None) -> bool:
         """The training loop. Returns: False when interrupted."""
         settings = self.config.train
         step = self.step
-        in_flight = collections.deque()  # (step, result, padded tokens) of started updates
+        in_flight: InFlight = collections.deque()
         validation_seconds = 0.0
         if self.progress.validated[0] < step and self._eval_due(step):
             self._validate(metrics)  # the run was interrupted before this validation
-            self._save(again=True)
+            if self._interrupted_alone():
+                return False
+            self._save()
         self._accumulator.start()
         while step < settings.train_steps and not self._stops_early():
             epoch, start = divmod(step, self.train_batches.per_epoch)
@@ -264,7 +283,7 @@ class Trainer:
                 due = log_due or save_due or self._eval_due(step)
                 interrupted, late = self._read_results(in_flight, 0 if due else STEPS_IN_FLIGHT)
                 last = step == settings.train_steps or late
-                if interrupted or last:
+                if last:
                     self._read_results(in_flight, 0)
                 metrics.advance(step)
                 if log_due or last:
@@ -274,6 +293,7 @@ class Trainer:
                 if not interrupted and (last or self._eval_due(step)):
                     validation_seconds = self._accumulator.exclude(lambda: self._validate(metrics))
                 if interrupted or self._interrupted_alone():
+                    self._read_results(in_flight, 0)  # for the metrics in the checkpoint
                     return False
                 if save_due:  # after the validation, so that it includes the best score
                     self._save()
@@ -281,15 +301,15 @@ class Trainer:
                     return True
         return not self._interrupted_alone()
 
-    def _eval_due(self, step):
+    def _eval_due(self, step: int) -> bool:
         settings = self.config.train
         return step % settings.eval_steps == 0 or step >= settings.train_steps
 
-    def _stops_early(self):
+    def _stops_early(self) -> bool:
         patience = self.config.train.early_stopping_patience
         return 0 < patience <= self.progress.validations_since_best
 
-    def _read_results(self, in_flight, remaining):
+    def _read_results(self, in_flight: InFlight, remaining: int) -> tuple[bool, bool]:
         """Reads the results of all but the last `remaining` updates.
 
         Returns: whether a worker asked to save and stop; whether one has reached its deadline.
@@ -304,11 +324,14 @@ class Trainer:
             progress.skipped_in_a_row = progress.skipped_in_a_row + 1 if skipped else 0
             progress.skipped_steps += skipped
             if progress.skipped_in_a_row >= self.config.train.max_skipped_steps:
-                self._diverged(step)
+                problem = f"the gradients of {progress.skipped_in_a_row} updates in a row"
+                self._diverged(step, problem)
         return stop[0] > 0 or self._interrupted_alone(), stop[1] > 0
 
-    def _validate(self, metrics):
+    def _validate(self, metrics: MetricsLogger) -> None:
         """Validates, and saves the weights when their score is the best so far."""
+        if self._saved == NOT_SAVED:
+            self._save()  # a folder that has `best.npz` always has a checkpoint to resume from
         self._check_finite()
         values = self.validate()
         if values is None:
@@ -324,7 +347,7 @@ class Trainer:
             if self.workers.is_chief:
                 self.directory.save_best(self.model, self._state())
 
-    def _average(self, metrics):
+    def _average(self, metrics: MetricsLogger) -> None:
         """Averages the last checkpoints, on disk and in the model (Sec. 6.1)."""
         if self.workers.is_chief:
             number = self.directory.average(self.model, self.config.train)
@@ -333,7 +356,7 @@ class Trainer:
         if values := self.validate():
             metrics.validation(self.step, values, kind="average")
 
-    def _state(self):
+    def _state(self) -> dict[str, Any]:
         return {
             "step": self.step,
             "progress": dataclasses.asdict(self.progress),
@@ -343,38 +366,41 @@ class Trainer:
             "data": self.train_batches.checksum,
         }
 
-    def _save(self, again=False):
-        """Writes a checkpoint, where this step has none or `again` is true."""
-        if self.step == self._saved_step and not again:
+    def _save(self) -> None:
+        """Writes a checkpoint, unless the last one has this step and the last validation."""
+        state = (self.step, self.progress.validated[0])
+        if state == self._saved:
             return
         self._check_finite()
-        self._saved_step = self.step
+        self._saved = state
         if self.workers.is_chief:
             self.directory.save(self.model, self.optimizer, self._state(), self.config.train)
 
-    def _check_finite(self):
+    def _check_finite(self) -> None:
         """Raises: UserError for weights that are not finite, before they replace good ones."""
         for variable in self.model.trainable_variables:
             if not bool(tf.reduce_all(tf.math.is_finite(variable))):
-                self._diverged(self.step - 1)
+                self._diverged(self.step - 1, f"the weights {variable.path}")
 
-    def _diverged(self, step):
-        """Writes the sentences of the batch of an update, counted from 0, to a file.
+    def _diverged(self, step: int, values: str) -> NoReturn:
+        """Writes the sentences of the batch of an update to a file.
 
+        Args:
+          step: the update, counted from 0.
+          values: what is not finite.
         Raises: UserError.
         """
-        problem = (
-            f"training diverged at update {step + 1:,}: gradients or weights are not finite "
-            f"({self.progress.skipped_in_a_row} skipped in a row)"
-        )
+        problem = f"training diverged at update {step + 1:,}: {values} are not finite"
         if not self.workers.is_chief:
             raise UserError(f"{problem}; see the chief's message")
         folder = self.directory.path
         path = os.path.join(folder, f"batch-of-update-{step + 1}.tsv")
         write_sentences(path, self.train_batches, step, self.tokenizers)
         checkpoints = step_checkpoints(folder)
+        float16 = self.model.dtype_policy.name == "mixed_float16"  # its largest number is 65,504
         raise UserError(
-            f"{problem}. See its sentences in {path}, or start in another --model_dir with a "
-            "smaller --learning_rate_scale or a larger --warmup_steps (last good checkpoint: "
+            f"{problem}. See its sentences in {path}, or start in another --model_dir with "
+            f"{'--precision=mixed_bfloat16, ' if float16 else ''}a smaller --learning_rate_scale "
+            "or a larger --warmup_steps (last good checkpoint: "
             f"{checkpoints[-1] if checkpoints else 'none'})"
         )

@@ -1,9 +1,13 @@
 """Figure 1 of the paper, with the shapes of a model."""
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+Point = tuple[float, float]
 
 ENCODER_X = 0.0  # centres of the two columns
 DECODER_X = 4.4
@@ -63,7 +67,7 @@ RESIDUALS = [
 ]
 
 
-def plot_transformer(shapes, num_layers):
+def plot_transformer(shapes: Mapping[str, Sequence[int | None]], num_layers: int) -> Figure:
     """Plots Figure 1 with the output shape of each box.
 
     Args:
@@ -89,7 +93,7 @@ def plot_transformer(shapes, num_layers):
     return figure
 
 
-def _draw_box(panel, box, shape):
+def _draw_box(panel: Axes, box: Box, shape: Sequence[int | None]) -> None:
     """Draws a box with its text, and the shape outside of its stack."""
     if box.colour != NO_BOX:
         _draw_rectangle(panel, (box.x - 1.0, box.y - 0.22), 2.0, 0.44, box.colour, LINE_COLOUR)
@@ -106,17 +110,19 @@ def _draw_box(panel, box, shape):
     )
 
 
-def _outward(box):
+def _outward(box: Box) -> int:
     """The direction from a box to the nearer edge of the figure: 1 is right, -1 is left."""
     return 1 if box.x == DECODER_X else -1
 
 
-def _draw_rectangle(panel, corner, width, height, fill, edge):
+def _draw_rectangle(
+    panel: Axes, corner: Point, width: float, height: float, fill: str, edge: str
+) -> None:
     style = "round,pad=0.05"
     panel.add_patch(FancyBboxPatch(corner, width, height, style, facecolor=fill, edgecolor=edge))
 
 
-def _draw_arrow(panel, start, end):
+def _draw_arrow(panel: Axes, start: Point, end: Point) -> None:
     panel.add_patch(
         FancyArrowPatch(
             start,
@@ -130,11 +136,11 @@ def _draw_arrow(panel, start, end):
     )
 
 
-def _draw_line(panel, xs, ys):
+def _draw_line(panel: Axes, xs: Sequence[float], ys: Sequence[float]) -> None:
     panel.plot(xs, ys, color=LINE_COLOUR, linewidth=1)
 
 
-def _draw_residual(panel, sub_layer, norm):
+def _draw_residual(panel: Axes, sub_layer: Box, norm: Box) -> None:
     """Draws the connection from below a sub-layer to its "Add & Norm"."""
     x = sub_layer.x
     start = sub_layer.y - 0.4
@@ -144,7 +150,7 @@ def _draw_residual(panel, sub_layer, norm):
     _draw_arrow(panel, (outside, norm.y), (edge, norm.y))
 
 
-def _draw_encoder_output(panel):
+def _draw_encoder_output(panel: Axes) -> None:
     """Draws the connection from the encoder output to the encoder-decoder attention."""
     output = BOX_OF["enc_norm2"]
     attention = BOX_OF["dec_attention2"]
@@ -158,7 +164,7 @@ def _draw_encoder_output(panel):
     _draw_arrow(panel, (middle, attention.y), (attention.x - 1.05, attention.y))
 
 
-def _draw_stack(panel, first, last, num_layers):
+def _draw_stack(panel: Axes, first: Box, last: Box, num_layers: int) -> None:
     """Draws the frame around a layer, and the number of layers."""
     height = last.y - first.y + 0.8
     _draw_rectangle(panel, (first.x - 1.25, first.y - 0.45), 2.5, height, "none", "0.6")

@@ -4,6 +4,8 @@ import html
 import json
 import os
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +26,10 @@ HEADER_HEIGHT = 250  # of everything above and below the columns of sub-words
 MAX_HEIGHT = 900
 
 
+# Source sub-words, target sub-words, and weights by name.
+Example = tuple[Sequence[str], Sequence[str], Mapping[str, np.ndarray]]
+
+
 class AttentionView:
     """Shows the attention weights of each layer and head.
 
@@ -37,27 +43,27 @@ class AttentionView:
       sub-words.
     """
 
-    def __init__(self, examples):
+    def __init__(self, examples: Sequence[Example]) -> None:
         if not examples:
             raise ValueError("no example: give a list of results of Translator.attention")
         self._examples = [_example(*example) for example in examples]
 
-    def page(self):
+    def page(self) -> str:
         """Returns the HTML page as a string."""
         template = (pathlib.Path(__file__).parent / "attention_viewer.html").read_text("utf-8")
         data = json.dumps(self._examples, separators=(",", ":"))
         data = data.replace("<", "\\u003c")  # no text can close the script element
         return template.replace("EXAMPLES_AS_JSON", data)
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the page to a file that any browser can open."""
         with atomic_write(os.fspath(path)) as file:
             file.write(self.page())
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"AttentionView of {len(self._examples)} examples"
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         rows = max(
             max(len(example["source"]), len(example["target"])) for example in self._examples
         )
@@ -72,7 +78,9 @@ class AttentionView:
         )
 
 
-def _example(source, target, weights):
+def _example(
+    source: Sequence[str], target: Sequence[str], weights: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
     """Converts an example to the data of the page.
 
     Returns: a dict with the sub-words, and the weights of each kind of attention in thousandths,
@@ -87,7 +95,7 @@ def _example(source, target, weights):
     }
     weights_of = {}
     for name, kind in KINDS.items():
-        layers = []
+        layers: list[list] = []
         while (key := name.format(len(layers) + 1)) in weights:
             layers.append(_thousandths(key, weights[key], *shapes[kind]))
         if layers:
@@ -100,7 +108,7 @@ def _example(source, target, weights):
     return {"source": source, "target": target, "start": START_PIECE, "weights": weights_of}
 
 
-def _thousandths(name, weights, queries, keys):
+def _thousandths(name: str, weights: np.ndarray, queries: int, keys: int) -> list:
     weights = np.asarray(weights, float)
     if weights.ndim != 3 or weights.shape[1:] != (queries, keys):
         raise ValueError(

@@ -1,15 +1,27 @@
 """The history of a training run, from the `metrics.jsonl` of its folder: a table and a plot."""
 
-import datetime
+from __future__ import annotations
 
+import datetime
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from tf_transformer.atomic_io import atomic_write
+from tf_transformer.checkpoints.paths import METRIC_KINDS as KINDS
 from tf_transformer.checkpoints.paths import read_metrics
 from tf_transformer.errors import UserError
 
-KINDS = ("train", "validation", "average")  # of the lines in `metrics.jsonl`
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Line = dict[str, Any]  # of `metrics.jsonl`
+History = dict[str, list[Line]]  # a list for each of `KINDS`
+
 ROWS = 12  # of the table, without the averaged checkpoint
 
 
-def read_history(model_dir):
+def read_history(model_dir: str) -> History:
     """Reads the lines of `metrics.jsonl`.
 
     Args:
@@ -27,7 +39,7 @@ def read_history(model_dir):
     return {kind: [line for line in lines if line["kind"] == kind] for kind in KINDS}
 
 
-def describe_history(model_dir):
+def describe_history(model_dir: str) -> str:
     """Formats loss, speed and scores over the updates as a table of at most `ROWS` rows.
 
     Args:
@@ -52,7 +64,7 @@ def describe_history(model_dir):
     return "\n".join(text)
 
 
-def _title(history):
+def _title(history: History) -> str:
     """The number of updates, the time of the first and the last line, and skipped updates."""
     lines = [line for kind in KINDS for line in history[kind]]
     times = [datetime.datetime.fromtimestamp(line["time"]) for line in lines]
@@ -62,13 +74,13 @@ def _title(history):
         f"{min(times):%Y-%m-%d %H:%M} to {max(times):%Y-%m-%d %H:%M}"
     )
     last_train = _last(history["train"]) or {}
-    skipped = last_train.get("skipped_steps", 0)
-    if skipped:
-        title += f"; {skipped:,} skipped because gradients were not finite"
+    skipped = _metric(last_train, "skipped_steps")
+    if skipped > 0:
+        title += f"; {skipped:,.0f} skipped because gradients were not finite"
     return title
 
 
-def _evenly_spaced(steps):
+def _evenly_spaced(steps: list[int]) -> list[int]:
     """At most `ROWS` of the given steps, with the first and the last."""
     if not steps:
         return []
@@ -77,38 +89,48 @@ def _evenly_spaced(steps):
     return [steps[i] for i in sorted(indices)]
 
 
-def _last(lines):
+def _last(lines: list[Line]) -> Line | None:
     return lines[-1] if lines else None
 
 
-def _row(name, train, validation):
+def _row(name: str, train: Line | None, validation: Line | None) -> str:
     left = f"{'':7} {'':9} {'':9}"
     if train:
         left = (
-            f"{train['loss']:7.3f} {train['learning_rate']:9.2e} "
-            f"{train['target_tokens_per_second']:9,.0f}"
+            f"{_metric(train, 'loss'):7.3f} {_metric(train, 'learning_rate'):9.2e} "
+            f"{_metric(train, 'target_tokens_per_second'):9,.0f}"
         )
     right = ""
     if validation:
-        bleu = f"{validation['BLEU']:6.2f}" if "BLEU" in validation else ""
-        right = f"{validation['loss']:11.3f} {validation['perplexity']:10.2f} {bleu}"
+        bleu = f"{_metric(validation, 'BLEU'):6.2f}" if "BLEU" in validation else ""
+        loss, perplexity = _metric(validation, "loss"), _metric(validation, "perplexity")
+        right = f"{loss:11.3f} {perplexity:10.2f} {bleu}"
     return f"    {name:>9} {left}   {right}".rstrip()
 
 
-def plot_history(model_dir, path):
+def _metric(line: Line, name: str) -> float:
+    """A metric of a line; NaN where it is missing, damaged or infinite."""
+    value = line.get(name)
+    if isinstance(value, (int, float)) and abs(value) < 1e300:
+        return float(value)
+    return math.nan
+
+
+def plot_history(model_dir: str, path: str) -> None:
     """Plots loss, BLEU, learning rate and tokens per second over the updates.
 
     Args:
       model_dir: as for `read_history`.
       path: the PNG file to write.
-    Raises: UserError, as `read_history` does.
+    Raises: UserError, as `read_history` does. OSError when the file cannot be written.
     """
     from matplotlib.figure import Figure
 
     history = read_history(model_dir)
     figure = Figure(figsize=(11, 7), layout="constrained")
     panels = figure.subplots(2, 2, sharex=True)
-    figure.suptitle(model_dir)
+    # The name of a folder may have bytes that are not UTF-8, and $ for no formula.
+    figure.suptitle(os.fsencode(model_dir).decode("utf-8", "replace"), parse_math=False)
     _plot_panel(panels[0, 0], "loss (nats per token)", history, "loss", KINDS)
     _plot_panel(
         panels[0, 1], "BLEU of greedy translations", history, "BLEU", ("validation", "average")
@@ -120,10 +142,13 @@ def plot_history(model_dir, path):
     for panel in panels[1]:
         panel.set_xlabel("updates")
     panels[1, 1].set_ylim(bottom=0)
-    figure.savefig(path, dpi=120)
+    with atomic_write(path, "wb") as file:
+        figure.savefig(file, dpi=120, format="png")
 
 
-def _plot_panel(panel, title, history, name, kinds):
+def _plot_panel(
+    panel: Axes, title: str, history: History, name: str, kinds: tuple[str, ...]
+) -> None:
     """Plots one metric over the updates, with one line for each kind."""
     formats = {"train": "C0-", "validation": "C1.-", "average": "C2*"}
     labels = {
@@ -137,7 +162,7 @@ def _plot_panel(panel, title, history, name, kinds):
         lines = [line for line in history[kind] if name in line]
         if lines:
             steps = [line["step"] for line in lines]
-            values = [line[name] for line in lines]
+            values = [_metric(line, name) for line in lines]
             panel.plot(steps, values, formats[kind], label=labels[kind])
     if not panel.lines:
         panel.text(0.5, 0.5, "not measured", transform=panel.transAxes, ha="center")

@@ -5,11 +5,21 @@ categories are those of Okabe and Ito. Readers with a colour vision deficiency c
 of them. Lines differ in their markers too.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from numpy.typing import ArrayLike
 
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.visualization.architecture_diagram import plot_transformer as plot_transformer
+
+Names = Sequence[Any]  # of rows, columns or bars; tokens, numbers or strings
+Numbers = Sequence[float] | np.ndarray
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
 MARKERS = "osD^vPX*"
@@ -17,7 +27,7 @@ HATCHES = ["", "//", "..", "xx"]
 MAX_CELLS_WITH_NUMBERS = 160  # larger matrices are drawn without their values
 
 
-def _panels(count, width, height, columns=4):
+def _panels(count: int, width: float, height: float, columns: int = 4) -> tuple[Figure, list[Axes]]:
     """Creates a figure with several panels.
 
     Args:
@@ -35,7 +45,15 @@ def _panels(count, width, height, columns=4):
     return figure, axes[:count]
 
 
-def _draw_matrix(panel, values, rows=None, columns=None, low=None, high=None, numbers=None):
+def _draw_matrix(
+    panel: Axes,
+    values: ArrayLike,
+    rows: Names | None = None,
+    columns: Names | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    numbers: bool | None = None,
+) -> AxesImage:
     """Draws a heat map with tokens on its axes, and the values in the cells of a small matrix.
 
     Args: as for `plot_matrix`.
@@ -67,14 +85,14 @@ def _draw_matrix(panel, values, rows=None, columns=None, low=None, high=None, nu
     return image
 
 
-def _set_labels(axis, labels, length):
+def _set_labels(axis: Axis, labels: Names | None, length: int) -> None:
     if labels is None:
         axis.set_ticks([])
     else:
         axis.set_ticks(range(length), labels)
 
 
-def _draw_numbers(panel, values, low, high, signed):
+def _draw_numbers(panel: Axes, values: np.ndarray, low: float, high: float, signed: bool) -> None:
     """Writes the values into the cells, in white on dark colours."""
     for (row, column), value in np.ndenumerate(np.round(values, 2) + 0.0):  # -0.0 becomes 0.0
         shade = (value - low) / (high - low)
@@ -88,8 +106,15 @@ def _draw_numbers(panel, values, low, high, signed):
 
 
 def plot_matrix(
-    values, rows=None, columns=None, title="", label="", low=None, high=None, numbers=None
-):
+    values: ArrayLike,
+    rows: Names | None = None,
+    columns: Names | None = None,
+    title: str = "",
+    label: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    numbers: bool | None = None,
+) -> Figure:
     """Plots a matrix as a heat map.
 
     Args:
@@ -114,13 +139,13 @@ def plot_matrix(
     return figure
 
 
-def _space_for(names):
+def _space_for(names: Names | None) -> float:
     """Inches that long names of rows or columns need beside the matrix."""
     longest = max((len(str(name)) for name in names), default=0) if names is not None else 0
     return max(0.0, 0.085 * longest - 0.8)
 
 
-def plot_product(*parts, numbers=None):
+def plot_product(*parts: Any, numbers: bool | None = None) -> Figure:
     """Plots matrices with signs between them, as in "X W = Q"; all cells have one size.
 
     Args:
@@ -138,24 +163,25 @@ def plot_product(*parts, numbers=None):
         if isinstance(part, str):
             _draw_sign(panel, part)
             continue
-        name, values, *names = part
+        name, values, rows, columns = (*part, None, None)[:4]
         values = np.asarray(values)
         with_numbers = numbers
         if with_numbers is None:
             with_numbers = values.size <= MAX_CELLS_WITH_NUMBERS and cell > 0.35
-        _draw_matrix(panel, values, *names, numbers=with_numbers)
+        _draw_matrix(panel, values, rows, columns, numbers=with_numbers)
         panel.set_title(name, fontsize=11)
         panel.set_xlabel(f"{values.shape[0]} × {values.shape[1]}", fontsize=9)
     return figure
 
 
-def _draw_sign(panel, text):
+def _draw_sign(panel: Axes, text: str) -> None:
     panel.set_axis_off()
-    centre = {"ha": "center", "va": "center", "transform": panel.transAxes}
-    panel.text(0.5, 0.5, text, fontsize=16, **centre)
+    panel.text(0.5, 0.5, text, fontsize=16, ha="center", va="center", transform=panel.transAxes)
 
 
-def plot_attention_heads(weights, queries, keys, title=""):
+def plot_attention_heads(
+    weights: ArrayLike, queries: Names, keys: Names, title: str = ""
+) -> Figure:
     """Plots the attention weights of each head of one layer or of several layers.
 
     Args:
@@ -186,7 +212,7 @@ def plot_attention_heads(weights, queries, keys, title=""):
     return figure
 
 
-def plot_positional_encoding(encoding):
+def plot_positional_encoding(encoding: ArrayLike) -> Figure:
     """Plots PE `[positions, d_model]` as a heat map (Sec. 3.5)."""
     figure, (panel,) = _panels(1, 8, 4.5)
     image = panel.imshow(
@@ -198,7 +224,13 @@ def plot_positional_encoding(encoding):
     return figure
 
 
-def plot_curves(series, x, y, title="", log=""):
+def plot_curves(
+    series: Mapping[str, tuple[Numbers, Numbers]],
+    x: str,
+    y: str,
+    title: str = "",
+    log: str = "",
+) -> Figure:
     """Plots lines over a common axis.
 
     Args:
@@ -224,7 +256,7 @@ def plot_curves(series, x, y, title="", log=""):
     return figure
 
 
-def plot_bars(groups, names, y, title=""):
+def plot_bars(groups: Mapping[str, Numbers], names: Names, y: str, title: str = "") -> Figure:
     """Plots groups of bars side by side.
 
     Args:
@@ -255,7 +287,9 @@ def plot_bars(groups, names, y, title=""):
     return figure
 
 
-def plot_histograms(samples, x, title="", bins=40):
+def plot_histograms(
+    samples: Mapping[str, ArrayLike], x: str, title: str = "", bins: int = 40
+) -> Figure:
     """Plots distributions: one panel for each sample, all with the same axis.
 
     Args:
@@ -276,7 +310,7 @@ def plot_histograms(samples, x, title="", bins=40):
     return figure
 
 
-def plot_batch(ids, title=""):
+def plot_batch(ids: ArrayLike, title: str = "") -> Figure:
     """Plots the tokens and the padding of a batch.
 
     Args:
@@ -294,7 +328,7 @@ def plot_batch(ids, title=""):
     return figure
 
 
-def plot_beam(steps, best=()):
+def plot_beam(steps: Sequence[tuple[Names, Numbers, Numbers]], best: Sequence[int] = ()) -> Figure:
     """Plots a beam search as a tree: a column for each step, a row for each rank in the beam.
 
     Args:
@@ -325,5 +359,5 @@ def plot_beam(steps, best=()):
     panel.set(xlim=(-0.6, len(steps) - 0.4), ylim=(rows - 0.4, -0.6))
     panel.set(xlabel="step", ylabel="rank in the beam")
     panel.set_xticks(range(len(steps)))
-    panel.set_yticks(range(rows), range(1, rows + 1))
+    panel.set_yticks(range(rows), [str(row + 1) for row in range(rows)])
     return figure

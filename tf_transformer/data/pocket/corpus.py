@@ -53,7 +53,7 @@ def generate(number: int, seed: int = 0) -> list[Pair]:
     if not 0 <= number <= MAX_PAIRS:
         raise ValueError(f"number must be from 0 to {MAX_PAIRS}, not {number}")
     draw = Draw(seed)
-    pairs = []
+    pairs: list[Pair] = []
     english = set()
     german = set()
     lengths = range(MIN_WORDS, MAX_WORDS + 1)

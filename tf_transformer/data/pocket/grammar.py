@@ -169,7 +169,9 @@ def noun_phrase(
     ]
     definite = determiner not in ("a", "")
     negated = "" if definite else noun_phrase("no", adjective, noun, plural).acc
-    return Phrase(en, en, *german, 4 if plural else 2, gender, definite, negated)
+    nominative, accusative, dative = german
+    person = 4 if plural else 2
+    return Phrase(en, en, nominative, accusative, dative, person, gender, definite, negated)
 
 
 def _determiner(determiner: str | int, gender: str) -> tuple[str, tuple[str, ...], str]:

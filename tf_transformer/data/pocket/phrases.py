@@ -1,6 +1,8 @@
 """Random phrases of the pocket corpus: persons and things, places and times."""
 
+from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 from tf_transformer.data.pocket import lexicon, names, tables
 from tf_transformer.data.pocket.grammar import (
@@ -45,10 +47,10 @@ class Draw:
       seed: of the generator.
     """
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int) -> None:
         random = Random(seed).random
 
-        def pick(items):
+        def pick(items: Sequence[Any]) -> Any:
             """Returns one of the items."""
             return items[int(random() * len(items))]
 
@@ -116,6 +118,7 @@ def subject(draw: Draw) -> Phrase:
     if chance < 0.66:
         return relation(draw, ("my", "your", "our"))
     plural = draw.chance(0.25)
+    determiners: tuple[str, ...]
     if plural:
         determiners = ("the", "the", "the", "the", "many", "all")
     else:

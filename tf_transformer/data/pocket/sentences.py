@@ -205,7 +205,7 @@ def reported(draw: Draw) -> Pair:
     other = same_or_other(draw, doer)
     chance = draw.random()
     if chance < 0.6:
-        verbs = ("sagen", "glauben", "wissen")
+        verbs: tuple[str, ...] = ("sagen", "glauben", "wissen")
         if tense in HOPEFUL:
             verbs += ("hoffen",)
         en, de = statement(build(doer, VERBS[draw.pick(verbs)], "present", []))

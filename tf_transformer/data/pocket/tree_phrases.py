@@ -208,7 +208,7 @@ def someone(draw: TreeDraw, case: int = 0, simple: bool = False) -> Phrase:
         person = common(draw, "person", False).text
         return Phrase(node("NP", more, kin, "(CC and)", person), PLURAL)
     kind = draw.pick(("person", "person", "kin", "young"))
-    determiners = DETERMINERS
+    determiners: tuple[str, ...] = DETERMINERS
     if case == 0 and kind != "kin" and draw.chance(0.06):
         determiners = ("every", "no")
     phrase = common(draw, kind, None, determiners)

@@ -162,7 +162,9 @@ def _adverb_trace(function: str, index: int) -> str:
 
 def _bare(phrase: Phrase) -> str:
     """Returns the adjectives and the noun of a phrase, without its determiner."""
-    return _NOUN.search(phrase.text)[0]
+    noun = _NOUN.search(phrase.text)
+    assert noun, phrase.text
+    return noun[0]
 
 
 def depended(draw: TreeDraw) -> str:
@@ -266,9 +268,9 @@ def joined(draw: TreeDraw) -> str:
     first = finite(draw, core, tense, plain_subject)
     second = finite(draw, other, tense, plain_subject)
     auxiliary = _AUXILIARY.match(first)
-    if auxiliary:  # it is not repeated
-        second = _AUXILIARY.match(second)[2]
-        both = f"(VP {auxiliary[1]} (VP {auxiliary[2]} (CC and) {second}))"
+    repeated = _AUXILIARY.match(second)
+    if auxiliary and repeated:
+        both = f"(VP {auxiliary[1]} (VP {auxiliary[2]} (CC and) {repeated[2]}))"
     else:
         both = f"(VP {first} (CC {draw.pick(('and', 'and', 'or'))}) {second})"
     return f"(S {relabel(subject.text, 'NP-SBJ')} {both} (. .))"

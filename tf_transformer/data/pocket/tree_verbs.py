@@ -132,7 +132,8 @@ def _gerund(base: str) -> str:
 
 def imagined(forms: str) -> Verb:
     """Makes a verb from its English forms, such as "go went", for `take`."""
-    return Verb(*forms.split(), "", "", "", "", False, False)
+    present, past = forms.split()
+    return Verb(present, past, "", "", "", "", False, False)
 
 
 def be(rest: str, control: int = 0) -> Core:
@@ -192,8 +193,8 @@ def action(draw: TreeDraw, kinds: tuple[str, ...] = ACTIONS) -> Core:
         return _giving(draw, frame)
     if kind == "placing":
         spot = surface(draw, "PP-PUT")
-        thing = common(draw, draw.pick(frame.kinds)).text
-        return take(draw, frame.verb).add(thing, spot)
+        moved = common(draw, draw.pick(frame.kinds)).text
+        return take(draw, frame.verb).add(moved, spot)
     by = ""
     if kind == "journey" and draw.chance(0.3):
         by = f"(PP-MNR (IN by) (NP (NN {draw.pick(VEHICLES)})))"

@@ -44,7 +44,7 @@ def generate(number: int, seed: int = 0) -> list[str]:
     """
     draw = TreeDraw(seed)
     seen = set()
-    trees = []
+    trees: list[str] = []
     while len(trees) < number:
         draw.last_index = 0
         text = sentence(draw)

@@ -1,0 +1,193 @@
+"""The command doctor, here and in broken installations."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tf_transformer.cli import cuda_libraries, doctor, requirements
+
+
+def test_training_works_here(run, monkeypatch, tmp_path):
+    """The whole report; it leaves nothing in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["host1:1", "host2:2"]}}')
+    code, out, _ = run("doctor")
+    assert code == 0, out
+    lines = out.splitlines()
+    assert lines[-1] == "OK: training works here"
+    sections = [line for line in lines if line and line[0] != " "]
+    titles = ["Versions", "Host", "Working directory", "Extras", "Environment", "Devices"]
+    assert sections[: len(titles)] == titles
+    text = " ".join(out.split())
+    assert "tensorflow 2.21." in text
+    assert "CPU:0, CPU:1 loss 6." in text  # about log(500)
+    assert "TF_CONFIG {" in text
+    assert os.listdir(tmp_path) == []
+
+
+# Runs the program in a process in which a package is not installed: MODULE, ARGUMENTS.
+WITHOUT = """
+import importlib.metadata, sys
+module = sys.argv.pop(1)
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == module:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Finder())
+version = importlib.metadata.version
+def installed(name):
+    if name == module:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return version(name)
+importlib.metadata.version = installed
+from tf_transformer.__main__ import run
+run()
+"""
+
+
+def run_without(module, *arguments, cwd):
+    """Runs the program, without a restart, in a folder."""
+    command = [sys.executable, "-c", WITHOUT, module, *arguments]
+    environment = {**os.environ, "TF_TRANSFORMER_NO_REEXEC": "1"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
+def test_broken_installation():
+    """A package is missing, and the working directory cannot be written to."""
+    done = run_without("sentencepiece", "doctor", cwd="/proc")
+    assert done.returncode == 1, done
+    assert done.stderr == ""
+    _, _, problems = done.stdout.partition("problem: ")
+    assert problems.splitlines() == [
+        "sentencepiece is not installed",
+        "    pip install 'sentencepiece>=0.2.1'",
+        "problem: /proc cannot be written to: No such file or directory",
+        "    cd to a folder of yours, or give train --model_dir=FOLDER",
+        "2 problems: training does not work here",
+    ]
+
+
+def test_without_the_package_that_parses_flags(tmp_path):
+    """The command line itself needs it."""
+    done = run_without("absl", "doctor", cwd=tmp_path)
+    assert done.returncode == 2
+    message = "the package absl is not installed: pip install tf_transformer"
+    assert done.stderr == f"tf-transformer: error: {message}\n"
+
+
+def texts(section):
+    return [problem.text for problem in section.problems]
+
+
+def test_wrong_version(monkeypatch):
+    """A package of the wrong version prevents training where it cannot be imported."""
+
+    def broken_import(name):
+        if name == "tensorflow_text":
+            raise ImportError("text.so: undefined symbol: abc\nat line 2")
+
+    def version(name):
+        return "2.20.0" if name == "tensorflow-text" else original(name)
+
+    original = requirements.metadata.version
+    monkeypatch.setattr(requirements.metadata, "version", version)
+    (problem,) = doctor.versions().problems
+    assert problem.text == "tensorflow-text 2.20.0 is installed, but <2.22,>=2.21.1 is required"
+    assert problem.remedy == "pip install 'tensorflow-text<2.22,>=2.21.1'"
+    assert not problem.prevents_training
+    monkeypatch.setattr(doctor, "import_module", broken_import)
+    (problem,) = doctor.versions().problems
+    assert problem.prevents_training
+    monkeypatch.setattr(requirements.metadata, "version", original)
+    (problem,) = doctor.versions().problems
+    expected = "tensorflow-text cannot be imported: ImportError: text.so: undefined symbol: abc"
+    assert problem.text == expected
+    assert "--force-reinstall" in problem.remedy
+
+
+def test_keras_backend(monkeypatch, tmp_path):
+    """The variable, or else Keras' file, decides."""
+    (tmp_path / "keras.json").write_text('{"backend": "torch"}')
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    assert texts(doctor.versions()) == ["keras cannot be imported: its backend is set to torch"]
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    assert texts(doctor.versions()) == []
+
+
+def test_cpu_without_avx(monkeypatch):
+    monkeypatch.setattr(doctor.host, "cpu_flags", lambda: {"sse2"})
+    monkeypatch.setattr(doctor.host, "is_x86", lambda: True)
+    assert texts(doctor.versions()) == ["tensorflow cannot be imported: this CPU has no AVX"]
+
+
+def test_working_directory_is_gone(monkeypatch, tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert texts(doctor.working_directory()) == ["the working directory does not exist"]
+
+
+def test_a_failing_part_of_the_report_is_a_problem(capsys):
+    def fail():
+        raise KeyError("name")
+
+    (problem,) = doctor._show("Host", fail)
+    assert problem.text == "host: KeyError: 'name'"
+
+
+def test_missing_gpu(monkeypatch):
+    """An NVIDIA device without libraries: their names; training works on the CPU."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(doctor, "has_nvidia_device", lambda: True)
+    monkeypatch.setattr(cuda_libraries, "describe_driver", lambda: "NVIDIA H200, 570.86.15, 9.0")
+    monkeypatch.setattr(cuda_libraries, "_is_found", lambda name: "cudnn" not in name)
+    (problem,) = doctor.devices().problems
+    assert problem.text == "TensorFlow finds no GPU; libcudnn.so.9 cannot be loaded"
+    assert problem.remedy.startswith("pip install 'tf_transformer[gpu]', for CUDA 12")
+    assert not problem.prevents_training
+    monkeypatch.setattr(cuda_libraries, "_is_found", lambda name: name != cuda_libraries.DRIVER)
+    (problem,) = doctor.devices().problems
+    assert "install the NVIDIA driver" in problem.remedy
+    assert "pip install" not in problem.remedy
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    (problem,) = doctor.devices().problems
+    assert problem.text == "CUDA_VISIBLE_DEVICES hides the GPUs"
+
+
+def test_missing_libraries(monkeypatch):
+    """A library counts as found where the loader finds it."""
+    monkeypatch.setattr(cuda_libraries, "LIBRARIES", ("libc.so.6", "libmissing.so.9"))
+    if sys.platform.startswith("linux"):
+        assert cuda_libraries.missing_libraries() == ["libmissing.so.9"]
+
+
+def test_missing_extra(monkeypatch):
+    """The requirements of an extra include those of the extras that it names."""
+
+    def version(name):
+        if name == "uvicorn":
+            raise requirements.metadata.PackageNotFoundError(name)
+        return original(name)
+
+    original = requirements.metadata.version
+    monkeypatch.setattr(requirements.metadata, "version", version)
+    assert requirements.extras() == ["gpu", "serving", "ctranslate2", "notebooks"]
+    assert requirements.missing("serving") == ["uvicorn"]
+    assert "uvicorn" in requirements.missing("notebooks")
+    assert "uvicorn" not in requirements.missing("ctranslate2")
+
+
+def test_environment(monkeypatch):
+    """The variables that matter; a locale that is not UTF-8 is a warning."""
+    monkeypatch.setattr(doctor.locale, "getpreferredencoding", lambda _: "ISO-8859-1")
+    section = doctor.describe_environment({"TF_A": "1", "HOME": "/", "MALLOC_ARENA_MAX": "1"})
+    expected = [("MALLOC_ARENA_MAX", "1 (set by tf-transformer)"), ("TF_A", "1")]
+    assert section.rows[1:] == expected
+    (problem,) = section.problems
+    assert "ISO-8859-1" in problem.text
+    assert not problem.prevents_training

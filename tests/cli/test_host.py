@@ -1,0 +1,64 @@
+"""What the host's files in /proc and /sys say."""
+
+import pytest
+
+from tf_transformer.cli import host
+
+
+@pytest.fixture
+def files(monkeypatch, tmp_path):
+    """A function that writes a file in place of one of the system's."""
+    for name in ("CPU_INFO", "MEMORY_INFO", "CGROUP_OF_PROCESS", "CGROUP_ROOT"):
+        monkeypatch.setattr(host, name, tmp_path / name)
+
+    def write(name, text):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    return write
+
+
+def test_cpu(files):
+    lines = "processor\t: 0\nmodel name\t: Xeon\nflags\t\t: fpu avx avx2 amx_bf16\n"
+    files("CPU_INFO", lines + lines.replace("Xeon", "another"))
+    assert host.cpu_model() == "Xeon"
+    assert host.cpu_flags() == {"fpu", "avx", "avx2", "amx_bf16"}
+
+
+def test_unknown_host(files):
+    """On another system there are no such files."""
+    assert host.cpu_model()
+    assert host.cpu_flags() == set()
+    assert host.core_limit() is None
+    assert host.memory_limit() is None
+    assert host.describe_memory() == "unknown"
+
+
+def test_limits_of_version_2(files):
+    """The smallest limit of the cgroup and of those above it counts."""
+    files("CGROUP_OF_PROCESS", "0::/outer/inner\n")
+    files("CGROUP_ROOT/outer/cpu.max", "150000 100000\n")
+    files("CGROUP_ROOT/outer/inner/cpu.max", "max 100000\n")
+    files("CGROUP_ROOT/outer/inner/memory.max", "4000000000\n")
+    files("CGROUP_ROOT/outer/memory.max", "max\n")
+    files("MEMORY_INFO", "MemTotal:  16000000 kB\nMemFree: 1 kB\nMemAvailable: 8000000 kB\n")
+    assert host.core_limit() == 1.5
+    assert host.memory_limit() == 4_000_000_000
+    assert host.describe_cores().endswith("; the container's limit is 1.5")
+    expected = "8.2 GB available of 16.4 GB; the container's limit is 4.0 GB"
+    assert host.describe_memory() == expected
+
+
+def test_limits_of_version_1(files):
+    """In a container, the folder of the cgroup's path does not exist."""
+    files("CGROUP_OF_PROCESS", "4:memory:/docker/abc\n1:cpu,cpuacct:/docker/abc\n0::/\n")
+    files("CGROUP_ROOT/cpu/cpu.cfs_quota_us", "300000\n")
+    files("CGROUP_ROOT/cpu/cpu.cfs_period_us", "100000\n")
+    files("CGROUP_ROOT/memory/memory.limit_in_bytes", "2000000000\n")
+    assert host.core_limit() == 3
+    assert host.memory_limit() == 2_000_000_000
+    files("CGROUP_ROOT/cpu/cpu.cfs_quota_us", "-1\n")
+    files("CGROUP_ROOT/memory/memory.limit_in_bytes", "9223372036854771712\n")
+    assert host.core_limit() is None
+    assert host.memory_limit() is None

@@ -1,0 +1,355 @@
+"""Hostile use: closed and full streams, vanished readers, signals, odd outputs, our own bugs."""
+
+import errno
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from tf_transformer.checkpoints import checkpoint, paths
+from tf_transformer.cli import interrupts
+from tf_transformer.cli.main import main
+from tf_transformer.training import distribution
+
+PROGRAM = f"{sys.executable} -m tf_transformer"
+
+
+def shell(command, **environment):
+    """Runs a shell command, without the restart of the program. Returns: code, output, errors."""
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        capture_output=True,
+        env=os.environ | {"TF_TRANSFORMER_NO_REEXEC": "1"} | environment,
+    )
+    return done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
+
+
+@pytest.fixture
+def full(tmp_path):
+    """A device without space. (A test that replaces devices must not use the real one.)"""
+    path = str(tmp_path / "full")
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        open(path, "w").close()
+    except PermissionError:
+        pytest.skip("needs the right to make devices")
+    return path
+
+
+def test_a_reader_that_stops_is_no_error():
+    """The exit code is that of SIGPIPE."""
+    assert shell(f"{PROGRAM} help | true") == (141, "", "")
+    assert shell(f"{PROGRAM} info --preset=base | true") == (141, "", "")
+
+
+def test_streams_that_are_full_or_closed(full):
+    line = "tf-transformer: error: standard {}: {}: {}\n"
+    no_space = line.format(
+        "output", "No space left on device", "free some disk space, or give another path"
+    )
+    closed = "Bad file descriptor", "it is closed; redirect it to a file"
+    assert shell(f"{PROGRAM} help > {full}") == (2, "", no_space)
+    assert shell(f"{PROGRAM} help >&-") == (2, "", line.format("output", *closed))
+    assert shell(f"{PROGRAM} client <&-") == (2, "", line.format("input", *closed))
+    code, out, err = shell(f"{PROGRAM} info --preset=base <&-")
+    assert (code, err) == (0, "")
+    assert out.startswith("preset base\n")
+    assert shell(f"{PROGRAM} info /no/where 2>&-") == (2, "", "")
+    assert shell(f"{PROGRAM} info /no/where 2>{full}") == (2, "", "")
+
+
+@pytest.mark.parametrize("locale", [{"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {}])
+def test_text_and_file_names_in_an_ascii_locale(model_dir, tmp_path, locale):
+    folder = tmp_path / "Möbel\udcff"  # the last byte is not UTF-8
+    shutil.copytree(model_dir, folder, ignore=shutil.ignore_patterns("tensorboard", "cache"))
+    command = [sys.executable, "-m", "tf_transformer", "info", os.fsencode(folder)]
+    environment = os.environ | {"LC_ALL": "C", "TF_TRANSFORMER_NO_REEXEC": "1"} | locale
+    done = subprocess.run(command, capture_output=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"model folder " + os.fsencode(folder) + b"\n")
+    command[-1] += b"/none"
+    done = subprocess.run(command, capture_output=True, env=environment)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"tf-transformer: error: no model folder ")
+    assert done.stderr.count(b"\n") == 1
+
+
+# Sends signals to itself when a module is imported, as Ctrl-C in this moment would.
+INTERRUPTED = """
+import os, signal, sys
+from tf_transformer.__main__ import run
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            for number in {signals}:
+                os.kill(os.getpid(), number)
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["tf-transformer", "train", "--model_dir=" + {model_dir!r}]
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "signals", "code", "message"),
+    [
+        ("absl.flags", [signal.SIGINT], 130, "interrupted"),
+        ("numpy._core._multiarray_umath", [signal.SIGINT], 130, "interrupted"),
+        ("tensorflow.python.framework.ops", [signal.SIGTERM], 143, "terminated"),
+        ("keras.src.backend", [signal.SIGINT, signal.SIGINT], 130, "interrupted"),
+    ],
+)
+def test_interrupted_while_importing(tmp_path, module, signals, code, message):
+    signals = [int(number) for number in signals]
+    program = INTERRUPTED.format(module=module, signals=signals, model_dir=str(tmp_path / "model"))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TF_TRANSFORMER_NO_REEXEC": "1"},
+    )
+    assert (done.returncode, done.stderr) == (code, f"tf-transformer: {message}\n")
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_exception_after_ctrl_c_is_no_error(run, monkeypatch):
+    """TensorFlow turns the KeyboardInterrupt into other errors, while it traces for example."""
+
+    def interrupted(values):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ValueError("in user code: ...") from None
+
+    monkeypatch.setattr("tf_transformer.cli.info.info", interrupted)
+    monkeypatch.setattr(interrupts, "_received", [])
+    handlers = {number: signal.getsignal(number) for number in interrupts.MESSAGES}
+    try:
+        interrupts.handle_interrupts()
+        code, out, err = run("info")
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert (code, out, err) == (130, "", "tf-transformer: interrupted\n")
+
+
+def raises(error):
+    def function(*arguments, **named):
+        raise error
+
+    return function
+
+
+def test_a_bug_is_not_a_mistake_of_the_user(run, monkeypatch):
+    for error, shown in (
+        (RuntimeError("two\nlines"), "RuntimeError: two"),
+        (OSError(errno.ENOENT, "No such file or directory", "/our/file"), "FileNotFoundError: "),
+        (KeyError("name"), "KeyError: 'name'"),
+    ):
+        monkeypatch.setattr("tf_transformer.cli.info.info", raises(error))
+        code, out, err = run("info", "--preset=base")
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        assert err.startswith(f"tf-transformer: internal error: {shown}")
+        path = re.search(r"\(traceback: (.+)\)$", err)[1]
+        with open(path) as file:
+            assert "Traceback" in file.read()
+        os.remove(path)
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", raises(PermissionError()))
+    code, out, err = run("info", "--preset=base")
+    assert (code, out) == (1, "")
+    assert err.startswith("Traceback")
+    assert err.endswith("internal error: KeyError: 'name' (traceback: above)\n")
+
+
+def test_debug_shows_the_traceback_of_a_mistake(run):
+    code, out, err = run("--debug", "info", "/no/where")
+    assert (code, out) == (2, "")
+    assert err.startswith("Traceback")
+    assert err.splitlines()[-1].startswith("tf-transformer: error: no model folder /no/where")
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOENT, "check the path"),
+        (errno.EACCES, "change the permissions, or give another path"),
+        (errno.ENOSPC, "free some disk space, or give another path"),
+        (errno.EISDIR, "give the name of a file, not of a folder"),
+    ],
+)
+def test_an_error_with_a_path_of_the_user(refused, monkeypatch, tmp_path, number, remedy):
+    path = f"{tmp_path}/inside/file"
+    error = OSError(number, os.strerror(number), path)
+    monkeypatch.setattr("tf_transformer.cli.info.info", raises(error))
+    message = refused("info", "--model_dir", str(tmp_path))
+    assert message == f"tf-transformer: error: {path}: {os.strerror(number)}: {remedy}"
+    assert refused("info", "--model_dir=/") == message
+
+
+def test_the_working_directory_is_gone(refused, monkeypatch, tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    for name in (None, "/our/file"):
+        error = OSError(errno.ENOENT, "No such file or directory", name)
+        monkeypatch.setattr("tf_transformer.cli.info.info", raises(error))
+        assert "the working directory does not exist: cd to another one" in refused("info")
+
+
+def test_a_damaged_installation(run, refused, monkeypatch):
+    error = ModuleNotFoundError("No module named 'numpy'", name="numpy")
+    monkeypatch.setattr("tf_transformer.cli.info.info", raises(error))
+    message = refused("info")
+    assert message.startswith("tf-transformer: error: No module named 'numpy': install")
+    error = ImportError("cannot import name 'x'", name="tf_transformer.config")
+    monkeypatch.setattr("tf_transformer.cli.info.info", raises(error))
+    assert run("info")[0] == 1
+
+
+def test_too_little_memory(refused, monkeypatch):
+    monkeypatch.setattr("tf_transformer.cli.info.info", raises(MemoryError("Unable to allocate")))
+    assert "out of memory (Unable to allocate): give smaller sizes" in refused("info")
+
+
+def test_training_that_does_not_fit_into_memory(refused, tiny_config, tmp_path, monkeypatch):
+    monkeypatch.setattr(distribution, "split_cpu", lambda number: None)
+    folder = tmp_path / "model"
+    flags = ("train", f"--model_dir={folder}")
+    needs = r"training needs about [\d,.]+ GB .* this computer has [\d,.]+ GB: give a smaller --"
+    message = refused(*flags, "--d_model=65536", "--num_layers=100")
+    assert re.search(f"{needs}d_model", message)
+    assert not folder.exists()
+    sizes = ("--num_layers=1", "--d_model=32", "--num_heads=2", "--dff=64", "--vocab_size=500")
+    data = f"--data={tiny_config.data.data}"
+    monkeypatch.setattr("tf_transformer.cli.training.memory_limit", lambda: 10_000_000)
+    message = refused(*flags, *sizes, data, "--batch_tokens=100000", "--micro_batch_tokens=100000")
+    assert re.search(f"{needs}micro_batch_tokens", message)
+
+
+def test_outputs_that_are_no_regular_files(run, refused, model_dir, tmp_path, full):
+    """A device stays, a link is followed, and other files are left alone."""
+    for command in (("average", "--last=1"), ("plot",)):
+        flags = (*command, f"--model_dir={model_dir}")
+        assert f"{full}" in refused(*flags, f"--output={full}")
+        assert "No space left on device" in refused(*flags, f"--output={full}")
+        assert stat.S_ISCHR(os.stat(full).st_mode)
+        folder = tmp_path / command[0]
+        folder.mkdir()
+        assert "Is a directory" in refused(*flags, f"--output={folder}")
+        (folder / "out.tmp").write_text("kept")
+        (folder / "out").symlink_to(folder / "target")
+        assert run(*flags, f"--output={folder}/out")[0] == 0
+        assert sorted(os.listdir(folder)) == ["out", "out.tmp", "target"]
+        assert (folder / "out").is_symlink()
+        assert (folder / "out.tmp").read_text() == "kept"
+
+
+def test_commands_beside_a_training_run(run, refused, model_dir, tmp_path, monkeypatch):
+    """The run removes its oldest checkpoint between the listing and the reading."""
+    folder = tmp_path / "model"
+    shutil.copytree(model_dir, folder, ignore=shutil.ignore_patterns("tensorboard", "cache"))
+    oldest, newest = paths.step_checkpoints(str(folder))
+    average = checkpoint.average
+
+    def average_later(chosen, output):
+        if os.path.exists(oldest):
+            os.remove(oldest)
+        average(chosen, output)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "average", average_later)
+        code, out, _ = run("average", f"--model_dir={folder}")
+    assert code == 0
+    assert out.startswith("averaged step-00000012.npz into ")
+    listed = [oldest, newest]
+    monkeypatch.setattr("tf_transformer.cli.describe.all_checkpoints", lambda folder: listed)
+    code, out, _ = run("info", str(folder))
+    assert code == 0
+    assert "step-00000012.npz" in out
+    assert "step-00000008.npz" not in out
+    os.remove(newest)
+    assert "has 0 checkpoints" in refused("average", f"--model_dir={folder}")
+
+
+def test_damaged_lines_of_the_history(run, model_dir, tmp_path):
+    folder = tmp_path / "a$b$"  # no formula in the title of the plot
+    shutil.copytree(model_dir, folder, ignore=shutil.ignore_patterns("tensorboard", "cache"))
+    before = run("info", str(folder))[1]
+    lines = [
+        "[1]", "null", "NaN", "1", '"text"', "{}", '{"step": 12', "[" * 100_000,
+        '{"step": 1, "kind": "train"}', '{"step": "1", "kind": "train", "time": 1}',
+        '{"step": 1, "kind": [], "time": 1}', '{"step": 1, "kind": "train", "time": NaN}',
+        '{"step": 1, "kind": "train", "time": 1e300}',
+    ]  # fmt: skip
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write("\n".join(lines) + "\n")
+    assert run("info", str(folder))[1] == before
+    line = {"step": 12, "kind": "average", "time": 9e8, "loss": "x", "BLEU": None}
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write(f"{line}\n".replace("'", '"').replace("None", "1e999"))
+    assert (
+        "average                                       nan        nan    nan"
+        in run("info", str(folder))[1]
+    )
+    assert run("plot", str(folder))[0] == 0
+
+
+def test_training_without_a_reader(corpus_folder, tiny_config, tmp_path):
+    """It goes on when nobody reads its messages, and keeps them in `train.log`."""
+    model = tiny_config.model
+    sizes = f"--num_layers=1 --d_model={model.d_model} --num_heads=2 --dff=64 --vocab_size=500"
+    folder = tmp_path / "model"
+    train = (
+        f"{PROGRAM} train --data={corpus_folder} --model_dir={folder} {sizes} --train_steps=3 "
+        "--bleu_sentences=0 --log_steps=1 --beam_size=1 --extra_decode_length=1"
+    )
+    assert shell(f"{train} 2>&1 | head -1")[0] == 141
+    assert sorted(os.listdir(folder / "checkpoints")) == ["step-00000003.npz"]
+    lines = (folder / "train.log").read_text("utf-8").splitlines()
+    date = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
+    assert re.match(rf"{date} INFO tf_transformer\.[\w.]+: ", lines[0])
+    assert "step 3 | loss" in "\n".join(lines)
+    assert "averaged the last 1 checkpoints" in "\n".join(lines)
+
+
+def test_the_run_log_has_the_error_that_ended_the_run(run, model_dir, monkeypatch):
+    path = model_dir / "train.log"
+    monkeypatch.setattr(distribution, "split_cpu", lambda number: None)
+    monkeypatch.setattr("tf_transformer.training.build.build_trainer", raises(KeyError("x")))
+    path.write_text("earlier\n")
+    try:
+        code, _, err = run("train", f"--model_dir={model_dir}")
+        assert code == 1
+        assert err == f"tf-transformer: internal error: KeyError: 'x' (traceback: {path})\n"
+        text = path.read_text("utf-8")
+        assert text.startswith("earlier\n")
+        assert "Traceback" in text
+    finally:
+        path.unlink()
+
+
+def test_results_before_an_error_are_written():
+    program = (
+        "import sys; from tf_transformer.cli import info, main; sys.argv[1:] = ['info']\n"
+        "def fail(values): print('result'); raise main.UserError('wrong')\n"
+        "info.info = fail; main.run()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "result\n")
+    assert done.stderr == "tf-transformer: error: wrong\n"
+
+
+def test_main_returns_to_programs_that_call_it(capsys):
+    """It handles no signals and replaces no streams: `run` does."""
+    handlers = [signal.getsignal(number) for number in interrupts.MESSAGES]
+    streams = sys.stdin, sys.stdout, sys.stderr
+    assert main(["info", "--preset=base"]) == 0
+    assert [signal.getsignal(number) for number in interrupts.MESSAGES] == handlers
+    assert (sys.stdin, sys.stdout, sys.stderr) == streams
+    assert capsys.readouterr().out.startswith("preset base")

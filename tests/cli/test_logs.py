@@ -1,0 +1,103 @@
+"""Log messages: on standard error, and in the `train.log` of a run."""
+
+import logging
+import re
+import sys
+
+import pytest
+import tqdm
+
+from tf_transformer.cli import logs
+
+logger = logging.getLogger("tf_transformer.training.trainer")
+
+
+@pytest.fixture(autouse=True)
+def no_handlers():
+    yield
+    logs.stop_logging()
+
+
+def test_log_lines_have_time_and_level(capsys):
+    logs.log_to_stderr()
+    logs.log_to_stderr()  # a second command in the same process does not repeat the lines
+    logger.info("step %d", 7)
+    logger.warning("the rate is high")
+    logger.debug("not shown")
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert len(lines) == 2
+    assert re.fullmatch(r"\d\d:\d\d:\d\d INFO step 7", lines[0])
+    assert re.fullmatch(r"\d\d:\d\d:\d\d WARNING the rate is high", lines[1])
+
+
+@pytest.mark.parametrize(
+    ("flag", "shown"),
+    [("--verbose", "DEBUG INFO WARNING"), ("--nodebug", "INFO WARNING"), ("--quiet", "WARNING")],
+)
+def test_verbose_and_quiet(run, monkeypatch, flag, shown):
+    def info(values):
+        for level in (logging.DEBUG, logging.INFO, logging.WARNING):
+            logger.log(level, "message")
+        for options in ({}, {"disable": False}):
+            for _ in tqdm.tqdm([1], desc="bar", file=sys.stderr, **options):
+                pass
+
+    monkeypatch.setattr("tf_transformer.cli.info.info", info)
+    _, _, err = run("info", flag)
+    assert " ".join(re.findall("DEBUG|INFO|WARNING", err)) == shown
+    assert ("bar" in err) == (flag != "--quiet")
+    _, _, err = run("info")
+    assert "bar" in err  # --quiet is not kept
+
+
+def test_a_run_log_has_the_messages_of_all_commands(tmp_path, monkeypatch):
+    # Otherwise pytest captures the surrogate below, and pytest-xdist cannot send it.
+    monkeypatch.setattr(logs.package_logger, "propagate", False)
+    path = tmp_path / "run" / "train.log"
+    for level in (logging.INFO, logging.WARNING):
+        logs.log_to_stderr(level)
+        logs.log_to_folder(str(path.parent))
+        assert path.exists() == (level == logging.WARNING)  # it appears at the first message
+        logger.info("Häuser \udcc3")
+    assert logs.record_in_run_log("no data") == str(path)
+    lines = path.read_text("utf-8").splitlines()
+    date = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
+    message = rf"{date} INFO tf_transformer.training.trainer: Häuser \\udcc3"
+    assert all(re.fullmatch(message, line) for line in lines[:2])
+    assert re.fullmatch(rf"{date} ERROR tf_transformer.cli.logs: no data", lines[2])
+    assert len(lines) == 3
+
+
+def test_an_error_alone_begins_no_run_log(tmp_path):
+    logs.log_to_stderr()
+    logs.log_to_folder(str(tmp_path / "run"))
+    assert logs.record_in_run_log("no data") is None
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_log_that_cannot_be_written(tmp_path, capsys):
+    """One warning; the program goes on."""
+    (tmp_path / "run").write_text("a file")
+    logs.log_to_stderr()
+    logs.log_to_folder(str(tmp_path / "run"))
+    logger.info("step 1")
+    logger.info("step 2")
+    lines = [line.split(maxsplit=1)[1] for line in capsys.readouterr().err.splitlines()]
+    assert sorted(lines)[:2] == ["INFO step 1", "INFO step 2"]
+    assert len(lines) == 3
+    assert f"cannot write {tmp_path}/run/train.log" in sorted(lines)[2]
+
+
+def test_closed_standard_error_does_not_stop_the_program(monkeypatch):
+    class Closed:
+        def write(self, text):
+            raise BrokenPipeError
+
+        def flush(self):
+            raise BrokenPipeError
+
+    logs.log_to_stderr()
+    monkeypatch.setattr(sys, "stderr", Closed())
+    logging.getLogger("tf_transformer").info("nobody reads this")

@@ -1,0 +1,73 @@
+"""Search and forced decoding of a model agree; outputs are valid text of one line."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_model import make_model, sentences
+
+from tf_transformer.config import DecodeConfig
+from tf_transformer.decoding.inference import (
+    detokenize,
+    forced_decoding,
+    max_output_lengths,
+    search_translations,
+    token_log_probs,
+)
+from tf_transformer.decoding.search import length_penalty
+
+DECODE = DecodeConfig(beam_size=3, length_penalty=0.6, extra_decode_length=6)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_model()
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_forced_decoding_gives_the_scores_of_the_search(model, beam_size):
+    inp = tf.constant(sentences(4, 9))
+    decode = dataclasses.replace(DECODE, beam_size=beam_size)
+    result = search_translations(model, inp, decode, n_best=beam_size)
+    for n in range(beam_size):
+        ids = result.ids[:, n]  # (B, L)
+        logits, _ = forced_decoding(model, inp, ids)
+        log_probs = tf.reduce_sum(token_log_probs(logits, ids), axis=1)  # (B)
+        scores = log_probs / length_penalty(result.lengths[:, n], decode.length_penalty)
+        np.testing.assert_allclose(scores, result.scores[:, n], atol=1e-4)
+
+
+def test_token_log_probs_by_hand():
+    logits = tf.math.log([[[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]]])
+    log_probs = token_log_probs(logits, tf.constant([[3, 0]]))
+    np.testing.assert_allclose(log_probs, [[np.log(0.4), 0.0]], rtol=1e-6)
+
+
+def test_a_large_extra_length_does_not_overflow(model):
+    decode = dataclasses.replace(DECODE)
+    object.__setattr__(decode, "extra_decode_length", 2**31 - 1)  # above the bound of the setting
+    lengths = tf.constant([0, 5, 63])
+    assert max_output_lengths(model, lengths, decode).numpy().tolist() == [64, 64, 64]
+    assert max_output_lengths(model, lengths, DECODE).numpy().tolist() == [6, 11, 64]
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (b"a\nb", "a b"),
+        (b"a\r\nb", "a  b"),
+        ("a\u2028b\u2029c\u0085d\ve\ff\x1cg\x1dh\x1ei".encode(), "a b c d e f g h i"),
+        (b"\n", " "),
+        (b"a\x00\tb", "a\x00\tb"),
+        (b"a\xc3b", "a\ufffdb"),
+        ("漢字 🙂 é".encode(), "漢字 🙂 é"),
+    ],
+)
+def test_outputs_are_one_line(translator, written, text):
+    """The vocabulary has a sub-word for each byte, so a model can write any of these."""
+    vocabulary = translator.target._python
+    ids = [vocabulary.piece_to_id(f"<0x{byte:02X}>") for byte in written]
+    result = detokenize(translator.target, tf.constant([ids]))[0].numpy().decode()
+    assert result.lstrip() == text.lstrip()
+    assert len(result.splitlines()) == 1

@@ -1,0 +1,68 @@
+"""The metrics are those of sacreBLEU, with several references and with a baseline."""
+
+import pytest
+from sacrebleu.metrics import BLEU, CHRF, TER
+
+from tf_transformer.errors import UserError
+from tf_transformer.evaluation import metrics
+from tf_transformer.evaluation.metrics import METRICS, corpus_metrics, parse_metrics
+
+SYSTEM = ["Der Hund läuft im Garten herum.", "Sie hat ein rotes Buch gekauft.", "Es regnet."]
+BASELINE = ["Hund läuft Garten.", "Sie hat Buch gekauft.", "Regen."]
+FIRST = ["Der Hund läuft durch den Garten.", "Sie kaufte ein rotes Buch.", "Es regnet."]
+SECOND = ["Der Hund läuft im Garten.", "Sie hat ein rotes Buch gekauft.", "Es fällt Regen."]
+
+
+def test_scores_of_two_references():
+    results = corpus_metrics(list(METRICS), SYSTEM, [FIRST, SECOND])
+    expected = [BLEU(), CHRF(), CHRF(word_order=2), TER()]
+    assert [result.name for result in results] == ["BLEU", "chrF", "chrF++", "TER"]
+    for result, metric in zip(results, expected):
+        score = metric.corpus_score(SYSTEM, [FIRST, SECOND], n_bootstrap=1000)
+        assert result.system.score == pytest.approx(score.score)
+        assert result.system.mean == pytest.approx(score._mean, abs=1e-3)
+        assert result.system.ci == pytest.approx(score._ci, abs=1e-3)
+        assert "nrefs:2|bs:1000|seed:12345" in result.signature
+    assert "nw:2" in results[2].signature
+    one_reference = corpus_metrics(["bleu"], SYSTEM, [FIRST])[0]
+    assert results[0].system.score > one_reference.system.score
+    assert str(one_reference).startswith(f"BLEU {one_reference.system.score:.2f} (μ = ")
+
+
+def test_comparison_with_a_baseline():
+    sources = 20
+    result = corpus_metrics(
+        ["chrf"], SYSTEM * sources, [FIRST * sources], baseline=BASELINE * sources
+    )[0]
+    assert result.system.score > result.baseline.score
+    assert result.system.p_value == pytest.approx(1 / 1001)
+    assert f"baseline {result.baseline.score:.2f} (μ = " in str(result)
+    assert "p = 0.0010" in str(result)
+    other_order = corpus_metrics(["chrf"], BASELINE, [FIRST], baseline=SYSTEM)[0]
+    assert other_order.system.score == pytest.approx(result.baseline.score)
+    same = corpus_metrics(["chrf"], SYSTEM, [FIRST], baseline=SYSTEM)[0]
+    assert "no difference" in str(same)
+    assert "p = " not in str(same)
+
+
+def test_a_large_test_set_has_no_intervals(monkeypatch):
+    monkeypatch.setattr(metrics, "MAX_RESAMPLED", 2)
+    (result,) = corpus_metrics(["bleu"], SYSTEM, [FIRST])
+    assert str(result).startswith(f"BLEU {BLEU().corpus_score(SYSTEM, [FIRST]).score:.2f}  (nrefs")
+    with pytest.raises(UserError, match="--max_pairs=2"):
+        corpus_metrics(["bleu"], SYSTEM, [FIRST], baseline=BASELINE)
+
+
+def test_blank_lines_have_scores():
+    for result in corpus_metrics(list(METRICS), ["", ""], [["", ""]]):
+        assert result.system.score == 0
+
+
+def test_errors():
+    assert parse_metrics("bleu, chrF++") == ["bleu", "chrf++"]
+    with pytest.raises(UserError, match="unknown metric 'meteor': give some of bleu, chrf"):
+        parse_metrics("bleu,meteor")
+    with pytest.raises(UserError, match="3 translations, but 2 references"):
+        corpus_metrics(["bleu"], SYSTEM, [FIRST, SECOND[:2]])
+    with pytest.raises(UserError, match="nothing to score"):
+        corpus_metrics(["bleu"], [], [[]])

@@ -1,0 +1,134 @@
+"""The wheel in an empty environment: its commands, as a user runs them.
+
+`make test-wheel` runs it. It needs the package index or pip's cache, and some minutes.
+"""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from test_package import copy_sources
+
+from tf_transformer import __version__
+from tf_transformer.data.pocket.corpus import generate
+
+SIZES = (
+    "--num_layers=1", "--d_model=32", "--num_heads=2", "--dff=64", "--vocab_size=500",
+    "--train_steps=20", "--warmup_steps=10", "--log_steps=10", "--bleu_sentences=4",
+)  # fmt: skip
+START_SECONDS = 300  # for a server, which may export its model first
+
+
+@pytest.fixture(scope="module")
+def folder():
+    """An empty working directory, beside the environment. All is removed at the end."""
+    with tempfile.TemporaryDirectory() as root:
+        source, dist, work = (pathlib.Path(root, name) for name in ("source", "dist", "work"))
+        source.mkdir()
+        work.mkdir()
+        copy_sources(source)
+        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "wheel", "--no-deps", f"--wheel-dir={dist}", source], check=True)
+        (wheel,) = dist.iterdir()
+        subprocess.run([sys.executable, "-m", "venv", f"{root}/venv"], check=True)
+        pip[0] = f"{root}/venv/bin/python"
+        subprocess.run([*pip, "install", "--upgrade", "pip"], check=True)
+        subprocess.run([*pip, "install", f"{wheel}[serving]"], check=True)
+        yield work
+
+
+def start(folder, *arguments, **options):
+    """Starts the installed program in the working directory, without this environment's paths."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "VIRTUAL_ENV", "TF_"))
+    }
+    program = str(folder.parent / "venv/bin/tf-transformer")
+    return subprocess.Popen(
+        [program, *arguments], cwd=folder, env=environment, text=True, **options
+    )
+
+
+def run(folder, *arguments, text=None):
+    """Runs the installed program. Returns: its standard output."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = start(folder, *arguments, **pipes)
+    out, err = process.communicate(text)
+    assert process.returncode == 0, f"{arguments}\n{out}\n{err}"
+    return out
+
+
+@pytest.fixture(scope="module")
+def trained(folder):
+    """A model folder of the installed program."""
+    pairs = generate(400)
+    for side, language in enumerate(("en", "de")):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
+        (folder / f"train.{language}").write_text(text, "utf-8")
+    run(folder, "train", "--data=.", "--model_dir=model", *SIZES)
+    return "model"
+
+
+def test_version_and_help(folder):
+    assert run(folder, "--version") == f"{__version__}\n"
+    assert "tf-transformer COMMAND" in run(folder, "--help")
+    assert list(folder.iterdir()) == []
+
+
+def test_doctor(folder):
+    assert run(folder, "doctor").endswith("OK: training works here\n")
+
+
+def test_translate(folder, trained):
+    out = run(folder, "translate", f"--model_dir={trained}", text="Anna sleeps.\nI see you.\n")
+    assert out.count("\n") == 2
+
+
+def test_export_and_serve(folder, trained):
+    run(folder, "export", f"--model_dir={trained}")
+    assert_serves(folder, f"--model_dir={trained}")
+
+
+def assert_serves(folder, *flags):
+    """A server starts, answers one request of the client, and ends on SIGTERM."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    server = start(folder, "serve", f"--port={port}", *flags)
+    try:
+        wait_for(f"{address}/v1/models/transformer", server)
+        out = run(folder, "client", f"--server={address}", text="Anna sleeps.\n")
+        assert out.count("\n") == 1
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) == 0
+    finally:
+        server.kill()
+        server.wait()
+
+
+def wait_for(url, server):
+    """Waits until a URL answers."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return urllib.request.urlopen(url, timeout=5).close()
+        except (urllib.error.URLError, OSError):
+            assert server.poll() is None, "the server has ended"
+            assert time.monotonic() < deadline, "the server does not answer"
+            time.sleep(0.2)
+
+
+def test_built_in_model(folder):
+    """The model that the package contains needs no flags."""
+    assert run(folder, "translate", text="The boy reads a book.\n") == "Der Junge liest ein Buch.\n"
+    assert_serves(folder)

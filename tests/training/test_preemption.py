@@ -1,0 +1,68 @@
+"""Ctrl-C, SIGTERM and SIGHUP ask a run to save and stop."""
+
+import os
+import signal
+
+import pytest
+
+from tf_transformer.training.preemption import PreemptionHandler
+
+
+@pytest.fixture(autouse=True)
+def restored_handlers():
+    """Restores the handlers, and enables Ctrl-C, which a shell ignores for background jobs."""
+    before = {number: signal.getsignal(number) for number in PreemptionHandler.SIGNALS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", PreemptionHandler.SIGNALS)
+def test_first_signal_is_a_request(number, capfd):
+    with PreemptionHandler() as preemption:
+        assert not preemption.requested
+        os.kill(os.getpid(), number)
+        assert preemption.requested
+    assert f"{number.name}: saving after this update" in capfd.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+
+
+def test_second_ctrl_c_has_its_former_effect():
+    with PreemptionHandler():
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_hangups_and_a_termination():
+    """A closed terminal can send two SIGHUPs, and a system that shuts down a SIGTERM as well."""
+    with PreemptionHandler() as preemption:
+        for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), number)
+        assert preemption.requested
+
+
+def test_nohup():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with PreemptionHandler() as preemption:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not preemption.requested
+
+
+def test_closed_standard_error():
+    """As after `train 2>&1 | head`: the message is lost, and the run is saved."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    stderr = os.dup(2)
+    os.dup2(writer, 2)
+    try:
+        with PreemptionHandler() as preemption:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert preemption.requested
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(writer)

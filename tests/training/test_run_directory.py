@@ -1,0 +1,228 @@
+"""The model folder of a run: models without checkpoints, new runs, locks, vocabularies, disks."""
+
+import errno
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+
+import pytest
+from tiny_model import make_model
+
+from tf_transformer.checkpoints import checkpoint
+from tf_transformer.checkpoints.paths import load_config
+from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.data.sources import open_corpus
+from tf_transformer.errors import UserError
+from tf_transformer.training import run_directory
+from tf_transformer.training.run_directory import RunDirectory
+
+
+def contents(folder):
+    """The bytes of all files of a folder, by path."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def corpus(tiny_config):
+    return open_corpus(tiny_config.data.data, "en", "de")
+
+
+def copy_run(model_dir, folder):
+    """Copies a run, without what other tests have written into its folder."""
+    shutil.copytree(
+        model_dir, folder, ignore=shutil.ignore_patterns("training.lock", "evaluation", "export")
+    )
+
+
+@pytest.fixture
+def finished(model_dir, tmp_path):
+    """A copy of a finished run without its checkpoints."""
+    folder = tmp_path / "finished"
+    copy_run(model_dir, folder)
+    shutil.rmtree(folder / "checkpoints")
+    return folder
+
+
+def start(config, corpus, folder, overwrite=False):
+    """Prepares the vocabulary of a run, then ends it. Returns: the `Config`, the tokenizers."""
+    directory = RunDirectory(str(folder), overwrite)
+    try:
+        return directory.prepare_vocabulary(config, corpus)
+    finally:
+        directory.close()
+
+
+@pytest.mark.parametrize("left", ["averaged.npz", "best.npz"])
+def test_a_model_without_checkpoints_is_kept(tiny_config, corpus, finished, left):
+    (finished / ({"averaged.npz", "best.npz"} - {left}).pop()).unlink()
+    before = contents(finished)
+    with pytest.raises(UserError, match=rf"\({left}\) without the checkpoints .*--overwrite"):
+        start(tiny_config, corpus, finished)
+    assert contents(finished) == before
+
+
+def test_overwrite_leaves_nothing_of_the_earlier_run(tiny_config, corpus, model_dir, tmp_path):
+    """Whatever its settings were. Files that are not of a run stay."""
+    folder = tmp_path / "model"
+    copy_run(model_dir, folder)
+    (folder / "evaluation").mkdir()
+    with pytest.raises(UserError, match="was started with vocab_size 500"):
+        start(tiny_config.replace(vocab_size=400), corpus, folder)
+    config, tokenizers = start(tiny_config.replace(vocab_size=400), corpus, folder, overwrite=True)
+    assert {path.name for path in folder.iterdir()} == {"shared.model", "cache", "evaluation"}
+    assert config.model.input_vocab_size == tokenizers[0].vocab_size == 400
+    # An interrupted start goes on with or without --overwrite.
+    for overwrite in (False, True):
+        again, _ = start(tiny_config.replace(vocab_size=400), corpus, folder, overwrite)
+        assert again == config
+
+
+def test_overwrite_removes_nothing_before_the_text_is_checked(
+    tiny_config, corpus, finished, monkeypatch
+):
+    before = contents(finished)
+
+    def fail(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(corpus, "read", lambda split: iter([(" ", "a")]))
+        with pytest.raises(UserError, match="has no train text"):
+            start(tiny_config, corpus, finished, overwrite=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(run_directory, "learn_tokenizers", fail)
+        with pytest.raises(KeyboardInterrupt):
+            start(tiny_config.replace(vocab_size=400), corpus, finished, overwrite=True)
+    assert contents(finished) == before
+
+
+def test_overwrite_respects_the_lock(tiny_config, corpus, model_dir, tmp_path):
+    folder = tmp_path / "model"
+    copy_run(model_dir, folder)
+    code = (
+        "import fcntl, sys; file = open(sys.argv[1], 'a+'); fcntl.lockf(file, fcntl.LOCK_EX); "
+        "file.write('process 7 on host'); print('locked', flush=True); sys.stdin.read()"
+    )
+    command = ["python3", "-c", code, str(folder / "training.lock")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        process.stdout.readline()
+        before = contents(folder)
+        with pytest.raises(UserError, match="another process trains in"):
+            start(tiny_config, corpus, folder, overwrite=True)
+        assert contents(folder) == before
+        process.stdin.close()
+    start(tiny_config, corpus, folder, overwrite=True)  # the lock of a process that ended is free
+
+
+def test_a_lock_where_the_file_system_has_none(tmp_path, monkeypatch):
+    """Then the text in the file counts. A process of this host that has ended has no lock."""
+
+    def no_locks(*arguments):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "lockf", no_locks)
+    lock = tmp_path / "training.lock"
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    here = socket.gethostname()
+    for owner in ("", "?", f"process {ended.pid} on {here}", f"process {os.getpid()} on {here}"):
+        lock.write_text(owner)
+        directory = RunDirectory(str(tmp_path))
+        assert lock.read_text() == f"process {os.getpid()} on {here}\n"
+        directory.close()
+        assert not lock.exists()
+    for owner in (f"process {os.getppid()} on {here}", f"process {ended.pid} on another-host"):
+        lock.write_text(owner)
+        with pytest.raises(UserError, match=rf"\({owner}\), or it was killed: .* remove {lock}"):
+            RunDirectory(str(tmp_path))
+        assert lock.read_text() == owner
+
+
+def test_a_file_instead_of_a_folder(tmp_path):
+    (tmp_path / "model").write_text("")
+    with pytest.raises(UserError, match="model is a file, not a folder"):
+        RunDirectory(str(tmp_path / "model"))
+
+
+def test_a_complete_vocabulary_is_not_learned_again(tiny_config, corpus, tmp_path, monkeypatch):
+    """Unless text, settings or vocabulary have changed."""
+    learned = []
+    learn = run_directory.learn_tokenizers
+
+    def learning(*arguments):
+        learned.append(arguments)
+        return learn(*arguments)
+
+    monkeypatch.setattr(run_directory, "learn_tokenizers", learning)
+    config, first = start(tiny_config, corpus, tmp_path)
+    again, second = start(tiny_config, corpus, tmp_path)
+    assert len(learned) == 1
+    assert second[0].model == first[0].model
+    assert again == config
+    start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
+    start(tiny_config, corpus, tmp_path)
+    assert len(learned) == 3
+    shutil.copy(model_path(tmp_path), tmp_path / "kept")
+    start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
+    shutil.copy(tmp_path / "kept", model_path(tmp_path))  # a vocabulary of another start
+    _, last = start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
+    assert len(learned) == 5
+    assert last[0].vocab_size == 400
+    monkeypatch.setattr(corpus, "fingerprint", lambda split: ("changed", split))
+    start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
+    assert len(learned) == 6
+
+
+def model_path(folder):
+    return folder / "shared.model"
+
+
+def test_the_settings_have_absolute_paths(tiny_config, corpus_folder, tmp_path, monkeypatch):
+    """A model is not evaluated on another folder of the same name."""
+    monkeypatch.chdir(corpus_folder.parent)
+    config = tiny_config.replace(data=corpus_folder.name)
+    corpus = open_corpus(config.data.data, "en", "de")
+    prepared, _ = start(config, corpus, tmp_path)
+    assert prepared.data.data == str(corpus_folder)
+
+
+def test_a_relative_path_of_an_earlier_run_is_resumed(
+    tiny_config, model_dir, corpus_folder, tmp_path, monkeypatch
+):
+    folder = tmp_path / "model"
+    copy_run(model_dir, folder)
+    monkeypatch.chdir(corpus_folder.parent)
+    load_config(str(folder)).replace(data=corpus_folder.name).save(str(folder / "config.json"))
+    config, _ = start(tiny_config.replace(data=corpus_folder.name), None, folder)
+    assert config.data.data == str(corpus_folder)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [(errno.ENOSPC, "free some disk space; "), (errno.EDQUOT, "free some disk space; "),
+     (errno.EACCES, "")],
+)  # fmt: skip
+def test_the_error_of_a_checkpoint_names_the_cause(tmp_path, monkeypatch, number, advice):
+    def fail(file, **arrays):
+        raise OSError(number, os.strerror(number))
+
+    path = tmp_path / "step-00000001.npz"
+    model = make_model()
+    checkpoint.save(str(path), model)
+    before = contents(tmp_path)
+    monkeypatch.setattr(checkpoint.np, "savez", fail)
+    with pytest.raises(UserError) as error:
+        checkpoint.save(str(path), model)
+    assert str(error.value) == (
+        f"{path} could not be written ({os.strerror(number)}): {advice}earlier checkpoints are "
+        "unchanged"
+    )
+    assert contents(tmp_path) == before
+
+
+def test_built_in_model_is_not_trained_on():
+    with pytest.raises(UserError, match="built-in model"):
+        RunDirectory(find_model_dir("pocket-en-de"))

@@ -1,0 +1,150 @@
+"""The command evaluate."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from tf_transformer.checkpoints import paths, pretrained
+from tf_transformer.cli.terminal import open_output, required
+from tf_transformer.cli.translation import (
+    explain_decoding_memory,
+    load_translator,
+    progress_bar,
+)
+from tf_transformer.config import TREES, DataConfig
+from tf_transformer.errors import UserError
+
+if TYPE_CHECKING:
+    from tf_transformer.decoding.translator import Translator
+
+Pairs = list[tuple[str, str]]
+
+
+def evaluate(values: flags.FlagValues) -> None:
+    """Translates or parses a test set, and scores it."""
+    from tf_transformer.data.sources import absolute_path, open_corpus
+    from tf_transformer.evaluation.metrics import parse_metrics
+
+    model_dir = pretrained.find_model_dir(required(values, "model_dir"))
+    data = paths.load_config(model_dir).data
+    metrics = parse_metrics(values.metrics)
+    if data.target == TREES and (values.references or values.baseline):
+        raise UserError("--references and --baseline are for translations; this model is a parser")
+    translator = load_translator(values, model_dir, values.checkpoint)
+    own_data = not values.data or absolute_path(values.data) == absolute_path(data.data)
+    corpus = open_corpus(values.data or data.data, data.source, data.target)
+    split = values.split or corpus.default_test(seen=own_data)
+    pairs = list(corpus.read(split))
+    if not pairs:
+        raise UserError(f"nothing to score: {split} of {corpus.name} has no pairs")
+    references = _read_references(values.references, pairs)
+    number = min(len(pairs), values.max_pairs or len(pairs))
+    sources = [source for source, _ in pairs[:number]]
+    baseline = _baseline_translations(values, data, sources, len(pairs))
+
+    name = split if own_data else f"{_as_file_name(values.data)}.{split}"
+    folder = os.path.join(pretrained.writable_folder(model_dir), "evaluation")
+    output = values.output or os.path.join(folder, f"{name}.{data.target}")
+    with open_output(output) as file:  # a wrong path is reported before the translation
+        start = time.monotonic()
+        outputs = _translate(translator, sources)
+        seconds = time.monotonic() - start
+        file.writelines(f"{text}\n" for text in outputs)
+    print(f"{split} of {corpus.name}: {number:,} pairs, beam {translator.decode.beam_size}")
+    if data.target == TREES:
+        kind = "trees"
+        _score_parses(pairs[:number], outputs, output)
+    else:
+        kind = "translations"
+        references = [lines[:number] for lines in references]
+        _score_translations(data, metrics, outputs, references, baseline)
+    print(f"{number / seconds:,.1f} sentences/s; {kind} in {output}")
+
+
+def _translate(translator: Translator, sources: list[str]) -> list[str]:
+    """The best translation of each source."""
+    with (
+        explain_decoding_memory(translator.decode),
+        progress_bar(total=len(sources)) as progress,
+    ):
+        return [hypotheses[0][0] for hypotheses in translator.n_best(sources, 1, progress)]
+
+
+def _as_file_name(data: str) -> str:
+    """The value of --data as a part of a file name."""
+    return re.sub(r"[^\w.+-]+", "-", data).strip("-")[-100:]
+
+
+def _read_references(paths_of_files: str | None, pairs: Pairs) -> list[list[str]]:
+    """The sets of references: those of the files, or the targets of the pairs."""
+    if not paths_of_files:
+        return [[target for _, target in pairs]]
+    return [_read_aligned(path, len(pairs), "reference") for path in paths_of_files.split(",")]
+
+
+def _read_aligned(path: str, number: int, kind: str) -> list[str]:
+    """The lines of a file that has a line for each pair. Raises: UserError when it has not."""
+    from tf_transformer.data.corpus import read_lines
+
+    lines = list(read_lines(path))
+    if len(lines) != number:
+        raise UserError(
+            f"{path} has {len(lines):,} lines, and the test set {number:,} pairs: give one {kind} "
+            "on each line"
+        )
+    return lines
+
+
+def _baseline_translations(
+    values: flags.FlagValues, data: DataConfig, sources: list[str], all_pairs: int
+) -> list[str] | None:
+    """The translations of --baseline, a file or a model; None without the flag."""
+    if not values.baseline:
+        return None
+    if os.path.isfile(values.baseline):
+        return _read_aligned(values.baseline, all_pairs, "translation")[: len(sources)]
+    model_dir = pretrained.find_model_dir(values.baseline)
+    other = paths.load_config(model_dir).data
+    if (other.source, other.target) != (data.source, data.target):
+        raise UserError(
+            f"the baseline {model_dir} translates {other.source} to {other.target}, and this model "
+            f"{data.source} to {data.target}: give a model for the same languages"
+        )
+    return _translate(load_translator(values, model_dir), sources)
+
+
+def _score_translations(
+    data: DataConfig,
+    metrics: list[str],
+    translations: list[str],
+    references: list[list[str]],
+    baseline: list[str] | None,
+) -> None:
+    """Prints the metrics, and where the paper reports it, compound-split BLEU."""
+    from tf_transformer.evaluation.bleu import compound_split_bleu, has_papers_bleu
+    from tf_transformer.evaluation.metrics import corpus_metrics
+
+    for result in corpus_metrics(metrics, translations, references, baseline):
+        print(result)
+    if has_papers_bleu(data) and len(references) == 1:
+        bleu, signature = compound_split_bleu(translations, references[0])
+        print(f"tokenised, compound-split BLEU {bleu:.2f}, as in the paper  ({signature})")
+
+
+def _score_parses(pairs: Pairs, outputs: list[str], path: str) -> None:
+    """Replaces the raw outputs in a file by trees, and writes EVALB's table beside it."""
+    from tf_transformer.data.treebank import restore
+    from tf_transformer.parsing.parser import evaluate_parses
+
+    gold = [restore(tree, words.split(" ")) for words, tree in pairs]
+    evaluation = evaluate_parses(gold, outputs)
+    with open_output(path) as trees:
+        trees.writelines(f"{tree}\n" for tree in evaluation.trees)
+    with open_output(f"{path}.evalb") as table:
+        table.write(evaluation.table)
+    print(f"{evaluation}\nEVALB's table in {path}.evalb")

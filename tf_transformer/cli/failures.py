@@ -1,0 +1,161 @@
+"""What a failed command writes: one line, and for an error of this package a file with details."""
+
+import errno
+import logging
+import os
+import signal
+import sys
+import tempfile
+import traceback
+
+from absl import flags
+
+from tf_transformer.cli.interrupts import MESSAGES, received_signal
+from tf_transformer.cli.logs import record_in_run_log
+from tf_transformer.cli.streams import STDIN, STDOUT, discard_output, tell
+from tf_transformer.errors import UserError
+
+# Exit codes.
+INTERNAL_ERROR = 1
+USER_ERROR = 2
+SIGNAL = 128  # plus the number of the signal
+READER_GONE = SIGNAL + 13  # SIGPIPE
+
+# What the user can do about an error of the system.
+REMEDIES = {
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "a part of the path is a file; check the path",
+    errno.EISDIR: "give the name of a file, not of a folder",
+    errno.EEXIST: "give another path",
+    errno.EACCES: "change the permissions, or give another path",
+    errno.EPERM: "change the permissions, or give another path",
+    errno.EROFS: "give another path",
+    errno.ENAMETOOLONG: "give a shorter path",
+    errno.ELOOP: "correct the symbolic link",
+    errno.ENOSPC: "free some disk space, or give another path",
+    errno.EDQUOT: "free some disk space, or give another path",
+    errno.EMFILE: "raise the limit of open files, see `ulimit -n`",
+    errno.ENFILE: "close other programs",
+    errno.EBADF: "it is closed; redirect it to a file",
+}
+# These come from the host, whatever the path is.
+OF_THE_HOST = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EIO}
+DEFAULT_FOLDER = "models"  # of the model folders
+
+
+def report(error: BaseException, arguments: list[str]) -> int:
+    """Writes why a command failed to standard error.
+
+    Args:
+      error: what the command raised.
+      arguments: of the command line, with the paths that the user gave. With --debug among them,
+        the traceback is written too.
+    Returns: the exit code.
+    """
+    number = received_signal()
+    if number is None and isinstance(error, KeyboardInterrupt):
+        number = signal.SIGINT
+    if number is None and _is_of_stdout(error):
+        discard_output()
+        if isinstance(error, BrokenPipeError):
+            return READER_GONE
+    if any(argument.partition("=")[0] in ("--debug", "-debug") for argument in arguments):
+        tell("".join(traceback.format_exception(error)).rstrip())
+    if number is not None:
+        message = MESSAGES[signal.Signals(number)]
+        tell(f"tf-transformer: {message}")
+        record_in_run_log(message, logging.WARNING)
+        return SIGNAL + number
+    mistake = _mistake(error, arguments)
+    if mistake is None:
+        return _report_internal_error(error)
+    message = " ".join(mistake.split())
+    tell(f"tf-transformer: error: {message}")
+    record_in_run_log(message)
+    return USER_ERROR
+
+
+def _is_of_stdout(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.filename == STDOUT
+
+
+def _mistake(error: BaseException, arguments: list[str]) -> str | None:
+    """The message for a mistake of the user or a limit of the host; None for an internal error."""
+    if isinstance(error, (UserError, flags.Error)):
+        return str(error)
+    if isinstance(error, OSError):
+        if not _working_directory_exists():
+            return "the working directory does not exist: cd to another one"
+        if error.errno in OF_THE_HOST or _is_given(error.filename, arguments):
+            name = os.fsdecode(error.filename) if error.filename else "a file"
+            remedy = REMEDIES.get(error.errno or 0)
+            return f"{name}: {error.strerror or error}{f': {remedy}' if remedy else ''}"
+    if isinstance(error, ImportError) and not (error.name or "").startswith("tf_transformer"):
+        return (
+            f"{_first_line(error)}: install this package again, with its requirements; "
+            "`tf-transformer doctor` lists what is missing"
+        )
+    # TensorFlow's error by its name, because TensorFlow may not be loaded.
+    if isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError":
+        return f"out of memory ({_first_line(error)}): give smaller sizes"
+    return None
+
+
+def _working_directory_exists() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
+
+
+def _is_given(path: object, arguments: list[str]) -> bool:
+    """Whether a path is one that the user gave, inside one, or a folder around one."""
+    if not isinstance(path, (str, bytes)):
+        return False
+    path = os.fsdecode(path)
+    if path in (STDIN, STDOUT):
+        return True
+    values = [argument.partition("=")[2] or argument for argument in arguments]
+    given = [part for value in values for part in (value, *value.split(",")) if part]
+    inner = _with_slash(path)
+    for name in (DEFAULT_FOLDER, *given):
+        outer = _with_slash(name)
+        if inner.startswith(outer) or outer.startswith(inner):
+            return True
+    return False
+
+
+def _with_slash(path: str) -> str:
+    """The absolute path with a slash at the end; that of the root folder has one already."""
+    return os.path.join(os.path.abspath(path), "")
+
+
+def _report_internal_error(error: BaseException) -> int:
+    """Writes a line on an error of this package, and its traceback to a file."""
+    trace = "".join(traceback.format_exception(error))
+    path = record_in_run_log(f"internal error\n{trace}") or _temporary_file(trace)
+    if path is None:
+        tell(trace.rstrip())
+        path = "above"
+    line = f"tf-transformer: internal error: {type(error).__name__}: {_first_line(error)}"
+    tell(f"{line} (traceback: {path})")
+    return INTERNAL_ERROR
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else "no message"
+
+
+def _temporary_file(text: str) -> str | None:
+    """Writes text to a new file in the temporary folder. Returns: its path; None on failure."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="tf-transformer-", suffix=".log", delete=False, encoding="utf-8",
+            errors="backslashreplace",
+        ) as file:  # fmt: skip
+            file.write(f"{sys.version}\n{sys.argv}\n{text}")
+            return file.name
+    except OSError:
+        return None

@@ -1,0 +1,123 @@
+"""The CPU and the memory of this host, with the limits of its container.
+
+Linux describes them in /proc and /sys; on other systems, less is known. This module does
+not need TensorFlow.
+"""
+
+import os
+import pathlib
+import platform
+from collections.abc import Iterator
+
+CPU_INFO = pathlib.Path("/proc/cpuinfo")
+MEMORY_INFO = pathlib.Path("/proc/meminfo")
+CGROUP_OF_PROCESS = pathlib.Path("/proc/self/cgroup")
+CGROUP_ROOT = pathlib.Path("/sys/fs/cgroup")
+NO_LIMIT = 2**60  # bytes; version 1 of cgroups writes a larger number where there is no limit
+
+# What matters for matrix products: name -> the flag in /proc/cpuinfo.
+FEATURES = {
+    "AVX2": "avx2",
+    "AVX-512": "avx512f",
+    "AVX512_BF16": "avx512_bf16",
+    "AMX": "amx_bf16",
+}
+
+
+def cpu_model() -> str:
+    """The name of the CPU."""
+    return _cpu_info("model name") or platform.processor() or platform.machine()
+
+
+def cpu_flags() -> set[str]:
+    """The flags of the CPU, such as "avx2"; an empty set where they are unknown."""
+    return set(_cpu_info("flags").split())
+
+
+def is_x86() -> bool:
+    """Whether the CPU is one of Intel's or AMD's."""
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
+def _cpu_info(name: str) -> str:
+    """The value of a line of /proc/cpuinfo; "" where there is none."""
+    for line in _read(CPU_INFO).splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return ""
+
+
+def describe_cores() -> str:
+    """The cores of the host, and how many of them this process may use."""
+    text = str(os.cpu_count() or "unknown")
+    if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) != os.cpu_count():
+        text += f"; CPU affinity allows {len(os.sched_getaffinity(0))}"
+    limit = core_limit()
+    if limit:
+        text += f"; the container's limit is {limit:g}"
+    return text
+
+
+def core_limit() -> float | None:
+    """The limit of the cgroup, in cores; None where there is none."""
+    limits = []
+    for folder in _cgroup_folders("cpu"):
+        quota, _, period = _read(folder / "cpu.max").partition(" ")  # version 2
+        if not quota:
+            quota = _read(folder / "cpu.cfs_quota_us")  # version 1
+            period = _read(folder / "cpu.cfs_period_us")
+        if quota.isdecimal() and period.isdecimal():  # no limit is "max" or -1
+            limits.append(int(quota) / int(period))
+    return min(limits, default=None)
+
+
+def describe_memory() -> str:
+    """The memory of the host, and the limit of the container."""
+    kilobytes = {}
+    for line in _read(MEMORY_INFO).splitlines():
+        name, _, value = line.partition(":")
+        kilobytes[name] = int(value.split()[0])
+    if "MemAvailable" not in kilobytes:
+        return "unknown"
+    available, total = (kilobytes[name] * 1024 / 1e9 for name in ("MemAvailable", "MemTotal"))
+    text = f"{available:.1f} GB available of {total:.1f} GB"
+    limit = memory_limit()
+    if limit:
+        text += f"; the container's limit is {limit / 1e9:.1f} GB"
+    return text
+
+
+def memory_limit() -> int | None:
+    """The limit of the cgroup, in bytes; None where there is none."""
+    limits = []
+    for folder in _cgroup_folders("memory"):
+        limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
+        if limit.isdecimal() and int(limit) < NO_LIMIT:  # no limit is "max" in version 2
+            limits.append(int(limit))
+    return min(limits, default=None)
+
+
+def _cgroup_folders(controller: str) -> Iterator[pathlib.Path]:
+    """The folders with the limits of this process, from its own cgroup to the root.
+
+    Inside a container, the path of the cgroup may be that of the host, and only the root exists.
+
+    Args:
+      controller: "cpu" or "memory".
+    """
+    for line in _read(CGROUP_OF_PROCESS).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        root = CGROUP_ROOT / controller if controllers else CGROUP_ROOT  # version 1, version 2
+        folder = root / path.lstrip("/")
+        yield from (parent for parent in (folder, *folder.parents) if parent.is_relative_to(root))
+
+
+def _read(path: pathlib.Path) -> str:
+    """The content of a file; "" where it cannot be read."""
+    try:
+        return path.read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,95 @@
+"""Search and forced decoding of a batch with a model, in or out of a graph; ids to text.
+
+`Translator` and the exported model share these functions.
+"""
+
+import tensorflow as tf
+
+from tf_transformer.config import DecodeConfig
+from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.kv_cache import make_decode_step
+from tf_transformer.decoding.search import SearchResult, beam_search, greedy_search
+from tf_transformer.model.transformer import Transformer
+from tf_transformer.special_tokens import PAD, START
+
+SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
+# What Python's `str.splitlines` splits at, as a regular expression of RE2.
+LINE_SEPARATORS = r"[\n\v\f\r\x1c-\x1e\x{85}\x{2028}\x{2029}]"
+
+
+def search_translations(
+    model: Transformer, inp: tf.Tensor, decode: DecodeConfig, n_best: int = 1
+) -> SearchResult:
+    """Searches the translations of a batch; runs in a graph.
+
+    Args:
+      model: a built `Transformer`.
+      inp: source ids `[B, S]`, each ending with the end token, then padding.
+      decode: a `DecodeConfig`.
+      n_best: hypotheses wanted for each sentence, at most `decode.beam_size`.
+    Returns: a `SearchResult`.
+    """
+    step, state = make_decode_step(model, inp, decode.beam_size)
+    input_lengths = tf.reduce_sum(tf.cast(inp != PAD, tf.int32), axis=1) - 1  # without END
+    max_lengths = max_output_lengths(model, input_lengths, decode)  # (B)
+    if decode.beam_size == 1:
+        return greedy_search(step, state, max_lengths, decode.length_penalty)
+    return beam_search(step, state, max_lengths, decode.beam_size, decode.length_penalty, n_best)
+
+
+def max_output_lengths(
+    model: Transformer, input_lengths: tf.Tensor, decode: DecodeConfig
+) -> tf.Tensor:
+    """The longest outputs: input + `extra_decode_length`, at most the model's positions.
+
+    Args:
+      model: a `Transformer`.
+      input_lengths: int32 of any shape, sub-words.
+      decode: a `DecodeConfig`.
+    Returns: int32 of the same shape. A large `extra_decode_length` causes no integer overflow.
+    """
+    extra = min(decode.extra_decode_length, model.pe_target)
+    return tf.minimum(input_lengths + extra, model.pe_target)
+
+
+def forced_decoding(
+    model: Transformer, inp: tf.Tensor, tar_real: tf.Tensor
+) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+    """Runs the model on sources and given targets (teacher forcing).
+
+    Args:
+      model: a built `Transformer`.
+      inp: source ids `[B, S]`, each ending with the end token, then padding.
+      tar_real: target ids `[B, T]`, in the same form.
+    Returns: logits `[B, T, V]`, attention weights by name. Logits t are those of target token t.
+    """
+    start = tf.fill([tf.shape(tar_real)[0], 1], START)
+    tar_inp = tf.concat([start, tar_real[:, :-1]], axis=1)  # (B, T)
+    return model(inp, tar_inp, training=False)
+
+
+def token_log_probs(logits: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
+    """log p(target token t | source, tokens before t), float32 `[B, T]`; 0 at padding.
+
+    Args:
+      logits: `[B, T, V]`, of `forced_decoding`.
+      tar_real: target ids `[B, T]`.
+    """
+    logits = tf.cast(logits, tf.float32)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tar_real, logits)  # (B, T)
+    return tf.where(tar_real != PAD, -losses, 0.0)
+
+
+def detokenize(tokenizer: Tokenizer, ids: tf.Tensor) -> tf.Tensor:
+    """Converts ids to text that is valid UTF-8 and one line.
+
+    The vocabulary has a sub-word for each byte, so a model can write any bytes. U+FFFD replaces
+    invalid UTF-8, and a blank replaces each line separator.
+
+    Args:
+      tokenizer: a `Tokenizer`.
+      ids: int32 `[N, T]`.
+    Returns: strings `[N]`.
+    """
+    texts = tf.strings.unicode_transcode(tokenizer.decode(ids), "UTF-8", "UTF-8")
+    return tf.strings.regex_replace(texts, LINE_SEPARATORS, " ")

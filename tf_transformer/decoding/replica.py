@@ -1,0 +1,77 @@
+"""A model on one device, with its compiled search and forced decoding."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.config import DecodeConfig
+from tf_transformer.decoding.inference import (
+    forced_decoding,
+    search_translations,
+    token_log_probs,
+)
+from tf_transformer.decoding.search import SearchResult
+from tf_transformer.model.transformer import Transformer
+
+IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+class Replica:
+    """A model on one device.
+
+    Args:
+      model: a built `Transformer`.
+      decode: a `DecodeConfig`.
+      device: a name such as "GPU:1"; None for TensorFlow's choice.
+    """
+
+    def __init__(self, model: Transformer, decode: DecodeConfig, device: str | None = None) -> None:
+        self._model = model
+        self._decode = decode
+        self._device = device
+        self._searches: dict[int, tf.types.experimental.PolymorphicFunction] = {}
+
+    @classmethod
+    def copy(cls, model: Transformer, decode: DecodeConfig, device: str) -> "Replica":
+        """Copies a model to a device."""
+        with tf.device(device):
+            copy = Transformer.from_config(model.get_config())
+            copy.build()
+            copy.set_weights(model.get_weights())
+        return cls(copy, decode, device)
+
+    def search(self, inp: np.ndarray, n_best: int) -> tuple[np.ndarray, np.ndarray]:
+        """Searches the translations of a batch.
+
+        Args:
+          inp, n_best: as for `search_translations`.
+        Returns: ids int32 `[B, n, L]`, scores float32 `[B, n]`.
+        """
+        if n_best not in self._searches:
+
+            def search(inp: tf.Tensor) -> SearchResult:
+                return search_translations(self._model, inp, self._decode, n_best)
+
+            self._searches[n_best] = tf.function(search, input_signature=[IDS], autograph=False)
+        with tf.device(self._device):
+            result = self._searches[n_best](inp)
+        return result.ids.numpy(), result.scores.numpy()
+
+    def token_log_probs(self, inp: np.ndarray, tar_real: np.ndarray) -> np.ndarray:
+        """The log-probabilities of given target tokens.
+
+        Args:
+          inp, tar_real: as for `forced_decoding`.
+        Returns: float32 `[B, T]`, 0 at padding.
+        """
+        with tf.device(self._device):
+            return self._force(inp, tar_real).numpy()
+
+    @functools.cached_property
+    def _force(self) -> tf.types.experimental.PolymorphicFunction:
+        def force(inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
+            logits, _ = forced_decoding(self._model, inp, tar_real)  # (B, T, V)
+            return token_log_probs(logits, tar_real)  # (B, T)
+
+        return tf.function(force, input_signature=[IDS, IDS], autograph=False)

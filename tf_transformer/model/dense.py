@@ -1,0 +1,51 @@
+"""The linear layer: the projections of Sec. 3.2.2 and 3.4, and the feed-forward network of 3.3."""
+
+import keras
+import tensorflow as tf
+
+from tf_transformer.keras_compat import ReferenceLayer
+
+
+def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """x W + b.
+
+    The gradient of b is a sum over all tokens. A sum of equal terms in bfloat16, which has 8
+    significant bits, stops growing after 256 of them. So b is added in float32: its gradient is
+    then summed in float32. (Matrix products are summed in float32 in every precision.)
+
+    Args:
+      x: `[..., D]`.
+      kernel: W, float32 `[D, units]`.
+      bias: b, float32 `[units]`.
+    Returns: `[..., units]` in the type of `x`.
+    """
+    product = tf.tensordot(x, tf.cast(kernel, x.dtype), axes=1)  # (..., units)
+    return tf.cast(tf.nn.bias_add(tf.cast(product, tf.float32), bias), x.dtype)
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class Dense(ReferenceLayer):
+    """`dense` with trainable weights: `keras.layers.Dense` with a float32 sum in its gradient.
+
+    Args:
+      units: width of the output.
+      activation: name of a Keras activation, such as "relu", or None.
+    """
+
+    def __init__(self, units: int, activation: str | None = None, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.units = units
+        self.activation = activation
+        self.initializer = keras.initializers.GlorotUniform()
+
+    def build(self, x_shape: tuple) -> None:
+        """Creates W, Glorot uniform, and b, all zeros, for inputs `[..., D]`."""
+        kernel_shape, bias_shape = (x_shape[-1], self.units), (self.units,)
+        options = {"autocast": False}  # float32 in every precision
+        self.kernel = self.add_weight(kernel_shape, self.initializer, name="kernel", **options)
+        self.bias = self.add_weight(bias_shape, "zeros", name="bias", **options)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """`[..., D]` -> `[..., units]`."""
+        x = dense(x, self.kernel, self.bias)  # (..., units)
+        return keras.activations.get(self.activation)(x)
