@@ -8,6 +8,8 @@ from tf_transformer.data.corpus import read_lines
 from tf_transformer.data.sources import absolute_path, open_corpus
 from tf_transformer.errors import UserError
 
+GZIP = gzip.compress(b"a\nb\n" * 999, mtime=0)  # its bytes do not depend on the time
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -82,7 +84,7 @@ def test_one_pair_cannot_be_held_out(tmp_path):
     ("a\nb\n".encode("utf-16-be"), "x:1: this is UTF-16 text: convert it"),
     ("a\nä\n".encode("latin-1"), "x:2: not UTF-8 text: convert the file, or correct the line"),
     (b"a\rb\r", "x:1: the lines end with carriage returns: convert them, as with `tr '\\r' '\\n'`"),
-    (gzip.compress(b"a\nb\n", mtime=0), "x:1: this is a gzip file: let its name end in .gz, or unpack it"),
+    (GZIP, "x:1: this is a gzip file: let its name end in .gz, or unpack it"),
 ])  # fmt: skip
 def test_other_formats(tmp_path, content, problem):
     (tmp_path / "x").write_bytes(content)
@@ -112,7 +114,7 @@ def test_unusual_text(tmp_path, content, lines):
     assert list(read_lines(str(tmp_path / "x.gz"))) == lines
 
 
-@pytest.mark.parametrize("content", [b"a\nb\n", gzip.compress(b"a\nb\n" * 999, mtime=0)[:-9]])
+@pytest.mark.parametrize("content", [b"a\nb\n", GZIP[:-9]])
 def test_incomplete_gzip(tmp_path, content):
     path = tmp_path / "x.gz"
     path.write_bytes(content)
