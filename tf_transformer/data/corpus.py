@@ -123,12 +123,13 @@ def read_lines(path: str | None) -> Iterator[str]:
     """
     with open_lines(path) as file:
         for number, line in enumerate(file, start=1):
-            if number == 1 and not line.endswith(b"\n") and b"\r" in line.strip(b"\r"):
+            text = decode_line(line, number, path)
+            if number == 1 and not line.endswith(b"\n") and "\r" in text.strip("\r"):
                 raise UserError(
                     f"{path or 'standard input'}:1: the lines end with carriage returns: convert "
                     "them, as with `tr '\\r' '\\n'`"
                 )
-            yield decode_line(line, number, path)
+            yield text
 
 
 @contextlib.contextmanager
