@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import threading
 import time
 
@@ -76,6 +77,18 @@ def translator(model_dir):
     from tf_transformer.decoding.translator import Translator
 
     return Translator.load(str(model_dir))
+
+
+@pytest.fixture
+def full(tmp_path):
+    """A device without space. (A test that replaces devices must not use the real one.)"""
+    path = str(tmp_path / "full")
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        open(path, "w").close()
+    except PermissionError:
+        pytest.skip("needs the right to make devices")
+    return path
 
 
 @pytest.fixture

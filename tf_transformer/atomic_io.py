@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota, limit on file sizes
 PREFIX, SUFFIX = ".tmp-", ".part"  # of the name of an unfinished file
 
 

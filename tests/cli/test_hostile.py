@@ -29,18 +29,6 @@ def shell(command, **environment):
     return done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
 
 
-@pytest.fixture
-def full(tmp_path):
-    """A device without space. (A test that replaces devices must not use the real one.)"""
-    path = str(tmp_path / "full")
-    try:
-        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 7))
-        open(path, "w").close()
-    except PermissionError:
-        pytest.skip("needs the right to make devices")
-    return path
-
-
 def test_a_reader_that_stops_is_no_error():
     """The exit code is that of SIGPIPE."""
     assert shell(f"{PROGRAM} help | true") == (141, "", "")

@@ -5,7 +5,6 @@ optimizer, and the training state as JSON. It is written under a temporary name 
 a checkpoint is always complete. The CRCs of the archive detect bytes that change later.
 """
 
-import errno
 import json
 import os
 from collections.abc import Sequence
@@ -15,14 +14,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.atomic_io import atomic_write
+from tf_transformer.atomic_io import DISK_FULL, atomic_write
 from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError
 
 # Prefixes of the names of arrays.
 MODEL = "model/"
 OPTIMIZER = "optimizer/"
-
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota, limit on file sizes
 
 
 def named_weights(model: keras.Model) -> dict[str, tf.Variable]:

@@ -158,6 +158,20 @@ def decode_line(line: bytes, number: int, path: str | None) -> str:
     raise UserError(f"{path or 'standard input'}:{number}: {problem}")
 
 
+def split_tsv(line: str, number: int, path: str | None) -> tuple[str, str]:
+    """Returns source and target of line `number` of a TSV file, from 1.
+
+    Raises: UserError when the line has not exactly one tab.
+    """
+    columns = line.split("\t")
+    if len(columns) != 2:
+        raise UserError(
+            f"{path or 'standard input'}:{number}: {len(columns)} columns: give source, one tab, "
+            "target"
+        )
+    return columns[0], columns[1]
+
+
 def _open(path: str | None) -> contextlib.AbstractContextManager[Any]:
     if path is None:
         return contextlib.nullcontext(sys.stdin.buffer)

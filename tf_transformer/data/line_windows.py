@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tf_transformer.data.corpus import decode_line, open_lines, read_lines
+from tf_transformer.data.corpus import decode_line, open_lines, read_lines, split_tsv
 from tf_transformer.errors import UserError
 
 # Windows double in size, so that the first results come early. Lines of similar length are
@@ -92,16 +92,7 @@ def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
         return
     lines = 0  # of earlier windows
     for window in read_windows(path):
-        pairs: list[tuple[str, str]] = []
-        for line in window:
-            columns = line.split("\t")
-            if len(columns) != 2:
-                raise UserError(
-                    f"{path or 'standard input'}:{lines + len(pairs) + 1}: {len(columns)} columns: "
-                    "give source, one tab, target"
-                )
-            pairs.append((columns[0], columns[1]))
-        yield pairs
+        yield [split_tsv(line, number, path) for number, line in enumerate(window, lines + 1)]
         lines += len(window)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Hashable, Iterator
 
 from tf_transformer.config import TREES, WORDS
-from tf_transformer.data.corpus import Corpus, file_fingerprint, held_out, read_lines
+from tf_transformer.data.corpus import Corpus, file_fingerprint, held_out, read_lines, split_tsv
 from tf_transformer.data.treebank import TreebankCorpus, tree_files
 from tf_transformer.errors import UserError
 
@@ -250,12 +250,7 @@ def _read_files(files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 def _read_tsv(path: str) -> Iterator[tuple[str, str]]:
     number = 0
     for number, line in enumerate(read_lines(path), start=1):
-        columns = line.split("\t")
-        if len(columns) != 2:
-            raise UserError(
-                f"{path}:{number}: {len(columns)} columns: give source, one tab, target"
-            )
-        yield columns[0], columns[1]
+        yield split_tsv(line, number, path)
     if not number:
         raise UserError(f"{path} is empty")
 

@@ -7,18 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
-import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding.inference import SCORED_TOKENS, detokenize
+from tf_transformer.decoding.inference import SCORED_TOKENS, detokenize, forced_decoding
 from tf_transformer.decoding.replica import Replica
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.decoding.search import length_penalty
 from tf_transformer.errors import UserError
 from tf_transformer.model.transformer import Transformer
-from tf_transformer.special_tokens import PAD, START
+from tf_transformer.special_tokens import PAD
 
 logger = logging.getLogger(__name__)
 
@@ -192,8 +191,7 @@ class Translator:
         translation = self(text) if translation is None else translation
         inp = self.source.encode([text]).to_tensor()  # (1, S)
         tar = self.target.encode([translation]).to_tensor()  # (1, T)
-        tar_inp = tf.concat([[[START]], tar[:, :-1]], axis=1)  # (1, T)
-        _, weights = self.model.decoder_output(inp, tar_inp)
+        _, weights = forced_decoding(self.model, inp, tar)
         weights = {**self.model.encoder.attention_weights(inp), **weights}
         source, target = self.source.pieces(inp[0]), self.target.pieces(tar[0])
         return source, target, {name: weight[0].numpy() for name, weight in weights.items()}

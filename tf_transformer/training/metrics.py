@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from tf_transformer.atomic_io import atomic_write
+from tf_transformer.atomic_io import DISK_FULL, atomic_write
 from tf_transformer.checkpoints.paths import read_metrics
 from tf_transformer.errors import UserError
 
@@ -127,9 +127,10 @@ class MetricsLogger:
             yield
         except (OSError, tf.errors.OpError) as error:
             reason = error.strerror if isinstance(error, OSError) else error.message
+            full = not isinstance(error, OSError) or error.errno in DISK_FULL
             raise UserError(
-                f"cannot write metrics.jsonl or tensorboard in {self._model_dir} ({reason}): "
-                "free some disk space"
+                f"cannot write metrics.jsonl or tensorboard in {self._model_dir} ({reason})"
+                f"{': free some disk space' if full else ''}"
             ) from None
 
     def _time_left(self, step: int) -> str:

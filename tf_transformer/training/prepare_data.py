@@ -41,7 +41,6 @@ def prepare_vocabulary(
     tokenizers = (source, source if chief_config.data.shared_vocab else target)
     if not workers.is_chief:
         config = config.with_vocabularies(*(tokenizer.vocab_size for tokenizer in tokenizers))
-        config = config.replace(data=chief_config.data.data)  # the path may differ on this host
         check_same_settings(
             chief_config, config, f"{workers.name} has other settings than the chief:"
         )

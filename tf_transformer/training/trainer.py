@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.checkpoints.checkpoint import validation_score
 from tf_transformer.checkpoints.loading import check_same_vocabularies
 from tf_transformer.checkpoints.paths import step_checkpoints
 from tf_transformer.config import Config
@@ -39,6 +38,7 @@ from tf_transformer.training.metrics import MetricsAccumulator, MetricsLogger, m
 from tf_transformer.training.precision import LossScale, NoLossScale
 from tf_transformer.training.preemption import Handler, PreemptionHandler
 from tf_transformer.training.prepare_data import write_sentences
+from tf_transformer.training.progress import Progress
 from tf_transformer.training.run_directory import RunDirectory
 from tf_transformer.training.sharding import ShardGradients, accumulated_shards, one_shard
 from tf_transformer.training.train_step import compiled, eval_step, shard_gradients, train_step
@@ -51,18 +51,6 @@ IDS = tf.TensorSpec([None, None], tf.int32)
 
 # The step, the result and the padded tokens of each started update.
 InFlight = collections.deque[tuple[int, dict[str, tf.Tensor], int]]
-
-
-@dataclasses.dataclass
-class Progress:
-    """What a checkpoint keeps of a run beside weights and optimizer."""
-
-    best: list[Any] | None = None  # of the validations so far: ["BLEU", score] or ["loss", -loss]
-    validations_since_best: int = 0
-    # Step and figures of the last validation.
-    validated: list[Any] = dataclasses.field(default_factory=lambda: [0, {}])
-    skipped_steps: int = 0  # updates without finite gradients
-    skipped_in_a_row: int = 0
 
 
 class Trainer:
@@ -320,12 +308,10 @@ class Trainer:
             result = {name: value.numpy() for name, value in result.items()}
             stop += result["stop"]
             self._accumulator.add(result, padded)
-            progress, skipped = self.progress, int(result["skipped"])
-            progress.skipped_in_a_row = progress.skipped_in_a_row + 1 if skipped else 0
-            progress.skipped_steps += skipped
-            if progress.skipped_in_a_row >= self.config.train.max_skipped_steps:
-                problem = f"the gradients of {progress.skipped_in_a_row} updates in a row"
-                self._diverged(step, problem)
+            self.progress.record_update(int(result["skipped"]))
+            in_a_row = self.progress.skipped_in_a_row
+            if in_a_row >= self.config.train.max_skipped_steps:
+                self._diverged(step, f"the gradients of {in_a_row} updates in a row")
         return stop[0] > 0 or self._interrupted_alone(), stop[1] > 0
 
     def _validate(self, metrics: MetricsLogger) -> None:
@@ -336,16 +322,10 @@ class Trainer:
         values = self.validate()
         if values is None:
             return
-        progress = self.progress
-        progress.validated = [self.step, values]
-        progress.validations_since_best += 1
+        is_best = self.progress.record_validation(self.step, values)
         metrics.validation(self.step, values)
-        measure, value = validation_score(values)
-        if progress.best is None or progress.best[0] != measure or value > progress.best[1]:
-            progress.best = [measure, value]
-            progress.validations_since_best = 0
-            if self.workers.is_chief:
-                self.directory.save_best(self.model, self._state())
+        if is_best and self.workers.is_chief:
+            self.directory.save_best(self.model, self._state())
 
     def _average(self, metrics: MetricsLogger) -> None:
         """Averages the last checkpoints, on disk and in the model (Sec. 6.1)."""
