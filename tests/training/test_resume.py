@@ -262,6 +262,24 @@ def test_unfinished_files_are_removed(tiny_config, model_dir, tmp_path):
     assert [line["step"] for line in read_metrics(str(folder))][-3:] == [13, 13, 13]
 
 
+def test_a_copied_folder_is_a_run_of_its_own(tiny_config, model_dir, tmp_path):
+    """Two copies that are open at the same time give equal runs. Neither changes the other."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    shutil.copytree(model_dir, one)
+    shutil.copytree(one, two)
+    config = tiny_config.replace(train_steps=15)
+    trainers = [build_trainer(config, str(folder)) for folder in (one, two)]
+    assert trainers[0].run()
+    shutil.copyfile(one / "averaged.npz", tmp_path / "before.npz")
+    assert trainers[1].run()
+    assert_same_arrays(one / "averaged.npz", tmp_path / "before.npz")
+    assert_same_arrays(two / "averaged.npz", one / "averaged.npz")
+    assert losses(one) == losses(two)
+    assert relative_checkpoints(one) == relative_checkpoints(two)
+    shutil.rmtree(one)
+    assert build_trainer(config.replace(train_steps=17), str(two)).run(), "it needs nothing of one"
+
+
 def test_other_text_is_refused(tiny_config, model_dir, tmp_path, corpus_folder):
     """With another order of batches the run would not be the one that was started."""
     folder, text = tmp_path / "model", tmp_path / "text"

@@ -1,0 +1,54 @@
+"""A checkpoint with changed bytes is read as it was written, or gives one clear error."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tiny_model import make_model
+
+from tf_transformer.checkpoints import checkpoint
+from tf_transformer.errors import UserError
+
+STATE = {"step": 7, "loss": 1.5, "order": [1, 2, 3]}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A model, and the bytes of its checkpoint."""
+    model = make_model(num_layers=1)
+    path = tmp_path_factory.mktemp("saved") / "step-7.npz"
+    checkpoint.save(str(path), model, None, STATE)
+    return model, path.read_bytes()
+
+
+def changed(content, start, length, replacement):
+    """Bytes in which the part at a fraction of their length is replaced."""
+    first = int(start * len(content))
+    return content[:first] + replacement + content[first + length :]
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.floats(0, 1), st.integers(0, 64), st.binary(max_size=64))
+@example(0.0, 10**9, b"")  # an empty file
+@example(0.5, 10**9, b"")  # half of a file
+@example(1.0, 0, b"more")
+@example(0.0, 4, b"PK\5\6")
+def test_changed_bytes(tmp_path, saved, start, length, replacement):
+    model, content = saved
+    path = tmp_path / "step-7.npz"
+    path.write_bytes(changed(content, start, length, replacement))
+    before = [variable.numpy() for variable in model.variables]
+    try:
+        state = checkpoint.restore(str(path), model)
+    except UserError as error:
+        assert str(path) in str(error) and "\n" not in str(error)
+    else:
+        assert {name: state[name] for name in STATE} == STATE
+    for variable, values in zip(model.variables, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), values)

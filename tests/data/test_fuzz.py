@@ -1,0 +1,101 @@
+"""Random bytes in text files, TSV files and treebanks give their content or one clear error."""
+
+import gzip
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tf_transformer.data.corpus import read_lines
+from tf_transformer.data.line_windows import read_pair_windows, read_windows
+from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.trees import Tree, read_line, read_trees
+from tf_transformer.errors import UserError
+
+bounded = settings(
+    max_examples=150,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+# Bytes that mean something to the readers: ends of lines, tabs, byte order marks, compressed data.
+MEANINGFUL = [
+    b"\n", b"\r\n", b"\r", b"\t", b"\0", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff", b"\xed\xa0\x80",
+    b"\xc2\x85", b"\xe2\x80\xa8", "Ärzte\tphysicians\n".encode(), b"a\tb\n", b"a b\n",
+    gzip.compress(b"a\tb\n", mtime=0), gzip.compress(b"a\tb\n", mtime=0)[:-3], b"\x1f\x8b",
+]  # fmt: skip
+FILES = st.lists(st.sampled_from(MEANINGFUL) | st.binary(max_size=4), max_size=8).map(b"".join)
+BRACKETS = st.lists(
+    st.sampled_from(["(", ")", " ", "\n", "S", "NP", "the", "*x*", "``", "-LRB-", "\0", "\u2028"])
+    | st.text(max_size=2),
+    max_size=25,
+).map("".join)
+
+
+def lines_or_error(read, path):
+    """The lines that a reader gives, or None where it gives an error with the file's name."""
+    try:
+        return list(read())
+    except UserError as error:
+        assert str(path) in str(error)
+        assert "\n" not in str(error)
+        return None
+
+
+@bounded
+@given(FILES)
+def test_a_random_text_file(tmp_path, content):
+    path = tmp_path / "lines.txt"
+    path.write_bytes(content)
+    lines = lines_or_error(lambda: read_lines(str(path)), path)
+    windows = lines_or_error(lambda: read_windows(str(path)), path)
+    if windows is not None:
+        windows = [line for window in windows for line in window]
+    assert windows == lines, "both readers must agree"
+    if lines is not None:
+        assert not any("\n" in line for line in lines)
+
+
+@bounded
+@given(FILES)
+def test_a_random_tsv_file(tmp_path, content):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(content)
+    corpus = open_corpus(str(path), "en", "de")
+    pairs = lines_or_error(lambda: corpus.read("all"), path)
+    windows = lines_or_error(lambda: read_pair_windows(str(path)), path)
+    if pairs is not None and windows is not None:
+        assert [tuple(pair) for window in windows for pair in window] == pairs
+    lines_or_error(lambda: corpus.read("train"), path)
+
+
+@bounded
+@given(BRACKETS)
+def test_a_random_treebank_file(tmp_path, text):
+    path = tmp_path / "wsj_0001.mrg"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    trees = lines_or_error(lambda: read_trees(str(path)), path)
+    if trees:
+        again = list(read_trees([str(tree) for tree in trees]))
+        assert again == trees, "a tree is written as it is read"
+
+
+@bounded
+@given(BRACKETS)
+def test_a_random_line_of_trees(text):
+    try:
+        trees = read_line(text, "gold:1")
+    except UserError as error:
+        assert str(error).startswith("gold:1: ")
+    else:
+        assert all(isinstance(tree, Tree) for tree in trees)
+
+
+@pytest.mark.parametrize("depth", [10_000])
+def test_deep_brackets(tmp_path, depth):
+    """Trees are not read by recursion, so that their depth is no limit."""
+    path = tmp_path / "deep.mrg"
+    path.write_text("(S " * depth + "(NN dog)" + ")" * depth)
+    (tree,) = read_trees(str(path))
+    assert tree.label == "S"
