@@ -6,10 +6,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tf_transformer.visualization import plots
-from tf_transformer.visualization.architecture_diagram import BOXES
+from tf_transformer.visualization.architecture_diagram import BOX_OF, BOXES
 
 RANDOM = np.random.default_rng(0)
 TOKENS = ["▁I", "▁am", "▁sam", "<pad>"]
+LABELS = ["_I", "_am", "_sam", "<pad>"]
 
 
 def texts(figure):
@@ -71,7 +72,7 @@ def test_everything_is_inside_the_figure(name):
 
 
 def test_only_small_matrices_show_their_values():
-    assert {"0.7", "-3", "0.25", *TOKENS, "scores", "weight"} <= set(texts(FIGURES["matrix"]()))
+    assert {"0.7", "-3", "0.25", *LABELS, "scores", "weight"} <= set(texts(FIGURES["matrix"]()))
     assert len(texts(FIGURES["large matrix"]())) < 20
 
 
@@ -84,7 +85,7 @@ def test_only_small_matrices_show_their_values():
         ({"low": 0, "high": 1}, (0, 1)),
     ],
 )
-def test_each_limit_of_the_colour_map_is_optional(limits, expected):
+def test_each_limit_of_the_color_map_is_optional(limits, expected):
     figure = plots.plot_matrix([[0.7, 0.2], [0.25, -3]], **limits)
     assert figure.axes[0].images[0].get_clim() == expected
 
@@ -96,9 +97,70 @@ def test_axes_have_names_and_lines_a_legend():
 
 
 def test_a_beam_leaves_out_impossible_hypotheses():
-    shown = texts(FIGURES["beam"]())
-    assert "▁geht\n-0.20" in shown
-    assert not any("▁x" in text for text in shown)
+    figure = FIGURES["beam"]()
+    shown = texts(figure)
+    assert "_geht\n-0.20" in shown
+    assert not any("_x" in text for text in shown)
+
+
+def test_a_beam_has_its_root_and_as_many_ranks_as_hypotheses():
+    steps = [(["a", "b", "c", "d"], [0] * 4, [-0.1, -2.0, -1e9, -1e9])]
+    figure = plots.plot_beam(steps, [0])
+    assert "[START]" in texts(figure)
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["1", "2"]
+    assert len(figure.axes[0].lines) == 2  # from the root to each hypothesis
+
+
+@pytest.mark.parametrize("tokens, columns", [(5, 4), (13, 4), (24, 2), (40, 1)])
+def test_tokens_of_heads_are_legible(tokens, columns):
+    names = ["▁Regierung"] * tokens
+    figure = plots.plot_attention_heads(np.full((2, 4, tokens, tokens), 0.1), names, names)
+    assert_everything_is_inside(figure)
+    assert figure.get_figwidth() <= plots.MAX_WIDTH
+    figure.draw_without_rendering()
+    labels = [label for panel in figure.axes[:8] for label in panel.get_yticklabels()]
+    assert len(labels) == 8 // columns * tokens
+    assert all(label.get_fontsize() >= 9 for label in labels)
+    boxes = [label.get_window_extent() for label in labels[:tokens]]
+    assert all(a.y0 >= b.y1 - 1 for a, b in zip(boxes, boxes[1:])), "labels overlap"
+
+
+def test_rotated_labels_end_at_their_column():
+    figure = plots.plot_matrix(np.eye(3), columns=["▁Gestern", "▁habe", "▁ich"])
+    figure.draw_without_rendering()
+    panel = figure.axes[0]
+    for column, label in enumerate(panel.get_xticklabels()):
+        middle = panel.transData.transform((column, 0))[0]
+        assert abs(label.get_window_extent().x1 - middle) < 12  # pixels; a column has about 40
+
+
+def test_matrices_of_a_product_share_a_scale_on_request():
+    parts = (("A", np.eye(2)), "softmax\n→", ("B", 9 * np.eye(2)))
+    assert [panel.images[0].get_clim() for panel in plots.plot_product(*parts).axes[::2]] == [
+        (0, 1),
+        (0, 9),
+    ]
+    shared = plots.plot_product(*parts, high=9)
+    assert [panel.images[0].get_clim() for panel in shared.axes[::2]] == [(0, 9), (0, 9)]
+
+
+def test_curves_have_levels_marks_and_an_axis_from_zero():
+    figure = plots.plot_curves(
+        {"a": ([1, 2], [3, 4])},
+        "n",
+        "y",
+        levels={"chance": 3.5},
+        marks={"limit": 1.5},
+        from_zero=True,
+    )
+    assert {"a", "chance", "limit"} <= set(texts(figure))
+    assert figure.axes[0].get_ylim()[0] == 0
+
+
+def test_histograms_share_both_axes():
+    panels = FIGURES["histograms"]().axes
+    assert panels[0].get_ylim() == panels[1].get_ylim()
+    assert panels[0].get_xlim() == panels[1].get_xlim()
 
 
 def test_a_batch_shows_its_fraction_of_padding():
@@ -112,3 +174,24 @@ def test_figure_1_has_every_box_with_its_shape():
     assert shown.count("6×") == 2
     with pytest.raises(KeyError):
         plots.plot_transformer({}, 6)
+
+
+def test_figure_1_without_shapes_is_that_of_the_paper():
+    shown = texts(plots.plot_transformer())
+    assert shown.count("N×") == 2
+    assert not any("64" in text for text in shown)
+    for name in "VKQ":
+        assert shown.count(name) == 3  # an arrow into each attention box
+    assert shown.count("Positional\nEncoding") == 2
+
+
+def test_keys_and_values_of_the_second_attention_come_from_the_encoder():
+    panel = plots.plot_transformer().axes[0]
+    start = BOX_OF["enc_norm2"]
+    end = BOX_OF["dec_attention2"]
+    lines = [line.get_xydata() for line in panel.lines]
+    (path,) = [path for path in lines if np.allclose(path[0], (start.x, start.top))]
+    assert path[-1][0] < end.x
+    arrows = [arrow._posA_posB for arrow in panel.patches if hasattr(arrow, "_posA_posB")]
+    into = [pair for pair in arrows if pair[1][1] == end.bottom and abs(pair[1][0] - end.x) < 1]
+    assert sorted(pair[0][1] == path[-1][1] for pair in into) == [False, True, True]

@@ -3,18 +3,26 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 Point = tuple[float, float]
 
-ENCODER_X = 0.0  # centres of the two columns
-DECODER_X = 4.4
-LINE_COLOUR = "0.3"
+ENCODER_X = 3.1  # centers of the two columns
+DECODER_X = 7.2
+HALF_WIDTH = 1.05  # of a box
+LINE_HEIGHT = 0.25  # of a line of text in a box
+FRAME = 1.55  # from the center of a column to the outer edge of its frame
+INNER_FRAME = 1.3  # to the inner edge
+RESIDUAL = 1.32  # to a residual connection
+HEAD_GAP = 0.62  # between the arrows of V, K and Q
+FONT_SIZE = 10.5
+LINE_COLOUR = "0.25"
 SHAPE_COLOUR = "#0072B2"
 
-NO_BOX = "none"  # fill colours
+NO_BOX = "none"  # fill colors
 EMBEDDING = "#FBE3E4"
 ATTENTION = "#FCE0BB"
 NORM = "#F3F6C2"
@@ -28,37 +36,58 @@ class Box(NamedTuple):
 
     key: str  # in the shapes
     text: str
-    x: float  # centre
+    x: float  # center
     y: float
     colour: str
+
+    @property
+    def half_height(self) -> float:
+        """Half of the box's height."""
+        return 0.1 + LINE_HEIGHT / 2 * (1 + self.text.count("\n"))
+
+    @property
+    def bottom(self) -> float:
+        """The lower edge."""
+        return self.y - self.half_height
+
+    @property
+    def top(self) -> float:
+        """The upper edge."""
+        return self.y + self.half_height
+
+    @property
+    def outward(self) -> int:
+        """The direction to the nearer edge of the figure: 1 is right, -1 is left."""
+        return 1 if self.x == DECODER_X else -1
 
 
 # In each column from bottom to top.
 BOXES = [
     Box("inp", "Inputs", ENCODER_X, 0, NO_BOX),
-    Box("enc_embedding", "Input Embedding\n+ Positional Encoding", ENCODER_X, 1, EMBEDDING),
-    Box("enc_attention", "Multi-Head\nAttention", ENCODER_X, 2.4, ATTENTION),
-    Box("enc_norm1", "Add & Norm", ENCODER_X, 3.3, NORM),
-    Box("enc_ffn", "Feed Forward", ENCODER_X, 4.2, FEED_FORWARD),
-    Box("enc_norm2", "Add & Norm", ENCODER_X, 5.1, NORM),
+    Box("enc_embedding", "Input\nEmbedding", ENCODER_X, 0.95, EMBEDDING),
+    Box("enc_attention", "Multi-Head\nAttention", ENCODER_X, 3.5, ATTENTION),
+    Box("enc_norm1", "Add & Norm", ENCODER_X, 4.3, NORM),
+    Box("enc_ffn", "Feed\nForward", ENCODER_X, 5.5, FEED_FORWARD),
+    Box("enc_norm2", "Add & Norm", ENCODER_X, 6.3, NORM),
     Box("tar", "Outputs\n(shifted right)", DECODER_X, 0, NO_BOX),
-    Box("dec_embedding", "Output Embedding\n+ Positional Encoding", DECODER_X, 1, EMBEDDING),
-    Box("dec_attention1", "Masked Multi-Head\nAttention", DECODER_X, 2.4, ATTENTION),
-    Box("dec_norm1", "Add & Norm", DECODER_X, 3.3, NORM),
-    Box("dec_attention2", "Multi-Head\nAttention", DECODER_X, 4.2, ATTENTION),
-    Box("dec_norm2", "Add & Norm", DECODER_X, 5.1, NORM),
-    Box("dec_ffn", "Feed Forward", DECODER_X, 6.0, FEED_FORWARD),
-    Box("dec_norm3", "Add & Norm", DECODER_X, 6.9, NORM),
-    Box("logits", "Linear", DECODER_X, 8.2, LINEAR),
-    Box("probabilities", "Softmax", DECODER_X, 9.1, SOFTMAX),
+    Box("dec_embedding", "Output\nEmbedding", DECODER_X, 0.95, EMBEDDING),
+    Box("dec_attention1", "Masked\nMulti-Head\nAttention", DECODER_X, 3.38, ATTENTION),
+    Box("dec_norm1", "Add & Norm", DECODER_X, 4.3, NORM),
+    Box("dec_attention2", "Multi-Head\nAttention", DECODER_X, 6.1, ATTENTION),
+    Box("dec_norm2", "Add & Norm", DECODER_X, 6.9, NORM),
+    Box("dec_ffn", "Feed\nForward", DECODER_X, 8.1, FEED_FORWARD),
+    Box("dec_norm3", "Add & Norm", DECODER_X, 8.9, NORM),
+    Box("logits", "Linear", DECODER_X, 10.1, LINEAR),
+    Box("probabilities", "Softmax", DECODER_X, 10.9, SOFTMAX),
 ]
 BOX_OF = {box.key: box for box in BOXES}
+PLUS_Y = 1.8  # of the sum of embedding and positional encoding
 
 # The first and the last box of each stack of N layers.
 STACKS = [("enc_attention", "enc_norm2"), ("dec_attention1", "dec_norm3")]
 
-# The sub-layer that each residual connection skips, and its "Add & Norm".
-RESIDUALS = [
+# Each sub-layer, and its "Add & Norm".
+SUB_LAYERS = [
     ("enc_attention", "enc_norm1"),
     ("enc_ffn", "enc_norm2"),
     ("dec_attention1", "dec_norm1"),
@@ -67,59 +96,78 @@ RESIDUALS = [
 ]
 
 
-def plot_transformer(shapes: Mapping[str, Sequence[int | None]], num_layers: int) -> Figure:
-    """Plots Figure 1 with the output shape of each box.
+def plot_transformer(
+    shapes: Mapping[str, Sequence[int | None]] | None = None, num_layers: int | str = "N"
+) -> Figure:
+    """Plots Figure 1, with the output shape of each box.
 
     Args:
-      shapes: a dict from the key of each of `BOXES` to its shape.
+      shapes: a dict from the key of each of `BOXES` to its shape; None for a figure without shapes.
       num_layers: N.
     """
-    figure = Figure(figsize=(8.5, 9.5), dpi=90, layout="constrained")
-    panel = figure.subplots()
-    for box in BOXES:
-        _draw_box(panel, box, shapes[box.key])
-    for below, box in zip(BOXES, BOXES[1:]):
-        if below.x == box.x:
-            _draw_arrow(panel, (box.x, below.y + 0.28), (box.x, box.y - 0.28))
-    for sub_layer, norm in RESIDUALS:
-        _draw_residual(panel, BOX_OF[sub_layer], BOX_OF[norm])
-    _draw_encoder_output(panel)
+    figure = Figure(figsize=(8.8, 9.8), dpi=100)
+    panel = figure.add_axes((0, 0, 1, 1))
+    panel.set(xlim=(-0.1, 10.4), ylim=(-0.45, 12))
+    panel.set_axis_off()
     for first, last in STACKS:
         _draw_stack(panel, BOX_OF[first], BOX_OF[last], num_layers)
-    panel.text(DECODER_X, 9.75, "Output Probabilities", ha="center", fontsize=9)
-    _draw_arrow(panel, (DECODER_X, 9.38), (DECODER_X, 9.65))
-    panel.set(xlim=(-3.8, 8.4), ylim=(-0.5, 10))
-    panel.set_axis_off()
+    for box in BOXES:
+        _draw_box(panel, box)
+        if shapes is not None:
+            _draw_shape(panel, box, shapes[box.key])
+    for key in ("enc_embedding", "dec_embedding"):
+        _draw_positions(panel, BOX_OF[key])
+    for sub_layer, norm in SUB_LAYERS:
+        _draw_sub_layer(panel, BOX_OF[sub_layer], BOX_OF[norm])
+    for below, above in (("inp", "enc_embedding"), ("tar", "dec_embedding")):
+        _draw_arrow(panel, (BOX_OF[below].x, BOX_OF[below].top), _bottom(BOX_OF[above]))
+    for below, above in (("dec_norm3", "logits"), ("logits", "probabilities")):
+        _draw_arrow(panel, (DECODER_X, BOX_OF[below].top), _bottom(BOX_OF[above]))
+    _draw_encoder_output(panel)
+    top = BOX_OF["probabilities"].top
+    _draw_arrow(panel, (DECODER_X, top), (DECODER_X, top + 0.35))
+    _draw_text(panel, DECODER_X, top + 0.55, "Output Probabilities")
     return figure
 
 
-def _draw_box(panel: Axes, box: Box, shape: Sequence[int | None]) -> None:
-    """Draws a box with its text, and the shape outside of its stack."""
+def _bottom(box: Box) -> Point:
+    return box.x, box.bottom
+
+
+def _draw_text(panel: Axes, x: float, y: float, text: str, align: str = "center") -> None:
+    panel.text(x, y, text, ha=align, va="center", fontsize=FONT_SIZE, linespacing=1.15)
+
+
+def _draw_box(panel: Axes, box: Box) -> None:
+    """Draws a box with its text."""
     if box.colour != NO_BOX:
-        _draw_rectangle(panel, (box.x - 1.0, box.y - 0.22), 2.0, 0.44, box.colour, LINE_COLOUR)
-    panel.text(box.x, box.y, box.text, ha="center", va="center", fontsize=9)
+        corner = (box.x - HALF_WIDTH, box.bottom)
+        height = 2 * box.half_height
+        _draw_rectangle(panel, corner, 2 * HALF_WIDTH, height, box.colour, LINE_COLOUR)
+    _draw_text(panel, box.x, box.y, box.text)
+
+
+def _draw_shape(panel: Axes, box: Box, shape: Sequence[int | None]) -> None:
+    """Writes the output shape of a box outside of its stack."""
     panel.text(
-        box.x + 1.5 * _outward(box),
+        box.x + (FRAME + 0.12) * box.outward,
         box.y,
         str(tuple(shape)),
-        ha="left" if box.x == DECODER_X else "right",
+        ha="left" if box.outward > 0 else "right",
         va="center",
-        fontsize=9,
+        fontsize=FONT_SIZE,
         family="monospace",
         color=SHAPE_COLOUR,
     )
 
 
-def _outward(box: Box) -> int:
-    """The direction from a box to the nearer edge of the figure: 1 is right, -1 is left."""
-    return 1 if box.x == DECODER_X else -1
-
-
 def _draw_rectangle(
     panel: Axes, corner: Point, width: float, height: float, fill: str, edge: str
 ) -> None:
-    style = "round,pad=0.05"
-    panel.add_patch(FancyBboxPatch(corner, width, height, style, facecolor=fill, edgecolor=edge))
+    style = "round,pad=0,rounding_size=0.1"
+    panel.add_patch(
+        FancyBboxPatch(corner, width, height, style, facecolor=fill, edgecolor=edge, zorder=2)
+    )
 
 
 def _draw_arrow(panel: Axes, start: Point, end: Point) -> None:
@@ -128,52 +176,110 @@ def _draw_arrow(panel: Axes, start: Point, end: Point) -> None:
             start,
             end,
             arrowstyle="-|>",
-            mutation_scale=10,
+            mutation_scale=11,
             color=LINE_COLOUR,
             shrinkA=0,
             shrinkB=0,
+            zorder=3,
         )
     )
 
 
-def _draw_line(panel: Axes, xs: Sequence[float], ys: Sequence[float]) -> None:
-    panel.plot(xs, ys, color=LINE_COLOUR, linewidth=1)
+def _draw_line(panel: Axes, *points: Point) -> None:
+    xs, ys = zip(*points)
+    panel.plot(xs, ys, color=LINE_COLOUR, linewidth=1, solid_joinstyle="miter", zorder=3)
 
 
-def _draw_residual(panel: Axes, sub_layer: Box, norm: Box) -> None:
-    """Draws the connection from below a sub-layer to its "Add & Norm"."""
-    x = sub_layer.x
-    start = sub_layer.y - 0.4
-    edge = x + 1.05 * _outward(sub_layer)
-    outside = x + 1.14 * 1.05 * _outward(sub_layer)
-    _draw_line(panel, [x, outside, outside], [start, start, norm.y])
-    _draw_arrow(panel, (outside, norm.y), (edge, norm.y))
+def _draw_circle(panel: Axes, x: float, y: float, size: float) -> None:
+    panel.plot(
+        x, y, "o", markersize=size, markerfacecolor="white", markeredgecolor=LINE_COLOUR, zorder=4
+    )
+
+
+def _draw_positions(panel: Axes, embedding: Box) -> None:
+    """Draws the sum of an embedding and the positional encoding, a circle with a sine."""
+    x = embedding.x
+    sine_x = x + 0.95 * embedding.outward
+    _draw_arrow(panel, (x, embedding.top), (x, PLUS_Y - 0.17))
+    _draw_line(panel, (sine_x, PLUS_Y), (x, PLUS_Y))
+    _draw_circle(panel, x, PLUS_Y, 19)
+    for dx, dy in ((0.08, 0), (0, 0.08)):
+        panel.plot([x - dx, x + dx], [PLUS_Y - dy, PLUS_Y + dy], color=LINE_COLOUR, zorder=5)
+    _draw_circle(panel, sine_x, PLUS_Y, 27)
+    phase = np.linspace(-np.pi, np.pi, 40)
+    panel.plot(
+        sine_x + 0.14 * phase / np.pi, PLUS_Y + 0.08 * np.sin(phase), color=LINE_COLOUR, zorder=5
+    )
+    label_x = sine_x + 0.28 * embedding.outward
+    align = "left" if embedding.outward > 0 else "right"
+    _draw_text(panel, label_x, PLUS_Y, "Positional\nEncoding", align)
+
+
+def _input_of(sub_layer: Box) -> Point:
+    """Where the input of a sub-layer comes from: the box or the sum below it."""
+    below = BOXES[BOXES.index(sub_layer) - 1]
+    return sub_layer.x, PLUS_Y + 0.13 if "embedding" in below.key else below.top
+
+
+def _draw_sub_layer(panel: Axes, sub_layer: Box, norm: Box) -> None:
+    """Draws the input of a sub-layer, its residual connection, and its "Add & Norm"."""
+    x, start = _input_of(sub_layer)
+    if sub_layer.key == "dec_attention2":
+        branch = start + 0.22
+        _draw_line(panel, (x, start), (x, branch))
+        _draw_head_arrows(panel, sub_layer, branch, "Q")
+    elif "attention" in sub_layer.key:
+        split = sub_layer.bottom - 0.42
+        branch = split - 0.22
+        _draw_line(panel, (x, start), (x, split))
+        _draw_head_arrows(panel, sub_layer, split, "VKQ")
+    else:
+        branch = (start + sub_layer.bottom) / 2 - 0.08
+        _draw_arrow(panel, (x, start), _bottom(sub_layer))
+    outside = x + RESIDUAL * sub_layer.outward
+    _draw_line(panel, (x, branch), (outside, branch), (outside, norm.y))
+    _draw_arrow(panel, (outside, norm.y), (x + HALF_WIDTH * sub_layer.outward, norm.y))
+    _draw_arrow(panel, (x, sub_layer.top), _bottom(norm))
+
+
+def _draw_head_arrows(panel: Axes, attention: Box, start: float, names: str) -> None:
+    """Draws the arrows of V, K and Q, or some of them, from a horizontal line upwards."""
+    xs = [attention.x + HEAD_GAP * ("VKQ".index(name) - 1) for name in names]
+    _draw_line(panel, (min(*xs, attention.x), start), (max(*xs, attention.x), start))
+    for x, name in zip(xs, names):
+        _draw_arrow(panel, (x, start), (x, attention.bottom))
+        panel.text(x + 0.07, attention.bottom - 0.2, name, fontsize=9, style="italic", va="center")
 
 
 def _draw_encoder_output(panel: Axes) -> None:
-    """Draws the connection from the encoder output to the encoder-decoder attention."""
+    """Draws the keys and values of the encoder-decoder attention from the encoder output."""
     output = BOX_OF["enc_norm2"]
     attention = BOX_OF["dec_attention2"]
     middle = (ENCODER_X + DECODER_X) / 2
-    top = output.y + 0.6
+    top, split = output.top + 0.45, attention.bottom - 0.42
     _draw_line(
         panel,
-        [output.x, output.x, middle, middle],
-        [output.y + 0.28, top, top, attention.y],
+        (output.x, output.top),
+        (output.x, top),
+        (middle, top),
+        (middle, split),
+        (attention.x - HEAD_GAP, split),
     )
-    _draw_arrow(panel, (middle, attention.y), (attention.x - 1.05, attention.y))
+    _draw_head_arrows(panel, attention, split, "VK")
 
 
-def _draw_stack(panel: Axes, first: Box, last: Box, num_layers: int) -> None:
-    """Draws the frame around a layer, and the number of layers."""
-    height = last.y - first.y + 0.8
-    _draw_rectangle(panel, (first.x - 1.25, first.y - 0.45), 2.5, height, "none", "0.6")
-    inward = -_outward(first)
+def _draw_stack(panel: Axes, first: Box, last: Box, num_layers: int | str) -> None:
+    """Draws the frame around a layer, and the number of layers outside of it."""
+    bottom, top = first.bottom - 0.82, last.top + 0.2
+    left, right = (FRAME, INNER_FRAME) if first.outward < 0 else (INNER_FRAME, FRAME)
+    corner = (first.x - left, bottom)
+    _draw_rectangle(panel, corner, left + right, top - bottom, "0.96", "0.6")
+    feed_forward = BOXES[BOXES.index(last) - 1]
     panel.text(
-        first.x + 1.4 * inward,
-        last.y + 0.45,
+        first.x + (FRAME + 0.12) * first.outward,
+        (feed_forward.y + BOXES[BOXES.index(last) - 2].y) / 2,
         f"{num_layers}×",
-        fontsize=12,
-        ha="left" if inward > 0 else "right",
+        fontsize=15,
+        ha="left" if first.outward > 0 else "right",
         va="center",
     )

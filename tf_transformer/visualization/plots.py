@@ -1,11 +1,13 @@
 """The plots of the notebooks. Each function returns one `matplotlib.figure.Figure`.
 
-The colour maps are viridis for sequential values and PuOr for signed values; the colours of
-categories are those of Okabe and Ito. Readers with a colour vision deficiency can distinguish all
-of them. Lines differ in their markers too.
+The color maps are viridis for sequential values and PuOr for signed values; the colors of
+categories are those of Okabe and Ito. Readers with a color vision deficiency can distinguish all
+of them. Lines differ in their markers too. A figure is at most `MAX_WIDTH` wide, which is the width
+of a notebook.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,12 @@ from tf_transformer.visualization.architecture_diagram import plot_transformer a
 Names = Sequence[Any]  # of rows, columns or bars; tokens, numbers or strings
 Numbers = Sequence[float] | np.ndarray
 
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
+COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
 MARKERS = "osD^vPX*"
 HATCHES = ["", "//", "..", "xx"]
 MAX_CELLS_WITH_NUMBERS = 160  # larger matrices are drawn without their values
+MAX_WIDTH = 10.0  # inches of a figure, at 90 dots per inch
+TOKEN_SIZE = 9  # points of the tokens on the axes
 
 
 def _panels(count: int, width: float, height: float, columns: int = 4) -> tuple[Figure, list[Axes]]:
@@ -45,7 +49,7 @@ def _panels(count: int, width: float, height: float, columns: int = 4) -> tuple[
     return figure, axes[:count]
 
 
-def _draw_matrix(
+def draw_matrix(
     panel: Axes,
     values: ArrayLike,
     rows: Names | None = None,
@@ -77,23 +81,31 @@ def _draw_matrix(
     )
     _set_labels(panel.yaxis, rows, values.shape[0])
     _set_labels(panel.xaxis, columns, values.shape[1])
-    panel.tick_params(length=0)
-    if columns is not None and sum(map(len, columns)) > 3 * len(columns):
-        panel.tick_params(axis="x", rotation=60)
+    panel.tick_params(length=0, labelsize=TOKEN_SIZE)
+    if columns is not None and max(len(str(name)) for name in columns) > 3:
+        # The end of a rotated label is below the middle of its column.
+        panel.set_xticks(
+            panel.get_xticks(), labels(columns), rotation=60, ha="right", rotation_mode="anchor"
+        )
     if numbers:
         _draw_numbers(panel, values.astype(float), low, high, signed)
     return image
 
 
-def _set_labels(axis: Axis, labels: Names | None, length: int) -> None:
-    if labels is None:
+def _set_labels(axis: Axis, names: Names | None, length: int) -> None:
+    if names is None:
         axis.set_ticks([])
     else:
-        axis.set_ticks(range(length), labels)
+        axis.set_ticks(range(length), labels(names))
+
+
+def labels(names: Names) -> list[str]:
+    """Replaces SentencePiece's "▁", the start of a word, which is hardly visible, by "_"."""
+    return [str(name).replace("\u2581", "_") for name in names]
 
 
 def _draw_numbers(panel: Axes, values: np.ndarray, low: float, high: float, signed: bool) -> None:
-    """Writes the values into the cells, in white on dark colours."""
+    """Writes the values into the cells, in white on dark colors."""
     for (row, column), value in np.ndenumerate(np.round(values, 2) + 0.0):  # -0.0 becomes 0.0
         shade = (value - low) / (high - low)
         is_dark = abs(shade - 0.5) > 0.35 if signed else shade < 0.6
@@ -101,8 +113,8 @@ def _draw_numbers(panel: Axes, values: np.ndarray, low: float, high: float, sign
             text = f"{value:.0f}"
         else:
             text = f"{value:.2f}".rstrip("0").rstrip(".") or "0"
-        colour = "white" if is_dark else "black"
-        panel.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
+        color = "white" if is_dark else "black"
+        panel.text(column, row, text, ha="center", va="center", fontsize=8, color=color)
 
 
 def plot_matrix(
@@ -121,8 +133,8 @@ def plot_matrix(
       values: `[R, C]`.
       rows, columns: names of the rows and columns, such as tokens.
       title: of the figure.
-      label: of the colour bar; without a label there is no colour bar.
-      low, high: values at the ends of the colour map; by default those of the matrix, symmetric
+      label: of the color bar; without a label there is no color bar.
+      low, high: values at the ends of the color map; by default those of the matrix, symmetric
         around 0 where the matrix has negative values.
       numbers: whether to write the values into the cells; by default for small matrices.
     """
@@ -132,7 +144,7 @@ def plot_matrix(
     if label:
         width += 1
     figure, (panel,) = _panels(1, max(width, 0.1 * len(title)), height)
-    image = _draw_matrix(panel, values, rows, columns, low, high, numbers)
+    image = draw_matrix(panel, values, rows, columns, low, high, numbers)
     panel.set_title(title)
     if label:
         figure.colorbar(image, ax=panel, label=label, shrink=0.8)
@@ -145,18 +157,22 @@ def _space_for(names: Names | None) -> float:
     return max(0.0, 0.085 * longest - 0.8)
 
 
-def plot_product(*parts: Any, numbers: bool | None = None) -> Figure:
+def plot_product(*parts: Any, numbers: bool | None = None, high: float | None = None) -> Figure:
     """Plots matrices with signs between them, as in "X W = Q"; all cells have one size.
 
     Args:
       *parts: tuples (name, `[R, C]`), optionally followed by the names of the rows and of the
-        columns; and strings such as "×" and "=".
+        columns; and strings such as "×", "=" and "softmax".
       numbers: whether to write the values into the cells; by default for small matrices.
+      high: the absolute value at the end of the color map of all matrices; by default each matrix
+        has a color map of its own.
     """
-    widths = [0.5 if isinstance(part, str) else max(np.shape(part[1])[1], 1.5) for part in parts]
+    widths = [_width_of_part(part) for part in parts]  # in cells
     tallest = max(np.shape(part[1])[0] for part in parts if not isinstance(part, str))
-    cell = min(0.5, 11 / sum(widths))  # inches
-    size = (cell * sum(widths) + 0.35 * len(parts), cell * tallest + 0.9)
+    named = sum(not isinstance(part, str) and len(part) > 2 for part in parts)
+    margins = 0.2 * len(parts) + 0.5 * named + 0.3  # inches
+    cell = min(0.5, (MAX_WIDTH - margins) / sum(widths))  # inches
+    size = (cell * sum(widths) + margins, cell * tallest + 1.2)
     figure = Figure(figsize=size, dpi=90, layout="constrained")
     panels = figure.subplots(1, len(parts), width_ratios=widths, squeeze=False)[0]
     for panel, part in zip(panels, parts):
@@ -168,19 +184,29 @@ def plot_product(*parts: Any, numbers: bool | None = None) -> Figure:
         with_numbers = numbers
         if with_numbers is None:
             with_numbers = values.size <= MAX_CELLS_WITH_NUMBERS and cell > 0.35
-        _draw_matrix(panel, values, rows, columns, numbers=with_numbers)
+        signed = values.min() < 0
+        low = None if high is None else -high if signed else 0.0
+        draw_matrix(panel, values, rows, columns, low, high, with_numbers)
         panel.set_title(name, fontsize=11)
         panel.set_xlabel(f"{values.shape[0]} × {values.shape[1]}", fontsize=9)
     return figure
 
 
+def _width_of_part(part: Any) -> float:
+    """The width, in cells, of a matrix or of a sign of `plot_product`."""
+    if isinstance(part, str):
+        return max(0.5, 0.2 * max(len(line) for line in part.split("\n")))
+    return max(np.shape(part[1])[1], 1.5)
+
+
 def _draw_sign(panel: Axes, text: str) -> None:
+    size = 16 if len(text) == 1 else 10  # points
     panel.set_axis_off()
-    panel.text(0.5, 0.5, text, fontsize=16, ha="center", va="center", transform=panel.transAxes)
+    panel.text(0.5, 0.5, text, fontsize=size, ha="center", va="center", transform=panel.transAxes)
 
 
 def plot_attention_heads(
-    weights: ArrayLike, queries: Names, keys: Names, title: str = ""
+    weights: ArrayLike, queries: Names, keys: Names, title: str = "", high: float = 1.0
 ) -> Figure:
     """Plots the attention weights of each head of one layer or of several layers.
 
@@ -189,24 +215,27 @@ def plot_attention_heads(
       queries: T tokens, on the vertical axis.
       keys: S tokens, on the horizontal axis.
       title: of the figure.
+      high: the weight at the end of the color map.
     """
-    size = min(3.5, max(2.4, 0.7 + 0.16 * max(len(queries), len(keys))))  # inches
+    longest = max(len(queries), len(keys))
+    columns = 4 if longest <= 13 else 2 if longest <= 24 else 1  # the tokens need the space
     layers = np.reshape(weights, (-1, *np.shape(weights)[-3:]))  # (L, H, T, S)
     heads = layers.shape[1]
     count = len(layers) * heads
-    columns = 4
-    figure, panels = _panels(count, size, size, columns)
+    width = (MAX_WIDTH - 1) / columns
+    figure, panels = _panels(count, width, width * len(queries) / len(keys) + 0.3, columns)
     figure.suptitle(title)
     for i, (panel, values) in enumerate(zip(panels, np.concatenate(layers))):
         layer, head = divmod(i, heads)
         row_names = queries if i % columns == 0 else None  # in the first column only
         column_names = keys if i + columns >= count else None  # in the last row only
-        image = _draw_matrix(panel, values, row_names, column_names, 0.0, 1.0, numbers=False)
-        panel.tick_params(labelsize=8 if size < 3.5 else 7)
+        image = draw_matrix(panel, values, row_names, column_names, 0.0, high, numbers=False)
         panel.tick_params(axis="x", rotation=90)
+        for label in panel.get_xticklabels():
+            label.set(ha="right", va="center", rotation_mode="anchor")
         name = f"head {head + 1}"
         if len(layers) > 1:
-            name = f"layer {layer + 1} {name}"
+            name = f"layer {layer + 1}, head {head + 1}"
         panel.set_title(name, fontsize=10)
     figure.colorbar(image, ax=panels, label="attention weight", shrink=0.8)
     return figure
@@ -230,6 +259,9 @@ def plot_curves(
     y: str,
     title: str = "",
     log: str = "",
+    levels: Mapping[str, float] = MappingProxyType({}),
+    marks: Mapping[str, float] = MappingProxyType({}),
+    from_zero: bool = False,
 ) -> Figure:
     """Plots lines over a common axis.
 
@@ -239,19 +271,29 @@ def plot_curves(
       x, y: names of the axes, with units.
       title: of the figure.
       log: the logarithmic axes: "", "x", "y" or "xy".
+      levels: a dict from a name to the y of a horizontal dashed line, such as chance.
+      marks: a dict from a name to the x of a vertical dotted line, such as the longest sentence.
+      from_zero: whether the vertical axis starts at 0.
     """
     figure, (panel,) = _panels(1, 7.5, 4.2)
-    for (name, (xs, ys)), colour, marker in zip(series.items(), COLOURS * 9, MARKERS * 9):
+    for (name, (xs, ys)), color, marker in zip(series.items(), COLORS * 9, MARKERS * 9):
         spacing = max(1, len(xs) // 20)
-        panel.plot(xs, ys, label=name, color=colour, marker=marker, markevery=spacing, markersize=5)
+        panel.plot(xs, ys, label=name, color=color, marker=marker, markevery=spacing, markersize=5)
     if "x" in log:
         panel.set_xscale("log", base=2)
         panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     if "y" in log:
         panel.set_yscale("log")
+    for name, level in levels.items():
+        panel.axhline(level, label=name, color="0.4", linestyle="--")
+    for name, mark in marks.items():
+        panel.axvline(mark, label=name, color="0.4", linestyle=":")
+    if from_zero:
+        panel.set_ylim(bottom=0)
     panel.set(xlabel=x, ylabel=y, title=title)
     panel.grid(alpha=0.3)
-    if len(series) > 1 and any(not name.startswith("_") for name in series):
+    names = [*series, *levels, *marks]
+    if len(names) > 1 and any(not name.startswith("_") for name in names):
         panel.legend()
     return figure
 
@@ -268,11 +310,11 @@ def plot_bars(groups: Mapping[str, Numbers], names: Names, y: str, title: str = 
     inches = max(4.5, min(11.0, 1.5 + 0.5 * len(names) * len(groups) ** 0.5))
     figure, (panel,) = _panels(1, inches, 3.8)
     width = 0.8 / len(groups)
-    for i, ((group, heights), colour) in enumerate(zip(groups.items(), COLOURS)):
+    for i, ((group, heights), color) in enumerate(zip(groups.items(), COLORS)):
         positions = np.arange(len(names)) + (i - (len(groups) - 1) / 2) * width
         hatch = HATCHES[i % len(HATCHES)]
         panel.bar(
-            positions, heights, width, label=group, color=colour, edgecolor="white", hatch=hatch
+            positions, heights, width, label=group, color=color, edgecolor="white", hatch=hatch
         )
     longest = max(len(line) for name in names for line in str(name).split("\n"))
     if len(names) * 0.09 * longest > inches - 1:  # the names would overlap
@@ -290,7 +332,7 @@ def plot_bars(groups: Mapping[str, Numbers], names: Names, y: str, title: str = 
 def plot_histograms(
     samples: Mapping[str, ArrayLike], x: str, title: str = "", bins: int = 40
 ) -> Figure:
-    """Plots distributions: one panel for each sample, all with the same axis.
+    """Plots distributions: one panel for each sample, all with the same axes.
 
     Args:
       samples: a dict from the name of a sample to its values, an array.
@@ -302,11 +344,14 @@ def plot_histograms(
     figure.suptitle(title)
     low = min(np.min(values) for values in samples.values())
     high = max(np.max(values) for values in samples.values())
-    for panel, (name, values), colour in zip(panels, samples.items(), COLOURS * 9):
-        panel.hist(np.ravel(values), bins=bins, range=(low, high), density=True, color=colour)
+    for panel, (name, values), color in zip(panels, samples.items(), COLORS * 9):
+        panel.hist(np.ravel(values), bins=bins, range=(low, high), density=True, color=color)
         panel.set_title(name, fontsize=10)
         panel.set_xlabel(x)
     panels[0].set_ylabel("density")
+    highest = max(panel.get_ylim()[1] for panel in panels)
+    for panel in panels:
+        panel.set_ylim(0, highest)
     return figure
 
 
@@ -337,27 +382,38 @@ def plot_beam(steps: Sequence[tuple[Names, Numbers, Numbers]], best: Sequence[in
         nats. Impossible hypotheses (see `decoding.scores.is_possible`) are left out.
       best: the row of the highlighted hypothesis in each step, from the first step on.
     """
-    rows = max(len(tokens) for tokens, _, _ in steps)
-    figure, (panel,) = _panels(1, min(15.0, 1.25 * len(steps) + 0.5), 0.75 * rows + 0.7)
-    for t, (tokens, beam_indices, log_probs) in enumerate(steps):
-        for row, (token, parent, log_prob) in enumerate(zip(tokens, beam_indices, log_probs)):
+    rows = max(sum(map(is_possible, log_probs)) for _, _, log_probs in steps)
+    width = min(MAX_WIDTH, 1.1 * (len(steps) + 1) + 0.5)
+    figure, (panel,) = _panels(1, width, 0.75 * rows + 0.7)
+    draw_beam(panel, steps, best)
+    return figure
+
+
+def draw_beam(
+    panel: Axes, steps: Sequence[tuple[Names, Numbers, Numbers]], best: Sequence[int] = ()
+) -> None:
+    """Draws a beam search as a tree. Args: as for `plot_beam`."""
+    rows = max(sum(map(is_possible, log_probs)) for _, _, log_probs in steps)
+    columns = len(steps) + 1
+    _draw_hypothesis(panel, 0, 0, "[START]", COLORS[1] if best else "0.45")
+    for step, (tokens, beam_indices, log_probs) in enumerate(steps, start=1):
+        for row, (token, parent, log_prob) in enumerate(
+            zip(labels(tokens), beam_indices, log_probs)
+        ):
             if not is_possible(log_prob):
                 continue
-            highlighted = t < len(best) and best[t] == row
-            colour = COLOURS[1] if highlighted else "0.45"
-            if t:
-                width = 2.5 if highlighted else 1
-                panel.plot([t - 1, t], [parent, row], color=colour, linewidth=width, zorder=1)
-            box = {
-                "boxstyle": "round",
-                "facecolor": "white",
-                "edgecolor": colour,
-                "linewidth": 2 if highlighted else 1,
-            }
-            text = f"{token}\n{log_prob:.2f}"
-            panel.text(t, row, text, ha="center", va="center", fontsize=9, bbox=box)
-    panel.set(xlim=(-0.6, len(steps) - 0.4), ylim=(rows - 0.4, -0.6))
+            highlighted = step <= len(best) and best[step - 1] == row
+            color = COLORS[1] if highlighted else "0.45"
+            width = 2.5 if highlighted else 1
+            parent = parent if step > 1 else 0  # the root
+            panel.plot([step - 1, step], [parent, row], color=color, linewidth=width, zorder=1)
+            _draw_hypothesis(panel, step, row, f"{token}\n{log_prob:.2f}", color)
+    panel.set(xlim=(-0.6, columns - 0.4), ylim=(rows - 0.4, -0.6))
     panel.set(xlabel="step", ylabel="rank in the beam")
-    panel.set_xticks(range(len(steps)))
+    panel.set_xticks(range(columns))
     panel.set_yticks(range(rows), [str(row + 1) for row in range(rows)])
-    return figure
+
+
+def _draw_hypothesis(panel: Axes, step: int, row: int, text: str, color: str) -> None:
+    box = {"boxstyle": "round", "facecolor": "white", "edgecolor": color}
+    panel.text(step, row, text, ha="center", va="center", fontsize=TOKEN_SIZE, bbox=box)
