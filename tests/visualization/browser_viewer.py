@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -38,6 +39,69 @@ def weights():
     }
 
 
+# The padded example of the switches: layer 1 of two heads of depth 4.
+PADDED_SOURCE = ["▁Anna", "▁sees", "[END]", "[PAD]", "[PAD]"]
+PADDED_TARGET = ["▁Anna", "▁sieht", "Donaudampfschifffahrtsgesellschaft", "[END]", "[PAD]", "[PAD]"]
+
+
+@pytest.fixture(scope="module")
+def padded():
+    """An example with queries and keys, and the weights with all masks."""
+    rng = np.random.default_rng(3)
+    lengths = {  # queries, keys
+        "encoder_layer1": (5, 5),
+        "decoder_layer1_block1": (6, 6),
+        "decoder_layer1_block2": (6, 5),
+    }
+    projections = {
+        name: tuple(rng.normal(0, 2, (2, length, 4)) for length in pair)
+        for name, pair in lengths.items()
+    }
+    weights = {name: attention(name, *pair) for name, pair in projections.items()}
+    return PADDED_SOURCE, PADDED_TARGET, weights, projections
+
+
+def attention(name, q, k, scale=True, padding_mask=True, look_ahead_mask=True):
+    """The weights `[H, T, S]` of a sub-layer of the padded example."""
+    keys = ["[START]", *PADDED_TARGET[:-1]] if name.endswith("block1") else PADDED_SOURCE
+    scores = q @ k.transpose(0, 2, 1)
+    if scale:
+        scores = scores / np.sqrt(q.shape[-1])
+    hidden = np.zeros(scores.shape[1:], bool)
+    if padding_mask:
+        hidden |= np.array([piece == "[PAD]" for piece in keys])
+    if look_ahead_mask and name.endswith("block1"):
+        hidden |= np.triu(np.ones(hidden.shape, bool), 1)
+    scores = np.where(hidden, -np.inf, scores)
+    exponentials = np.exp(scores - scores.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+@pytest.fixture
+def padded_page(browser, padded, tmp_path):  # noqa: F811
+    AttentionView([padded]).save(tmp_path / "padded.html")
+    browser.get(f"file://{tmp_path}/padded.html")
+    return browser
+
+
+@pytest.fixture(params=[400, 900])
+def width(browser, request):  # noqa: F811
+    """The width of the page in CSS pixels."""
+    set_size = "Emulation.setDeviceMetricsOverride"
+    size = {"width": request.param, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd(set_size, size)
+    yield request.param
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.fixture(params=["light", "dark"])
+def color_scheme(browser, request):  # noqa: F811
+    feature = {"name": "prefers-color-scheme", "value": request.param}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    yield request.param
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
 @pytest.fixture
 def page(browser, weights, tmp_path):  # noqa: F811
     examples = [
@@ -56,20 +120,39 @@ def choose(page, select, text):
 
 def labels(page, side):
     """The percentages beside the sub-words of a column, "" where there are none."""
-    return [text.rstrip("%") for text in texts(page, f"#{side} li span")]
+    return [text.rstrip("%") for text in texts(page, f"#{side} li span.weight")]
 
 
 def percentages(page, side):
     return [float(text) for text in labels(page, side)]
 
 
+def cells(page):
+    """The numbers of the map, 0 where there is none."""
+    rows = page.execute_script(
+        "return [...document.querySelectorAll('#map tbody tr')].map("
+        "(row) => [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent)))"
+    )
+    return np.array(rows)
+
+
+def measures(page):
+    """What the switches change, in percent: a dict of the shown names and numbers."""
+    names, values = texts(page, "#measures dt"), texts(page, "#measures dd")
+    return {name: float(value.rstrip("%")) for name, value in zip(names, values)}
+
+
+def press_escape(page):
+    page.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+
+
 def expected(row):
-    """Weights as percentages, rounded to thousandths and then to tenths of a percent."""
-    return [pytest.approx(100 * weight, abs=0.11) for weight in row]
+    """Weights as percentages, rounded to tenths of a percent."""
+    return [pytest.approx(100 * weight, abs=0.06) for weight in row]
 
 
 def opacities(page):
-    lines = page.find_elements(By.CSS_SELECTOR, "#lines line")
+    lines = page.find_elements(By.CSS_SELECTOR, "#svg line")
     return [float(line.value_of_css_property("opacity")) for line in lines]
 
 
@@ -85,8 +168,9 @@ def test_every_kind_layer_and_head_with_the_keyboard(page, weights):
             shown = {"mean of all": heads.mean(0), "head 1": heads[0], "head 2": heads[1]}
             for head, values in shown.items():
                 choose(page, "head", head)
+                press_escape(page)
                 visible = sorted(weight for weight in values.ravel() if weight >= 0.0005)
-                assert sorted(opacities(page)) == pytest.approx(visible, abs=0.0011)
+                assert sorted(opacities(page)) == pytest.approx(visible, abs=0.0002)
                 page.find_element(By.CSS_SELECTOR, "#queries button").send_keys("")
                 assert percentages(page, "keys") == expected(values[0])
 
@@ -95,6 +179,7 @@ def test_moving_with_the_arrow_keys(page, weights):
     choose(page, "kind", "encoder-decoder attention")
     choose(page, "head", "head 2")
     page.find_element(By.ID, "head").send_keys(Keys.TAB)
+    page.switch_to.active_element.send_keys(Keys.TAB)  # past the choice of the view
     focused = page.switch_to.active_element
     assert focused.text == "▁Anna"
     assert focused.get_attribute("aria-label") == "Anna, 1 of 4"
@@ -155,8 +240,147 @@ def test_an_example_with_fewer_kinds_layers_and_heads(page):
     assert texts(page, "#kind option") == ["encoder self-attention"]
     assert texts(page, "#layer option") == ["layer 1"]
     assert opacities(page) == [1.0]
+    assert not page.find_element(By.ID, "switches").is_displayed()
     choose(page, "example", Keys.ARROW_UP)
     assert len(texts(page, "#queries button")) == 3
+
+
+def test_the_selected_sub_word_stays_selected(page, weights):
+    choose(page, "head", "head 1")
+    second = page.find_elements(By.CSS_SELECTOR, "#queries button")[1]
+    second.click()
+    ActionChains(page).move_to_element(page.find_element(By.TAG_NAME, "h1")).perform()
+    choose(page, "layer", "layer 2")
+    assert percentages(page, "keys") == expected(weights["encoder_layer2"][0, 1])
+    choose(page, "head", "head 2")
+    assert percentages(page, "keys") == expected(weights["encoder_layer2"][1, 1])
+    second.click()  # a second click shows all lines again
+    ActionChains(page).move_to_element(page.find_element(By.TAG_NAME, "h1")).perform()
+    assert set(labels(page, "keys")) == {""}
+
+
+def test_the_map(page, weights):
+    choose(page, "kind", "encoder-decoder attention")
+    choose(page, "head", "head 2")
+    page.find_element(By.ID, "map-view").click()
+    assert not page.find_element(By.ID, "lines").is_displayed()
+    values = 100 * weights["decoder_layer1_block2"][1]
+    np.testing.assert_allclose(cells(page), values, atol=0.51)
+    assert texts(page, "#map thead th") == SOURCE
+    assert texts(page, "#map tbody th") == TARGET
+    (title,) = texts(page, "#map-title")
+    assert title == "Rows: queries: target sub-words to predict. Columns: keys: source sub-words."
+
+    page.find_element(By.CSS_SELECTOR, "#map tbody button").send_keys(Keys.ARROW_DOWN)
+    page.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+    assert page.switch_to.active_element.text == "▁sieht"
+    assert texts(page, "#status")[0].startswith("sieht (3) attends to: ")
+    assert len(page.find_elements(By.CSS_SELECTOR, "#map td.selected")) == 3
+    page.switch_to.active_element.send_keys(Keys.ARROW_UP, Keys.ARROW_RIGHT)
+    assert page.switch_to.active_element.text == "▁sees"
+    assert texts(page, "#status")[0].startswith("sees (2) receives attention from: ")
+    assert len(page.find_elements(By.CSS_SELECTOR, "#map td.selected")) == 4
+
+    press_escape(page)
+    assert not page.find_elements(By.CSS_SELECTOR, "#map td.selected")
+    cell = page.find_elements(By.CSS_SELECTOR, "#map tbody td")[4]
+    ActionChains(page).move_to_element(cell).perform()
+    assert "(2) attends to: " in texts(page, "#status")[0]
+
+
+def test_the_switches_compute_the_weights(padded_page, padded):
+    page = padded_page
+    page.find_element(By.ID, "map-view").click()
+    _, _, _, projections = padded
+    for kind, name in NAMES.items():
+        choose(page, "kind", kind)
+        name = name.format(1)
+        q, k = projections[name]
+        switches = ["scale", "padding-mask"]
+        if kind == "decoder self-attention":
+            switches.append("look-ahead-mask")
+        shown = page.find_elements(By.CSS_SELECTOR, "#switches input")
+        assert [box.get_attribute("id") for box in shown if box.is_displayed()] == switches
+        for head in (None, 0, 1):
+            choose(page, "head", "mean of all" if head is None else f"head {head + 1}")
+            select = (lambda w: w.mean(0)) if head is None else (lambda w, h=head: w[h])
+            of_model = select(attention(name, q, k))
+            assert measures(page)["largest change from the model's weights"] == 0.0
+            for off in (*([switch] for switch in switches), switches):
+                for switch in off:
+                    page.find_element(By.ID, switch).send_keys(Keys.SPACE)
+                options = {switch.replace("-", "_"): False for switch in off}
+                values = select(attention(name, q, k, **options))
+                np.testing.assert_allclose(cells(page), 100 * values, atol=0.51)
+                real = [piece != "[PAD]" for piece in texts(page, "#map tbody th")]
+                keys = [piece == "[PAD]" for piece in texts(page, "#map thead th")]
+                numbers = {
+                    "largest weight of a row, mean": values[real].max(-1).mean(),
+                    "on padding, mean": values[real][:, keys].sum(-1).mean(),
+                    "largest change from the model's weights": abs(values - of_model)[real].max(),
+                }
+                if kind == "decoder self-attention":
+                    later = np.triu(values, 1)[real].sum(-1)
+                    numbers["on later positions, mean"] = later.mean()
+                shown = measures(page)
+                assert set(shown) == set(numbers)
+                for measure, number in numbers.items():
+                    assert shown[measure] == pytest.approx(100 * number, abs=0.11), measure
+                for switch in off:
+                    page.find_element(By.ID, switch).send_keys(Keys.SPACE)
+
+
+def test_the_percentages_and_scores_with_a_switch_off(padded_page, padded):
+    page = padded_page
+    choose(page, "kind", "decoder self-attention")
+    choose(page, "head", "head 2")
+    page.find_elements(By.CSS_SELECTOR, "#queries button")[1].click()
+    q, k = (x[1] for x in padded[3]["decoder_layer1_block1"])
+    before = attention("decoder_layer1_block1", q[None], k[None])[0, 1]
+    assert percentages(page, "keys") == expected(before)
+    page.find_element(By.ID, "look-ahead-mask").click()
+    after = attention("decoder_layer1_block1", q[None], k[None], look_ahead_mask=False)[0, 1]
+    assert percentages(page, "keys") == expected(after)
+    largest = int(after.argmax())
+    score = q[1] @ k[largest] / 2
+    (status,) = texts(page, "#status")
+    shown = re.search(r"attends to: \S+ \((\d)\) (\S+)% \(score (\S+)\)", status)
+    assert int(shown[1]) == largest + 1
+    assert float(shown[2]) == pytest.approx(100 * after[largest], abs=0.06)
+    assert float(shown[3]) == pytest.approx(score, abs=0.006)
+
+
+def test_masked_cells_are_marked(padded_page):
+    choose(padded_page, "kind", "decoder self-attention")
+    padded_page.find_element(By.ID, "map-view").click()
+    masked = "#map td.masked"
+    assert len(padded_page.find_elements(By.CSS_SELECTOR, masked)) == 16  # 15 later, 1 padding
+    padded_page.find_element(By.ID, "look-ahead-mask").click()
+    assert len(padded_page.find_elements(By.CSS_SELECTOR, masked)) == 6
+    padded_page.find_element(By.ID, "padding-mask").click()
+    assert not padded_page.find_elements(By.CSS_SELECTOR, masked)
+
+
+def test_no_sub_word_is_cut(padded_page, width, color_scheme):
+    page = padded_page
+    choose(page, "kind", "encoder-decoder attention")
+    for view in ("lines", "map"):
+        page.find_element(By.ID, f"{view}-view").click()
+        page.find_elements(By.CSS_SELECTOR, f"#{view} button[data-side=queries]")[2].click()
+        cut = page.execute_script(
+            "return [...document.querySelectorAll(`#${arguments[0]} button`)]"
+            ".filter((button) => button.scrollWidth > button.clientWidth)"
+            ".map((button) => button.textContent)",
+            view,
+        )
+        assert cut == []
+        too_wide = page.execute_script(
+            "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        assert too_wide <= 0, "the page scrolls sideways"
+    background = page.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
+    brightness = sum(map(int, background.partition("(")[2].rstrip(")").split(",")[:3]))
+    assert (brightness < 200) == (color_scheme == "dark")
 
 
 def test_text_is_not_interpreted_as_html_and_nothing_is_requested(page, tmp_path):
@@ -177,8 +401,10 @@ def test_text_is_not_interpreted_as_html_and_nothing_is_requested(page, tmp_path
     assert [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
-def test_in_the_frame_of_a_notebook(browser, weights, tmp_path):  # noqa: F811
-    view = AttentionView([(SOURCE, TARGET, weights)])
+@pytest.mark.parametrize("with_switches", [False, True])
+def test_in_the_frame_of_a_notebook(browser, weights, padded, tmp_path, with_switches):  # noqa: F811
+    view = AttentionView([padded if with_switches else (SOURCE, TARGET, weights)])
+    target = PADDED_TARGET if with_switches else TARGET
     (tmp_path / "notebook.html").write_text(
         f"<!doctype html><meta charset=utf-8>{view._repr_html_()}"
     )
@@ -187,10 +413,12 @@ def test_in_the_frame_of_a_notebook(browser, weights, tmp_path):  # noqa: F811
     assert frame.accessible_name == "Attention weights"
     browser.switch_to.frame(frame)
     choose(browser, "kind", "encoder-decoder attention")
-    assert texts(browser, "#queries button") == TARGET
+    assert texts(browser, "#queries button") == target
     assert len(opacities(browser)) > 8
-    overflow = browser.execute_script(
-        "return document.documentElement.scrollHeight - document.documentElement.clientHeight"
-    )
-    assert overflow == 0, f"the page is {overflow} pixels higher than the frame"
+    for name in ("lines", "map"):
+        browser.find_element(By.ID, f"{name}-view").click()
+        overflow = browser.execute_script(
+            "return document.documentElement.scrollHeight - document.documentElement.clientHeight"
+        )
+        assert overflow == 0, f"the page is {overflow} pixels higher than the frame"
     browser.switch_to.default_content()
