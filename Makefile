@@ -35,7 +35,7 @@ RUN := $(BIN)/python -m tf_transformer
 # $(call score,folder): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)')
 
-.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr table3 parse pretrained test test-wheel test-browser notebooks lab docs docs-serve lint format clean
+.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr table3 parse pretrained test test-wheel test-browser notebooks poster lab docs docs-serve lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,15 +140,23 @@ test-browser: $(STAMP) ## test the server's page and the attention viewer in hea
 
 # JupyterLab and the program that executes notebooks.
 NOTEBOOKS_STAMP := .venv/installed-notebooks
-COURSE_MODEL := models/pocket-pocket-en-de
 $(NOTEBOOKS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet -e '.[notebooks]'
 	touch $@
 
+EXECUTE := $(BIN)/jupyter nbconvert --to=notebook --execute --inplace \
+  --ExecutePreprocessor.timeout=1200 --ExecutePreprocessor.record_timing=False
+# These measure times, so nothing else runs beside them. Of the others, two run at a time.
+MEASURING := $(addprefix notebooks/,07_decoding.ipynb A1_serving.ipynb A3_costs.ipynb)
+NOTEBOOKS := $(wildcard notebooks/*.ipynb notebooks/solutions/*.ipynb)
+
 notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course and their solutions in place
-	[ -e $(COURSE_MODEL)/averaged.npz ] || $(RUN) train --model_dir=$(COURSE_MODEL)
-	$(BIN)/jupyter nbconvert --to=notebook --execute --inplace --ExecutePreprocessor.timeout=1200 \
-	  --ExecutePreprocessor.record_timing=False notebooks/[01]*.ipynb notebooks/solutions/*.ipynb
+	$(EXECUTE) $(MEASURING)
+	printf '%s\n' $(filter-out $(MEASURING),$(NOTEBOOKS)) | xargs -P 2 -n 1 $(EXECUTE)
+	$(MAKE) --no-print-directory poster
+
+poster: $(STAMP) ## draw the poster of the course, notebooks/poster.pdf, again
+	cd notebooks && $(abspath $(BIN))/python -m course.poster
 
 lab: $(NOTEBOOKS_STAMP) ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter trust notebooks/*.ipynb >/dev/null  # untrusted notebooks do not show the attention viewer

@@ -33,12 +33,16 @@ PAGES = {
     "benchmarks/README.md": "benchmarks.md",
     "notebooks/README.md": "course/index.md",
     "tf_transformer/pretrained/pocket-en-de/README.md": "guides/model_card.md",
-    "notebooks/solutions": "course/solutions/01_why_attention.ipynb",
+    "notebooks/GLOSSARY.md": "course/glossary.md",
+    "notebooks/solutions": "course/solutions/00_ten_minutes.ipynb",
+    "notebooks/poster.pdf": "course/poster.pdf",
+    "notebooks/poster_1.png": "course/poster_1.png",
+    "notebooks/poster_2.png": "course/poster_2.png",
 }
 # Files of the repository that have a page with their text.
 SOURCES = [
     "Makefile", "setup.py", "pyproject.toml", ".ci/run", "tests/**/*.py", "benchmarks/**/*.py",
-    "notebooks/course/*.py", "tf_transformer/data/pocket/*.py",
+    "notebooks/course/*.py", "notebooks/solutions/*.py", "tf_transformer/data/pocket/*.py",
 ]  # fmt: skip
 SCRIPT = re.compile(r"<script[^>]*>(?:(?!</script>).)*(?:mathjax|mermaid).*?</script>", re.S | re.I)
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
@@ -66,13 +70,14 @@ def page_of(path):
 def on_files(files, config):
     """Adds the pages whose text is outside docs/."""
     for path, page in PAGES.items():
-        if page.endswith(".md") and path not in ("README.md", "LICENSE"):
+        if not page.endswith(".ipynb") and path not in ("README.md", "LICENSE"):
             files.append(File.generated(config, page, abs_src_path=str(ROOT / path)))
     text = (ROOT / "LICENSE").read_text("utf-8")
     files.append(File.generated(config, "license.md", content=f"# License\n\n```text\n{text}```\n"))
     files.append(File.generated(config, "commands.md", content=commands_page()))
-    for path in sorted((ROOT / "notebooks").rglob("[01]*.ipynb")):
-        name = path.relative_to(ROOT / "notebooks").as_posix()
+    folder = ROOT / "notebooks"
+    for path in sorted([*folder.glob("*.ipynb"), *folder.glob("solutions/*.ipynb")]):
+        name = path.relative_to(folder).as_posix()
         file = File.generated(config, f"course/{name}", abs_src_path=str(path))
         notebook = NotebookFile(file, **config)
         notebook.abs_src_path = str(path)

@@ -1,24 +1,26 @@
-"""What the notebooks share: source code in a cell, a trained model, and self-checking exercises.
+"""What the notebooks share: an example, source code in a cell, figures, and exercises.
 
-Import it first: it suppresses TensorFlow's start-up messages.
+Import it first: it suppresses TensorFlow's start-up messages, and shows figures below the cells.
 """
 
+import functools
 import importlib
 import inspect
+import io
 import logging
 import os
 import pathlib
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MODEL_DIR = ROOT / "models" / "pocket-pocket-en-de"  # where `make train` writes it
+SENTENCE = "Yesterday I bought a red car."  # the example of the course
+TRANSLATION = "Gestern habe ich ein rotes Auto gekauft."  # by the built-in model
 
 
 def _start_tensorflow():
-    """Imports TensorFlow without the start-up messages that its C++ part writes to stderr."""
+    """Imports TensorFlow without the start-up messages of its C++ part."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     stderr = os.dup(2)
     devnull = os.open(os.devnull, os.O_WRONLY)
@@ -33,7 +35,7 @@ def _start_tensorflow():
 
 
 def _show_log():
-    """Writes the package's log messages, level INFO and above, to the output of the cell."""
+    """Shows the package's log messages, level INFO and above, below the cell."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("tf_transformer")
@@ -42,21 +44,50 @@ def _show_log():
     logger.propagate = False
 
 
+def _small_figures():
+    """Stores figures as PNG files with 256 colors, which have a third of the size."""
+    import PIL.Image
+    from IPython import get_ipython
+    from matplotlib.figure import Figure
+
+    def png(figure):
+        full, small = io.BytesIO(), io.BytesIO()
+        figure.savefig(full, format="png", dpi=figure.dpi, bbox_inches="tight")
+        image = PIL.Image.open(full).convert("RGB")
+        # Maximum coverage keeps the colors of thin lines.
+        method, dither = PIL.Image.Quantize.MAXCOVERAGE, PIL.Image.Dither.NONE
+        image.quantize(256, method=method, dither=dither).save(small, "PNG", optimize=True)
+        return small.getvalue()
+
+    shell = get_ipython()
+    shell.run_line_magic("matplotlib", "inline")
+    shell.display_formatter.formatters["image/png"].for_type(Figure, png)
+
+
 _start_tensorflow()
-if "ipykernel" in sys.modules:  # in a notebook, not in the tests, which import this module too
+if "ipykernel" in sys.modules:  # in a notebook, not in the tests
     _show_log()
+    _small_figures()
 
 
 class Exercise(NamedTuple):
-    """An exercise of a notebook, without its text."""
+    """An exercise of a notebook, without its text.
 
-    test: Callable[[Any], bool]  # whether an answer is right; an exception means that it is wrong
-    hint: str  # shown for a wrong answer: where to look, not what to write
-    wrong: tuple  # plausible wrong answers, for the tests
+    Fields:
+      test: whether an answer is right; an exception means that it is wrong.
+      hint: shown for a wrong answer: where to look, not what to write.
+      wrong: plausible wrong answers, for the tests.
+      own_code: whether a function as answer must not call the package.
+    """
+
+    test: Callable[[Any], bool]
+    hint: str
+    wrong: tuple
+    own_code: bool = True
 
 
 class Verdict:
-    """Whether an answer is right. A cell that ends with it shows nothing below `check`'s line."""
+    """Whether an answer is right. As the last value of a cell, it shows nothing."""
 
     def __init__(self, right):
         self._right = right
@@ -72,29 +103,79 @@ def check(number, answer):
     """Prints whether an answer is right, with a hint where it is wrong.
 
     Args:
-      number: of the exercise, such as "2.3".
+      number: of the exercise, such as "02.3" or "A1.2".
       answer: what the exercise asks for; None while there is no answer.
     Returns: a `Verdict`.
     Raises: KeyError for an unknown exercise.
     """
-    exercise = exercises(int(number.split(".")[0]))[number]
+    exercise = exercises(number.split(".")[0])[number]
     if answer is None:
         print(f"Exercise {number}: no answer yet.")
         return Verdict(False)
+    if callable(answer) and exercise.own_code:
+        answer = _without_the_package(answer)
     reason = ""
     try:
         right = bool(exercise.test(answer))
     except Exception as error:  # of the reader's function, or for an answer of another type
         right = False
         reason = f" ({type(error).__name__}: {error})"
+    if not right and getattr(answer, "returned_none", False):
+        reason = " (your function returned None)"
     result = "right!" if right else f"not yet{reason}. Hint: {exercise.hint}"
     print(f"Exercise {number}: {result}")
     return Verdict(right)
 
 
 def exercises(notebook):
-    """Returns the exercises of a notebook, such as 2, as a dict by their numbers."""
-    return importlib.import_module(f"course.exercises_{notebook:02}").EXERCISES
+    """Returns the exercises of a notebook, such as "02" or "A1", by their numbers."""
+    return importlib.import_module(f"course.exercises_{notebook.lower()}").EXERCISES
+
+
+class UsesThePackage(Exception):
+    """The reader's function calls a function that it should replace."""
+
+
+def _without_the_package(function):
+    """Makes a function raise `UsesThePackage` if it calls the package or the course.
+
+    The losses and optimizers of Keras, its attention and sacreBLEU are refused too.
+    """
+    import keras
+    import sacrebleu
+
+    import tf_transformer
+
+    src = os.path.join(os.path.dirname(keras.__file__), "src")
+    not_your_code = (
+        *(os.path.dirname(module.__file__) for module in (tf_transformer, sacrebleu)),
+        *(os.path.join(src, name) for name in ("losses", "optimizers")),
+        os.path.dirname(__file__),
+    )
+
+    @functools.wraps(function, updated=())
+    def guarded(*args, **kwargs):
+        called = []
+
+        def profile(frame, event, _):
+            code = frame.f_code
+            is_answer = code.co_name == "dot_product_attention"  # of Keras
+            if event == "call" and (is_answer or code.co_filename.startswith(not_your_code)):
+                called.append(code.co_name)
+
+        previous = sys.getprofile()
+        sys.setprofile(profile)
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            sys.setprofile(previous)
+        if called:
+            raise UsesThePackage(f"it calls {called[0]}; write this function yourself")
+        guarded.returned_none |= result is None
+        return result
+
+    guarded.returned_none = False
+    return guarded
 
 
 def show(*objects):
@@ -103,18 +184,3 @@ def show(*objects):
 
     for item in objects:  # as HTML only: a LaTeX copy would double the size of a notebook
         display(HTML(Code(inspect.getsource(item), language="python")._repr_html_()))
-
-
-def trained_model():
-    """Trains the model of `make train` (pocket corpus, English to German) where it is missing.
-
-    Returns: the path of its model folder.
-    Raises: RuntimeError where the training fails.
-    """
-    if not (MODEL_DIR / "averaged.npz").exists():
-        print("There is no trained model yet. Training one takes about 4 minutes on two cores.")
-        command = [sys.executable, "-m", "tf_transformer", "train", f"--model_dir={MODEL_DIR}"]
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-    return str(MODEL_DIR)

@@ -1,121 +1,136 @@
 """The exercises of notebook 08."""
 
-import numpy as np
-
 from course import Exercise
 
+import numpy as np
+
 RANDOM = np.random.default_rng(8)
-ROWS = np.array([[1.0, 0, 0, 0, 0, 0, 0, 0], [0.125] * 8, [0.5, 0.25, 0.125, 0.125, 0, 0, 0, 0]])
-BITS = [0.0, 3.0, 1.75]
-CROSS = np.array(
-    [
-        [[0.5, 0.1, 0.4], [0.1, 0.2, 0.7], [0.3, 0.1, 0.6]],
-        [[0.1, 0.6, 0.3], [0.1, 0.3, 0.6], [0.4, 0.2, 0.4]],
-    ]
-)  # (H, T, S)
-LAYERS = [RANDOM.dirichlet(np.ones(4), (3, 4)) for _ in range(3)]  # (H, S, S) each
 
 
-def is_55(answer):
-    """8.1: row t of a head may look at t + 1 places."""
-    return float(answer) == 55
+def _weights(*shape):
+    return RANDOM.dirichlet(np.ones(shape[-1]), shape[:-1])
 
 
-def gives_bits(entropy):
-    """8.2: the entropies of one row, and of many at once."""
-    cases = [
-        (ROWS, BITS),
-        (np.stack([ROWS, ROWS[::-1]]), [BITS, BITS[::-1]]),
-        (ROWS[2], 1.75),
-    ]
-    for rows, bits in cases:
-        answer = np.asarray(entropy(rows.copy()))
-        if answer.shape != np.shape(bits) or not np.allclose(answer, bits, atol=1e-4):
+def _align(weights):
+    return weights.mean(axis=0)[:, :-1].argmax(axis=-1)
+
+
+def aligns(align):
+    """08.1: the mean over the heads decides, and [END] is left out."""
+    for shape in ((2, 5, 4), (1, 3, 6), (4, 7, 9)):
+        weights = _weights(*shape)
+        weights[:, :2, -1] += 1  # much weight on [END]
+        if not np.array_equal(align(weights.copy()), _align(weights)):
             return False
     return True
 
 
-def aligns(align):
-    """8.3: the mean over the heads decides, and [END] is left out."""
-    both_heads = np.asarray(align(CROSS.copy())).tolist()
-    one_head = np.asarray(align(CROSS[:1].copy())).tolist()
-    return both_heads == [1, 1, 0] and one_head == [0, 1, 0]
+def _rollout(layers):
+    product = np.eye(layers[0].shape[-1])
+    for weights in layers:
+        product = (weights.mean(axis=0) + np.eye(len(product))) / 2 @ product
+    return product
 
 
 def rolls_out(rollout):
-    """8.4: each layer is multiplied from the left."""
-    for layers in (LAYERS, LAYERS[:1]):
-        expected = np.eye(4)
-        for weights in layers:
-            expected = (weights.mean(axis=0) + np.eye(4)) / 2 @ expected
+    """08.2: each layer is multiplied from the left."""
+    for number, size in ((3, 4), (1, 5), (2, 6)):
+        layers = [_weights(3, size, size) for _ in range(number)]
         answer = np.asarray(rollout([weights.copy() for weights in layers]))
-        if answer.shape != (4, 4) or not np.allclose(answer, expected, atol=1e-5):
+        if answer.shape != (size, size) or not np.allclose(answer, _rollout(layers), atol=1e-5):
             return False
     return True
 
 
 def first_layer_on_the_left(layers):
-    """A wrong answer to 8.4: multiplies in the order of the list."""
-    product = np.eye(4)
+    """A wrong answer to 08.2: multiplies in the order of the list."""
+    product = np.eye(layers[0].shape[-1])
     for weights in layers:
-        product = product @ (weights.mean(axis=0) + np.eye(4)) / 2
+        product = product @ (weights.mean(axis=0) + np.eye(len(product))) / 2
     return product
 
 
 def without_residuals(layers):
-    """A wrong answer to 8.4: leaves the residual connections out."""
-    product = np.eye(4)
+    """A wrong answer to 08.2: leaves the residual connections out."""
+    product = np.eye(layers[0].shape[-1])
     for weights in layers:
         product = weights.mean(axis=0) @ product
     return product
 
 
-def tells_causal(is_causal):
-    """8.5: on functions that look back, ahead, far ahead, and at nothing."""
-    functions = {
-        np.cumsum: True,
-        np.copy: True,
-        np.zeros_like: True,
-        (lambda x: np.append(0.0, x[:-1])): True,
-        (lambda x: np.cumsum(x[::-1])[::-1]): False,
-        (lambda x: np.append(x[1:], 0.0)): False,
-        (lambda x: x + np.mean(x)): False,
-        (lambda x: x + np.eye(len(x))[0] * x[2]): False,
-        (lambda x: x + np.eye(len(x))[0] * x[-1]): False,
-    }
-    x = RANDOM.normal(size=6)
-    for function, causal in functions.items():
-        if bool(is_causal(function, x.copy())) is not causal:
+def _aer(predicted, sure, possible):
+    found = len(predicted & sure) + len(predicted & (possible | sure))
+    return 1 - found / (len(predicted) + len(sure))
+
+
+def is_aer(alignment_error_rate):
+    """08.3: on random links; in half of the cases the sure links are not repeated."""
+    for i in range(12):
+        predicted, sure, possible = (
+            {tuple(link) for link in RANDOM.integers(0, 4, (size, 2)).tolist()}
+            for size in (9, 6, 4)
+        )
+        if i % 2:
+            possible |= sure
+        answer = float(alignment_error_rate(set(predicted), set(sure), set(possible)))
+        if not np.isclose(answer, _aer(predicted, sure, possible), atol=1e-6):
             return False
     return True
 
 
-def only_the_last(function, x):
-    """A wrong answer to 8.5: changes the last input only."""
-    changed = np.append(x[:-1], x[-1] + 1.0)
-    return np.array_equal(np.asarray(function(changed))[:-1], np.asarray(function(x))[:-1])
+def _aer_without_sure(predicted, sure, possible):
+    found = len(predicted & sure) + len(predicted & possible)
+    return 1 - found / (len(predicted) + len(sure))
+
+
+def _one_minus_f1(predicted, sure, possible):
+    return 1 - 2 * len(predicted & sure) / (len(predicted) + len(sure))
+
+
+def _without(outputs, w_o, head):
+    kept = outputs.copy()
+    kept[head] = 0
+    heads, length, depth = outputs.shape
+    return kept.transpose(1, 0, 2).reshape(length, heads * depth) @ w_o
+
+
+def removes_a_head(without_head):
+    """08.4: on random outputs, for each head; the arguments stay as they are."""
+    for heads, length, depth, width in ((4, 5, 3, 7), (2, 3, 4, 6)):
+        outputs = RANDOM.normal(size=(heads, length, depth))
+        w_o = RANDOM.normal(size=(heads * depth, width))
+        for head in range(heads):
+            copies = outputs.copy(), w_o.copy()
+            answer = np.asarray(without_head(*copies, head))
+            expected = _without(outputs, w_o, head)
+            if answer.shape != expected.shape or not np.allclose(answer, expected, atol=1e-5):
+                return False
+            if not (np.array_equal(copies[0], outputs) and np.array_equal(copies[1], w_o)):
+                return False
+    return True
+
+
+def _only_the_head(outputs, w_o, head):
+    heads, length, depth = outputs.shape
+    whole = outputs.transpose(1, 0, 2).reshape(length, heads * depth) @ w_o
+    return whole - _without(outputs, w_o, head)
+
+
+def _wrong_order(outputs, w_o, head):
+    kept = outputs.copy()
+    kept[head] = 0
+    heads, length, depth = outputs.shape
+    return kept.reshape(length, heads * depth) @ w_o
+
+
+def _changes_its_arguments(outputs, w_o, head):
+    answer = _without(outputs, w_o, head)
+    outputs[head] = 0
+    return answer
 
 
 EXERCISES = {
-    "8.1": Exercise(
-        test=is_55,
-        hint="row t may look at the positions 0 to t; add them up over the 10 rows.",
-        wrong=(100, 45, 50, 10, "half"),
-    ),
-    "8.2": Exercise(
-        test=gives_bits,
-        hint=(
-            "sum over the last axis, take the logarithm to base 2, and make sure that a weight "
-            "of 0 adds 0, not NaN."
-        ),
-        wrong=(
-            3.0,
-            lambda weights: -np.sum(weights * np.log(np.where(weights > 0, weights, 1.0)), axis=-1),
-            lambda weights: -np.sum(weights * np.log2(np.where(weights > 0, weights, 1.0))),
-            lambda weights: np.sum(weights * np.log2(np.where(weights > 0, weights, 1.0)), axis=-1),
-        ),
-    ),
-    "8.3": Exercise(
+    "08.1": Exercise(
         test=aligns,
         hint="first the mean over axis 0, then the largest of all columns but the last.",
         wrong=(
@@ -125,7 +140,7 @@ EXERCISES = {
             lambda weights: np.argmax(weights.mean(axis=0)[:, :-1], axis=0),
         ),
     ),
-    "8.4": Exercise(
+    "08.2": Exercise(
         test=rolls_out,
         hint=(
             "begin with the identity; each layer's half-and-half matrix is multiplied from the "
@@ -139,12 +154,23 @@ EXERCISES = {
             first_layer_on_the_left,
         ),
     ),
-    "8.5": Exercise(
-        test=tells_causal,
+    "08.3": Exercise(
+        test=is_aer,
+        hint="a sure link is a possible link too: use the union of both sets for P.",
+        wrong=(0.5, _aer_without_sure, _one_minus_f1, lambda *links: 1 - _aer(*links)),
+    ),
+    "08.4": Exercise(
+        test=removes_a_head,
         hint=(
-            "change one input at a time, each of them, and compare the outputs before it with "
-            "those of the unchanged input."
+            "the rows head * d_v to (head + 1) * d_v of W^O belong to the head. Concatenate the "
+            "heads along the last axis: (H, T, d_v) -> (T, H, d_v) -> (T, H d_v)."
         ),
-        wrong=(True, lambda function, x: True, lambda function, x: False, only_the_last),
+        wrong=(
+            0.5,
+            _only_the_head,
+            _wrong_order,
+            _changes_its_arguments,
+            lambda outputs, w_o, head: np.delete(outputs, head, axis=0),
+        ),
     ),
 }

@@ -1,109 +1,138 @@
 """The exercises of notebook 09."""
 
-import base64
-import json
-import math
-
 from course import Exercise
 
+import collections
 
-def asks_for_n_best(body):
-    """9.1: whether a body has the signature nbest, and two different texts in rows."""
-    json.dumps(body)
-    if "inputs" in body or body["signature_name"] != "nbest":
-        return False
-    if not isinstance(body["instances"], (list, tuple)):
-        return False
-    rows = [row["text"] if isinstance(row, dict) else row for row in body["instances"]]
-    if not len(set(rows)) == len(rows) == 2:
-        return False
-    return all(isinstance(row, str) and row.strip() for row in rows)
+import numpy as np
 
 
-def sends_any_bytes(instance):
-    """9.3: whether a function returns JSON from which the bytes can be decoded."""
-    for data in (b"caf\xe9", b"Anna sleeps.", b"", bytes(range(256))):
-        row = json.loads(json.dumps(instance(data)))
-        row = row["text"] if set(row) == {"text"} else row
-        if set(row) != {"b64"} or base64.b64decode(row["b64"], validate=True) != data:
+def parameters(layers, width, inner, vocabulary):
+    """09.1: the weights of a Transformer with one shared table, d_k = d_v = d_model / h."""
+    attention = 4 * (width * width + width)
+    feed_forward = (width * inner + inner) + (inner * width + width)
+    norm = 2 * width
+    encoder = attention + feed_forward + 2 * norm
+    decoder = 2 * attention + feed_forward + 3 * norm
+    return layers * (encoder + decoder) + vocabulary * width
+
+
+def counts_parameters(function):
+    """Whether a function is `parameters`."""
+    cases = [
+        (6, 512, 2048, 37000),
+        (2, 128, 512, 2000),
+        (6, 1024, 4096, 37000),
+        (1, 8, 4, 10),
+    ]
+    return all(function(*case) == parameters(*case) for case in cases)
+
+
+def without_biases(layers, width, inner, vocabulary):
+    """A wrong answer to 09.1."""
+    return layers * (12 * width**2 + 4 * width * inner + 10 * width) + vocabulary * width
+
+
+def linearize(tree):
+    """09.3: a nested tuple as a string of brackets, labels and tags."""
+    if isinstance(tree, str):
+        return tree
+    label, *children = tree
+    return f"({label} {' '.join(map(linearize, children))} )"
+
+
+def is_linearize(function):
+    """Whether a function is `linearize`."""
+    trees = [
+        ("S", ("NP", "DT", "NN"), ("VP", "VBZ"), "."),
+        ("NP", "PRP"),
+        (
+            "S",
+            ("NP", ("NP", "DT", "NN"), ("PP", "IN", ("NP", "PRP"))),
+            ("VP", "VBD", "RB"),
+            ".",
+        ),
+    ]
+    return all(function(tree) == linearize(tree) for tree in trees)
+
+
+def f1(gold, test):
+    """09.4: F1 of two lists of brackets, in percent; equal brackets match one to one."""
+    matched = sum((collections.Counter(gold) & collections.Counter(test)).values())
+    return 100 * 2 * matched / (len(gold) + len(test))
+
+
+def is_f1(function):
+    """Whether a function is `f1`, on random lists with repeated brackets."""
+    rng = np.random.default_rng(9)
+    labels = ["S", "NP", "VP"]
+    for _ in range(20):
+        lists = []
+        for size in rng.integers(3, 9, size=2):
+            starts = rng.integers(0, 2, size=size)
+            kinds = rng.integers(0, 3, size=size)
+            lists.append(
+                [(int(start), int(start) + 2, labels[kind]) for start, kind in zip(starts, kinds)]
+            )
+        if not np.isclose(function(*lists), f1(*lists)):
             return False
     return True
 
 
-def divides_by_the_length_penalty(normalised):
-    """9.4: whether a function computes log P / ((5 + L) / 6)^alpha."""
-    cases = [([-0.5, -0.25, -1.0], 0.6), ([-2.0], 0.6), ([-0.1] * 19, 1.0), ([-0.3, -0.4], 0.0)]
-    for log_probs, alpha in cases:
-        expected = sum(log_probs) / ((5 + len(log_probs)) / 6) ** alpha
-        if not math.isclose(float(normalised(log_probs, alpha)), expected, rel_tol=1e-5):
-            return False
-    return True
+def f1_of_sets(gold, test):
+    """A wrong answer to 09.4: repeated brackets count once."""
+    gold, test = set(gold), set(test)
+    return 100 * 2 * len(gold & test) / (len(gold) + len(test))
 
 
-def finds_the_newest(newest):
-    """9.5: whether a function compares versions as numbers, and ignores other names."""
-    cases = {
-        ("1", "2", "10", "models.config"): "10",
-        ("tmp-11", "9", "3.broken", "08"): "9",
-        ("7",): "7",
-        ("monitoring.config", "-5", ""): None,
-        (): None,
-    }
-    return all(newest(list(names)) == expected for names, expected in cases.items())
-
-
-def penalty_without_the_end_token(log_probs, alpha):
-    """A wrong answer to 9.4: counts the tokens without the end token."""
-    return sum(log_probs) / ((4 + len(log_probs)) / 6) ** alpha
-
+GPT_3_DAYS = 6 * 175e9 * 300e9 / (8 * 9.5e12) / 86400
 
 EXERCISES = {
-    "9.1": Exercise(
-        test=asks_for_n_best,
-        hint="rows are called instances; without a signature_name the server takes serving_default",
-        wrong=(
-            {"instances": ["Anna sleeps.", "Anna reads."]},
-            {"signature_name": "nbest", "inputs": ["Anna sleeps.", "Anna reads."]},
-            {"signature_name": "nbest", "instances": "Anna sleeps."},
-            {"signature_name": "nbest", "instances": ["Anna sleeps."]},
-        ),
-    ),
-    "9.2": Exercise(
-        test=lambda answer: int(answer) == answer == 30,
-        hint="n sentences in (40 + 2n) / 1000 seconds: set n / that to 300 and solve for n",
-        wrong=(0, 12, 29, 31, 300, "30 sentences"),
-    ),
-    "9.3": Exercise(
-        test=sends_any_bytes,
+    "09.1": Exercise(
+        test=counts_parameters,
         hint=(
-            "base64.b64encode returns bytes in ASCII: decode them to a string, and put it where "
-            "the interface expects it"
+            "every matrix has a bias, every layer norm two vectors; a decoder layer has two "
+            "attentions and three norms; base must give 63,082,496"
         ),
         wrong=(
-            lambda data: data,
-            lambda data: data.decode("utf-8", "replace"),
-            lambda data: {"b64": base64.b64encode(data)},
+            without_biases,
+            lambda layers, width, inner, vocabulary: (
+                parameters(layers, width, inner, vocabulary) + vocabulary * width
+            ),
         ),
     ),
-    "9.4": Exercise(
-        test=divides_by_the_length_penalty,
-        hint="L is how many log-probabilities there are; the sum of them is divided once",
+    "09.2": Exercise(
+        test=lambda days: abs(float(days) / GPT_3_DAYS - 1) < 0.01,
+        hint="6 x weights x tokens operations; 8 x 9.5e12 of them a second; 86,400 seconds a day",
         wrong=(
-            lambda log_probs, alpha: sum(log_probs),
-            lambda log_probs, alpha: sum(log_probs) / len(log_probs),
-            penalty_without_the_end_token,
+            GPT_3_DAYS / 6,
+            GPT_3_DAYS * 8,
+            GPT_3_DAYS * 24,
+            GPT_3_DAYS / 365,
+            0,
+            1,
+            100,
         ),
     ),
-    "9.5": Exercise(
-        test=finds_the_newest,
+    "09.3": Exercise(
+        test=is_linearize,
+        hint="a string is a tag; a phrase is '(' with the label, its children, and ')'",
+        wrong=(
+            str,
+            lambda tree: linearize(tree).replace(" )", ")"),
+            lambda tree: linearize(tree[1]),
+        ),
+    ),
+    "09.4": Exercise(
+        test=is_f1,
         hint=(
-            'compare as numbers, not as text ("10" is less than "9" as text); str.isdigit tells '
-            "which names are numbers"
+            "a bracket that occurs n times in one list and m times in the other gives min(n, m) "
+            "matches; F1 = 2 matched / (gold + test)"
         ),
         wrong=(
-            "10",
-            max,
-            lambda names: max((name for name in names if name.isdigit()), default=None),
+            f1_of_sets,
+            lambda gold, test: f1(gold, test) / 100,
+            lambda gold, test: 100 * f1(gold, test) * len(test) / (len(gold) + len(test)),
         ),
     ),
 }

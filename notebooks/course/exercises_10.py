@@ -1,8 +1,10 @@
 """The exercises of notebook 10."""
 
-import math
-
 from course import Exercise
+
+import collections
+import math
+import random
 
 DIGITS = "영일이삼사오육칠팔구"
 PLACES = ["", "십", "백", "천"]
@@ -18,6 +20,7 @@ KNOWN = {
     2345: "이천삼백사십오",
     9009: "구천구",
 }
+TEXTS = ["fünf", "Ã", "Größe", "niño", "집에", "plain", "", "Ärzte", "5 €", "São", "½"]
 
 
 def in_korean(n, write_one=False):
@@ -26,7 +29,7 @@ def in_korean(n, write_one=False):
     `write_one` makes a mistake: it writes 일 before a place.
     """
     words = ""
-    for digit, place in zip(f"{n:04}", reversed(PLACES)):
+    for digit, place in zip(f"{n:04}", reversed(PLACES), strict=True):
         if digit == "0":
             continue
         if digit != "1" or not place or write_one:
@@ -41,56 +44,133 @@ def speaks_korean(korean):
     return known and all(korean(n) == in_korean(n) for n in range(10_000))
 
 
-def finds_bad_lines(bad_lines):
+def bad_lines(text, lines=None):
+    """The numbers of the lines that are not a pair of two texts that are not blank."""
+    lines = text.removesuffix("\n").split("\n") if lines is None else lines
+    parts = [line.split("\t") for line in lines]
+    return [
+        number
+        for number, columns in enumerate(parts, start=1)
+        if len(columns) != 2 or not all(column.strip() for column in columns)
+    ]
+
+
+def finds_bad_lines(answer):
     """10.2: whether a function finds the lines that are not a pair."""
-    cases = {
-        "one\tuno\ntwo\tdos\n": [],
-        "one\tuno\ntwo dos\nthree\ttres\tCC BY\n\tcuatro\nfive\t  \n": [2, 3, 4, 5],
-        "one\tuno\n\ntwo\tdos\n": [2],
-        "one uno": [1],
-    }
-    for text, numbers in cases.items():
-        if [int(number) for number in bad_lines(text)] != numbers:
+    draw = random.Random(2)
+    options = [
+        "one\tuno",
+        "two dos",
+        "\tuno",
+        "three\t  ",
+        "a\tb\tc",
+        "",
+        "two\u2028lines\tdos",
+    ]
+    for _ in range(50):
+        lines = draw.choices(options, k=draw.randint(1, 12))
+        text = "\n".join(lines) + "\n"
+        if [int(number) for number in answer(text)] != bad_lines(text):
             return False
     return True
 
 
-def finds_leaks(leaked):
+def normal(text):
+    """A text without capitals and without needless blanks."""
+    return " ".join(text.lower().split())
+
+
+def leaked(train, test, form=normal, side=0):
+    """The fraction of the test pairs with a source of the training pairs."""
+    known = {form(pair[side]) for pair in train}
+    return sum(form(pair[side]) in known for pair in test) / len(test)
+
+
+def finds_leaks(answer):
     """10.3: whether a function counts the test pairs whose source was trained on."""
-    train = [
-        ("One book.", "Un libro."),
-        ("two  books.", "Dos libros."),
-        ("Ten hats.", "Diez sombreros."),
-    ]
-    test = [
-        ("one Book.", "Un libro."),
-        ("Two books. ", "dos libros"),
-        ("Ten coats.", "Diez abrigos."),
-        ("Six hats.", "Diez sombreros."),
-    ]
-    if not math.isclose(float(leaked(train, test)), 0.5):
-        return False
-    return float(leaked(train, test[2:])) == 0 and float(leaked(train, test[:1])) == 1
+    draw = random.Random(3)
+    changes = [str.upper, str.title, lambda text: f" {text} ", lambda text: text]
+    changes.append(lambda text: text.replace(" ", "  "))
+    for _ in range(50):
+        pairs = []
+        for _ in range(30):
+            source = " ".join(draw.choices(["one", "two", "ten", "hats"], k=3))
+            target = draw.choice(["uno", "dos", "diez"])
+            pairs.append((draw.choice(changes)(source), target))
+        size = draw.randint(1, 20)
+        ours = leaked(pairs[:size], pairs[size:])
+        if not math.isclose(float(answer(pairs[:size], pairs[size:])), ours):
+            return False
+    return True
 
 
-def exact_sources_only(train, test):
-    """A wrong answer to 10.3: compares the texts as they are."""
-    known = {source for source, _ in train}
-    return sum(source in known for source, _ in test) / len(test)
+def repaired(text):
+    """The text that was read as Latin-1 where this is possible, else the text."""
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
+
+
+def repairs(answer):
+    """10.4: whether a function repairs texts, and leaves others alone."""
+    for text in TEXTS:
+        if answer(text) != text:
+            return False
+        wrong = text.encode("utf-8").decode("latin-1")
+        if answer(wrong) != text:
+            return False
+    return True
+
+
+def replaced_letters(text):
+    """A wrong answer to 10.4: a list of replacements."""
+    for good in "äöüßñ":
+        text = text.replace(good.encode("utf-8").decode("latin-1"), good)
+    return text
+
+
+def unknown_fraction(train, test, size, unit=str.split, once=False):
+    """The fraction of the test words outside the most frequent training words."""
+    counts = collections.Counter(word for text in train for word in unit(text))
+    known = {word for word, _ in counts.most_common(size)}
+    words = [word for text in test for word in unit(text)]
+    words = sorted(set(words)) if once else words
+    return sum(word not in known for word in words) / len(words)
+
+
+def sentences_with_unknown(train, test, size):
+    """A wrong answer to 10.5: counts sentences, not words."""
+    counts = collections.Counter(word for text in train for word in text.split())
+    known = {word for word, _ in counts.most_common(size)}
+    return sum(not known.issuperset(text.split()) for text in test) / len(test)
+
+
+def counts_unknown_words(answer):
+    """10.5: whether a function returns the fraction of unknown test words."""
+    draw = random.Random(5)
+    words = [f"w{int(draw.paretovariate(0.7))}" for _ in range(2000)]
+    for _ in range(20):
+        texts = [" ".join(draw.choices(words, k=draw.randint(1, 9))) for _ in range(60)]
+        train, test, size = texts[:40], texts[40:], draw.randint(1, 60)
+        ours = unknown_fraction(train, test, size)
+        if not math.isclose(float(answer(list(train), list(test), size)), ours):
+            return False
+    return True
 
 
 def are_points_and_sentences(answer):
-    """10.5: whether two numbers are 2.6 percentage points and 2,000 sentences."""
+    """10.6: whether two numbers are 2.63 percentage points and 2,000 sentences."""
     points, sentences = (float(number) for number in answer)
-    return abs(points - 2.63) < 0.05 and abs(sentences - 2000) < 1
+    return abs(points - 2.63) < 0.006 and abs(sentences - 2000) < 1
 
 
 EXERCISES = {
     "10.1": Exercise(
         test=speaks_korean,
         hint=(
-            "go through the four digits with their places; 일 is left out before a place, but "
-            "not as the last digit; only 0 itself is 영"
+            "go through the four digits with their places; 일 is left out before a "
+            "place, but not as the last digit; only 0 itself is 영"
         ),
         wrong=(
             "이천삼백사십오",
@@ -102,34 +182,61 @@ EXERCISES = {
     "10.2": Exercise(
         test=finds_bad_lines,
         hint=(
-            'text.splitlines() and enumerate(..., start=1); line.split("\\t") must return two '
-            "parts, neither of them blank"
+            'text.split("\\n") and enumerate(..., start=1); splitlines() also splits at '
+            "other characters; the text ends with a line feed, after which there is no line"
         ),
         wrong=(
             [2, 3],
             lambda text: [],
-            lambda text: [i for i, line in enumerate(text.splitlines()) if line.count("\t") != 1],
+            lambda text: bad_lines(text, text.splitlines()),
+            lambda text: bad_lines(text, text.split("\n")),
+            lambda text: [n - 1 for n in bad_lines(text)],
         ),
     ),
     "10.3": Exercise(
         test=finds_leaks,
         hint=(
-            'convert both sides to one form first: " ".join(source.lower().split()); targets do '
-            "not count here"
+            'convert both sides to one form first: " ".join(source.lower().split()); '
+            "targets do not count here"
         ),
-        wrong=(0.5, exact_sources_only, lambda train, test: 2),
+        wrong=(
+            0.5,
+            lambda train, test: leaked(train, test, form=str),
+            lambda train, test: leaked(train, test, form=str.lower),
+            lambda train, test: leaked(train, test, side=1),
+        ),
     ),
     "10.4": Exercise(
-        test=lambda answer: 1080 <= float(answer) <= 1180,
+        test=repairs,
         hint=(
-            "all tokens of one side in three epochs, divided by the tokens of a side in one "
-            "update that are not padding"
+            'text.encode("latin-1") gives the bytes that were in the file; decode them as '
+            "UTF-8; return the text itself where one of the steps raises UnicodeError"
         ),
-        wrong=(0, 374, 3 * 30_000, 1055, "1122 updates"),
+        wrong=(
+            "fünf",
+            lambda text: text,
+            replaced_letters,
+            lambda text: text.encode("latin-1", "ignore").decode("utf-8", "ignore"),
+            lambda text: text.encode("utf-8").decode("latin-1"),
+        ),
     ),
     "10.5": Exercise(
+        test=counts_unknown_words,
+        hint=(
+            "collections.Counter(...).most_common(size) keeps the order of first occurrence "
+            "for equal counts; count words of the test text with repetition"
+        ),
+        wrong=(
+            0.1,
+            sentences_with_unknown,
+            lambda train, test, size: unknown_fraction(train, test, size, once=True),
+            lambda train, test, size: unknown_fraction(train, test, size, unit=list),
+            lambda train, test, size: unknown_fraction(train + test, test, size),
+        ),
+    ),
+    "10.6": Exercise(
         test=are_points_and_sentences,
-        hint="p = 0.9, n = 500; the width is proportional to one over the square root of n",
-        wrong=((2.63, 1000), (1.34, 2000), (0.026, 2000), 2.63),
+        hint="p = 0.9, n = 500; the width is proportional to one over the root of n",
+        wrong=((2.63, 1000), (1.34, 2000), (0.0263, 2000), (2.6, 2000), 2.63),
     ),
 }

@@ -1,0 +1,176 @@
+"""The exercises of notebook 11."""
+
+from course import Exercise
+
+import numpy as np
+
+
+def parallel_layer(x, norm, attention, feed_forward):
+    """11.1: the layer of GPT-J and PaLM."""
+    normal = norm(x)
+    return x + attention(normal) + feed_forward(normal)
+
+
+def is_parallel_layer(function):
+    """Whether a function computes `parallel_layer`, with functions of NumPy as sub-layers."""
+    rng = np.random.default_rng(11)
+    for parts in ((np.arctan, np.sin, np.exp), (np.tanh, np.cos, np.square)):
+        x = rng.normal(size=(4, 6))
+        if not np.allclose(function(x, *parts), parallel_layer(x, *parts)):
+            return False
+    return True
+
+
+def rotate_halves(vector, position, base=10000.0):
+    """11.2: rotary positions, where number i and number i + K / 2 are a pair."""
+    first, second = np.split(np.asarray(vector, float), 2)
+    angles = position * base ** (-np.arange(len(first)) / len(first))
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin])
+
+
+def rotate_pairs(vector, position, base=10000.0):
+    """A wrong answer to 11.2: numbers 2i and 2i + 1 are a pair."""
+    vector = np.asarray(vector, float)
+    angles = position * base ** (-np.arange(0, len(vector), 2) / len(vector))
+    cos, sin = np.cos(angles), np.sin(angles)
+    result = np.empty_like(vector)
+    result[0::2] = vector[0::2] * cos - vector[1::2] * sin
+    result[1::2] = vector[1::2] * cos + vector[0::2] * sin
+    return result
+
+
+def is_rotate_halves(function):
+    """Whether a function computes `rotate_halves`."""
+    rng = np.random.default_rng(12)
+    for depth, position in ((4, 0), (4, 3), (8, 17), (64, 200), (2, 5)):
+        vector = rng.normal(size=depth)
+        result = np.asarray(function(vector, position), float)
+        if result.shape != (depth,):
+            return False
+        if not np.allclose(result, rotate_halves(vector, position), atol=1e-5):
+            return False
+    return True
+
+
+def min_p(probabilities, p):
+    """11.3: keeps tokens with at least p times the largest probability."""
+    probabilities = np.asarray(probabilities, float)
+    kept = np.where(probabilities >= p * probabilities.max(), probabilities, 0)
+    return kept / kept.sum()
+
+
+def is_min_p(function):
+    """Whether a function computes `min_p`."""
+    rng = np.random.default_rng(13)
+    for size, p in ((5, 0.1), (40, 0.3), (40, 0.02), (7, 0.999), (3, 0.5)):
+        probabilities = rng.dirichlet(np.full(size, 0.4))
+        result = np.asarray(function(probabilities.copy(), p), float)
+        if result.shape != (size,) or not np.allclose(result, min_p(probabilities, p), atol=1e-6):
+            return False
+    return True
+
+
+def corrupt_spans(tokens, spans):
+    """11.4: input and target of T5."""
+    inputs, target, end = [], [], 0
+    for number, (start, stop) in enumerate(spans):
+        sentinel = f"<{number}>"
+        inputs += [*tokens[end:start], sentinel]
+        target += [sentinel, *tokens[start:stop]]
+        end = stop
+    return [*inputs, *tokens[end:]], [*target, f"<{len(spans)}>"]
+
+
+def is_corrupt_spans(function):
+    """Whether a function computes `corrupt_spans`."""
+    cases = [
+        ("Thank you for inviting me to your party last week".split(), [(2, 4), (8, 9)]),
+        (list("abcdefgh"), [(0, 1), (3, 6)]),
+        (list("abcdefgh"), [(6, 8)]),
+        (list("abc"), []),
+        (list("abcdefghijkl"), [(1, 2), (4, 7), (10, 11)]),
+    ]
+    for tokens, spans in cases:
+        inputs, target = function(list(tokens), list(spans))
+        if (list(inputs), list(target)) != corrupt_spans(tokens, spans):
+            return False
+    return True
+
+
+def cache_bytes(layers, kv_heads, depth, tokens, window):
+    """11.5: the keys and values of 16-bit numbers."""
+    return 2 * 2 * layers * kv_heads * depth * min(tokens, window)
+
+
+def is_cache_bytes(function):
+    """Whether a function computes `cache_bytes`."""
+    cases = [
+        (32, 8, 128, 100, 4096),
+        (32, 8, 128, 8192, 4096),
+        (2, 4, 32, 7, 7),
+        (3, 1, 5, 9, 2),
+    ]
+    return all(function(*case) == cache_bytes(*case) for case in cases)
+
+
+EXERCISES = {
+    "11.1": Exercise(
+        test=is_parallel_layer,
+        hint="both sub-layers read the same normalized x, and x is added once",
+        wrong=(
+            lambda x, norm, attention, ffn: norm(x + attention(x) + ffn(x)),
+            lambda x, norm, attention, ffn: attention(norm(x)) + ffn(norm(x)),
+            lambda x, norm, attention, ffn: (
+                x + attention(norm(x)) + ffn(norm(x + attention(norm(x))))
+            ),
+        ),
+    ),
+    "11.2": Exercise(
+        test=is_rotate_halves,
+        hint=(
+            "split the vector into halves; pair i has the angle "
+            "position x base^(-i / (K / 2)); rotate (first[i], second[i]) by it"
+        ),
+        wrong=(
+            rotate_pairs,
+            lambda vector, position: np.asarray(vector),
+            lambda vector, position: rotate_halves(vector, -position),
+        ),
+    ),
+    "11.3": Exercise(
+        test=is_min_p,
+        hint="the limit is p times the largest probability; what is kept sums to 1 again",
+        wrong=(
+            lambda probabilities, p: np.where(probabilities >= p, probabilities, 0),
+            lambda probabilities, p: np.where(
+                probabilities >= p * probabilities.max(), probabilities, 0
+            ),
+            lambda probabilities, p: probabilities,
+        ),
+    ),
+    "11.4": Exercise(
+        test=is_corrupt_spans,
+        hint=(
+            "the target has each sentinel, then the tokens that it replaces, and one last "
+            "sentinel, also where there is no span"
+        ),
+        wrong=(
+            lambda tokens, spans: (tokens, []),
+            lambda tokens, spans: (
+                corrupt_spans(tokens, spans)[0],
+                corrupt_spans(tokens, spans)[1][:-1],
+            ),
+        ),
+    ),
+    "11.5": Exercise(
+        test=is_cache_bytes,
+        hint="2 for keys and values, 2 bytes a number; a window bounds the number of tokens",
+        wrong=(
+            lambda layers, heads, depth, tokens, window: 4 * layers * heads * depth * tokens,
+            lambda layers, heads, depth, tokens, window: (
+                2 * layers * heads * depth * min(tokens, window)
+            ),
+        ),
+    ),
+}

@@ -1,0 +1,160 @@
+"""The exercises of notebook A1."""
+
+from course import Exercise
+
+import base64
+import json
+import math
+
+import numpy as np
+
+
+def sends_any_bytes(instance):
+    """A1.1: whether a function returns JSON from which the bytes can be decoded."""
+    for data in (b"caf\xe9", b"Anna sleeps.", b"", bytes(range(256))):
+        row = json.loads(json.dumps(instance(data)))
+        row = row["text"] if set(row) == {"text"} else row
+        if set(row) != {"b64"} or base64.b64decode(row["b64"], validate=True) != data:
+            return False
+    return True
+
+
+def batch_for(rate, fixed, each):
+    """A1.2: the smallest n with n / (fixed + each n) >= rate, in sentences a second and ms."""
+    if 1000 / each <= rate:
+        return None
+    return math.ceil(rate * fixed / (1000 - rate * each) - 1e-9)
+
+
+def is_batch_for(function):
+    """Whether a function is `batch_for`."""
+    cases = [
+        (300, 40, 2),
+        (20, 40, 2),
+        (500, 40, 2),
+        (700, 40, 2),
+        (123, 17, 3.5),
+        (90, 31, 1),
+    ]
+    return all(function(*case) == batch_for(*case) for case in cases)
+
+
+def normalized(token_log_probabilities, alpha):
+    """A1.3: the score of the search."""
+    length = len(token_log_probabilities)
+    return sum(token_log_probabilities) / ((5 + length) / 6) ** alpha
+
+
+def is_normalized(function):
+    """Whether a function is `normalized`."""
+    cases = [
+        ([-0.5, -0.25, -1.0], 0.6),
+        ([-2.0], 0.6),
+        ([-0.1] * 19, 1.0),
+        ([-0.3, -0.4], 0.0),
+    ]
+    return all(
+        math.isclose(float(function(*case)), normalized(*case), rel_tol=1e-5) for case in cases
+    )
+
+
+def newest(names):
+    """A1.4: the folder that a server loads."""
+    versions = [name for name in names if name.isascii() and name.isdigit()]
+    return max(versions, key=int, default=None)
+
+
+def is_newest(function):
+    """Whether a function compares versions as numbers, and ignores other names."""
+    cases = [
+        ["1", "2", "10", "models.config"],
+        ["tmp-11", "9", "3.broken", "08"],
+        ["7"],
+        ["monitoring.config", "-5", ""],
+        [],
+    ]
+    return all(function(list(names)) == newest(names) for names in cases)
+
+
+def quantize(matrix):
+    """A1.5: 8-bit integers and the scale of each row."""
+    matrix = np.asarray(matrix, float)
+    scales = np.abs(matrix).max(axis=1) / 127
+    return np.round(matrix / scales[:, np.newaxis]), scales
+
+
+def is_quantize(function):
+    """Whether a function is `quantize`, on random matrices."""
+    rng = np.random.default_rng(1)
+    for shape in ((3, 5), (8, 2), (1, 40)):
+        matrix = rng.normal(size=shape) * rng.uniform(0.1, 9, size=(shape[0], 1))
+        integers, scales = function(matrix)
+        expected, expected_scales = quantize(matrix)
+        if not np.allclose(np.ravel(scales), expected_scales):
+            return False
+        if not np.array_equal(np.asarray(integers, float), expected):
+            return False
+    return True
+
+
+EXERCISES = {
+    "A1.1": Exercise(
+        test=sends_any_bytes,
+        hint=(
+            "base64.b64encode returns bytes in ASCII: decode them to a string, and put it where "
+            "the interface expects it"
+        ),
+        wrong=(
+            lambda data: data,
+            lambda data: data.decode("utf-8", "replace"),
+            lambda data: {"b64": base64.b64encode(data)},
+        ),
+    ),
+    "A1.2": Exercise(
+        test=is_batch_for,
+        hint=(
+            "solve 1000 n / (fixed + each n) = rate for n and round up; no n reaches 1000 / each "
+            "sentences a second"
+        ),
+        wrong=(
+            lambda rate, fixed, each: math.ceil(rate * (fixed + each) / 1000),
+            lambda rate, fixed, each: (
+                math.ceil(rate * fixed / (1000 - rate * each)) if rate * each != 1000 else None
+            ),
+            lambda rate, fixed, each: 30,
+        ),
+    ),
+    "A1.3": Exercise(
+        test=is_normalized,
+        hint="L is the number of log-probabilities; their sum is divided once",
+        wrong=(
+            lambda log_probs, alpha: sum(log_probs),
+            lambda log_probs, alpha: sum(log_probs) / len(log_probs),
+            lambda log_probs, alpha: sum(log_probs) / ((4 + len(log_probs)) / 6) ** alpha,
+        ),
+    ),
+    "A1.4": Exercise(
+        test=is_newest,
+        hint=(
+            'compare as numbers, not as text ("10" is less than "9" as text); str.isdigit tells '
+            "which names are numbers"
+        ),
+        wrong=(
+            "10",
+            max,
+            lambda names: max((name for name in names if name.isdigit()), default=None),
+        ),
+    ),
+    "A1.5": Exercise(
+        test=is_quantize,
+        hint="the scale of a row is its largest absolute value / 127; round row / scale",
+        wrong=(
+            lambda matrix: (np.round(matrix * 127), np.ones(len(matrix)) / 127),
+            lambda matrix: (
+                np.round(matrix / np.abs(matrix).max() * 127),
+                np.full(len(matrix), np.abs(matrix).max() / 127),
+            ),
+            lambda matrix: (np.trunc(quantize(matrix)[0] * 0.99), quantize(matrix)[1]),
+        ),
+    ),
+}

@@ -1,0 +1,348 @@
+"""The drawings of notebook 01: recurrent cells, encoder-decoders and paths."""
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle, FancyBboxPatch
+
+BLUE = "#0072B2"
+ORANGE = "#D55E00"
+GREEN = "#009E73"
+GREY = "0.55"
+GATE = "#FCE0BB"
+STATE = "#C5E8F7"
+SOURCE = "#C5E8F7"
+TARGET = "#CBE6D0"
+
+
+def _panels(count, width, height, ratios=None):
+    figure = Figure(figsize=(width, height), dpi=80, layout="constrained")
+    panels = figure.subplots(1, count, squeeze=False, width_ratios=ratios)[0]
+    for panel in panels:
+        panel.set_axis_off()
+        panel.set_aspect("equal")
+    return figure, panels
+
+
+def _wire(panel, *points, color="0.2", arrow=True, width=1.4):
+    """Draws a line through points, with an arrowhead at the last one."""
+    xs, ys = zip(*points)
+    panel.plot(xs, ys, color=color, linewidth=width, solid_capstyle="butt", zorder=1)
+    if arrow:
+        panel.annotate(
+            "",
+            xy=points[-1],
+            xytext=points[-2],
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": color,
+                "linewidth": width,
+                "shrinkA": 0,
+                "shrinkB": 0,
+            },
+            zorder=2,
+        )
+
+
+def _box(panel, x, y, text, fill, width=1.1, height=0.7, size=11):
+    corner = (x - width / 2, y - height / 2)
+    panel.add_patch(
+        FancyBboxPatch(
+            corner,
+            width,
+            height,
+            boxstyle="round,pad=0,rounding_size=0.08",
+            facecolor=fill,
+            edgecolor="0.3",
+            zorder=3,
+        )
+    )
+    panel.text(x, y, text, ha="center", va="center", fontsize=size, zorder=4)
+
+
+def _operation(panel, x, y, text):
+    panel.add_patch(Circle((x, y), 0.3, facecolor="white", edgecolor="0.2", zorder=3))
+    panel.text(x, y, text, ha="center", va="center", fontsize=13, zorder=4)
+
+
+def _dot(panel, x, y, color="0.2"):
+    panel.add_patch(Circle((x, y), 0.08, facecolor=color, edgecolor=color, zorder=3))
+
+
+def _inputs(panel, h_ends, x_starts, ends, h_bus=1.3, x_bus=0.6):
+    """Draws h and x, and the wires from them to the boxes whose centers are `ends`."""
+    _wire(panel, (-0.5, h_bus), (max(h_ends), h_bus), arrow=False)
+    _wire(panel, (-0.5, x_bus), (max(x_starts), x_bus), arrow=False, color=BLUE)
+    panel.text(-0.6, h_bus, "$h_{t-1}$", ha="right", va="center", fontsize=13)
+    panel.text(-0.6, x_bus, "$x_t$", ha="right", va="center", fontsize=13, color=BLUE)
+    for x in h_ends:
+        _wire(panel, (x, h_bus), (x, ends))
+        _dot(panel, x, h_bus)
+    for x in x_starts:
+        _wire(panel, (x, x_bus), (x, h_bus - 0.08), arrow=False, color=BLUE)
+        _wire(panel, (x, h_bus + 0.08), (x, ends), color=BLUE)
+        _dot(panel, x, x_bus, BLUE)
+
+
+def _plot_lstm(panel):
+    panel.set_title("LSTM", fontsize=13)
+    bottom, middle, top = 2.4, 4.1, 5.7
+    gates = {1.6: "σ", 3.4: "σ", 5.2: "tanh", 7.0: "σ"}
+    _inputs(panel, [x - 0.2 for x in gates], [x + 0.2 for x in gates], bottom - 0.35)
+    for x, text in gates.items():
+        _box(panel, x, bottom, text, GATE)
+    _wire(panel, (-0.5, top), (1.3, top))  # the line of c
+    _wire(panel, (1.9, top), (4.9, top))
+    _wire(panel, (5.5, top), (9.8, top))
+    panel.text(-0.6, top, "$c_{t-1}$", ha="right", va="center", fontsize=13)
+    panel.text(9.9, top, "$c_t$", ha="left", va="center", fontsize=13)
+    _wire(panel, (1.6, bottom + 0.35), (1.6, top - 0.3))
+    _operation(panel, 1.6, top, "×")
+    _wire(panel, (3.4, bottom + 0.35), (3.4, middle), (4.9, middle))
+    _wire(panel, (5.2, bottom + 0.35), (5.2, middle - 0.3))
+    _operation(panel, 5.2, middle, "×")
+    _wire(panel, (5.2, middle + 0.3), (5.2, top - 0.3))
+    _operation(panel, 5.2, top, "+")
+    _dot(panel, 8.4, top)
+    _wire(panel, (8.4, top), (8.4, 5.25))
+    _box(panel, 8.4, 4.9, "tanh", STATE)
+    _wire(panel, (8.4, 4.55), (8.4, 3.8))
+    _wire(panel, (7.0, bottom + 0.35), (7.0, 3.5), (8.1, 3.5))
+    _operation(panel, 8.4, 3.5, "×")
+    _wire(panel, (8.7, 3.5), (9.8, 3.5))
+    panel.text(9.9, 3.5, "$h_t$", ha="left", va="center", fontsize=13)
+    for x, y, text in [
+        (1.75, 3.2, "$f_t$"),
+        (3.55, 3.2, "$i_t$"),
+        (5.35, 3.2, r"$\tilde c_t$"),
+        (7.15, 3.1, "$o_t$"),
+    ]:
+        panel.text(x, y, text, fontsize=13, va="center")
+    panel.set(xlim=(-1.7, 10.7), ylim=(0.2, 6.2))
+
+
+def _plot_gru(panel):
+    panel.set_title("GRU", fontsize=13)
+    bottom, middle, top = 2.4, 4.1, 5.7
+    _inputs(panel, [1.4, 3.6], [1.8, 4.0, 7.3], bottom - 0.35)
+    _wire(panel, (3.6, 1.3), (5.4, 1.3), (5.4, bottom - 0.3))  # h to the product with r
+    _box(panel, 1.6, bottom, "σ", GATE)
+    _box(panel, 3.8, bottom, "σ", GATE)
+    _wire(panel, (4.35, bottom), (5.1, bottom))
+    _operation(panel, 5.4, bottom, "×")
+    _wire(panel, (5.7, bottom), (6.55, bottom))
+    _box(panel, 7.1, bottom, "tanh", GATE)
+    _wire(panel, (-0.5, top), (1.3, top))  # the line of h
+    _wire(panel, (1.9, top), (6.8, top))
+    _wire(panel, (7.4, top), (9.8, top))
+    panel.text(-0.6, top, "$h_{t-1}$", ha="right", va="center", fontsize=13)
+    panel.text(9.9, top, "$h_t$", ha="left", va="center", fontsize=13)
+    _wire(panel, (1.6, bottom + 0.35), (1.6, top - 0.3))
+    _operation(panel, 1.6, top, "×")
+    _dot(panel, 1.6, middle)
+    _wire(panel, (1.6, middle), (3.25, middle))
+    _box(panel, 3.8, middle, "1 −", STATE)
+    _wire(panel, (4.35, middle), (6.8, middle))
+    _wire(panel, (7.1, bottom + 0.35), (7.1, middle - 0.3))
+    _operation(panel, 7.1, middle, "×")
+    _wire(panel, (7.1, middle + 0.3), (7.1, top - 0.3))
+    _operation(panel, 7.1, top, "+")
+    for x, y, text in [
+        (1.75, 3.2, "$z_t$"),
+        (4.45, 2.75, "$r_t$"),
+        (7.25, 3.2, r"$\tilde h_t$"),
+    ]:
+        panel.text(x, y, text, fontsize=13, va="center")
+    panel.set(xlim=(-1.7, 10.7), ylim=(0.2, 6.2))
+
+
+def plot_cells():
+    """Draws the wiring of an LSTM cell and of a GRU cell."""
+    figure, (left, right) = _panels(2, 10, 3.1)
+    _plot_lstm(left)
+    _plot_gru(right)
+    return figure
+
+
+def _plot_encoder(panel, words, last_states):
+    """Draws a bidirectional encoder; `last_states` are the two that the decoder gets."""
+    for i, word in enumerate(words):
+        x = 1.5 * i
+        panel.text(x, -0.75, word, ha="center", va="center", fontsize=11)
+        for y, text in ((0.3, "→"), (1.1, "←")):
+            fill = ORANGE if (i, text) in last_states else SOURCE
+            _box(panel, x, y, text, fill, 0.8, 0.55)
+        _wire(panel, (x, -0.45), (x, 0.03))
+        if i:
+            _wire(panel, (x - 1.1, 0.3), (x - 0.4, 0.3))
+            _wire(panel, (x - 0.4, 1.1), (x - 1.1, 1.1))
+
+
+def _plot_decoder(panel, words, bottom=4.0):
+    for i, word in enumerate(words):
+        x = 1.5 * i
+        _box(panel, x, bottom, f"$s_{i + 1}$", TARGET, 0.8, 0.6)
+        _wire(panel, (x, bottom + 0.3), (x, bottom + 0.75))
+        panel.text(x, bottom + 1.0, word, ha="center", va="center", fontsize=11)
+        if i:
+            _wire(panel, (x - 1.1, bottom), (x - 0.4, bottom))
+
+
+def plot_encoder_decoders(source, target, weights):
+    """Draws an encoder-decoder with a fixed vector, and one with attention.
+
+    Args:
+      source, target: words, as many of both.
+      weights: of the source words at the last step of the right panel; drawn as line widths.
+    """
+    figure, (left, right) = _panels(2, 10, 3.9)
+    last = len(source) - 1
+    left.set_title("Fixed context vector", fontsize=13)
+    _plot_encoder(left, source, {(last, "→"), (0, "←")})
+    middle = 1.5 * last / 2
+    _wire(left, (0, 1.38), (0, 2.5), (middle - 0.9, 2.5), color=ORANGE)
+    end = 1.5 * last
+    _wire(left, (end + 0.4, 0.3), (end + 0.8, 0.3), (end + 0.8, 2.5), (middle + 0.9, 2.5),
+          color=ORANGE)  # fmt: skip
+    _box(left, middle, 2.5, "one vector c", ORANGE, 1.9, 0.6)
+    _wire(left, (middle, 2.8), (middle, 3.2), (-0.9, 3.2), (-0.9, 4.0), (-0.4, 4.0), color=ORANGE)
+    _plot_decoder(left, target)
+
+    right.set_title(f"Attention, at the step that writes “{target[-1]}”", fontsize=13)
+    _plot_encoder(right, source, set())
+    for i, weight in enumerate(weights):
+        x = 1.5 * i
+        right.plot([x, end], [1.38, 2.55], color=ORANGE, linewidth=0.5 + 6 * weight, zorder=1)
+    _operation(right, end, 2.65, "+")
+    _wire(right, (end, 2.95), (end, 3.7), color=ORANGE)
+    right.text(end + 0.12, 3.3, f"$c_{last + 1}$", va="center", fontsize=13)
+    _plot_decoder(right, target)
+    for panel in (left, right):
+        panel.set(xlim=(-1.3, end + 1.2), ylim=(-1.1, 5.3))
+    return figure
+
+
+def plot_relatives():
+    """Draws local attention (Luong et al. 2015) and GNMT (Wu et al. 2016)."""
+    figure, (left, right) = _panels(2, 9.5, 4.0)
+    left.set_title("Local attention (local-p)", fontsize=12)
+    positions = np.arange(11)
+    p, d_window = 6.3, 2
+    for x in positions:
+        inside = abs(x - p) <= d_window
+        _box(left, x, 0.4, "", ORANGE if inside else SOURCE, 0.7, 0.7)
+        if inside:
+            height = 1.8 * np.exp(-((x - p) ** 2) / (2 * (d_window / 2) ** 2))
+            left.bar(x, height, 0.5, bottom=1.0, color=GREEN)
+    fine = np.linspace(p - d_window, p + d_window, 60)
+    left.plot(fine, 1 + 1.8 * np.exp(-((fine - p) ** 2) / 2), color="0.2", linewidth=1.2)
+    left.annotate("", xy=(p - d_window, -0.5), xytext=(p + d_window, -0.5),
+                  arrowprops={"arrowstyle": "<->", "color": "0.2"})  # fmt: skip
+    left.text(p, -1.15, "window from $p_t - D$ to $p_t + D$", ha="center", fontsize=11)
+    left.text(p, 3.1, "$p_t$: predicted position", ha="center", fontsize=11)
+    left.text(1.5, 1.3, "source states", ha="center", fontsize=11)
+    left.set(xlim=(-0.8, 10.8), ylim=(-3.0, 5.4))
+
+    right.set_title("GNMT: 8 + 8 layers of LSTM", fontsize=12)
+    for layer in range(8):
+        y = 0.75 * layer
+        text = "LSTM ⇄" if layer == 0 else "LSTM →"
+        _box(right, 1.5, y, text, SOURCE, 2.2, 0.5, size=10)
+        _box(right, 8.5, y, "LSTM →", TARGET, 2.2, 0.5, size=10)
+        if layer:
+            for x in (1.5, 8.5):
+                _wire(right, (x, y - 0.5), (x, y - 0.25))
+    right.text(1.5, -0.65, "encoder (lowest layer\nin both directions)", ha="center",
+               va="top", fontsize=10)  # fmt: skip
+    right.text(8.5, -0.65, "decoder", ha="center", va="top", fontsize=10)
+    _box(right, 4.6, 2.6, "attention", ORANGE, 2.0, 0.6, size=11)
+    _wire(right, (2.6, 5.25), (4.0, 5.25), (4.0, 2.9), color=ORANGE)
+    right.text(2.8, 5.5, "top states", fontsize=10)
+    _wire(right, (7.4, 0.0), (4.6, 0.0), (4.6, 2.3), color=GREEN)
+    right.text(4.7, 0.15, "query", fontsize=10)
+    _wire(right, (5.6, 2.6), (6.8, 2.6), arrow=False, color=ORANGE)
+    for layer in range(1, 8):
+        y = 0.75 * layer
+        _wire(right, (6.8, 2.6), (6.8, y), (7.4, y), color=ORANGE, width=1.0)
+    right.text(6.6, 4.1, "context to\nlayers 2 to 8", fontsize=10, va="center", ha="right")
+    right.set(xlim=(-0.2, 10.2), ylim=(-1.8, 6.0))
+    return figure
+
+
+def plot_paths(count=7):
+    """Draws how the last of some positions depends on the first, in four kinds of layer."""
+    figure, panels = _panels(4, 10, 2.6)
+    last = count - 1
+    chain = [(i, 0) for i in range(count)]
+    plans = [
+        (
+            "recurrent",
+            f"{last} steps",
+            [(i, 0, i + 1, 0) for i in range(last)],
+            chain,
+            1,
+        ),
+        ("convolution, k = 3", f"{last} layers", _neighbors(count, last), None, last),
+        ("dilated convolution, k = 3", "2 layers", _dilated(count), None, 2),
+        (
+            "self-attention",
+            "1 layer",
+            [(j, 0, i, 1) for i in range(count) for j in range(count)],
+            None,
+            1,
+        ),
+    ]
+    for panel, (name, steps, lines, _, layers) in zip(panels, plans):
+        panel.set_aspect("auto")
+        panel.set_title(f"{name}\n{steps}", fontsize=11)
+        path = _shortest(lines, last, layers if name != "recurrent" else 0)
+        for line in lines:
+            on_path = line in path
+            panel.plot(
+                [line[0], line[2]],
+                [line[1], line[3]],
+                color=ORANGE if on_path else "0.8",
+                linewidth=2.5 if on_path else 0.8,
+                zorder=2 if on_path else 1,
+            )
+        rows = 1 if name == "recurrent" else layers + 1
+        for row in range(rows):
+            panel.scatter(range(count), [row] * count, s=28, color=BLUE, zorder=3)
+        panel.text(0, -0.06 * max(layers, 1.5), "first", ha="center", va="top", fontsize=10)
+        panel.text(last, -0.06 * max(layers, 1.5), "last", ha="center", va="top", fontsize=10)
+        top = max(layers, 1)
+        panel.set(xlim=(-0.9, last + 0.9), ylim=(-0.2 * top, 1.08 * top))
+    return figure
+
+
+def _neighbors(count, layers):
+    return [
+        (j, layer, i, layer + 1)
+        for layer in range(layers)
+        for i in range(count)
+        for j in (i - 1, i, i + 1)
+        if 0 <= j < count
+    ]
+
+
+def _dilated(count):
+    return [
+        (j, layer, i, layer + 1)
+        for layer, gap in enumerate((1, 3))
+        for i in range(count)
+        for j in (i, i - gap, i - 2 * gap)
+        if j >= 0
+    ]
+
+
+def _shortest(lines, last, top):
+    """A path of lines from the first position of row 0 to the last position of row `top`."""
+    reached = {(0, 0): []}
+    changed = True
+    while changed:
+        changed = False
+        for line in lines:
+            start, end = line[:2], line[2:]
+            if start in reached and end not in reached:
+                reached[end] = [*reached[start], line]
+                changed = True
+    return reached[(last, top)]

@@ -1,0 +1,65 @@
+"""The drawings of notebook 03. Each function returns a `matplotlib.figure.Figure`."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tf_transformer.visualization import plots
+
+
+def plot_sum(words, positions, tokens):
+    """Draws word vectors + position vectors = input of the first layer, on one scale.
+
+    Args:
+      words, positions: `[S, D]`.
+      tokens: S tokens.
+    """
+    total = np.asarray(words) + np.asarray(positions)
+    high = np.abs(total).max()
+    figure = Figure(figsize=(9.5, 6.6), dpi=90, layout="constrained")
+    panels = figure.subplots(3, 1)
+    names = ("word vectors: rows × √128", "+ position vectors", "= input of layer 1")
+    for panel, name, values in zip(panels, names, (words, positions, total)):
+        image = plots.draw_matrix(panel, values, tokens, None, -high, high, numbers=False)
+        panel.set_aspect("auto")
+        panel.set_title(name, fontsize=11, loc="left")
+    panels[-1].set_xticks(range(0, 128, 16))
+    panels[-1].set_xlabel("column of the vector", fontsize=10)
+    figure.colorbar(image, ax=panels, label="value", shrink=0.6)
+    return figure
+
+
+def plot_circles(frequencies, positions, start, shift):
+    """Draws the pairs (sin, cos) of positions as points on circles, and a shift as a rotation.
+
+    Args:
+      frequencies: the angle of each pair for one position, in radians.
+      positions: how many positions are drawn.
+      start, shift: the arrow goes from position `start` to position `start + shift`.
+    """
+    count = len(frequencies)
+    figure = Figure(figsize=(9.6, 9.6 / count + 0.9), dpi=90, layout="constrained")
+    panels = figure.subplots(1, count)
+    circle = np.linspace(0, 2 * np.pi, 200)
+    for i, (panel, frequency) in enumerate(zip(panels, frequencies)):
+        panel.plot(np.sin(circle), np.cos(circle), color="0.8", zorder=1)
+        angles = frequency * np.arange(positions)
+        xs, ys = np.sin(angles), np.cos(angles)
+        panel.scatter(xs, ys, s=30, color=plots.COLORS[0], zorder=3)
+        step = int(np.ceil(0.25 / frequency))  # of the labels, which must not overlap
+        for position in range(0, positions, step):
+            x, y = 1.17 * xs[position], 1.17 * ys[position]
+            panel.text(x, y, str(position), ha="center", va="center", fontsize=9)
+        ends = frequency * np.array([start, start + shift])
+        arc = np.linspace(*ends, 60)
+        panel.plot(0.8 * np.sin(arc), 0.8 * np.cos(arc), color=plots.COLORS[1], lw=2)
+        for end in ends:
+            xs, ys = [0, np.sin(end)], [0, np.cos(end)]
+            panel.plot(xs, ys, color=plots.COLORS[1], lw=1)
+        panel.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal")
+        panel.set_xticks([-1, 0, 1])
+        panel.set_yticks([-1, 0, 1])
+        panel.set_xlabel(f"sin (column {2 * i})", fontsize=9)
+        panel.set_ylabel(f"cos (column {2 * i + 1})", fontsize=9)
+        angle = f"{shift} × {frequency:.3g} = {shift * frequency:.3g}"
+        panel.set_title(f"pair {i}\n{angle} radians", fontsize=10)
+    return figure

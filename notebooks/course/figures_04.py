@@ -1,0 +1,20 @@
+"""The figures of notebook 04 whose code is not part of the lesson."""
+
+import numpy as np
+
+from tf_transformer.visualization.plots import plot_product
+
+
+def plot_layer_norm_steps(x, gamma, beta):
+    """Plots the steps of layer normalization: x (S, D), gamma and beta (D)."""
+    centered = x - x.mean(axis=-1, keepdims=True)
+    normalized = centered / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-6)
+    return plot_product(
+        ("x", x),
+        "→",
+        ("x - μ", centered),
+        "→",
+        ("(x - μ) / σ", normalized),
+        "→",
+        ("γ · ... + β", gamma * normalized + beta),
+    )

@@ -1,0 +1,68 @@
+"""The drawings of notebook A2. Each function returns a `matplotlib.figure.Figure`."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tf_transformer.visualization.plots import COLORS
+
+BLUE, ORANGE, GREEN = COLORS[:3]
+
+
+def _box(panel, x, y, width, height, text, color):
+    from matplotlib.patches import FancyBboxPatch
+
+    patch = FancyBboxPatch(
+        (x, y),
+        width,
+        height,
+        boxstyle="round,pad=0.02",
+        facecolor=color,
+        alpha=0.18,
+        edgecolor=color,
+    )
+    panel.add_patch(patch)
+    panel.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=10)
+
+
+def _arrow(panel, start, end):
+    style = {"arrowstyle": "-|>", "color": "0.25", "linewidth": 1.2}
+    panel.annotate("", end, start, arrowprops=style)
+
+
+def plot_data_parallel():
+    """One update by two replicas."""
+    figure = Figure(figsize=(9.5, 3.6), dpi=90, layout="constrained")
+    panel = figure.subplots()
+    panel.set_axis_off()
+    panel.set(xlim=(0, 10.4), ylim=(0, 4))
+    _box(panel, 0.1, 1.45, 1.3, 1.1, "batch\n(B rows)", "0.3")
+    for i, y in enumerate((2.65, 0.35)):
+        color = (BLUE, ORANGE)[i]
+        name = ("even rows", "odd rows")[i]
+        _box(panel, 2.2, y, 1.5, 1.0, f"replica {i}\n{name}", color)
+        _box(panel, 4.3, y, 1.7, 1.0, "loss sum of\nits tokens,\nits gradients", color)
+        _box(panel, 8.6, y, 1.7, 1.0, "Adam: the\nsame update\nof its copy", color)
+        _arrow(panel, (1.45, 2.2 - 0.4 * i), (2.15, y + 0.5))
+        _arrow(panel, (3.75, y + 0.5), (4.25, y + 0.5))
+        _arrow(panel, (6.05, y + 0.5), (6.6, 2.25 - 0.5 * i))
+        _arrow(panel, (8.05, 2.25 - 0.5 * i), (8.55, y + 0.5))
+    _box(panel, 6.6, 1.45, 1.4, 1.1, "all-reduce:\nsum of the\ngradients", GREEN)
+    return figure
+
+
+def plot_tokens(tokens):
+    """The target tokens of each replica, one panel for each kind of batch.
+
+    Args:
+      tokens: a dict from the kind to the tokens of the replicas.
+    """
+    figure = Figure(figsize=(9.5, 3.0), dpi=90, layout="constrained")
+    panels = figure.subplots(1, len(tokens), sharey=True)
+    for panel, (kind, values), color in zip(panels, tokens.items(), COLORS):
+        panel.bar(np.arange(len(values)), values, color=color)
+        panel.set_title(kind)
+        panel.set_xticks(range(len(values)))
+        panel.set_xlabel("replica")
+        panel.grid(axis="y", alpha=0.3)
+    panels[0].set_ylabel("target tokens")
+    return figure

@@ -1,0 +1,53 @@
+"""The numbers of the poster are those of the model."""
+
+import importlib
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+from tf_transformer import Translator
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "notebooks"))
+course = importlib.import_module("course")
+poster = importlib.import_module("course.poster")
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return Translator.load("pocket-en-de")
+
+
+def test_the_numbers_of_the_encoder_and_of_the_decoder(translator):
+    numbers = poster.compute(translator)
+    source, target, weights = translator.attention(course.SENTENCE)
+    assert (numbers.source, numbers.target) == (source, target)
+    np.testing.assert_allclose(numbers.x, numbers.embedded + numbers.positions, atol=1e-6)
+    exponentials = np.exp(numbers.scores)
+    softmax = exponentials / exponentials.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(numbers.weights, softmax, atol=1e-5)
+    np.testing.assert_allclose(numbers.weights, weights["encoder_layer1"][poster.HEAD], atol=1e-5)
+    np.testing.assert_allclose(numbers.z, numbers.weights @ numbers.v, atol=1e-5)
+    np.testing.assert_allclose(numbers.cross, weights["decoder_layer2_block2"][0], atol=1e-5)
+    log_probs = np.log(numbers.probabilities[np.arange(len(target)), numbers.tar_real])
+    (scored,) = translator.score([(course.SENTENCE, course.TRANSLATION)])
+    assert log_probs.sum() == pytest.approx(scored.log_prob, abs=1e-4)
+
+
+def test_the_beam_leads_to_the_translation(translator):
+    steps, path, winner = poster.search(translator)
+    pieces, parents, log_probs = zip(*steps)
+    assert [row[rank] for row, rank in zip(pieces, path)] == winner[: len(path)]
+    assert "".join(winner).replace("\u2581", " ").strip() == f"{course.TRANSLATION}[END]"
+    for step in range(1, len(steps)):
+        parent = parents[step][path[step]]
+        assert parent == path[step - 1]
+        assert log_probs[step][path[step]] <= log_probs[step - 1][parent]
+
+
+def test_both_pages_and_the_pdf_are_written():
+    folder = pathlib.Path(course.ROOT) / "notebooks"
+    assert (folder / "poster.pdf").read_bytes().startswith(b"%PDF")
+    for page in (1, 2):
+        assert (folder / f"poster_{page}.png").read_bytes().startswith(b"\x89PNG")
