@@ -4,7 +4,6 @@
 """
 
 import functools
-import importlib
 import io
 import pathlib
 import re
@@ -13,6 +12,7 @@ import types
 from contextlib import redirect_stdout
 from unittest import mock
 
+import course
 import nbformat
 import numpy as np
 import pytest
@@ -23,8 +23,6 @@ FOLDER = pathlib.Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
 SOLUTIONS = sorted(path.name for path in (FOLDER / "solutions").glob("*.ipynb"))
 LOCAL_PATH = re.compile(r"[\s\"'](/home|/tmp|/root|/work|/Users|/var/folders)/")
-sys.path.insert(0, str(FOLDER))
-course = importlib.import_module("course")
 
 
 def read(*parts):

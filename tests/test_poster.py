@@ -1,17 +1,13 @@
 """The numbers of the poster are those of the model."""
 
-import importlib
 import pathlib
-import sys
 
+import course
 import numpy as np
 import pytest
+from course import poster
 
 from tf_transformer import Translator
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "notebooks"))
-course = importlib.import_module("course")
-poster = importlib.import_module("course.poster")
 
 
 @pytest.fixture(scope="module")

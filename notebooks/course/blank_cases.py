@@ -228,15 +228,16 @@ def pre_normed(x, number, weights, wrong):
     return layer_norm(x, *norm_weights(weights, f"layernorm{number}"))
 
 
+def frame_of(weights, training, wrong):
+    """`add_and_norm` of a layer: function(x, output of a sub-layer, its number)."""
+    wrong = "no norms" if wrong == "pre-norm" else wrong
+    return functools.partial(add_and_norm, weights=weights, training=training, wrong=wrong)
+
+
 def encoder_layer(x, training, mask, weights, wrong=""):
     """One layer of the encoder."""
     mha_mask = None if wrong == "no mask" else mask
-    frame = functools.partial(
-        add_and_norm,
-        weights=weights,
-        training=training,
-        wrong="no norms" if wrong == "pre-norm" else wrong,
-    )
+    frame = frame_of(weights, training, wrong)
     inner = pre_normed(x, 1, weights, wrong)
     attended = multi_head(inner, inner, inner, mha_mask, weights, "mha.")[0]
     out1 = frame(x, attended, 1)
@@ -297,12 +298,7 @@ def decoder_layer(x, enc_output, training, masks, weights, wrong=""):
         look_ahead_mask = None
     if wrong == "no padding mask":
         padding_mask = None
-    frame = functools.partial(
-        add_and_norm,
-        weights=weights,
-        training=training,
-        wrong="no norms" if wrong == "pre-norm" else wrong,
-    )
+    frame = frame_of(weights, training, wrong)
     inner = pre_normed(x, 1, weights, wrong)
     attn1, block1 = multi_head(inner, inner, inner, look_ahead_mask, weights, "mha1.")
     out1 = frame(x, attn1, 1)

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tf_transformer import UserError, open_corpus
-from tf_transformer.visualization.plots import COLORS
+from tf_transformer.visualization.plots import COLORS, labels
 
 
 def message_of(data):
@@ -28,8 +28,8 @@ def plot_kinds(counts, total, x):
     figure.set_layout_engine("constrained")
     panel = figure.subplots()
     bars = panel.barh(list(counts), list(counts.values()), color=COLORS[0], height=0.6)
-    labels = [f"{number} ({number / total:.0%})" for number in counts.values()]
-    panel.bar_label(bars, labels, padding=4)
+    beside = [f"{number} ({number / total:.0%})" for number in counts.values()]
+    panel.bar_label(bars, beside, padding=4)
     panel.set(xlabel=x, xlim=(0, 1.3 * max([1, *counts.values()])))
     panel.invert_yaxis()
     panel.grid(axis="x", alpha=0.3)
@@ -60,10 +60,8 @@ def plot_rows(panels):
                 fontsize=9,
                 color=color,
             )
-        names = [token.replace("\u2581", "_") for token in columns]
-        panel.set_xticks(range(len(columns)), names, fontsize=10)
-        names = [token.replace("\u2581", "_") for token in rows]
-        panel.set_yticks(range(len(rows)), names, fontsize=10)
+        panel.set_xticks(range(len(columns)), labels(columns), fontsize=10)
+        panel.set_yticks(range(len(rows)), labels(rows), fontsize=10)
         panel.tick_params(length=0)
         panel.set_xlim(-0.5, width - 0.5)
         panel.set_frame_on(False)

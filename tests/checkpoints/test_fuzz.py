@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from fuzzing import bounded
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny_model import make_model
 
@@ -27,13 +28,7 @@ def changed(content, start, length, replacement):
     return content[:first] + replacement + content[first + length :]
 
 
-@settings(
-    max_examples=150,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@bounded
 @given(st.floats(0, 1), st.integers(0, 64), st.binary(max_size=64))
 @example(0.0, 10**9, b"")  # an empty file
 @example(0.5, 10**9, b"")  # half of a file

@@ -4,7 +4,8 @@ import dataclasses
 import json
 
 from absl import flags
-from hypothesis import HealthCheck, given, settings
+from fuzzing import bounded
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tf_transformer.cli.flags import SETTINGS, parse
@@ -27,13 +28,6 @@ JSON = st.recursive(
     SCALARS,
     lambda values: st.lists(values) | st.dictionaries(st.text(), values),
     max_leaves=5,
-)
-bounded = settings(
-    max_examples=100,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

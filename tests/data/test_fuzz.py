@@ -3,7 +3,8 @@
 import gzip
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from fuzzing import bounded
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tf_transformer.data.corpus import read_lines
@@ -12,13 +13,6 @@ from tf_transformer.data.sources import open_corpus
 from tf_transformer.data.trees import Tree, read_line, read_trees
 from tf_transformer.errors import UserError
 
-bounded = settings(
-    max_examples=150,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
 # Bytes that mean something to the readers: ends of lines, tabs, byte order marks, compressed data.
 MEANINGFUL = [
     b"\n", b"\r\n", b"\r", b"\t", b"\0", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff", b"\xed\xa0\x80",

@@ -17,36 +17,18 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike
 
-from tf_transformer.decoding.scores import is_possible
 from tf_transformer.visualization.architecture_diagram import plot_transformer as plot_transformer
+from tf_transformer.visualization.beam_plot import draw_beam as draw_beam
+from tf_transformer.visualization.beam_plot import plot_beam as plot_beam
+from tf_transformer.visualization.style import COLORS as COLORS
+from tf_transformer.visualization.style import HATCHES, MARKERS, Names, create_panels
+from tf_transformer.visualization.style import MAX_WIDTH as MAX_WIDTH
+from tf_transformer.visualization.style import TOKEN_SIZE as TOKEN_SIZE
+from tf_transformer.visualization.style import labels as labels
 
-Names = Sequence[Any]  # of rows, columns or bars; tokens, numbers or strings
 Numbers = Sequence[float] | np.ndarray
 
-COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"]
-MARKERS = "osD^vPX*"
-HATCHES = ["", "//", "..", "xx"]
 MAX_CELLS_WITH_NUMBERS = 160  # larger matrices are drawn without their values
-MAX_WIDTH = 10.0  # inches of a figure, at 90 dots per inch
-TOKEN_SIZE = 9  # points of the tokens on the axes
-
-
-def _panels(count: int, width: float, height: float, columns: int = 4) -> tuple[Figure, list[Axes]]:
-    """Creates a figure with several panels.
-
-    Args:
-      count: the number of panels.
-      width, height: of a panel, in inches.
-      columns: the number of panels in a row, at most.
-    Returns: the figure; a list of its axes.
-    """
-    columns = min(count, columns)
-    rows = -(-count // columns)
-    figure = Figure(figsize=(columns * width, rows * height), dpi=90, layout="constrained")
-    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for panel in axes[count:]:
-        panel.set_axis_off()
-    return figure, axes[:count]
 
 
 def draw_matrix(
@@ -99,11 +81,6 @@ def _set_labels(axis: Axis, names: Names | None, length: int) -> None:
         axis.set_ticks(range(length), labels(names))
 
 
-def labels(names: Names) -> list[str]:
-    """Replaces SentencePiece's "▁", the start of a word, which is hardly visible, by "_"."""
-    return [str(name).replace("\u2581", "_") for name in names]
-
-
 def _draw_numbers(panel: Axes, values: np.ndarray, low: float, high: float, signed: bool) -> None:
     """Writes the values into the cells, in white on dark colors."""
     for (row, column), value in np.ndenumerate(np.round(values, 2) + 0.0):  # -0.0 becomes 0.0
@@ -143,7 +120,7 @@ def plot_matrix(
     width += _space_for(rows)
     if label:
         width += 1
-    figure, (panel,) = _panels(1, max(width, 0.1 * len(title)), height)
+    figure, (panel,) = create_panels(1, max(width, 0.1 * len(title)), height)
     image = draw_matrix(panel, values, rows, columns, low, high, numbers)
     panel.set_title(title)
     if label:
@@ -223,7 +200,7 @@ def plot_attention_heads(
     heads = layers.shape[1]
     count = len(layers) * heads
     width = (MAX_WIDTH - 1) / columns
-    figure, panels = _panels(count, width, width * len(queries) / len(keys) + 0.3, columns)
+    figure, panels = create_panels(count, width, width * len(queries) / len(keys) + 0.3, columns)
     figure.suptitle(title)
     for i, (panel, values) in enumerate(zip(panels, np.concatenate(layers))):
         layer, head = divmod(i, heads)
@@ -243,7 +220,7 @@ def plot_attention_heads(
 
 def plot_positional_encoding(encoding: ArrayLike) -> Figure:
     """Plots PE `[positions, d_model]` as a heat map (Sec. 3.5)."""
-    figure, (panel,) = _panels(1, 8, 4.5)
+    figure, (panel,) = create_panels(1, 8, 4.5)
     image = panel.imshow(
         np.asarray(encoding), cmap="PuOr", vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
     )
@@ -275,7 +252,7 @@ def plot_curves(
       marks: a dict from a name to the x of a vertical dotted line, such as the longest sentence.
       from_zero: whether the vertical axis starts at 0.
     """
-    figure, (panel,) = _panels(1, 7.5, 4.2)
+    figure, (panel,) = create_panels(1, 7.5, 4.2)
     for (name, (xs, ys)), color, marker in zip(series.items(), COLORS * 9, MARKERS * 9):
         spacing = max(1, len(xs) // 20)
         panel.plot(xs, ys, label=name, color=color, marker=marker, markevery=spacing, markersize=5)
@@ -308,7 +285,7 @@ def plot_bars(groups: Mapping[str, Numbers], names: Names, y: str, title: str = 
       title: of the figure.
     """
     inches = max(4.5, min(11.0, 1.5 + 0.5 * len(names) * len(groups) ** 0.5))
-    figure, (panel,) = _panels(1, inches, 3.8)
+    figure, (panel,) = create_panels(1, inches, 3.8)
     width = 0.8 / len(groups)
     for i, ((group, heights), color) in enumerate(zip(groups.items(), COLORS)):
         positions = np.arange(len(names)) + (i - (len(groups) - 1) / 2) * width
@@ -340,7 +317,7 @@ def plot_histograms(
       title: of the figure.
       bins: number of bins of each histogram.
     """
-    figure, panels = _panels(len(samples), 3.2, 2.8)
+    figure, panels = create_panels(len(samples), 3.2, 2.8)
     figure.suptitle(title)
     low = min(np.min(values) for values in samples.values())
     high = max(np.max(values) for values in samples.values())
@@ -365,55 +342,9 @@ def plot_batch(ids: ArrayLike, title: str = "") -> Figure:
     ids = np.asarray(ids)
     height = min(5.0, 2.0 + 0.04 * ids.shape[0])
     width = min(8.0, 4.5 + 0.05 * ids.shape[1])
-    figure, (panel,) = _panels(1, width, height)
+    figure, (panel,) = create_panels(1, width, height)
     panel.imshow(ids == 0, cmap="cividis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     fractions = f"{np.mean(ids != 0):.0%} tokens (dark), {np.mean(ids == 0):.0%} padding (light)"
     panel.set(xlabel="position", ylabel="sentence", title=f"{title}\n{fractions}")
     panel.locator_params(integer=True)
     return figure
-
-
-def plot_beam(steps: Sequence[tuple[Names, Numbers, Numbers]], best: Sequence[int] = ()) -> Figure:
-    """Plots a beam search as a tree: a column for each step, a row for each rank in the beam.
-
-    Args:
-      steps: for each step (tokens, beam_indices, log_probs) of the alive hypotheses, best first:
-        the last token, the row of the hypothesis in the step before, and the log-probability in
-        nats. Impossible hypotheses (see `decoding.scores.is_possible`) are left out.
-      best: the row of the highlighted hypothesis in each step, from the first step on.
-    """
-    rows = max(sum(map(is_possible, log_probs)) for _, _, log_probs in steps)
-    width = min(MAX_WIDTH, 1.1 * (len(steps) + 1) + 0.5)
-    figure, (panel,) = _panels(1, width, 0.75 * rows + 0.7)
-    draw_beam(panel, steps, best)
-    return figure
-
-
-def draw_beam(
-    panel: Axes, steps: Sequence[tuple[Names, Numbers, Numbers]], best: Sequence[int] = ()
-) -> None:
-    """Draws a beam search as a tree. Args: as for `plot_beam`."""
-    rows = max(sum(map(is_possible, log_probs)) for _, _, log_probs in steps)
-    columns = len(steps) + 1
-    _draw_hypothesis(panel, 0, 0, "[START]", COLORS[1] if best else "0.45")
-    for step, (tokens, beam_indices, log_probs) in enumerate(steps, start=1):
-        for row, (token, parent, log_prob) in enumerate(
-            zip(labels(tokens), beam_indices, log_probs)
-        ):
-            if not is_possible(log_prob):
-                continue
-            highlighted = step <= len(best) and best[step - 1] == row
-            color = COLORS[1] if highlighted else "0.45"
-            width = 2.5 if highlighted else 1
-            parent = parent if step > 1 else 0  # the root
-            panel.plot([step - 1, step], [parent, row], color=color, linewidth=width, zorder=1)
-            _draw_hypothesis(panel, step, row, f"{token}\n{log_prob:.2f}", color)
-    panel.set(xlim=(-0.6, columns - 0.4), ylim=(rows - 0.4, -0.6))
-    panel.set(xlabel="step", ylabel="rank in the beam")
-    panel.set_xticks(range(columns))
-    panel.set_yticks(range(rows), [str(row + 1) for row in range(rows)])
-
-
-def _draw_hypothesis(panel: Axes, step: int, row: int, text: str, color: str) -> None:
-    box = {"boxstyle": "round", "facecolor": "white", "edgecolor": color}
-    panel.text(step, row, text, ha="center", va="center", fontsize=TOKEN_SIZE, bbox=box)
