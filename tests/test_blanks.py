@@ -143,8 +143,8 @@ REFUSED = [
     (
         1,
         "def scaled_dot_product_attention(q, k, v, mask):\n"
-        "    import course.blank_cases as cases\n    return cases.attention(q, k, v, mask)",
-        "line 2: import course.blank_cases as cases",
+        "    import course.blank_references as right\n    return right.attention(q, k, v, mask)",
+        "line 2: import course.blank_references as right",
     ),
     (
         1,
@@ -213,7 +213,7 @@ def verdicts():
     answers = [(number, cells(number, source)) for number, source, _ in wrong]
     results = blanks.examine([*right_cells(), *answers])
     assert len(results) == len(BLANKS) + len(answers)
-    messages = [message for message, _ in results]
+    messages = [finding.message for finding in results]
     expected = [(number, part) for number, _, part in wrong]
     return dict(zip(BLANKS, messages)), [*zip(expected, messages[len(BLANKS) :])]
 
@@ -230,9 +230,9 @@ def test_wrong_versions_are_told_what_is_wrong(verdicts):
 
 def test_an_answer_without_an_end_is_stopped_and_its_line_shown():
     source = "def positional_encoding(position, d_model):\n    while True:\n        position += 1"
-    ((message, _),) = blanks.examine([(6, [("blank 6", source)])], seconds=2)
-    assert "was stopped" in message
-    assert re.search(r"blank 6, line [23]: ", message)
+    (finding,) = blanks.examine([(6, [("blank 6", source)])], seconds=2)
+    assert "was stopped" in finding.message
+    assert re.search(r"blank 6, line [23]: ", finding.message)
 
 
 @pytest.fixture
@@ -267,13 +267,11 @@ def test_a_blank_needs_those_that_it_uses(run_cells, monkeypatch):
 def test_a_verdict_is_for_the_last_version_of_a_cell(run_cells, monkeypatch):
     given = []
 
-    def examine(answers, seed):
+    def examine(answers):
         given.extend(answers)
-        return [
-            ("it is wrong.", "printed by the reader")
-            if "wrong" in given[-1][1][-1][1]
-            else ("", "")
-        ]
+        if "wrong" in given[-1][1][-1][1]:
+            return [blanks.Finding("it is wrong.", "printed by the reader", [])]
+        return [blanks.Finding("", "", ["a case", "another one"])]
 
     monkeypatch.setattr(blanks, "examine", examine)
     source = SOURCES["positional_encoding"]
@@ -284,7 +282,7 @@ def test_a_verdict_is_for_the_last_version_of_a_cell(run_cells, monkeypatch):
     assert printed() == "Not found right yet, so expect wrong numbers: blank 6.\n"
     printed = run_cells(source + "\n# wrong", source)
     assert blanks.check(6)
-    assert "Blank 6: right!" in printed()
+    assert printed() == "Blank 6: right! (a case; another one)\n"
     assert blanks.ready(6)
     assert printed() == ""
     assert [name for name, _ in given[-1][1]] == ["blank 6"]

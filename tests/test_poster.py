@@ -32,14 +32,15 @@ def test_the_numbers_of_the_encoder_and_of_the_decoder(translator):
 
 
 def test_the_beam_leads_to_the_translation(translator):
-    steps, path, winner = poster.search(translator)
-    pieces, parents, log_probs = zip(*steps)
-    assert [row[rank] for row, rank in zip(pieces, path)] == winner[: len(path)]
-    assert "".join(winner).replace("\u2581", " ").strip() == f"{course.TRANSLATION}[END]"
-    for step in range(1, len(steps)):
-        parent = parents[step][path[step]]
-        assert parent == path[step - 1]
-        assert log_probs[step][path[step]] <= log_probs[step - 1][parent]
+    steps, winner = poster.search(translator)
+    (text,) = translator.target.decode([winner[1:]])
+    assert text.numpy().decode() == course.TRANSLATION
+    paths = [dict(alive) for alive, _ in steps]  # ids -> log-probability
+    log_probs = [paths[step][winner[: step + 2]] for step in range(len(steps))]
+    assert log_probs == sorted(log_probs, reverse=True)
+    for earlier, later in zip(paths, paths[1:]):
+        for ids, log_prob in later.items():
+            assert log_prob <= earlier[ids[:-1]]
 
 
 def test_both_pages_and_the_pdf_are_written():

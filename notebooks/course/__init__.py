@@ -56,7 +56,9 @@ def _small_figures():
         image = PIL.Image.open(full).convert("RGB")
         # Maximum coverage keeps the colors of thin lines.
         method, dither = PIL.Image.Quantize.MAXCOVERAGE, PIL.Image.Dither.NONE
-        image.quantize(256, method=method, dither=dither).save(small, "PNG", optimize=True)
+        image.quantize(256, method=method, kmeans=1, dither=dither).save(
+            small, "PNG", optimize=True
+        )
         return small.getvalue()
 
     shell = get_ipython()

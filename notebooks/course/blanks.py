@@ -3,7 +3,7 @@
 `check(1)` takes the cell that defines blank 1 and runs it in a process of its own (see
 `blank_runner`) with random inputs and weights. It compares the outputs with those of a
 NumPy function, and, if they differ, with those of wrong versions of that function (see
-`blank_cases`), so that the verdict says what is wrong.
+`blank_references`), so that the verdict says what is wrong. `blank_cases` makes the inputs.
 """
 
 from course import ROOT, Verdict
@@ -15,9 +15,9 @@ import os
 import pathlib
 import pickle
 import re
-import secrets
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numpy as np
 
@@ -143,24 +143,37 @@ def _first_wrong_number(names, values, right):
     return "the outputs differ"
 
 
-def examine(answers, seconds=SECONDS, seed=None):
-    """Examines several answers in one process.
+class Finding(NamedTuple):
+    """What `examine` found out about an answer.
+
+    Fields:
+      message: what is wrong with it, or "".
+      printed: what it printed.
+      cases: the cases that it was called with, in words.
+    """
+
+    message: str
+    printed: str
+    cases: list[str]
+
+
+def examine(answers, seconds=SECONDS):
+    """Examines several answers in one process, with new random cases.
 
     Args:
       answers: pairs (number of the blank, list of cells). A cell is a pair (name,
         source); the last one is the answer, those before it are what it needs.
       seconds: the time limit of each answer.
-      seed: of the random cases; None for new ones.
-    Returns: for each answer what is wrong with it, or "", and what it printed.
+    Returns: a `Finding` for each answer.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng()
     cases = [BLANKS[number].cases(rng) for number, _ in answers]
     tasks = [
         {"sources": sources, "jobs": [case.job for case in own]}
         for (_, sources), own in zip(answers, cases)
     ]
     return [
-        (_message(number, own, result), result["printed"])
+        Finding(_message(number, own, result), result["printed"], [case.what for case in own])
         for (number, _), own, result in zip(answers, cases, _run(tasks, seconds))
     ]
 
@@ -244,16 +257,14 @@ def check(number):
     if problem:
         print(f"Blank {number}{problem}")
         return Verdict(False)
-    seed = secrets.randbits(32)
-    ((message, printed),) = examine([(number, sources)], seed=seed)
-    if printed:
-        print(printed.rstrip())
-    if message:
-        print(f"Blank {number} is not right yet: {message}")
+    (finding,) = examine([(number, sources)])
+    if finding.printed:
+        print(finding.printed.rstrip())
+    if finding.message:
+        print(f"Blank {number} is not right yet: {finding.message}")
         return Verdict(False)
     _right[number] = sources[-1][1]
-    cases = BLANKS[number].cases(np.random.default_rng(seed))
-    print(f"Blank {number}: right! ({'; '.join(case.what for case in cases)})")
+    print(f"Blank {number}: right! ({'; '.join(finding.cases)})")
     return Verdict(True)
 
 

@@ -109,7 +109,8 @@ EXERCISES = {
         test=looks_far,
         hint=(
             "In German, one part of the verb comes last. Put other phrases between the two "
-            "parts: a time, a place, a person. The words must be those of the corpus."
+            "parts: a time, a place, a person. The words must be those of the corpus, or the "
+            "score falls below −1."
         ),
         wrong=(
             SENTENCE,

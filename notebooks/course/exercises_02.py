@@ -89,18 +89,18 @@ def is_contribution(function):
     return True
 
 
-def layer_weights(d_model, num_heads, d_k, d_v, biases=True):
-    """The number of weights of a multi-head attention layer."""
+def layer_parameters(d_model, num_heads, d_k, d_v, biases=True):
+    """The number of parameters of a multi-head attention layer."""
     matrices = 2 * d_model * num_heads * (d_k + d_v)
     return matrices + biases * (num_heads * (2 * d_k + d_v) + d_model)
 
 
-def counts_weights(function):
-    """Whether a function returns the number of weights of any layer."""
+def counts_parameters(function):
+    """Whether a function returns the number of parameters of any layer."""
     rng = np.random.default_rng()
     for _ in range(5):
         sizes = [int(size) for size in rng.integers(1, 100, size=4)]
-        if float(function(*sizes)) != layer_weights(*sizes):
+        if float(function(*sizes)) != layer_parameters(*sizes):
             return False
     return True
 
@@ -182,18 +182,18 @@ EXERCISES = {
         ),
     ),
     "02.5": Exercise(
-        test=counts_weights,
+        test=counts_parameters,
         hint=(
             "Four products: two from d_model to h·d_k, one from d_model to h·d_v, one "
             "from h·d_v to d_model. Each has a matrix and a bias."
         ),
         wrong=(
-            lambda d_model, num_heads, d_k, d_v: layer_weights(
+            lambda d_model, num_heads, d_k, d_v: layer_parameters(
                 d_model, num_heads, d_k, d_v, biases=False
             ),
-            lambda d_model, num_heads, d_k, d_v: layer_weights(d_model, 1, d_k, d_v),
+            lambda d_model, num_heads, d_k, d_v: layer_parameters(d_model, 1, d_k, d_v),
             lambda d_model, num_heads, d_k, d_v: 4 * d_model * (d_model + 1),
-            lambda d_model, num_heads, d_k, d_v: layer_weights(d_model, num_heads, d_v, d_k),
+            lambda d_model, num_heads, d_k, d_v: layer_parameters(d_model, num_heads, d_v, d_k),
             656640,
         ),
     ),

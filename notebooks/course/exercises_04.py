@@ -48,23 +48,25 @@ def is_packed_mask(answer):
     return True
 
 
-def contributions(heads, kernel):
-    """What each head adds to the output, 04.3: (B, H, T, K), (D, D) -> (B, H, T, D)."""
-    parts = np.split(np.asarray(kernel), heads.shape[1])  # H arrays (K, D)
-    return np.stack([heads[:, i] @ part for i, part in enumerate(parts)], axis=1)
+def number_of_weights(num_layers, d_model, dff, vocab_size):
+    """04.3: the weights of the Transformer of the notebook."""
+    attention = 4 * (d_model * d_model + d_model)  # wq, wk, wv, dense
+    feed_forward = (d_model * dff + dff) + (dff * d_model + d_model)
+    norm = 2 * d_model
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    return num_layers * (encoder_layer + decoder_layer) + vocab_size * d_model
 
 
-def are_contributions(answer):
-    """04.3: whether a function computes what each head adds to the output."""
-    for seed, num_heads in enumerate((2, 3, 4)):
-        rng = np.random.default_rng(seed)
-        heads = rng.normal(size=(2, num_heads, 5, 4)).astype("float32")
-        kernel = rng.normal(size=(num_heads * 4, num_heads * 4)).astype("float32")
-        result = np.asarray(answer(heads, kernel))
-        expected = contributions(heads, kernel)
-        if result.shape != expected.shape:
-            raise ValueError(f"the shape is {result.shape}, not {expected.shape}")
-        if not np.allclose(result, expected, atol=1e-4):
+def is_number_of_weights(answer):
+    """04.3: whether a function counts the weights of random models."""
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        num_layers, heads = (int(number) for number in rng.integers(1, 9, 2))
+        d_model = heads * int(rng.integers(3, 65))
+        dff, vocab_size = (int(number) for number in rng.integers(50, 40_000, 2))
+        sizes = num_layers, d_model, dff, vocab_size
+        if answer(*sizes) != number_of_weights(*sizes):
             return False
     return True
 
@@ -102,26 +104,59 @@ def _wrong_masks():
     )
 
 
-def _wrong_contributions():
-    """Plausible wrong answers to 04.3."""
+def _wrong_numbers_of_weights():
+    """Plausible wrong answers to 04.3: each counts too much or forgets something."""
 
-    def columns(heads, kernel):
-        parts = np.split(kernel, heads.shape[1], axis=1)  # (D, K): of the outputs
-        rows = [heads[:, i] @ part[: heads.shape[-1]] for i, part in enumerate(parts)]
-        return np.stack(rows, axis=1)
+    def without(forgotten):
+        return lambda *sizes: number_of_weights(*sizes) - forgotten(*sizes)
 
-    def interleaved(heads, kernel):
-        count = heads.shape[1]
-        rows = [heads[:, i] @ kernel[i::count] for i in range(count)]
-        return np.stack(rows, axis=1)
+    def biases(num_layers, d_model, dff, vocab_size):
+        return num_layers * (3 * 4 * d_model + 2 * (dff + d_model))
 
-    def summed(heads, kernel):
-        return contributions(heads, kernel).sum(1)
+    def layer_norms(num_layers, d_model, dff, vocab_size):
+        return num_layers * 5 * 2 * d_model
 
-    def averaged(heads, kernel):
-        return contributions(heads, kernel) / heads.shape[1]
+    def third_norm_of_the_decoder(num_layers, d_model, dff, vocab_size):
+        return num_layers * 2 * d_model
 
-    return columns, interleaved, summed, averaged, 3
+    def betas(num_layers, d_model, dff, vocab_size):
+        return num_layers * 5 * d_model
+
+    def second_attention_of_the_decoder(num_layers, d_model, dff, vocab_size):
+        return num_layers * 4 * (d_model * d_model + d_model)
+
+    def output_projection_of_the_heads(num_layers, d_model, dff, vocab_size):
+        return num_layers * 3 * (d_model * d_model + d_model)
+
+    def table(num_layers, d_model, dff, vocab_size):
+        return vocab_size * d_model
+
+    def table_counted_twice(*sizes):
+        return number_of_weights(*sizes) + table(*sizes)
+
+    def table_counted_three_times(*sizes):
+        return number_of_weights(*sizes) + 2 * table(*sizes)
+
+    def bias_of_the_logits(*sizes):
+        return number_of_weights(*sizes) + sizes[-1]
+
+    def one_stack(*sizes):
+        return (number_of_weights(*sizes) - table(*sizes)) // 2 + table(*sizes)
+
+    return (
+        without(biases),
+        without(layer_norms),
+        without(third_norm_of_the_decoder),
+        without(betas),
+        without(second_attention_of_the_decoder),
+        without(output_projection_of_the_heads),
+        without(table),
+        table_counted_twice,
+        table_counted_three_times,
+        bias_of_the_logits,
+        one_stack,
+        1_181_696,
+    )
 
 
 EXERCISES = {
@@ -148,11 +183,12 @@ EXERCISES = {
         wrong=_wrong_masks(),
     ),
     "04.3": Exercise(
-        test=are_contributions,
+        test=is_number_of_weights,
         hint=(
-            "head i is at columns i K to (i + 1) K of the concatenation, so it meets "
-            "rows i K to (i + 1) K of W^O."
+            "a Dense layer from a to b numbers has a b + b weights, a layer normalization "
+            "2 d_model; a decoder layer has two attentions and three normalizations; "
+            "the table counts once, and the product with it has no bias."
         ),
-        wrong=_wrong_contributions(),
+        wrong=_wrong_numbers_of_weights(),
     ),
 }

@@ -95,27 +95,18 @@ def is_epsilon_for(answer):
     return True
 
 
-def adam(gradients, rates, beta_2=0.98, correct=True):
-    """The weights after updates of Adam from 0."""
-    w, m, v = (np.zeros(gradients.shape[1]) for _ in range(3))
-    for t, (g, rate) in enumerate(zip(gradients, rates), start=1):
-        m = 0.9 * m + 0.1 * g
-        v = beta_2 * v + (1 - beta_2) * g**2
-        m_hat = m / (1 - 0.9**t) if correct else m
-        v_hat = v / (1 - beta_2**t) if correct else v
-        w = w - rate * m_hat / (np.sqrt(v_hat) + 1e-9)
-    return w
+def first_step(beta_1, beta_2):
+    """The length of Adam's first update without the correction, in learning rates."""
+    return (1 - beta_1) / np.sqrt(1 - beta_2)
 
 
-def is_adam(answer):
-    """Whether a function is `adam`."""
+def is_first_step(answer):
+    """Whether a function is `first_step`."""
     random = np.random.default_rng()
-    for updates in (1, 2, 9):
-        gradients = random.normal(size=(updates, 5))
-        rates = random.uniform(0.001, 0.01, updates)
-        result = np.asarray(answer(gradients, rates))
-        expected = adam(gradients, rates)
-        if not np.allclose(result, expected, rtol=1e-3, atol=1e-7):
+    betas = [(0.9, 0.98), (0.9, 0.999), (0.5, 0.9)]
+    for beta_1, beta_2 in [*betas, *random.uniform(0.1, 0.95, (4, 2)).tolist()]:
+        result = float(answer(beta_1, beta_2))
+        if not np.isclose(result, first_step(beta_1, beta_2), rtol=1e-3):
             return False
     return True
 
@@ -174,16 +165,16 @@ EXERCISES = {
         ),
     ),
     "06.4": Exercise(
-        test=is_adam,
+        test=is_first_step,
         hint=(
-            "beta_1 = 0.9, beta_2 = 0.98, epsilon = 1e-9; t counts from 1, and both "
-            "averages are divided by 1 - beta^t."
+            "Put m = v = 0 on the right side of the first two equations, for one gradient g, and "
+            "leave out both divisions by 1 - beta^t: g cancels."
         ),
         wrong=(
-            lambda gradients, rates: adam(gradients, rates, beta_2=0.999),
-            lambda gradients, rates: adam(gradients, rates, correct=False),
-            lambda gradients, rates: -(gradients * rates[:, None]).sum(axis=0),
-            0.001,
+            1.0,
+            lambda beta_1, beta_2: 1.0,
+            lambda beta_1, beta_2: (1 - beta_1) / (1 - beta_2),
+            lambda beta_1, beta_2: beta_1 / np.sqrt(beta_2),
         ),
     ),
     "06.5": Exercise(

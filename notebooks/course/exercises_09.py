@@ -7,30 +7,22 @@ import collections
 import numpy as np
 
 
-def parameters(layers, width, inner, vocabulary):
-    """09.1: the weights of a Transformer with one shared table, d_k = d_v = d_model / h."""
-    attention = 4 * (width * width + width)
-    feed_forward = (width * inner + inner) + (inner * width + width)
-    norm = 2 * width
-    encoder = attention + feed_forward + 2 * norm
-    decoder = 2 * attention + feed_forward + 3 * norm
-    return layers * (encoder + decoder) + vocabulary * width
+def per_word(perplexity, sub_words, words):
+    """09.1: the perplexity of a word, from that of a sub-word."""
+    return perplexity ** (sub_words / words)
 
 
-def counts_parameters(function):
-    """Whether a function is `parameters`."""
-    cases = [
-        (6, 512, 2048, 37000),
-        (2, 128, 512, 2000),
-        (6, 1024, 4096, 37000),
-        (1, 8, 4, 10),
-    ]
-    return all(function(*case) == parameters(*case) for case in cases)
-
-
-def without_biases(layers, width, inner, vocabulary):
-    """A wrong answer to 09.1."""
-    return layers * (12 * width**2 + 4 * width * inner + 10 * width) + vocabulary * width
+def is_per_word(function):
+    """Whether a function is `per_word`, on random texts."""
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        perplexity = rng.uniform(1.2, 40)
+        words = int(rng.integers(100, 1000))
+        sub_words = int(words * rng.uniform(1.05, 2))
+        expected = per_word(perplexity, sub_words, words)
+        if not np.isclose(function(perplexity, sub_words, words), expected, rtol=1e-6):
+            return False
+    return True
 
 
 def linearize(tree):
@@ -74,7 +66,7 @@ def is_f1(function):
             lists.append(
                 [(int(start), int(start) + 2, labels[kind]) for start, kind in zip(starts, kinds)]
             )
-        if not np.isclose(function(*lists), f1(*lists)):
+        if not np.isclose(function(*map(list, lists)), f1(*lists)):
             return False
     return True
 
@@ -89,16 +81,18 @@ GPT_3_DAYS = 6 * 175e9 * 300e9 / (8 * 9.5e12) / 86400
 
 EXERCISES = {
     "09.1": Exercise(
-        test=counts_parameters,
+        test=is_per_word,
         hint=(
-            "every matrix has a bias, every layer norm two vectors; a decoder layer has two "
-            "attentions and three norms; base must give 63,082,496"
+            "the text has one probability, whatever its units are: its logarithm is "
+            "-sub_words ln(perplexity) and also -words ln(perplexity of a word)"
         ),
         wrong=(
-            without_biases,
-            lambda layers, width, inner, vocabulary: (
-                parameters(layers, width, inner, vocabulary) + vocabulary * width
-            ),
+            lambda perplexity, sub_words, words: perplexity * sub_words / words,
+            lambda perplexity, sub_words, words: perplexity ** (words / sub_words),
+            lambda perplexity, sub_words, words: perplexity * words / sub_words,
+            lambda perplexity, sub_words, words: perplexity**sub_words,
+            lambda perplexity, sub_words, words: np.log(perplexity) * sub_words / words,
+            4.92,
         ),
     ),
     "09.2": Exercise(

@@ -55,6 +55,12 @@ def bad_lines(text, lines=None):
     ]
 
 
+def bad_stripped_lines(text):
+    """A wrong answer to 10.2: a tab at the end of a line does not count."""
+    lines = text.removesuffix("\n").split("\n")
+    return [n for n, line in enumerate(lines, start=1) if line.strip().count("\t") != 1]
+
+
 def finds_bad_lines(answer):
     """10.2: whether a function finds the lines that are not a pair."""
     draw = random.Random(2)
@@ -64,6 +70,8 @@ def finds_bad_lines(answer):
         "\tuno",
         "three\t  ",
         "a\tb\tc",
+        "one\tuno\t",
+        "\tone\tuno",
         "",
         "two\u2028lines\tdos",
     ]
@@ -94,7 +102,7 @@ def finds_leaks(answer):
     for _ in range(50):
         pairs = []
         for _ in range(30):
-            source = " ".join(draw.choices(["one", "two", "ten", "hats"], k=3))
+            source = " ".join(draw.choices(["a", "way", "away", "one"], k=3))
             target = draw.choice(["uno", "dos", "diez"])
             pairs.append((draw.choice(changes)(source), target))
         size = draw.randint(1, 20)
@@ -146,6 +154,12 @@ def sentences_with_unknown(train, test, size):
     return sum(not known.issuperset(text.split()) for text in test) / len(test)
 
 
+def unknown_by_sentences(train, test, size):
+    """A wrong answer to 10.5: counts the sentences that contain a word."""
+    once = [" ".join(dict.fromkeys(text.split())) for text in train]
+    return unknown_fraction(once, test, size)
+
+
 def counts_unknown_words(answer):
     """10.5: whether a function returns the fraction of unknown test words."""
     draw = random.Random(5)
@@ -153,6 +167,8 @@ def counts_unknown_words(answer):
     for _ in range(20):
         texts = [" ".join(draw.choices(words, k=draw.randint(1, 9))) for _ in range(60)]
         train, test, size = texts[:40], texts[40:], draw.randint(1, 60)
+        train[-1] += " often" * 20  # many times in one sentence
+        test[-1] += " often"
         ours = unknown_fraction(train, test, size)
         if not math.isclose(float(answer(list(train), list(test), size)), ours):
             return False
@@ -191,6 +207,7 @@ EXERCISES = {
             lambda text: bad_lines(text, text.splitlines()),
             lambda text: bad_lines(text, text.split("\n")),
             lambda text: [n - 1 for n in bad_lines(text)],
+            bad_stripped_lines,
         ),
     ),
     "10.3": Exercise(
@@ -203,6 +220,9 @@ EXERCISES = {
             0.5,
             lambda train, test: leaked(train, test, form=str),
             lambda train, test: leaked(train, test, form=str.lower),
+            lambda train, test: leaked(
+                train, test, form=lambda text: normal(text).replace(" ", "")
+            ),
             lambda train, test: leaked(train, test, side=1),
         ),
     ),
@@ -229,6 +249,7 @@ EXERCISES = {
         wrong=(
             0.1,
             sentences_with_unknown,
+            unknown_by_sentences,
             lambda train, test, size: unknown_fraction(train, test, size, once=True),
             lambda train, test, size: unknown_fraction(train, test, size, unit=list),
             lambda train, test, size: unknown_fraction(train + test, test, size),

@@ -16,7 +16,7 @@ def is_parallel_layer(function):
     rng = np.random.default_rng(11)
     for parts in ((np.arctan, np.sin, np.exp), (np.tanh, np.cos, np.square)):
         x = rng.normal(size=(4, 6))
-        if not np.allclose(function(x, *parts), parallel_layer(x, *parts)):
+        if not np.allclose(function(x.copy(), *parts), parallel_layer(x, *parts)):
             return False
     return True
 
@@ -63,10 +63,13 @@ def min_p(probabilities, p):
 def is_min_p(function):
     """Whether a function computes `min_p`."""
     rng = np.random.default_rng(13)
-    for size, p in ((5, 0.1), (40, 0.3), (40, 0.02), (7, 0.999), (3, 0.5)):
-        probabilities = rng.dirichlet(np.full(size, 0.4))
+    pairs = ((5, 0.1), (40, 0.3), (40, 0.02), (7, 0.999), (3, 0.5))
+    cases = [(rng.dirichlet(np.full(size, 0.4)), p) for size, p in pairs]
+    cases.append((np.array([0.125, 0.5, 0.25, 0.125]), 0.5))  # 0.25 is at the limit
+    for probabilities, p in cases:
         result = np.asarray(function(probabilities.copy(), p), float)
-        if result.shape != (size,) or not np.allclose(result, min_p(probabilities, p), atol=1e-6):
+        expected = min_p(probabilities, p)
+        if result.shape != expected.shape or not np.allclose(result, expected, atol=1e-6):
             return False
     return True
 
@@ -89,6 +92,7 @@ def is_corrupt_spans(function):
         (list("abcdefgh"), [(0, 1), (3, 6)]),
         (list("abcdefgh"), [(6, 8)]),
         (list("abc"), []),
+        (list("abcdef"), [(1, 3), (3, 5)]),  # adjacent spans
         (list("abcdefghijkl"), [(1, 2), (4, 7), (10, 11)]),
     ]
     for tokens, spans in cases:
@@ -130,7 +134,7 @@ EXERCISES = {
         test=is_rotate_halves,
         hint=(
             "split the vector into halves; pair i has the angle "
-            "position x base^(-i / (K / 2)); rotate (first[i], second[i]) by it"
+            "position x 10000^(-2 i / K); rotate (first[i], second[i]) by it"
         ),
         wrong=(
             rotate_pairs,

@@ -13,6 +13,10 @@ def sends_any_bytes(instance):
     """A1.1: whether a function returns JSON from which the bytes can be decoded."""
     for data in (b"caf\xe9", b"Anna sleeps.", b"", bytes(range(256))):
         row = json.loads(json.dumps(instance(data)))
+        if isinstance(row, str):  # right where the bytes are UTF-8
+            if row.encode() != data:
+                return False
+            continue
         row = row["text"] if set(row) == {"text"} else row
         if set(row) != {"b64"} or base64.b64decode(row["b64"], validate=True) != data:
             return False
@@ -35,6 +39,7 @@ def is_batch_for(function):
         (700, 40, 2),
         (123, 17, 3.5),
         (90, 31, 1),
+        (490, 40, 2),
     ]
     return all(function(*case) == batch_for(*case) for case in cases)
 
@@ -68,7 +73,7 @@ def is_newest(function):
     """Whether a function compares versions as numbers, and ignores other names."""
     cases = [
         ["1", "2", "10", "models.config"],
-        ["tmp-11", "9", "3.broken", "08"],
+        ["tmp-11", "9", "30.broken", "08", "12.5"],
         ["7"],
         ["monitoring.config", "-5", ""],
         [],
@@ -80,6 +85,7 @@ def quantize(matrix):
     """A1.5: 8-bit integers and the scale of each row."""
     matrix = np.asarray(matrix, float)
     scales = np.abs(matrix).max(axis=1) / 127
+    scales[scales == 0] = 1
     return np.round(matrix / scales[:, np.newaxis]), scales
 
 
@@ -88,9 +94,12 @@ def is_quantize(function):
     rng = np.random.default_rng(1)
     for shape in ((3, 5), (8, 2), (1, 40)):
         matrix = rng.normal(size=shape) * rng.uniform(0.1, 9, size=(shape[0], 1))
-        integers, scales = function(matrix)
+        if len(matrix) > 3:
+            matrix[2] = 0
+        integers, scales = function(matrix.copy())
         expected, expected_scales = quantize(matrix)
-        if not np.allclose(np.ravel(scales), expected_scales):
+        scales = np.where(matrix.any(axis=1), np.ravel(scales), 1)  # any scale for zeros
+        if not np.allclose(scales, expected_scales):
             return False
         if not np.array_equal(np.asarray(integers, float), expected):
             return False

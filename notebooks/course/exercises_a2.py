@@ -68,6 +68,13 @@ def only_first_leaks(x):
     return result
 
 
+def only_middle_leaks(x):
+    """Output 1 also depends on input 2, if this is negative."""
+    result = np.cumsum(np.asarray(x, np.float64))
+    result[1] += min(x[2], 0)
+    return result
+
+
 CAUSAL = (
     lambda x: np.cumsum(x),
     lambda x: np.maximum.accumulate(np.asarray(x)),
@@ -81,6 +88,7 @@ NOT_CAUSAL = (
     looks_ahead(3),
     only_last_leaks,
     only_first_leaks,
+    only_middle_leaks,
 )
 
 

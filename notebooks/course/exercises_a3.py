@@ -2,6 +2,8 @@
 
 from course import Exercise
 
+import math
+
 import numpy as np
 
 RANDOM = np.random.default_rng(33)
@@ -33,6 +35,12 @@ def dilated_layers(n, k):
     while k**layers < n:
         layers += 1
     return layers
+
+
+def _counts_dilated(answer):
+    cases = [(k**power + more, k) for k in range(2, 10) for power in range(5) for more in (0, 1)]
+    cases += [_integers((1, 3000), (2, 9)) for _ in range(30)]
+    return all(float(answer(*case)) == dilated_layers(*case) for case in cases)
 
 
 def weight_bytes(layers, heads, batch, source, target):
@@ -70,14 +78,17 @@ EXERCISES = {
         ),
     ),
     "A3.2": Exercise(
-        test=_agrees(dilated_layers, (1, 3000), (2, 9)),
+        test=_counts_dilated,
         hint=(
             "L layers reach back (k - 1)(1 + k + ... + k^(L - 1)) = k^L - 1 positions. The first "
-            "of n positions is n - 1 positions before the last. For n = 1 no layer is needed."
+            "of n positions is n - 1 positions before the last. For n = 1 no layer is needed. "
+            "A logarithm in floats can be wrong by one where n is a power of k."
         ),
         wrong=(
             lambda n, k: np.ceil((n - 1) / (k - 1)),
             lambda n, k: np.floor(np.log(n) / np.log(k)),
+            lambda n, k: np.floor(np.log(n) / np.log(k)) + 1,
+            lambda n, k: np.ceil(math.log(n, k)),
             lambda n, k: dilated_layers(n, k) + 1,
             lambda n, k: n - 1,
             7,

@@ -177,6 +177,22 @@ def _plot_encoder(panel, words, last_states):
             _wire(panel, (x - 0.4, 1.1), (x - 1.1, 1.1))
 
 
+def _concatenated(panel, x, number):
+    """Draws a frame around the two states of a word: their concatenation."""
+    frame = FancyBboxPatch(
+        (x - 0.5, -0.1),
+        1.0,
+        2.05,
+        boxstyle="round,pad=0,rounding_size=0.1",
+        facecolor="none",
+        edgecolor=ORANGE,
+        linewidth=1.4,
+        zorder=4,
+    )
+    panel.add_patch(frame)
+    panel.text(x, 1.63, rf"$\bar h_{number}$", ha="center", va="center", fontsize=11, zorder=4)
+
+
 def _plot_decoder(panel, words, bottom=4.0):
     for i, word in enumerate(words):
         x = 1.5 * i
@@ -211,10 +227,11 @@ def plot_encoder_decoders(source, target, weights):
     _plot_encoder(right, source, set())
     for i, weight in enumerate(weights):
         x = 1.5 * i
-        right.plot([x, end], [1.38, 2.55], color=ORANGE, linewidth=0.5 + 6 * weight, zorder=1)
-    _operation(right, end, 2.65, "+")
-    _wire(right, (end, 2.95), (end, 3.7), color=ORANGE)
-    right.text(end + 0.12, 3.3, f"$c_{last + 1}$", va="center", fontsize=13)
+        _concatenated(right, x, i + 1)
+        right.plot([x, end], [1.95, 2.8], color=ORANGE, linewidth=0.5 + 6 * weight, zorder=1)
+    _operation(right, end, 2.9, "+")
+    _wire(right, (end, 3.2), (end, 3.7), color=ORANGE)
+    right.text(end + 0.12, 3.43, f"$c_{last + 1}$", va="center", fontsize=13)
     _plot_decoder(right, target)
     for panel in (left, right):
         panel.set(xlim=(-1.3, end + 1.2), ylim=(-1.1, 5.3))
@@ -268,7 +285,7 @@ def plot_relatives():
     return figure
 
 
-def plot_paths(count=7):
+def plot_paths(count=9):
     """Draws how the last of some positions depends on the first, in four kinds of layer."""
     figure, panels = _panels(4, 10, 2.6)
     last = count - 1
@@ -281,7 +298,13 @@ def plot_paths(count=7):
             chain,
             1,
         ),
-        ("convolution, k = 3", f"{last} layers", _neighbors(count, last), None, last),
+        (
+            "convolution, k = 3",
+            f"{last // 2} layers",
+            _neighbors(count, last // 2),
+            None,
+            last // 2,
+        ),
         ("dilated convolution, k = 3", "2 layers", _dilated(count), None, 2),
         (
             "self-attention",
@@ -319,8 +342,8 @@ def _neighbors(count, layers):
         (j, layer, i, layer + 1)
         for layer in range(layers)
         for i in range(count)
-        for j in (i - 1, i, i + 1)
-        if 0 <= j < count
+        for j in (i - 2, i - 1, i)
+        if j >= 0
     ]
 
 

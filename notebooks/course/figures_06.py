@@ -18,14 +18,14 @@ def _figure(columns=1, width=7.5, height=3.8):
 
 
 def plot_padded_losses(losses, mask, rows):
-    """The loss at each position of a batch; positions with padding are hatched.
+    """The loss at each position of a batch.
 
     Args:
       losses: nats, (B, T).
       mask: (B, T), true for a token.
       rows: the sub-words of each sentence.
     """
-    width = max(7.5, 0.6 * losses.shape[1] + 1)
+    width = max(7.5, 0.68 * losses.shape[1] + 1)
     figure, (panel,) = _figure(1, width, 0.75 * len(losses) + 1.3)
     panel.grid(visible=False)
     image = panel.imshow(losses, cmap="cividis", vmin=0, aspect="auto")

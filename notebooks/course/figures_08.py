@@ -36,7 +36,8 @@ def plot_lines_from(weights, tokens, query, title="", least=0.02):
         panel.text(place, -0.04, token, va="top", **style)
     panel.set(xlim=(-0.8, len(tokens) - 0.2), ylim=(-0.75, 1.75))
     panel.set_axis_off()
-    panel.set_title(f"{title}\nquery (bold) above, keys below; width = weight", fontsize=10)
+    scale = f"width = weight, below {least} not drawn"
+    panel.set_title(f"{title}\nquery (bold) above, keys below; {scale}", fontsize=10)
     lines = [Line2D([], [], color=COLORS[head], linewidth=3) for head in range(len(weights))]
     names = [f"head {head + 1}" for head in range(len(weights))]
     panel.legend(lines, names, ncols=len(lines), loc="lower center", fontsize=9)

@@ -105,22 +105,25 @@ def compute(translator):
 class RecordedStep:
     """A step function that keeps the hypotheses of each step, as `plots.draw_beam` takes them."""
 
-    def __init__(self, step, tokenizer):
-        self.steps = []  # (sub-words, parents, log-probabilities of the hypotheses)
+    def __init__(self, step):
+        self.steps = []  # (alive, none that ended); the hypotheses as (ids, log-probability)
         self._step = step
-        self._tokenizer = tokenizer
-        self._log_probs = None  # (K): of the hypotheses
+        self._alive = None  # K hypotheses
         self._next_log_probs = None  # (K, V): of their next sub-words
 
     def __call__(self, ids, position, beam_indices, state):
         """Calls the step function. Shapes: ids and beam_indices [1, K]."""
         if self._next_log_probs is None:  # one hypothesis: [START]
-            self._log_probs = np.zeros(ids.shape[1])
+            self._alive = [((START,), 0.0)] * ids.shape[1]
         else:
-            parents = beam_indices[0].numpy()
-            words = ids[0].numpy()
-            self._log_probs = self._log_probs[parents] + self._next_log_probs[parents, words]
-            self.steps.append((self._tokenizer.pieces(words), parents, self._log_probs))
+            self._alive = [
+                (
+                    (*self._alive[parent][0], int(word)),
+                    self._alive[parent][1] + self._next_log_probs[parent, word],
+                )
+                for parent, word in zip(beam_indices[0].numpy(), ids[0].numpy())
+            ]
+            self.steps.append((self._alive, []))
         logits, state = self._step(ids, position, beam_indices, state)  # (1, K, V)
         self._next_log_probs = tf.nn.log_softmax(logits[0]).numpy()
         return logits, state
@@ -131,29 +134,15 @@ def search(translator):
 
     Args:
       translator: of the built-in model.
-    Returns: the first steps of the search; the row of the returned hypothesis in each; the
-      sub-words of the returned hypothesis.
+    Returns: the first steps of the search, as `plots.draw_beam` takes them; the ids of the
+      returned hypothesis, with the start token.
     """
     inp = translator.source.encode([SENTENCE]).to_tensor()  # (1, S)
     step, state = make_decode_step(translator.model, inp, beam_size=BEAM_SIZE)
-    recorded = RecordedStep(step, translator.target)
+    recorded = RecordedStep(step)
     limit = tf.constant([inp.shape[1] + 50])
     result = beam_search(recorded, state, limit, beam_size=BEAM_SIZE, alpha=0.6)
-    winner = translator.target.pieces(result.ids[0, 0])
-    steps = recorded.steps[:BEAM_STEPS]
-    return steps, path_of(winner, steps), winner
-
-
-def path_of(winner, steps):
-    """The row of a hypothesis in each step of a recorded search."""
-    prefixes = [[]]
-    rows = []
-    for pieces, parents, _ in steps:
-        if not rows:
-            parents = [0] * len(pieces)
-        prefixes = [[*prefixes[parent], piece] for piece, parent in zip(pieces, parents)]
-        rows.append(prefixes.index(winner[: len(rows) + 1]))
-    return rows
+    return recorded.steps[:BEAM_STEPS], (START, *result.ids[0, 0].numpy())
 
 
 def heading(panel, number, text):
@@ -165,12 +154,22 @@ def draw_vectors(panel, number, text, values, rows, scale=None):
     """Draws the first columns of the vectors of a sentence."""
     values = values[:, :COLUMNS]
     plots.draw_matrix(panel, values, rows, None, high=scale, low=scale and -scale, numbers=False)
+    panel.set_aspect("auto")
     heading(panel, number, text)
 
 
-def draw_weights(panel, number, text, weights, rows, columns):
+def draw_queries_and_keys(panel, number, text, values, queries, keys, low=None, high=None):
+    """Draws scores or weights: a row for each query, a column for each key."""
+    plots.draw_matrix(panel, values, queries, keys, low, high, numbers=False)
+    panel.set_aspect("auto")
+    ticks = panel.get_xticks()
+    panel.set_xticks(ticks, plots.labels(keys), rotation=90, ha="center", rotation_mode="default")
+    heading(panel, number, text)
+
+
+def draw_weights(panel, number, text, weights, queries, keys):
     """Draws attention weights, with numbers from 0.1 on."""
-    plots.draw_matrix(panel, weights, rows, columns, 0.0, 1.0, numbers=False)
+    draw_queries_and_keys(panel, number, text, weights, queries, keys, 0.0, 1.0)
     for (row, column), weight in np.ndenumerate(weights):
         if weight >= 0.1:
             color = "white" if weight < 0.6 else "black"
@@ -184,7 +183,6 @@ def draw_weights(panel, number, text, weights, rows, columns):
                 fontsize=7,
                 color=color,
             )
-    heading(panel, number, text)
 
 
 def draw_ids(panel, number, text, pieces, ids):
@@ -218,13 +216,17 @@ def figure_1(numbers):
     return np.asarray(canvas.buffer_rgba())
 
 
+def page(text):
+    """An empty page with a title and margins."""
+    figure = Figure(figsize=A3, layout="constrained")
+    figure.get_layout_engine().set(rect=(0.02, 0.02, 0.96, 0.92))  # below the title
+    figure.suptitle(f"Attention Is All You Need, number by number {text}", fontsize=17, y=0.97)
+    return figure
+
+
 def page_1(numbers):
     """The encoder: from the sentence to the output of the encoder."""
-    figure = Figure(figsize=A3, layout="constrained")
-    figure.suptitle(
-        f'Attention Is All You Need, number by number (1/2): the encoder reads "{SENTENCE}"',
-        fontsize=17,
-    )
+    figure = page(f'(1/2): the encoder reads "{SENTENCE}"')
     left, right = figure.subfigures(1, 2, width_ratios=[1, 2.1])
     panel = left.subplots()
     panel.imshow(figure_1(numbers), interpolation="lanczos")
@@ -241,29 +243,31 @@ def page_1(numbers):
         ("embedding × √128", numbers.embedded, largest),
         ("positional encoding", numbers.positions, largest),
         ("x = 2 + 3", numbers.x, largest),
-        (r"$Q = xW^Q$", numbers.q, None),
-        (r"$K = xW^K$", numbers.k, None),
-        (r"$V = xW^V$", numbers.v, None),
+        (r"$Q = xW^Q + b^Q$", numbers.q, None),
+        (r"$K = xW^K + b^K$", numbers.k, None),
+        (r"$V = xW^V + b^V$", numbers.v, None),
     ]
     for number, (text, values, scale) in enumerate(vectors, start=2):
         draw_vectors(next(panels), number, text, values, next(rows), scale)
-    panel = next(panels)
-    plots.draw_matrix(panel, numbers.scores, next(rows), words, numbers=False)
-    heading(panel, 8, r"scores $QK^T/\sqrt{32}$")
+    text = r"scores $QK^T/\sqrt{32}$"
+    draw_queries_and_keys(next(panels), 8, text, numbers.scores, next(rows), words)
     draw_weights(next(panels), 9, "weights: softmax of 8", numbers.weights, next(rows), words)
     draw_vectors(next(panels), 10, "Z = weights · V", numbers.z, next(rows))
-    draw_vectors(next(panels), 11, "4 heads, $W^O$", numbers.attention_output, next(rows))
+    text = "[4 heads] $W^O + b^O$"
+    draw_vectors(next(panels), 11, text, numbers.attention_output, next(rows))
     draw_vectors(next(panels), 12, "encoder output", numbers.enc_output, next(rows))
     panel = next(panels)
     panel.set_axis_off()
     note = (
-        "4 to 11: encoder layer 1; 5 to 10: head 1.\n"
+        "5 to 11: encoder layer 1; 5 to 10: head 1.\n"
         f"Of vectors, the first {COLUMNS} columns.\n"
         "Between 11 and 12: Add & Norm,\n"
         "FFN(x) = max(0, x W₁ + b₁) W₂ + b₂,\n"
         "Add & Norm, and encoder layer 2.\n\n"
         "Orange is negative, purple positive;\n"
-        "2, 3 and 4 have one color scale."
+        "2, 3 and 4 have one color scale.\n\n"
+        "Row of 8 and 9: query; column: key.\n"
+        "Weights from 0.1 on are written."
     )
     panel.text(0, 0.95, note, va="top", fontsize=10, linespacing=1.4)
     return figure
@@ -271,12 +275,8 @@ def page_1(numbers):
 
 def page_2(numbers, searched):
     """The decoder: from the shifted target to probabilities, the loss and the beam."""
-    steps, path, winner = searched
-    figure = Figure(figsize=A3, layout="constrained")
-    figure.suptitle(
-        f'Attention Is All You Need, number by number (2/2): the decoder writes "{TRANSLATION}"',
-        fontsize=17,
-    )
+    steps, winner = searched
+    figure = page(f'(2/2): the decoder writes "{TRANSLATION}"')
     top, middle, bottom = figure.subfigures(3, 1, height_ratios=[0.14, 1, 0.75])
     left, right = top.subfigures(1, 2)
     tar_inp = ["[START]", *numbers.target[:-1]]
@@ -285,18 +285,20 @@ def page_2(numbers, searched):
     draw_ids(right.subplots(), 14, "what it must predict", numbers.target, numbers.tar_real)
 
     panels = middle.subplots(1, 3, width_ratios=[1, 1, 1.2])
-    text = "masked self-attention (layer 1, head 1)"
+    text = "masked self-attention (layer 1, head 1);\n      row: the sub-word that is read"
     draw_weights(panels[0], 15, text, numbers.masked, tar_inp, tar_inp)
-    text = "attention to the source (layer 2, head 1)"
+    text = "attention to the source (layer 2, head 1);\n      row: the sub-word to predict"
     draw_weights(panels[1], 16, text, numbers.cross, numbers.target, numbers.source)
     draw_predictions(panels[2], numbers)
 
     left, right = bottom.subfigures(1, 2, width_ratios=[1, 1.6])
     draw_loss(left.subplots(), numbers)
     panel = right.subplots()
-    plots.draw_beam(panel, steps, path)
-    heading(panel, 19, f"beam search, K = {BEAM_SIZE}: the first {len(steps)} steps")
-    panel.set_xlabel(f"step; the result: {' '.join(plots.labels(winner))}")
+    plots.draw_beam(panel, steps, numbers.vocabulary, winner)
+    text = f"beam search, K = {BEAM_SIZE}: the first {len(steps)} steps, with log-probabilities"
+    heading(panel, 19, text)
+    pieces = plots.labels(numbers.vocabulary[word] for word in winner[1:])
+    panel.set_xlabel(f"step; the result: {' '.join(pieces)}")
     return figure
 
 
@@ -312,7 +314,8 @@ def draw_predictions(panel, numbers, count=4):
             weight = "bold" if word == numbers.tar_real[row] else "normal"
             text = f"{pieces[word]} {p:.3f}"
             panel.text(column, row, text, va="center", fontsize=9, fontweight=weight)
-    heading(panel, 17, "softmax(logits): the most probable next sub-words")
+    text = "softmax(logits): the most probable sub-words\n      (bold: the sub-word to predict)"
+    heading(panel, 17, text)
 
 
 def draw_loss(panel, numbers):

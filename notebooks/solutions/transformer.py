@@ -4,8 +4,9 @@ The complete solution of notebook 04_build_a_transformer: plain TensorFlow and K
 nothing from the package. The comments "Blank 1" to "Blank 7" mark what the reader
 of the notebook writes. The rest is given there.
 
-Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head,
-V vocabulary. A mask is a float tensor in which 1 hides a position.
+Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head's queries
+and keys, Kv of its values, V vocabulary. A mask is a float tensor in which 1 hides
+a position.
 """
 
 import keras
@@ -36,7 +37,7 @@ def scaled_dot_product_attention(q, k, v, mask):
     if mask is not None:
         scaled_attention_logits += mask * -1e9
     attention_weights = tf.nn.softmax(scaled_attention_logits, axis=-1)  # (..., T, S)
-    output = tf.matmul(attention_weights, v)  # (..., T, K)
+    output = tf.matmul(attention_weights, v)  # (..., T, Kv)
     return output, attention_weights
 
 

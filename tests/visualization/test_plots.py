@@ -31,6 +31,7 @@ def assert_everything_is_inside(figure):
     assert content.y1 <= whole.height + 0.05
 
 
+BEAM_NAMES = ["[PAD]", "[UNK]", "[START]", "[END]", "▁Er", "▁Sie", "▁geht", "▁x"]
 FIGURES = {
     "matrix": lambda: plots.plot_matrix(
         [[0.7, 0.2], [0.25, -3]], TOKENS[:2], TOKENS[2:], "scores", "weight"
@@ -58,7 +59,13 @@ FIGURES = {
     ),
     "batch": lambda: plots.plot_batch([[5, 4, 0, 0], [5, 6, 7, 3]], "two sentences"),
     "beam": lambda: plots.plot_beam(
-        [(["▁Er", "▁Sie"], [0, 0], [-0.1, -2.0]), (["▁geht", "▁x"], [1, 0], [-0.2, -1e9])], [1, 0]
+        [
+            ([((2, 4), -0.1), ((2, 5), -2.0)], []),
+            ([((2, 5, 6), -0.2), ((2, 4, 7), -1e9)], [((2, 4, 3), -0.4)]),
+        ],
+        BEAM_NAMES,
+        (2, 5, 6),
+        "two steps",
     ),
     "transformer": lambda: plots.plot_transformer({box.key: (64, 38, 512) for box in BOXES}, 6),
 }
@@ -104,11 +111,22 @@ def test_a_beam_leaves_out_impossible_hypotheses():
 
 
 def test_a_beam_has_its_root_and_as_many_ranks_as_hypotheses():
-    steps = [(["a", "b", "c", "d"], [0] * 4, [-0.1, -2.0, -1e9, -1e9])]
-    figure = plots.plot_beam(steps, [0])
-    assert "[START]" in texts(figure)
+    log_probs = [-0.1, -2.0, -1e9, -1e9]
+    steps = [([((2, 4 + i), log_prob) for i, log_prob in enumerate(log_probs)], [])]
+    figure = plots.plot_beam(steps, BEAM_NAMES, (2, 4))
+    assert "[START]\n0.00" in texts(figure)
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["1", "2"]
     assert len(figure.axes[0].lines) == 2  # from the root to each hypothesis
+
+
+def test_a_beam_shows_ended_hypotheses_below_the_alive_ones():
+    figure = FIGURES["beam"]()
+    panel = figure.axes[0]
+    assert [text.get_text() for text in panel.get_yticklabels()] == ["1", "2", "ended"]
+    rows = {text.get_text(): text.get_position()[1] for text in panel.texts}
+    assert rows["[END]\n-0.40"] > rows["_Sie\n-2.00"] == 1
+    widths = {line.get_linewidth() for line in panel.lines if line.get_color() == plots.COLORS[1]}
+    assert widths == {2.5}, "the highlighted path"
 
 
 @pytest.mark.parametrize("tokens, columns", [(5, 4), (13, 4), (24, 2), (40, 1)])

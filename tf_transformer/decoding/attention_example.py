@@ -48,52 +48,50 @@ def attention_example(
     inp = _pad(translator.source.encode([text]).to_tensor(), padding)  # (1, S)
     tar = _pad(translator.target.encode([translation]).to_tensor(), padding)  # (1, T)
     tar_inp = tf.concat([[[START]], tar[:, :-1]], axis=1)  # (1, T), the target shifted right
-    model = translator.model
-    enc_padding_mask, _, _ = create_masks(inp, tar_inp)
-    _, decoder_weights = model(inp, tar_inp, False)
-    weights = {**model.encoder.attention_weights(inp, enc_padding_mask), **decoder_weights}
-    queries_and_keys = attention_queries_and_keys(model, inp, tar_inp)
+    attention = _attention(translator.model, inp, tar_inp)
     return AttentionExample(
         translator.source.pieces(inp[0]),
         translator.target.pieces(tar[0]),
-        {name: weight[0].numpy() for name, weight in weights.items()},
-        {name: (q[0].numpy(), k[0].numpy()) for name, (q, k) in queries_and_keys.items()},
+        {name: weights[0].numpy() for name, (weights, _, _) in attention.items()},
+        {name: (q[0].numpy(), k[0].numpy()) for name, (_, q, k) in attention.items()},
     )
 
 
-def attention_queries_and_keys(
+def _attention(
     model: Transformer, inp: tf.Tensor, tar: tf.Tensor
-) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-    """Computes the queries and keys of each attention sub-layer.
+) -> dict[str, tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+    """Computes the attention weights, the queries and the keys of each attention sub-layer.
 
-    The softmax of Q K^T / sqrt(d_k), with the masks of `create_masks`, gives the attention weights
-    of the same name.
+    The softmax of Q K^T / sqrt(d_k), with the masks of `create_masks`, gives the weights.
 
     Args:
       model: a built `Transformer`.
       inp: source ids `[B, S]`.
       tar: decoder input ids `[B, T]`; they begin with the start token.
-    Returns: a dict of pairs (q, k): `encoder_layer1` `[B, H, S, K]`, `[B, H, S, K]`;
-      `decoder_layer1_block1` `[B, H, T, K]`, `[B, H, T, K]`; `decoder_layer1_block2`
-      `[B, H, T, K]`, `[B, H, S, K]`; and so on for each layer.
+    Returns: a dict of triples (weights, q, k): `encoder_layer1` `[B, H, S, S]`, `[B, H, S, K]`,
+      `[B, H, S, K]`; `decoder_layer1_block1` `[B, H, T, T]`, `[B, H, T, K]`, `[B, H, T, K]`;
+      `decoder_layer1_block2` `[B, H, T, S]`, `[B, H, T, K]`, `[B, H, S, K]`; and so on for each
+      layer.
     """
     enc_padding_mask, look_ahead_mask, dec_padding_mask = create_masks(inp, tar)
-    queries_and_keys = {}
+    attention = {}
 
     x = model.encoder.pos_encoding(model.encoder.embedding(inp))  # (B, S, D)
     for i, layer in enumerate(model.encoder.enc_layers, start=1):
-        queries_and_keys[f"encoder_layer{i}"] = _project(layer.mha, x, x)
+        _, weights = layer.mha(x, x, x, enc_padding_mask)
+        attention[f"encoder_layer{i}"] = (weights, *_project(layer.mha, x, x))
         x = layer(x, False, enc_padding_mask)  # (B, S, D)
     enc_output = x
 
     x = model.decoder.pos_encoding(model.decoder.embedding(tar))  # (B, T, D)
     for i, layer in enumerate(model.decoder.dec_layers, start=1):
-        queries_and_keys[f"decoder_layer{i}_block1"] = _project(layer.mha1, x, x)
-        attn1, _ = layer.mha1(x, x, x, look_ahead_mask)
+        attn1, block1 = layer.mha1(x, x, x, look_ahead_mask)
         out1 = layer.layernorm1(attn1 + x)  # (B, T, D), the input of the second block
-        queries_and_keys[f"decoder_layer{i}_block2"] = _project(layer.mha2, out1, enc_output)
-        x, _, _ = layer(x, enc_output, False, look_ahead_mask, dec_padding_mask)  # (B, T, D)
-    return queries_and_keys
+        attention[f"decoder_layer{i}_block1"] = (block1, *_project(layer.mha1, x, x))
+        queries_and_keys = _project(layer.mha2, out1, enc_output)
+        x, _, block2 = layer(x, enc_output, False, look_ahead_mask, dec_padding_mask)  # (B, T, D)
+        attention[f"decoder_layer{i}_block2"] = (block2, *queries_and_keys)
+    return attention
 
 
 def _project(
