@@ -3,7 +3,10 @@
 import errno
 import os
 import stat
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
@@ -180,3 +183,30 @@ def test_a_complete_folder_is_renamed(tmp_path):
         os.rename(path, parent / "complete")
     assert os.listdir(parent) == ["complete"]
     assert os.listdir(parent / "complete") == ["file"]
+
+
+def test_the_folders_of_killed_processes_are_removed(tmp_path):
+    killed = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys, time\n"
+            "from tf_transformer.atomic_io import atomic_folder\n"
+            "with atomic_folder(sys.argv[1]) as path:\n"
+            "    print(path, flush=True)\n"
+            "    time.sleep(60)\n",
+            str(tmp_path),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    left = killed.stdout.readline().strip()
+    hour_ago = time.time() - 3600
+    os.utime(left, (hour_ago, hour_ago))
+    with atomic_folder(str(tmp_path)):
+        assert os.path.isdir(left)  # its process still runs
+    killed.kill()
+    killed.communicate()
+    with atomic_folder(str(tmp_path)):
+        assert not os.path.isdir(left)
+    assert os.listdir(tmp_path) == []

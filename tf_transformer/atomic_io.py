@@ -2,17 +2,21 @@
 
 import contextlib
 import errno
+import fcntl
 import glob
 import io
 import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from typing import IO, Any
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota, limit on file sizes
 PREFIX, SUFFIX = ".tmp-", ".part"  # of the name of an unfinished file
+UNFINISHED_FOLDER = ".unfinished-"  # the name of an unfinished folder begins with it
+NOT_YET_LOCKED_SECONDS = 60.0  # an unfinished folder without a lock may be that new
 
 
 @contextlib.contextmanager
@@ -133,15 +137,48 @@ def remove_temporary_files(folder: str) -> None:
 def atomic_folder(parent: str) -> Iterator[str]:
     """Makes a folder to be renamed when it is complete; what remains at the end is removed.
 
+    What a killed process left in `parent` is removed too.
+
     Args:
       parent: where to make it, and where the result belongs, so that renaming is one step; created
         where it does not exist.
     Yields: its path, whose name begins with a dot.
     """
     os.makedirs(parent, exist_ok=True)
-    path = tempfile.mkdtemp(prefix=".unfinished-", dir=parent)
+    _remove_unfinished_folders(parent)
+    path = tempfile.mkdtemp(prefix=UNFINISHED_FOLDER, dir=parent)
+    lock = _lock_folder(path)
     try:
         os.chmod(path, 0o777 & ~_umask())  # mkdtemp makes it readable by us alone
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _remove_unfinished_folders(parent: str) -> None:
+    """Removes the unfinished folders of processes that have ended."""
+    for path in glob.glob(os.path.join(glob.escape(parent), f"{UNFINISHED_FOLDER}*")):
+        with contextlib.suppress(OSError):
+            if time.time() - os.stat(path).st_mtime < NOT_YET_LOCKED_SECONDS:
+                continue
+            lock = _lock_folder(path)
+            if lock is not None:
+                shutil.rmtree(path, ignore_errors=True)
+                os.close(lock)
+
+
+def _lock_folder(path: str) -> int | None:
+    """Locks a folder until the file descriptor is closed, or the process ends.
+
+    Returns: the file descriptor; None when another process has the lock, or the file system has no
+      locks.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
