@@ -95,8 +95,9 @@ def full(tmp_path):
 def serve():
     """A function that runs a `Server` in a thread until the test ends.
 
-    It returns the server's host and port.
+    It returns the server's host and port when the model is loaded.
     """
+    import httpx2
     import uvicorn
 
     running = []
@@ -109,7 +110,10 @@ def serve():
         while not server.started:
             assert thread.is_alive()
             time.sleep(0.02)
-        return server.servers[0].sockets[0].getsockname()
+        host, port = server.servers[0].sockets[0].getsockname()
+        while httpx2.get(f"http://{host}:{port}/healthz/ready").status_code != 200:
+            time.sleep(0.05)
+        return host, port
 
     yield start
     for server, thread in running:

@@ -51,7 +51,12 @@ def test_wheel_has_every_file_of_the_package(wheel):
     }
     metadata = f"tf_transformer-{__version__}.dist-info/"
     assert {name for name in wheel.namelist() if not name.startswith(metadata)} == expected
-    data = ("py.typed", "serving/page.html", "visualization/attention_viewer.html")
+    data = (
+        "attention_display/attention.js",
+        "py.typed",
+        "serving/page_files/index.html",
+        "visualization/attention_viewer.html",
+    )
     assert {f"tf_transformer/{name}" for name in data} <= expected
     assert wheel.read(f"{metadata}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 

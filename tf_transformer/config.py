@@ -269,8 +269,17 @@ class ServeConfig(Settings):
         "not batched",
         minimum=0,
     )
+    max_batch_tokens: int = setting(
+        1024,
+        "maximum size of a batch of several texts: texts x source sub-words of the longest one",
+        minimum=1,
+    )
     concurrent_batches: int = setting(
-        1, "batches that are computed at a time", minimum=1, maximum=256
+        1,
+        "batches of short texts, and batches of texts of more than 64 sub-words, that are computed "
+        "at a time",
+        minimum=1,
+        maximum=256,
     )
     max_queue: int = setting(
         100,
@@ -278,21 +287,35 @@ class ServeConfig(Settings):
         minimum=1,
     )
     max_rows: int = setting(
-        256, "maximum number of texts in a request; larger requests get status 400", minimum=1
+        256, "maximum number of texts in a request; larger requests get status 413", minimum=1
     )
     max_rows_alone: int = setting(
         8, "the same for score and alignments, whose responses can be large", minimum=1
+    )
+    max_request_tokens: int = setting(
+        16_384,
+        "maximum number of source sub-words in a request; larger ones get status 413",
+        minimum=1,
     )
     max_request_bytes: int = setting(
         2**20, "maximum size of a request; larger ones get status 413", minimum=1
     )
     max_connections: int = setting(
-        1000, "maximum number of open connections; further requests get status 503", minimum=1
+        1000,
+        "maximum number of requests at the same time, without health checks and metrics; others "
+        "get status 503",
+        minimum=1,
     )
     timeout: float = setting(
         60.0,
         "seconds to receive a request (else status 408), and to compute its response (else 504)",
         minimum=0.1,
+        maximum=86_400,
+    )
+    grace_seconds: float = setting(
+        20.0,
+        "seconds to answer pending requests after SIGTERM; the others get status 503",
+        minimum=0.0,
         maximum=86_400,
     )
     reload_seconds: float = setting(

@@ -1,17 +1,19 @@
 """The commands export, serve and client."""
 
-import contextlib
-import http.server
 import os
 import re
 import socket
-import threading
+import sys
+import types
 
 import pytest
+from serving.scripted_server import scripted_server, translated
 
 from tf_transformer.checkpoints import pretrained
 from tf_transformer.checkpoints.checksums import is_intact, write_checksums
+from tf_transformer.errors import UserError
 from tf_transformer.serving import built_in_export, saved_model, server
+from tf_transformer.serving import client as serving_client
 
 
 @pytest.fixture
@@ -145,45 +147,55 @@ def lines(tmp_path):
 
 def test_client_without_a_server(refused, lines):
     address = "http://127.0.0.1:9"
-    line = refused("client", f"--server={address}", "--retries=0", lines)
+    line = refused("client", "--server=127.0.0.1:9", "--max_wait=0", lines)
     assert f"no answer from {address}/v1/models/transformer:predict" in line
+    line = refused("client", "--grpc=127.0.0.1:9", "--max_wait=0", lines)
+    assert "127.0.0.1:9 returned UNAVAILABLE: " in line
 
 
-@pytest.mark.parametrize(
-    "address, example",
-    [
-        ("127.0.0.1:8501", "http://127.0.0.1:8501"),
-        ("localhost", "http://localhost"),
-        ("ftp://localhost", "http://127.0.0.1:8501"),
-        ("http://", "http://127.0.0.1:8501"),
-        ("http://host:port", "http://127.0.0.1:8501"),
-    ],
-)
-def test_client_with_a_wrong_address(address, example, refused, lines):
-    message = refused("client", f"--server={address}", lines)
-    assert f"server '{address}' is not a URL: give one such as {example}" in message
+def test_client_with_a_wrong_address(refused, lines):
+    message = refused("client", "--server=ftp://localhost", lines)
+    assert "server 'ftp://localhost' is not a URL: give one such as http://127.0.0.1:" in message
 
 
-@contextlib.contextmanager
-def http_server(status, body):
-    """A server that answers every POST request with this response. Yields: its address."""
+@pytest.mark.parametrize("flag, seconds", [([], 10), (["--max_wait=0.5"], 0.5)])
+def test_interactive_use_does_not_wait_long(flag, seconds, refused, monkeypatch):
+    def translate(client, lines, batch_size, concurrency, max_wait, first_line):
+        assert (batch_size, concurrency, max_wait, first_line) == (1, 1, seconds, 1)
+        raise UserError("away")
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body)
+    monkeypatch.setattr(serving_client, "translate_lines", translate)
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(isatty=lambda: True))
+    assert refused("client", *flag).endswith("error: away")
 
-        def log_message(self, *arguments):
-            pass
 
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+def test_client_writes_in_order_and_reports_lines_that_are_too_long(run, tmp_path):
+    def answer(texts):
+        return (413, {"error": "too large"}) if "long" in texts else translated(texts)
+
+    (tmp_path / "in.txt").write_text("a\nlong\n" + "b\n" * 70)
+    with scripted_server(answer) as address:
+        code, out, err = run("client", f"--server={address}", f"--input={tmp_path}/in.txt")
+    assert (code, out) == (2, "A\n\n" + "B\n" * 70)
+    assert err == (
+        "tf-transformer: error: lines too long for the model or the server, with an empty "
+        "translation: 2; split them\n"
+    )
+
+
+def test_what_is_written_to_standard_output_before_an_error(run, tmp_path):
+    def answer(texts):
+        return (400, {"error": "bad"}) if "bad" in texts else translated(texts)
+
+    (tmp_path / "in.txt").write_text("a\nb\nbad\n")
+    flags = f"--input={tmp_path}/in.txt", "--batch_size=1"
+    with scripted_server(answer) as address:
+        code, out, err = run("client", f"--server={address}", *flags)
+    assert (code, out) == (2, "A\nB\n")
+    assert err.endswith(
+        "returned status 400: bad (in the request of line 3) (the results of lines 1 to 2 are "
+        "written)\n"
+    )
 
 
 NO_SERVER = "status {}: this is not a TensorFlow Serving REST server; give another --server"
@@ -199,12 +211,14 @@ OTHER_MODEL = "is not one that tf-transformer exported"
         (200, b"[1, 2]", NO_SERVER),
         (200, b'{"outputs": [[1.0]]}', OTHER_MODEL),
         (200, b'{"outputs": {"translation": [], "score": []}}', OTHER_MODEL),
-        (400, b'{"error": "two\\nlines"}', "returned status 400: two lines"),
+        (200, b'{"outputs": {"translation": [1], "score": [1]}}', OTHER_MODEL),
+        (200, b'{"outputs": {"translation": ["a"], "score": ["b"]}}', OTHER_MODEL),
+        (400, b'{"error": "two\\nlines"}', "status 400: two lines (in the request of line 1)"),
         (400, b'{"error": {"code": 7}}', NO_SERVER),
     ],
 )
 def test_client_of_a_foreign_server(status, body, expected, refused, lines):
-    with http_server(status, body) as address:
-        message = refused("client", f"--server={address}", "--retries=0", lines)
+    with scripted_server(lambda texts: (status, body)) as address:
+        message = refused("client", f"--server={address}", lines)
     assert f"{address}/v1/models/transformer:predict" in message
     assert expected.format(status) in message

@@ -3,11 +3,18 @@
 import asyncio
 import concurrent.futures
 import threading
+import time
 
 import numpy as np
 import pytest
 
-from tf_transformer.serving.dynamic_batching import Batcher, FullError
+from tf_transformer.serving import dynamic_batching
+from tf_transformer.serving.dynamic_batching import (
+    Batcher,
+    BatchLimits,
+    QueueFullError,
+    ShutdownError,
+)
 
 
 class Doubler:
@@ -19,9 +26,10 @@ class Doubler:
         self.gate = threading.Event()
         self.gate.set()
 
-    def __call__(self, inputs):
+    def __call__(self, inputs, deadline):
         self.started.release()
-        assert self.gate.wait(10)
+        if not self.gate.wait(max(0, deadline - time.monotonic())):
+            raise TimeoutError
         self.batches.append(inputs["x"])
         if 13 in inputs["x"]:
             raise ValueError("13 fails")
@@ -33,114 +41,176 @@ def doubler():
     return Doubler()
 
 
-def run(test):
-    """Runs a coroutine function with an executor."""
-    with concurrent.futures.ThreadPoolExecutor(2) as executor:
-        asyncio.run(asyncio.wait_for(test(executor), 30))
+def run(test, doubler, **limits):
+    """Runs a coroutine function of a `Batcher`."""
+
+    async def with_batcher():
+        with concurrent.futures.ThreadPoolExecutor(2) as short:
+            with concurrent.futures.ThreadPoolExecutor(2) as long:
+                await test(Batcher(doubler, (short, long), BatchLimits(**limits)))
+
+    asyncio.run(asyncio.wait_for(with_batcher(), 30))
+
+
+def submit(batcher, numbers, length=1, seconds=20.0):
+    """Submits a request of rows with the same number of sub-words."""
+    return batcher.submit({"x": numbers}, [length] * len(numbers), time.monotonic() + seconds)
 
 
 async def start_blocked_batch(doubler, batcher):
     """Starts a batch that ends when the gate opens. Returns: the future of its request."""
     doubler.gate.clear()
-    first = batcher.submit({"x": [0]})
+    first = submit(batcher, [0])
     await asyncio.to_thread(doubler.started.acquire)
     return first
 
 
-def test_waiting_requests_are_batched(doubler):
-    async def test(executor):
-        batcher = Batcher(doubler, executor, max_rows=4)
-        first = await start_blocked_batch(doubler, batcher)
-        others = [batcher.submit({"x": list(range(10 * i, 10 * i + i))}) for i in (1, 2, 3, 6, 0)]
-        await asyncio.sleep(0.05)
-        assert batcher.queue_length == 5
-        doubler.gate.set()
-        results = [list((await future)["y"]) for future in [first, *others]]
-        assert results == [[0], [20], [40, 42], [60, 62, 64], [120, 122, 124, 126, 128, 130], []]
-        assert doubler.batches == [[0], [10, 20, 21], [30, 31, 32], [60, 61, 62, 63, 64, 65], []]
-        await batcher.close()
+async def results_of(futures):
+    return [list((await future)["y"]) for future in futures]
 
-    run(test)
+
+def test_waiting_requests_are_batched(doubler):
+    async def test(batcher):
+        first = await start_blocked_batch(doubler, batcher)
+        others = [submit(batcher, list(range(10 * i, 10 * i + i))) for i in (1, 2, 3, 0)]
+        await asyncio.sleep(0.05)
+        assert batcher.queue_length == 4
+        doubler.gate.set()
+        assert await results_of([first, *others]) == [[0], [20], [40, 42], [60, 62, 64], []]
+        assert doubler.batches == [[0], [10, 20, 21], [30, 31, 32]]
+
+    run(test, doubler, max_rows=4)
+
+
+def test_a_request_of_many_rows_is_split_and_its_rows_stay_in_order(doubler):
+    async def test(batcher):
+        lengths = [5, 1, 4, 2, 3, 1]
+        deadline = time.monotonic() + 20
+        result = await batcher.submit({"x": [50, 10, 40, 20, 30, 11]}, lengths, deadline)
+        assert list(result["y"]) == [100, 20, 80, 40, 60, 22]
+        # At most 3 rows, and 8 sub-words with padding, in a batch; the shortest rows first.
+        assert doubler.batches == [[10, 11, 20], [30, 40], [50]]
+
+    run(test, doubler, max_rows=3, max_tokens=8)
+
+
+def test_parts_of_requests_take_turns(doubler):
+    async def test(batcher):
+        first = await start_blocked_batch(doubler, batcher)
+        large = submit(batcher, list(range(40, 46)))
+        small = submit(batcher, [20])
+        other_small = submit(batcher, [30])
+        doubler.gate.set()
+        await asyncio.gather(first, large, small, other_small)
+        assert doubler.batches == [[0], [40, 41], [20, 30], [42, 43], [44, 45]]
+
+    run(test, doubler, max_rows=2)
+
+
+def test_short_rows_are_neither_batched_with_long_ones_nor_wait_for_them(doubler):
+    async def test(batcher):
+        doubler.gate.clear()
+        limit = dynamic_batching.SHORT_LENGTH
+        mixed = batcher.submit({"x": [1, 2]}, [limit, limit + 1], time.monotonic() + 20)
+        for _ in range(2):  # both parts run at the same time
+            await asyncio.to_thread(doubler.started.acquire)
+        doubler.gate.set()
+        assert list((await mixed)["y"]) == [2, 4]
+        assert sorted(doubler.batches) == [[1], [2]]
+
+    run(test, doubler, max_rows=4)
 
 
 def test_max_rows_0_makes_each_request_a_batch(doubler):
-    async def test(executor):
-        batcher = Batcher(doubler, executor, max_rows=0)
+    async def test(batcher):
         first = await start_blocked_batch(doubler, batcher)
-        others = [batcher.submit({"x": [i]}) for i in range(3)]
+        others = [submit(batcher, [i, i], length=dynamic_batching.SHORT_LENGTH) for i in range(3)]
         doubler.gate.set()
         await asyncio.gather(first, *others)
-        assert doubler.batches == [[0], [0], [1], [2]]
+        assert doubler.batches == [[0], [0, 0], [1, 1], [2, 2]]
 
-    run(test)
+    run(test, doubler, max_rows=0)
 
 
 def test_a_full_queue_refuses_and_cancelled_requests_are_not_computed(doubler):
-    async def test(executor):
-        batcher = Batcher(doubler, executor, max_rows=4, max_queue=2)
+    async def test(batcher):
         first = await start_blocked_batch(doubler, batcher)
-        cancelled = batcher.submit({"x": [1]})
-        kept = batcher.submit({"x": [2]})
+        cancelled = submit(batcher, [1])
+        kept = submit(batcher, [2])
         await asyncio.sleep(0.05)
-        with pytest.raises(FullError):
-            batcher.submit({"x": [3]})
+        with pytest.raises(QueueFullError):
+            submit(batcher, [3])
         cancelled.cancel()
+        await asyncio.sleep(0)
         assert batcher.queue_length == 1  # the queue has capacity for another request
         doubler.gate.set()
-        assert list((await kept)["y"]) == [4]
-        assert list((await first)["y"]) == [0]
+        assert await results_of([kept, first]) == [[4], [0]]
         assert doubler.batches == [[0], [2]]
-        await batcher.close()
         assert batcher.queue_length == 0
 
-    run(test)
+    run(test, doubler, max_rows=4, max_queue=2)
 
 
-def test_a_failure_reaches_only_the_requests_of_its_batch(doubler):
-    async def test(executor):
-        batcher = Batcher(doubler, executor, max_rows=2)
+def test_a_failure_reaches_only_its_request(doubler):
+    async def test(batcher):
         first = await start_blocked_batch(doubler, batcher)
-        others = [batcher.submit({"x": [x]}) for x in (13, 1, 2)]
-        await asyncio.sleep(0.05)
+        others = [submit(batcher, [x]) for x in (13, 1, 2)]
         doubler.gate.set()
         results = await asyncio.gather(first, *others, return_exceptions=True)
-        assert [type(result) for result in results] == [dict, ValueError, ValueError, dict]
+        assert [type(result) for result in results] == [dict, ValueError, dict, dict]
+        # The batch fails, so its requests are computed alone.
+        assert doubler.batches == [[0], [13, 1, 2], [13], [1], [2]]
 
-    run(test)
+    run(test, doubler, max_rows=4)
 
 
-def test_close_waits_for_all_results(doubler):
-    async def test(executor):
-        batcher = Batcher(doubler, executor, max_rows=1)
-        futures = [await start_blocked_batch(doubler, batcher)]
-        futures += [batcher.submit({"x": [x]}) for x in range(3)]
-        closing = asyncio.ensure_future(batcher.close())
-        await asyncio.sleep(0.05)
-        assert not closing.done()
+def test_a_batch_ends_at_the_last_deadline_of_its_requests(doubler):
+    async def test(batcher):
+        blocked = submit(batcher, [0], seconds=0.2)
+        await asyncio.to_thread(doubler.started.acquire)
+        early, late = submit(batcher, [1], seconds=0.3), submit(batcher, [2], seconds=0.6)
+        results = await asyncio.gather(blocked, early, late, return_exceptions=True)
+        assert [type(result) for result in results] == [TimeoutError] * 3
+        assert not batcher.is_overdue
         doubler.gate.set()
-        await closing
-        with pytest.raises(FullError):
-            batcher.submit({"x": [4]})
-        assert [list(future.result()["y"]) for future in futures] == [[0], [0], [2], [4]]
+        assert await results_of([submit(batcher, [3])]) == [[6]]
+        assert doubler.batches == [[3]]
 
-    run(test)
+    doubler.gate.clear()
+    run(test, doubler, max_rows=4)
 
 
-def test_close_does_not_wait_for_cancelled_requests(doubler):
-    """Here `close` wakes before the scheduler, which removes the cancelled request."""
+def test_a_batch_that_does_not_end_is_overdue(doubler, monkeypatch):
+    monkeypatch.setattr(dynamic_batching, "OVERDUE_SECONDS", 0.1)
 
-    async def test(executor):
-        batcher = Batcher(doubler, executor, max_rows=1)
-        await asyncio.sleep(0)  # the scheduler waits
-        doubler.gate.clear()
-        first, cancelled = (batcher.submit({"x": [x]}) for x in (1, 2))
+    def stuck(inputs, deadline):
+        doubler.gate.wait(10)
+        return {"y": np.array(inputs["x"])}
 
-        def end_batch():
-            cancelled.cancel()
-            doubler.gate.set()
+    async def test(batcher):
+        future = submit(batcher, [0], seconds=0.05)
+        await asyncio.sleep(0.01)
+        assert not batcher.is_overdue
+        await asyncio.sleep(0.3)
+        assert batcher.is_overdue
+        doubler.gate.set()
+        await future
+        await asyncio.sleep(0.01)
+        assert not batcher.is_overdue
 
-        asyncio.get_running_loop().call_later(0.05, end_batch)
-        await batcher.close()
-        assert list(first.result()["y"]) == [2]
+    doubler.gate.clear()
+    run(test, stuck)
 
-    run(test)
+
+def test_close_refuses_requests_and_ends_those_that_wait(doubler):
+    async def test(batcher):
+        first = await start_blocked_batch(doubler, batcher)
+        waiting = submit(batcher, [1])
+        batcher.close()
+        with pytest.raises(QueueFullError):
+            submit(batcher, [2])
+        results = await asyncio.gather(first, waiting, return_exceptions=True)
+        assert [type(result) for result in results] == [ShutdownError] * 2
+        doubler.gate.set()
+
+    run(test, doubler)

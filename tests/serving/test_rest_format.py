@@ -135,5 +135,39 @@ def test_responses_with_a_single_output():
     assert json.loads(encoded) == {"outputs": [[{"b64": "/w=="}]]}
 
 
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"a": np.zeros(2), "b": np.zeros(3)},
+        {"a": np.zeros(2), "b": np.float32(1)},
+        {"a": np.float32(1)},
+        {},
+    ],
+)
+def test_outputs_without_common_rows_are_an_error_in_the_row_format(outputs):
+    with pytest.raises(RestError, match="no rows in common") as raised:
+        format_response(outputs, in_rows=True)
+    assert raised.value.status == 500
+    assert b"outputs" in format_response(outputs, in_rows=False)
+
+
+def test_numbers_that_json_does_not_have_are_null():
+    scores = np.float32([np.nan, np.inf, 1])
+    content = json.loads(format_response({"score": scores}, in_rows=True))
+    assert content == {"predictions": [None, None, 1.0]}
+
+
+@pytest.mark.parametrize("text", ["w6k=", "w6k", "w6\nk=", " w6k=\r\n"])
+def test_base64_with_line_breaks_and_without_padding(text):
+    _, inputs, _ = parse({"instances": [{"b64": text}]})
+    assert inputs == {"text": ["é".encode()]}
+
+
+def test_a_byte_order_mark_is_ignored():
+    request = b"\xef\xbb\xbf" + b'{"instances": ["a"]}'
+    _, inputs, _ = parse_predict(request, SIGNATURES)
+    assert inputs == {"text": ["a"]}
+
+
 def test_error_body():
     assert json.loads(error_body('a "b"')) == {"error": 'a "b"'}

@@ -17,6 +17,7 @@ from tf_transformer.data.sources import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.serving import saved_model
+from tf_transformer.serving.model_description import read_description
 from tf_transformer.serving.saved_model import export_saved_model
 from tf_transformer.serving.warm_up import WARM_UP_TEXTS, warm_up_texts
 from tf_transformer.training.build import build_trainer
@@ -67,6 +68,7 @@ def test_a_process_without_the_package_gives_the_same_translations(
         "nbest": [["text"], ["scores", "translations"]],
         "score": [["source", "target"], ["log_probability", "token_log_probabilities", "tokens"]],
         "alignments": [["text"], ["source_tokens", "target_tokens", "translation", "weights"]],
+        "count_tokens": [["text"], ["tokens"]],
     }
 
 
@@ -101,6 +103,21 @@ def test_files_of_a_version(exported):
     assert "/v1/models/anna:predict" in readme
     assert "96 sub-words" in readme
     assert 'name: "anna"' in (folder / "models.config").read_text("utf-8")
+
+
+def test_the_description_of_a_version(exported):
+    """The tiny model has 96 positions, fewer than the 128 sub-words of `alignments`."""
+    text = (pathlib.Path(exported) / "assets.extra" / "model.json").read_text("utf-8")
+    assert json.loads(text) == {
+        "source": "en",
+        "target": "de",
+        "beam_size": 4,
+        "length_penalty": 0.6,
+        "max_source_subwords": 96,
+        "max_aligned_subwords": 96,
+    }
+    assert read_description(exported) == json.loads(text)
+    assert "assets.extra/model.json" in (pathlib.Path(exported) / "SHA256SUMS").read_text("utf-8")
 
 
 def test_server_settings_are_valid(exported):

@@ -1,6 +1,9 @@
 """The REST server, compared with TensorFlow Serving's interface and the live model."""
 
 import base64
+import contextlib
+import gzip
+import json
 import logging
 import os
 import shutil
@@ -17,7 +20,11 @@ from starlette.testclient import TestClient
 
 from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
+from tf_transformer.serving import connections
 from tf_transformer.serving.client import RestClient, translate_lines
+from tf_transformer.serving.connections import bind_address
+from tf_transformer.serving.loaded_model import InvalidInputError, LoadedModel
+from tf_transformer.serving.served_version import ServedVersion
 from tf_transformer.serving.server import Server
 
 PREDICT = "/v1/models/anna:predict"
@@ -32,11 +39,25 @@ def folder(exported, tmp_path_factory):
     return path
 
 
+@contextlib.contextmanager
+def running(server):
+    """An HTTP client of a server whose model is loaded."""
+    with TestClient(server.app) as client:
+        wait_until(lambda: client.get("/healthz/ready").status_code == 200)
+        yield client
+
+
 @pytest.fixture(scope="module")
 def web(folder):
     """An HTTP client of a server."""
-    settings = ServeConfig(max_rows=8, max_rows_alone=2, max_request_bytes=4096, reload_seconds=0.1)
-    with TestClient(Server(str(folder), "anna", settings).app) as client:
+    settings = ServeConfig(
+        max_rows=8,
+        max_rows_alone=2,
+        max_request_tokens=100,
+        max_request_bytes=4096,
+        reload_seconds=0.1,
+    )
+    with running(Server(str(folder), "anna", settings)) as client:
         yield client
 
 
@@ -138,11 +159,39 @@ def test_status_and_metadata(web):
         ("GET", PREDICT, 400, f"Malformed request: GET {PREDICT}"),
         ("POST", "/v1/models/anna", 400, "Malformed request: POST /v1/models/anna"),
         ("GET", "/nothing", 404, "Malformed request: GET /nothing"),
+        ("GET", "/%00", 404, "Malformed request: GET /%00"),
+        ("GET", "/v1/models/anna%0a", 404, "Could not find any versions of model anna\n"),
+        (
+            "POST",
+            "/v1/models/an%0Ana:predict",
+            404,
+            "Servable not found for request: Latest(an\nna)",
+        ),
+        ("GET", "/v1/models/an%2Fna", 404, "Could not find any versions of model an/na"),
+        ("POST", "/v1/models/none:classify", 404, "Servable not found for request: Latest(none)"),
+        (
+            "GET",
+            f"/v1/models/anna/versions/{2**64 - 1}",
+            400,
+            f"Failed to convert version: {2**64 - 1} to numeric.",
+        ),
+        (
+            "GET",
+            "/v1/models/anna/labels/stable",
+            400,
+            "Unrecognized servable version label: stable",
+        ),
+        ("PUT", "/v1/models/anna", 405, "method PUT is not allowed"),
+        ("DELETE", PREDICT, 405, "method DELETE is not allowed"),
+        ("OPTIONS", PREDICT, 405, "method OPTIONS is not allowed"),
     ],
 )
 def test_errors_equal_those_of_tensorflow_serving(web, method, path, status, message):
     body = {"json": {}} if method == "POST" else {}
-    assert error_of(web.request(method, path, **body), status) == message
+    response = web.request(method, path, **body)
+    assert error_of(response, status) == message
+    if status == 405:
+        assert response.headers["allow"] == ("POST" if ":" in path else "GET")
 
 
 def test_errors_of_requests(web):
@@ -150,12 +199,54 @@ def test_errors_of_requests(web):
     assert "Expected classify signature" in error_of(classify, 400)
     assert error_of(web.post(PREDICT, content=b"{"), 400).startswith("JSON Parse error")
     assert error_of(web.post(PREDICT, content=b"[" * 300 + b"]" * 300), 400)
-    assert "at most 8" in error_of(predict(web, instances=["a"] * 9), 400)
+    assert "at most 8" in error_of(predict(web, instances=["a"] * 9), 413)
     alignments = predict(web, signature_name="alignments", instances=["a"] * 3)
-    assert "alignments takes at most 2" in error_of(alignments, 400)
+    assert "alignments takes at most 2" in error_of(alignments, 413)
+    long = predict(web, instances=["a " * 60] * 2)
+    message = "120 sub-words in one request: the server takes at most 100"
+    assert error_of(long, 413) == message
     assert "4,096 bytes" in error_of(predict(web, instances=["a" * 5000]), 413)
     without_length = web.post(PREDICT, content=(b"a" * 1000 for _ in range(9)))
     assert "4,096 bytes" in error_of(without_length, 413)
+
+
+def test_a_compressed_request(web, translator):
+    body = gzip.compress(b'{"instances": ["Anna sleeps."]}')
+
+    def post(content, encoding="gzip"):
+        return web.post(PREDICT, content=content, headers={"Content-Encoding": encoding})
+
+    (row,) = post(body).json()["predictions"]
+    assert row["translation"] == translator("Anna sleeps.")
+    assert error_of(post(b"{}"), 400) == "the body is not gzip"
+    assert "incomplete" in error_of(post(body[:-4]), 400)
+    assert "4,096 bytes" in error_of(post(gzip.compress(b" " * 5000)), 413)
+    assert "content encoding br is not known" in error_of(post(body, "br"), 415)
+
+
+def test_a_long_request_does_not_delay_a_short_one(folder):
+    settings = ServeConfig(timeout=1.5, max_request_tokens=10**6)
+    with running(Server(str(folder), "anna", settings)) as web:
+        # Much more than can be translated within the timeout.
+        rows = ["a " * 90] * 256
+        statuses = []
+        start = time.monotonic()
+        thread = threading.Thread(
+            target=lambda: statuses.append(predict(web, instances=rows).status_code)
+        )
+        thread.start()
+        time.sleep(0.2)
+        while thread.is_alive():
+            before = time.monotonic()
+            assert predict(web, instances=["Anna sleeps."]).status_code == 200
+            assert time.monotonic() - before < 1.4
+        assert statuses == [504]
+        assert time.monotonic() - start < 6
+        # The work of the long request has ended with it.
+        before = os.times()
+        time.sleep(1)
+        after = os.times()
+        assert after.user + after.system - before.user - before.system < 0.3
 
 
 def test_metrics(web):
@@ -205,55 +296,92 @@ def test_concurrent_requests_get_their_own_results(web, translator):
     assert translations == expected
 
 
-def test_an_unexpected_error_has_status_500_and_is_logged(folder, log):
-    server = Server(str(folder), "anna", ServeConfig())
-    server._first_model.signatures["serving_default"] = _FailingSignature()
-    with TestClient(server.app) as web:
-        assert error_of(predict(web, instances=["a"]), 500) == "RuntimeError: out of order"
+def test_errors_of_the_model_reach_only_their_request(folder, log, monkeypatch):
+    replace_signature(monkeypatch, _failing_signature)
+    with running(Server(str(folder), "anna", ServeConfig())) as web:
+        headers = {"X-Request-Id": "id-of-the-client"}
+        response = web.post(PREDICT, json={"instances": ["bug"]}, headers=headers)
+        message = "internal error; the log of the server has it as id-of-the-client"
+        assert error_of(response, 500) == message
+        assert response.headers["x-request-id"] == "id-of-the-client"
+        assert error_of(predict(web, instances=["bad"]), 400) == "the text is bad"
         assert web.get("/healthz").status_code == 200
-    assert ("ERROR", "a predict request failed") in log()
+        others = predict(web, instances=["good"])
+        assert others.status_code == 200
+        assert len(others.headers["x-request-id"]) == 32
+    assert ("ERROR", "request id-of-the-client failed") in log()
 
 
-class _FailingSignature:
-    """Stands for a signature with a bug."""
+def replace_signature(monkeypatch, function):
+    """Replaces what `serving_default` computes in the models that are loaded from now on."""
+    warm_up = LoadedModel._warm_up
 
-    inputs = ["text"]
-    may_be_batched = True
+    def warm_up_and_replace(model):
+        warm_up(model)
+        signature = model.signatures["serving_default"]
+        signature._run = lambda outputs, feed, deadline: function(feed, deadline)
 
-    def __call__(self, inputs):
+    monkeypatch.setattr(LoadedModel, "_warm_up", warm_up_and_replace)
+
+
+def _failing_signature(feed, deadline):
+    (texts,) = feed.values()
+    if b"bug" in texts:
         raise RuntimeError("out of order")
+    if b"bad" in texts:
+        raise InvalidInputError("the text is bad")
+    return {"translation": texts}
 
 
 def test_a_newer_version_replaces_the_current_one_unless_it_is_broken(exported, tmp_path, log):
     shutil.copytree(exported, tmp_path / "1")
-    server = Server(str(tmp_path), "anna", ServeConfig(reload_seconds=0.1))
-    with TestClient(server.app) as web:
+    with running(Server(str(tmp_path), "anna", ServeConfig(reload_seconds=0.1))) as web:
         (tmp_path / "3").mkdir()  # not a model
-        wait_until(lambda: len(log()) > 1)
-        level, message = log()[1]
-        assert level == "WARNING"
-        assert f"{tmp_path}/3 cannot be loaded" in message
+        wait_until(lambda: "WARNING" in dict(log()))
+        assert f"{tmp_path}/3 cannot be loaded" in dict(log())["WARNING"]
         assert web.get("/healthz").json()["version"] == 1
+        served, failed = web.get("/v1/models/anna").json()["model_version_status"]
+        assert (served["version"], served["state"]) == ("1", "AVAILABLE")
+        assert (failed["version"], failed["state"]) == ("3", "END")
+        assert failed["status"]["error_code"] == "FAILED_PRECONDITION"
+        assert "saved_model.pb" in failed["status"]["error_message"]
+        assert "tf_transformer_failed_loads 1.0" in web.get("/metrics").text
         shutil.copytree(exported, tmp_path / "incomplete")
         os.rename(tmp_path / "incomplete", tmp_path / "12")
         wait_until(lambda: web.get("/healthz").json()["version"] == 12)
         assert predict(web, instances=["a"]).status_code == 200
         assert error_of(web.get("/v1/models/anna/versions/1"), 404)
+    messages = [message.removeprefix(f"loading {tmp_path}/") for _, message in log()]
     # The broken version is logged once.
-    assert [level for level, _ in log()] == ["INFO", "WARNING", "INFO", "INFO"]
-    assert "serving version 1 of anna" in log()[0][1]
-    assert "serving version 12 of anna" in log()[2][1]
-    assert log()[3][1] == "stopped serving anna"
+    assert messages[0] == "1"
+    assert "serving version 1 of anna" in messages[1]
+    assert messages[2] == "3"
+    assert "3 cannot be loaded" in messages[3]
+    assert messages[4] == "12"
+    assert "serving version 12 of anna" in messages[5]
+    assert messages[6:] == ["stopped serving anna"]
 
 
 def test_a_folder_without_a_version_is_an_error(tmp_path, log):
-    with pytest.raises(UserError, match="no version of a model"):
-        Server(str(tmp_path), "anna", ServeConfig())
-    assert log() == []
+    with pytest.raises(UserError, match="missing is not a folder"):
+        Server(str(tmp_path / "missing"), "anna", ServeConfig())
     (tmp_path / "1").mkdir()
-    with pytest.raises(UserError, match="no version of a model in .* can be loaded"):
-        Server(str(tmp_path), "anna", ServeConfig())
-    assert "1 cannot be loaded" in log()[0][1]
+    settings = ServeConfig(port=0)
+    with bind_address(settings) as bound, pytest.raises(UserError, match="can be loaded"):
+        Server(str(tmp_path), "anna", settings).run(bound)
+    assert "1 cannot be loaded" in log()[1][1]
+
+
+def test_a_damaged_version_is_not_served(exported, tmp_path, log):
+    shutil.copytree(exported, tmp_path / "1")
+    shutil.copytree(exported, tmp_path / "2")
+    with open(tmp_path / "2" / "README.md", "a") as file:
+        file.write("x")
+    with running(Server(str(tmp_path), "anna", ServeConfig())) as web:
+        assert web.get("/healthz").json()["version"] == 1
+        status = web.get("/v1/models/anna/versions/2").json()["model_version_status"][0]
+        message = "its files are not those of its SHA256SUMS"
+        assert status["status"]["error_message"] == message
 
 
 def test_a_broken_newest_version_is_loaded_after_its_files_change(exported, tmp_path, log):
@@ -261,33 +389,30 @@ def test_a_broken_newest_version_is_loaded_after_its_files_change(exported, tmp_
     shutil.copytree(exported, tmp_path / "2")
     missing = tmp_path / "2" / "variables" / "variables.index"
     missing.rename(tmp_path / "kept")
-    server = Server(str(tmp_path), "anna", ServeConfig(reload_seconds=0.1))
-    with TestClient(server.app) as web:
+    with running(Server(str(tmp_path), "anna", ServeConfig(reload_seconds=0.1))) as web:
         assert web.get("/healthz").json()["version"] == 1
-        assert "2 cannot be loaded" in log()[0][1]
+        assert "2 cannot be loaded" in log()[1][1]
         (tmp_path / "kept").rename(missing)  # as when a slow copy ends
         wait_until(lambda: web.get("/healthz").json()["version"] == 2)
 
 
-class _SlowSignature:
+class _SlowModel:
     """Stands for a signature of a slow model, which waits for `gate`."""
-
-    inputs = ["text"]
-    may_be_batched = True
 
     def __init__(self):
         self.gate = threading.Event()
 
-    def __call__(self, inputs):
-        self.gate.wait(30)
-        return {"translation": np.array([b"x"] * len(inputs["text"]), object)}
+    def __call__(self, feed, deadline):
+        if not self.gate.wait(deadline - time.monotonic()):
+            raise TimeoutError
+        (texts,) = feed.values()
+        return {"translation": texts}
 
 
-def test_an_overloaded_server_refuses_requests_and_recovers(folder):
-    server = Server(str(folder), "anna", ServeConfig(max_queue=1, timeout=0.5))
-    slow = _SlowSignature()
-    server._first_model.signatures["serving_default"] = slow
-    with TestClient(server.app) as web:
+def test_an_overloaded_server_refuses_requests_and_recovers(folder, monkeypatch):
+    slow = _SlowModel()
+    replace_signature(monkeypatch, slow)
+    with running(Server(str(folder), "anna", ServeConfig(max_queue=1, timeout=0.5))) as web:
         responses = []
         threads = [
             threading.Thread(target=lambda: responses.append(predict(web, instances=["a"])))
@@ -304,6 +429,7 @@ def test_an_overloaded_server_refuses_requests_and_recovers(folder):
         assert set(statuses) == {503, 504}
         refused = next(response for response in responses if response.status_code == 503)
         assert "are waiting" in refused.json()["error"]
+        assert refused.headers["retry-after"] == "1"
         slow.gate.set()
         wait_until(lambda: predict(web, instances=["a"]).status_code == 200)
 
@@ -332,6 +458,109 @@ def test_an_idle_connection_is_closed(folder, serve):
         assert connection.recv(9999) == b""
 
 
+def exchange(address, content):
+    """Sends bytes. Returns: the status, the headers and the JSON of the response."""
+    with socket.create_connection(address, timeout=10) as connection:
+        connection.sendall(content)
+        response = b""
+        while b"\r\n\r\n" not in response or not response.endswith(b"}"):
+            part = connection.recv(9999)
+            assert part, response
+            response += part
+    head, body = response.split(b"\r\n\r\n", 1)
+    status, *headers = head.decode().lower().split("\r\n")
+    return int(status.split()[1]), dict(line.split(": ") for line in headers), json.loads(body)
+
+
+def test_requests_that_are_not_http_are_answered_in_json(folder, serve):
+    server = Server(str(folder), "anna", ServeConfig(port=0))
+    address = serve(server)
+    body = b'{"instances": ["a"]}'
+    length = b"Content-Length: %d\r\n" % len(body)
+    not_http = [
+        b"\x16\x03\x01\x02\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\n\r\n",  # without Host
+        POST_PREDICT + b"Host: x\r\nContent-Length: 3\r\n" + length + b"\r\n" + body,
+        POST_PREDICT + b"Host: x\r\nContent-Length: -5\r\n\r\n",
+    ]
+    for content in not_http:
+        status, headers, answer = exchange(address, content)
+        assert status == 400
+        assert answer == {"error": "the request is not valid HTTP/1.1"}
+        assert headers["content-type"] == "application/json"
+        assert headers["connection"] == "close"
+    # Proxies disagree about the length of such a request (RFC 9112, Section 6.1).
+    chunked = b"Transfer-Encoding: chunked\r\n"
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    status, _, answer = exchange(
+        address, POST_PREDICT + b"Host: x\r\n" + length + chunked + b"\r\n" + chunks
+    )
+    assert status == 400
+    assert "both Content-Length and Transfer-Encoding" in answer["error"]
+    status, _, answer = exchange(
+        address, POST_PREDICT + b"Host: x\r\n" + chunked + b"\r\n" + chunks
+    )
+    assert status == 200
+    metrics = httpx2.get(f"http://{address[0]}:{address[1]}/metrics").text
+    assert 'tf_transformer_requests_total{method="other",status="400"} 5.0' in metrics
+
+
+def test_health_checks_are_answered_when_there_are_too_many_requests(folder, serve, monkeypatch):
+    replace_signature(monkeypatch, _SlowModel())
+    settings = ServeConfig(port=0, max_connections=1, timeout=1.0)
+    host, port = serve(Server(str(folder), "anna", settings))
+    address = f"http://{host}:{port}"
+    thread = threading.Thread(
+        target=lambda: httpx2.post(address + PREDICT, json={"instances": ["a"]})
+    )
+    thread.start()
+    time.sleep(0.3)
+    refused = httpx2.get(f"{address}/v1/models/anna")
+    assert error_of(refused, 503) == "1 requests are active"
+    assert refused.headers["retry-after"] == "1"
+    assert httpx2.get(f"{address}/healthz/ready").status_code == 200
+    thread.join()
+    assert httpx2.get(f"{address}/v1/models/anna").status_code == 200
+
+
+def test_connections_far_beyond_the_limit_are_refused(folder, serve, monkeypatch):
+    monkeypatch.setattr(connections, "RESERVED_CONNECTIONS", 2)
+    address = serve(Server(str(folder), "anna", ServeConfig(port=0, max_connections=1)))
+    request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(socket.create_connection(address))
+        wait_until(lambda: exchange(address, request)[0] == 503, 5)
+        assert exchange(address, request)[2] == {"error": "too many connections"}
+    wait_until(lambda: exchange(address, request)[0] == 200, 5)
+
+
+def test_readiness_is_apart_from_liveness(exported, tmp_path, monkeypatch):
+    shutil.copytree(exported, tmp_path / "1")
+    gate = threading.Event()
+    load = LoadedModel._load
+
+    def load_slowly(model):
+        gate.wait(20)
+        load(model)
+
+    monkeypatch.setattr(LoadedModel, "_load", load_slowly)
+    server = Server(str(tmp_path), "anna", ServeConfig())
+    with TestClient(server.app) as web:
+        assert web.get("/healthz/live").json() == {"status": "ok"}
+        ready = web.get("/healthz/ready")
+        assert (ready.status_code, ready.headers["retry-after"]) == (503, "1")
+        assert ready.json() == {"status": "the model is being loaded"}
+        assert error_of(predict(web, instances=["a"]), 503) == "the model is being loaded"
+        gate.set()
+        wait_until(lambda: web.get("/healthz/ready").status_code == 200)
+        assert predict(web, instances=["a"]).status_code == 200
+        # A batch that cannot be stopped.
+        monkeypatch.setattr(ServedVersion, "is_overdue", True)
+        assert web.get("/healthz/ready").json() == {"status": "a batch does not end"}
+        assert web.get("/healthz/live").status_code == 200
+
+
 def serve_command(folder, port, *flags):
     """The command line of a server."""
     command = [sys.executable, "-m", "tf_transformer", "serve"]
@@ -344,15 +573,16 @@ def process(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = serve_command(folder, port, "--name=anna", "--timeout=20")
+    limits = ["--max_rows=9999", "--max_request_tokens=999999", "--grace_seconds=2"]
+    command = serve_command(folder, port, "--name=anna", "--timeout=20", *limits)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         line = process.stdout.readline()
         address = f"http://127.0.0.1:{port}"
-        expected = f"INFO serving version 1 of anna at {address}"
-        assert expected in line, line + process.stdout.read()
+        assert f"INFO loading {folder}/1" in line, line + process.stdout.read()
         wait_until(lambda: _is_healthy(address))
+        assert f"INFO serving version 1 of anna at {address}" in process.stdout.readline()
         yield process, address
         process.kill()
 
@@ -388,7 +618,9 @@ def test_the_process_survives_malformed_requests_and_stops_in_order(process, tra
             connection.sendall(content)
     assert client(["Anna sleeps."])[0][0] == translator("Anna sleeps.")
 
+    start = time.monotonic()
     second = subprocess.run(serve_command(folder, port), capture_output=True, text=True)
+    assert time.monotonic() - start < 6  # before TensorFlow is imported
     assert second.returncode == 2
     assert f"cannot listen at 127.0.0.1, port {port}" in second.stderr
     assert not second.stdout
@@ -401,14 +633,23 @@ def test_the_process_survives_malformed_requests_and_stops_in_order(process, tra
         url = address + PREDICT
         responses.append(httpx2.post(url, json={"instances": lines}, timeout=60))
 
-    thread = threading.Thread(target=post)
-    thread.start()
+    def post_long():
+        long = {"instances": ["a " * 90] * 2500}
+        responses.append(httpx2.post(address + PREDICT, json=long, timeout=60))
+
+    threads = [threading.Thread(target=post), threading.Thread(target=post_long)]
+    for thread in threads:
+        thread.start()
     time.sleep(0.3)
     server.terminate()
-    thread.join()
+    threads[0].join()
     rows = responses[0].json()["predictions"]
     assert [row["translation"] for row in rows] == translator(lines)
-    assert server.wait(30) == 0
+    start = time.monotonic()
+    threads[1].join()
+    assert error_of(responses[1], 503) == "the server is shutting down"
+    assert server.wait(10) == 0
+    assert time.monotonic() - start < 8  # the grace period and some time to end
     log = server.stdout.read()
     assert "Traceback" not in log
     assert "INFO stopped serving anna" in log
@@ -416,4 +657,4 @@ def test_the_process_survives_malformed_requests_and_stops_in_order(process, tra
 
 def test_a_client_without_a_server():
     with pytest.raises(UserError, match="no answer from http://127.0.0.1:9/v1"):
-        RestClient("http://127.0.0.1:9", "anna", retries=1)(["a"])
+        RestClient("http://127.0.0.1:9", "anna")(["a"])

@@ -3,15 +3,26 @@
 `make test-browser` runs these tests.
 """
 
-import json
 import re
 
 import numpy as np
 import pytest
+from browser import (  # noqa: F401, fixtures
+    browser,
+    choose,
+    color_scheme,
+    console_errors,
+    expected,
+    is_dark,
+    overflow,
+    percentages,
+    requested_urls,
+    texts,
+    width,
+)
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from serving.browser_page import browser, texts  # noqa: F401, a fixture
 
 from tf_transformer.visualization.attention_viewer import AttentionView
 
@@ -84,24 +95,6 @@ def padded_page(browser, padded, tmp_path):  # noqa: F811
     return browser
 
 
-@pytest.fixture(params=[400, 900])
-def width(browser, request):  # noqa: F811
-    """The width of the page in CSS pixels."""
-    set_size = "Emulation.setDeviceMetricsOverride"
-    size = {"width": request.param, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd(set_size, size)
-    yield request.param
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-@pytest.fixture(params=["light", "dark"])
-def color_scheme(browser, request):  # noqa: F811
-    feature = {"name": "prefers-color-scheme", "value": request.param}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    yield request.param
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
 @pytest.fixture
 def page(browser, weights, tmp_path):  # noqa: F811
     examples = [
@@ -113,18 +106,9 @@ def page(browser, weights, tmp_path):  # noqa: F811
     return browser
 
 
-def choose(page, select, text):
-    """Chooses an option with the keyboard."""
-    page.find_element(By.ID, select).send_keys(text)
-
-
 def labels(page, side):
     """The percentages beside the sub-words of a column, "" where there are none."""
     return [text.rstrip("%") for text in texts(page, f"#{side} li span.weight")]
-
-
-def percentages(page, side):
-    return [float(text) for text in labels(page, side)]
 
 
 def cells(page):
@@ -144,11 +128,6 @@ def measures(page):
 
 def press_escape(page):
     page.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
-
-
-def expected(row):
-    """Weights as percentages, rounded to tenths of a percent."""
-    return [pytest.approx(100 * weight, abs=0.06) for weight in row]
 
 
 def opacities(page):
@@ -361,7 +340,7 @@ def test_masked_cells_are_marked(padded_page):
     assert not padded_page.find_elements(By.CSS_SELECTOR, masked)
 
 
-def test_no_sub_word_is_cut(padded_page, width, color_scheme):
+def test_no_sub_word_is_cut(padded_page, width, color_scheme):  # noqa: F811
     page = padded_page
     choose(page, "kind", "encoder-decoder attention")
     for view in ("lines", "map"):
@@ -374,13 +353,8 @@ def test_no_sub_word_is_cut(padded_page, width, color_scheme):
             view,
         )
         assert cut == []
-        too_wide = page.execute_script(
-            "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        )
-        assert too_wide <= 0, "the page scrolls sideways"
-    background = page.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
-    brightness = sum(map(int, background.partition("(")[2].rstrip(")").split(",")[:3]))
-    assert (brightness < 200) == (color_scheme == "dark")
+        assert overflow(page) <= 0, "the page scrolls sideways"
+    assert is_dark(page) == (color_scheme == "dark")
 
 
 def test_text_is_not_interpreted_as_html_and_nothing_is_requested(page, tmp_path):
@@ -389,16 +363,11 @@ def test_text_is_not_interpreted_as_html_and_nothing_is_requested(page, tmp_path
     assert page.title == "Attention weights"
     assert not page.find_elements(By.TAG_NAME, "img")
     assert "<img" in texts(page, "#status")[0]
-    events = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
-    requested = {
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    }
+    requested = requested_urls(page)
     allowed = (f"file://{tmp_path.parent}", "data:")
     assert requested
     assert [url for url in requested if not url.startswith(allowed)] == []
-    assert [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert console_errors(page) == []
 
 
 @pytest.mark.parametrize("with_switches", [False, True])
@@ -417,8 +386,8 @@ def test_in_the_frame_of_a_notebook(browser, weights, padded, tmp_path, with_swi
     assert len(opacities(browser)) > 8
     for name in ("lines", "map"):
         browser.find_element(By.ID, f"{name}-view").click()
-        overflow = browser.execute_script(
+        higher = browser.execute_script(
             "return document.documentElement.scrollHeight - document.documentElement.clientHeight"
         )
-        assert overflow == 0, f"the page is {overflow} pixels higher than the frame"
+        assert higher == 0, f"the page is {higher} pixels higher than the frame"
     browser.switch_to.default_content()

@@ -345,8 +345,8 @@ def _client_flags(values: flags.FlagValues) -> None:
     _define_files(values, "lines to translate", "translations")
     _define(values, "batch_size", int, "lines per request", 32, lower_bound=1)
     _define(values, "concurrency", int, "number of concurrent requests", 4, lower_bound=1)
-    meaning = "how many times a request is repeated when the server is busy"
-    _define(values, "retries", int, meaning, 5, lower_bound=0)
+    meaning = "seconds to wait while the server does not answer (default: 300, or 10 at a terminal)"
+    _define(values, "max_wait", float, meaning, lower_bound=0)
     _define(values, "timeout", float, "seconds to wait for a response", 60.0, lower_bound=0.1)
 
 

@@ -1,20 +1,30 @@
 """The commands export, serve and client."""
 
+from __future__ import annotations
+
+import collections
 import contextlib
 import os
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from absl.flags import FlagValues
 
 from tf_transformer.checkpoints import paths, pretrained
 from tf_transformer.cli.flags import given
-from tf_transformer.cli.terminal import open_output, required, start_tensorflow
+from tf_transformer.cli.terminal import required, start_tensorflow
 from tf_transformer.config import DecodeConfig, ServeConfig
-from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError
+from tf_transformer.serving.model_name import check_model_name
+
+if TYPE_CHECKING:
+    from tf_transformer.serving.client import RestClient
+    from tf_transformer.serving.grpc_client import GrpcClient
 
 MAX_LISTED_LINES = 20  # line numbers in an error message
+INTERACTIVE_MAX_WAIT = 10.0  # seconds
 
 
 def export(values: FlagValues) -> None:
@@ -70,20 +80,28 @@ def _check_format_flags(values: FlagValues) -> None:
 def serve(values: FlagValues) -> None:
     """Serves an exported model over HTTP until SIGINT or SIGTERM."""
     config = ServeConfig(**given(values, (ServeConfig,)))
+    check_model_name(values.name)
     model_dir = "" if values.export_dir else _find_model(values.model_dir)
-    start_tensorflow()
+    # A port in use is reported before TensorFlow, the export and the model are loaded.
+    with _bind_address(config) as bound:
+        start_tensorflow()
+        from tf_transformer.serving.server import Server
+
+        with _export_to_serve(values.export_dir, model_dir) as folder:
+            Server(folder, values.name, config).run(bound)
+
+
+def _bind_address(config: ServeConfig) -> socket.socket:
+    """Returns a socket with the address. Raises: UserError."""
     try:
         from tf_transformer.serving.connections import bind_address
-        from tf_transformer.serving.server import Server
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("tf_transformer"):
             raise
         raise UserError(
             f"the package {error.name} is missing: pip install 'tf_transformer[serving]'"
         ) from None
-    # A port in use is reported before the export and the model's loading, which take seconds.
-    with bind_address(config) as bound, _export_to_serve(values.export_dir, model_dir) as folder:
-        Server(folder, values.name, config).run(bound)
+    return bind_address(config)
 
 
 def _find_model(model_dir: str | None) -> str:
@@ -116,34 +134,52 @@ def _export_to_serve(export_dir: str | None, model_dir: str) -> Iterator[str]:
 
 def client(values: FlagValues) -> None:
     """Translates lines with a server."""
+    from tf_transformer.cli.partial_output import open_translations
     from tf_transformer.data.corpus import read_lines
-    from tf_transformer.serving.client import Client, GrpcClient, RestClient, translate_lines
+    from tf_transformer.serving.client import MAX_WAIT, translate_lines
 
+    server = _connect(values)
+    interactive = not values.input and sys.stdin.isatty()
+    # In interactive use, each line is answered at once, and a person waits for the answer.
+    batch_size = 1 if interactive else values.batch_size
+    concurrency = 1 if interactive else values.concurrency
+    max_wait = INTERACTIVE_MAX_WAIT if interactive else MAX_WAIT
+    if values.max_wait is not None:
+        max_wait = values.max_wait
+    lines = read_lines(values.input)
+    name = values.input or "standard input"
+    with open_translations(values.output, server.address, values.name, lines, name) as output:
+        sources: collections.deque[str] = collections.deque()  # the lines without a translation
+        results = translate_lines(
+            server, _append_each(lines, sources), batch_size, concurrency, max_wait,
+            first_line=output.written + 1,
+        )  # fmt: skip
+        for translation, score in results:
+            output.write(sources.popleft(), translation, score)
+    if output.too_long:
+        numbers = ", ".join(map(str, output.too_long[:MAX_LISTED_LINES]))
+        if len(output.too_long) > MAX_LISTED_LINES:
+            numbers += ", ..."
+        raise UserError(
+            "lines too long for the model or the server, with an empty translation: "
+            f"{numbers}; split them"
+        )
+
+
+def _connect(values: FlagValues) -> RestClient | GrpcClient:
+    """Returns a client of the server that the flags name. Raises: UserError."""
     if values.grpc:
         start_tensorflow()
-        server: Client = GrpcClient(values.grpc, values.name, values.retries, values.timeout)
-    else:
-        server = RestClient(values.server, values.name, values.retries, values.timeout)
-    interactive = not values.input and sys.stdin.isatty()
-    batch_size = values.batch_size
-    concurrency = values.concurrency
-    if interactive:  # each line is answered at once
-        batch_size = 1
-        concurrency = 1
-    too_long = []
-    with open_output(values.output) as output:
-        results = translate_lines(server, read_lines(values.input), batch_size, concurrency)
-        for number, (translation, score) in enumerate(results, start=1):
-            output.write(f"{translation}\n")
-            if interactive:
-                output.flush()
-            if not is_possible(score):
-                too_long.append(str(number))
-        output.flush()
-    if too_long:
-        lines = ", ".join(too_long[:MAX_LISTED_LINES])
-        if len(too_long) > MAX_LISTED_LINES:
-            lines += ", ..."
-        raise UserError(
-            f"lines too long for the model, with an empty translation: {lines}; split them"
-        )
+        from tf_transformer.serving.grpc_client import GrpcClient
+
+        return GrpcClient(values.grpc, values.name, values.timeout)
+    from tf_transformer.serving.client import RestClient
+
+    return RestClient(values.server, values.name, values.timeout)
+
+
+def _append_each(lines: Iterable[str], to: collections.deque[str]) -> Iterator[str]:
+    """Yields lines, and appends each of them to a queue."""
+    for line in lines:
+        to.append(line)
+        yield line

@@ -1,14 +1,18 @@
-"""The address of the server, and HTTP connections that are closed when they are idle."""
+"""The address of the server, and its HTTP connections."""
 
 import contextlib
+import http
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
+from tf_transformer.serving.rest_format import error_body
+
+RESERVED_CONNECTIONS = 100  # beyond `max_connections`, for health checks
 
 
 def bind_address(settings: ServeConfig) -> socket.socket:
@@ -18,6 +22,12 @@ def bind_address(settings: ServeConfig) -> socket.socket:
       settings: a `ServeConfig` with the host and the port.
     Raises: UserError when the address is not available.
     """
+    try:
+        settings.host.encode()
+    except UnicodeEncodeError:  # bytes of the command line that are not UTF-8
+        raise UserError(
+            f"host {settings.host!r} is not text in UTF-8: give another --host"
+        ) from None
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     bound = socket.socket(family)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -42,24 +52,46 @@ def explain_unavailable_address(settings: ServeConfig) -> Iterator[None]:
         ) from None
 
 
-class IdleTimeoutProtocol(H11Protocol):
-    """HTTP/1.1 that closes idle connections, which uvicorn keeps open without a limit.
+class HttpProtocol(H11Protocol):
+    """HTTP/1.1 with bounds that uvicorn lacks, and errors in JSON.
 
     A connection is closed when no request begins within `idle_seconds` after it opens, or after a
-    response.
+    response. Connections far beyond `max_connections` are closed at once, so that health checks can
+    still connect.
     """
 
     idle_seconds = 60.0
+    max_connections = 1000
+    count_response: Callable[[str, int], None] = staticmethod(lambda method, status: None)
 
     def connection_made(self, transport: Any) -> None:
         """Is called by asyncio when a client has connected."""
         super().connection_made(transport)
+        if len(self.connections) > self.max_connections + RESERVED_CONNECTIONS:
+            self._refuse(503, "too many connections")
+            return
         self.loop.call_later(self.idle_seconds, self._close_if_idle, None)
 
     def on_response_complete(self) -> None:
         """Is called by uvicorn after each response."""
         super().on_response_complete()
         self.loop.call_later(self.idle_seconds, self._close_if_idle, self.cycle)
+
+    def send_400_response(self, msg: str) -> None:
+        """Is called by uvicorn for bytes that are not HTTP."""
+        self._refuse(400, "the request is not valid HTTP/1.1")
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answers without the application, and closes the connection."""
+        body = error_body(message)
+        head = (
+            f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+            "Connection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+        self.count_response("other", status)
 
     def _close_if_idle(self, last_cycle: object) -> None:
         if self.cycle is last_cycle and not self.transport.is_closing():

@@ -1,141 +1,246 @@
 """Dynamic batching of requests.
 
-Requests that arrive while a batch is computed wait in a queue and form the next batch. A batch of
-32 sentences takes little more time than a few sentences. A request that arrives while nothing is
+Requests that arrive while a batch is computed wait, and form the next batch. A batch of 32
+sentences takes little more time than a few sentences. A request that arrives while nothing is
 computed starts at once, without a delay to collect others.
+
+A large request cannot block the others:
+- Its rows are split into parts, each at most one batch. Parts of different requests take turns.
+- Short and long rows have queues and slots of their own, so a short row is not in a batch with a
+  long one, and does not wait for one.
+- A batch ends when the deadlines of all its requests have passed.
 """
 
 import asyncio
 import collections
 import dataclasses
-from collections.abc import Callable
+import heapq
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
 
+Inputs = dict[str, list[str | bytes]]
 Outputs = dict[str, np.ndarray]
 
+SHORT_LENGTH = 64  # sub-words of the longest row in the queue of short rows
+OVERDUE_SECONDS = 5.0  # after its deadline, a batch that still runs is overdue
 
-class FullError(Exception):
-    """The queue is full or closed."""
+
+class QueueFullError(Exception):
+    """Too many requests wait, or the queue is closed."""
 
 
-@dataclasses.dataclass
-class _QueuedRequest:
-    inputs: dict[str, list[str | bytes]]
-    rows: int
+class ShutdownError(Exception):
+    """The queue was closed before the request was computed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchLimits:
+    """What a batch of several requests may hold, and how many requests may wait.
+
+    Attributes:
+      max_rows: rows of a batch. 0: each request is one batch, whatever its size.
+      max_tokens: rows x sub-words of the longest row. A batch has at least one row.
+      max_queue: waiting requests beyond which new ones are refused.
+      concurrency: batches of short rows, and of long rows, that are computed at the same time.
+    """
+
+    max_rows: int = 32
+    max_tokens: int = 1024
+    max_queue: int = 100
+    concurrency: int = 1
+
+
+@dataclasses.dataclass(eq=False)
+class _Request:
+    inputs: Inputs
+    deadline: float  # of time.monotonic
     future: asyncio.Future[Outputs]
+    waiting: bool = True  # no part has started
+    outputs: dict[int, tuple[list[int], Outputs]] = dataclasses.field(default_factory=dict)
+    parts: int = 0
+
+
+@dataclasses.dataclass(eq=False)
+class _Part:
+    """Rows of one request that are computed in one batch."""
+
+    request: _Request
+    number: int  # of the part in its request
+    rows: list[int]  # indices in the request
+    length: int  # sub-words of the longest row
+
+
+class _Lane:
+    """The queue and the slots of the short rows, or of the long ones."""
+
+    def __init__(self, executor: Executor, slots: int) -> None:
+        self.executor = executor
+        self.free_slots = slots
+        self.turn = 0  # of the part that started last
+        self.queue: list[tuple[int, int, _Part]] = []  # a heap of (turn, order of arrival, part)
 
 
 class Batcher:
     """A queue of requests to a function.
 
     Args:
-      run: the function: lists of strings by name -> arrays `[rows, ...]` by name.
-      executor: runs the function in its threads.
-      max_rows: most rows in a batch of several requests. A single request may have more. 0 means
-        that each request is a batch.
-      max_queue: requests in the queue beyond which new ones are refused.
-      concurrency: batches that are computed at the same time.
+      run: the function: inputs, lists of strings by name, and a deadline of `time.monotonic` ->
+        arrays `[rows, ...]` by name. After the deadline it raises TimeoutError.
+      executors: run the function on short rows, and on long rows, in their threads.
+      limits: a `BatchLimits`.
     """
 
     def __init__(
         self,
-        run: Callable[[Any], Outputs],
-        executor: Executor,
-        max_rows: int = 32,
-        max_queue: int = 100,
-        concurrency: int = 1,
+        run: Callable[[Any, float], Outputs],
+        executors: tuple[Executor, Executor],
+        limits: BatchLimits,
     ) -> None:
         self._run = run
-        self._executor = executor
-        self._max_rows = max_rows
-        self._max_queue = max_queue
-        self._free_slots = concurrency
-        self._queue: collections.deque[_QueuedRequest] = collections.deque()
-        self._running: set[asyncio.Task] = set()
+        self._limits = limits
+        self._short, self._long = (_Lane(executor, limits.concurrency) for executor in executors)
+        self._requests: set[_Request] = set()  # not answered
+        self._running: dict[asyncio.Task, float] = {}  # batches -> their deadlines
+        self._arrivals = itertools.count()
         self._closed = False
-        self._changed = asyncio.Event()
-        self._scheduler = asyncio.get_running_loop().create_task(self._schedule())
 
     @property
     def queue_length(self) -> int:
-        """Requests in the queue that are not cancelled."""
-        return sum(not request.future.done() for request in self._queue)
+        """Requests of which no part has started."""
+        return sum(request.waiting for request in self._requests)
 
-    def submit(self, inputs: dict[str, list[str | bytes]]) -> asyncio.Future[Outputs]:
+    @property
+    def is_overdue(self) -> bool:
+        """Whether a batch still runs though its deadline passed some seconds ago."""
+        return any(time.monotonic() > end + OVERDUE_SECONDS for end in self._running.values())
+
+    def submit(
+        self, inputs: Inputs, lengths: Sequence[int], deadline: float
+    ) -> asyncio.Future[Outputs]:
         """Adds a request to the queue.
 
         Args:
           inputs: lists of strings by name, all of the same length.
-        Returns: a future of the function's result for this request, or of its exception. To
-          withdraw the request, cancel the future.
-        Raises: FullError when the queue is full or closed.
+          lengths: sub-words of each row.
+          deadline: a time of `time.monotonic`.
+        Returns: a future of the function's result for this request. To withdraw the request,
+          cancel the future. Its exceptions: TimeoutError after the deadline; ShutdownError; those
+          of the function.
+        Raises: QueueFullError when too many requests wait, or the queue is closed.
         """
-        if self._closed or self.queue_length >= self._max_queue:
-            raise FullError
-        (rows,) = {len(values) for values in inputs.values()}
-        request = _QueuedRequest(inputs, rows, asyncio.get_running_loop().create_future())
-        self._queue.append(request)
-        self._changed.set()
-        return request.future
+        if self._closed or self.queue_length >= self._limits.max_queue:
+            raise QueueFullError
+        future = asyncio.get_running_loop().create_future()
+        request = _Request(inputs, deadline, future)
+        self._requests.add(request)
+        future.add_done_callback(lambda _: self._requests.discard(request))
+        turns = {lane: itertools.count(lane.turn) for lane in (self._short, self._long)}
+        for rows in self._split(lengths):
+            part = _Part(request, request.parts, rows, max((lengths[i] for i in rows), default=0))
+            request.parts += 1
+            lane = self._short if part.length <= SHORT_LENGTH else self._long
+            heapq.heappush(lane.queue, (next(turns[lane]), next(self._arrivals), part))
+        for lane in turns:
+            self._start_batches(lane)
+        return future
 
-    async def close(self) -> None:
-        """Refuses new requests, and waits until those in the queue are computed."""
+    def close(self) -> None:
+        """Refuses new requests. Those that are not answered get ShutdownError."""
         self._closed = True
-        while self.queue_length or self._running:
-            self._changed.clear()
-            await self._changed.wait()
-        self._scheduler.cancel()
-
-    async def _schedule(self) -> None:
-        """Starts a batch whenever a slot is free and a request waits."""
-        while True:
-            self._changed.clear()
-            batch = self._next_batch() if self._free_slots else []
-            if not batch:
-                await self._changed.wait()
-                continue
-            self._free_slots -= 1
-            task = asyncio.get_running_loop().create_task(self._compute(batch))
-            self._running.add(task)
-            task.add_done_callback(self._release_slot)
-
-    def _next_batch(self) -> list[_QueuedRequest]:
-        """Takes the first requests that fit into one batch from the queue."""
-        batch: list[_QueuedRequest] = []
-        rows = 0
-        while self._queue and (not batch or rows + self._queue[0].rows <= self._max_rows):
-            request = self._queue.popleft()
+        for request in list(self._requests):
             if not request.future.done():
-                batch.append(request)
-                rows += request.rows
+                request.future.set_exception(ShutdownError())
+
+    def _split(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Splits the rows of a request into parts, shortest rows first."""
+        if not self._limits.max_rows or not lengths:
+            yield list(range(len(lengths)))
+            return
+        part: list[int] = []
+        for row in sorted(range(len(lengths)), key=lambda row: lengths[row]):
+            becomes_long = part and lengths[part[-1]] <= SHORT_LENGTH < lengths[row]
+            if part and (becomes_long or not self._fits(len(part) + 1, lengths[row])):
+                yield part
+                part = []
+            part.append(row)
+        yield part
+
+    def _fits(self, rows: int, length: int) -> bool:
+        """Whether a batch of rows of this length is within the limits."""
+        return rows <= self._limits.max_rows and rows * length <= self._limits.max_tokens
+
+    def _start_batches(self, lane: _Lane) -> None:
+        """Starts batches while a slot is free and a part waits."""
+        while lane.free_slots and (batch := self._next_batch(lane)):
+            lane.free_slots -= 1
+            task = asyncio.get_running_loop().create_task(self._compute(batch, lane.executor))
+            self._running[task] = max(part.request.deadline for part in batch)
+            task.add_done_callback(lambda task: self._end_batch(task, lane))
+
+    def _end_batch(self, task: asyncio.Task, lane: _Lane) -> None:
+        del self._running[task]
+        lane.free_slots += 1
+        self._start_batches(lane)
+
+    def _next_batch(self, lane: _Lane) -> list[_Part]:
+        """Takes the first parts that fit into one batch from the queue."""
+        batch: list[_Part] = []
+        rows, length = 0, 0
+        while lane.queue:
+            turn, _, part = lane.queue[0]
+            if not part.request.future.done():
+                rows += len(part.rows)
+                length = max(length, part.length)
+                if batch and not self._fits(rows, length):
+                    break
+                lane.turn = turn
+                part.request.waiting = False
+                batch.append(part)
+            heapq.heappop(lane.queue)
         return batch
 
-    def _release_slot(self, task: asyncio.Task) -> None:
-        self._running.discard(task)
-        self._free_slots += 1
-        self._changed.set()
-
-    async def _compute(self, batch: list[_QueuedRequest]) -> None:
-        """Computes a batch and sets the futures of its requests."""
+    async def _compute(self, batch: list[_Part], executor: Executor) -> None:
+        """Computes a batch. If that fails, computes each part alone."""
         inputs = {
-            name: [value for request in batch for value in request.inputs[name]]
-            for name in batch[0].inputs
+            name: [part.request.inputs[name][row] for part in batch for row in part.rows]
+            for name in batch[0].request.inputs
         }
+        deadline = max(part.request.deadline for part in batch)
         loop = asyncio.get_running_loop()
         try:
-            outputs = await loop.run_in_executor(self._executor, self._run, inputs)
-        except Exception as error:  # every request of the batch gets it
-            for request in batch:
-                if not request.future.done():
-                    request.future.set_exception(error)
+            outputs = await loop.run_in_executor(executor, self._run, inputs, deadline)
+        except Exception as error:
+            if len(batch) > 1 and time.monotonic() < deadline:
+                for part in batch:
+                    await self._compute([part], executor)
+                return
+            for part in batch:
+                if not part.request.future.done():
+                    part.request.future.set_exception(error)
             return
-        ends = np.cumsum([request.rows for request in batch])
-        for request, end in zip(batch, ends):
-            if not request.future.done():
-                start = end - request.rows
-                request.future.set_result(
-                    {name: value[start:end] for name, value in outputs.items()}
-                )
+        ends = np.cumsum([len(part.rows) for part in batch])
+        for part, end in zip(batch, ends):
+            rows = slice(end - len(part.rows), end)
+            _finish(part, {name: value[rows] for name, value in outputs.items()})
+
+
+def _finish(part: _Part, outputs: Outputs) -> None:
+    """Stores the results of a part, and answers the request after its last part."""
+    request = part.request
+    request.outputs[part.number] = part.rows, outputs
+    if len(request.outputs) < request.parts or request.future.done():
+        return
+    found = list(request.outputs.values())
+    order = np.argsort([row for rows, _ in found for row in rows])
+    collected: collections.defaultdict[str, list[np.ndarray]] = collections.defaultdict(list)
+    for _, outputs in found:
+        for name, value in outputs.items():
+            collected[name].append(value)
+    request.future.set_result(
+        {name: np.concatenate(values)[order] for name, values in collected.items()}
+    )

@@ -1,33 +1,48 @@
-"""A version of an exported model in memory, and the search for newer versions."""
+"""A version of an exported model in memory.
 
-import contextlib
-import logging
+The model runs in a session, as in TensorFlow Serving, and not as a function of
+`tf.saved_model.load`: the memory of a closed session is free again, a run can be stopped after a
+given time, and a call for one sentence takes half the time.
+"""
+
+import gc
 import os
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers the operations of the tokenizer)
 from google.protobuf import json_format
-from tensorflow.core.protobuf import saved_model_pb2
 
-logger = logging.getLogger(__name__)
+from tf_transformer.checkpoints import checksums
+
+v1 = tf.compat.v1
 
 Inputs = Mapping[str, Sequence[str | bytes]]  # of a signature, by name; all of the same length
-FileList = list[tuple[str, str, int, int]]  # folder, name, time and size of each file
+
+
+class InvalidInputError(Exception):
+    """The model cannot compute a request because of its content."""
+
+
+Run = Callable[[dict[str, str], dict[str, np.ndarray], float | None], dict[str, np.ndarray]]
 
 
 class Signature:
     """A signature of an exported model: strings `[N]` by name -> arrays `[N, ...]` by name.
 
     Args:
-      function: of `tf.saved_model.load`.
+      run: computes tensors from others, by their names in the graph, until a deadline.
       description: its `SignatureDef`.
     """
 
-    def __init__(self, function: Any, description: Any) -> None:
-        self._function = function
+    def __init__(self, run: Run, description: Any) -> None:
+        self._run = run
+        self._placeholders = {name: info.name for name, info in description.inputs.items()}
+        self._outputs = {name: info.name for name, info in sorted(description.outputs.items())}
         self.inputs = sorted(description.inputs)
         sizes = [
             dim.size
@@ -38,16 +53,17 @@ class Signature:
         # batched. The response to a request is then independent of other requests.
         self.may_be_batched = all(size >= 0 for size in sizes)
 
-    def __call__(self, inputs: Inputs) -> dict[str, np.ndarray]:
+    def __call__(self, inputs: Inputs, deadline: float | None = None) -> dict[str, np.ndarray]:
         """Runs the signature.
 
         Args:
           inputs: lists of strings or bytes by name, all of the same length.
+          deadline: a time of `time.monotonic` at which the computation is stopped; None for none.
         Returns: NumPy arrays by name.
+        Raises: TimeoutError after the deadline; InvalidInputError.
         """
-        tensors = {name: tf.constant(values, tf.string) for name, values in inputs.items()}
-        outputs = self._function(**tensors)
-        return {name: value.numpy() for name, value in outputs.items()}
+        feed = {self._placeholders[name]: _strings(inputs[name]) for name in self._placeholders}
+        return self._run(self._outputs, feed, deadline)
 
 
 class LoadedModel:
@@ -55,27 +71,73 @@ class LoadedModel:
 
     Args:
       path: its folder, whose name is the version.
+      concurrency: calls that are computed at the same time; others wait.
     Raises: OSError, ValueError or an error of TensorFlow when the folder is not a complete model.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, concurrency: int = 1) -> None:
         self.path = path
         self.version = int(os.path.basename(path))
-        with open(os.path.join(path, "saved_model.pb"), "rb") as file:
-            (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
-        self._module = tf.saved_model.load(path)
+        if os.path.exists(os.path.join(path, checksums.NAME)) and not checksums.is_intact(path):
+            raise ValueError(f"its files are not those of its {checksums.NAME}")
+        # The operations of a search are small: to hand each one to a thread of a pool takes longer
+        # than to compute it. Large operations still use all cores.
+        config = v1.ConfigProto(use_per_session_threads=True)
+        config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
+        config.gpu_options.allow_growth = True
+        # A call holds one thread, and another one while it computes a loop. With fewer threads than
+        # that, calls would wait for each other forever.
+        config.inter_op_parallelism_threads = 2 * concurrency
+        self._free = threading.Semaphore(concurrency)
+        self._session = v1.Session(graph=tf.Graph(), config=config)
         self.signatures: dict[str, Signature] = {}
         self.metadata: dict[str, dict[str, Any]] = {}
+        try:
+            self._load()
+        except Exception:
+            self.close()
+            raise
+
+    def _load(self) -> None:
+        with self._session.graph.as_default():
+            graph = v1.saved_model.load(self._session, [tf.saved_model.SERVING], self.path)
         for name, description in graph.signature_def.items():
             if name.startswith("__"):
                 continue
-            self.signatures[name] = Signature(self._module.signatures[name], description)
+            self.signatures[name] = Signature(self._run, description)
             self.metadata[name] = json_format.MessageToDict(
                 description,
                 preserving_proto_field_name=True,
                 always_print_fields_with_no_presence=True,
             )
         self._warm_up()
+
+    def _run(
+        self, outputs: dict[str, str], feed: dict[str, np.ndarray], deadline: float | None
+    ) -> dict[str, np.ndarray]:
+        if not self._free.acquire(timeout=None if deadline is None else _seconds_until(deadline)):
+            raise TimeoutError
+        try:
+            options = None
+            if deadline is not None:
+                milliseconds = round(1000 * _seconds_until(deadline))
+                if not milliseconds:  # 0 would mean no limit
+                    raise TimeoutError
+                options = v1.RunOptions(timeout_in_ms=milliseconds)
+            return self._session.run(outputs, feed, options=options)
+        except tf.errors.DeadlineExceededError:
+            raise TimeoutError from None
+        except tf.errors.InvalidArgumentError as error:
+            raise InvalidInputError(_first_line(error)) from error
+        finally:
+            self._free.release()
+
+    def close(self) -> None:
+        """Stops what the model computes, and frees its memory."""
+        self._session.close()
+        self.signatures.clear()
+        del self._session
+        gc.collect()  # a graph has reference cycles
 
     def _warm_up(self) -> None:
         from tensorflow_serving.apis import prediction_log_pb2
@@ -93,58 +155,17 @@ class LoadedModel:
             self.signatures[request.model_spec.signature_name](inputs)
 
 
-class Reloader:
-    """Loads the newest version in a folder.
-
-    A version that cannot be loaded is logged as a warning, and tried again after its files have
-    changed.
-
-    Args:
-      folder: of the versions.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        # Path of a version -> its files when it could not be loaded.
-        self._failed: dict[str, FileList] = {}
-
-    def load_newer(self, current: LoadedModel | None) -> LoadedModel | None:
-        """Loads the newest version that can be loaded.
-
-        Args:
-          current: the `LoadedModel` that is served, or None at the start.
-        Returns: a `LoadedModel`, or None if there is no newer version than `current`.
-        """
-        for path in self._versions():
-            if current and path == current.path:
-                return None
-            files = _list_files(path)
-            if self._failed.get(path) == files:
-                continue
-            try:
-                return LoadedModel(path)
-            except Exception as error:  # TensorFlow raises errors of many types
-                self._failed[path] = files
-                logger.warning("%s cannot be loaded: %s", path, error)
-        return None
-
-    def _versions(self) -> list[str]:
-        """The paths of the versions, newest first."""
-        try:
-            names = os.listdir(self._folder)
-        except OSError:
-            return []
-        versions = [name for name in names if name.isascii() and name.isdigit()]
-        versions.sort(key=int, reverse=True)
-        return [os.path.join(self._folder, version) for version in versions]
+def _seconds_until(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
-def _list_files(path: str) -> FileList:
-    """Lists folder, name, time and size of each file in a folder, to detect changes."""
-    files = []
-    for folder, _, names in os.walk(path):
-        for name in names:
-            with contextlib.suppress(OSError):
-                status = os.stat(os.path.join(folder, name))
-                files.append((folder, name, status.st_mtime_ns, status.st_size))
-    return sorted(files)
+def _strings(values: Sequence[str | bytes]) -> np.ndarray:
+    """Strings -> an array of bytes `[N]`."""
+    encoded = [value.encode() if isinstance(value, str) else value for value in values]
+    return np.array(encoded, dtype=object)
+
+
+def _first_line(error: tf.errors.OpError) -> str:
+    """The reason in an error message of TensorFlow, without the nodes of the graph."""
+    lines = [line.strip() for line in error.message.splitlines() if line.strip()]
+    return next((line for line in lines if not line.startswith("Graph execution error")), "")

@@ -16,6 +16,7 @@ The grammar and the error messages are those of `tensorflow/serving` (`g3doc/api
 
 import base64
 import binascii
+import codecs
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -37,12 +38,14 @@ class RestError(Exception):
     Args:
       status: the HTTP status.
       message: the value of "error" in the body.
+      headers: of the response.
     """
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
+        self.headers = headers or {}
 
 
 def parse_predict(
@@ -62,7 +65,7 @@ def parse_predict(
     if not isinstance(name, str):
         raise RestError(
             400,
-            f"JSON Value: {_shorten(request)} not formatted correctly. "
+            f"JSON Value: {_shorten_json(request)} not formatted correctly. "
             "'signature_name' key must be a string value.",
         )
     name = name or "serving_default"
@@ -71,7 +74,7 @@ def parse_predict(
     if "instances" in request and "inputs" in request:
         raise RestError(
             400,
-            f"JSON Value: {_shorten(request)} Not formatted correctly "
+            f"JSON Value: {_shorten_json(request)} Not formatted correctly "
             "expecting only one of 'inputs' or 'instances' keys to exist",
         )
     if "instances" in request:
@@ -83,6 +86,7 @@ def parse_predict(
 
 def _parse_object(body: bytes) -> dict[str, Any]:
     """Parses bytes that must hold a JSON object."""
+    body = body.removeprefix(codecs.BOM_UTF8)
     if not body:
         raise RestError(400, "JSON Parse error: The document is empty")
     try:
@@ -90,7 +94,7 @@ def _parse_object(body: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise RestError(400, f"JSON Parse error: {error.msg} at offset: {error.pos}") from None
     if not isinstance(request, dict):
-        raise RestError(400, f"JSON Value: {_shorten(request)} Is not object")
+        raise RestError(400, f"JSON Value: {_shorten_json(request)} Is not object")
     return request
 
 
@@ -98,7 +102,7 @@ def _parse_rows(instances: Any, names: list[str]) -> dict[str, list[str | bytes]
     """Parses the value of "instances". Returns: lists of strings or bytes by name."""
     if not isinstance(instances, list):
         raise RestError(
-            400, f"JSON Value: {_shorten(instances)} Excepting 'instances' to be an list/array"
+            400, f"JSON Value: {_shorten_json(instances)} Excepting 'instances' to be an list/array"
         )
     if not instances:
         raise RestError(400, "JSON Value: {} No values in 'instances' array")
@@ -119,7 +123,7 @@ def _parse_rows(instances: Any, names: list[str]) -> dict[str, list[str | bytes]
             raise RestError(
                 400,
                 f"Failed to process element: {i} of 'instances' list. "
-                f"JSON object: {_shorten(instance)} keys must be equal to: {','.join(names)}",
+                f"JSON object: {_shorten_json(instance)} keys must be equal to: {','.join(names)}",
             )
         for name, value in row.items():
             try:
@@ -170,20 +174,28 @@ def _parse_string(value: Any) -> str | bytes:
     if isinstance(value, str):
         return value
     if _is_base64(value):
-        try:
-            return base64.b64decode(value["b64"], validate=True)
-        except (binascii.Error, ValueError):
-            raise RestError(400, "Unable to base64 decode") from None
+        return _decode_base64(value["b64"])
     if isinstance(value, dict):
         raise RestError(
-            400, f"JSON Value: {_shorten(value)} not formatted correctly for base64 data"
+            400, f"JSON Value: {_shorten_json(value)} not formatted correctly for base64 data"
         )
     if isinstance(value, list):
         raise RestError(400, "Encountered list at unexpected level: 0 expected < 0")
     raise RestError(
         400,
-        f"JSON Value: {_shorten(value)} Type: {_json_type(value)} is not of expected type: string",
+        f"JSON Value: {_shorten_json(value)} Type: {_json_type(value)} "
+        "is not of expected type: string",
     )
+
+
+def _decode_base64(text: str) -> bytes:
+    """Decodes base64, with line breaks or not, and with padding or not. Raises: RestError."""
+    text = "".join(text.split())
+    padding = "=" * (-len(text) % 4)
+    try:
+        return base64.b64decode(text + padding, validate=True)
+    except (binascii.Error, ValueError):
+        raise RestError(400, "Unable to base64 decode") from None
 
 
 def _json_type(value: Any) -> str:
@@ -193,12 +205,16 @@ def _json_type(value: Any) -> str:
     return str(value) if isinstance(value, bool) else "Number"
 
 
-def _shorten(value: Any) -> str:
+def _shorten_json(value: Any) -> str:
     """The JSON of a value for an error message, cut if it is long."""
     try:
-        text = orjson.dumps(value).decode()
+        return shorten(orjson.dumps(value).decode())
     except TypeError:  # orjson parses deeper nesting than it writes
         return "..."
+
+
+def shorten(text: str) -> str:
+    """Cuts a text that is long, for an error message."""
     if len(text) <= MAX_SHOWN_CHARACTERS:
         return text
     return f"{text[:MAX_SHOWN_CHARACTERS]}..."
@@ -210,13 +226,23 @@ def format_response(outputs: Mapping[str, np.ndarray], in_rows: bool) -> bytes:
     Args:
       outputs: arrays `[N, ...]` by name, of bytes or numbers.
       in_rows: whether the request has the row format.
-    Returns: JSON, as bytes. Numbers have the fewest digits that give the same float32.
+    Returns: JSON, as bytes. Numbers have the fewest digits that give the same float32; NaN and
+      infinity are null.
+    Raises: RestError when the outputs have no rows, or not the same number of rows.
     """
+    if in_rows and (
+        not all(array.ndim for array in outputs.values())
+        or len({len(array) for array in outputs.values()}) != 1
+    ):
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in outputs.items())
+        raise RestError(
+            500, f"the outputs of the model have no rows in common ({shapes}): send 'inputs'"
+        )
     columns = {name: _json_values(name, array) for name, array in outputs.items()}
     if len(columns) == 1:
         (values,) = columns.values()
     elif in_rows:
-        values = [dict(zip(columns, row)) for row in zip(*columns.values())]
+        values = [dict(zip(columns, row)) for row in zip(*columns.values(), strict=True)]
     else:
         values = columns
     key = "predictions" if in_rows else "outputs"

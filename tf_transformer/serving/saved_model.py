@@ -7,6 +7,7 @@ EXPORT_DIR/
   1/                                           a version, which appears when it is complete
     saved_model.pb variables/ assets/          the model
     assets.extra/tf_serving_warmup_requests    requests that a server runs after loading
+    assets.extra/model.json                    languages, search and limits, for programs
     README.md                                  the signatures, and examples of requests
     SHA256SUMS                                 for sha256sum --check SHA256SUMS
 """
@@ -24,6 +25,7 @@ from tf_transformer.config import Config, DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.serving.export_errors import check_output_folder, explain_write_errors
+from tf_transformer.serving.model_description import write_description
 from tf_transformer.serving.model_name import check_model_name
 from tf_transformer.serving.signatures import ALIGNED_LENGTH, TextFunctions
 from tf_transformer.serving.warm_up import import_messages, warm_up_texts, write_warm_up
@@ -62,6 +64,7 @@ def export_saved_model(
         module, signatures = make_signatures(model, tokenizers, config.decode)
         tf.saved_model.save(module, folder, signatures=signatures)
         write_warm_up(folder, name, warm_up_texts(config, tokenizers[0]))
+        write_description(folder, config, ALIGNED_LENGTH)
         _write(folder, "README.md", _readme(name, os.path.abspath(output), config))
         write_checksums(folder)
         for file, content in _server_settings(name).items():
@@ -86,6 +89,7 @@ def make_signatures(
         `[N, T]`.
       - alignments: text -> translation `[N]`, source_tokens `[N, S]`, target_tokens `[N, T]`,
         weights `[N, L, H, T, S]`.
+      - count_tokens: text -> tokens `[N]`, the number of source sub-words.
     """
     functions = TextFunctions(model, tokenizers, decode)
     # The module owns the variables, not the Keras model: a session, as in TensorFlow Serving,
@@ -110,6 +114,9 @@ def make_signatures(
         names = ("translation", "source_tokens", "target_tokens", "weights")
         return dict(zip(names, functions.alignments(text)))
 
+    def count_tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"tokens": functions.count_tokens(text)}
+
     text = tf.TensorSpec([None], tf.string, name="text")
     source = tf.TensorSpec([None], tf.string, name="source")
     target = tf.TensorSpec([None], tf.string, name="target")
@@ -118,6 +125,7 @@ def make_signatures(
         nbest: [text],
         score: [source, target],
         alignments: [text],
+        count_tokens: [text],
     }
     return module, {
         function.__name__: tf.function(function, input_signature=signature, autograph=False)
@@ -209,6 +217,7 @@ more than the input.
 | `nbest` | `text` | `translations` `[N, {beam}]` and `scores` `[N, {beam}]`, best first |
 | `score` | `source`, `target` | {score} |
 | `alignments` | `text` | {alignments} |
+| `count_tokens` | `text` | `tokens` `[N]`, the number of source sub-words, without the end token |
 
 Scores are log-probabilities in nats. Those of translations are divided by
 ((5 + length) / 6) ^ {penalty}. `weights` are the decoder's attention weights over the source: row t

@@ -13,9 +13,10 @@ class ServerMetrics:
 
     Args:
       queue_length: a function that returns the number of requests in the queues.
+      failed_loads: a function that returns how often a version could not be loaded.
     """
 
-    def __init__(self, queue_length: Callable[[], int]) -> None:
+    def __init__(self, queue_length: Callable[[], int], failed_loads: Callable[[], int]) -> None:
         self._registry = prometheus_client.CollectorRegistry()
         registry = self._registry
         self._requests = prometheus_client.Counter(
@@ -34,6 +35,10 @@ class ServerMetrics:
             f"{PREFIX}waiting", "Requests in the queues", registry=registry
         )
         waiting.set_function(queue_length)
+        failed = prometheus_client.Gauge(
+            f"{PREFIX}failed_loads", "Versions that could not be loaded", registry=registry
+        )
+        failed.set_function(failed_loads)
         prometheus_client.ProcessCollector(registry=registry)
 
     def set_version(self, version: int) -> None:

@@ -50,6 +50,15 @@ class TextFunctions:
         self._decode = decode
         self._source, self._target = tokenizers
 
+    def count_tokens(self, text: tf.Tensor) -> tf.Tensor:
+        """Counts the source sub-words of texts.
+
+        Args:
+          text: strings `[N]`.
+        Returns: int32 `[N]`, without the end token.
+        """
+        return self._encode(self._source, text)[1] - 1
+
     def translate(self, text: tf.Tensor, n_best: int = 1) -> list[tf.Tensor]:
         """Translates texts.
 

@@ -63,7 +63,7 @@ def _requests(texts: list[str]) -> list[tuple[str, dict[str, list[str]]]]:
     groups += [by_length[-8:], by_length]
     requests = [
         (signature, {"text": group})
-        for signature in ("serving_default", "nbest", "alignments")
+        for signature in ("serving_default", "nbest", "alignments", "count_tokens")
         for group in groups
     ]
     requests += [("score", {"source": group, "target": group}) for group in groups]

@@ -22,6 +22,9 @@ KINDS = {
     "decoder_layer{}_block2": "encoder_decoder_attention",
 }
 
+# The parts of the page that the server's page has too.
+DISPLAY = pathlib.Path(__file__).parents[1] / "attention_display"
+
 # Pixels of the page in a notebook.
 ROW_HEIGHT = 28  # of a sub-word
 HEADER_HEIGHT = 350  # of everything above and below the sub-words
@@ -66,10 +69,13 @@ class AttentionView:
 
     def page(self) -> str:
         """Returns the HTML page as a string."""
-        template = (pathlib.Path(__file__).parent / "attention_viewer.html").read_text("utf-8")
+        page = (pathlib.Path(__file__).parent / "attention_viewer.html").read_text("utf-8")
+        for kind in ("css", "html", "js"):
+            part = (DISPLAY / f"attention.{kind}").read_text("utf-8")
+            page = page.replace(f"ATTENTION_{kind.upper()}\n", part)
         data = json.dumps(self._examples, separators=(",", ":"))
         data = data.replace("<", "\\u003c")  # no text can close the script element
-        return template.replace("EXAMPLES_AS_JSON", data)
+        return page.replace("EXAMPLES_AS_JSON", data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the page to a file that any browser can open."""

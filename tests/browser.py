@@ -1,0 +1,106 @@
+"""Headless Chromium for tests: fixtures, and functions that read a page."""
+
+import json
+import shutil
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+BROWSER_FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--window-size=1000,1100",
+    "--force-device-scale-factor=1",
+)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    for flag in BROWSER_FLAGS:
+        options.add_argument(flag)
+    options.binary_location = shutil.which("chromium")
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"))
+    with webdriver.Chrome(options=options, service=service) as driver:
+        yield driver
+
+
+@pytest.fixture(params=[400, 900])
+def width(browser, request):
+    """The width of the page in CSS pixels."""
+    set_size = "Emulation.setDeviceMetricsOverride"
+    size = {"width": request.param, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd(set_size, size)
+    yield request.param
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.fixture(params=["light", "dark"])
+def color_scheme(browser, request):
+    feature = {"name": "prefers-color-scheme", "value": request.param}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    yield request.param
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def texts(browser, selector):
+    return [element.text for element in browser.find_elements(By.CSS_SELECTOR, selector)]
+
+
+def wait(browser, condition):
+    # The page can replace an element while a condition reads it.
+    waiting = WebDriverWait(browser, 60, ignored_exceptions=[StaleElementReferenceException])
+    return waiting.until(lambda driver: condition())
+
+
+def choose(browser, select, text):
+    """Chooses an option with the keyboard."""
+    browser.find_element(By.ID, select).send_keys(text)
+
+
+def percentages(browser, side):
+    """The weights beside the sub-words of a column, in percent."""
+    return [float(text.rstrip("%")) for text in texts(browser, f"#{side} li span.weight") if text]
+
+
+def expected(row):
+    """Weights as percentages, rounded to tenths of a percent."""
+    return [pytest.approx(100 * weight, abs=0.06) for weight in row]
+
+
+def colors(element, name):
+    """Red, green and blue of a CSS property of an element, 0 to 255."""
+    numbers = element.value_of_css_property(name).partition("(")[2].rstrip(")").split(",")
+    return [float(number) for number in numbers[:3]]
+
+
+def is_dark(browser):
+    """Whether the background of the page is dark."""
+    return sum(colors(browser.find_element(By.TAG_NAME, "body"), "background-color")) < 200
+
+
+def overflow(browser):
+    """Pixels by which the page is wider than the window."""
+    return browser.execute_script(
+        "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+
+
+def requested_urls(browser):
+    """The URLs that were requested since the last call."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return {
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    }
+
+
+def console_errors(browser):
+    """The errors in the browser's console since the last call."""
+    return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]

@@ -1,0 +1,95 @@
+"""A server with the page and invented answers, for tests of the page."""
+
+import asyncio
+import json
+
+import numpy as np
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from tf_transformer.serving.page import page_routes
+
+DESCRIPTION = {
+    "source": "en",
+    "target": "de",
+    "beam_size": 4,
+    "length_penalty": 0.6,
+    "max_source_subwords": 1024,
+    "max_aligned_subwords": 128,
+}
+
+
+class FakeServer:
+    """The page, and answers of a model with 2 layers and 3 heads that replaces "e" by "E".
+
+    Args:
+      folder: of the version, with the description of the model.
+
+    Attributes:
+      requests: pairs of signature and texts, in the order of arrival.
+      errors: signature -> the pair of status and body that it answers.
+      states: of the versions.
+      releases: pair of signature and text -> the event for which the answer waits.
+    """
+
+    def __init__(self, folder):
+        self.requests = []
+        self.errors = {}
+        self.releases = {}
+        self.states = [
+            {"version": "6", "state": "END"},
+            {"version": "7", "state": "AVAILABLE"},
+        ]
+        routes = [
+            *page_routes("anna", lambda: str(folder)),
+            Route("/healthz/ready", lambda request: JSONResponse({})),
+            Route("/v1/models/anna", self.status),
+            Route("/v1/models/anna:predict", self.predict, methods=["POST"]),
+        ]
+        self.app = Starlette(routes=routes)
+
+    def uvicorn_config(self):
+        return uvicorn.Config(
+            self.app, "127.0.0.1", 0, log_level="warning", timeout_graceful_shutdown=1
+        )
+
+    def status(self, request):
+        return JSONResponse({"model_version_status": self.states})
+
+    async def predict(self, request):
+        body = json.loads(await request.body())
+        signature, lines = body["signature_name"], body["instances"]
+        self.requests.append((signature, lines))
+        if signature in self.errors:
+            status, content = self.errors[signature]
+            return JSONResponse(content, status)
+        rows = [getattr(self, signature)(line) for line in lines]
+        release = self.releases.get((signature, lines[0]))
+        if release:
+            await asyncio.to_thread(release.wait, 30)
+        return JSONResponse({"predictions": rows})
+
+    def nbest(self, line):
+        if len(line) > 5000:
+            return {"translations": ["", ""], "scores": [-1e9, -1e9]}
+        translations = [line.replace("e", "E"), line, ""]
+        return {"translations": translations, "scores": [-0.5, -1.25, -1e9]}
+
+    def alignments(self, line):
+        source = [f"▁{word}" for word in line.split()] + ["[END]"]
+        if len(source) > 128:
+            return {"source_tokens": [], "target_tokens": [], "weights": [[[]] * 3] * 2}
+        target = [piece.replace("e", "E") for piece in source]
+        return {
+            "source_tokens": source,
+            "target_tokens": target,
+            "weights": weights_of(line).tolist(),
+        }
+
+
+def weights_of(line):
+    """The weights of the fake server for a line, [L, H, T, S]."""
+    length = len(line.split()) + 1
+    return np.random.default_rng(length).dirichlet(np.ones(length), (2, 3, length))

@@ -1,0 +1,53 @@
+"""A small HTTP server whose answers a test decides, for tests of the client."""
+
+import contextlib
+import http.server
+import json
+import threading
+
+
+@contextlib.contextmanager
+def scripted_server(answer, port=0):
+    """Runs a server.
+
+    Args:
+      answer: texts of a request -> the pair of status and body, or the triple with headers; the
+        body is bytes, or becomes JSON. None closes the connection without a response.
+      port: 0 for a free one.
+    Yields: its address.
+    """
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            answered = answer(json.loads(body)["inputs"]["text"])
+            if answered is None:
+                self.close_connection = True
+                return
+            status, content, headers = (*answered, {})[:3]
+            if not isinstance(content, bytes):
+                content = json.dumps(content).encode()
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            with contextlib.suppress(BrokenPipeError):  # the client has not waited
+                self.wfile.write(content)
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.02])
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def translated(texts):
+    """The answer of a model that writes capital letters."""
+    outputs = {"translation": [text.upper() for text in texts], "score": [-0.5] * len(texts)}
+    return 200, {"outputs": outputs}

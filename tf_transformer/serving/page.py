@@ -1,0 +1,71 @@
+"""The page on which a browser translates text with the served model."""
+
+import html
+import json
+import pathlib
+import string
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tf_transformer.serving.model_description import read_description
+
+PAGE = pathlib.Path(__file__).parent / "page_files"
+DISPLAY = pathlib.Path(__file__).parents[1] / "attention_display"  # the attention viewer has it too
+# The files that the page loads, with their types.
+FILES = {
+    PAGE / "page.css": "text/css",
+    PAGE / "page.js": "text/javascript",
+    DISPLAY / "attention.css": "text/css",
+    DISPLAY / "attention.js": "text/javascript",
+}
+HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def page_routes(name: str, version_folder: Callable[[], str]) -> list[Route]:
+    """Returns the routes of the page, `GET /`, and of the files that it loads.
+
+    One of them is `GET /model.json`, the `assets.extra/model.json` of the version that is served.
+
+    Args:
+      name: of the model.
+      version_folder: returns the folder of the version that is served; "" before the first version
+        is loaded.
+    """
+    template = string.Template((PAGE / "index.html").read_text("utf-8"))
+    attention = (DISPLAY / "attention.html").read_text("utf-8")
+    page = template.substitute(name=html.escape(name), attention=attention)
+
+    def get_page(request: Request) -> Response:
+        return _response(page, "text/html")
+
+    def get_model(request: Request) -> Response:
+        folder = version_folder()
+        description = read_description(folder) if folder else {}
+        return _response(json.dumps(description), "application/json")
+
+    files = [_file_route(path, media_type) for path, media_type in FILES.items()]
+    return [Route("/", get_page), Route("/model.json", get_model), *files]
+
+
+def _file_route(path: pathlib.Path, media_type: str) -> Route:
+    content = path.read_text("utf-8")
+
+    def get_file(request: Request) -> Response:
+        return _response(content, media_type)
+
+    return Route(f"/{path.name}", get_file)
+
+
+def _response(content: str, media_type: str) -> Response:
+    return Response(content, media_type=media_type, headers=HEADERS)

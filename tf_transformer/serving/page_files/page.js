@@ -1,0 +1,207 @@
+"use strict";
+// The page of the server. It uses functions of attention.js, which it loads first.
+const {name: NAME} = document.body.dataset;
+const SECONDS_TO_RETRY = 2;  // while the server loads the model
+const LINES_OF_REQUEST = 16; // longer texts are translated in several requests
+const SMALLEST_SCORE = -1e8; // a hypothesis that was not found has a smaller score
+let model = {};      // what the exported model says of itself; {} for a model that says nothing
+let chosen = null;   // the line whose hypotheses and attention are shown
+let isBusy = false;  // whether a translation is running
+
+async function request(url, options) {
+  let response;
+  try {
+    response = await fetch(url, options);
+  } catch {
+    throw new Error("The server does not answer: check that it is running.");
+  }
+  const content = await response.json().catch(() => null);
+  if (!response.ok || content === null) {
+    throw new Error(content?.error || `The server answered with status ${response.status}.`);
+  }
+  return content;
+}
+
+// Returns the results of a signature for texts, in their order.
+async function predict(signature, texts) {
+  const body = JSON.stringify({signature_name: signature, instances: texts});
+  const {predictions} = await request(`v1/models/${NAME}:predict`, {method: "POST", body});
+  if (predictions?.length !== texts.length) throw new Error("The server's answer is incomplete.");
+  return predictions;
+}
+
+function showMessage(id, text, isError = false) {
+  byId(id).textContent = text;
+  byId(id).classList.toggle("error", isError);
+}
+
+// Returns the name of a language for its code; the code itself where it has no name.
+function languageName(code) {
+  try {
+    if (new Intl.Locale(code).toString() !== code) return code; // such as "in", a former code
+    return new Intl.DisplayNames("en", {type: "language"}).of(code);
+  } catch {
+    return code; // not the form of a language code
+  }
+}
+
+// Marks text with its language, for screen readers and spell checkers, where the code has a name.
+function setLanguage(element, code) {
+  if (code && languageName(code) !== code) element.lang = code;
+}
+
+function showLanguages() {
+  if (!model.source) return;
+  const [source, target] = [model.source, model.target].map(languageName);
+  byId("languages").textContent = `: ${source} \u2192 ${target}`;
+  byId("text-label").textContent = `Text (${source}), one sentence on each line`;
+  setLanguage(byId("text"), model.source);
+}
+
+// Shows what the model is. Tries again until the server has loaded it.
+async function showModel() {
+  try {
+    const {model_version_status: states} = await request(`v1/models/${NAME}`);
+    const available = states.find(({state}) => state === "AVAILABLE");
+    if (!available) throw new Error("The model is being loaded.");
+    model = await request("model.json");
+    showMessage("version", `version ${available.version}`);
+    showLanguages();
+    showScoreHelp();
+  } catch (error) {
+    showMessage("version", error.message, true);
+    setTimeout(showModel, 1000 * SECONDS_TO_RETRY);
+  }
+}
+
+function showScoreHelp() {
+  const score = "Score: log-probability divided by the length penalty";
+  const {beam_size, length_penalty} = model;
+  byId("score-help").textContent = beam_size === undefined ? `${score}.`
+    : `Beam size ${beam_size}. ${score} ((5 + length) / 6) ^ ${length_penalty}.`;
+}
+
+const isFound = (hypothesis) => hypothesis.score > SMALLEST_SCORE;
+
+// Returns an element with the text of a hypothesis, or with the reason why there is none.
+function createTarget(hypothesis) {
+  if (isFound(hypothesis) && hypothesis.text) {
+    const target = createElement("span", hypothesis.text, {class: "target", dir: "auto"});
+    setLanguage(target, model.target);
+    return target;
+  }
+  const limit = model.max_source_subwords?.toLocaleString("en");
+  const tooLong = limit ? `too long: more than ${limit} sub-words` : "too long for the model";
+  const reason = isFound(hypothesis) ? "empty translation" : tooLong;
+  return createElement("span", `(${reason})`, {class: "target none"});
+}
+
+// Adds a line, {text, hypotheses}, to the list of results.
+function addLine(line) {
+  const label = createElement("label", "", {class: "line"});
+  const button = createElement("input", "", {type: "radio", name: "line"});
+  button.addEventListener("change", () => choose(line));
+  const source = createElement("span", line.text, {class: "source", dir: "auto"});
+  setLanguage(source, model.source);
+  label.append(button, source, createTarget(line.hypotheses[0]));
+  byId("results-list").append(label);
+  byId("results").hidden = false;
+  if (chosen === null) {
+    button.checked = true;
+    choose(line);
+  }
+}
+
+// Shows the hypotheses and the attention of a line.
+function choose(line) {
+  chosen = line;
+  const found = line.hypotheses.filter(isFound);
+  byId("hypotheses-list").replaceChildren(...found.map((hypothesis) => {
+    const item = createElement("li", "");
+    const score = createElement("span", hypothesis.score.toFixed(3), {class: "score"});
+    item.append(createTarget(hypothesis), " ", score);
+    return item;
+  }));
+  byId("hypotheses").hidden = !found.length;
+  byId("attention").hidden = !found.length;
+  if (found.length) showAttention(line);
+}
+
+async function showAttention(line) {
+  byId("attention-view").hidden = true;
+  showMessage("attention-message", "Loading\u2026");
+  try {
+    line.alignment ??= (await predict("alignments", [line.text]))[0];
+  } catch (error) {
+    if (chosen === line) showMessage("attention-message", error.message, true);
+    return;
+  }
+  if (chosen !== line) return; // another line was chosen in the meantime
+  const queries = line.alignment.target_tokens.filter((piece) => piece);
+  const keys = line.alignment.source_tokens.filter((piece) => piece);
+  if (!keys.length) {
+    const limit = model.max_aligned_subwords;
+    const reason = limit ? `has more than ${limit} sub-words` : "is too long";
+    showMessage("attention-message", `No attention weights: the line ${reason}.`);
+    return;
+  }
+  showMessage("attention-message", "");
+  byId("attention-view").hidden = false; // before the layout, which measures it
+  setSubwords({queries, keys}, ENCODER_DECODER_TITLES);
+  showWeights();
+}
+
+// Shows the chosen layer and head of the chosen line. There is no padding in one line.
+function showWeights() {
+  const {weights} = chosen.alignment;
+  fillLayersAndHeads(weights);
+  setWeights(selectedHead(weights[layerIndex()]));
+}
+
+function clearResults() {
+  chosen = null;
+  byId("results-list").replaceChildren();
+  for (const id of ["results", "hypotheses", "attention"]) byId(id).hidden = true;
+}
+
+async function translateLines(texts) {
+  const start = performance.now();
+  for (let i = 0; i < texts.length; i += LINES_OF_REQUEST) {
+    showMessage("message", i ? `${i} of ${texts.length} lines\u2026` : "Translating\u2026");
+    const part = texts.slice(i, i + LINES_OF_REQUEST);
+    (await predict("nbest", part)).forEach(({translations, scores}, k) => {
+      const hypotheses = translations.map((text, n) => ({text, score: scores[n]}));
+      addLine({text: part[k], hypotheses});
+    });
+  }
+  const lines = texts.length === 1 ? "1 line" : `${texts.length} lines`;
+  showMessage("message", `${lines} in ${Math.round(performance.now() - start)} ms`);
+}
+
+async function translate(event) {
+  event.preventDefault();
+  if (isBusy) return;
+  clearResults();
+  const texts = byId("text").value.split("\n").map((line) => line.trim()).filter((line) => line);
+  if (!texts.length) {
+    showMessage("message", "Enter a sentence first.", true);
+    return;
+  }
+  isBusy = true;
+  byId("go").setAttribute("aria-disabled", true); // a disabled button would lose the focus
+  try {
+    await translateLines(texts);
+  } catch (error) {
+    showMessage("message", error.message, true);
+  } finally {
+    isBusy = false;
+    byId("go").removeAttribute("aria-disabled");
+  }
+}
+
+byId("form").addEventListener("submit", translate);
+byId("text").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();
+});
+for (const id of ["layer", "head"]) byId(id).addEventListener("change", showWeights);
+showModel();

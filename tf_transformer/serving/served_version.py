@@ -1,0 +1,125 @@
+"""A version of a model that answers requests: its queues and its limits."""
+
+import asyncio
+import time
+from concurrent.futures import Executor
+
+import anyio
+
+from tf_transformer.config import ServeConfig
+from tf_transformer.serving.dynamic_batching import Batcher, BatchLimits, Inputs, Outputs
+from tf_transformer.serving.loaded_model import LoadedModel
+
+COUNT_SIGNATURE = "count_tokens"  # texts -> their numbers of sub-words
+
+
+class TooLargeError(Exception):
+    """A request is beyond a limit of the server. Its message says which."""
+
+
+class ServedVersion:
+    """A version that is served. It is created in a running event loop.
+
+    Args:
+      model: a `LoadedModel`.
+      settings: a `ServeConfig`.
+      executors: compute the short rows, and the long rows.
+    """
+
+    def __init__(
+        self, model: LoadedModel, settings: ServeConfig, executors: tuple[Executor, Executor]
+    ) -> None:
+        self.model = model
+        self._settings = settings
+        self._active = 0  # requests that are not answered
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._batchers = {}
+        for name, signature in model.signatures.items():
+            limits = BatchLimits(
+                settings.max_batch_size if signature.may_be_batched else 0,
+                settings.max_batch_tokens,
+                settings.max_queue,
+                settings.concurrent_batches,
+            )
+            self._batchers[name] = Batcher(signature, executors, limits)
+
+    @property
+    def queue_length(self) -> int:
+        """Requests that wait."""
+        return sum(batcher.queue_length for batcher in self._batchers.values())
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether a batch could not be stopped after its deadline."""
+        return any(batcher.is_overdue for batcher in self._batchers.values())
+
+    async def predict(self, name: str, inputs: Inputs, deadline: float) -> Outputs:
+        """Computes a request.
+
+        Args:
+          name: of a signature.
+          inputs: lists of strings by name, all of the same length.
+          deadline: a time of `time.monotonic`.
+        Returns: arrays `[rows, ...]` by name.
+        Raises: TooLargeError; QueueFullError; TimeoutError after the deadline; ShutdownError;
+          InvalidInputError.
+        """
+        self._check_rows(name, len(next(iter(inputs.values()))))
+        self._active += 1
+        self._idle.clear()
+        try:
+            return await self._compute(name, inputs, deadline)
+        finally:
+            self._active -= 1
+            if not self._active:
+                self._idle.set()
+
+    async def _compute(self, name: str, inputs: Inputs, deadline: float) -> Outputs:
+        lengths = await asyncio.to_thread(self._lengths, inputs, deadline)
+        total = sum(lengths)
+        if total > self._settings.max_request_tokens:
+            raise TooLargeError(
+                f"{total:,} sub-words in one request: the server takes at most "
+                f"{self._settings.max_request_tokens:,}"
+            )
+        # When the task of the request is cancelled, so is the future.
+        result = self._batchers[name].submit(inputs, lengths, deadline)
+        with anyio.fail_after(deadline - time.monotonic()):
+            return await result
+
+    def _check_rows(self, name: str, rows: int) -> None:
+        settings = self._settings
+        may_be_batched = self.model.signatures[name].may_be_batched
+        max_rows = settings.max_rows if may_be_batched else settings.max_rows_alone
+        if rows > max_rows:
+            raise TooLargeError(f"{rows} rows in one request: {name} takes at most {max_rows}")
+
+    def _lengths(self, inputs: Inputs, deadline: float) -> list[int]:
+        """Counts the sub-words of each row, with the source's tokenizer.
+
+        Without the signature that counts, which older exports lack, all lengths are 0.
+        """
+        count = self.model.signatures.get(COUNT_SIGNATURE)
+        rows = len(next(iter(inputs.values())))
+        if count is None:
+            return [0] * rows
+        lengths = [0] * rows
+        for texts in inputs.values():
+            tokens = count({"text": texts}, deadline)["tokens"]
+            lengths = [length + int(number) for length, number in zip(lengths, tokens)]
+        return lengths
+
+    async def close(self, seconds: float) -> None:
+        """Answers the pending requests, and frees the memory of the model.
+
+        No new request may come.
+
+        Args:
+          seconds: to wait at most. Then, the other requests get ShutdownError.
+        """
+        with anyio.move_on_after(seconds):
+            await self._idle.wait()
+        for batcher in self._batchers.values():
+            batcher.close()
+        await asyncio.to_thread(self.model.close)
