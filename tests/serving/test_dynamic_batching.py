@@ -107,6 +107,34 @@ def test_parts_of_requests_take_turns(doubler):
     run(test, doubler, max_rows=2)
 
 
+def test_new_requests_do_not_delay_the_parts_of_an_older_one(doubler):
+    """Clients that always have a request in the queue."""
+
+    async def test(batcher):
+        async def send_without_end():
+            while not large.done():
+                await submit(batcher, [0, 0])
+
+        large = submit(batcher, list(range(20, 40)))
+        clients = [asyncio.ensure_future(send_without_end()) for _ in range(3)]
+        result = await asyncio.wait_for(asyncio.shield(large), 10)
+        assert list(result["y"]) == [2 * number for number in range(20, 40)]
+        await asyncio.gather(*clients)
+        of_others = sum(batch == [0, 0] for batch in doubler.batches)
+        assert len(doubler.batches) - of_others == 10  # parts of two rows
+        assert of_others <= 10 * len(clients) + len(clients)  # one of each client between two parts
+
+    run(test, doubler, max_rows=2)
+
+
+def test_outputs_without_rows_are_an_error(doubler):
+    async def test(batcher):
+        with pytest.raises((IndexError, TypeError)):
+            await submit(batcher, [1])
+
+    run(test, lambda inputs, deadline: {"y": np.float32(1)})
+
+
 def test_short_rows_are_neither_batched_with_long_ones_nor_wait_for_them(doubler):
     async def test(batcher):
         doubler.gate.clear()
@@ -207,7 +235,7 @@ def test_close_refuses_requests_and_ends_those_that_wait(doubler):
         first = await start_blocked_batch(doubler, batcher)
         waiting = submit(batcher, [1])
         batcher.close()
-        with pytest.raises(QueueFullError):
+        with pytest.raises(ShutdownError):
             submit(batcher, [2])
         results = await asyncio.gather(first, waiting, return_exceptions=True)
         assert [type(result) for result in results] == [ShutdownError] * 2

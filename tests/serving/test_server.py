@@ -1,5 +1,6 @@
 """The REST server, compared with TensorFlow Serving's interface and the live model."""
 
+import asyncio
 import base64
 import contextlib
 import gzip
@@ -177,6 +178,13 @@ def test_status_and_metadata(web):
         ),
         (
             "GET",
+            f"/v1/models/anna/versions/{'9' * 250}",
+            400,
+            f"Failed to convert version: {'9' * 200}... to numeric.",
+        ),
+        ("POST", "/healthz", 405, "method POST is not allowed"),
+        (
+            "GET",
             "/v1/models/anna/labels/stable",
             400,
             "Unrecognized servable version label: stable",
@@ -192,6 +200,49 @@ def test_errors_equal_those_of_tensorflow_serving(web, method, path, status, mes
     assert error_of(response, status) == message
     if status == 405:
         assert response.headers["allow"] == ("POST" if ":" in path else "GET")
+
+
+def test_requests_at_the_end_of_the_server(exported, tmp_path, monkeypatch):
+    """A request that is computed, one of a replaced version, and one that is incomplete."""
+    shutil.copytree(exported, tmp_path / "1")
+    replace_signature(monkeypatch, _SlowModel())
+    server = Server(str(tmp_path), "anna", ServeConfig(reload_seconds=0.1, grace_seconds=1.0))
+
+    async def never_complete():
+        yield b'{"inst'
+        await asyncio.sleep(20)
+
+    async def test():
+        transport = httpx2.ASGITransport(server.app)
+        async with (
+            server.app.router.lifespan_context(server.app),
+            httpx2.AsyncClient(transport=transport, base_url="http://x") as web,
+        ):
+
+            async def wait_for_version(version):
+                while (await web.get("/healthz")).json().get("version") != version:
+                    await asyncio.sleep(0.05)
+
+            def send(**request):
+                return asyncio.ensure_future(web.post(PREDICT, **request))
+
+            await wait_for_version(1)
+            replaced = send(json={"instances": ["a"]})
+            shutil.copytree(exported, tmp_path / "incomplete")
+            os.rename(tmp_path / "incomplete", tmp_path / "2")
+            await wait_for_version(2)
+            computed = send(json={"instances": ["a"]})
+            incomplete = send(content=never_complete())
+            await asyncio.sleep(0.2)
+            start = time.monotonic()
+            await server.stop()
+            for request in (replaced, computed, incomplete, send(json={"instances": ["a"]})):
+                response = await request
+                assert error_of(response, 503) == "the server is shutting down"
+                assert response.headers["retry-after"] == "1"
+            assert 0.9 < time.monotonic() - start < 5
+
+    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 def test_errors_of_requests(web):

@@ -1,7 +1,10 @@
 """The address of the server, and its HTTP connections."""
 
+import asyncio
 import contextlib
 import http
+import logging
+import resource
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +15,10 @@ from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
 from tf_transformer.serving.rest_format import error_body
 
+logger = logging.getLogger(__name__)
+
 RESERVED_CONNECTIONS = 100  # beyond `max_connections`, for health checks
+OTHER_FILES = 256  # open files that are not connections
 
 
 def bind_address(settings: ServeConfig) -> socket.socket:
@@ -52,6 +58,24 @@ def explain_unavailable_address(settings: ServeConfig) -> Iterator[None]:
         ) from None
 
 
+def allow_connections(number: int) -> None:
+    """Raises this process's limit of open files, so that it can have so many connections."""
+    wanted = number + RESERVED_CONNECTIONS + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < wanted:
+        logger.warning(
+            "the limit of open files is %d: %d connections need %d (see ulimit -n, or give a "
+            "smaller --max_connections)",
+            allowed,
+            number,
+            wanted,
+        )
+
+
 class HttpProtocol(H11Protocol):
     """HTTP/1.1 with bounds that uvicorn lacks, and errors in JSON.
 
@@ -60,6 +84,7 @@ class HttpProtocol(H11Protocol):
     still connect.
     """
 
+    _timer: asyncio.TimerHandle | None = None
     idle_seconds = 60.0
     max_connections = 1000
     count_response: Callable[[str, int], None] = staticmethod(lambda method, status: None)
@@ -70,12 +95,25 @@ class HttpProtocol(H11Protocol):
         if len(self.connections) > self.max_connections + RESERVED_CONNECTIONS:
             self._refuse(503, "too many connections")
             return
-        self.loop.call_later(self.idle_seconds, self._close_if_idle, None)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Is called by asyncio when the connection is closed."""
+        if self._timer:
+            self._timer.cancel()
+        super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
         """Is called by uvicorn after each response."""
+        answered = self.cycle
         super().on_response_complete()
-        self.loop.call_later(self.idle_seconds, self._close_if_idle, self.cycle)
+        if self.cycle is answered:  # otherwise the next request has been received already
+            self._start_timer()
+
+    def _start_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = self.loop.call_later(self.idle_seconds, self._close_if_idle, self.cycle)
 
     def send_400_response(self, msg: str) -> None:
         """Is called by uvicorn for bytes that are not HTTP."""

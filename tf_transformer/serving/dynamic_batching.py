@@ -31,7 +31,7 @@ OVERDUE_SECONDS = 5.0  # after its deadline, a batch that still runs is overdue
 
 
 class QueueFullError(Exception):
-    """Too many requests wait, or the queue is closed."""
+    """Too many requests wait."""
 
 
 class ShutdownError(Exception):
@@ -60,7 +60,7 @@ class _Request:
     inputs: Inputs
     deadline: float  # of time.monotonic
     future: asyncio.Future[Outputs]
-    waiting: bool = True  # no part has started
+    waiting_parts: int = 0  # that have not started
     outputs: dict[int, tuple[list[int], Outputs]] = dataclasses.field(default_factory=dict)
     parts: int = 0
 
@@ -82,7 +82,8 @@ class _Lane:
         self.executor = executor
         self.free_slots = slots
         self.turn = 0  # of the part that started last
-        self.queue: list[tuple[int, int, _Part]] = []  # a heap of (turn, order of arrival, part)
+        # A heap of (turn, number of the part, order of arrival, part).
+        self.queue: list[tuple[int, int, int, _Part]] = []
 
 
 class Batcher:
@@ -111,8 +112,8 @@ class Batcher:
 
     @property
     def queue_length(self) -> int:
-        """Requests of which no part has started."""
-        return sum(request.waiting for request in self._requests)
+        """Requests with a part that has not started."""
+        return sum(request.waiting_parts > 0 for request in self._requests)
 
     @property
     def is_overdue(self) -> bool:
@@ -131,20 +132,26 @@ class Batcher:
         Returns: a future of the function's result for this request. To withdraw the request,
           cancel the future. Its exceptions: TimeoutError after the deadline; ShutdownError; those
           of the function.
-        Raises: QueueFullError when too many requests wait, or the queue is closed.
+        Raises: QueueFullError when too many requests wait; ShutdownError after `close`.
         """
-        if self._closed or self.queue_length >= self._limits.max_queue:
+        if self._closed:
+            raise ShutdownError
+        if self.queue_length >= self._limits.max_queue:
             raise QueueFullError
         future = asyncio.get_running_loop().create_future()
         request = _Request(inputs, deadline, future)
         self._requests.add(request)
         future.add_done_callback(lambda _: self._requests.discard(request))
-        turns = {lane: itertools.count(lane.turn) for lane in (self._short, self._long)}
+        # Each part takes a later turn than the one before. Parts that wait have the next turn, or a
+        # later one, so a new request cannot delay them again and again.
+        turns = {lane: itertools.count(lane.turn + 1) for lane in (self._short, self._long)}
         for rows in self._split(lengths):
             part = _Part(request, request.parts, rows, max((lengths[i] for i in rows), default=0))
             request.parts += 1
+            request.waiting_parts += 1
             lane = self._short if part.length <= SHORT_LENGTH else self._long
-            heapq.heappush(lane.queue, (next(turns[lane]), next(self._arrivals), part))
+            place = (next(turns[lane]), part.number, next(self._arrivals), part)
+            heapq.heappush(lane.queue, place)
         for lane in turns:
             self._start_batches(lane)
         return future
@@ -192,14 +199,14 @@ class Batcher:
         batch: list[_Part] = []
         rows, length = 0, 0
         while lane.queue:
-            turn, _, part = lane.queue[0]
+            turn, _, _, part = lane.queue[0]
             if not part.request.future.done():
                 rows += len(part.rows)
                 length = max(length, part.length)
                 if batch and not self._fits(rows, length):
                     break
                 lane.turn = turn
-                part.request.waiting = False
+                part.request.waiting_parts -= 1
                 batch.append(part)
             heapq.heappop(lane.queue)
         return batch
@@ -217,16 +224,24 @@ class Batcher:
         except Exception as error:
             if len(batch) > 1 and time.monotonic() < deadline:
                 for part in batch:
-                    await self._compute([part], executor)
-                return
-            for part in batch:
-                if not part.request.future.done():
-                    part.request.future.set_exception(error)
+                    if not part.request.future.done():
+                        await self._compute([part], executor)
+            else:
+                for part in batch:
+                    _fail(part, error)
             return
         ends = np.cumsum([len(part.rows) for part in batch])
         for part, end in zip(batch, ends):
             rows = slice(end - len(part.rows), end)
-            _finish(part, {name: value[rows] for name, value in outputs.items()})
+            try:
+                _finish(part, {name: value[rows] for name, value in outputs.items()})
+            except Exception as error:  # outputs that are not arrays [rows, ...]
+                _fail(part, error)
+
+
+def _fail(part: _Part, error: Exception) -> None:
+    if not part.request.future.done():
+        part.request.future.set_exception(error)
 
 
 def _finish(part: _Part, outputs: Outputs) -> None:

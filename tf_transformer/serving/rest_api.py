@@ -4,8 +4,8 @@ GET  /v1/models/NAME[/versions/N]             status
 GET  /v1/models/NAME[/versions/N]/metadata    signatures
 POST /v1/models/NAME[/versions/N]:predict     predictions
 
-Each response has the header X-Request-Id: that of the request, or a new one. The log has it beside
-each error of the server.
+Each of these responses has the header X-Request-Id: that of the request, or a new one. The log has
+it beside each error of the server.
 """
 
 import asyncio
@@ -40,6 +40,7 @@ from tf_transformer.serving.rest_format import (
 )
 from tf_transformer.serving.served_version import ServedVersion, TooLargeError
 from tf_transformer.serving.server_metrics import ServerMetrics
+from tf_transformer.serving.versions import MAX_VERSION
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,6 @@ PATH = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 REQUEST_ID = re.compile(r"[\w.:+/=-]{1,128}", re.ASCII)
-MAX_VERSION = 2**63 - 1  # versions are int64
 RETRY_SECONDS = 1  # of the header Retry-After
 CLIENT_CLOSED_REQUEST = 499  # the status that the metrics count when the client has disconnected
 
@@ -88,6 +88,21 @@ class RestApi:
         self._failures = failures
         self._metrics = metrics
         self._active = 0  # requests that are handled now
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._reading: set[anyio.CancelScope] = set()  # of requests that are not yet complete
+        self._stopped = False
+
+    async def stop(self, seconds: float) -> None:
+        """Waits until all requests are answered, at most for some seconds.
+
+        Requests that are incomplete then, and later ones, get status 503.
+        """
+        with anyio.move_on_after(seconds):
+            await self._idle.wait()
+        self._stopped = True
+        for scope in self._reading:
+            scope.cancel()
 
     async def handle(self, request: Request) -> Response:
         """Answers a request. An error becomes its response."""
@@ -99,6 +114,7 @@ class RestApi:
         method = "other"
         status = 200
         self._active += 1
+        self._idle.clear()
         try:
             if self._active > self._settings.max_connections:
                 raise RestError(503, f"{self._settings.max_connections} requests are active")
@@ -116,6 +132,8 @@ class RestApi:
             body = error_body(f"internal error; the log of the server has it as {request_id}")
         finally:
             self._active -= 1
+            if not self._active:
+                self._idle.set()
         self._metrics.count_response(method, status)
         return json_response(body, status, headers)
 
@@ -136,6 +154,8 @@ class RestApi:
     def _find(self, target: _Target) -> ServedVersion:
         """Returns the version that a request names. Raises: RestError if it is not served."""
         served = self._served()
+        if self._stopped:
+            raise RestError(503, "the server is shutting down")
         if target.name == self._name and served is None:
             raise RestError(503, "the model is being loaded")
         if served and target.name == self._name:
@@ -192,7 +212,7 @@ class RestApi:
         deadline: float,
     ) -> Outputs:
         """Computes a request, unless its client disconnects. Raises: RestError."""
-        result = asyncio.ensure_future(served.predict(name, inputs, deadline))
+        result = served.predict(name, inputs, deadline)
         disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
             await asyncio.wait({result, disconnected}, return_when=asyncio.FIRST_COMPLETED)
@@ -225,7 +245,8 @@ class RestApi:
             raise too_large
         body = bytearray()
         try:
-            with anyio.fail_after(timeout):
+            with anyio.fail_after(timeout) as scope:
+                self._reading.add(scope)
                 async for part in request.stream():
                     body.extend(part)
                     if len(body) > max_bytes:
@@ -234,6 +255,10 @@ class RestApi:
             raise RestError(408, f"the request was not complete within {timeout:g} s") from None
         except ClientDisconnect:
             raise RestError(CLIENT_CLOSED_REQUEST, "the client has disconnected") from None
+        finally:
+            self._reading.discard(scope)
+        if self._stopped:
+            raise RestError(503, "the server is shutting down", {"Connection": "close"})
         encoding = request.headers.get("content-encoding", "identity").strip().lower()
         if encoding == "identity":
             return bytes(body)
@@ -294,7 +319,8 @@ def _parse_path(request: Request) -> _Target:
     if match["label"]:
         label = shorten(unquote(match["label"]))
         raise RestError(400, f"Unrecognized servable version label: {label}")
-    if match["version"] and int(match["version"]) > MAX_VERSION:
+    digits = (match["version"] or "").lstrip("0")
+    if len(digits) > len(str(MAX_VERSION)) or int(digits or "0") > MAX_VERSION:
         raise RestError(400, f"Failed to convert version: {shorten(match['version'])} to numeric.")
     version = int(match["version"]) if match["version"] else None
     return _Target(unquote(match["name"]), version, action)

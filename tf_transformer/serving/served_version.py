@@ -7,7 +7,13 @@ from concurrent.futures import Executor
 import anyio
 
 from tf_transformer.config import ServeConfig
-from tf_transformer.serving.dynamic_batching import Batcher, BatchLimits, Inputs, Outputs
+from tf_transformer.serving.dynamic_batching import (
+    Batcher,
+    BatchLimits,
+    Inputs,
+    Outputs,
+    ShutdownError,
+)
 from tf_transformer.serving.loaded_model import LoadedModel
 
 COUNT_SIGNATURE = "count_tokens"  # texts -> their numbers of sub-words
@@ -31,9 +37,10 @@ class ServedVersion:
     ) -> None:
         self.model = model
         self._settings = settings
-        self._active = 0  # requests that are not answered
+        self._tasks: set[asyncio.Task] = set()  # of the requests that are not answered
         self._idle = asyncio.Event()
         self._idle.set()
+        self._closed = False
         self._batchers = {}
         for name, signature in model.signatures.items():
             limits = BatchLimits(
@@ -54,26 +61,36 @@ class ServedVersion:
         """Whether a batch could not be stopped after its deadline."""
         return any(batcher.is_overdue for batcher in self._batchers.values())
 
-    async def predict(self, name: str, inputs: Inputs, deadline: float) -> Outputs:
-        """Computes a request.
+    def predict(self, name: str, inputs: Inputs, deadline: float) -> "asyncio.Task[Outputs]":
+        """Starts the computation of a request.
 
         Args:
           name: of a signature.
           inputs: lists of strings by name, all of the same length.
           deadline: a time of `time.monotonic`.
-        Returns: arrays `[rows, ...]` by name.
-        Raises: TooLargeError; QueueFullError; TimeoutError after the deadline; ShutdownError;
-          InvalidInputError.
+        Returns: a task whose result is arrays `[rows, ...]` by name. Its exceptions: TooLargeError;
+          QueueFullError; TimeoutError after the deadline; ShutdownError; InvalidInputError. To
+          withdraw the request, cancel the task.
         """
-        self._check_rows(name, len(next(iter(inputs.values()))))
-        self._active += 1
+        task = asyncio.get_running_loop().create_task(self._predict(name, inputs, deadline))
+        self._tasks.add(task)
         self._idle.clear()
+        task.add_done_callback(self._end)
+        return task
+
+    def _end(self, task: asyncio.Task) -> None:
+        self._tasks.discard(task)
+        if not self._tasks:
+            self._idle.set()
+
+    async def _predict(self, name: str, inputs: Inputs, deadline: float) -> Outputs:
+        self._check_rows(name, len(next(iter(inputs.values()))))
         try:
             return await self._compute(name, inputs, deadline)
-        finally:
-            self._active -= 1
-            if not self._active:
-                self._idle.set()
+        except Exception:
+            if self._closed:  # the model was closed during a computation
+                raise ShutdownError from None
+            raise
 
     async def _compute(self, name: str, inputs: Inputs, deadline: float) -> Outputs:
         lengths = await asyncio.to_thread(self._lengths, inputs, deadline)
@@ -113,13 +130,16 @@ class ServedVersion:
     async def close(self, seconds: float) -> None:
         """Answers the pending requests, and frees the memory of the model.
 
-        No new request may come.
+        No new request may come. Of several calls, the one whose time is over first closes.
 
         Args:
           seconds: to wait at most. Then, the other requests get ShutdownError.
         """
         with anyio.move_on_after(seconds):
             await self._idle.wait()
+        if self._closed:
+            return
+        self._closed = True
         for batcher in self._batchers.values():
             batcher.close()
         await asyncio.to_thread(self.model.close)

@@ -33,11 +33,16 @@ from starlette.types import Receive, Scope, Send
 
 from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
-from tf_transformer.serving.connections import HttpProtocol, explain_unavailable_address
+from tf_transformer.serving.connections import (
+    HttpProtocol,
+    allow_connections,
+    explain_unavailable_address,
+)
 from tf_transformer.serving.loaded_model import LoadedModel
 from tf_transformer.serving.model_name import check_model_name
 from tf_transformer.serving.page import page_routes
 from tf_transformer.serving.rest_api import RestApi, json_response
+from tf_transformer.serving.rest_format import error_body
 from tf_transformer.serving.served_version import ServedVersion
 from tf_transformer.serving.server_metrics import CONTENT_TYPE, ServerMetrics
 from tf_transformer.serving.versions import Reloader
@@ -64,6 +69,8 @@ class Server:
         self._settings = settings
         self._address = f"http://{settings.host}:{settings.port}"
         self._served: ServedVersion | None = None  # none until the first version is loaded
+        self._open: set[ServedVersion] = set()  # that, and replaced ones that still compute
+        self._watcher: asyncio.Task | None = None
         self._stopping = False
         self._failure: UserError | None = None  # of the first load
         self._process: _Uvicorn | None = None
@@ -76,7 +83,7 @@ class Server:
         )
         self._loader = concurrent.futures.ThreadPoolExecutor(1, "load")
         self._metrics = ServerMetrics(self._queue_length, lambda: self._reloader.failed_loads)
-        rest = RestApi(
+        self._rest = RestApi(
             name, settings, lambda: self._served, lambda: self._reloader.failures, self._metrics
         )
         self.app = Starlette(
@@ -89,9 +96,10 @@ class Server:
                 Route("/monitoring/prometheus/metrics", self._get_metrics),
             ],
             lifespan=self._lifespan,
+            exception_handlers={405: _answer_405},
         )
         # A route "/{path:path}" would not match a line break in a path.
-        self.app.router.default = _RestEndpoint(rest)
+        self.app.router.default = _RestEndpoint(self._rest)
 
     def run(self, bound: socket.socket) -> None:
         """Serves until SIGINT or SIGTERM, then answers the pending requests and returns.
@@ -104,6 +112,7 @@ class Server:
         # uvicorn replaces these handlers while it runs, and raises the signal again at its end.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _ignore_signal)
+        allow_connections(self._settings.max_connections)
         with explain_unavailable_address(self._settings):
             bound.listen(2048)
         host, port = bound.getsockname()[:2]
@@ -139,15 +148,16 @@ class Server:
     async def stop(self) -> None:
         """Answers the pending requests. After the grace period, the others get status 503."""
         self._stopping = True
-        if self._served:
-            await self._served.close(self._settings.grace_seconds)
+        if self._watcher:
+            self._watcher.cancel()
+        await self._rest.stop(self._settings.grace_seconds)
+        await asyncio.gather(*(version.close(0) for version in self._open))
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Loads the first version, and newer ones, until the server stops."""
-        watcher = asyncio.create_task(self._watch_versions())
+        self._watcher = asyncio.create_task(self._watch_versions())
         yield
-        watcher.cancel()
         if not self._stopping:
             await self.stop()
         for executor in (*self._executors, self._loader):
@@ -155,27 +165,33 @@ class Server:
         logger.info("stopped serving %s", self._name)
 
     async def _watch_versions(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            current = self._served.model if self._served else None
-            model = await loop.run_in_executor(self._loader, self._reloader.load_newer, current)
-            del current
-            if model:
-                await self._serve(model)
-            elif not self._served:
+            try:
+                await self._load_newer()
+            except Exception:
+                logger.exception("the search for newer versions failed")
+            if not self._served:
                 self._fail(f"no version of a model in {self._folder} can be loaded")
                 return
-            del model
             await asyncio.sleep(self._settings.reload_seconds)
+
+    async def _load_newer(self) -> None:
+        current = self._served.model if self._served else None
+        load = self._reloader.load_newer
+        model = await asyncio.get_running_loop().run_in_executor(self._loader, load, current)
+        if model:
+            await self._serve(model)
 
     async def _serve(self, model: LoadedModel) -> None:
         """Serves a version instead of the current one, which answers its requests and ends."""
         replaced = self._served
         self._served = ServedVersion(model, self._settings, self._executors)
+        self._open.add(self._served)
         self._metrics.set_version(model.version)
         logger.info("serving version %d of %s at %s", model.version, self._name, self._address)
         if replaced:
             await replaced.close(self._settings.timeout)
+            self._open.discard(replaced)
 
     def _fail(self, problem: str) -> None:
         """Ends the process because of its first model."""
@@ -229,6 +245,11 @@ class _Uvicorn(uvicorn.Server):
         stopping = asyncio.ensure_future(self._stop())
         await super().shutdown(sockets)
         await stopping
+
+
+async def _answer_405(request: Request, error: Exception) -> Response:
+    body = error_body(f"method {request.method} is not allowed")
+    return json_response(body, 405, {"Allow": "GET"})
 
 
 async def _get_live(request: Request) -> Response:

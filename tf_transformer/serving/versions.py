@@ -8,6 +8,7 @@ from tf_transformer.serving.loaded_model import LoadedModel
 
 logger = logging.getLogger(__name__)
 
+MAX_VERSION = 2**63 - 1  # versions are int64
 FileList = list[tuple[str, str, int, int]]  # folder, name, time and size of each file
 
 
@@ -32,7 +33,8 @@ class Reloader:
     @property
     def failures(self) -> dict[int, str]:
         """The versions that could not be loaded, newest first, with the reason."""
-        return {version: self._failed[version][1] for version in sorted(self._failed, reverse=True)}
+        failed = dict(self._failed)  # another thread loads
+        return {version: failed[version][1] for version in sorted(failed, reverse=True)}
 
     def load_newer(self, current: LoadedModel | None) -> LoadedModel | None:
         """Loads the newest version that can be loaded.
@@ -71,7 +73,8 @@ class Reloader:
             return []
         numbers = {int(name) for name in names if name.isascii() and name.isdigit()}
         # "01" is no version: a version has one folder.
-        return sorted((number for number in numbers if str(number) in names), reverse=True)
+        versions = {number for number in numbers if str(number) in names}
+        return sorted((number for number in versions if number <= MAX_VERSION), reverse=True)
 
 
 def _list_files(path: str) -> FileList:
