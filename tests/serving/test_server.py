@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -276,10 +277,10 @@ def test_a_compressed_request(web, translator):
 
 
 def test_a_long_request_does_not_delay_a_short_one(folder):
-    settings = ServeConfig(timeout=1.5, max_request_tokens=10**6)
+    settings = ServeConfig(timeout=1.5, max_request_tokens=10**6, max_rows=9999)
     with running(Server(str(folder), "anna", settings)) as web:
         # Much more than can be translated within the timeout.
-        rows = ["a " * 90] * 256
+        rows = ["a " * 90] * 4000
         statuses = []
         start = time.monotonic()
         thread = threading.Thread(
@@ -418,8 +419,10 @@ def test_a_folder_without_a_version_is_an_error(tmp_path, log):
         Server(str(tmp_path / "missing"), "anna", ServeConfig())
     (tmp_path / "1").mkdir()
     settings = ServeConfig(port=0)
+    handler = signal.getsignal(signal.SIGINT)
     with bind_address(settings) as bound, pytest.raises(UserError, match="can be loaded"):
         Server(str(tmp_path), "anna", settings).run(bound)
+    assert signal.getsignal(signal.SIGINT) is handler
     assert "1 cannot be loaded" in log()[1][1]
 
 

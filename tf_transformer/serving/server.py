@@ -110,8 +110,17 @@ class Server:
           loaded.
         """
         # uvicorn replaces these handlers while it runs, and raises the signal again at its end.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, _ignore_signal)
+        handlers = {
+            number: signal.signal(number, _ignore_signal)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            self._run(bound)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _run(self, bound: socket.socket) -> None:
         allow_connections(self._settings.max_connections)
         with explain_unavailable_address(self._settings):
             bound.listen(2048)
