@@ -10,9 +10,7 @@ percentile of the latency.
 
 Then hostile requests are sent between valid ones: huge, empty, of wrong types, invalid JSON,
 invalid UTF-8, incomplete requests, dropped connections. Every valid request must get the right
-answer, the server must stay up, and its memory must stop growing: in the first half of the requests
-TensorFlow still fills its cache of oneDNN's compiled products, one for each shape and at most
-1,024.
+answer, the server must stay up, and its memory must not grow.
 """
 
 import argparse
