@@ -59,7 +59,7 @@ def explain_unavailable_address(settings: ServeConfig) -> Iterator[None]:
 
 
 def allow_connections(number: int) -> None:
-    """Raises this process's limit of open files, so that it can have so many connections."""
+    """Raises this process's limit of open files, so that it can hold this many connections."""
     wanted = number + RESERVED_CONNECTIONS + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
