@@ -176,9 +176,21 @@ def _lock_folder(path: str) -> int | None:
       locks.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    if try_lock(descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def try_lock(descriptor: int) -> bool | None:
+    """Locks an open file or folder until it is closed, or the process ends.
+
+    Returns: True; False when another process has the lock; None when the file system has no locks.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
     except OSError:
-        os.close(descriptor)
         return None
-    return descriptor
+    return True

@@ -1,8 +1,8 @@
 """All settings and their defaults, which are the paper's values.
 
-A `Config` consists of a `ModelConfig`, a `DataConfig`, a `TrainConfig` and a `DecodeConfig`. The
-server has a `ServeConfig`. `presets.py` has complete configurations. A model folder contains the
-`Config` of its run in `config.json`.
+A `Config` consists of a `ModelConfig`, a `DataConfig`, a `TrainConfig` and a `DecodeConfig`.
+`presets.py` has complete configurations. A model folder contains the `Config` of its run in
+`config.json`. The settings of the server are in `serving/serve_config.py`.
 """
 
 import dataclasses
@@ -254,72 +254,6 @@ class DecodeConfig(Settings):
         "source tokens times hypotheses of one batch, padding included",
         minimum=1,
         maximum=100_000_000,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class ServeConfig(Settings):
-    """The REST server, for hosts without TensorFlow Serving; not a part of `Config`."""
-
-    host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 accepts all networks")
-    port: int = setting(8501, "port to listen on", minimum=0, below=65536)
-    max_batch_size: int = setting(
-        32,
-        "maximum number of texts of different requests in one batch; 0 means that requests are "
-        "not batched",
-        minimum=0,
-    )
-    max_batch_tokens: int = setting(
-        1024,
-        "maximum size of a batch of several texts: texts x source sub-words of the longest one",
-        minimum=1,
-    )
-    concurrent_batches: int = setting(
-        1,
-        "batches of short texts, and batches of texts of more than 64 sub-words, that are computed "
-        "at a time",
-        minimum=1,
-        maximum=256,
-    )
-    max_queue: int = setting(
-        100,
-        "maximum number of waiting requests of each signature; others get status 503",
-        minimum=1,
-    )
-    max_rows: int = setting(
-        256, "maximum number of texts in a request; larger requests get status 413", minimum=1
-    )
-    max_rows_alone: int = setting(
-        8, "the same for score and alignments, whose responses can be large", minimum=1
-    )
-    max_request_tokens: int = setting(
-        16_384,
-        "maximum number of source sub-words in a request; larger ones get status 413",
-        minimum=1,
-    )
-    max_request_bytes: int = setting(
-        2**20, "maximum size of a request; larger ones get status 413", minimum=1
-    )
-    max_connections: int = setting(
-        1000,
-        "maximum number of requests at the same time, without health checks and metrics; others "
-        "get status 503",
-        minimum=1,
-    )
-    timeout: float = setting(
-        60.0,
-        "seconds to receive a request (else status 408), and to compute its response (else 504)",
-        minimum=0.1,
-        maximum=86_400,
-    )
-    grace_seconds: float = setting(
-        20.0,
-        "seconds to answer pending requests after SIGTERM; the others get status 503",
-        minimum=0.0,
-        maximum=86_400,
-    )
-    reload_seconds: float = setting(
-        2.0, "seconds between checks for a new version", minimum=0.1, maximum=86_400
     )
 
 

@@ -85,7 +85,7 @@ RESULTS = ("results", "hypotheses", "attention")
 
 
 def test_a_real_model_with_the_keyboard(browser, exported, serve, translator):  # noqa: F811
-    from tf_transformer.config import ServeConfig
+    from tf_transformer.serving.serve_config import ServeConfig
     from tf_transformer.serving.server import Server
 
     server = Server(os.path.dirname(exported), "anna", ServeConfig(port=0))

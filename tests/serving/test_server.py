@@ -20,12 +20,12 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
 from tf_transformer.serving import connections
 from tf_transformer.serving.client import RestClient, translate_lines
 from tf_transformer.serving.connections import bind_address
 from tf_transformer.serving.loaded_model import InvalidInputError, LoadedModel
+from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.served_version import ServedVersion
 from tf_transformer.serving.server import Server
 

@@ -14,6 +14,7 @@ from tf_transformer.cli.help import describe_command, describe_program
 from tf_transformer.errors import UserError
 from tf_transformer.paper.table3 import ROWS, SCALES
 from tf_transformer.presets import PRESETS, VARIATIONS
+from tf_transformer.serving.serve_config import ServeConfig
 
 COMMANDS = {
     "train": "train a model on sentence pairs, or resume a run",
@@ -42,7 +43,7 @@ GROUPS = {
     settings.DataConfig: "Data",
     settings.TrainConfig: "Training",
     settings.DecodeConfig: "Translation and parsing",
-    settings.ServeConfig: "Server",
+    ServeConfig: "Server",
 }
 
 
@@ -332,8 +333,8 @@ def _serve_flags(values: flags.FlagValues) -> None:
     meaning = "folder of the exported versions (default: MODEL_DIR/export/saved_model)"
     _define(values, "export_dir", str, meaning)
     _define(values, "name", str, "the model's name in URLs", "transformer")
-    for field in dataclasses.fields(settings.ServeConfig):
-        meaning, group = field.metadata["meaning"], GROUPS[settings.ServeConfig]
+    for field in dataclasses.fields(ServeConfig):
+        meaning, group = field.metadata["meaning"], GROUPS[ServeConfig]
         _define(values, field.name, field.type, meaning, field.default, group)
 
 

@@ -1,14 +1,13 @@
 """The output of `tf-transformer client`: a file that a later run can continue, or a stream."""
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
 from collections.abc import Iterator
 from typing import IO, Any
 
-from tf_transformer.atomic_io import open_named
+from tf_transformer.atomic_io import open_named, try_lock
 from tf_transformer.cli.terminal import open_output
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError
@@ -94,14 +93,10 @@ class PartialOutput(TranslationOutput):
             raise
 
     def _lock(self, handle: int) -> None:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
+        if try_lock(handle) is False:
             raise UserError(
                 f"another process writes {self.partial}: wait, stop it, or give another --output"
-            ) from None
-        except OSError:  # a file system without locks
-            pass
+            )
 
     def _check_header(self) -> None:
         """Raises: UserError when FILE.partial is not that of a run with this server and model."""

@@ -15,9 +15,10 @@ from absl.flags import FlagValues
 from tf_transformer.checkpoints import paths, pretrained
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import required, start_tensorflow
-from tf_transformer.config import DecodeConfig, ServeConfig
+from tf_transformer.config import DecodeConfig
 from tf_transformer.errors import UserError
 from tf_transformer.serving.model_name import check_model_name
+from tf_transformer.serving.serve_config import ServeConfig
 
 if TYPE_CHECKING:
     from tf_transformer.serving.client import RestClient

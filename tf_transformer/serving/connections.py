@@ -11,9 +11,9 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
 from tf_transformer.serving.rest_format import error_body
+from tf_transformer.serving.serve_config import ServeConfig
 
 logger = logging.getLogger(__name__)
 

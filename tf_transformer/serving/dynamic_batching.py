@@ -61,7 +61,7 @@ class _Request:
     deadline: float  # of time.monotonic
     future: asyncio.Future[Outputs]
     waiting_parts: int = 0  # that have not started
-    outputs: dict[int, tuple[list[int], Outputs]] = dataclasses.field(default_factory=dict)
+    outputs: list[tuple[list[int], Outputs]] = dataclasses.field(default_factory=list)
     parts: int = 0
 
 
@@ -247,13 +247,12 @@ def _fail(part: _Part, error: Exception) -> None:
 def _finish(part: _Part, outputs: Outputs) -> None:
     """Stores the results of a part, and answers the request after its last part."""
     request = part.request
-    request.outputs[part.number] = part.rows, outputs
+    request.outputs.append((part.rows, outputs))
     if len(request.outputs) < request.parts or request.future.done():
         return
-    found = list(request.outputs.values())
-    order = np.argsort([row for rows, _ in found for row in rows])
+    order = np.argsort([row for rows, _ in request.outputs for row in rows])
     collected: collections.defaultdict[str, list[np.ndarray]] = collections.defaultdict(list)
-    for _, outputs in found:
+    for _, outputs in request.outputs:
         for name, value in outputs.items():
             collected[name].append(value)
     request.future.set_result(

@@ -43,8 +43,11 @@ def page_routes(name: str, version_folder: Callable[[], str]) -> list[Route]:
         is loaded.
     """
     template = string.Template((PAGE / "index.html").read_text("utf-8"))
-    attention = (DISPLAY / "attention.html").read_text("utf-8")
-    page = template.substitute(name=html.escape(name), attention=attention)
+    page = template.substitute(
+        name=html.escape(name),
+        controls=(DISPLAY / "controls.html").read_text("utf-8"),
+        attention=(DISPLAY / "attention.html").read_text("utf-8"),
+    )
 
     def get_page(request: Request) -> Response:
         return _response(page, "text/html")

@@ -23,7 +23,6 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from tf_transformer.config import ServeConfig
 from tf_transformer.serving.dynamic_batching import (
     Inputs,
     Outputs,
@@ -38,6 +37,7 @@ from tf_transformer.serving.rest_format import (
     parse_predict,
     shorten,
 )
+from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.served_version import ServedVersion, TooLargeError
 from tf_transformer.serving.server_metrics import ServerMetrics
 from tf_transformer.serving.versions import MAX_VERSION

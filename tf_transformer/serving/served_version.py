@@ -5,8 +5,8 @@ import time
 from concurrent.futures import Executor
 
 import anyio
+import numpy as np
 
-from tf_transformer.config import ServeConfig
 from tf_transformer.serving.dynamic_batching import (
     Batcher,
     BatchLimits,
@@ -15,6 +15,7 @@ from tf_transformer.serving.dynamic_batching import (
     ShutdownError,
 )
 from tf_transformer.serving.loaded_model import LoadedModel
+from tf_transformer.serving.serve_config import ServeConfig
 
 COUNT_SIGNATURE = "count_tokens"  # texts -> their numbers of sub-words
 
@@ -38,8 +39,6 @@ class ServedVersion:
         self.model = model
         self._settings = settings
         self._tasks: set[asyncio.Task] = set()  # of the requests that are not answered
-        self._idle = asyncio.Event()
-        self._idle.set()
         self._closed = False
         self._batchers = {}
         for name, signature in model.signatures.items():
@@ -74,14 +73,8 @@ class ServedVersion:
         """
         task = asyncio.get_running_loop().create_task(self._predict(name, inputs, deadline))
         self._tasks.add(task)
-        self._idle.clear()
-        task.add_done_callback(self._end)
+        task.add_done_callback(self._tasks.discard)
         return task
-
-    def _end(self, task: asyncio.Task) -> None:
-        self._tasks.discard(task)
-        if not self._tasks:
-            self._idle.set()
 
     async def _predict(self, name: str, inputs: Inputs, deadline: float) -> Outputs:
         self._check_rows(name, len(next(iter(inputs.values()))))
@@ -118,14 +111,10 @@ class ServedVersion:
         Without the signature that counts, which older exports lack, all lengths are 0.
         """
         count = self.model.signatures.get(COUNT_SIGNATURE)
-        rows = len(next(iter(inputs.values())))
         if count is None:
-            return [0] * rows
-        lengths = [0] * rows
-        for texts in inputs.values():
-            tokens = count({"text": texts}, deadline)["tokens"]
-            lengths = [length + int(number) for length, number in zip(lengths, tokens)]
-        return lengths
+            return [0] * len(next(iter(inputs.values())))
+        tokens = [count({"text": texts}, deadline)["tokens"] for texts in inputs.values()]
+        return np.sum(tokens, axis=0).tolist()
 
     async def close(self, seconds: float) -> None:
         """Answers the pending requests, and frees the memory of the model.
@@ -135,8 +124,8 @@ class ServedVersion:
         Args:
           seconds: to wait at most. Then, the other requests get ShutdownError.
         """
-        with anyio.move_on_after(seconds):
-            await self._idle.wait()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
         if self._closed:
             return
         self._closed = True

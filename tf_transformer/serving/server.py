@@ -31,7 +31,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
 from tf_transformer.serving.connections import (
     HttpProtocol,
@@ -43,6 +42,7 @@ from tf_transformer.serving.model_name import check_model_name
 from tf_transformer.serving.page import page_routes
 from tf_transformer.serving.rest_api import RestApi, json_response
 from tf_transformer.serving.rest_format import error_body
+from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.served_version import ServedVersion
 from tf_transformer.serving.server_metrics import CONTENT_TYPE, ServerMetrics
 from tf_transformer.serving.versions import Reloader

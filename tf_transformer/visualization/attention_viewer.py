@@ -70,9 +70,14 @@ class AttentionView:
     def page(self) -> str:
         """Returns the HTML page as a string."""
         page = (pathlib.Path(__file__).parent / "attention_viewer.html").read_text("utf-8")
-        for kind in ("css", "html", "js"):
-            part = (DISPLAY / f"attention.{kind}").read_text("utf-8")
-            page = page.replace(f"ATTENTION_{kind.upper()}\n", part)
+        parts = {
+            "ATTENTION_CSS": "attention.css",
+            "ATTENTION_CONTROLS": "controls.html",
+            "ATTENTION_HTML": "attention.html",
+            "ATTENTION_JS": "attention.js",
+        }
+        for placeholder, file in parts.items():
+            page = page.replace(f"{placeholder}\n", (DISPLAY / file).read_text("utf-8"))
         data = json.dumps(self._examples, separators=(",", ":"))
         data = data.replace("<", "\\u003c")  # no text can close the script element
         return page.replace("EXAMPLES_AS_JSON", data)
