@@ -4,7 +4,8 @@
 
 500 test sentences are translated. The SavedModel gets 32, 7 and 1 of them in a request, and its
 scores are compared too. CTranslate2 (float32 and int8) translates with greedy search and with beam
-4, with and without length penalty; its length penalty has another definition.
+4, with and without length penalty; its length penalty has another definition. The last rows are
+those of `--engine=ctranslate2`, which has our definition.
 """
 
 import argparse
@@ -55,10 +56,10 @@ def compare_ctranslate2(model_dir, folder, texts):
     from tf_transformer.decoding.translator import Translator
     from tf_transformer.serving.ctranslate2_export import write_ctranslate2_folder
 
-    live = {
-        name: Translator.load(model_dir, beam_size=beam_size, length_penalty=penalty)(texts)
-        for name, (beam_size, penalty) in SEARCHES.items()
-    }
+    live = {}
+    for name, (beam_size, penalty) in SEARCHES.items():
+        translator = Translator.load(model_dir, beam_size=beam_size, length_penalty=penalty)
+        live[name] = [best[0] for best in translator.n_best(texts, 1)]
     for quantization in ("float32", "int8"):
         output = os.path.join(folder, quantization)
         write_ctranslate2_folder(model_dir, output, quantization=quantization)
@@ -68,8 +69,35 @@ def compare_ctranslate2(model_dir, folder, texts):
         for name, (beam_size, penalty) in SEARCHES.items():
             results = engine.translate_batch(pieces, beam_size=beam_size, length_penalty=penalty)
             translations = [tokenizer.decode(result.hypotheses[0]) for result in results]
-            equal = sum(text == expected for text, expected in zip(translations, live[name]))
+            equal = sum(text == best for text, (best, _) in zip(translations, live[name]))
             print(f"| CTranslate2 {quantization}, {name} | {equal} | |", flush=True)
+    compare_engine(folder, texts, live)
+
+
+def compare_engine(folder, texts, live):
+    """Prints one table row for each number type and search of `--engine=ctranslate2`.
+
+    Args:
+      folder: has the exports `float32` and `int8`.
+      texts: a list of sentences.
+      live: name of a search -> a list with the best (translation, score) of each sentence.
+    """
+    from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
+
+    for quantization in ("float32", "int8"):
+        for name, (beam_size, penalty) in SEARCHES.items():
+            translator = CTranslate2Translator(
+                os.path.join(folder, quantization), beam_size=beam_size, length_penalty=penalty
+            )
+            found = [best[0] for best in translator.n_best(texts, 1)]
+            pairs = list(zip(found, live[name]))
+            equal = [(score, other) for (text, score), (best, other) in pairs if text == best]
+            difference = max(abs(score - other) for score, other in equal)
+            print(
+                f"| --engine=ctranslate2, {quantization}, {name} | {len(equal)} | "
+                f"{difference:.1e} |",
+                flush=True,
+            )
 
 
 def main():

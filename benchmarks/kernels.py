@@ -72,7 +72,7 @@ KERNELS = {
 }
 
 
-def plain_write_slots(x, new, slot):
+def plain_write_slots(x, new, slot, slots):
     """A copy of the cache with the new slots."""
     end = slot + tf.shape(new)[-2]
     return tf.concat([x[..., :slot, :], new, x[..., end:, :]], axis=-2)

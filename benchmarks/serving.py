@@ -1,16 +1,17 @@
 """Measures our server under load, and sends it malformed requests, on one host.
 
-    python benchmarks/serving.py --model_dir=MODEL_DIR              # 10 minutes on two cores
+    python benchmarks/serving.py --model_dir=MODEL_DIR              # 15 minutes on two cores
     python benchmarks/serving.py --model_dir=MODEL_DIR --seconds=5 --hostile=1000
 
-The model is exported first. In the load test, clients on the same cores request one test sentence
-at a time. The server runs with dynamic batching, which computes the requests of several clients
-together, and without it, in turns. Printed are sentences a second, and the median, 95th and 99th
-percentile of the latency.
+The model is exported first, for TensorFlow and for CTranslate2. In the load test, clients on the
+same cores request one test sentence at a time. Servers with both engines, and one without dynamic
+batching, take turns. Printed are sentences a second, and the median, 95th and 99th percentile of
+the latency. Then one client sends requests, and the medians of the parts of its latency are
+printed.
 
-Then hostile requests are sent between valid ones: huge, empty, of wrong types, invalid JSON,
-invalid UTF-8, incomplete requests, dropped connections. Every valid request must get the right
-answer, the server must stay up, and its memory must not grow.
+Then hostile requests are sent to each engine between valid ones: huge, empty, of wrong types,
+invalid JSON, invalid UTF-8, incomplete requests, dropped connections. Every valid request must get
+the right answer, the server must stay up, and its memory must not grow.
 """
 
 import argparse
@@ -33,9 +34,18 @@ import urllib3
 from evaluation_text import read_test_sources
 
 CLIENTS = (1, 8, 32, 128)
+# The servers of the load test: name -> flags. The first one is the unit of the speed-up.
+SERVERS = {
+    "TensorFlow": {},
+    "TensorFlow, no batching": {"max_batch_size": 0},
+    "CTranslate2": {"engine": "ctranslate2"},
+    "CTranslate2, int8": {"engine": "ctranslate2", "compute_type": "int8"},
+}
 NAME = "transformer"
 PATH = f"/v1/models/{NAME}:predict"
 ATTACKERS = 16  # threads that send hostile requests
+ENGINES = ("tensorflow", "ctranslate2")
+TURNS = 2  # of each server in a row of the load test
 PARTS = 11  # parts of the hostile requests, after each of which the memory is read
 
 
@@ -44,7 +54,7 @@ def running_server(folder, **flags):
     """Starts our server.
 
     Args:
-      folder: an exported model.
+      folder: of the exports, of `export_model`.
       **flags: of `tf-transformer serve`.
     Yields: its address (host, port), and its process.
     """
@@ -52,7 +62,8 @@ def running_server(folder, **flags):
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
     command = [sys.executable, "-m", "tf_transformer", "serve"]
-    flags = {"export_dir": folder, "port": port, **flags}
+    engine = flags.get("engine", "tensorflow")
+    flags = {"export_dir": os.path.join(folder, engine), "port": port, **flags}
     command += [f"--{name}={value}" for name, value in flags.items()]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with process:
@@ -114,32 +125,55 @@ def run_threads(function, arguments):
 
 
 def measure_load(folder, texts, seconds):
-    """Prints the table of the load test."""
+    """Prints the table of the load test, and that of the parts of the latency."""
     print(
-        f"{'clients':>7} {'batching':>9} {'sentences/s':>12} {'p50, ms':>9} {'p95, ms':>9} "
+        f"{'clients':>7} {'server':<24} {'sentences/s':>12} {'p50, ms':>9} {'p95, ms':>9} "
         f"{'p99, ms':>9} {'speed-up':>9}"
     )
-    with (
-        running_server(folder, max_queue=1000) as (batching, _),
-        running_server(folder, max_queue=1000, max_batch_size=0) as (no_batching, _),
-    ):
-        servers = {"yes": batching, "no": no_batching}
-        for address in servers.values():
-            send_load(address, texts, 2, 2.0)  # warms up
+    with contextlib.ExitStack() as stack:
+        addresses = {}
+        for number, (name, flags) in enumerate(SERVERS.items()):
+            flags = {**flags, "max_queue": 1000, "access_log": f"{folder}/{number}.log"}
+            addresses[name], _ = stack.enter_context(running_server(folder, **flags))
+            send_load(addresses[name], texts, 2, 2.0)  # warms up
         for clients in CLIENTS:
-            latencies = {"yes": [], "no": []}
-            for _ in range(2):
-                for name, address in servers.items():
-                    latencies[name] += send_load(address, texts, clients, seconds / 2)
+            latencies = {name: [] for name in SERVERS}
+            for _ in range(TURNS):
+                for name, address in addresses.items():
+                    latencies[name] += send_load(address, texts, clients, seconds / TURNS)
             for name, values in latencies.items():
                 percentiles = statistics.quantiles(values, n=100)
-                columns = [f"{percentiles[i] * 1e3:>9.0f}" for i in (49, 94, 98)]
-                speed_up = len(values) / len(latencies["no"])
+                columns = [f"{percentiles[i] * 1e3:>9.1f}" for i in (49, 94, 98)]
+                speed_up = len(values) / len(next(iter(latencies.values())))
                 print(
-                    f"{clients:>7} {name:>9} {len(values) / seconds:>12.1f} {' '.join(columns)} "
+                    f"{clients:>7} {name:<24} {len(values) / seconds:>12.1f} {' '.join(columns)} "
                     f"{speed_up:>9.2f}",
                     flush=True,
                 )
+        measure_parts(folder, addresses, texts)
+
+
+def measure_parts(folder, addresses, texts):
+    """Prints the parts of the latency of one client, medians in milliseconds.
+
+    The server's access log has its own seconds, those in the queue and those of the model call,
+    which tokenizes the text too. The remaining seconds are for HTTP and JSON, and for counting the
+    sub-words.
+    """
+    print(f"\n{'server':<24} {'latency':>8} {'client':>8} {'other':>8} {'queue':>8} {'model':>8}")
+    for number, (name, address) in enumerate(addresses.items()):
+        with open(f"{folder}/{number}.log", encoding="utf-8") as log:
+            log.seek(0, os.SEEK_END)
+            latencies = send_load(address, texts, 1, 3.0)
+            records = [json.loads(line) for line in log]
+        medians = {
+            field: statistics.median(record[field] for record in records)
+            for field in ("seconds", "queue_seconds", "compute_seconds")
+        }
+        latency, server = statistics.median(latencies), medians["seconds"]
+        queue, model = medians["queue_seconds"], medians["compute_seconds"]
+        parts = (latency, latency - server, server - queue - model, queue, model)
+        print(f"{name:<24} {' '.join(f'{part * 1e3:8.2f}' for part in parts)}", flush=True)
 
 
 def hostile_requests(address, text):
@@ -254,11 +288,11 @@ def resident_memory(process):
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1e3
 
 
-def measure_hostile_requests(folder, texts, number):
+def measure_hostile_requests(folder, texts, number, engine):
     """Prints the answers to hostile and valid requests, and the server's memory."""
     memory = []
     requests = number // 10 // ATTACKERS + 1  # of each thread in a part
-    with running_server(folder) as (address, process):
+    with running_server(folder, engine=engine) as (address, process):
         attack = Attack(address, texts)
         for part in range(PARTS):
             seeds = [part * ATTACKERS + i for i in range(ATTACKERS)]
@@ -267,7 +301,7 @@ def measure_hostile_requests(folder, texts, number):
         running = process.poll() is None
     statuses = sorted(attack.statuses.items(), key=str)
     listed = ", ".join(f"{status}: {count}" for status, count in statuses)
-    print(f"hostile requests: {sum(attack.statuses.values()):,} ({listed})")
+    print(f"{engine}: hostile requests: {sum(attack.statuses.values()):,} ({listed})")
     print(
         f"valid requests between them: {attack.valid:,}, wrong answers: {attack.wrong}; "
         f"the server is running: {running}"
@@ -275,6 +309,15 @@ def measure_hostile_requests(folder, texts, number):
     sizes = " ".join(f"{size:.0f}" for size in memory)
     print(f"its memory after each of {len(memory)} parts, MB: {sizes}")
     print(f"growth in the second half: {memory[-1] / memory[len(memory) // 2] - 1:+.1%}")
+
+
+def export_model(model_dir, folder):
+    """Exports a model for each engine, to a folder of versions that has the engine's name."""
+    export = [sys.executable, "-m", "tf_transformer", "export", f"--model_dir={model_dir}"]
+    saved_model = [f"--output={folder}/tensorflow", f"--name={NAME}"]
+    ctranslate2 = ["--format=ctranslate2", f"--output={folder}/ctranslate2/1"]
+    for flags in (saved_model, ctranslate2):
+        subprocess.run([*export, *flags], check=True, stderr=subprocess.DEVNULL)
 
 
 def main():
@@ -286,16 +329,17 @@ def main():
     parser.add_argument(
         "--seconds", type=float, default=20, help="of load for each row of the table"
     )
-    parser.add_argument("--hostile", type=int, default=10_000, help="hostile requests")
+    parser.add_argument(
+        "--hostile", type=int, default=10_000, help="hostile requests to each engine"
+    )
     args = parser.parse_args()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     texts = read_test_sources(args.model_dir, 500)
     with tempfile.TemporaryDirectory() as folder:
-        flags = [f"--model_dir={args.model_dir}", f"--output={folder}", f"--name={NAME}"]
-        command = [sys.executable, "-m", "tf_transformer", "export", *flags]
-        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+        export_model(args.model_dir, folder)
         measure_load(folder, texts, args.seconds)
-        measure_hostile_requests(folder, texts[:50], args.hostile)
+        for engine in ENGINES:
+            measure_hostile_requests(folder, texts[:50], args.hostile, engine)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,12 @@ from tf_transformer.cli.flags import COMMANDS, parse
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "benchmarks" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FOLDERS = ("benchmarks", "deploy")
+PAGES = [
+    README,
+    *(ROOT / folder / "README.md" for folder in FOLDERS),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 SITE_PAGES = {"docs/changelog.md", "docs/commands.md", "docs/contributing.md", "docs/license.md"}
 EXTERNAL = ("https://", "http://")
 WORDS_AFTER_MAKE = {"inside"}  # prose such as "make inside make"

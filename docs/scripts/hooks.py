@@ -31,6 +31,7 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "LICENSE": "license.md",
     "benchmarks/README.md": "benchmarks.md",
+    "deploy/README.md": "guides/deployment.md",
     "notebooks/README.md": "course/index.md",
     "tf_transformer/pretrained/pocket-en-de/README.md": "guides/model_card.md",
     "notebooks/GLOSSARY.md": "course/glossary.md",
@@ -42,6 +43,7 @@ PAGES = {
 # Files of the repository that have a page with their text.
 SOURCES = [
     "Makefile", "setup.py", "pyproject.toml", ".ci/run", "tests/**/*.py", "benchmarks/**/*.py",
+    "deploy/[!R]*",
     "notebooks/course/*.py", "notebooks/solutions/*.py", "tf_transformer/data/pocket/*.py",
 ]  # fmt: skip
 SCRIPT = re.compile(r"<script[^>]*>(?:(?!</script>).)*(?:mathjax|mermaid).*?</script>", re.S | re.I)
@@ -104,7 +106,9 @@ def help_text(*command):
 
 def source_page(path, name):
     """A page with the text of a file."""
-    kinds = {"Makefile": "make", "run": "bash"}
+    kinds = {
+        "Makefile": "make", "run": "bash", "Dockerfile": "docker", "tf-transformer.service": "ini",
+    }  # fmt: skip
     kind = kinds.get(path.name, path.suffix.removeprefix("."))
     front = "---\nsearch:\n  exclude: true\nhide: [toc]\n---\n"
     return f"{front}# {name}\n\n````{kind}\n{path.read_text('utf-8')}````\n"

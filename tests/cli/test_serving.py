@@ -49,6 +49,26 @@ def test_export(run, refused, model_dir, tmp_path):
     assert re.search(r"beam (size )?(is|of)?\s*2\b", readme)
 
 
+def test_export_keeps_the_newest_versions(run, refused, model_dir, tmp_path, monkeypatch):
+    def write(*arguments, **decode):
+        version = max([int(name) for name in os.listdir(tmp_path)], default=0) + 1
+        (tmp_path / str(version)).mkdir()
+        (tmp_path / str(version) / "saved_model.pb").touch()
+        return str(tmp_path / str(version))
+
+    monkeypatch.setattr(saved_model, "export_saved_model", write)
+    flags = ("export", f"--model_dir={model_dir}", f"--output={tmp_path}")
+    for _ in range(3):
+        assert run(*flags)[0] == 0
+    code, out, err = run(*flags, "--keep_versions=2")
+    assert (code, out.splitlines()[0]) == (0, f"wrote {tmp_path}/4 for TensorFlow Serving")
+    assert sorted(os.listdir(tmp_path)) == ["3", "4"]
+    assert f"removed {tmp_path}/1" in err
+    assert "--keep_versions" in refused(*flags, "--keep_versions=0")
+    message = refused(*flags, "--keep_versions=2", "--format=keras")
+    assert "--keep_versions is for --format=saved_model" in message
+
+
 def test_export_to_a_wrong_output(refused, model_dir, tmp_path):
     folder = f"--model_dir={model_dir}"
     assert "output / is the root folder: give a folder" in refused("export", folder, "--output=/")
@@ -86,8 +106,8 @@ class RecordedServer:
 
     folders = []
 
-    def __init__(self, folder, name, settings):
-        self.folders.append(folder)
+    def __init__(self, sources, settings):
+        self.folders += [source.folder for source in sources]
 
     def run(self, bound):
         pass
@@ -126,6 +146,28 @@ def test_serve_without_a_model(refused, tmp_path):
     assert "built-in models: pocket-en-de" in message
 
 
+def test_serve_with_a_file_of_models(run, refused, tmp_path, monkeypatch):
+    monkeypatch.setattr(RecordedServer, "folders", [])
+    monkeypatch.setattr(server, "Server", RecordedServer)
+    configs = []
+    for name in ("anna", "berta"):
+        (tmp_path / name).mkdir()
+        fields = f'name: "{name}" base_path: "{tmp_path}/{name}" model_platform: "tensorflow"'
+        configs.append(f"config {{ {fields} }}")
+    file = tmp_path / "models.config"
+    file.write_text("model_config_list {" + "\n".join(configs) + "}")
+    flag = f"--model_config_file={file}"
+    assert run("serve", "--port=0", flag) == (0, "", "")
+    assert RecordedServer.folders == [f"{tmp_path}/anna", f"{tmp_path}/berta"]
+    for name in ("export_dir", "model_dir", "name"):
+        message = refused("serve", flag, f"--{name}=x")
+        assert f"--{name} is for one model, and --model_config_file names the models" in message
+    file.write_text("model_config_list {\n config { nam: 7 } }")
+    message = refused("serve", flag)
+    assert f'{file}, line 2: Message type "tensorflow.serving.ModelConfig" has no field' in message
+    assert "cannot read" in refused("serve", f"--model_config_file={tmp_path}/none")
+
+
 def test_wrong_settings_of_serve(refused, exported, monkeypatch):
     folder = f"--export_dir={os.path.dirname(exported)}"
     assert "'a/b'" in refused("serve", folder, "--name=a/b")
@@ -134,7 +176,21 @@ def test_wrong_settings_of_serve(refused, exported, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         message = refused("serve", folder, f"--port={port}")
+        of_grpc = refused("serve", folder, "--port=0", f"--grpc_port={port}")
+    assert f"cannot listen at 127.0.0.1, port {port} (Address already in use)" in of_grpc
+    assert of_grpc.rstrip().endswith("give another --host or --grpc_port")
     assert f"cannot listen at 127.0.0.1, port {port} (Address already in use)" in message
+    missing = f"{os.path.dirname(exported)}/none/access.log"
+    message = refused("serve", folder, f"--access_log={missing}")
+    assert f"cannot write the access log {missing} (No such file or directory): give" in message
+    for flag, expected in {
+        "--api_key_file=none": "cannot read the API keys in none: No such file or directory",
+        "--tls_key=none": "--tls_key needs --tls_certificate",
+        "--tls_certificate=none": "--tls_certificate: cannot read none: No such file or directory",
+        "--cors_origins=none": "--cors_origins has 'none'",
+        "--rate_limit=-1": "rate_limit is -1.0: give at least 0",
+    }.items():
+        assert expected in refused("serve", folder, flag)
     message = refused("serve", folder, "--host=192.0.2.1")
     assert "cannot listen at 192.0.2.1, port 8501 (" in message
 
@@ -156,6 +212,13 @@ def test_client_without_a_server(refused, lines):
 def test_client_with_a_wrong_address(refused, lines):
     message = refused("client", "--server=ftp://localhost", lines)
     assert "server 'ftp://localhost' is not a URL: give one such as http://127.0.0.1:" in message
+
+
+def test_client_with_a_wrong_key(refused, lines, monkeypatch):
+    message = refused("client", "--api_key_file=none", lines)
+    assert "cannot read the API keys in none: No such file or directory" in message
+    monkeypatch.setenv("TF_TRANSFORMER_API_KEY", "short")
+    assert "TF_TRANSFORMER_API_KEY: give a key of 16" in refused("client", lines)
 
 
 @pytest.mark.parametrize("flag, seconds", [([], 10), (["--max_wait=0.5"], 0.5)])
@@ -181,6 +244,24 @@ def test_client_writes_in_order_and_reports_lines_that_are_too_long(run, tmp_pat
         "tf-transformer: error: lines too long for the model or the server, with an empty "
         "translation: 2; split them\n"
     )
+
+
+def test_client_splits_sentences(run, tmp_path):
+    """By the rules of --source; --target decides about the white space."""
+    requests = []
+
+    def answer(texts):
+        requests.append(texts)
+        return translated(texts)
+
+    (tmp_path / "in.txt").write_text("z. B. heute.  Ja.\n\nd.\n")
+    flags = f"--input={tmp_path}/in.txt", "--split_sentences", "--concurrency=1"
+    with scripted_server(answer) as address:
+        code, out, err = run("client", f"--server={address}", *flags, "--source=de")
+        assert (code, out, err) == (0, "Z. B. HEUTE.  JA.\n\nD.\n", "")
+        (tmp_path / "in.txt").write_text("One. Two.")
+        assert run("client", f"--server={address}", *flags, "--target=ja")[1] == "ONE.TWO.\n"
+    assert requests == [["z. B. heute.", "Ja.", "d."], ["One.", "Two."]]
 
 
 def test_what_is_written_to_standard_output_before_an_error(run, tmp_path):

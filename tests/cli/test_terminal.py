@@ -4,10 +4,12 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
-from tf_transformer.cli.terminal import open_output
+from tf_transformer.cli.terminal import open_output, start_tensorflow
+from tf_transformer.errors import UserError
 
 
 def run_python(code, **environment):
@@ -63,6 +65,15 @@ def test_start_tensorflow_without_gpus_on_purpose():
     """CUDA_VISIBLE_DEVICES=-1 is a choice of the user: no warning."""
     done = run_python(START.format(nvidia=True), CUDA_VISIBLE_DEVICES="-1")
     assert done.stderr == "end of messages"
+
+
+def test_a_container_without_a_folder_for_temporary_files(monkeypatch):
+    def find_none():
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", find_none)
+    with pytest.raises(UserError, match="no folder for temporary files .* TMPDIR"):
+        start_tensorflow()
 
 
 def test_output_file_appears_when_it_is_complete(tmp_path):

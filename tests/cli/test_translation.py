@@ -102,6 +102,27 @@ def test_a_line_that_is_too_long(run, refused, model_dir, tmp_path):
     assert translations == [translations[0]] * 100 + ["", translations[0], ""]
 
 
+def test_translate_sentences(run, refused, model_dir, tmp_path, translator):
+    """Each sentence has a translation of its own, and each line its line."""
+    cat = "The dog sees the cat."
+    long = " ".join([cat] * 100)
+    lines = ["Anna sleeps.  " + cat, "", long, " " + cat, "Anna sleeps. " + "long words " * 200]
+    (tmp_path / "in.txt").write_text("\n".join(lines[:4]))
+    flags = (f"--model_dir={model_dir}", f"--input={tmp_path}/in.txt", "--split_sentences")
+    code, out, err = run("translate", *flags)
+    assert (code, err) == (0, "")
+    anna, dog = translator(["Anna sleeps.", cat])
+    assert out.split("\n") == [f"{anna}  {dog}", "", " ".join([dog] * 100), f" {dog}", ""]
+    (tmp_path / "in.txt").write_text("\n".join(lines))
+    assert "line 5 has" in refused("translate", *flags)
+    code, out, err = run("translate", *flags, "--skip_long_lines")
+    assert code == 0
+    assert "WARNING line 5 has" in err
+    assert out.split("\n")[3:] == [f" {dog}", "", ""]
+    message = refused("translate", *flags, "--n_best=2")
+    assert "--n_best and --split_sentences: give one of them" in message
+
+
 def test_translate_interactively(run, model_dir, monkeypatch, translator):
     class Terminal(io.StringIO):
         def isatty(self):

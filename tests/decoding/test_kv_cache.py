@@ -13,7 +13,9 @@ from tf_transformer.decoding.kv_cache import (
     cross_keys_values,
     grow_cache,
     init_cache,
+    logits,
     make_decode_step,
+    split_heads,
     write_slots,
 )
 from tf_transformer.model.attention import MultiHeadAttention, scaled_dot_product_attention
@@ -59,7 +61,7 @@ def test_write_slots_equals_concat(shape, n, slot, dtype, in_graph):
     before = tf.identity(x).numpy()
     write = tf.function(write_slots) if in_graph else write_slots
     expected = tf.concat([x[..., :slot, :], new, x[..., slot + n :, :]], axis=-2)
-    np.testing.assert_array_equal(write(x, new, tf.constant(slot)), expected)
+    np.testing.assert_array_equal(write(x, new, tf.constant(slot), tf.constant(P)), expected)
     np.testing.assert_array_equal(x, before)  # the argument keeps its values
 
 
@@ -74,9 +76,27 @@ def test_attend_equals_multi_head_attention(depths, dtype, tolerance):
     k = mha.split_heads(mha.wk(x), mha.depth)
     v = mha.split_heads(mha.wv(x), mha.value_depth)
     expected, _ = mha(x, x, queries, mask)  # (B, K, D)
+    expected = tf.reshape(expected, [B * K, D])
     output = attend(mha, q, k, v, mask)
     assert output.dtype == expected.dtype
     assert_close(output, expected, tolerance)
+
+
+@pytest.mark.parametrize("depths", DEPTHS, ids=["d_model / num_heads", "other depths"])
+def test_split_heads_of_hypotheses_equals_that_of_the_layer(depths):
+    mha = make_attention(depths)
+    x = tf.random.normal((B, K, D))
+    expected = mha.split_heads(mha.wk(x), mha.depth)  # (B, H, K, depth)
+    assert_close(split_heads(mha, mha.wk(tf.reshape(x, [B * K, D])), K), expected, 1e-6)
+
+
+@pytest.mark.parametrize("dtype, tolerance", PRECISIONS)
+@pytest.mark.parametrize("shared", [True, False], ids=["shared table", "final layer"])
+def test_logits_of_rows_equal_those_of_the_model(shared, dtype, tolerance):
+    model = make_model(dtype, shared_embeddings=shared)
+    x = tf.cast(tf.random.normal((B * K, model.d_model)), model.compute_dtype)
+    expected = model.logits(x[tf.newaxis])[0]  # (B * K, V)
+    assert_close(logits(model, x), expected, tolerance)
 
 
 def test_cross_keys_values_equal_those_of_the_second_attention_block():
@@ -89,7 +109,8 @@ def test_cross_keys_values_equal_those_of_the_second_attention_block():
         mha = layer.mha2
         q = mha.split_heads(mha.wq(x), mha.depth)
         expected, _ = mha(enc_output, enc_output, x, mask)
-        assert_close(attend(mha, q, keys[i], values[i], mask), expected, 1e-6)
+        output = attend(mha, q, keys[i], values[i], mask)  # (B * K, D)
+        assert_close(output, tf.reshape(expected, output.shape), 1e-6)
 
 
 def test_first_cache_is_empty():

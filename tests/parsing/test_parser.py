@@ -20,7 +20,7 @@ class FakeTranslator:
         self.outputs = {" ".join(tree.words()): linearise(tree) for tree in trees}
         self.inputs = []
 
-    def n_best(self, texts, number, progress=None, first_line=1):
+    def n_best(self, texts, number, progress=None, line_numbers=None):
         self.inputs.append(texts)
         return [[(self.outputs.get(text, ""), 0.0)] for text in texts]
 

@@ -85,10 +85,11 @@ RESULTS = ("results", "hypotheses", "attention")
 
 
 def test_a_real_model_with_the_keyboard(browser, exported, serve, translator):  # noqa: F811
+    from tf_transformer.serving.model_source import one_model
     from tf_transformer.serving.serve_config import ServeConfig
     from tf_transformer.serving.server import Server
 
-    server = Server(os.path.dirname(exported), "anna", ServeConfig(port=0))
+    server = Server(one_model(os.path.dirname(exported), "anna"), ServeConfig(port=0))
     requested_urls(browser), console_errors(browser)
     open_page(browser, serve(server))
     wait_for_version(browser, "version 1")
@@ -96,7 +97,7 @@ def test_a_real_model_with_the_keyboard(browser, exported, serve, translator):  
     focused = browser.switch_to.active_element
     assert focused.get_attribute("id") == "text"
     focused.send_keys("Anna sleeps.", Keys.ENTER, LINES[1], Keys.CONTROL + Keys.ENTER)
-    wait_for_message(browser, "2 lines in")
+    wait_for_message(browser, "2 sentences in")
     wait(browser, lambda: texts(browser, "#keys button"))
     (first, second) = translator.n_best(["Anna sleeps.", LINES[1]], 4)
     assert texts(browser, "#hypotheses-list .target") == [text for text, _ in first]
@@ -126,10 +127,10 @@ def test_the_languages_of_the_model(browser, fake, serve, tmp_path):  # noqa: F8
     wait_for_version(browser, "version 7")
     assert colors(browser.find_element(By.ID, "version"), "color") != RED["light"]
     assert texts(browser, "h1") == ["anna: English → German"]
-    assert browser.find_element(By.ID, "text").accessible_name.startswith("Text (English)")
+    assert browser.find_element(By.ID, "text").accessible_name == "Text (English)"
     assert browser.find_element(By.ID, "text").get_attribute("lang") == "en"
     translate(browser, LINES[0])
-    wait_for_message(browser, "1 line in")
+    wait_for_message(browser, "1 sentence in")
     target = browser.find_element(By.CSS_SELECTOR, ".line .target")
     assert target.get_attribute("lang") == "de"
 
@@ -145,12 +146,12 @@ def test_the_languages_of_the_model(browser, fake, serve, tmp_path):  # noqa: F8
     open_page(browser, address)
     wait_for_version(browser, "version 7")
     assert texts(browser, "h1") == ["anna"]
-    assert browser.find_element(By.ID, "text").accessible_name.startswith("Text, one sentence")
+    assert browser.find_element(By.ID, "text").accessible_name == "Text"
 
 
 def test_each_line_has_its_translation(page, fake):
     translate(page, LINES[0], "   ", f"  {LINES[1]} ", LINES[2], "")
-    wait_for_message(page, "3 lines in")
+    wait_for_message(page, "3 sentences in")
     assert fake.requests[0] == ("nbest", LINES)
     assert texts(page, ".line .source") == LINES
     assert texts(page, ".line .target") == [line.replace("e", "E") for line in LINES]
@@ -169,10 +170,28 @@ def test_each_line_has_its_translation(page, fake):
     assert aligned == [[LINES[0]], [LINES[1]]]
 
 
+def test_lines_are_split_into_sentences(page, fake):
+    text = "Mr. Smith came on 3. May.  He left! (Did he?)"
+    translate(page, text, LINES[0])
+    wait_for_message(page, "4 sentences in")
+    sentences = ["Mr. Smith came on 3. May.", "He left!", "(Did he?)", LINES[0]]
+    assert fake.requests[0] == ("nbest", sentences)
+    assert texts(page, ".line .source") == sentences
+    page.find_element(By.ID, "split").click()
+    translate(page, text, LINES[0])
+    wait_for_message(page, "2 lines in")
+    assert texts(page, ".line .source") == [text, LINES[0]]
+    page.execute_script("Intl.Segmenter = undefined")  # an old browser
+    page.find_element(By.ID, "split").click()
+    translate(page, text)
+    wait_for_message(page, "1 sentence in")
+    assert texts(page, ".line .source") == [text]
+
+
 def test_many_lines_are_translated_in_several_requests(page, fake):
     lines = [f"line {i}" for i in range(35)]
     translate(page, *lines)
-    wait_for_message(page, "35 lines in")
+    wait_for_message(page, "35 sentences in")
     requested = [lines for signature, lines in fake.requests if signature == "nbest"]
     assert [len(part) for part in requested] == [16, 16, 3]
     assert texts(page, ".line .source") == lines
@@ -182,7 +201,7 @@ def test_an_answer_that_arrives_late_is_not_shown(page, fake):
     """The attention of the line that was chosen before."""
     release = fake.releases["alignments", LINES[0]] = threading.Event()
     translate(page, *LINES)
-    wait_for_message(page, "3 lines in")
+    wait_for_message(page, "3 sentences in")
     assert texts(page, "#attention-message") == ["Loading…"]
     page.find_elements(By.CSS_SELECTOR, ".line input")[2].click()
     wait_for_subwords(page, *sources_of(LINES[2]))
@@ -230,7 +249,7 @@ def test_results_of_another_text_go_when_the_server_answers_an_error(page, fake,
 
     del fake.errors["nbest"]
     translate(page, LINES[1])
-    wait_for_message(page, "1 line in")
+    wait_for_message(page, "1 sentence in")
     assert colors(message, "color") != RED[color_scheme]
     translate(page, " ")
     wait_for_message(page, "Enter a sentence first.")
@@ -278,10 +297,22 @@ def test_an_error_of_the_attention_keeps_the_translation(page, fake, color_schem
     assert displayed(page, "hypotheses", "attention-view") == [True, False]
 
 
+def test_a_model_without_attention_weights(browser, fake, serve, tmp_path):  # noqa: F811
+    """An export for CTranslate2."""
+    description = {**DESCRIPTION, "max_aligned_subwords": 0}
+    (tmp_path / "assets.extra" / "model.json").write_text(json.dumps(description))
+    open_page(browser, serve(fake))
+    wait_for_version(browser, "version 7")
+    translate(browser, LINES[0])
+    wait_for_message(browser, "1 sentence in")
+    assert displayed(browser, *RESULTS) == [True, True, False]
+    assert {signature for signature, _ in fake.requests} == {"nbest"}
+
+
 def test_lines_that_are_too_long(page):
     translate(page, "word " * 200, "word " * 2000, LINES[0])
-    wait_for_message(page, "3 lines in")
-    reason = "No attention weights: the line has more than 128 sub-words."
+    wait_for_message(page, "3 sentences in")
+    reason = "No attention weights: the text has more than 128 sub-words."
     wait(page, lambda: texts(page, "#attention-message") == [reason])
     assert displayed(page, "hypotheses", "attention-view") == [True, False]
     assert texts(page, ".line .target")[1] == "(too long: more than 1,024 sub-words)"
@@ -314,7 +345,7 @@ def test_controls_have_names_and_the_focus_stays(page):
         assert page.find_element(By.ID, name).accessible_name, name
     button = page.find_element(By.ID, "go")
     button.send_keys(Keys.ENTER)
-    wait_for_message(page, "3 lines in")
+    wait_for_message(page, "3 sentences in")
     assert page.switch_to.active_element == button
 
 
@@ -336,6 +367,68 @@ def test_small_screens_and_both_color_schemes(page, width, color_scheme):  # noq
         title = page.find_element(By.ID, "map-title")
         assert title.rect["x"] + title.rect["width"] <= width, "the title of the map is cut"
     assert is_dark(page) == (color_scheme == "dark")
+
+
+def test_the_input_for_the_api_key(browser, fake, serve):  # noqa: F811
+    address = serve(fake)
+    fake.api_key = "first-key-of-the-page"
+    open_page(browser, address)
+    browser.execute_script("sessionStorage.clear()")
+    browser.refresh()
+    wait(browser, lambda: displayed(browser, "key-form") == [True])
+    key = browser.switch_to.active_element
+    assert (key.get_attribute("id"), key.get_attribute("type")) == ("key", "password")
+    assert key.accessible_name == "The server needs an API key"
+    assert texts(browser, "#version") == [""]
+    assert texts(browser, "#key-message") == [""]
+
+    key.send_keys("key \u2192", Keys.ENTER)  # no HTTP header can have it
+    assert displayed(browser, "key-form") == [True]
+    key.clear()
+    key.send_keys("another-key", Keys.ENTER)
+    wait(browser, lambda: texts(browser, "#key-message") == ["the API key is not valid"])
+    assert colors(browser.find_element(By.ID, "key-message"), "color") == RED["light"]
+    key.send_keys(f" {fake.api_key}", Keys.ENTER)
+    wait_for_version(browser, "version 7")
+    assert displayed(browser, "key-form") == [False]
+    assert browser.switch_to.active_element.get_attribute("id") == "text"
+    translate(browser, LINES[0])
+    wait_for_subwords(browser, *sources_of(LINES[0]))
+
+    browser.refresh()  # the tab keeps the key
+    wait_for_version(browser, "version 7")
+    assert displayed(browser, "key-form") == [False]
+    fake.api_key = "second-key-of-the-page"
+    translate(browser, LINES[0])
+    wait_for_message(browser, "the API key is not valid")
+    wait(browser, lambda: displayed(browser, "key-form") == [True])
+    assert overflow(browser) <= 0
+    browser.find_element(By.ID, "key").send_keys(fake.api_key, Keys.ENTER)
+    wait_for_version(browser, "version 7")
+    translate(browser, LINES[1])
+    wait_for_subwords(browser, *sources_of(LINES[1]))
+    console_errors(browser)  # those of status 401
+
+
+def test_the_description_of_the_interface(browser, serve, exported, width, color_scheme):  # noqa: F811
+    from tf_transformer.serving.model_source import one_model
+    from tf_transformer.serving.serve_config import ServeConfig
+    from tf_transformer.serving.server import Server
+
+    host, port = serve(Server(one_model(os.path.dirname(exported), "anna"), ServeConfig(port=0)))
+    open_page(browser, (host, port))
+    console_errors(browser)
+    browser.find_element(By.LINK_TEXT, "API").click()
+    wait(browser, lambda: texts(browser, "h1") == ["API of anna"])
+    for summary in browser.find_elements(By.CSS_SELECTOR, "details:not([open]) > summary"):
+        summary.click()
+    commands = texts(browser, ".command")
+    assert all(command.startswith(f"curl http://{host}:{port}/") for command in commands)
+    assert overflow(browser) <= 0, "the page scrolls sideways"
+    assert is_dark(browser) == (color_scheme == "dark")
+    assert console_errors(browser) == []
+    browser.find_element(By.LINK_TEXT, "try the model").click()
+    wait_for_version(browser, "version 1")
 
 
 def test_the_page_obeys_its_content_security_policy(page):

@@ -32,18 +32,20 @@ class FakeServer:
       errors: signature -> the pair of status and body that it answers.
       states: of the versions.
       releases: pair of signature and text -> the event for which the answer waits.
+      api_key: the only one that is valid; None for a server without keys.
     """
 
     def __init__(self, folder):
         self.requests = []
         self.errors = {}
         self.releases = {}
+        self.api_key = None
         self.states = [
             {"version": "6", "state": "END"},
             {"version": "7", "state": "AVAILABLE"},
         ]
         routes = [
-            *page_routes("anna", lambda: str(folder)),
+            *page_routes(["anna"], lambda name: str(folder)),
             Route("/healthz/ready", lambda request: JSONResponse({})),
             Route("/v1/models/anna", self.status),
             Route("/v1/models/anna:predict", self.predict, methods=["POST"]),
@@ -55,10 +57,21 @@ class FakeServer:
             self.app, "127.0.0.1", 0, log_level="warning", timeout_graceful_shutdown=1
         )
 
+    def refusal(self, request):
+        """The response to a request without the key; None with the key."""
+        given = request.headers.get("authorization")
+        if self.api_key is None or given == f"Bearer {self.api_key}":
+            return None
+        problem = "the API key is not valid" if given else "an API key is needed"
+        return JSONResponse({"error": problem}, 401)
+
     def status(self, request):
-        return JSONResponse({"model_version_status": self.states})
+        return self.refusal(request) or JSONResponse({"model_version_status": self.states})
 
     async def predict(self, request):
+        refusal = self.refusal(request)
+        if refusal:
+            return refusal
         body = json.loads(await request.body())
         signature, lines = body["signature_name"], body["instances"]
         self.requests.append((signature, lines))

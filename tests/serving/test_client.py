@@ -105,6 +105,25 @@ def test_retry_after_is_respected(value, expected, pauses):
     assert expected < 1 or pause == expected
 
 
+def test_a_rate_limit_is_no_outage(pauses, caplog):
+    """The client waits as long as the server says, and logs that once."""
+    caplog.set_level(logging.INFO, "tf_transformer")
+    answers = itertools.cycle([translated, *[None] * 2])
+
+    def answer(texts):
+        translate = next(answers)
+        limited = 429, {"error": "too many requests"}, {"Retry-After": "3"}
+        return translate(texts) if translate else limited
+
+    with scripted_server(answer) as address:
+        assert translate(address, batch_size=1, concurrency=1) == TRANSLATIONS
+    assert pauses == [3.0] * 38
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.endswith(
+        "status 429: too many requests; requests are sent as its rate limit allows"
+    )
+
+
 def test_a_success_begins_the_time_of_waiting_anew(pauses):
     """An outage ends with a response: only one of more than `max_wait` seconds is an error."""
     calls = itertools.count()
@@ -201,6 +220,17 @@ def test_errors_that_waiting_does_not_mend_are_immediate(max_wait, pauses):
         secure = address.replace("http:", "https:")  # this server does not speak TLS
         with pytest.raises(UserError, match="no answer from https.*SSL"):
             translate(secure, max_wait=max_wait)
+    assert pauses == []
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_missing_key_is_an_error_at_once(status, pauses):
+    """The body may be that of a proxy."""
+    for body in ({"error": "no"}, b"<html>"):
+        with scripted_server(lambda texts, body=body: (status, body)) as address:
+            advice = "in --api_key_file, or in the environment variable TF_TRANSFORMER_API_KEY$"
+            with pytest.raises(UserError, match=f"returned status {status}: .*{advice}"):
+                translate(address)
     assert pauses == []
 
 

@@ -15,6 +15,7 @@ from tf_transformer.serving.dynamic_batching import (
     QueueFullError,
     ShutdownError,
 )
+from tf_transformer.serving.timing import Timing
 
 
 class Doubler:
@@ -242,3 +243,106 @@ def test_close_refuses_requests_and_ends_those_that_wait(doubler):
         doubler.gate.set()
 
     run(test, doubler)
+
+
+def test_times_and_sizes_of_batches_are_reported():
+    reports = []
+
+    def run_batch(inputs, deadline):
+        time.sleep(0.1)
+        return {"y": np.array(inputs["x"])}
+
+    async def test():
+        with concurrent.futures.ThreadPoolExecutor(1) as executor:
+            limits = BatchLimits(max_rows=3)
+            batcher = Batcher(run_batch, (executor, executor), limits, reports.append)
+            timings = [Timing() for _ in range(3)]
+            deadline = time.monotonic() + 20
+            rows = [([5], [4]), ([1, 2], [2, 3]), ([3], [1])]
+            start = time.monotonic()
+            await asyncio.gather(
+                *(
+                    batcher.submit({"x": inputs}, lengths, deadline, timing)
+                    for (inputs, lengths), timing in zip(rows, timings)
+                )
+            )
+            seconds = time.monotonic() - start
+            await asyncio.sleep(0.05)
+            return timings, seconds
+
+    timings, seconds = asyncio.run(test())
+    assert [(report.lane, report.rows, report.tokens) for report in reports] == [
+        ("short", 1, 4),
+        ("short", 3, 9),
+    ]
+    assert all(report.compute_seconds >= 0.1 for report in reports)
+    assert [len(report.queue_seconds) for report in reports] == [1, 2]
+    assert [timing.tokens for timing in timings] == [4, 5, 1]
+    assert [timing.batch_rows for timing in timings] == [1, 3, 3]
+    assert timings[0].queue_seconds < 0.09
+    for timing in timings:
+        assert timing.compute_seconds >= 0.1
+        assert timing.queue_seconds + timing.compute_seconds <= seconds
+    waits = [timing.queue_seconds for timing in timings[1:]]
+    assert min(waits) >= 0.09
+    assert waits == pytest.approx(reports[1].queue_seconds, abs=0.02)
+
+
+def test_the_batches_of_a_failure_and_of_its_parts_are_reported(doubler):
+    async def test(batcher):
+        first = await start_blocked_batch(doubler, batcher)
+        timing = Timing()
+        deadline = time.monotonic() + 20
+        others = [
+            batcher.submit({"x": [13]}, [1], deadline),
+            batcher.submit({"x": [1]}, [1], deadline, timing),
+        ]
+        batcher._observe_batch = reports.append
+        doubler.gate.set()
+        await asyncio.gather(first, *others, return_exceptions=True)
+        assert [report.rows for report in reports] == [1, 2, 1, 1]
+        # Each part has waited once.
+        assert [len(report.queue_seconds) for report in reports] == [1, 2, 0, 0]
+        assert timing.batch_rows == 2
+
+    reports = []
+    run(test, doubler)
+
+
+def test_the_wait_for_a_thread_is_not_computation(doubler):
+    """Batches of several signatures use the same threads."""
+
+    async def test():
+        with concurrent.futures.ThreadPoolExecutor(1) as executor:
+            executor.submit(time.sleep, 0.2)  # a batch of another signature
+            batcher = Batcher(doubler, (executor, executor), BatchLimits())
+            timing = Timing()
+            await batcher.submit({"x": [1]}, [1], time.monotonic() + 20, timing)
+            assert timing.queue_seconds > 0.15
+            assert timing.compute_seconds < 0.15
+
+    asyncio.run(test())
+
+
+def test_the_queue_drops_requests_that_are_withdrawn_or_failed(doubler):
+    """While the slot is busy, the queue must not keep their inputs."""
+
+    async def test(batcher):
+        first = await start_blocked_batch(doubler, batcher)
+        for _ in range(10):  # more than the queue may hold
+            withdrawn = submit(batcher, [1, 2, 3])
+            withdrawn.cancel()
+        late = submit(batcher, [4])
+        with pytest.raises(QueueFullError):
+            submit(batcher, [5])
+        late.set_exception(TimeoutError())
+        kept = submit(batcher, [6])
+        await asyncio.sleep(0)
+        queue = batcher._short.queue
+        assert [part.request.inputs for *_, part in queue] == [{"x": [6]}]
+        doubler.gate.set()
+        assert await results_of([first, kept]) == [[0], [12]]
+        assert doubler.batches == [[0], [6]]
+        assert isinstance(late.exception(), TimeoutError)
+
+    run(test, doubler, max_rows=2, max_queue=1)

@@ -5,17 +5,22 @@ import subprocess
 import sys
 import threading
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tf_transformer.serving import loaded_model
 from tf_transformer.serving.loaded_model import InvalidInputError, LoadedModel
 
 
-@pytest.fixture(scope="module")
-def model(exported):
-    model = LoadedModel(exported, concurrency=2)
+@pytest.fixture(scope="module", params=["small", "large"])
+def model(request, exported):
+    """The model with the executor of small models, and with that of large ones."""
+    limit = loaded_model.SMALL_MODEL if request.param == "small" else 0
+    with mock.patch.object(loaded_model, "SMALL_MODEL", limit):
+        model = LoadedModel(exported, concurrency=2)
     yield model
     model.close()
 

@@ -26,12 +26,14 @@ def write(folder, text):
 
 @pytest.fixture
 def web(folder):
-    return TestClient(Starlette(routes=page_routes("anna", lambda: str(folder))))
+    return TestClient(Starlette(routes=page_routes(["anna"], lambda name: str(folder))))
 
 
 def test_the_page_loads_only_the_files_of_the_routes(web):
     page = web.get("/").text
     names = re.findall(r'(?:src|href)="(.*?)"', page)
+    assert '<a href="docs">' in page  # a route of the server
+    names.remove("docs")
     assert sorted(names) == ["attention.css", "attention.js", "data:,", "page.css", "page.js"]
     types = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
     for name in names:
@@ -76,7 +78,7 @@ def test_scripts_and_styles_are_in_files_of_their_own(web):
 
 def test_the_description_is_that_of_the_version_that_is_served(folder):
     served = [""]
-    web = TestClient(Starlette(routes=page_routes("anna", lambda: served[0])))
+    web = TestClient(Starlette(routes=page_routes(["anna"], lambda name: served[0])))
     assert web.get("/model.json").json() == {}
     served[0] = str(folder)
     assert web.get("/model.json").json() == DESCRIPTION
@@ -89,7 +91,9 @@ def test_the_description_is_that_of_the_version_that_is_served(folder):
 
 def test_the_name_is_text(folder):
     page = (
-        TestClient(Starlette(routes=page_routes('"><b>$name', lambda: str(folder)))).get("/").text
+        TestClient(Starlette(routes=page_routes(['"><b>$name'], lambda name: str(folder))))
+        .get("/")
+        .text
     )
     assert 'data-name="&quot;&gt;&lt;b&gt;$name"' in page
     assert "<b>" not in page
@@ -105,3 +109,29 @@ def test_a_damaged_description_is_none(folder, text):
     assert read_description(str(folder / "missing")) == {}
     (folder / "assets.extra" / "model.json").write_bytes(b"\xff\xfe")
     assert read_description(str(folder)) == {}
+
+
+def test_each_model_has_a_page(tmp_path):
+    folders = {}
+    for name, target in (("anna", "de"), ("berta", "fr"), ("carla", "")):
+        if target:
+            (tmp_path / name / "assets.extra").mkdir(parents=True)
+            write(tmp_path / name, json.dumps({**DESCRIPTION, "target": target}))
+        folders[name] = str(tmp_path / name) if target else ""
+    web = TestClient(Starlette(routes=page_routes(list(folders), folders.__getitem__)))
+    assert web.get("/").text == web.get("/?model=anna").text
+    page = web.get("/?model=berta").text
+    assert 'data-name="berta"' in page
+    links = re.findall(r'<a href="(\?.*?)"(.*?)>(.*?)</a>', page)
+    assert links == [
+        ("?model=anna", "", "anna"),
+        ("?model=berta", ' aria-current="page"', "berta"),
+        ("?model=carla", "", "carla"),
+    ]
+    assert web.get("/?model=none").status_code == 404
+    descriptions = [web.get(f"/model.json?model={name}").json() for name in [*folders, "none"]]
+    assert [description.get("target") for description in descriptions] == ["de", "fr", None, None]
+
+
+def test_one_model_has_no_links(web):
+    assert "<nav" not in web.get("/").text

@@ -171,3 +171,23 @@ def test_a_byte_order_mark_is_ignored():
 
 def test_error_body():
     assert json.loads(error_body('a "b"')) == {"error": 'a "b"'}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ["secret"],
+        {"signature_name": ["secret"]},
+        {"instances": ["a"], "inputs": "secret"},
+        {"instances": "secret"},
+        {"instances": [{"secret": 1}]},
+        {"instances": [{"text": {"secret": "a"}}]},
+        {"inputs": [{"text": "secret"}]},
+    ],
+)
+def test_the_message_for_the_log_does_not_quote_the_request(request_):
+    with pytest.raises(RestError) as caught:
+        parse(request_)
+    assert "secret" in caught.value.message
+    assert "..." in caught.value.log_message
+    assert "secret" not in caught.value.log_message

@@ -17,7 +17,7 @@ from tf_transformer.data.sources import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.serving import saved_model
-from tf_transformer.serving.model_description import read_description
+from tf_transformer.serving.model_description import SEARCH_TYPES, TYPES, read_description
 from tf_transformer.serving.saved_model import export_saved_model
 from tf_transformer.serving.warm_up import WARM_UP_TEXTS, warm_up_texts
 from tf_transformer.training.build import build_trainer
@@ -113,10 +113,14 @@ def test_the_description_of_a_version(exported):
         "target": "de",
         "beam_size": 4,
         "length_penalty": 0.6,
+        "extra_decode_length": 50,
         "max_source_subwords": 96,
+        "max_target_subwords": 96,
         "max_aligned_subwords": 96,
     }
-    assert read_description(exported) == json.loads(text)
+    for types in (TYPES, SEARCH_TYPES):
+        description = {name: json.loads(text)[name] for name in types}
+        assert read_description(exported, types) == description
     assert "assets.extra/model.json" in (pathlib.Path(exported) / "SHA256SUMS").read_text("utf-8")
 
 

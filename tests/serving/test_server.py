@@ -25,6 +25,7 @@ from tf_transformer.serving import connections
 from tf_transformer.serving.client import RestClient, translate_lines
 from tf_transformer.serving.connections import bind_address
 from tf_transformer.serving.loaded_model import InvalidInputError, LoadedModel
+from tf_transformer.serving.model_source import one_model
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.served_version import ServedVersion
 from tf_transformer.serving.server import Server
@@ -59,7 +60,7 @@ def web(folder):
         max_request_bytes=4096,
         reload_seconds=0.1,
     )
-    with running(Server(str(folder), "anna", settings)) as client:
+    with running(Server(one_model(str(folder), "anna"), settings)) as client:
         yield client
 
 
@@ -207,7 +208,9 @@ def test_requests_at_the_end_of_the_server(exported, tmp_path, monkeypatch):
     """A request that is computed, one of a replaced version, and one that is incomplete."""
     shutil.copytree(exported, tmp_path / "1")
     replace_signature(monkeypatch, _SlowModel())
-    server = Server(str(tmp_path), "anna", ServeConfig(reload_seconds=0.1, grace_seconds=1.0))
+    server = Server(
+        one_model(str(tmp_path), "anna"), ServeConfig(reload_seconds=0.1, grace_seconds=1.0)
+    )
 
     async def never_complete():
         yield b'{"inst'
@@ -278,7 +281,7 @@ def test_a_compressed_request(web, translator):
 
 def test_a_long_request_does_not_delay_a_short_one(folder):
     settings = ServeConfig(timeout=1.5, max_request_tokens=10**6, max_rows=9999)
-    with running(Server(str(folder), "anna", settings)) as web:
+    with running(Server(one_model(str(folder), "anna"), settings)) as web:
         # Much more than can be translated within the timeout.
         rows = ["a " * 90] * 4000
         statuses = []
@@ -313,11 +316,20 @@ def test_metrics(web):
     predict(web, instances=["a", "b"])
     predict(web, instances=7)
     after = web.get("/monitoring/prometheus/metrics").text
-    errors = 'requests_total{method="predict",status="400"}'
+    errors = 'requests_total{method="predict",model="anna",signature="",status="400"}'
     assert value(after, errors) == value(before, errors) + 1
-    texts = 'texts_total{method="predict"}'
-    assert value(after, texts) == value(before, texts) + 2
+    signature = '{model="anna",signature="serving_default"}'
+    rows = f"rows_total{signature}"
+    assert value(after, rows) == value(before, rows) + 2
+    tokens = f"source_tokens_total{signature}"
+    assert value(after, tokens) >= value(before, tokens) + 2
+    for name in ("request_seconds", "queue_seconds", "compute_seconds", "batch_rows"):
+        count = f"{name}_count{signature}"
+        assert value(after, count) == value(before, count) + 1
+    assert value(after, f"in_flight{signature}") == 0
     assert value(after, "version") == 1
+    assert value(after, "load_seconds") > 0
+    assert value(after, "failed_loads_total") == 0
     assert "process_resident_memory_bytes" in after
 
 
@@ -350,7 +362,7 @@ def test_concurrent_requests_get_their_own_results(web, translator):
 
 def test_errors_of_the_model_reach_only_their_request(folder, log, monkeypatch):
     replace_signature(monkeypatch, _failing_signature)
-    with running(Server(str(folder), "anna", ServeConfig())) as web:
+    with running(Server(one_model(str(folder), "anna"), ServeConfig())) as web:
         headers = {"X-Request-Id": "id-of-the-client"}
         response = web.post(PREDICT, json={"instances": ["bug"]}, headers=headers)
         message = "internal error; the log of the server has it as id-of-the-client"
@@ -387,7 +399,7 @@ def _failing_signature(feed, deadline):
 
 def test_a_newer_version_replaces_the_current_one_unless_it_is_broken(exported, tmp_path, log):
     shutil.copytree(exported, tmp_path / "1")
-    with running(Server(str(tmp_path), "anna", ServeConfig(reload_seconds=0.1))) as web:
+    with running(Server(one_model(str(tmp_path), "anna"), ServeConfig(reload_seconds=0.1))) as web:
         (tmp_path / "3").mkdir()  # not a model
         wait_until(lambda: "WARNING" in dict(log()))
         assert f"{tmp_path}/3 cannot be loaded" in dict(log())["WARNING"]
@@ -397,12 +409,17 @@ def test_a_newer_version_replaces_the_current_one_unless_it_is_broken(exported, 
         assert (failed["version"], failed["state"]) == ("3", "END")
         assert failed["status"]["error_code"] == "FAILED_PRECONDITION"
         assert "saved_model.pb" in failed["status"]["error_message"]
-        assert "tf_transformer_failed_loads 1.0" in web.get("/metrics").text
+        metrics = web.get("/metrics").text
+        assert 'tf_transformer_failed_loads_total{model="anna"} 1.0' in metrics
+        attempts = ":tensorflow:cc:saved_model:load_attempt_count"
+        assert f'{attempts}{{model_path="{tmp_path}/1",status="success"}} 1.0' in metrics
+        assert f'{attempts}{{model_path="{tmp_path}/3",status="fail"}} 1.0' in metrics
         shutil.copytree(exported, tmp_path / "incomplete")
         os.rename(tmp_path / "incomplete", tmp_path / "12")
         wait_until(lambda: web.get("/healthz").json()["version"] == 12)
         assert predict(web, instances=["a"]).status_code == 200
         assert error_of(web.get("/v1/models/anna/versions/1"), 404)
+        wait_until(lambda: ("INFO", "unloaded version 1 of anna") in log())
     messages = [message.removeprefix(f"loading {tmp_path}/") for _, message in log()]
     # The broken version is logged once.
     assert messages[0] == "1"
@@ -411,17 +428,17 @@ def test_a_newer_version_replaces_the_current_one_unless_it_is_broken(exported, 
     assert "3 cannot be loaded" in messages[3]
     assert messages[4] == "12"
     assert "serving version 12 of anna" in messages[5]
-    assert messages[6:] == ["stopped serving anna"]
+    assert messages[6:] == ["unloaded version 1 of anna", "stopped serving anna"]
 
 
 def test_a_folder_without_a_version_is_an_error(tmp_path, log):
     with pytest.raises(UserError, match="missing is not a folder"):
-        Server(str(tmp_path / "missing"), "anna", ServeConfig())
+        Server(one_model(str(tmp_path / "missing"), "anna"), ServeConfig())
     (tmp_path / "1").mkdir()
     settings = ServeConfig(port=0)
     handler = signal.getsignal(signal.SIGINT)
     with bind_address(settings) as bound, pytest.raises(UserError, match="can be loaded"):
-        Server(str(tmp_path), "anna", settings).run(bound)
+        Server(one_model(str(tmp_path), "anna"), settings).run(bound)
     assert signal.getsignal(signal.SIGINT) is handler
     assert "1 cannot be loaded" in log()[1][1]
 
@@ -431,7 +448,7 @@ def test_a_damaged_version_is_not_served(exported, tmp_path, log):
     shutil.copytree(exported, tmp_path / "2")
     with open(tmp_path / "2" / "README.md", "a") as file:
         file.write("x")
-    with running(Server(str(tmp_path), "anna", ServeConfig())) as web:
+    with running(Server(one_model(str(tmp_path), "anna"), ServeConfig())) as web:
         assert web.get("/healthz").json()["version"] == 1
         status = web.get("/v1/models/anna/versions/2").json()["model_version_status"][0]
         message = "its files are not those of its SHA256SUMS"
@@ -443,7 +460,7 @@ def test_a_broken_newest_version_is_loaded_after_its_files_change(exported, tmp_
     shutil.copytree(exported, tmp_path / "2")
     missing = tmp_path / "2" / "variables" / "variables.index"
     missing.rename(tmp_path / "kept")
-    with running(Server(str(tmp_path), "anna", ServeConfig(reload_seconds=0.1))) as web:
+    with running(Server(one_model(str(tmp_path), "anna"), ServeConfig(reload_seconds=0.1))) as web:
         assert web.get("/healthz").json()["version"] == 1
         assert "2 cannot be loaded" in log()[1][1]
         (tmp_path / "kept").rename(missing)  # as when a slow copy ends
@@ -466,7 +483,9 @@ class _SlowModel:
 def test_an_overloaded_server_refuses_requests_and_recovers(folder, monkeypatch):
     slow = _SlowModel()
     replace_signature(monkeypatch, slow)
-    with running(Server(str(folder), "anna", ServeConfig(max_queue=1, timeout=0.5))) as web:
+    with running(
+        Server(one_model(str(folder), "anna"), ServeConfig(max_queue=1, timeout=0.5))
+    ) as web:
         responses = []
         threads = [
             threading.Thread(target=lambda: responses.append(predict(web, instances=["a"])))
@@ -489,7 +508,7 @@ def test_an_overloaded_server_refuses_requests_and_recovers(folder, monkeypatch)
 
 
 def test_an_idle_connection_is_closed(folder, serve):
-    address = serve(Server(str(folder), "anna", ServeConfig(port=0, timeout=0.5)))
+    address = serve(Server(one_model(str(folder), "anna"), ServeConfig(port=0, timeout=0.5)))
     incomplete_requests = [
         b"",
         b"GET / HT",
@@ -527,7 +546,7 @@ def exchange(address, content):
 
 
 def test_requests_that_are_not_http_are_answered_in_json(folder, serve):
-    server = Server(str(folder), "anna", ServeConfig(port=0))
+    server = Server(one_model(str(folder), "anna"), ServeConfig(port=0))
     address = serve(server)
     body = b'{"instances": ["a"]}'
     length = b"Content-Length: %d\r\n" % len(body)
@@ -556,13 +575,77 @@ def test_requests_that_are_not_http_are_answered_in_json(folder, serve):
     )
     assert status == 200
     metrics = httpx2.get(f"http://{address[0]}:{address[1]}/metrics").text
-    assert 'tf_transformer_requests_total{method="other",status="400"} 5.0' in metrics
+    refused = 'tf_transformer_requests_total{method="other",model="",signature="",status="400"} 5.0'
+    assert refused in metrics
+
+
+def test_the_access_log_has_all_requests_and_no_texts(folder, serve, tmp_path, monkeypatch):
+    replace_signature(monkeypatch, _failing_signature)
+    path = tmp_path / "access.log"
+    settings = ServeConfig(port=0, access_log=str(path), max_rows=2)
+    address = serve(Server(one_model(str(folder), "anna"), settings))
+    url = f"http://{address[0]}:{address[1]}"
+
+    def post(body, status, url=url + PREDICT):
+        response = httpx2.post(url, json=body, headers={"X-Request-Id": "mine"})
+        assert response.status_code == status
+        return response
+
+    post({"instances": ["secret one", "secret"]}, 200)
+    post({"instances": ["bad", "secret"]}, 400)
+    post({"instances": ["bug"]}, 500)
+    for body in ([7], [{"secret": 1}], [{"b64": "secret", "secret": 2}], "secret"):
+        post({"instances": body}, 400)
+    post({"instances": ["a"], "inputs": ["secret"]}, 400)
+    post(["secret"], 400)
+    too_many = post({"instances": ["secret"] * 3}, 413)
+    assert "connection" not in too_many.headers  # the request was read
+    post({}, 404, url + "/v1/models/none%0A:predict?key=secret")
+    assert exchange(address, b"secret\r\n\r\n")[0] == 400
+    httpx2.get(url + "/metrics")
+    wait_until(lambda: "/metrics" in path.read_text(), 5)  # after the client has its response
+    assert "secret" not in path.read_text()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [line for line in lines if line["path"] != "/healthz/ready"]
+    prediction, bad, bug, *wrong, too_many, unknown, refused, metrics = lines
+    assert [line["status"] for line in lines] == [200, 400, 500] + [400] * 6 + [413, 404, 400, 200]
+    assert prediction["request_id"] == bug["request_id"] == "mine"
+    assert (prediction["model"], prediction["version"], prediction["rows"]) == ("anna", 1, 2)
+    assert (prediction["signature"], prediction["batch_rows"]) == ("serving_default", 2)
+    assert prediction["source_tokens"] > 3
+    assert prediction["bytes_in"] == len('{"instances":["secret one","secret"]}')
+    assert prediction["bytes_out"] == len('{"predictions":["secret one","secret"]}')
+    parts = prediction["queue_seconds"] + prediction["compute_seconds"]
+    assert 0 < parts < prediction["seconds"]
+    assert (bad["rows"], bad["error"]) == (2, "...")
+    assert bug["error"] == "internal error; the log of the server has it as mine"
+    assert all("..." in line["error"] for line in wrong)
+    assert too_many["rows"] == 3
+    assert unknown["path"] == "/v1/models/none%0A:predict"
+    assert "model" not in unknown
+    assert (refused["path"], refused["error"]) == (None, "the request is not valid HTTP/1.1")
+    assert (metrics["path"], metrics["remote"]) == ("/metrics", address[0])
+    assert "none" not in httpx2.get(url + "/metrics").text  # a name of a client is no label
+
+
+def test_a_client_that_still_sends_gets_the_answer_that_its_request_is_too_large(folder, serve):
+    """Without a reset of the connection, which discards the answer."""
+    address = serve(Server(one_model(str(folder), "anna"), ServeConfig(port=0)))
+    size = 30_000_000
+    for _ in range(3):
+        with socket.create_connection(address, timeout=10) as connection:
+            head = b"Host: x\r\nContent-Length: %d\r\n\r\n" % size
+            connection.sendall(POST_PREDICT + head)
+            connection.sendall(b"a" * size)
+            time.sleep(0.1)
+            assert connection.recv(9999).startswith(b"HTTP/1.1 413")
+            assert connection.recv(9999) == b""  # closed in order
 
 
 def test_health_checks_are_answered_when_there_are_too_many_requests(folder, serve, monkeypatch):
     replace_signature(monkeypatch, _SlowModel())
     settings = ServeConfig(port=0, max_connections=1, timeout=1.0)
-    host, port = serve(Server(str(folder), "anna", settings))
+    host, port = serve(Server(one_model(str(folder), "anna"), settings))
     address = f"http://{host}:{port}"
     thread = threading.Thread(
         target=lambda: httpx2.post(address + PREDICT, json={"instances": ["a"]})
@@ -579,7 +662,7 @@ def test_health_checks_are_answered_when_there_are_too_many_requests(folder, ser
 
 def test_connections_far_beyond_the_limit_are_refused(folder, serve, monkeypatch):
     monkeypatch.setattr(connections, "RESERVED_CONNECTIONS", 2)
-    address = serve(Server(str(folder), "anna", ServeConfig(port=0, max_connections=1)))
+    address = serve(Server(one_model(str(folder), "anna"), ServeConfig(port=0, max_connections=1)))
     request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     with contextlib.ExitStack() as stack:
         for _ in range(3):
@@ -599,7 +682,7 @@ def test_readiness_is_apart_from_liveness(exported, tmp_path, monkeypatch):
         load(model)
 
     monkeypatch.setattr(LoadedModel, "_load", load_slowly)
-    server = Server(str(tmp_path), "anna", ServeConfig())
+    server = Server(one_model(str(tmp_path), "anna"), ServeConfig())
     with TestClient(server.app) as web:
         assert web.get("/healthz/live").json() == {"status": "ok"}
         ready = web.get("/healthz/ready")
@@ -707,6 +790,35 @@ def test_the_process_survives_malformed_requests_and_stops_in_order(process, tra
     log = server.stdout.read()
     assert "Traceback" not in log
     assert "INFO stopped serving anna" in log
+
+
+def test_a_second_signal_ends_the_process_at_once(folder, tmp_path):
+    path = tmp_path / "access.log"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    flags = ["--name=anna", f"--access_log={path}", "--max_request_tokens=999999", "--quiet"]
+    command = serve_command(folder, port, *flags, "--max_rows=9999")
+    address = f"http://127.0.0.1:{port}"
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: _is_healthy(address))
+        path.rename(tmp_path / "rotated")
+
+        def post():
+            with contextlib.suppress(httpx2.TransportError):
+                httpx2.post(address + PREDICT, json={"instances": ["a " * 90] * 5000}, timeout=60)
+
+        thread = threading.Thread(target=post)
+        thread.start()
+        wait_until(lambda: _is_healthy(address) and path.exists())
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)  # the request is pending
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == 130
+        assert process.stderr.read() == "tf-transformer: ended by a second signal\n"
+        thread.join()
 
 
 def test_a_client_without_a_server():

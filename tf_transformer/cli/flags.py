@@ -202,6 +202,14 @@ def _define_files(values: flags.FlagValues, inputs: str, outputs: str) -> None:
     _define(values, "output", str, f"file for the {outputs} (default: standard output)")
 
 
+def _define_split_sentences(values: flags.FlagValues) -> None:
+    meaning = (
+        "split each line into sentences, translate each of them, and join the translations to a "
+        "line again"
+    )
+    _define(values, "split_sentences", bool, meaning, False)
+
+
 def _train_flags(values: flags.FlagValues) -> None:
     presets = f"{', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATIONS)}"
     _define(values, "preset", str, f"the settings to start from: {presets}", "pocket")
@@ -214,14 +222,24 @@ def _train_flags(values: flags.FlagValues) -> None:
     _define_settings(values, SETTINGS, skip=FROM_VOCABULARIES)
 
 
+def _define_engine(values: flags.FlagValues) -> None:
+    """Defines --engine and --compute_type."""
+    meaning = "ctranslate2: a faster engine for CPUs; the model is exported for it first"
+    _define_choice(values, "engine", ["tensorflow", "ctranslate2"], meaning)
+    meaning = "ctranslate2: type of the weights in memory; default: that of the export, float32"
+    _define_choice(values, "compute_type", ["default", "float32", "int8"], meaning)
+
+
 def _translate_flags(values: flags.FlagValues) -> None:
     _define_model(values, optional=True)
+    _define_engine(values)
     _define_files(values, "lines to translate", "translations")
     meaning = (
         "translations of each line; with more than 1, each is written as "
         "LINE NUMBER<tab>SCORE<tab>TRANSLATION"
     )
     _define(values, "n_best", int, meaning, 1, lower_bound=1)
+    _define_split_sentences(values)
     meaning = (
         "write an empty line and a warning for a line with more sub-words than the model has "
         "positions, instead of stopping there"
@@ -320,6 +338,10 @@ def _export_flags(values: flags.FlagValues) -> None:
     )
     _define(values, "output", str, meaning)
     _define(values, "name", str, "saved_model: the model's name on the server", "transformer")
+    meaning = (
+        "saved_model: number of newest versions to keep; older ones are removed (default: all)"
+    )
+    _define(values, "keep_versions", int, meaning, lower_bound=1)
     _define_choice(values, "quantization", ["float32", "int8"], "ctranslate2: type of the weights")
     _define_settings(values, (settings.DecodeConfig,))
 
@@ -330,12 +352,22 @@ def _serve_flags(values: flags.FlagValues) -> None:
         "exported first)"
     )
     _define(values, "model_dir", str, meaning)
-    meaning = "folder of the exported versions (default: MODEL_DIR/export/saved_model)"
+    meaning = (
+        "folder of the exported versions (default: MODEL_DIR/export/saved_model; for ctranslate2, "
+        "an export in the cache)"
+    )
     _define(values, "export_dir", str, meaning)
     _define(values, "name", str, "the model's name in URLs", "transformer")
+    meaning = (
+        "several models: a file with TensorFlow Serving's model_config_list, instead of "
+        "--model_dir, --export_dir and --name"
+    )
+    _define(values, "model_config_file", str, meaning)
+    _define_engine(values)
     for field in dataclasses.fields(ServeConfig):
         meaning, group = field.metadata["meaning"], GROUPS[ServeConfig]
-        _define(values, field.name, field.type, meaning, field.default, group)
+        default = None if field.default == "" else field.default  # a flag has no empty text
+        _define(values, field.name, field.type, meaning, default, group)
 
 
 def _client_flags(values: flags.FlagValues) -> None:
@@ -344,11 +376,26 @@ def _client_flags(values: flags.FlagValues) -> None:
     _define(values, "grpc", str, meaning)
     _define(values, "name", str, "the model's name", "transformer")
     _define_files(values, "lines to translate", "translations")
+    _define_split_sentences(values)
+    meaning = "language code of the lines, for --split_sentences"
+    _define(values, "source", str, meaning, settings.DataConfig.source)
+    meaning = "language code of the translations, for --split_sentences"
+    _define(values, "target", str, meaning, settings.DataConfig.target)
     _define(values, "batch_size", int, "lines per request", 32, lower_bound=1)
     _define(values, "concurrency", int, "number of concurrent requests", 4, lower_bound=1)
     meaning = "seconds to wait while the server does not answer (default: 300, or 10 at a terminal)"
     _define(values, "max_wait", float, meaning, lower_bound=0)
     _define(values, "timeout", float, "seconds to wait for a response", 60.0, lower_bound=0.1)
+    meaning = (
+        "file with the API key of the server (default: the environment variable "
+        "TF_TRANSFORMER_API_KEY)"
+    )
+    _define(values, "api_key_file", str, meaning)
+    meaning = (
+        "PEM file of the CA of an https:// server (default: the CAs of the system), or of a --grpc "
+        "server with TLS"
+    )
+    _define(values, "tls_ca", str, meaning)
 
 
 def _info_flags(values: flags.FlagValues) -> None:

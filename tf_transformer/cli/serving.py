@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 from absl.flags import FlagValues
 
 from tf_transformer.checkpoints import paths, pretrained
+from tf_transformer.cli.engine import ctranslate2_versions, loader, uses_ctranslate2
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import required, start_tensorflow
 from tf_transformer.config import DecodeConfig
 from tf_transformer.errors import UserError
+from tf_transformer.serving.model_config import read_model_config
 from tf_transformer.serving.model_name import check_model_name
+from tf_transformer.serving.model_source import ModelSource, one_model
 from tf_transformer.serving.serve_config import ServeConfig
 
 if TYPE_CHECKING:
@@ -48,15 +51,21 @@ def export(values: FlagValues) -> None:
 def _export(values: FlagValues, model_dir: str, output: str) -> None:
     if values.format == "saved_model":
         from tf_transformer.serving.saved_model import export_saved_model
+        from tf_transformer.serving.versions import remove_old_versions
 
         decode = given(values, (DecodeConfig,))
         path = export_saved_model(model_dir, output, values.checkpoint, values.name, **decode)
+        if values.keep_versions:
+            remove_old_versions(output, values.keep_versions, path)
         print(f"wrote {path} for TensorFlow Serving")
         print(f"{path}/README.md explains how to start a server and what to send to it")
     elif values.format == "ctranslate2":
         from tf_transformer.serving.ctranslate2_export import write_ctranslate2_folder
 
-        write_ctranslate2_folder(model_dir, output, values.checkpoint, values.quantization)
+        decode = given(values, (DecodeConfig,))
+        write_ctranslate2_folder(
+            model_dir, output, values.checkpoint, values.quantization, **decode
+        )
         print(f"wrote {output}; load it with ctranslate2.Translator({output!r})")
     else:
         from tf_transformer.serving.keras_export import export_keras
@@ -70,31 +79,59 @@ def _export(values: FlagValues, model_dir: str, output: str) -> None:
 
 def _check_format_flags(values: FlagValues) -> None:
     """Raises: UserError for a flag that --format does not use."""
-    formats = {"quantization": "ctranslate2", "name": "saved_model"}
-    for name in given(values, (DecodeConfig,)):
-        formats[name] = "saved_model"
+    formats = {
+        "quantization": ["ctranslate2"],
+        "name": ["saved_model"],
+        "keep_versions": ["saved_model"],
+        "beam_size": ["saved_model", "ctranslate2"],
+        "length_penalty": ["saved_model", "ctranslate2"],
+        "extra_decode_length": ["saved_model", "ctranslate2"],
+        "decode_batch_tokens": ["saved_model"],
+    }
     for name, only in formats.items():
-        if values[name].present and values.format != only:
-            raise UserError(f"--{name} is for --format={only}")
+        if values[name].present and values.format not in only:
+            raise UserError(f"--{name} is for --format={' or '.join(only)}")
 
 
 def serve(values: FlagValues) -> None:
     """Serves an exported model over HTTP until SIGINT or SIGTERM."""
     config = ServeConfig(**given(values, (ServeConfig,)))
+    sources = _configured_models(values)
     check_model_name(values.name)
-    model_dir = "" if values.export_dir else _find_model(values.model_dir)
+    model_dir = "" if sources or values.export_dir else _find_model(values.model_dir)
+    load = loader(values)
     # A port in use is reported before TensorFlow, the export and the model are loaded.
     with _bind_address(config) as bound:
-        start_tensorflow()
+        if not uses_ctranslate2(values) or config.grpc_port:
+            start_tensorflow()
         from tf_transformer.serving.server import Server
 
-        with _export_to_serve(values.export_dir, model_dir) as folder:
-            Server(folder, values.name, config).run(bound)
+        if sources:
+            Server(sources, config).run(bound)
+            return
+        find_versions = ctranslate2_versions if uses_ctranslate2(values) else _export_to_serve
+        with find_versions(values.export_dir, model_dir) as folder:
+            Server(one_model(folder, values.name, load), config).run(bound)
+
+
+def _configured_models(values: FlagValues) -> list[ModelSource]:
+    """Returns the models of --model_config_file; [] without one. Raises: UserError."""
+    if not values.model_config_file:
+        return []
+    for name in ("model_dir", "export_dir", "name", "engine"):
+        if values[name].present:
+            raise UserError(
+                f"--{name} is for one model, and --model_config_file names the models: give one "
+                "of them"
+            )
+    return read_model_config(values.model_config_file)
 
 
 def _bind_address(config: ServeConfig) -> socket.socket:
-    """Returns a socket with the address. Raises: UserError."""
+    """Returns a socket with the address, after a check of the other settings. Raises: UserError."""
     try:
+        from tf_transformer.serving.access import check_access_settings
+        from tf_transformer.serving.access_log import AccessLog
         from tf_transformer.serving.connections import bind_address
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("tf_transformer"):
@@ -102,6 +139,9 @@ def _bind_address(config: ServeConfig) -> socket.socket:
         raise UserError(
             f"the package {error.name} is missing: pip install 'tf_transformer[serving]'"
         ) from None
+    check_access_settings(config)
+    if config.access_log:
+        AccessLog(config.access_log).close()  # it must be writable
     return bind_address(config)
 
 
@@ -137,9 +177,13 @@ def client(values: FlagValues) -> None:
     """Translates lines with a server."""
     from tf_transformer.cli.partial_output import open_translations
     from tf_transformer.data.corpus import read_lines
-    from tf_transformer.serving.client import MAX_WAIT, translate_lines
+    from tf_transformer.serving.client import MAX_WAIT, Client, translate_lines
+    from tf_transformer.serving.sentence_client import SentenceClient
 
     server = _connect(values)
+    translate_texts: Client = server
+    if values.split_sentences:
+        translate_texts = SentenceClient(server, values.source, values.target, values.batch_size)
     interactive = not values.input and sys.stdin.isatty()
     # In interactive use, each line is answered at once, and a person waits for the answer.
     batch_size = 1 if interactive else values.batch_size
@@ -152,7 +196,7 @@ def client(values: FlagValues) -> None:
     with open_translations(values.output, server.address, values.name, lines, name) as output:
         sources: collections.deque[str] = collections.deque()  # the lines without a translation
         results = translate_lines(
-            server, _append_each(lines, sources), batch_size, concurrency, max_wait,
+            translate_texts, _append_each(lines, sources), batch_size, concurrency, max_wait,
             first_line=output.written + 1,
         )  # fmt: skip
         for translation, score in results:
@@ -169,14 +213,17 @@ def client(values: FlagValues) -> None:
 
 def _connect(values: FlagValues) -> RestClient | GrpcClient:
     """Returns a client of the server that the flags name. Raises: UserError."""
+    from tf_transformer.serving.api_keys import client_key
+
+    key = client_key(values.api_key_file)
     if values.grpc:
         start_tensorflow()
         from tf_transformer.serving.grpc_client import GrpcClient
 
-        return GrpcClient(values.grpc, values.name, values.timeout)
+        return GrpcClient(values.grpc, values.name, values.timeout, key, values.tls_ca)
     from tf_transformer.serving.client import RestClient
 
-    return RestClient(values.server, values.name, values.timeout)
+    return RestClient(values.server, values.name, values.timeout, key, values.tls_ca)
 
 
 def _append_each(lines: Iterable[str], to: collections.deque[str]) -> Iterator[str]:

@@ -20,7 +20,10 @@ def start_tensorflow() -> None:
     TensorFlow's C++ part writes some messages without asking for a level, so file descriptor 2 is
     redirected meanwhile. Where there is an NVIDIA device and TensorFlow finds no GPU, the messages
     are shown: they name the CUDA library that is missing or does not match.
+
+    Raises: UserError when there is no folder for temporary files, which TensorFlow needs.
     """
+    _check_temporary_folder()
     nvidia = has_nvidia_device()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if nvidia else "3")
     with captured_stderr() as messages:
@@ -38,6 +41,18 @@ def start_tensorflow() -> None:
             "GPU; the messages above say why",
             file=sys.stderr,
         )
+
+
+def _check_temporary_folder() -> None:
+    import tempfile
+
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        raise UserError(
+            "no folder for temporary files can be written to: mount one at /tmp, such as a tmpfs, "
+            "or name one in TMPDIR"
+        ) from None
 
 
 def has_nvidia_device() -> bool:

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, TypeVar
 from absl import flags
 
 from tf_transformer.checkpoints import paths, pretrained
+from tf_transformer.cli.engine import ctranslate2_translator, uses_ctranslate2
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import open_output, required, start_tensorflow
-from tf_transformer.config import TREES, DecodeConfig
+from tf_transformer.config import TREES, DataConfig, DecodeConfig
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.translator import PairScore, Progress, Translator
+    from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
 
 Item = TypeVar("Item")
+NBest = Callable[[list[str], int, "Progress | None"], list[list[tuple[str, float]]]]
 
 
 def load_translator(
@@ -96,29 +99,83 @@ def write_results(
 
 def translate(values: flags.FlagValues) -> None:
     """Translates lines of text."""
+    model_dir = pretrained.find_model_dir(values.model_dir or pretrained.default_model())
+    if values.split_sentences and values.n_best > 1:
+        raise UserError(
+            "--n_best and --split_sentences: give one of them; there is no list of the best "
+            "translations of several sentences"
+        )
+    open_translator = ctranslate2_translator if uses_ctranslate2(values) else _translator
+    with open_translator(values, model_dir) as (translator, data):
+        translator.check_number(values.n_best)
+        n_best = _n_best(values, translator, data)
+        if not values.input and not values.output and sys.stdin.isatty() and sys.stdout.isatty():
+            _translate_interactively(n_best, values.n_best)
+        else:
+            _translate_windows(values, n_best)
+
+
+@contextlib.contextmanager
+def _translator(
+    values: flags.FlagValues, model_dir: str
+) -> Iterator[tuple[Translator, DataConfig]]:
+    """Loads a model into TensorFlow. Yields: the translator, and the settings of its data."""
+    translator = load_translator(values, model_dir, values.checkpoint)
+    with explain_decoding_memory(translator.decode):
+        yield translator, paths.load_config(model_dir).data
+
+
+def _translate_windows(values: flags.FlagValues, n_best: NBest) -> None:
+    """Translates the lines of the input.
+
+    Args:
+      values: the flags.
+      n_best: of `_n_best`.
+    """
     from tf_transformer.data.line_windows import read_windows
 
-    model_dir = pretrained.find_model_dir(values.model_dir or pretrained.default_model())
-    translator = load_translator(values, model_dir, values.checkpoint)
-    translator.check_number(values.n_best)
-    if not values.input and not values.output and sys.stdin.isatty() and sys.stdout.isatty():
-        _translate_interactively(translator, values.n_best)
-        return
-
     def format_window(window: list[str], first_line: int, progress: Progress) -> Iterator[str]:
-        results = translator.n_best(
-            window, values.n_best, progress, first_line, values.skip_long_lines
-        )
+        results = n_best(window, first_line, progress)
         for number, hypotheses in enumerate(results, start=first_line):
             for text, score in hypotheses:
                 yield text if values.n_best == 1 else f"{number}\t{score:.4f}\t{text}"
 
-    with explain_decoding_memory(translator.decode):
-        write_results(values, read_windows(values.input), format_window)
+    write_results(values, read_windows(values.input), format_window)
 
 
-def _translate_interactively(translator: Translator, n_best: int) -> None:
-    """Translates each line that the user types, until Ctrl-D."""
+def _n_best(
+    values: flags.FlagValues, translator: Translator | CTranslate2Translator, data: DataConfig
+) -> NBest:
+    """Returns a function that translates lines, or their sentences, as the flags say.
+
+    Its arguments are the lines, the number of the first one, and a function that shows progress.
+    """
+    from tf_transformer.decoding.split_lines import SplitLines
+
+    def n_best(
+        lines: list[str], first_line: int, progress: Progress | None
+    ) -> list[list[tuple[str, float]]]:
+        numbers = range(first_line, first_line + len(lines))
+        skip = values.skip_long_lines
+        if not values.split_sentences:
+            return translator.n_best(lines, values.n_best, progress, numbers, skip)
+        split = SplitLines(lines, data.source, data.target)
+        numbers_of_sentences = [numbers[index] for index in split.line_indices]
+        results = translator.n_best(split.sentences, 1, None, numbers_of_sentences, skip)
+        if progress:
+            progress(len(lines))
+        return [[pair] for pair in split.join([best[0] for best in results])]
+
+    return n_best
+
+
+def _translate_interactively(n_best: NBest, number: int) -> None:
+    """Translates each line that the user types, until Ctrl-D.
+
+    Args:
+      n_best: of `_n_best`.
+      number: translations of each line.
+    """
     while True:
         try:
             line = input("> ")
@@ -126,8 +183,8 @@ def _translate_interactively(translator: Translator, n_best: int) -> None:
             print()
             return
         try:
-            for text, score in translator.n_best([line], n_best)[0]:
-                print(text if n_best == 1 else f"{score:.4f}\t{text}")
+            for text, score in n_best([line], 1, None)[0]:
+                print(text if number == 1 else f"{score:.4f}\t{text}")
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
 

@@ -101,7 +101,7 @@ def make_decode_step(
         ids: tf.Tensor, position: tf.Tensor, beam_indices: tf.Tensor, state: DecodeState
     ) -> tuple[tf.Tensor, DecodeState]:
         x, state = decode_step(model.decoder, ids, position, beam_indices, state)
-        return model.logits(x), state  # (B, K, V)
+        return tf.reshape(logits(model, x), [-1, beam_size, model.target_vocab_size]), state
 
     return step, state
 
@@ -147,46 +147,54 @@ def decode_step(
 ) -> tuple[tf.Tensor, DecodeState]:
     """Computes the decoder for one token of each hypothesis (invariant 4: equals the full pass).
 
+    The rows of x are the hypotheses of all sentences: a product with a matrix is one operation.
+
     Args:
       decoder: a built `Decoder`.
-      ids: int32 `[B, K]`, the last token of each hypothesis.
+      ids: int32 `[B, K]`, the last token of each hypothesis; K is known before the graph runs.
       position: int32 scalar, their position; 0 for the start token.
       beam_indices: int32 `[B, K]`, which hypothesis of the step before each one continues.
       state: a `DecodeState`, as of `make_decode_step` or of the step before.
-    Returns: the decoder's output `[B, K, D]`, and the new `DecodeState`.
+    Returns: the decoder's output `[B * K, D]`, and the new `DecodeState`.
     """
-    beam_size = tf.shape(ids)[1]
+    beam_size = ids.shape[1]  # K
     mask, keys, values = state.cache
     cache = KVCache(tf.gather(mask, beam_indices, batch_dims=1), keys, values)
     cache = tf.cond(position % CAPACITY_STEP == 0, lambda: grow_cache(cache), lambda: cache)
-    unused = (CAPACITY_STEP - position % CAPACITY_STEP) * beam_size
-    slot = tf.shape(cache.mask)[2] - unused  # the first of the K slots to write
+    slots = tf.shape(cache.mask)[2]  # P
+    slot = slots - (CAPACITY_STEP - position % CAPACITY_STEP) * beam_size  # the first to write
 
     # Each hypothesis sees its own new token and not those of the others.
     others = tf.zeros_like(ids, tf.float32)[:, :, tf.newaxis] + 1 - tf.eye(beam_size)  # (B, K, K)
-    mask = write_slots(cache.mask[..., tf.newaxis], others[..., tf.newaxis], slot)[..., 0]
+    mask = write_slots(cache.mask[..., tf.newaxis], others[..., tf.newaxis], slot, slots)[..., 0]
     look_ahead_mask = mask[:, tf.newaxis]  # (B, 1, K, P)
 
-    x = decoder.embedding(ids)  # (B, K, D), times sqrt(d_model)
-    pos_encoding = decoder.pos_encoding.pos_encoding[:, position]  # (1, D)
-    # In float32, as in `Positions`.
-    x = tf.cast(tf.cast(x, tf.float32) + pos_encoding[:, tf.newaxis], x.dtype)
+    x = decoder.embedding(tf.reshape(ids, [-1]))  # (B * K, D), times sqrt(d_model)
+    pos_encoding = decoder.pos_encoding.pos_encoding[0, position]  # (D)
+    x = tf.cast(tf.cast(x, tf.float32) + pos_encoding, x.dtype)  # in float32, as in `Positions`
     keys, values = [], []
     for i, layer in enumerate(decoder.dec_layers):
         mha1, mha2 = layer.mha1, layer.mha2
-        q = mha1.split_heads(mha1.wq(x), mha1.depth)  # (B, H, K, depth)
-        new_keys = mha1.split_heads(mha1.wk(x), mha1.depth)  # (B, H, K, depth)
-        new_values = mha1.split_heads(mha1.wv(x), mha1.value_depth)  # (B, H, K, depth)
-        keys.append(write_slots(cache.keys[i], new_keys, slot))
-        values.append(write_slots(cache.values[i], new_values, slot))
+        q = split_heads(mha1, mha1.wq(x), beam_size)  # (B, H, K, depth)
+        new_keys = split_heads(mha1, mha1.wk(x), beam_size)  # (B, H, K, depth)
+        new_values = split_heads(mha1, mha1.wv(x), beam_size)  # (B, H, K, depth)
+        keys.append(write_slots(cache.keys[i], new_keys, slot, slots))
+        values.append(write_slots(cache.values[i], new_values, slot, slots))
         out1 = layer.layernorm1(attend(mha1, q, keys[i], values[i], look_ahead_mask) + x)
 
-        q = mha2.split_heads(mha2.wq(out1), mha2.depth)  # (B, H, K, depth)
+        q = split_heads(mha2, mha2.wq(out1), beam_size)  # (B, H, K, depth)
         cross = state.cross_keys[i], state.cross_values[i], state.padding_mask
-        out2 = layer.layernorm2(attend(mha2, q, *cross) + out1)  # (B, K, D)
+        out2 = layer.layernorm2(attend(mha2, q, *cross) + out1)  # (B * K, D)
 
-        x = layer.layernorm3(layer.ffn(out2) + out2)  # (B, K, D)
+        inner, outer = layer.ffn.layers  # the Keras model of both takes three dimensions only
+        x = layer.layernorm3(outer(inner(out2)) + out2)  # (B * K, D)
     return x, state._replace(cache=KVCache(mask, keys, values))
+
+
+def split_heads(mha: MultiHeadAttention, x: tf.Tensor, beam_size: int) -> tf.Tensor:
+    """`[B * K, H * depth]` -> `[B, H, K, depth]`."""
+    x = tf.reshape(x, [-1, beam_size, mha.num_heads, x.shape[1] // mha.num_heads])
+    return tf.transpose(x, [0, 2, 1, 3])
 
 
 def attend(
@@ -196,12 +204,25 @@ def attend(
 
     Args:
       mha: a `MultiHeadAttention`.
-      q, k, v: `[B, H, T, depth]` and twice `[B, H, S, depth]`.
-      mask: broadcasts to `[B, H, T, S]`, 1 = hidden.
-    Returns: `[B, T, D]`.
+      q, k, v: `[B, H, K, depth]` and twice `[B, H, S, depth]`.
+      mask: broadcasts to `[B, H, K, S]`, 1 = hidden.
+    Returns: `[B * K, D]`.
     """
-    scaled_attention, _ = scaled_dot_product_attention(q, k, v, mask)  # (B, H, T, depth)
-    return mha.dense(mha.merge_heads(scaled_attention))
+    scaled_attention, _ = scaled_dot_product_attention(q, k, v, mask)  # (B, H, K, depth)
+    x = tf.transpose(scaled_attention, [0, 2, 1, 3])  # (B, K, H, depth)
+    return mha.dense(tf.reshape(x, [-1, mha.num_heads * mha.value_depth]))
+
+
+def logits(model: Transformer, x: tf.Tensor) -> tf.Tensor:
+    """`Transformer.logits` of a small number of rows: `[n, D]` -> `[n, V]`.
+
+    The product of a few rows with the transpose of the embedding table takes up to 17 times as long
+    as that of the table with the transposed rows (measured on a CPU).
+    """
+    if model.final_layer is not None:
+        return model.final_layer(x)
+    table = tf.cast(model.decoder.embedding.table, x.dtype)  # (V, D)
+    return tf.transpose(tf.matmul(table, x, transpose_b=True))
 
 
 def grow_cache(cache: KVCache) -> KVCache:
@@ -222,7 +243,7 @@ def grow_cache(cache: KVCache) -> KVCache:
     return KVCache(mask, [move(x) for x in cache.keys], [move(x) for x in cache.values])
 
 
-def write_slots(x: tf.Tensor, new: tf.Tensor, slot: tf.Tensor) -> tf.Tensor:
+def write_slots(x: tf.Tensor, new: tf.Tensor, slot: tf.Tensor, slots: tf.Tensor) -> tf.Tensor:
     """Writes into consecutive slots: x `[B, ..., P, depth]` with new `[B, ..., n, depth]`.
 
     The result uses the memory of `x` where no other operation needs `x`. A matrix of B x ... rows
@@ -232,17 +253,18 @@ def write_slots(x: tf.Tensor, new: tf.Tensor, slot: tf.Tensor) -> tf.Tensor:
     `benchmarks/kernels.py --decoding`).
 
     Args:
+      x: all dimensions but B and P are known before the graph runs, by `new`.
       slot: int32 scalar, the first slot.
+      slots: int32 scalar, P.
     """
-    depth = tf.shape(x)[-1]
-    rows = tf.reduce_prod(tf.shape(x)[:-2])
+    *others, number, depth = new.shape[1:]
     flat = tf.raw_ops.TensorStridedSliceUpdate(
-        input=tf.reshape(x, [rows, -1]),
+        input=tf.reshape(x, [-1, slots * depth]),
         begin=tf.stack([0, slot * depth]),
-        end=tf.stack([0, (slot + tf.shape(new)[-2]) * depth]),
+        end=tf.stack([0, (slot + number) * depth]),
         strides=[1, 1],
-        value=tf.reshape(new, [rows, -1]),
+        value=tf.reshape(new, [-1, number * depth]),
         begin_mask=1,
         end_mask=1,
     )
-    return tf.reshape(flat, tf.shape(x))
+    return tf.reshape(flat, [-1, *others, slots, depth])

@@ -8,8 +8,9 @@ hypotheses of each of B sentences. It takes
 - beam_indices: int32 `[B, K]`, which of the K hypotheses of the step before each one continues;
 - state: what the step before returned, any structure of tensors whose first dimension is B.
 
-It returns logits `[B, K, V]` for the next token and the new state. Since it gets the beam
-indices, it can reorder its state, or leave it in place and remember who continues whom.
+It returns logits `[B, K, V]` for the next token, where V is a static dimension, and the new state.
+Since it gets the beam indices, it can reorder its state, or leave it in place and remember who
+continues whom.
 
 Shapes: B sentences, K hypotheses a sentence (the beam), t tokens so far, V vocabulary,
 n hypotheses wanted, L longest output.
@@ -128,7 +129,7 @@ def _extend_beam(
     last_ids = beam.alive_ids[:, :, -1]  # (B, K)
     logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
     log_probs, tokens = _continuations(logits, beam.t, beam.max_lengths, 2 * beam_size)  # (B, K, C)
-    candidates = tf.shape(tokens)[2]  # C of each hypothesis
+    candidates = tokens.shape[2]  # C of each hypothesis
 
     # The 2K best continuations. At most K of them end here, so they contain the K best that do not.
     log_probs = beam.alive_log_probs[:, :, tf.newaxis] + log_probs  # (B, K, C)
@@ -181,13 +182,13 @@ def _continuations(
       continuation that is not allowed has `NEGATIVE_INFINITY`.
     """
     logits = tf.cast(logits, tf.float32)
-    vocabulary = tf.range(tf.shape(logits)[-1])  # (V)
+    vocabulary = tf.range(logits.shape[-1])  # (V)
     excluded = (vocabulary == PAD) | (vocabulary == START)  # (V)
     allowed = logits + tf.where(excluded, NEGATIVE_INFINITY, 0.0)  # (B, K, V)
     if number == 1:
         tokens = tf.argmax(allowed, axis=-1, output_type=tf.int32)[..., tf.newaxis]  # (B, K, 1)
     else:
-        _, tokens = tf.math.top_k(allowed, tf.minimum(number, tf.size(vocabulary)))  # (B, K, C)
+        _, tokens = tf.math.top_k(allowed, min(number, logits.shape[-1]))  # (B, K, C)
 
     # log p(k) = logit(k) - log sum exp(logits). The sum comes from the most probable token, whose
     # p is never close to 0.
@@ -196,7 +197,7 @@ def _continuations(
     log_sum = best_logit - tf.math.log(tf.reduce_max(p, axis=-1, keepdims=True))  # (B, K, 1)
 
     at_limit = (t + 1 >= max_lengths)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
-    first = tf.range(tf.shape(tokens)[-1]) == 0  # (C)
+    first = tf.range(tokens.shape[-1]) == 0  # (C)
     tokens = tf.where(at_limit, END, tokens)
     log_probs = tf.gather(allowed, tokens, batch_dims=2) - log_sum  # (B, K, C)
     return tf.where(at_limit & ~first, NEGATIVE_INFINITY, log_probs), tokens
@@ -225,33 +226,35 @@ def _search(
     ids = tf.zeros([sentences, n_best, longest], tf.int32)
     scores = tf.fill([sentences, n_best], NEGATIVE_INFINITY)
 
-    def most_are_not_done(*beam: Any) -> tf.Tensor:
-        done = BeamState(*beam).done
-        return 2 * tf.reduce_sum(tf.cast(done, tf.int32)) < tf.size(done)
+    shapes = _shapes(beam_size, state)
 
-    def body(*beam: Any) -> tuple:
-        return tuple(loop_body(BeamState(*beam)))
+    def most_are_not_done(beam: BeamState) -> tf.Tensor:
+        return 2 * tf.reduce_sum(tf.cast(beam.done, tf.int32)) < tf.size(beam.done)
 
-    def until_half_are_done(ids: tf.Tensor, scores: tf.Tensor, *beam: Any) -> tuple:
-        invariants = _any_shape(beam)
-        loop_variables = tf.while_loop(most_are_not_done, body, beam, shape_invariants=invariants)
-        last = BeamState(*loop_variables)
-        rows = tf.boolean_mask(last.rows, last.done)[:, tf.newaxis]
-        to_longest = [[0, 0], [0, 0], [0, longest - last.t]]
-        found = tf.pad(last.finished_ids[:, :n_best], to_longest, constant_values=PAD)
-        ids = tf.tensor_scatter_nd_update(ids, rows, tf.boolean_mask(found, last.done))
-        found_scores = tf.boolean_mask(last.finished_scores[:, :n_best], last.done)
+    def body(beam: BeamState) -> tuple[BeamState]:
+        return (loop_body(beam),)
+
+    def until_half_are_done(ids: tf.Tensor, scores: tf.Tensor, beam: BeamState) -> tuple:
+        (beam,) = tf.while_loop(most_are_not_done, body, (beam,), shape_invariants=(shapes,))
+        rows = tf.boolean_mask(beam.rows, beam.done)[:, tf.newaxis]
+        to_longest = [[0, 0], [0, 0], [0, longest - beam.t]]
+        found = tf.pad(beam.finished_ids[:, :n_best], to_longest, constant_values=PAD)
+        ids = tf.tensor_scatter_nd_update(ids, rows, tf.boolean_mask(found, beam.done))
+        found_scores = tf.boolean_mask(beam.finished_scores[:, :n_best], beam.done)
         scores = tf.tensor_scatter_nd_update(scores, rows, found_scores)
-        stay = tf.boolean_mask(tf.range(tf.size(last.done)), ~last.done)
-        t, *others = last
-        return ids, scores, t, *tf.nest.map_structure(lambda leaf: tf.gather(leaf, stay), others)
+        stay = tf.boolean_mask(tf.range(tf.size(beam.done)), ~beam.done)
+        t, *others = beam
+        others = tf.nest.map_structure(lambda leaf: tf.gather(leaf, stay), others)
+        return ids, scores, BeamState(t, *others)
 
-    def any_left(ids: tf.Tensor, scores: tf.Tensor, *beam: Any) -> tf.Tensor:
-        return tf.size(BeamState(*beam).rows) > 0
+    def any_left(ids: tf.Tensor, scores: tf.Tensor, beam: BeamState) -> tf.Tensor:
+        return tf.size(beam.rows) > 0
 
-    first = (ids, scores, *_first_beam(state, max_lengths, beam_size))
-    ids, scores, *_ = tf.while_loop(
-        any_left, until_half_are_done, first, shape_invariants=_any_shape(first)
+    ids, scores, _ = tf.while_loop(
+        any_left,
+        until_half_are_done,
+        (ids, scores, _first_beam(state, max_lengths, beam_size)),
+        shape_invariants=(ids.shape, scores.shape, shapes),
     )
     lengths = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=-1)  # (B, n)
     longest = tf.maximum(tf.reduce_max(lengths), 0)
@@ -276,10 +279,24 @@ def _first_beam(state: Any, max_lengths: tf.Tensor, beam_size: int) -> BeamState
     )
 
 
-def _any_shape(loop_variables: tuple) -> Any:
-    """Shape invariants that let every dimension change."""
+def _shapes(beam_size: int, state: Any) -> BeamState:
+    """The shapes of the loop variables; None is a dimension that changes."""
 
     def any_size(x: tf.Tensor) -> tf.TensorShape:
         return tf.TensorShape([None] * len(tf.convert_to_tensor(x).shape))
 
-    return tf.nest.map_structure(any_size, loop_variables)
+    sentences, hypotheses, prefixes = [None], [None, beam_size], [None, beam_size, None]
+    shapes = BeamState(
+        t=[],
+        rows=sentences,
+        max_lengths=sentences,
+        alive_ids=prefixes,
+        alive_log_probs=hypotheses,
+        beam_indices=hypotheses,
+        finished_ids=prefixes,
+        finished_scores=hypotheses,
+        done=sentences,
+        state=None,
+    )
+    shapes = BeamState(*map(tf.TensorShape, shapes))
+    return shapes._replace(state=tf.nest.map_structure(any_size, state))

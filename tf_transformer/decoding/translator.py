@@ -12,6 +12,7 @@ from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.inference import SCORED_TOKENS, detokenize, forced_decoding
+from tf_transformer.decoding.length_batches import length_batches
 from tf_transformer.decoding.replica import Replica
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.decoding.search import length_penalty
@@ -92,7 +93,7 @@ class Translator:
         texts: Sequence[str],
         number: int,
         progress: Progress | None = None,
-        first_line: int = 1,
+        line_numbers: Sequence[int] | None = None,
         skip_long: bool = False,
     ) -> list[list[tuple[str, float]]]:
         """Translates texts, with several translations of each, best first.
@@ -101,7 +102,7 @@ class Translator:
           texts: a list of strings.
           number: translations of each, at most the beam size.
           progress: a function that is called with the number of texts of each finished batch.
-          first_line: the line number of the first text, for messages.
+          line_numbers: the line number of each text, for messages; None for 1, 2, ...
           skip_long: whether a text with more sub-words than the model has positions gets the
             result `[("", -inf)]` and a warning.
         Returns: a list; for each text `number` pairs (translation, score), or fewer where the
@@ -113,12 +114,13 @@ class Translator:
         """
         self.check_number(number)
         rows = _encode(self.source, texts)
-        long = self._long(rows, self.model.pe_input, first_line, skip_long)
+        line_numbers = line_numbers or range(1, len(rows) + 1)
+        long = self._long(rows, self.model.pe_input, line_numbers, skip_long)
         results = [[("", 0.0)] for _ in rows]
         for i in long:
             results[i] = [("", float("-inf"))]
         lengths = {i: len(row) for i, row in enumerate(rows) if len(row) > 1 and i not in long}
-        batches = _batches(lengths, self.decode.decode_batch_tokens // self.decode.beam_size)
+        batches = length_batches(lengths, self.decode.decode_batch_tokens // self.decode.beam_size)
 
         def search(replica: Replica, batch: list[int]) -> list[list[tuple[str, float]]]:
             found = replica.search(_pad([rows[i] for i in batch]), number)
@@ -151,14 +153,16 @@ class Translator:
 
         Args:
           pairs: (source, target) texts.
-          progress, first_line, skip_long: as for `n_best`.
+          progress, skip_long: as for `n_best`.
+          first_line: the line number of the first pair, for messages.
         Returns: a `PairScore` for each pair.
         Raises: UserError for a text with too many sub-words on either side, unless `skip_long`.
         """
         sources = _encode(self.source, [source for source, _ in pairs])
         targets = _encode(self.target, [target for _, target in pairs])
-        long = self._long(sources, self.model.pe_input, first_line, skip_long)
-        long |= self._long(targets, self.model.pe_target, first_line, skip_long)
+        numbers = range(first_line, first_line + len(pairs))
+        long = self._long(sources, self.model.pe_input, numbers, skip_long)
+        long |= self._long(targets, self.model.pe_target, numbers, skip_long)
         results = [PairScore(float("-inf"), float("-inf"), [], []) for _ in pairs]
         lengths = {
             i: max(len(sources[i]), len(targets[i])) for i in range(len(pairs)) if i not in long
@@ -168,7 +172,7 @@ class Translator:
             tar_real = _pad([targets[i] for i in batch])
             return replica.token_log_probs(_pad([sources[i] for i in batch]), tar_real)
 
-        for batch, log_probs in self._map(force, _batches(lengths, SCORED_TOKENS)):
+        for batch, log_probs in self._map(force, length_batches(lengths, SCORED_TOKENS)):
             for i, row in zip(batch, log_probs):
                 results[i] = self._pair_score(targets[i], row[: len(targets[i])])
             if progress:
@@ -221,7 +225,7 @@ class Translator:
             yield from threads.map(call, batches)
 
     def _long(
-        self, rows: list[list[int]], positions: int, first_line: int, skip_long: bool
+        self, rows: list[list[int]], positions: int, line_numbers: Sequence[int], skip_long: bool
     ) -> set[int]:
         """Finds the texts with more sub-words than the model has positions.
 
@@ -230,7 +234,7 @@ class Translator:
         long = {i for i, row in enumerate(rows) if len(row) > positions}
         for i in sorted(long):
             problem = (
-                f"line {first_line + i:,} has {len(rows[i]):,} sub-words, the model takes at most "
+                f"line {line_numbers[i]:,} has {len(rows[i]):,} sub-words, the model takes at most "
                 f"{positions:,}"
             )
             if not skip_long:
@@ -247,23 +251,6 @@ class Translator:
 def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Texts -> lists of ids; each ends with the end token."""
     return tokenizer.encode(list(texts)).to_list() if texts else []
-
-
-def _batches(lengths: dict[int, int], batch_tokens: int) -> Iterator[list[int]]:
-    """Groups texts by length, longest first.
-
-    An out-of-memory error then comes with the first batch.
-
-    Args:
-      lengths: index of each text -> its length in tokens.
-      batch_tokens: most tokens of a batch, padding included. A batch has at least one text.
-    Yields: lists of indices.
-    """
-    order = sorted(lengths, key=lambda i: -lengths[i])
-    while order:
-        rows = max(1, batch_tokens // lengths[order[0]])
-        yield order[:rows]
-        order = order[rows:]
 
 
 def _hypotheses(

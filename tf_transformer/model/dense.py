@@ -19,7 +19,8 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
       bias: b, float32 `[units]`.
     Returns: `[..., units]` in the type of `x`.
     """
-    product = tf.tensordot(x, tf.cast(kernel, x.dtype), axes=1)  # (..., units)
+    kernel = tf.cast(kernel, x.dtype)
+    product = tf.matmul(x, kernel) if x.shape.rank == 2 else tf.tensordot(x, kernel, axes=1)
     return tf.cast(tf.nn.bias_add(tf.cast(product, tf.float32), bias), x.dtype)
 
 

@@ -55,7 +55,8 @@ class Parser:
         Raises: UserError, as `parse` does.
         """
         sources = [" ".join(words_of(sentence)) for sentence in sentences]
-        results = self.translator.n_best(sources, 1, progress, first_line)
+        line_numbers = range(first_line, first_line + len(sources))
+        results = self.translator.n_best(sources, 1, progress, line_numbers)
         return [best[0][0] for best in results]
 
     def parse(

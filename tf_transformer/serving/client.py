@@ -12,6 +12,7 @@ import itertools
 import json
 import logging
 import random
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +32,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds; the pauses between attempts d
 QUIET_SECONDS = 1.0  # shorter interruptions are not logged
 MAX_SHOWN_CHARACTERS = 500  # of a server's error message
 EXAMPLE = "http://127.0.0.1:8501"
+KEY_ADVICE = (
+    "give a key of this server in --api_key_file, or in the environment variable "
+    "TF_TRANSFORMER_API_KEY"
+)
 
 
 class UnavailableError(UserError):
@@ -48,6 +53,10 @@ class UnavailableError(UserError):
 
 class NotInTimeError(UnavailableError):
     """The server did not compute the response in time: a smaller request may be faster."""
+
+
+class RateLimitedError(UnavailableError):
+    """The server answers, but this client has sent too many requests."""
 
 
 class RequestTooLargeError(UserError):
@@ -70,20 +79,38 @@ class RestClient:
       address: such as "http://127.0.0.1:8501"; "http://" may be left out.
       name: of the model.
       timeout: seconds to wait for a response.
-    Raises: UserError when the address is not an HTTP URL.
+      api_key: a key of the server, or None.
+      tls_ca: path of a PEM file with the CA of the server; None for the CAs of the system.
+    Raises: UserError when the address is not an HTTP URL, or the CA cannot be read.
 
     Attributes:
       address: with "http://", and without a slash at the end.
     """
 
-    def __init__(self, address: str, name: str, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        name: str,
+        timeout: float = 60.0,
+        api_key: str | None = None,
+        tls_ca: str | None = None,
+    ) -> None:
         self.address = _complete_url(address)
+        # After a redirect to another host, urllib3 leaves out the header Authorization.
+        self._headers = {"Content-Type": "application/json"}
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        if tls_ca:
+            read_ca(tls_ca)  # a wrong file is reported before the first request
         # urllib3 follows redirects, and repeats nothing.
         redirects = urllib3.Retry(
             total=None, connect=0, read=0, status=0, other=0, redirect=5, raise_on_redirect=False
         )
         self._http = urllib3.PoolManager(
-            maxsize=64, retries=redirects, timeout=urllib3.Timeout(connect=5.0, read=timeout)
+            maxsize=64,
+            retries=redirects,
+            timeout=urllib3.Timeout(connect=5.0, read=timeout),
+            ca_certs=tls_ca,
         )
         self._url = f"{self.address}/v1/models/{name}:predict"
         self._timeout = timeout
@@ -97,9 +124,7 @@ class RestClient:
         """
         body = json.dumps({"inputs": {"text": texts}})
         try:
-            response = self._http.request(
-                "POST", self._url, body=body, headers={"Content-Type": "application/json"}
-            )
+            response = self._http.request("POST", self._url, body=body, headers=self._headers)
         except urllib3.exceptions.HTTPError as error:
             raise self._connection_error(error) from error
         return self._read_response(response, len(texts))
@@ -110,6 +135,8 @@ class RestClient:
         if isinstance(reason, urllib3.exceptions.ReadTimeoutError):
             return NotInTimeError(f"no answer from {self._url} within {self._timeout:g} s")
         message = f"no answer from {self._url}: {reason}"
+        if "CERTIFICATE_VERIFY_FAILED" in message:
+            message += " (a server with a CA of its own needs --tls_ca)"
         broken = (
             urllib3.exceptions.NewConnectionError,
             urllib3.exceptions.ConnectTimeoutError,
@@ -127,10 +154,14 @@ class RestClient:
         match status, content:
             case (408 | 504, _):
                 raise NotInTimeError(reason, _retry_after(response))
-            case (429 | 502 | 503, _):
+            case (429, _):
+                raise RateLimitedError(reason, _retry_after(response))
+            case (502 | 503, _):
                 raise UnavailableError(reason, _retry_after(response))
             case (413, _):
                 raise RequestTooLargeError(reason)
+            case (401 | 403, _):
+                raise UserError(f"{reason}: {KEY_ADVICE}")
             case (_, {"outputs": {"translation": [*texts], "score": [*scores]}}) if (
                 len(texts) == len(scores) == number
                 and all(isinstance(text, str) for text in texts)
@@ -159,6 +190,18 @@ def _complete_url(address: str) -> str:
     except urllib3.exceptions.LocationParseError:
         pass
     raise UserError(f"server {address!r} is not a URL: give one such as {EXAMPLE}")
+
+
+def read_ca(path: str) -> bytes:
+    """Returns the content of a PEM file of CAs. Raises: UserError."""
+    try:
+        ssl.create_default_context(cafile=path)
+        with open(path, "rb") as file:
+            return file.read()
+    except ssl.SSLError:
+        raise UserError(f"--tls_ca: {path} has no certificate in PEM format") from None
+    except OSError as error:
+        raise UserError(f"--tls_ca: cannot read {path}: {error.strerror or error}") from None
 
 
 def _read_json(data: bytes) -> Any:
@@ -197,6 +240,7 @@ class _Patience:
         self._lock = threading.Lock()
         self._failing_since: float | None = None
         self._told = False
+        self._told_limit = False
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -229,7 +273,11 @@ class _Patience:
                 self._failing_since = now
             remaining = self._failing_since + self._max_wait - now
             told_before = self._told
-            if remaining > 0 and now + pause - self._failing_since > QUIET_SECONDS:
+            if isinstance(error, RateLimitedError):
+                if not self._told_limit:
+                    logger.info("%s; requests are sent as its rate limit allows", error)
+                self._told_limit = True
+            elif remaining > 0 and now + pause - self._failing_since > QUIET_SECONDS:
                 self._told = True
                 if not told_before:
                     logger.warning("%s; trying again for up to %g s", error, self._max_wait)

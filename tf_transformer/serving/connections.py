@@ -12,6 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tf_transformer.errors import UserError
+from tf_transformer.serving.request_record import RequestRecord
 from tf_transformer.serving.rest_format import error_body
 from tf_transformer.serving.serve_config import ServeConfig
 
@@ -22,12 +23,23 @@ OTHER_FILES = 256  # open files that are not connections
 
 
 def bind_address(settings: ServeConfig) -> socket.socket:
-    """Returns a socket with the address of a server, which does not listen yet.
+    """Returns a socket with the HTTP address of a server, which does not listen yet.
 
     Args:
-      settings: a `ServeConfig` with the host and the port.
-    Raises: UserError when the address is not available.
+      settings: a `ServeConfig` with the host and the ports.
+    Raises: UserError when the address, or that of gRPC, is not available.
     """
+    if settings.grpc_port:
+        if settings.grpc_port == settings.port:
+            raise UserError(
+                f"--port and --grpc_port are both {settings.port}: give another --grpc_port"
+            )
+        _bind(settings, "grpc_port").close()  # gRPC has to bind it itself
+    return _bind(settings, "port")
+
+
+def _bind(settings: ServeConfig, flag: str) -> socket.socket:
+    """Returns a socket with the port of a flag. Raises: UserError."""
     try:
         settings.host.encode()
     except UnicodeEncodeError:  # bytes of the command line that are not UTF-8
@@ -41,20 +53,24 @@ def bind_address(settings: ServeConfig) -> socket.socket:
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if family == socket.AF_INET6:
         bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    with explain_unavailable_address(settings):
-        bound.bind((settings.host, settings.port))
+    try:
+        with explain_unavailable_address(settings, flag):
+            bound.bind((settings.host, getattr(settings, flag)))
+    except UserError:
+        bound.close()
+        raise
     return bound
 
 
 @contextlib.contextmanager
-def explain_unavailable_address(settings: ServeConfig) -> Iterator[None]:
-    """Turns an error of a socket into a `UserError`."""
+def explain_unavailable_address(settings: ServeConfig, flag: str = "port") -> Iterator[None]:
+    """Turns an error of a socket, or of gRPC, into a `UserError`; `flag` is that of its port."""
     try:
         yield
     except OSError as error:
         raise UserError(
-            f"cannot listen at {settings.host}, port {settings.port} ({error.strerror or error}): "
-            "give another --host or --port"
+            f"cannot listen at {settings.host}, port {getattr(settings, flag)} "
+            f"({error.strerror or error}): give another --host or --{flag}"
         ) from None
 
 
@@ -87,7 +103,8 @@ class HttpProtocol(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
     idle_seconds = 60.0
     max_connections = 1000
-    count_response: Callable[[str, int], None] = staticmethod(lambda method, status: None)
+    # Is called with the record of a request that the application does not see.
+    observe_refused: Callable[[RequestRecord], None] = staticmethod(lambda record: None)
 
     def connection_made(self, transport: Any) -> None:
         """Is called by asyncio when a client has connected."""
@@ -129,7 +146,11 @@ class HttpProtocol(H11Protocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
-        self.count_response("other", status)
+        record = RequestRecord(
+            remote=self.client[0] if self.client else "", error=message, bytes_out=len(body)
+        )
+        record.end(status)
+        self.observe_refused(record)
 
     def _close_if_idle(self, last_cycle: object) -> None:
         if self.cycle is last_cycle and not self.transport.is_closing():

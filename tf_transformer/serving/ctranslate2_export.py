@@ -19,6 +19,10 @@ The network is that of the paper. CTranslate2 differs in:
   more than 256 (`max_input_length`, `max_decoding_length`).
 - Beam search: it divides scores by L ^ length_penalty, not by ((5 + L) / 6) ^ alpha. With a
   length penalty other than 0, it may prefer another hypothesis than `search.beam_search`.
+  `ctranslate2_translator` ranks the hypotheses by our formula.
+
+Besides the files of CTranslate2, the folder has the SentencePiece models, `assets.extra/model.json`
+with the search and the limits, and `SHA256SUMS`.
 """
 
 import os
@@ -29,20 +33,27 @@ import numpy as np
 
 from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.checkpoints import checkpoint
+from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import ModelConfig
 from tf_transformer.data.tokenizer import save_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.model.embedding import positional_encoding
 from tf_transformer.model.transformer import Transformer
+from tf_transformer.serving.ctranslate2_translator import missing_package
 from tf_transformer.serving.export_errors import explain_write_errors
+from tf_transformer.serving.model_description import write_description
 from tf_transformer.special_tokens import END, START, UNK
 
 Weights = dict[str, np.ndarray]  # by their names in a checkpoint
 
 
 def write_ctranslate2_folder(
-    model_dir: str, output: str, checkpoint: str | None = None, quantization: str = "float32"
+    model_dir: str,
+    output: str,
+    checkpoint: str | None = None,
+    quantization: str = "float32",
+    **decode: Any,
 ) -> None:
     """Converts a trained model.
 
@@ -51,6 +62,7 @@ def write_ctranslate2_folder(
       output: the folder to write. It must not exist, and it appears when it is complete.
       checkpoint: a name or a path, as for `checkpoints.paths.find`.
       quantization: "float32", or "int8" for matrices of 8-bit integers.
+      **decode: fields of `DecodeConfig` to change, for `CTranslate2Translator` and our server.
     Raises: UserError when the package ctranslate2 is not installed, the output exists, the model
       cannot be read, CTranslate2 does not support the sizes of its heads, or the output cannot be
       written.
@@ -59,6 +71,7 @@ def write_ctranslate2_folder(
         raise UserError(f"{output} already exists: remove it, or give another output")
     _import_specs()  # fails before the model is loaded, which takes seconds
     model, tokenizers, config = load_model(model_dir, checkpoint)
+    config = config.replace(**decode)
     vocabularies = [tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers]
     spec = make_spec(model, config.model, vocabularies)
     spec.optimize(quantization=None if quantization == "float32" else quantization)
@@ -66,6 +79,8 @@ def write_ctranslate2_folder(
     with explain_write_errors(output), atomic_folder(parent) as folder:
         spec.save(folder)
         save_tokenizers(tokenizers, folder)
+        write_description(folder, config, aligned_length=0)
+        write_checksums(folder)
         os.rename(folder, output)
 
 
@@ -74,9 +89,7 @@ def _import_specs() -> ModuleType:
     try:
         from ctranslate2 import specs
     except ImportError:
-        raise UserError(
-            "the package ctranslate2 is missing: pip install 'tf_transformer[ctranslate2]'"
-        ) from None
+        raise missing_package() from None
     return specs
 
 

@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from tf_transformer.serving.timing import BatchReport, Timing
+
 Inputs = dict[str, list[str | bytes]]
 Outputs = dict[str, np.ndarray]
 
@@ -60,6 +62,7 @@ class _Request:
     inputs: Inputs
     deadline: float  # of time.monotonic
     future: asyncio.Future[Outputs]
+    timing: Timing
     waiting_parts: int = 0  # that have not started
     outputs: list[tuple[list[int], Outputs]] = dataclasses.field(default_factory=list)
     parts: int = 0
@@ -73,17 +76,24 @@ class _Part:
     number: int  # of the part in its request
     rows: list[int]  # indices in the request
     length: int  # sub-words of the longest row
+    has_started: bool = False
 
 
 class _Lane:
     """The queue and the slots of the short rows, or of the long ones."""
 
-    def __init__(self, executor: Executor, slots: int) -> None:
+    def __init__(self, name: str, executor: Executor, slots: int) -> None:
+        self.name = name
         self.executor = executor
         self.free_slots = slots
         self.turn = 0  # of the part that started last
         # A heap of (turn, number of the part, order of arrival, part).
         self.queue: list[tuple[int, int, int, _Part]] = []
+
+    def drop_answered(self) -> None:
+        """Removes the parts of requests that are answered, or withdrawn, from the queue."""
+        self.queue = [place for place in self.queue if not place[-1].request.future.done()]
+        heapq.heapify(self.queue)
 
 
 class Batcher:
@@ -94,6 +104,7 @@ class Batcher:
         arrays `[rows, ...]` by name. After the deadline it raises TimeoutError.
       executors: run the function on short rows, and on long rows, in their threads.
       limits: a `BatchLimits`.
+      observe_batch: is called after each batch, in the event loop.
     """
 
     def __init__(
@@ -101,10 +112,15 @@ class Batcher:
         run: Callable[[Any, float], Outputs],
         executors: tuple[Executor, Executor],
         limits: BatchLimits,
+        observe_batch: Callable[[BatchReport], None] = lambda report: None,
     ) -> None:
         self._run = run
         self._limits = limits
-        self._short, self._long = (_Lane(executor, limits.concurrency) for executor in executors)
+        self._observe_batch = observe_batch
+        self._short, self._long = (
+            _Lane(name, executor, limits.concurrency)
+            for name, executor in zip(("short", "long"), executors)
+        )
         self._requests: set[_Request] = set()  # not answered
         self._running: dict[asyncio.Task, float] = {}  # batches -> their deadlines
         self._arrivals = itertools.count()
@@ -113,7 +129,9 @@ class Batcher:
     @property
     def queue_length(self) -> int:
         """Requests with a part that has not started."""
-        return sum(request.waiting_parts > 0 for request in self._requests)
+        return sum(
+            request.waiting_parts > 0 and not request.future.done() for request in self._requests
+        )
 
     @property
     def is_overdue(self) -> bool:
@@ -121,7 +139,11 @@ class Batcher:
         return any(time.monotonic() > end + OVERDUE_SECONDS for end in self._running.values())
 
     def submit(
-        self, inputs: Inputs, lengths: Sequence[int], deadline: float
+        self,
+        inputs: Inputs,
+        lengths: Sequence[int],
+        deadline: float,
+        timing: Timing | None = None,
     ) -> asyncio.Future[Outputs]:
         """Adds a request to the queue.
 
@@ -129,6 +151,7 @@ class Batcher:
           inputs: lists of strings by name, all of the same length.
           lengths: sub-words of each row.
           deadline: a time of `time.monotonic`.
+          timing: a new `Timing`, which records when the request waits and is computed.
         Returns: a future of the function's result for this request. To withdraw the request,
           cancel the future. Its exceptions: TimeoutError after the deadline; ShutdownError; those
           of the function.
@@ -139,9 +162,10 @@ class Batcher:
         if self.queue_length >= self._limits.max_queue:
             raise QueueFullError
         future = asyncio.get_running_loop().create_future()
-        request = _Request(inputs, deadline, future)
+        request = _Request(inputs, deadline, future, timing or Timing())
+        request.timing.submit(sum(lengths))
         self._requests.add(request)
-        future.add_done_callback(lambda _: self._requests.discard(request))
+        future.add_done_callback(lambda _: self._forget(request))
         # Each part takes a later turn than the one before. Parts that wait have the next turn, or a
         # later one, so a new request cannot delay them again and again.
         turns = {lane: itertools.count(lane.turn + 1) for lane in (self._short, self._long)}
@@ -162,6 +186,15 @@ class Batcher:
         for request in list(self._requests):
             if not request.future.done():
                 request.future.set_exception(ShutdownError())
+
+    def _forget(self, request: _Request) -> None:
+        """Ends a request that is answered, or withdrawn."""
+        request.timing.answer()
+        self._requests.discard(request)
+        # A slot may stay busy for long, and until then the queue would keep the inputs.
+        if request.waiting_parts:
+            self._short.drop_answered()
+            self._long.drop_answered()
 
     def _split(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Splits the rows of a request into parts, shortest rows first."""
@@ -185,7 +218,7 @@ class Batcher:
         """Starts batches while a slot is free and a part waits."""
         while lane.free_slots and (batch := self._next_batch(lane)):
             lane.free_slots -= 1
-            task = asyncio.get_running_loop().create_task(self._compute(batch, lane.executor))
+            task = asyncio.get_running_loop().create_task(self._compute(batch, lane))
             self._running[task] = max(part.request.deadline for part in batch)
             task.add_done_callback(lambda task: self._end_batch(task, lane))
 
@@ -211,21 +244,16 @@ class Batcher:
             heapq.heappop(lane.queue)
         return batch
 
-    async def _compute(self, batch: list[_Part], executor: Executor) -> None:
+    async def _compute(self, batch: list[_Part], lane: _Lane) -> None:
         """Computes a batch. If that fails, computes each part alone."""
-        inputs = {
-            name: [part.request.inputs[name][row] for part in batch for row in part.rows]
-            for name in batch[0].request.inputs
-        }
         deadline = max(part.request.deadline for part in batch)
-        loop = asyncio.get_running_loop()
         try:
-            outputs = await loop.run_in_executor(executor, self._run, inputs, deadline)
+            outputs = await self._run_batch(batch, lane, deadline)
         except Exception as error:
             if len(batch) > 1 and time.monotonic() < deadline:
                 for part in batch:
                     if not part.request.future.done():
-                        await self._compute([part], executor)
+                        await self._compute([part], lane)
             else:
                 for part in batch:
                     _fail(part, error)
@@ -237,6 +265,40 @@ class Batcher:
                 _finish(part, {name: value[rows] for name, value in outputs.items()})
             except Exception as error:  # outputs that are not arrays [rows, ...]
                 _fail(part, error)
+
+    async def _run_batch(self, batch: list[_Part], lane: _Lane, deadline: float) -> Outputs:
+        """Runs the function on a batch, and records when it starts and ends."""
+        inputs = {
+            name: [part.request.inputs[name][row] for part in batch for row in part.rows]
+            for name in batch[0].request.inputs
+        }
+        rows = sum(len(part.rows) for part in batch)
+        loop = asyncio.get_running_loop()
+        started: list[float] = []
+        queue_seconds: list[float] = []
+
+        def start() -> None:
+            started.append(time.monotonic())
+            for part in batch:
+                if not part.has_started:
+                    part.has_started = True
+                    queue_seconds.append(part.request.timing.queue_seconds)
+                part.request.timing.start_part(rows)
+
+        def run() -> Outputs:
+            # Batches of other signatures use the same threads, so this may be later than now.
+            loop.call_soon_threadsafe(start)
+            return self._run(inputs, deadline)
+
+        try:
+            return await loop.run_in_executor(lane.executor, run)
+        finally:
+            if started:
+                for part in batch:
+                    part.request.timing.end_part()
+                tokens = rows * max(part.length for part in batch)
+                seconds = time.monotonic() - started[0]
+                self._observe_batch(BatchReport(lane.name, rows, tokens, seconds, queue_seconds))
 
 
 def _fail(part: _Part, error: Exception) -> None:

@@ -4,11 +4,13 @@ from typing import Any
 
 from tf_transformer.errors import UserError
 from tf_transformer.serving.client import (
+    KEY_ADVICE,
     InvalidRequestError,
     NotInTimeError,
     RequestTooLargeError,
     UnavailableError,
     other_model_error,
+    read_ca,
 )
 
 OPTIONS = [
@@ -25,14 +27,22 @@ class GrpcClient:
 
     Args:
       address: such as "127.0.0.1:8500".
-      name, timeout: as for `RestClient`.
-    Raises: UserError when tensorflow-serving-api is not installed.
+      name, timeout, api_key: as for `RestClient`.
+      tls_ca: path of a PEM file with the CA of the server; None for a server without TLS.
+    Raises: UserError when tensorflow-serving-api is not installed, or the CA cannot be read.
 
     Attributes:
       address: as given.
     """
 
-    def __init__(self, address: str, name: str, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        name: str,
+        timeout: float = 60.0,
+        api_key: str | None = None,
+        tls_ca: str | None = None,
+    ) -> None:
         try:
             import grpc
             from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
@@ -44,9 +54,13 @@ class GrpcClient:
         self.address = address
         self._error = grpc.RpcError
         self._request = predict_pb2.PredictRequest
-        self._stub = prediction_service_pb2_grpc.PredictionServiceStub(
-            grpc.insecure_channel(address, OPTIONS)
-        )
+        if tls_ca:
+            credentials = grpc.ssl_channel_credentials(read_ca(tls_ca))
+            channel = grpc.secure_channel(address, credentials, OPTIONS)
+        else:
+            channel = grpc.insecure_channel(address, OPTIONS)
+        self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        self._metadata = [("authorization", f"Bearer {api_key}")] if api_key else []
         self._name = name
         self._timeout = timeout
 
@@ -58,7 +72,7 @@ class GrpcClient:
         request.model_spec.name = self._name
         request.inputs["text"].CopyFrom(tf.make_tensor_proto(texts, tf.string, [len(texts)]))
         try:
-            response = self._stub.Predict(request, timeout=self._timeout)
+            response = self._stub.Predict(request, timeout=self._timeout, metadata=self._metadata)
         except self._error as error:
             raise self._explain(error) from error
         if not {"translation", "score"} <= set(response.outputs):
@@ -84,4 +98,5 @@ class GrpcClient:
         kind = kinds.get(status, UserError)
         if status == "RESOURCE_EXHAUSTED" and MESSAGE_TOO_LARGE in details:
             kind = RequestTooLargeError
-        return kind(f"{self.address} returned {status}: {details}")
+        hint = f": {KEY_ADVICE}" if status in ("UNAUTHENTICATED", "PERMISSION_DENIED") else ""
+        return kind(f"{self.address} returned {status}: {details}{hint}")

@@ -1,10 +1,12 @@
 """`assets.extra/model.json` of an exported version: its languages, search and limits.
 
     {"source": "en", "target": "de", "beam_size": 4, "length_penalty": 0.6,
-     "max_source_subwords": 1024, "max_aligned_subwords": 128}
+     "extra_decode_length": 50, "max_source_subwords": 1024, "max_target_subwords": 1024,
+     "max_aligned_subwords": 128}
 
-Servers ignore the file; the page of our server shows it. Languages are the names that the training
-data has for its sides. The end token counts as a sub-word.
+TensorFlow Serving ignores the file. The page of our server shows it. An export for CTranslate2
+takes its search from it. Languages are the names that the training data has for its sides. The end
+token counts as a sub-word.
 """
 
 import json
@@ -23,6 +25,13 @@ TYPES = {
     "max_source_subwords": int,
     "max_aligned_subwords": int,
 }
+SEARCH_TYPES = {
+    "beam_size": int,
+    "length_penalty": float,
+    "extra_decode_length": int,
+    "max_source_subwords": int,
+    "max_target_subwords": int,
+}
 
 
 def write_description(folder: str, config: Config, aligned_length: int) -> None:
@@ -31,14 +40,17 @@ def write_description(folder: str, config: Config, aligned_length: int) -> None:
     Args:
       folder: of the version, in which `assets.extra` is created if it does not exist.
       config: the `Config` of the model.
-      aligned_length: maximum number of source sub-words of the signature `alignments`.
+      aligned_length: maximum number of source sub-words of the signature `alignments`; 0 for an
+        export without this signature.
     """
     description = {
         "source": config.data.source,
         "target": config.data.target,
         "beam_size": config.decode.beam_size,
         "length_penalty": float(config.decode.length_penalty),
+        "extra_decode_length": config.decode.extra_decode_length,
         "max_source_subwords": config.model.pe_input,
+        "max_target_subwords": config.model.pe_target,
         "max_aligned_subwords": min(aligned_length, config.model.pe_input),
     }
     path = os.path.join(folder, NAME)
@@ -47,11 +59,14 @@ def write_description(folder: str, config: Config, aligned_length: int) -> None:
         file.write(json.dumps(description, indent=2) + "\n")
 
 
-def read_description(folder: str) -> dict[str, Any]:
+def read_description(folder: str, types: dict[str, type] = TYPES) -> dict[str, Any]:
     """Reads the description of a version.
 
-    Returns: a dict with all keys of `TYPES`; {} for a version that was exported without a
-      description, or whose description is damaged.
+    Args:
+      folder: of the version.
+      types: the keys to read, with the types of their values.
+    Returns: a dict with all these keys; {} for a version that was exported without them, or whose
+      description is damaged.
     """
     try:
         with open(os.path.join(folder, NAME), encoding="utf-8") as file:
@@ -60,5 +75,5 @@ def read_description(folder: str) -> dict[str, Any]:
         return {}
     if not isinstance(description, dict):
         return {}
-    known = {name: description.get(name) for name in TYPES}
-    return known if all(type(known[name]) is kind for name, kind in TYPES.items()) else {}
+    known = {name: description.get(name) for name in types}
+    return known if all(type(known[name]) is kind for name, kind in types.items()) else {}

@@ -5,9 +5,9 @@ import re
 from tf_transformer.errors import UserError
 
 
-def check_model_name(name: str) -> None:
-    """Raises: UserError for a name that cannot be part of a URL."""
+def check_model_name(name: str, place: str = "--name") -> None:
+    """Raises: UserError for a name that cannot be part of a URL; `place` is where it is given."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
         raise UserError(
-            f"--name is {name!r}: give a name of letters, digits, '_', '.' and '-' only"
+            f"{place} is {name!r}: give a name of letters, digits, '_', '.' and '-' only"
         )

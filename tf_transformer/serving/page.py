@@ -4,6 +4,7 @@ import html
 import json
 import pathlib
 import string
+import urllib.parse
 from collections.abc import Callable
 
 from starlette.requests import Request
@@ -32,33 +33,54 @@ HEADERS = {
 }
 
 
-def page_routes(name: str, version_folder: Callable[[], str]) -> list[Route]:
-    """Returns the routes of the page, `GET /`, and of the files that it loads.
+def page_routes(names: list[str], newest_folder: Callable[[str], str]) -> list[Route]:
+    """Returns the routes of the page, `GET /?model=NAME`, and of the files that it loads.
 
-    One of them is `GET /model.json`, the `assets.extra/model.json` of the version that is served.
+    One of them is `GET /model.json?model=NAME`, the `assets.extra/model.json` of the newest version
+    that is served. Without a name, both are for the first model.
 
     Args:
-      name: of the model.
-      version_folder: returns the folder of the version that is served; "" before the first version
-        is loaded.
+      names: of the models.
+      newest_folder: name of a model -> the folder of the newest version that is served; "" before
+        the first version is loaded.
     """
     template = string.Template((PAGE / "index.html").read_text("utf-8"))
-    page = template.substitute(
-        name=html.escape(name),
-        controls=(DISPLAY / "controls.html").read_text("utf-8"),
-        attention=(DISPLAY / "attention.html").read_text("utf-8"),
-    )
+    pages = {
+        name: template.substitute(
+            name=html.escape(name),
+            models=_links(names, name),
+            controls=(DISPLAY / "controls.html").read_text("utf-8"),
+            attention=(DISPLAY / "attention.html").read_text("utf-8"),
+        )
+        for name in names
+    }
 
     def get_page(request: Request) -> Response:
-        return _response(page, "text/html")
+        name = request.query_params.get("model", names[0])
+        if name not in pages:
+            return _response("no such model", "text/plain", 404)
+        return _response(pages[name], "text/html")
 
     def get_model(request: Request) -> Response:
-        folder = version_folder()
+        name = request.query_params.get("model", names[0])
+        folder = newest_folder(name) if name in pages else ""
         description = read_description(folder) if folder else {}
         return _response(json.dumps(description), "application/json")
 
     files = [_file_route(path, media_type) for path, media_type in FILES.items()]
     return [Route("/", get_page), Route("/model.json", get_model), *files]
+
+
+def _links(names: list[str], current: str) -> str:
+    """Links to the pages of the models, in HTML; "" for one model."""
+    if len(names) == 1:
+        return ""
+    links = []
+    for name in names:
+        mark = ' aria-current="page"' if name == current else ""
+        address = html.escape(urllib.parse.quote(name, safe=""))
+        links.append(f'<a href="?model={address}"{mark}>{html.escape(name)}</a>')
+    return f'<nav aria-label="Models">{" ".join(links)}</nav>'
 
 
 def _file_route(path: pathlib.Path, media_type: str) -> Route:
@@ -70,5 +92,5 @@ def _file_route(path: pathlib.Path, media_type: str) -> Route:
     return Route(f"/{path.name}", get_file)
 
 
-def _response(content: str, media_type: str) -> Response:
-    return Response(content, media_type=media_type, headers=HEADERS)
+def _response(content: str, media_type: str, status: int = 200) -> Response:
+    return Response(content, status, media_type=media_type, headers=HEADERS)

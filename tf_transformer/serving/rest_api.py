@@ -1,6 +1,6 @@
 """The requests of TensorFlow Serving's REST interface.
 
-GET  /v1/models/NAME[/versions/N]             status
+GET  /v1/models/NAME[/versions/N]             status; also /labels/LABEL
 GET  /v1/models/NAME[/versions/N]/metadata    signatures
 POST /v1/models/NAME[/versions/N]:predict     predictions
 
@@ -12,9 +12,7 @@ import asyncio
 import logging
 import re
 import time
-import uuid
 import zlib
-from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -23,13 +21,13 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from tf_transformer.serving.access import Access
 from tf_transformer.serving.dynamic_batching import (
     Inputs,
     Outputs,
-    QueueFullError,
-    ShutdownError,
 )
-from tf_transformer.serving.loaded_model import InvalidInputError
+from tf_transformer.serving.lingering_response import LingeringResponse
+from tf_transformer.serving.request_record import RequestRecord, request_record
 from tf_transformer.serving.rest_format import (
     RestError,
     error_body,
@@ -38,7 +36,8 @@ from tf_transformer.serving.rest_format import (
     shorten,
 )
 from tf_transformer.serving.serve_config import ServeConfig
-from tf_transformer.serving.served_version import ServedVersion, TooLargeError
+from tf_transformer.serving.served_models import ServedModels
+from tf_transformer.serving.served_version import ServedVersion, explain_errors
 from tf_transformer.serving.server_metrics import ServerMetrics
 from tf_transformer.serving.versions import MAX_VERSION
 
@@ -50,9 +49,15 @@ PATH = re.compile(
     r"(?P<action>/metadata|:predict|:classify|:regress)?",
     re.IGNORECASE | re.ASCII,
 )
-REQUEST_ID = re.compile(r"[\w.:+/=-]{1,128}", re.ASCII)
 RETRY_SECONDS = 1  # of the header Retry-After
 CLIENT_CLOSED_REQUEST = 499  # the status that the metrics count when the client has disconnected
+
+
+class IncompleteRequestError(RestError):
+    """A request that is refused before it was read. The connection cannot be used for others."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(status, message, {"Connection": "close"})
 
 
 class _Target(NamedTuple):
@@ -60,33 +65,31 @@ class _Target(NamedTuple):
 
     name: str
     version: int | None
+    label: str | None  # of a version
     action: str  # ":predict", "/metadata", ..., or "" for a status request
 
 
 class RestApi:
-    """Answers requests to one model.
+    """Answers requests to the models.
 
     Args:
-      name: of the model.
+      models: the `ServedModels`.
       settings: a `ServeConfig`.
-      served: returns the `ServedVersion`, or None while none is loaded.
-      failures: returns the versions that could not be loaded, with the reason.
       metrics: a `ServerMetrics`.
+      access: an `Access`.
     """
 
     def __init__(
         self,
-        name: str,
+        models: ServedModels,
         settings: ServeConfig,
-        served: Callable[[], ServedVersion | None],
-        failures: Callable[[], dict[int, str]],
         metrics: ServerMetrics,
+        access: Access,
     ) -> None:
-        self._name = name
+        self._models = models
         self._settings = settings
-        self._served = served
-        self._failures = failures
         self._metrics = metrics
+        self._access = access
         self._active = 0  # requests that are handled now
         self._idle = asyncio.Event()
         self._idle.set()
@@ -106,12 +109,9 @@ class RestApi:
 
     async def handle(self, request: Request) -> Response:
         """Answers a request. An error becomes its response."""
-        start = time.monotonic()
-        request_id = request.headers.get("x-request-id", "")
-        if not REQUEST_ID.fullmatch(request_id):
-            request_id = uuid.uuid4().hex
-        headers = {"X-Request-Id": request_id}
-        method = "other"
+        record = request_record(request.scope)
+        headers = {"X-Request-Id": record.request_id}
+        response_type = Response
         status = 200
         self._active += 1
         self._idle.clear()
@@ -120,27 +120,35 @@ class RestApi:
                 raise RestError(503, f"{self._settings.max_connections} requests are active")
             _check_framing(request)
             target = _parse_path(request)
-            method = target.action.strip(":/") or "status"
-            body, rows = await self._respond(request, target, start)
-            self._metrics.observe_success(method, rows, time.monotonic() - start)
+            record.api = target.action.strip(":/") or "status"
+            if target.name in self._models.names:
+                record.model = target.name
+            record.client = self._access.check(request.headers, record.remote)
+            body = await self._respond(request, target, record)
         except RestError as error:
             status, body = error.status, error_body(error.message)
+            record.error = error.log_message
+            if isinstance(error, IncompleteRequestError):
+                response_type = LingeringResponse
             headers |= error.headers
         except Exception:  # a bug
-            logger.exception("request %s failed", request_id)
+            logger.exception("request %s failed", record.request_id)
             status = 500
-            body = error_body(f"internal error; the log of the server has it as {request_id}")
+            record.error = f"internal error; the log of the server has it as {record.request_id}"
+            body = error_body(record.error)
         finally:
             self._active -= 1
             if not self._active:
                 self._idle.set()
-        self._metrics.count_response(method, status)
-        return json_response(body, status, headers)
+        self._access.charge(record.client, record.timing.tokens)
+        record.end(status)
+        self._metrics.observe_request(record)
+        return json_response(body, status, headers, response_type)
 
-    async def _respond(self, request: Request, target: _Target, start: float) -> tuple[bytes, int]:
-        """Returns: the body of the response, and the rows in it. Raises: RestError."""
+    async def _respond(self, request: Request, target: _Target, record: RequestRecord) -> bytes:
+        """Returns: the body of the response. Raises: RestError."""
         if target.action == "":
-            return self._status(target), 0
+            return self._status(target)
         if target.action in (":classify", ":regress"):
             self._find(target)
             kind = target.action[1:]
@@ -148,89 +156,62 @@ class RestApi:
                 400, f"Expected {kind} signature method_name to be tensorflow/serving/{kind}"
             )
         if target.action == "/metadata":
-            return self._metadata(self._find(target)), 0
-        return await self._predict(request, target, start)
+            return self._metadata(self._find(target), target.name)
+        return await self._predict(request, target, record)
 
     def _find(self, target: _Target) -> ServedVersion:
         """Returns the version that a request names. Raises: RestError if it is not served."""
-        served = self._served()
         if self._stopped:
             raise RestError(503, "the server is shutting down")
-        if target.name == self._name and served is None:
-            raise RestError(503, "the model is being loaded")
-        if served and target.name == self._name:
-            if target.version in (None, served.model.version):
-                return served
-            model = f"Specific({self._name}, {target.version})"
-        else:
-            model = f"Latest({shorten(target.name)})"
-        raise RestError(404, f"Servable not found for request: {model}")
+        return self._models.find(target.name, target.version, target.label)
 
     def _status(self, target: _Target) -> bytes:
         """The body of the response to a status request."""
-        states = []
-        served = self._served()
-        if served:
-            states.append(_state(served.model.version, "AVAILABLE", "OK", ""))
-        states += [
-            _state(version, "END", "FAILED_PRECONDITION", reason)
-            for version, reason in self._failures().items()
+        states = [
+            {
+                "version": str(state.version),
+                "state": state.state,
+                "status": {"error_code": state.error_code, "error_message": state.error_message},
+            }
+            for state in self._models.states(target.name, target.version, target.label)
         ]
-        if target.name != self._name:
-            raise RestError(404, f"Could not find any versions of model {shorten(target.name)}")
-        if target.version is not None:
-            states = [state for state in states if state["version"] == str(target.version)]
-            if not states:
-                raise RestError(
-                    404, f"Could not find version {target.version} of model {self._name}"
-                )
         return orjson.dumps({"model_version_status": states})
 
-    def _metadata(self, served: ServedVersion) -> bytes:
+    def _metadata(self, served: ServedVersion, name: str) -> bytes:
         """The body of the response to a metadata request."""
         version = str(served.model.version)
-        spec = {"name": self._name, "signature_name": "", "version": version}
+        spec = {"name": name, "signature_name": "", "version": version}
         signatures = {"signature_def": {"signature_def": served.model.metadata}}
         return orjson.dumps({"model_spec": spec, "metadata": signatures})
 
-    async def _predict(self, request: Request, target: _Target, start: float) -> tuple[bytes, int]:
-        """Returns: the body of the response, and the rows in it. Raises: RestError."""
+    async def _predict(self, request: Request, target: _Target, record: RequestRecord) -> bytes:
+        """Returns: the body of the response. Raises: RestError."""
         body = await self._read_body(request)
         served = self._find(target)
-        name, inputs, in_rows = parse_predict(body, served.model.signatures)
-        rows = len(next(iter(inputs.values())))
-        deadline = time.monotonic() + self._settings.timeout
-        outputs = await self._until_disconnect(request, served, name, inputs, deadline)
-        return await asyncio.to_thread(format_response, outputs, in_rows), rows
+        record.version = served.model.version
+        record.signature, inputs, in_rows = parse_predict(body, served.model.signatures)
+        record.rows = len(next(iter(inputs.values())))
+        with self._metrics.in_flight(record):
+            outputs = await self._until_disconnect(request, served, inputs, record)
+            return await asyncio.to_thread(format_response, outputs, in_rows)
 
     async def _until_disconnect(
         self,
         request: Request,
         served: ServedVersion,
-        name: str,
         inputs: Inputs,
-        deadline: float,
+        record: RequestRecord,
     ) -> Outputs:
         """Computes a request, unless its client disconnects. Raises: RestError."""
-        result = served.predict(name, inputs, deadline)
+        deadline = time.monotonic() + self._settings.timeout
+        result = served.predict(record.signature, inputs, deadline, record.timing)
         disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
             await asyncio.wait({result, disconnected}, return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
                 raise RestError(CLIENT_CLOSED_REQUEST, "the client has disconnected")
-            return result.result()
-        except TooLargeError as error:
-            raise RestError(413, str(error)) from None
-        except InvalidInputError as error:
-            raise RestError(400, str(error)) from None
-        except TimeoutError:
-            raise RestError(504, f"no answer within {self._settings.timeout:g} s") from None
-        except QueueFullError:
-            raise RestError(
-                503, f"{self._settings.max_queue} requests are waiting: try again later"
-            ) from None
-        except ShutdownError:
-            raise RestError(503, "the server is shutting down") from None
+            with explain_errors(self._settings):
+                return result.result()
         finally:
             result.cancel()
             disconnected.cancel()
@@ -239,7 +220,7 @@ class RestApi:
         """Reads the body of a request. Raises: RestError when it is too large or too slow."""
         max_bytes = self._settings.max_request_bytes
         timeout = self._settings.timeout
-        too_large = RestError(413, f"the request has more than {max_bytes:,} bytes")
+        too_large = IncompleteRequestError(413, f"the request has more than {max_bytes:,} bytes")
         length = request.headers.get("content-length", "0")
         if length.isdigit() and int(length) > max_bytes:
             raise too_large
@@ -252,7 +233,9 @@ class RestApi:
                     if len(body) > max_bytes:
                         raise too_large
         except TimeoutError:
-            raise RestError(408, f"the request was not complete within {timeout:g} s") from None
+            raise IncompleteRequestError(
+                408, f"the request was not complete within {timeout:g} s"
+            ) from None
         except ClientDisconnect:
             raise RestError(CLIENT_CLOSED_REQUEST, "the client has disconnected") from None
         finally:
@@ -283,21 +266,11 @@ def _decompress(body: bytes, max_bytes: int) -> bytes:
     return content
 
 
-def _state(version: int, state: str, code: str, message: str) -> dict[str, object]:
-    return {
-        "version": str(version),
-        "state": state,
-        "status": {"error_code": code, "error_message": message},
-    }
-
-
 def _check_framing(request: Request) -> None:
     """Raises: RestError for a request whose length is given in two ways (RFC 9112, 6.1)."""
     if "transfer-encoding" in request.headers and "content-length" in request.headers:
-        raise RestError(
-            400,
-            "the request has both Content-Length and Transfer-Encoding",
-            {"Connection": "close"},
+        raise IncompleteRequestError(
+            400, "the request has both Content-Length and Transfer-Encoding"
         )
 
 
@@ -316,14 +289,12 @@ def _parse_path(request: Request) -> _Target:
     if match is None or request.method not in (allowed, "HEAD" if allowed == "GET" else ""):
         status = 400 if path.startswith("/v1/") else 404
         raise RestError(status, f"Malformed request: {request.method} {shorten(path)}")
-    if match["label"]:
-        label = shorten(unquote(match["label"]))
-        raise RestError(400, f"Unrecognized servable version label: {label}")
     digits = (match["version"] or "").lstrip("0")
     if len(digits) > len(str(MAX_VERSION)) or int(digits or "0") > MAX_VERSION:
         raise RestError(400, f"Failed to convert version: {shorten(match['version'])} to numeric.")
+    label = unquote(match["label"]) if match["label"] else None
     version = int(match["version"]) if match["version"] else None
-    return _Target(unquote(match["name"]), version, action)
+    return _Target(unquote(match["name"]), version, label, action)
 
 
 async def _wait_for_disconnect(request: Request) -> None:
@@ -333,12 +304,13 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 
 def json_response(
-    body: bytes, status: int = 200, headers: dict[str, str] | None = None
+    body: bytes,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    response_type: type[Response] = Response,
 ) -> Response:
     """A response in JSON."""
     headers = {"X-Content-Type-Options": "nosniff", **(headers or {})}
-    if status in (429, 503):
-        headers["Retry-After"] = str(RETRY_SECONDS)
-    if status in (408, 413):
-        headers["Connection"] = "close"  # the client may still be sending the rest of its request
-    return Response(body, status, media_type="application/json", headers=headers)
+    if status == 503:
+        headers.setdefault("Retry-After", str(RETRY_SECONDS))
+    return response_type(body, status, media_type="application/json", headers=headers)

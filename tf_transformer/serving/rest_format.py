@@ -39,13 +39,26 @@ class RestError(Exception):
       status: the HTTP status.
       message: the value of "error" in the body.
       headers: of the response.
+      private: a part of the message that quotes the body of the request. Logs have "..." instead.
     """
 
-    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        headers: dict[str, str] | None = None,
+        private: str = "",
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.headers = headers or {}
+        self.private = private
+
+    @property
+    def log_message(self) -> str:
+        """The message without text of the request."""
+        return self.message.replace(self.private, "...") if self.private else self.message
 
 
 def parse_predict(
@@ -63,20 +76,14 @@ def parse_predict(
     request = _parse_object(body)
     name = request.get("signature_name", "")
     if not isinstance(name, str):
-        raise RestError(
-            400,
-            f"JSON Value: {_shorten_json(request)} not formatted correctly. "
-            "'signature_name' key must be a string value.",
-        )
+        reason = "not formatted correctly. 'signature_name' key must be a string value."
+        raise _wrong_value(request, reason)
     name = name or "serving_default"
     if name not in signatures:
         raise RestError(400, f'Serving signature name: "{name}" not found in signature def')
     if "instances" in request and "inputs" in request:
-        raise RestError(
-            400,
-            f"JSON Value: {_shorten_json(request)} Not formatted correctly "
-            "expecting only one of 'inputs' or 'instances' keys to exist",
-        )
+        reason = "expecting only one of 'inputs' or 'instances' keys to exist"
+        raise _wrong_value(request, f"Not formatted correctly {reason}")
     if "instances" in request:
         return name, _parse_rows(request["instances"], signatures[name].inputs), True
     if "inputs" in request:
@@ -94,16 +101,14 @@ def _parse_object(body: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise RestError(400, f"JSON Parse error: {error.msg} at offset: {error.pos}") from None
     if not isinstance(request, dict):
-        raise RestError(400, f"JSON Value: {_shorten_json(request)} Is not object")
+        raise _wrong_value(request, "Is not object")
     return request
 
 
 def _parse_rows(instances: Any, names: list[str]) -> dict[str, list[str | bytes]]:
     """Parses the value of "instances". Returns: lists of strings or bytes by name."""
     if not isinstance(instances, list):
-        raise RestError(
-            400, f"JSON Value: {_shorten_json(instances)} Excepting 'instances' to be an list/array"
-        )
+        raise _wrong_value(instances, "Excepting 'instances' to be an list/array")
     if not instances:
         raise RestError(400, "JSON Value: {} No values in 'instances' array")
     named = _is_object(instances[0])
@@ -120,10 +125,12 @@ def _parse_rows(instances: Any, names: list[str]) -> dict[str, list[str | bytes]
             raise RestError(400, f"Expecting {mismatch} at item {i} of input list")
         row = instance if named else {names[0]: instance}
         if set(row) != set(names):
+            shown = _shorten_json(instance)
             raise RestError(
                 400,
                 f"Failed to process element: {i} of 'instances' list. "
-                f"JSON object: {_shorten_json(instance)} keys must be equal to: {','.join(names)}",
+                f"JSON object: {shown} keys must be equal to: {','.join(names)}",
+                private=shown,
             )
         for name, value in row.items():
             try:
@@ -134,6 +141,7 @@ def _parse_rows(instances: Any, names: list[str]) -> dict[str, list[str | bytes]
                     400,
                     f"Failed to process element: {i}{key} of 'instances' list. "
                     f"Error: {error.message}",
+                    private=error.private,
                 ) from None
     return columns
 
@@ -176,16 +184,10 @@ def _parse_string(value: Any) -> str | bytes:
     if _is_base64(value):
         return _decode_base64(value["b64"])
     if isinstance(value, dict):
-        raise RestError(
-            400, f"JSON Value: {_shorten_json(value)} not formatted correctly for base64 data"
-        )
+        raise _wrong_value(value, "not formatted correctly for base64 data")
     if isinstance(value, list):
         raise RestError(400, "Encountered list at unexpected level: 0 expected < 0")
-    raise RestError(
-        400,
-        f"JSON Value: {_shorten_json(value)} Type: {_json_type(value)} "
-        "is not of expected type: string",
-    )
+    raise _wrong_value(value, f"Type: {_json_type(value)} is not of expected type: string")
 
 
 def _decode_base64(text: str) -> bytes:
@@ -203,6 +205,12 @@ def _json_type(value: Any) -> str:
     if value is None:
         return "Null"
     return str(value) if isinstance(value, bool) else "Number"
+
+
+def _wrong_value(value: Any, reason: str) -> RestError:
+    """The error of a JSON value."""
+    shown = _shorten_json(value)
+    return RestError(400, f"JSON Value: {shown} {reason}", private=shown)
 
 
 def _shorten_json(value: Any) -> str:

@@ -11,6 +11,9 @@ class ServeConfig(Settings):
 
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 accepts all networks")
     port: int = setting(8501, "port to listen on", minimum=0, below=65536)
+    grpc_port: int = setting(
+        0, "port of the gRPC interface; 0 means that there is none", minimum=0, below=65536
+    )
     max_batch_size: int = setting(
         32,
         "maximum number of texts of different requests in one batch; 0 means that requests are "
@@ -68,4 +71,44 @@ class ServeConfig(Settings):
     )
     reload_seconds: float = setting(
         2.0, "seconds between checks for a new version", minimum=0.1, maximum=86_400
+    )
+    access_log: str = setting(
+        "",
+        "file to which a line of JSON is appended for each request; - for standard output "
+        "(default: none)",
+    )
+    api_key_file: str = setting(
+        "",
+        "file with a line NAME KEY for each API key; requests without one of them get status 401 "
+        "(default: no key is needed)",
+    )
+    rate_limit: float = setting(
+        0.0,
+        "requests per second of each API key, or of each client address without keys; others get "
+        "status 429; 0 means no limit",
+        minimum=0.0,
+        maximum=1e6,
+    )
+    rate_burst: int = setting(
+        10, "requests that may come at once before --rate_limit holds", minimum=1, maximum=10**6
+    )
+    rate_limit_tokens: float = setting(
+        0.0,
+        "source sub-words per second of each API key, or of each client address without keys; the "
+        "requests after those beyond it get status 429; 0 means no limit",
+        minimum=0.0,
+        maximum=1e9,
+    )
+    tls_certificate: str = setting(
+        "",
+        "PEM file with the certificate of the server, followed by those of its issuers, for HTTPS "
+        "(default: HTTP)",
+    )
+    tls_key: str = setting(
+        "", "PEM file with the private key of the certificate (default: --tls_certificate)"
+    )
+    cors_origins: str = setting(
+        "",
+        "origins whose web pages may use the server, such as https://a.example, separated by "
+        "commas; * means all (default: none)",
     )

@@ -1,7 +1,10 @@
 """A version of a model that answers requests: its queues and its limits."""
 
 import asyncio
+import contextlib
+import functools
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
 import anyio
@@ -12,10 +15,13 @@ from tf_transformer.serving.dynamic_batching import (
     BatchLimits,
     Inputs,
     Outputs,
+    QueueFullError,
     ShutdownError,
 )
-from tf_transformer.serving.loaded_model import LoadedModel
+from tf_transformer.serving.model_interface import InvalidInputError, Model
+from tf_transformer.serving.rest_format import RestError
 from tf_transformer.serving.serve_config import ServeConfig
+from tf_transformer.serving.timing import BatchReport, Timing
 
 COUNT_SIGNATURE = "count_tokens"  # texts -> their numbers of sub-words
 
@@ -24,17 +30,42 @@ class TooLargeError(Exception):
     """A request is beyond a limit of the server. Its message says which."""
 
 
+@contextlib.contextmanager
+def explain_errors(settings: ServeConfig) -> Iterator[None]:
+    """Turns the exceptions of `ServedVersion.predict` into `RestError`, except those of bugs."""
+    try:
+        yield
+    except TooLargeError as error:
+        raise RestError(413, str(error)) from None
+    except InvalidInputError as error:
+        # A message of TensorFlow may quote the input.
+        raise RestError(400, str(error), private=str(error)) from None
+    except TimeoutError:
+        raise RestError(504, f"no answer within {settings.timeout:g} s") from None
+    except QueueFullError:
+        raise RestError(
+            503, f"{settings.max_queue} requests are waiting: try again later"
+        ) from None
+    except ShutdownError:
+        raise RestError(503, "the server is shutting down") from None
+
+
 class ServedVersion:
     """A version that is served. It is created in a running event loop.
 
     Args:
-      model: a `LoadedModel`.
+      model: a `Model`.
       settings: a `ServeConfig`.
       executors: compute the short rows, and the long rows.
+      observe_batch: is called after each batch with the name of the signature.
     """
 
     def __init__(
-        self, model: LoadedModel, settings: ServeConfig, executors: tuple[Executor, Executor]
+        self,
+        model: Model,
+        settings: ServeConfig,
+        executors: tuple[Executor, Executor],
+        observe_batch: Callable[[str, BatchReport], None] = lambda signature, report: None,
     ) -> None:
         self.model = model
         self._settings = settings
@@ -48,7 +79,8 @@ class ServedVersion:
                 settings.max_queue,
                 settings.concurrent_batches,
             )
-            self._batchers[name] = Batcher(signature, executors, limits)
+            observe = functools.partial(observe_batch, name)
+            self._batchers[name] = Batcher(signature, executors, limits, observe)
 
     @property
     def queue_length(self) -> int:
@@ -60,32 +92,39 @@ class ServedVersion:
         """Whether a batch could not be stopped after its deadline."""
         return any(batcher.is_overdue for batcher in self._batchers.values())
 
-    def predict(self, name: str, inputs: Inputs, deadline: float) -> "asyncio.Task[Outputs]":
+    def predict(
+        self, name: str, inputs: Inputs, deadline: float, timing: Timing | None = None
+    ) -> "asyncio.Task[Outputs]":
         """Starts the computation of a request.
 
         Args:
           name: of a signature.
           inputs: lists of strings by name, all of the same length.
           deadline: a time of `time.monotonic`.
+          timing: a new `Timing`, which records when the request waits and is computed.
         Returns: a task whose result is arrays `[rows, ...]` by name. Its exceptions: TooLargeError;
           QueueFullError; TimeoutError after the deadline; ShutdownError; InvalidInputError. To
           withdraw the request, cancel the task.
         """
-        task = asyncio.get_running_loop().create_task(self._predict(name, inputs, deadline))
+        task = asyncio.get_running_loop().create_task(self._predict(name, inputs, deadline, timing))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _predict(self, name: str, inputs: Inputs, deadline: float) -> Outputs:
+    async def _predict(
+        self, name: str, inputs: Inputs, deadline: float, timing: Timing | None
+    ) -> Outputs:
         self._check_rows(name, len(next(iter(inputs.values()))))
         try:
-            return await self._compute(name, inputs, deadline)
+            return await self._compute(name, inputs, deadline, timing)
         except Exception:
             if self._closed:  # the model was closed during a computation
                 raise ShutdownError from None
             raise
 
-    async def _compute(self, name: str, inputs: Inputs, deadline: float) -> Outputs:
+    async def _compute(
+        self, name: str, inputs: Inputs, deadline: float, timing: Timing | None
+    ) -> Outputs:
         lengths = await asyncio.to_thread(self._lengths, inputs, deadline)
         total = sum(lengths)
         if total > self._settings.max_request_tokens:
@@ -94,7 +133,7 @@ class ServedVersion:
                 f"{self._settings.max_request_tokens:,}"
             )
         # When the task of the request is cancelled, so is the future.
-        result = self._batchers[name].submit(inputs, lengths, deadline)
+        result = self._batchers[name].submit(inputs, lengths, deadline, timing)
         with anyio.fail_after(deadline - time.monotonic()):
             return await result
 

@@ -1,94 +1,97 @@
 """A server with TensorFlow Serving's REST interface, for hosts without TensorFlow Serving.
 
-    GET  /v1/models/NAME[/versions/N]             status
+    GET  /v1/models/NAME[/versions/N]             status; also /labels/LABEL
     GET  /v1/models/NAME[/versions/N]/metadata    signatures
     POST /v1/models/NAME[/versions/N]:predict     predictions
     GET  /healthz/live                            200 while the process answers
     GET  /healthz/ready                           200 when requests can be computed; also /healthz
     GET  /metrics                                 Prometheus; also /monitoring/prometheus/metrics
     GET  /                                        a page to try the model
+    GET  /docs                                    this interface; also /openapi.json
+
+`grpc_server` has the gRPC interface to the same models.
 
 The server listens at once. Requests get status 503 until the model is loaded. When a newer version
-appears in the folder, the server loads it and then replaces the current one. The replaced version
-still answers the requests that it has received.
+appears in the folder of a model, the server loads it and then replaces the current one. The
+replaced version still answers the requests that it has received.
 """
 
 import asyncio
-import concurrent.futures
 import contextlib
 import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from tf_transformer.errors import UserError
+from tf_transformer.serving.access import Access, allow_origins
+from tf_transformer.serving.access_log import AccessLog, LoggedApp
 from tf_transformer.serving.connections import (
     HttpProtocol,
     allow_connections,
     explain_unavailable_address,
 )
-from tf_transformer.serving.loaded_model import LoadedModel
-from tf_transformer.serving.model_name import check_model_name
+from tf_transformer.serving.interface_page import interface_routes
+from tf_transformer.serving.model_source import ModelSource
 from tf_transformer.serving.page import page_routes
+from tf_transformer.serving.request_record import RequestRecord
 from tf_transformer.serving.rest_api import RestApi, json_response
 from tf_transformer.serving.rest_format import error_body
 from tf_transformer.serving.serve_config import ServeConfig
-from tf_transformer.serving.served_version import ServedVersion
+from tf_transformer.serving.served_model import ServedModel
+from tf_transformer.serving.served_models import ServedModels
 from tf_transformer.serving.server_metrics import CONTENT_TYPE, ServerMetrics
-from tf_transformer.serving.versions import Reloader
+
+if TYPE_CHECKING:
+    from tf_transformer.serving.grpc_server import GrpcServer
+from tf_transformer.serving.tls import check_certificate
 
 logger = logging.getLogger(__name__)
 
 
 class Server:
-    """A server of the newest version of a model in a folder.
+    """A server of models.
 
     Args:
-      folder: of the versions, written by `export_saved_model`.
-      name: of the model.
+      sources: a `ModelSource` for each model; their names differ.
       settings: a `ServeConfig`.
-    Raises: UserError when the folder does not exist, or the name cannot be part of a URL.
+    Raises: UserError when a file of the settings cannot be used.
     """
 
-    def __init__(self, folder: str, name: str, settings: ServeConfig) -> None:
-        check_model_name(name)
-        if not os.path.isdir(folder):
-            raise _nothing_to_serve(f"{folder} is not a folder")
-        self._folder = folder
-        self._name = name
+    def __init__(self, sources: Collection[ModelSource], settings: ServeConfig) -> None:
         self._settings = settings
-        self._address = f"http://{settings.host}:{settings.port}"
-        self._served: ServedVersion | None = None  # none until the first version is loaded
-        self._open: set[ServedVersion] = set()  # that, and replaced ones that still compute
+        self._access_log = AccessLog(settings.access_log) if settings.access_log else None
+        check_certificate(settings.tls_certificate, settings.tls_key)
+        self._scheme = "https" if settings.tls_certificate else "http"
+        self._address = f"{self._scheme}://{settings.host}:{settings.port}"
+        self._folders = ", ".join(source.folder for source in sources)
+        self._metrics = ServerMetrics(
+            lambda: self._models.queue_lengths, lambda: self._models.versions
+        )
+        self._models = ServedModels(sources, settings, self._announce, self._metrics)
         self._watcher: asyncio.Task | None = None
-        self._stopping = False
-        self._failure: UserError | None = None  # of the first load
+        self._stopping: asyncio.Task | None = None  # of `stop`
+        self._failure: UserError | None = None  # at the start
         self._process: _Uvicorn | None = None
-        # Short rows, long rows, and the count of sub-words are computed at the same time.
-        self._reloader = Reloader(folder, 2 * settings.concurrent_batches + 1)
-        # Threads that compute the short rows, and the long rows.
-        self._executors = (
-            concurrent.futures.ThreadPoolExecutor(settings.concurrent_batches, "short"),
-            concurrent.futures.ThreadPoolExecutor(settings.concurrent_batches, "long"),
-        )
-        self._loader = concurrent.futures.ThreadPoolExecutor(1, "load")
-        self._metrics = ServerMetrics(self._queue_length, lambda: self._reloader.failed_loads)
-        self._rest = RestApi(
-            name, settings, lambda: self._served, lambda: self._reloader.failures, self._metrics
-        )
+        access = Access(settings)
+        self._rest = RestApi(self._models, settings, self._metrics, access)
+        self._grpc = self._make_grpc_server(access) if settings.grpc_port else None
         self.app = Starlette(
             routes=[
-                *page_routes(name, lambda: self._served.model.path if self._served else ""),
+                *page_routes(self._models.names, self._models.newest_folder),
+                *interface_routes(lambda: self._models.newest, settings),
                 Route("/healthz/live", _get_live),
                 Route("/healthz/ready", self._get_ready),
                 Route("/healthz", self._get_ready),
@@ -97,9 +100,15 @@ class Server:
             ],
             lifespan=self._lifespan,
             exception_handlers={405: _answer_405},
+            middleware=[Middleware(LoggedApp, self._access_log)] if self._access_log else [],
         )
         # A route "/{path:path}" would not match a line break in a path.
-        self.app.router.default = _RestEndpoint(self._rest)
+        self.app.router.default = allow_origins(_RestEndpoint(self._rest), settings.cors_origins)
+
+    def _make_grpc_server(self, access: Access) -> "GrpcServer":
+        from tf_transformer.serving.grpc_server import GrpcServer  # imports TensorFlow
+
+        return GrpcServer(self._models, self._settings, self._metrics, access, self._observe)
 
     def run(self, bound: socket.socket) -> None:
         """Serves until SIGINT or SIGTERM, then answers the pending requests and returns.
@@ -121,11 +130,13 @@ class Server:
                 signal.signal(number, handler)
 
     def _run(self, bound: socket.socket) -> None:
-        allow_connections(self._settings.max_connections)
+        ports = 2 if self._grpc else 1
+        allow_connections(ports * self._settings.max_connections)
         with explain_unavailable_address(self._settings):
             bound.listen(2048)
         host, port = bound.getsockname()[:2]
-        self._address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        host = f"[{host}]" if ":" in host else host
+        self._address = f"{self._scheme}://{host}:{port}"
         self._process = _Uvicorn(self)
         self._process.run(sockets=[bound])
         if self._failure:
@@ -137,7 +148,7 @@ class Server:
         protocol = {
             "idle_seconds": settings.timeout,
             "max_connections": settings.max_connections,
-            "count_response": self._metrics.count_response,
+            "observe_refused": self._observe,
         }
         return uvicorn.Config(
             self.app,
@@ -152,65 +163,72 @@ class Server:
             server_header=False,
             ws="none",
             http=type("Protocol", (HttpProtocol,), protocol),
+            ssl_certfile=settings.tls_certificate or None,
+            ssl_keyfile=settings.tls_key or None,
         )
 
     async def stop(self) -> None:
-        """Answers the pending requests. After the grace period, the others get status 503."""
-        self._stopping = True
+        """Answers the pending requests. After the grace period, the others get status 503.
+
+        All calls wait for the same end.
+        """
+        if not self._stopping:
+            self._stopping = asyncio.create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
         if self._watcher:
             self._watcher.cancel()
-        await self._rest.stop(self._settings.grace_seconds)
-        await asyncio.gather(*(version.close(0) for version in self._open))
+        seconds = self._settings.grace_seconds
+        stops = [self._rest.stop(seconds)]
+        if self._grpc:
+            stops.append(self._grpc.stop(seconds))
+        await asyncio.gather(*stops)
+        await self._models.close()
+        if self._grpc:
+            await self._grpc.close()
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Loads the first version, and newer ones, until the server stops."""
-        self._watcher = asyncio.create_task(self._watch_versions())
+        """Loads the first versions, and newer ones, until the server stops."""
+        try:
+            if self._grpc:
+                await self._grpc.start()
+        except UserError as error:
+            self._fail(error)
+        self._watcher = asyncio.create_task(self._watch_models())
         yield
-        if not self._stopping:
-            await self.stop()
-        for executor in (*self._executors, self._loader):
-            executor.shutdown(wait=False, cancel_futures=True)
-        logger.info("stopped serving %s", self._name)
+        await self.stop()
+        self._models.end_threads()
+        if self._access_log:
+            self._access_log.close()
+        logger.info("stopped serving %s", ", ".join(self._models.names))
 
-    async def _watch_versions(self) -> None:
-        while True:
-            try:
-                await self._load_newer()
-            except Exception:
-                logger.exception("the search for newer versions failed")
-            if not self._served:
-                self._fail(f"no version of a model in {self._folder} can be loaded")
-                return
-            await asyncio.sleep(self._settings.reload_seconds)
+    async def _watch_models(self) -> None:
+        await self._models.watch()
+        self._fail(
+            UserError(
+                f"no version of a model in {self._folders} can be loaded: export a model with "
+                "`tf-transformer export`, or give another --export_dir or base_path"
+            )
+        )
 
-    async def _load_newer(self) -> None:
-        current = self._served.model if self._served else None
-        load = self._reloader.load_newer
-        model = await asyncio.get_running_loop().run_in_executor(self._loader, load, current)
-        if model:
-            await self._serve(model)
+    def _announce(self, model: ServedModel, version: int) -> None:
+        """Is called when a version is served."""
+        name = model.source.name
+        logger.info("serving version %d of %s at %s", version, name, self._address)
 
-    async def _serve(self, model: LoadedModel) -> None:
-        """Serves a version instead of the current one, which answers its requests and ends."""
-        replaced = self._served
-        self._served = ServedVersion(model, self._settings, self._executors)
-        self._open.add(self._served)
-        self._metrics.set_version(model.version)
-        logger.info("serving version %d of %s at %s", model.version, self._name, self._address)
-        if replaced:
-            await replaced.close(self._settings.timeout)
-            self._open.discard(replaced)
-
-    def _fail(self, problem: str) -> None:
-        """Ends the process because of its first model."""
-        self._failure = _nothing_to_serve(problem)
+    def _fail(self, failure: UserError) -> None:
+        """Ends the process because of a problem at its start."""
+        self._failure = failure
         if self._process:
             self._process.should_exit = True
 
-    def _queue_length(self) -> int:
-        """Requests in the queues of the version that is served."""
-        return self._served.queue_length if self._served else 0
+    def _observe(self, record: RequestRecord) -> None:
+        """Is called with a request that the application does not see: a refused one, or of gRPC."""
+        self._metrics.observe_request(record)
+        if self._access_log:
+            self._access_log.write(record)
 
     async def _get_ready(self, request: Request) -> Response:
         problem = None
@@ -218,14 +236,22 @@ class Server:
             problem = "the server is shutting down"
         elif self._failure:
             problem = str(self._failure)
-        elif not self._served:
+        elif not self._models.are_checked:
             problem = "the model is being loaded"
-        elif self._served.is_overdue:
+        elif not self._models.versions:
+            problem = "no version of a model can be loaded"
+        elif self._models.is_overdue:
             problem = "a batch does not end"
-        if problem or not self._served:
+        if problem:
             return json_response(orjson.dumps({"status": problem}), 503)
-        version = self._served.model.version
-        return json_response(orjson.dumps({"status": "ok", "version": version}))
+        return json_response(orjson.dumps({"status": "ok", **self._served_versions()}))
+
+    def _served_versions(self) -> dict[str, Any]:
+        """The newest version of each model; of one model, its version alone."""
+        versions = self._models.versions
+        if len(self._models.names) > 1:
+            return {"versions": versions}
+        return {"version": versions[self._models.names[0]]}
 
     async def _get_metrics(self, request: Request) -> Response:
         return Response(self._metrics.export(), media_type=CONTENT_TYPE)
@@ -248,6 +274,16 @@ class _Uvicorn(uvicorn.Server):
     def __init__(self, server: Server) -> None:
         super().__init__(server.uvicorn_config())
         self._stop = server.stop
+        self._is_signalled = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Ends the server in order; a second signal ends the process at once."""
+        if self._is_signalled:
+            with contextlib.suppress(OSError):  # standard error is closed
+                os.write(2, b"tf-transformer: ended by a second signal\n")
+            os._exit(128 + sig)
+        self._is_signalled = True
+        super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops accepting requests, and ends when the pending ones are answered."""
@@ -263,12 +299,6 @@ async def _answer_405(request: Request, error: Exception) -> Response:
 
 async def _get_live(request: Request) -> Response:
     return json_response(orjson.dumps({"status": "ok"}))
-
-
-def _nothing_to_serve(problem: str) -> UserError:
-    return UserError(
-        f"{problem}: export a model with `tf-transformer export`, or give another --export_dir"
-    )
 
 
 def _ignore_signal(number: int, frame: FrameType | None) -> None:

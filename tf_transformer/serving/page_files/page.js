@@ -2,20 +2,26 @@
 // The page of the server. It uses functions of attention.js, which it loads first.
 const {name: NAME} = document.body.dataset;
 const SECONDS_TO_RETRY = 2;  // while the server loads the model
-const LINES_OF_REQUEST = 16; // longer texts are translated in several requests
+const TEXTS_OF_REQUEST = 16; // longer texts are translated in several requests
 const SMALLEST_SCORE = -1e8; // a hypothesis that was not found has a smaller score
+// Intl.Segmenter does not know abbreviations: this is the end of "Mr. ", "z. B. " or "on 3. ".
+const ABBREVIATION = /(?<![\p{L}\p{N}])(\p{Lu}\p{Ll}?|Mrs|Prof|\p{N}{1,2})\.\s+$/u;
 let model = {};      // what the exported model says of itself; {} for a model that says nothing
 let chosen = null;   // the line whose hypotheses and attention are shown
 let isBusy = false;  // whether a translation is running
+const KEY = "tf-transformer-api-key"; // its name in sessionStorage, which ends with the tab
 
 async function request(url, options) {
   let response;
+  const key = sessionStorage.getItem(KEY);
+  const headers = key ? {Authorization: `Bearer ${key}`} : {};
   try {
-    response = await fetch(url, options);
+    response = await fetch(url, {...options, headers});
   } catch {
     throw new Error("The server does not answer: check that it is running.");
   }
   const content = await response.json().catch(() => null);
+  if (response.status === 401) askForKey(content?.error ?? "");
   if (!response.ok || content === null) {
     throw new Error(content?.error || `The server answered with status ${response.status}.`);
   }
@@ -28,6 +34,24 @@ async function predict(signature, texts) {
   const {predictions} = await request(`v1/models/${NAME}:predict`, {method: "POST", body});
   if (predictions?.length !== texts.length) throw new Error("The server's answer is incomplete.");
   return predictions;
+}
+
+// Shows the input for the API key.
+function askForKey(reason) {
+  const wasGiven = sessionStorage.getItem(KEY) !== null;
+  sessionStorage.removeItem(KEY);
+  showMessage("key-message", wasGiven ? reason : "", true);
+  byId("key-form").hidden = false;
+  byId("key").focus();
+}
+
+function useKey(event) {
+  event.preventDefault();
+  sessionStorage.setItem(KEY, byId("key").value.trim());
+  byId("key").value = "";
+  byId("key-form").hidden = true;
+  showModel();
+  byId("text").focus();
 }
 
 function showMessage(id, text, isError = false) {
@@ -54,7 +78,7 @@ function showLanguages() {
   if (!model.source) return;
   const [source, target] = [model.source, model.target].map(languageName);
   byId("languages").textContent = `: ${source} \u2192 ${target}`;
-  byId("text-label").textContent = `Text (${source}), one sentence on each line`;
+  byId("text-label").textContent = `Text (${source})`;
   setLanguage(byId("text"), model.source);
 }
 
@@ -64,13 +88,14 @@ async function showModel() {
     const {model_version_status: states} = await request(`v1/models/${NAME}`);
     const available = states.find(({state}) => state === "AVAILABLE");
     if (!available) throw new Error("The model is being loaded.");
-    model = await request("model.json");
+    model = await request(`model.json?model=${encodeURIComponent(NAME)}`);
     showMessage("version", `version ${available.version}`);
     showLanguages();
     showScoreHelp();
   } catch (error) {
-    showMessage("version", error.message, true);
-    setTimeout(showModel, 1000 * SECONDS_TO_RETRY);
+    const needsKey = !byId("key-form").hidden; // which says so
+    showMessage("version", needsKey ? "" : error.message, true);
+    if (!needsKey) setTimeout(showModel, 1000 * SECONDS_TO_RETRY);
   }
 }
 
@@ -123,8 +148,10 @@ function choose(line) {
     return item;
   }));
   byId("hypotheses").hidden = !found.length;
-  byId("attention").hidden = !found.length;
-  if (found.length) showAttention(line);
+  // An export for CTranslate2 has no attention weights.
+  const hasAttention = found.length && model.max_aligned_subwords !== 0;
+  byId("attention").hidden = !hasAttention;
+  if (hasAttention) showAttention(line);
 }
 
 async function showAttention(line) {
@@ -142,7 +169,7 @@ async function showAttention(line) {
   if (!keys.length) {
     const limit = model.max_aligned_subwords;
     const reason = limit ? `has more than ${limit} sub-words` : "is too long";
-    showMessage("attention-message", `No attention weights: the line ${reason}.`);
+    showMessage("attention-message", `No attention weights: the text ${reason}.`);
     return;
   }
   showMessage("attention-message", "");
@@ -164,25 +191,46 @@ function clearResults() {
   for (const id of ["results", "hypotheses", "attention"]) byId(id).hidden = true;
 }
 
-async function translateLines(texts) {
+// Returns the sentences of a line; the line itself where the browser cannot split it.
+function splitSentences(line) {
+  if (!Intl.Segmenter) return [line];
+  const known = model.source && languageName(model.source) !== model.source;
+  const segmenter = new Intl.Segmenter(known ? model.source : "en", {granularity: "sentence"});
+  const sentences = [];
+  for (const {segment} of segmenter.segment(line)) {
+    const continues = sentences.length && ABBREVIATION.test(sentences.at(-1));
+    sentences.push(continues ? sentences.pop() + segment : segment);
+  }
+  return sentences;
+}
+
+// Returns the texts to translate: the lines of the form, or their sentences. None is blank.
+function readTexts() {
+  let texts = byId("text").value.split("\n");
+  if (byId("split").checked) texts = texts.flatMap(splitSentences);
+  return texts.map((text) => text.trim()).filter((text) => text);
+}
+
+async function translateTexts(texts) {
   const start = performance.now();
-  for (let i = 0; i < texts.length; i += LINES_OF_REQUEST) {
-    showMessage("message", i ? `${i} of ${texts.length} lines\u2026` : "Translating\u2026");
-    const part = texts.slice(i, i + LINES_OF_REQUEST);
+  const unit = byId("split").checked ? "sentence" : "line";
+  for (let i = 0; i < texts.length; i += TEXTS_OF_REQUEST) {
+    showMessage("message", i ? `${i} of ${texts.length} ${unit}s\u2026` : "Translating\u2026");
+    const part = texts.slice(i, i + TEXTS_OF_REQUEST);
     (await predict("nbest", part)).forEach(({translations, scores}, k) => {
       const hypotheses = translations.map((text, n) => ({text, score: scores[n]}));
       addLine({text: part[k], hypotheses});
     });
   }
-  const lines = texts.length === 1 ? "1 line" : `${texts.length} lines`;
-  showMessage("message", `${lines} in ${Math.round(performance.now() - start)} ms`);
+  const count = texts.length === 1 ? `1 ${unit}` : `${texts.length} ${unit}s`;
+  showMessage("message", `${count} in ${Math.round(performance.now() - start)} ms`);
 }
 
 async function translate(event) {
   event.preventDefault();
   if (isBusy) return;
   clearResults();
-  const texts = byId("text").value.split("\n").map((line) => line.trim()).filter((line) => line);
+  const texts = readTexts();
   if (!texts.length) {
     showMessage("message", "Enter a sentence first.", true);
     return;
@@ -190,7 +238,7 @@ async function translate(event) {
   isBusy = true;
   byId("go").setAttribute("aria-disabled", true); // a disabled button would lose the focus
   try {
-    await translateLines(texts);
+    await translateTexts(texts);
   } catch (error) {
     showMessage("message", error.message, true);
   } finally {
@@ -200,6 +248,7 @@ async function translate(event) {
 }
 
 byId("form").addEventListener("submit", translate);
+byId("key-form").addEventListener("submit", useKey);
 byId("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();
 });

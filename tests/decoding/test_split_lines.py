@@ -1,0 +1,38 @@
+"""Lines, their sentences, and the joined translations."""
+
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY
+from tf_transformer.decoding.split_lines import SplitLines
+
+LINES = [" One.  Two.\tThree. ", "", "\u2028Four.\x85Five.", " "]
+
+
+def results(*texts):
+    return [(text, -float(number)) for number, text in enumerate(texts, start=1)]
+
+
+def test_sentences_and_their_lines():
+    split = SplitLines(LINES, "en", "de")
+    assert split.sentences == ["One.", "Two.", "Three.", "Four.", "Five."]
+    assert split.line_indices == [0, 0, 0, 2, 2]
+    assert SplitLines([], "en", "de").join([]) == []
+
+
+def test_join():
+    """White space stays, line separators become blanks; the lowest score is that of the line."""
+    joined = SplitLines(LINES, "en", "de").join(results("a", "b", "c", "d", "e"))
+    assert joined == [(" a  b\tc ", -3.0), ("", 0.0), (" d e", -5.0), (" ", 0.0)]
+
+
+def test_white_space_that_the_target_language_has():
+    japanese = ["一。二。", "三。 四。"]
+    assert SplitLines(japanese, "ja", "en").join(results("1.", "2.", "3.", "4."))[0][0] == "1. 2."
+    english = [" One. Two.  Three. "]
+    joined = SplitLines(english, "en", "ja_JP").join(results("一。", "二。", "三。"))
+    assert joined == [(" 一。二。  三。 ", -3.0)]
+
+
+def test_a_line_with_an_impossible_sentence_has_no_translation():
+    split = SplitLines(["One. Two.", "Three."], "en", "de")
+    for impossible in (float("-inf"), NEGATIVE_INFINITY):
+        joined = split.join([("a", -1.0), ("", impossible), ("c", -2.0)])
+        assert joined == [("", impossible), ("c", -2.0)]

@@ -1,0 +1,69 @@
+"""The folders of versions."""
+
+import logging
+import os
+
+from tf_transformer.serving.versions import list_versions, remove_old_versions
+
+
+def make_version(folder, name):
+    path = folder / str(name)
+    path.mkdir()
+    (path / "saved_model.pb").write_text("model")
+    (path / "variables").mkdir()
+    return str(path)
+
+
+def test_versions_are_numbers_without_leading_zeros(tmp_path):
+    for name in ("2", "10", "03", "0", "x", "1.5", "-1", "²", ".4", str(2**63 - 1), str(2**63)):
+        (tmp_path / name).mkdir()
+    assert list_versions(str(tmp_path)) == [2**63 - 1, 10, 2, 0]
+    assert list_versions(str(tmp_path / "missing")) == []
+
+
+def test_the_oldest_versions_are_removed(tmp_path):
+    new = [make_version(tmp_path, version) for version in (1, 2, 9, 10, 11)][-1]
+    remove_old_versions(str(tmp_path), 2, new)
+    assert sorted(os.listdir(tmp_path)) == ["10", "11"]
+    remove_old_versions(str(tmp_path), 2, new)
+    assert sorted(os.listdir(tmp_path)) == ["10", "11"]
+
+
+def test_the_new_version_stays_when_there_is_a_newer_one(tmp_path):
+    for version in (1, 3):
+        make_version(tmp_path, version)
+    new = make_version(tmp_path, 2)
+    remove_old_versions(str(tmp_path), 1, new)
+    assert sorted(os.listdir(tmp_path)) == ["2", "3"]
+
+
+def test_what_is_not_a_version_stays(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder = tmp_path / "versions"
+    folder.mkdir()
+    (folder / "1999").mkdir()
+    (folder / "1999" / "photo.jpg").write_text("kept")
+    (folder / "models.config").write_text("kept")
+    (folder / "5").write_text("a file")
+    (folder / "6").symlink_to(make_version(elsewhere, 6))
+    make_version(folder, "007")
+    make_version(folder, 3)
+    new = make_version(folder, 4)
+    remove_old_versions(str(folder), 1, new)
+    assert sorted(os.listdir(folder)) == ["007", "1999", "4", "5", "6", "models.config"]
+    assert (elsewhere / "6" / "saved_model.pb").exists()
+
+
+def test_a_version_that_cannot_be_removed_is_a_warning(tmp_path, monkeypatch, caplog):
+    make_version(tmp_path, 1)
+    new = make_version(tmp_path, 2)
+
+    def refuse(source, target):
+        raise PermissionError(1, "Operation not permitted", source)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    with caplog.at_level(logging.WARNING):
+        remove_old_versions(str(tmp_path), 1, new)
+    assert caplog.messages == [f"{tmp_path}/1 could not be removed: Operation not permitted"]
+    assert sorted(os.listdir(tmp_path)) == ["1", "2"]

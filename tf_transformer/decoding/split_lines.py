@@ -1,0 +1,67 @@
+"""Translating the sentences of lines one by one, and joining the translations to lines again."""
+
+import re
+from collections.abc import Sequence
+
+from tf_transformer.data.sentences import base_language, split_sentences
+from tf_transformer.decoding.scores import is_possible
+
+UNSPACED = frozenset({"ja", "yue", "zh"})  # languages without white space between sentences
+LINE_SEPARATORS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
+
+
+class SplitLines:
+    """Lines of text as a list of their sentences.
+
+    Args:
+      lines: a list of strings.
+      source, target: the language codes of the lines and of their translations.
+    Raises: UserError when the package sentencex is not installed.
+
+    Attributes:
+      sentences: of all lines, in order. A blank line has none.
+      line_indices: for each sentence, the index of its line.
+    """
+
+    def __init__(self, lines: Sequence[str], source: str, target: str) -> None:
+        self._is_target_unspaced = base_language(target) in UNSPACED
+        self._lines = [split_sentences(line, source) for line in lines]
+        self.sentences: list[str] = []
+        self.line_indices: list[int] = []
+        for index, pairs in enumerate(self._lines):
+            sentences = [sentence for sentence, _ in pairs if sentence]
+            self.sentences += sentences
+            self.line_indices += [index] * len(sentences)
+
+    def join(self, results: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+        """Joins the translations of the sentences to those of the lines.
+
+        The white space between sentences is that of the line. Where a line has none, one blank
+        separates two translations; before a Japanese or Chinese translation it is the reverse, one
+        blank becomes none. A translation is one line: a blank replaces each line separator.
+
+        Args:
+          results: a pair (translation, score) for each sentence.
+        Returns: a pair for each line, with the lowest score of its sentences. The translation of a
+          line with an impossible sentence, such as one that is too long, is empty.
+        """
+        remaining = iter(results)
+        joined = []
+        for pairs in self._lines:
+            parts, lowest = [], 0.0
+            for number, (sentence, space) in enumerate(pairs, start=1):
+                if sentence:
+                    translation, score = next(remaining)
+                    parts.append(translation)
+                    lowest = min(lowest, score)
+                is_between = sentence and number < len(pairs)
+                parts.append(self._space_between(space) if is_between else space)
+            text = LINE_SEPARATORS.sub(" ", "".join(parts))
+            joined.append((text if is_possible(lowest) else "", lowest))
+        return joined
+
+    def _space_between(self, space: str) -> str:
+        """The white space between two translations, from that between their sentences."""
+        if self._is_target_unspaced:
+            return "" if space == " " else space
+        return space or " "

@@ -1,0 +1,281 @@
+"""Translation with CTranslate2: text in, text out, without TensorFlow.
+
+CTranslate2 computes the beam. This module does what the signatures of a SavedModel do around it:
+- It ranks the finished hypotheses by log-probability / ((5 + L) / 6) ^ length_penalty. CTranslate2
+  stops when a number of hypotheses have finished, and not when no better one can come. With
+  `PATIENCE` times the beam size, the best hypothesis is nearly always the same.
+- The longest output of a text depends on this text, not on the others of its batch.
+- Padding and the start token are never produced. Their probability is divided among the others.
+"""
+
+import concurrent.futures
+import logging
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import metadata
+from typing import Any
+
+from tf_transformer.config import DecodeConfig
+from tf_transformer.decoding.length_batches import length_batches
+from tf_transformer.decoding.scores import is_possible
+from tf_transformer.decoding.split_lines import LINE_SEPARATORS
+from tf_transformer.errors import UserError
+from tf_transformer.serving.model_description import SEARCH_TYPES, read_description
+from tf_transformer.special_tokens import END, PAD, START
+
+logger = logging.getLogger(__name__)
+
+Pieces = list[str]  # the sub-words of a text, without the end token
+Hypotheses = list[tuple[str, float]]  # translations of a text with scores, best first
+Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
+
+COMPUTE_TYPES = ("default", "float32", "int8")  # of the weights in memory; default: as exported
+PATIENCE = 2.0  # finished hypotheses that end the search / beam size
+N_BEST_PATIENCE = 3.0  # the same where several hypotheses are wanted
+SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
+
+
+class CTranslate2Translator:
+    """Translates text with a model that was exported for CTranslate2.
+
+    Args:
+      folder: of the export.
+      compute_type: one of `COMPUTE_TYPES`.
+      parallel: batches that are computed at the same time.
+      **decode: fields of `DecodeConfig` to change.
+    Raises: UserError when a package is missing, or the folder is not a complete export.
+
+    Attributes:
+      decode: a `DecodeConfig`.
+      end: the end token, a string.
+      max_source, max_target: positions of the model; the end token takes one.
+    """
+
+    def __init__(
+        self, folder: str, compute_type: str = "default", parallel: int = 1, **decode: Any
+    ) -> None:
+        description = read_description(folder, SEARCH_TYPES)
+        if not description:
+            raise UserError(
+                f"{folder} is not an export for CTranslate2, or one of an older version: write it "
+                "with `tf-transformer export --format=ctranslate2`"
+            )
+        self.max_source = description["max_source_subwords"]
+        self.max_target = description["max_target_subwords"]
+        names = ("beam_size", "length_penalty", "extra_decode_length")
+        self.decode = DecodeConfig(**{name: description[name] for name in names} | decode)
+        self._source, self._target = _load_tokenizers(folder)
+        self._excluded = [[self._target.id_to_piece(token)] for token in (PAD, START)]
+        self.end = self._target.id_to_piece(END)
+        self._parallel = parallel
+        self._engine = _load_engine(folder, compute_type, parallel)
+
+    def encode(self, texts: Iterable[str | bytes]) -> list[Pieces]:
+        """Splits source texts into sub-words. Invalid UTF-8 is read as U+FFFD."""
+        return [self._source.encode(_text(text), out_type=str) for text in texts]
+
+    def encode_targets(self, texts: Iterable[str | bytes]) -> list[Pieces]:
+        """Splits target texts into sub-words, as `encode`."""
+        return [self._target.encode(_text(text), out_type=str) for text in texts]
+
+    def batches(self, rows: Sequence[Pieces], indices: Iterable[int]) -> Iterator[list[int]]:
+        """Divides the rows with these indices into batches for `search`, longest rows first."""
+        lengths = {i: len(rows[i]) + 1 for i in indices}
+        return length_batches(lengths, self.decode.decode_batch_tokens // self.decode.beam_size)
+
+    def search(self, rows: list[Pieces], number: int) -> list[Hypotheses]:
+        """Searches the translations of a batch.
+
+        Args:
+          rows: source sub-words of each text, none of them empty or longer than `max_source` - 1.
+          number: of translations of each text, at most the beam size.
+        Returns: up to `number` pairs (translation, score) of each text. A translation is one line:
+          a blank replaces each line separator. [("", -inf)] where no hypothesis was found.
+        """
+        limits = [self._max_length(row) for row in rows]
+        results = self._search(rows, max(limits), number)
+        # The limit of the batch is that of its longest row. The search of a row that came close to
+        # its own limit is repeated with that one.
+        near = [i for i, found in enumerate(results) if _longest(found) >= limits[i] - 1]
+        for limit in {limits[i] for i in near} - {max(limits)}:
+            repeated = [i for i in near if limits[i] == limit]
+            for i, found in zip(repeated, self._search([rows[i] for i in repeated], limit, number)):
+                results[i] = found
+        return [self._rank(row, found)[:number] for row, found in zip(rows, results)]
+
+    def log_probs(self, sources: list[Pieces], targets: list[Pieces]) -> list[list[float]]:
+        """log p of each sub-word of given translations, and of the end token after them.
+
+        Args:
+          sources, targets: sub-words of each pair, none longer than the positions of the model.
+        """
+        results = self._engine.score_batch(sources, targets, max_input_length=0)
+        return [result.log_probs for result in results]
+
+    def n_best(
+        self,
+        texts: Sequence[str],
+        number: int,
+        progress: Progress | None = None,
+        line_numbers: Sequence[int] | None = None,
+        skip_long: bool = False,
+    ) -> list[Hypotheses]:
+        """Translates texts; arguments and result are those of `Translator.n_best`."""
+        self.check_number(number)
+        rows = self.encode(texts)
+        results: list[Hypotheses] = [[("", 0.0)] for _ in rows]
+        line_numbers = line_numbers or range(1, len(rows) + 1)
+        wanted = []
+        for i, row in enumerate(rows):
+            if len(row) >= self.max_source:
+                self._report_long(line_numbers[i], len(row) + 1, skip_long)
+                results[i] = [("", -math.inf)]
+            elif row:
+                wanted.append(i)
+
+        def search(batch: list[int]) -> list[Hypotheses]:
+            return self.search([rows[i] for i in batch], number)
+
+        batches = list(self.batches(rows, wanted))
+        threads = concurrent.futures.ThreadPoolExecutor(self._parallel)
+        try:
+            for batch, found in zip(batches, threads.map(search, batches)):
+                for i, hypotheses in zip(batch, found):
+                    results[i] = hypotheses
+                if progress:
+                    progress(len(batch))
+        finally:  # after Ctrl-C no other batch starts
+            threads.shutdown(cancel_futures=True)
+        return results
+
+    def check_number(self, number: int) -> None:
+        """Raises: UserError for a number of translations above the beam size."""
+        if not 1 <= number <= self.decode.beam_size:
+            size = self.decode.beam_size
+            raise UserError(f"{number} translations of a beam of {size}: give a larger --beam_size")
+
+    def _report_long(self, line: int, length: int, skip_long: bool) -> None:
+        """Logs a line that is too long. Raises: UserError, unless `skip_long`."""
+        problem = (
+            f"line {line:,} has {length:,} sub-words, the model takes at most {self.max_source:,}"
+        )
+        if not skip_long:
+            raise UserError(f"{problem}: split the line")
+        logger.warning("%s: its result is empty", problem)
+
+    def _max_length(self, row: Pieces) -> int:
+        """The longest output of a row, with the end token; at least 2."""
+        length = min(len(row) + self.decode.extra_decode_length, self.max_target)
+        return max(length, 2)
+
+    def _search(self, rows: list[Pieces], max_length: int, number: int) -> list[Any]:
+        """Runs CTranslate2's search.
+
+        Returns: a `ctranslate2.TranslationResult` for each row. At the longest output, all
+          hypotheses end, some of them without the end token.
+        """
+        beam_size = self.decode.beam_size
+        patience = 1.0 if beam_size == 1 else PATIENCE if number == 1 else N_BEST_PATIENCE
+        return self._engine.translate_batch(
+            rows,
+            beam_size=beam_size,
+            patience=patience,
+            num_hypotheses=round(
+                beam_size * patience
+            ),  # all, so that one of the last step is there
+            length_penalty=self._engine_penalty,
+            return_scores=True,
+            return_end_token=True,
+            suppress_sequences=self._excluded,
+            max_input_length=0,  # no limit
+            min_decoding_length=0,
+            max_decoding_length=max_length - 1,
+        )
+
+    @property
+    def _engine_penalty(self) -> float:
+        """CTranslate2 divides by L ^ penalty; with 0 it would have another rule for the end."""
+        return max(self.decode.length_penalty, 1e-3)
+
+    def _rank(self, row: Pieces, found: Any) -> Hypotheses:
+        """Returns the hypotheses of a row with our scores, best first."""
+        scored = []
+        for pieces, score in zip(found.hypotheses, found.scores):
+            log_prob = score * len(pieces) ** self._engine_penalty
+            if pieces[-1] == self.end:
+                pieces = pieces[:-1]
+            else:  # at the longest output only the end token can follow
+                log_prob = sum(self.log_probs([row], [pieces])[0])
+            length_penalty = ((6 + len(pieces)) / 6) ** self.decode.length_penalty
+            scored.append((log_prob / length_penalty, pieces))
+        scored = [(score, pieces) for score, pieces in scored if is_possible(score)]
+        scored.sort(key=lambda hypothesis: -hypothesis[0])
+        return [(self._decode(pieces), score) for score, pieces in scored] or [("", -math.inf)]
+
+    def _decode(self, pieces: Pieces) -> str:
+        return LINE_SEPARATORS.sub(" ", self._target.decode(pieces))
+
+
+def cpu_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _text(text: str | bytes) -> str:
+    return text if isinstance(text, str) else text.decode("utf-8", "replace")
+
+
+def _longest(found: Any) -> int:
+    """The length of the longest hypothesis of a `ctranslate2.TranslationResult`."""
+    return max(map(len, found.hypotheses))
+
+
+def _load_engine(folder: str, compute_type: str, parallel: int) -> Any:
+    """Loads a `ctranslate2.Translator`. The cores are divided among parallel batches."""
+    try:
+        import ctranslate2
+    except ImportError:
+        raise missing_package() from None
+    try:
+        return ctranslate2.Translator(
+            folder,
+            compute_type=compute_type,
+            inter_threads=parallel,
+            intra_threads=max(1, cpu_cores() // parallel),
+        )
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"CTranslate2 cannot load {folder}: {error}") from error
+
+
+def installed_version() -> str:
+    """Returns the version of the package ctranslate2. Raises: UserError when it is missing."""
+    try:
+        return metadata.version("ctranslate2")
+    except metadata.PackageNotFoundError:
+        raise missing_package() from None
+
+
+def missing_package() -> UserError:
+    """The error where the package ctranslate2 is not installed."""
+    return UserError(
+        "the package ctranslate2 is missing: pip install 'tf_transformer[ctranslate2]'"
+    )
+
+
+def _load_tokenizers(folder: str) -> tuple[Any, Any]:
+    """Loads the SentencePiece models of the source and of the target."""
+    import sentencepiece
+
+    def load(name: str) -> Any:
+        try:
+            return sentencepiece.SentencePieceProcessor(os.path.join(folder, name))
+        except (OSError, RuntimeError) as error:
+            raise UserError(f"{folder}/{name} is missing or damaged: export again") from error
+
+    if os.path.exists(os.path.join(folder, "shared.model")):
+        shared = load("shared.model")
+        return shared, shared
+    return load("source.model"), load("target.model")

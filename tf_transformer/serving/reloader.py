@@ -1,0 +1,105 @@
+"""Loading of the versions in a folder."""
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Collection
+
+from tf_transformer.serving.model_interface import Model
+from tf_transformer.serving.model_source import ModelSource
+from tf_transformer.serving.server_metrics import ServerMetrics
+from tf_transformer.serving.versions import list_versions
+
+logger = logging.getLogger(__name__)
+
+FileList = list[tuple[str, str, int, int]]  # folder, name, time and size of each file
+
+
+class Reloader:
+    """Loads versions of a model.
+
+    A version that cannot be loaded is logged as a warning, and tried again after its files have
+    changed.
+
+    Args:
+      source: a `ModelSource`.
+      metrics: a `ServerMetrics`.
+      concurrency: calls of a version that are computed at the same time.
+
+    Attributes:
+      loading: the version that is being loaded, or None.
+    """
+
+    def __init__(self, source: ModelSource, metrics: ServerMetrics, concurrency: int = 1) -> None:
+        self._source = source
+        self._metrics = metrics
+        self._concurrency = concurrency
+        # Version -> its files when it could not be loaded, and the reason.
+        self._failed: dict[int, tuple[FileList | None, str]] = {}
+        self.loading: int | None = None
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """The versions that could not be loaded, newest first, with the reason."""
+        failed = dict(self._failed)  # another thread loads
+        return {version: failed[version][1] for version in sorted(failed, reverse=True)}
+
+    def wanted(self, served: Collection[int]) -> list[int]:
+        """Returns the versions to serve, newest first, without those that cannot be loaded.
+
+        Args:
+          served: the versions that are in memory.
+        """
+        for version, (files, _) in list(self._failed.items()):
+            if _list_files(self._path(version)) != files:
+                del self._failed[version]
+        return self._source.wanted(list_versions(self._source.folder), served, self._failed)
+
+    def load(self, version: int) -> Model | None:
+        """Loads a version.
+
+        Returns: a `Model`, or None if that fails: `wanted` leaves it out then.
+        """
+        path = self._path(version)
+        files = _list_files(path)
+        logger.info("loading %s", path)
+        self.loading = version
+        start = time.monotonic()
+        try:
+            model = self._source.load(path, self._concurrency)
+            self._observe_load(path, start, True)
+            return model
+        except Exception as error:  # TensorFlow raises errors of many types
+            if _list_files(path) is None and version not in self._source.specific:
+                logger.info("%s was removed while it was loaded", path)
+                return None
+            self._observe_load(path, start, False)
+            self._failed[version] = files, str(error)
+            logger.warning("%s cannot be loaded: %s", path, error)
+            return None
+        finally:
+            self.loading = None
+
+    def _observe_load(self, path: str, start: float, is_loaded: bool) -> None:
+        seconds = time.monotonic() - start
+        self._metrics.observe_load(self._source.name, path, seconds, is_loaded)
+
+    def _path(self, version: int) -> str:
+        return os.path.join(self._source.folder, str(version))
+
+
+def _list_files(path: str) -> FileList | None:
+    """Lists folder, name, time and size of each file in a folder, to detect changes.
+
+    Returns: the list; None when there is no such folder.
+    """
+    if not os.path.isdir(path):
+        return None
+    files = []
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):
+                status = os.stat(os.path.join(folder, name))
+                files.append((folder, name, status.st_mtime_ns, status.st_size))
+    return sorted(files)
