@@ -1,0 +1,112 @@
+"""How a flag is defined: its parser, its group in --help, and its default."""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from absl import flags
+
+from tf_transformer import config as settings
+from tf_transformer.checkpoints.pretrained import DEFAULT
+from tf_transformer.cli.flag_parsers import BooleanParser, FloatParser, IntegerParser, TextParser
+from tf_transformer.presets import PRESETS
+from tf_transformer.serving.serve_config import ServeConfig
+
+# The titles of the groups of flags in --help.
+COMMAND_GROUP, GENERAL_GROUP = "Flags", "Flags of all commands"
+GROUPS = {
+    settings.ModelConfig: "Model",
+    settings.DataConfig: "Data",
+    settings.TrainConfig: "Training",
+    settings.DecodeConfig: "Translation and parsing",
+    ServeConfig: "Server",
+}
+
+
+def define(
+    values: flags.FlagValues,
+    name: str,
+    kind: Any,
+    meaning: str,
+    default: Any = None,
+    group: str = COMMAND_GROUP,
+    **limits: float,
+) -> None:
+    """Defines a flag; `kind` is the type of its value, `group` its group in --help."""
+    if kind is bool:
+        flag: flags.Flag = flags.BooleanFlag(name, default, meaning)
+        flag.parser = BooleanParser()
+    else:
+        parsers = {int: IntegerParser, float: FloatParser, str: TextParser}
+        serializer: flags.ArgumentSerializer = flags.ArgumentSerializer()
+        flag = flags.Flag(parsers[kind](**limits), serializer, name, default, meaning)
+    flags.DEFINE_flag(flag, values, group)
+
+
+def define_choice(values: flags.FlagValues, name: str, choices: list[str], meaning: str) -> None:
+    """Defines a flag with a few possible values; the first one is the default."""
+    flags.DEFINE_enum(
+        name, choices[0], choices, meaning, flag_values=values, module_name=COMMAND_GROUP
+    )
+
+
+def define_settings(
+    values: flags.FlagValues, parts: Iterable[type[settings.Settings]], skip: Iterable[str] = ()
+) -> None:
+    """Defines a flag for each setting; without it, the preset or else the model decides."""
+    has_preset = "preset" in values
+    for part in parts:
+        for field in dataclasses.fields(part):
+            if field.name not in skip:
+                default = _defaults(part, field.name) if has_preset else "that of the model"
+                meaning = f"{field.metadata['meaning']} (default: {default})"
+                define(values, field.name, field.type, meaning, group=GROUPS[part])
+
+
+def _defaults(part: type[settings.Settings], name: str) -> str:
+    """The value of a setting in each preset, as text; one value where all have the same."""
+    (part_name,) = (
+        field.name for field in dataclasses.fields(settings.Config) if field.type is part
+    )
+    presets: dict[str, list[str]] = {}  # value -> names of presets
+    for preset, config in PRESETS.items():
+        value = str(getattr(getattr(config, part_name), name))
+        presets.setdefault(value.lower() if value in ("True", "False") else value, []).append(
+            preset
+        )
+    if len(presets) == 1:
+        return next(iter(presets))
+    return "; ".join(f"{value} in {', '.join(names)}" for value, names in presets.items())
+
+
+def define_model(values: flags.FlagValues, optional: bool = False) -> None:
+    """Defines --model_dir and --checkpoint."""
+    default = f"default: {DEFAULT}" if optional else "required"
+    meaning = f"model folder, or the name of a built-in model, such as {DEFAULT} ({default})"
+    define(values, "model_dir", str, meaning)
+    meaning = "averaged, best, latest, or a file (default: the first of these that exists)"
+    define(values, "checkpoint", str, meaning)
+
+
+def define_files(values: flags.FlagValues, inputs: str, outputs: str) -> None:
+    """Defines --input and --output; `inputs` and `outputs` name what the files hold."""
+    meaning = f"file of {inputs}, plain or .gz (default: standard input)"
+    define(values, "input", str, meaning)
+    define(values, "output", str, f"file for the {outputs} (default: standard output)")
+
+
+def define_split_sentences(values: flags.FlagValues) -> None:
+    """Defines --split_sentences."""
+    meaning = (
+        "split each line into sentences, translate each of them, and join the translations to a "
+        "line again"
+    )
+    define(values, "split_sentences", bool, meaning, False)
+
+
+def define_engine(values: flags.FlagValues) -> None:
+    """Defines --engine and --compute_type."""
+    meaning = "ctranslate2: a faster engine for CPUs; the model is exported for it first"
+    define_choice(values, "engine", ["tensorflow", "ctranslate2"], meaning)
+    meaning = "ctranslate2: type of the weights in memory; default: that of the export, float32"
+    define_choice(values, "compute_type", ["default", "float32", "int8"], meaning)
