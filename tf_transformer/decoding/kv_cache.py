@@ -216,8 +216,9 @@ def attend(
 def logits(model: Transformer, x: tf.Tensor) -> tf.Tensor:
     """`Transformer.logits` of a small number of rows: `[n, D]` -> `[n, V]`.
 
-    The product of a few rows with the transpose of the embedding table takes up to 17 times as long
-    as that of the table with the transposed rows (measured on a CPU).
+    Here, the table is multiplied by the transposed rows. With TensorFlow's own matrix product, which
+    the server uses for small models, a step of the `pocket` model takes 1.3 times as long when the
+    rows are multiplied by the transposed table. With oneDNN's, both take about the same time.
     """
     if model.final_layer is not None:
         return model.final_layer(x)
