@@ -101,7 +101,8 @@ def test_a_changed_file_is_read_again(path, clock, caplog):
     for _ in range(3):
         clock.now += 1
         assert keys.name_of(BATCH) == "batch"
-    malformed, missing = [record.getMessage() for record in caplog.records]
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    malformed, missing = errors
     assert malformed.startswith(f"{path}, line 1: give a key")
     assert missing.startswith(f"cannot read the API keys in {path}: No such file")
     assert malformed.endswith("; the API keys stay those that were read before")

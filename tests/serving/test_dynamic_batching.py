@@ -275,13 +275,13 @@ def test_times_and_sizes_of_batches_are_reported():
         ("short", 1, 4),
         ("short", 3, 9),
     ]
-    assert all(report.compute_seconds >= 0.1 for report in reports)
+    assert all(report.compute_seconds > 0.09 for report in reports)
     assert [len(report.queue_seconds) for report in reports] == [1, 2]
     assert [timing.tokens for timing in timings] == [4, 5, 1]
     assert [timing.batch_rows for timing in timings] == [1, 3, 3]
     assert timings[0].queue_seconds < 0.09
     for timing in timings:
-        assert timing.compute_seconds >= 0.1
+        assert timing.compute_seconds > 0.09
         assert timing.queue_seconds + timing.compute_seconds <= seconds
     waits = [timing.queue_seconds for timing in timings[1:]]
     assert min(waits) >= 0.09
