@@ -8,6 +8,7 @@ from serving.scripted_server import scripted_server, translated
 
 from tf_transformer.cli import partial_output
 from tf_transformer.cli.partial_output import PartialOutput
+from tf_transformer.errors import UserError
 from tf_transformer.serving import client as serving_client
 
 LINES = [f"line {number}" for number in range(12)]
@@ -220,6 +221,22 @@ def test_a_record_keeps_any_text(tmp_path):
     output.complete()
     output.close()
     assert (tmp_path / "out").read_bytes() == "".join(f"{text}\n" for text in texts).encode()
+
+
+@pytest.mark.parametrize("before, kind", [(True, "with"), (False, "without")])
+def test_lines_and_sentences_are_not_mixed(tmp_path, before, kind):
+    path = str(tmp_path / "out")
+    output = PartialOutput(path, "server", "model", before)
+    output.resume(iter([]), "in")
+    output.write("One. Two.", "Eins. Zwei.", -0.5)
+    output.close()
+    message = f"has translations {kind} --split_sentences: give the same flags"
+    with pytest.raises(UserError, match=message):
+        PartialOutput(path, "server", "model", not before)
+    output = PartialOutput(path, "server", "model", before)
+    output.resume(iter(["One. Two."]), "in")
+    assert output.written == 1
+    output.close()
 
 
 def test_the_unfinished_file_is_private(tmp_path):

@@ -60,23 +60,28 @@ class StreamOutput(TranslationOutput):
 class PartialOutput(TranslationOutput):
     """Writes translations to FILE.partial, until all are there to make FILE of it.
 
-    The first line of FILE.partial is JSON with the server and the model. Each other line is JSON
-    with a source line, its translation and its score, so a run that continues can check that it
-    translates the same text. The last line may be incomplete, when a process was killed.
+    The first line of FILE.partial is JSON with the server, the model, and whether lines are split
+    into sentences. Each other line is JSON with a source line, its translation and its score, so a
+    run that continues can check that it translates the same text. The last line may be incomplete,
+    when a process was killed.
 
     Args:
       path: FILE.
       server: its address.
       model: its name.
-    Raises: UserError when FILE.partial has the translations of another server or model, is another
-      file, or is being written; OSError whose `filename` is FILE when it cannot be written.
+      split_sentences: whether each sentence of a line is translated.
+    Raises: UserError when FILE.partial has translations of another server or model, or with another
+      `split_sentences`, is another file, or is being written; OSError whose `filename` is FILE when
+      it cannot be written.
     """
 
-    def __init__(self, path: str, server: str, model: str) -> None:
+    def __init__(self, path: str, server: str, model: str, split_sentences: bool = False) -> None:
         super().__init__()
         self._path = path
         self.partial = path + SUFFIX
-        self._header = _json_line({"server": server, "model": model})
+        self._split_sentences = split_sentences
+        settings = {"server": server, "model": model, "split_sentences": split_sentences}
+        self._header = _json_line(settings)
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         try:
             # Only we may read it: FILE, which it replaces, may be private.
@@ -105,6 +110,11 @@ class PartialOutput(TranslationOutput):
         if self._header.startswith(header):  # the same, or incomplete, or missing
             return
         match _read_json(header):
+            case {"split_sentences": bool(split)} if split is not self._split_sentences:
+                raise UserError(
+                    f"{self.partial} has translations {'with' if split else 'without'} "
+                    "--split_sentences: give the same flags, or remove it to start again"
+                )
             case {"server": str(server), "model": str(model)}:
                 raise UserError(
                     f"{self.partial} has translations of the model {model} at {server}: give "
@@ -205,7 +215,12 @@ def _read_json(line: bytes) -> Any:
 
 @contextlib.contextmanager
 def open_translations(
-    path: str | None, server: str, model: str, lines: Iterator[str], name: str
+    path: str | None,
+    server: str,
+    model: str,
+    split_sentences: bool,
+    lines: Iterator[str],
+    name: str,
 ) -> Iterator[TranslationOutput]:
     """Opens the output for the translations of lines.
 
@@ -214,7 +229,7 @@ def open_translations(
 
     Args:
       path: of the output; None for standard output.
-      server, model: the address of the server and the name of the model.
+      server, model, split_sentences: as for `PartialOutput`.
       lines: of the input. Those that are done are read here.
       name: of the input, for messages.
     Yields: a `TranslationOutput`.
@@ -232,7 +247,7 @@ def open_translations(
                     f"{error} (the results of lines 1 to {stream.written:,} are written)"
                 ) from None
         return
-    output = PartialOutput(path, server, model)
+    output = PartialOutput(path, server, model, split_sentences)
     with contextlib.closing(output):
         output.resume(lines, name)
         try:

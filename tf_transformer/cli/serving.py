@@ -193,7 +193,9 @@ def client(values: FlagValues) -> None:
         max_wait = values.max_wait
     lines = read_lines(values.input)
     name = values.input or "standard input"
-    with open_translations(values.output, server.address, values.name, lines, name) as output:
+    with open_translations(
+        values.output, server.address, values.name, values.split_sentences, lines, name
+    ) as output:
         sources: collections.deque[str] = collections.deque()  # the lines without a translation
         results = translate_lines(
             translate_texts, _append_each(lines, sources), batch_size, concurrency, max_wait,

@@ -216,9 +216,10 @@ def attend(
 def logits(model: Transformer, x: tf.Tensor) -> tf.Tensor:
     """`Transformer.logits` of a small number of rows: `[n, D]` -> `[n, V]`.
 
-    Here, the table is multiplied by the transposed rows. With TensorFlow's own matrix product, which
-    the server uses for small models, a step of the `pocket` model takes 1.3 times as long when the
-    rows are multiplied by the transposed table. With oneDNN's, both take about the same time.
+    Here, the table is multiplied by the transposed rows. With TensorFlow's own matrix product, with
+    which our server computes small models, a step of the `pocket` model takes 1.3 times as long
+    when the rows are multiplied by the transposed table. With oneDNN's, both take about the same
+    time.
     """
     if model.final_layer is not None:
         return model.final_layer(x)
