@@ -102,11 +102,13 @@ def test_the_sub_words_of_a_key_are_limited(key_file):
     headers = {"authorization": f"Bearer {ALICE}"}
     for _ in range(3):
         assert access.check(headers, "") == "alice"
-        access.charge("alice", 400)
+        access.admit("alice", 400)
     message = "too many sub-words of alice: try again in 3 s"  # 1,200 of 1,000, and one more
     with pytest.raises(RestError, match=message) as raised:
         access.check(headers, "")
     assert raised.value.headers == {"Retry-After": "3"}
+    with pytest.raises(RestError, match=message):  # of a request that was checked before
+        access.admit("alice", 1)
     assert access.check({"x-api-key": BATCH}, "") == "batch"
 
 
@@ -125,7 +127,8 @@ def test_the_server_counts_sub_words(tmp_path):
 
     add_versions(tmp_path, 1)
     settings = ServeConfig(rate_limit_tokens=1.0)
-    with TestClient(Server(one_model(str(tmp_path), "anna", load), settings).app) as web:
+    app = Server(one_model(str(tmp_path), "anna", load), settings).app
+    with TestClient(app, client=("127.0.0.1", 5000)) as web:
         while web.get("/healthz/ready").status_code != 200:
             time.sleep(0.02)
         assert web.post(PREDICT, json={"instances": ["a"] * 999}).status_code == 413
@@ -133,7 +136,7 @@ def test_the_server_counts_sub_words(tmp_path):
         response = web.post(PREDICT, json={"instances": ["a"]})
     assert response.status_code == 429
     assert response.headers["retry-after"] in ("50", "51")  # 60 of 10, and one more
-    assert response.json()["error"].startswith("too many sub-words of testclient: try again in 5")
+    assert response.json()["error"].startswith("too many sub-words of 127.0.0.1: try again in 5")
 
 
 def test_without_keys_each_address_has_its_own_rate():

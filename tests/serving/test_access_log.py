@@ -1,12 +1,14 @@
 """The access log of the server."""
 
 import asyncio
+import contextlib
 import datetime
 import io
 import json
 import logging
 import os
 import sys
+import time
 
 import pytest
 
@@ -29,12 +31,12 @@ def lines_of(path):
 def test_the_fields_of_a_line(tmp_path):
     path = tmp_path / "access.log"
     log = AccessLog(str(path))
-    log.write(a_record(status=200, seconds=0.12345678, bytes_out=7))
+    write(log, a_record(status=200, seconds=0.12345678, bytes_out=7))
     prediction = a_record(
         status=504, api="predict", model="a", version=3, signature="nbest", rows=2, client="team"
     )
     prediction.error = "no answer within 60 s"
-    log.write(prediction)
+    write(log, prediction)
     request, answer = lines_of(path)
     assert list(request.items()) == [
         ("time", "2026-05-04T07:08:09.012Z"),
@@ -64,6 +66,12 @@ def test_the_fields_of_a_line(tmp_path):
     }
 
 
+def write(log, record):
+    """Writes a line, and waits until it is in the file."""
+    log.write(record)
+    log._lines.join()
+
+
 def test_a_client_cannot_forge_or_flood_lines(tmp_path):
     path = tmp_path / "access.log"
     log = AccessLog(str(path))
@@ -71,7 +79,7 @@ def test_a_client_cannot_forge_or_flood_lines(tmp_path):
     record.path = '/\n\x1b[31m"' + "\\x" * 5000
     record.method = "M" * 5000
     record.error = "ü\u2028" * 5000
-    log.write(record)
+    write(log, record)
     assert path.read_bytes().count(b"\n") == 1
     assert path.read_bytes().isascii()
     assert b"\x1b" not in path.read_bytes()
@@ -85,10 +93,10 @@ def test_a_rotated_file_is_created_again(tmp_path):
     path = tmp_path / "access.log"
     path.write_text('{"status": 0}\n')
     log = AccessLog(str(path))
-    log.write(a_record(status=1))
+    write(log, a_record(status=1))
     path.rename(tmp_path / "access.log.1")
-    log.write(a_record(status=2))
-    log.write(a_record(status=3))
+    write(log, a_record(status=2))
+    write(log, a_record(status=3))
     assert [line["status"] for line in lines_of(tmp_path / "access.log.1")] == [0, 1]
     assert [line["status"] for line in lines_of(path)] == [2, 3]
     log.close()
@@ -102,7 +110,7 @@ def test_a_file_that_cannot_be_written_is_an_error_at_the_start(tmp_path):
 
 def test_standard_output(capsys):
     log = AccessLog("-")
-    log.write(a_record(status=200))
+    write(log, a_record(status=200))
     log.close()
     assert json.loads(capsys.readouterr().out)["status"] == 200
     print("standard output is still open")
@@ -112,10 +120,28 @@ def warnings(caplog):
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
+def test_a_pipe_that_nobody_reads_does_not_stop_the_server(monkeypatch, caplog):
+    read_end, write_end = os.pipe()
+    stream = os.fdopen(write_end, "w")
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(access_log, "MAX_WAITING_LINES", 100)
+    log = AccessLog("-")
+    start = time.monotonic()
+    for _ in range(2000):
+        log.write(a_record())
+    log.close()
+    assert time.monotonic() - start < 5
+    assert warnings(caplog)[0] == "cannot write the access log: it takes no more lines"
+    os.close(read_end)  # the thread that writes gets an error
+    log._thread.join(5)
+    with contextlib.suppress(OSError):
+        stream.close()
+
+
 def test_a_full_disk_gives_one_warning(full, caplog):
     log = AccessLog(full)
     for _ in range(3):
-        log.write(a_record())
+        write(log, a_record())
     assert warnings(caplog) == ["cannot write the access log: [Errno 28] No space left on device"]
     log.close()
 
@@ -132,7 +158,7 @@ def test_each_failure_after_a_success_gives_a_warning(tmp_path, monkeypatch, cap
     monkeypatch.setattr(sys, "stdout", stream)
     log = AccessLog("-")
     for stream.is_broken in (True, True, False, True):
-        log.write(a_record())
+        write(log, a_record())
     assert warnings(caplog) == ["cannot write the access log: nobody reads"] * 2
     caplog.clear()
     # A file whose folder is gone, so that it cannot be created again.
@@ -141,11 +167,11 @@ def test_each_failure_after_a_success_gives_a_warning(tmp_path, monkeypatch, cap
     log = AccessLog(str(folder / "access.log"))
     os.rename(folder, tmp_path / "moved")
     for _ in range(2):
-        log.write(a_record())
+        write(log, a_record())
     (message,) = warnings(caplog)
     assert "No such file or directory" in message
     folder.mkdir()
-    log.write(a_record(status=5))
+    write(log, a_record(status=5))
     assert [line["status"] for line in lines_of(folder / "access.log")] == [5]
 
 
@@ -179,8 +205,9 @@ def test_an_application_with_a_log(tmp_path, method, bytes_out):
         {"type": "http.request", "body": b"567"},
     ]
     path = tmp_path / "access.log"
-    logged = LoggedApp(app, AccessLog(str(path)))
-    assert len(call(logged, scope, *request)) == 3
+    log = AccessLog(str(path))
+    assert len(call(LoggedApp(app, log), scope, *request)) == 3
+    log.close()
     (line,) = lines_of(path)
     assert (line["status"], line["bytes_in"], line["bytes_out"]) == (201, 7, bytes_out)
 
@@ -190,9 +217,11 @@ def test_an_application_that_fails(tmp_path):
         raise RuntimeError("a bug")
 
     path = tmp_path / "access.log"
-    logged = LoggedApp(app, AccessLog(str(path)))
+    log = AccessLog(str(path))
+    logged = LoggedApp(app, log)
     with pytest.raises(RuntimeError):
         call(logged, {"type": "lifespan"})
     with pytest.raises(RuntimeError):
         call(logged, {"type": "http", "method": "GET", "raw_path": b"/x", "headers": []})
+    log.close()
     assert [line["status"] for line in lines_of(path)] == [500]

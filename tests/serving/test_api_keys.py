@@ -6,6 +6,7 @@ import os
 import pytest
 
 from tf_transformer.errors import UserError
+from tf_transformer.serving import api_keys
 from tf_transformer.serving.api_keys import ApiKeys, client_key, read_api_keys
 
 ALICE, ALICE_2, BATCH = "a" * 16, "-a1._~+/Zz09+abc==", "b" * 256
@@ -110,6 +111,24 @@ def test_a_changed_file_is_read_again(path, clock, caplog):
     clock.now += 1
     assert keys.name_of(ALICE_2) == "alice"
     assert keys.name_of(BATCH) is None
+
+
+def test_a_file_that_could_not_be_read_is_tried_again(path, clock, caplog, monkeypatch):
+    keys = ApiKeys(str(path), clock)
+    write(path, f"batch {BATCH}")
+
+    def deny(path):
+        raise UserError(f"cannot read the API keys in {path}: Permission denied")
+
+    with monkeypatch.context() as context:
+        context.setattr(api_keys, "read_api_keys", deny)
+        for _ in range(3):
+            clock.now += 1
+            assert keys.name_of(ALICE) == "alice"
+    assert caplog.text.count("Permission denied") == 1
+    clock.now += 1  # the file is readable now, and has not changed
+    assert keys.name_of(ALICE) is None
+    assert keys.name_of(BATCH) == "batch"
 
 
 def test_a_file_that_all_users_can_read_is_a_warning(path, clock, caplog):

@@ -14,6 +14,7 @@ import tensorflow as tf
 import trustme
 from serving.fake_models import FakeModel, add_versions, fake_source, waiting
 from starlette.testclient import TestClient
+from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
@@ -207,6 +208,11 @@ def test_an_output_filter(fake):
             "input text has type DT_FLOAT: send DT_STRING",
         ),
         (
+            {"inputs": {"text": tensor_pb2.TensorProto(dtype=50)}},
+            "INVALID_ARGUMENT",
+            "input text has type 50: send DT_STRING",
+        ),
+        (
             {"inputs": {"text": tf.make_tensor_proto("a")}},
             "INVALID_ARGUMENT",
             "input text has shape [] and 1 strings: send a list",
@@ -247,6 +253,11 @@ def test_errors_of_the_other_methods(fake):
     )
     classify = fake.channel.unary_unary("/tensorflow.serving.PredictionService/Classify")
     assert error_of(lambda: classify(b""))[0] == "UNIMPLEMENTED"
+    predict = fake.channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+    assert error_of(lambda: predict(b"\xff\xff")) == (
+        "INVALID_ARGUMENT",
+        "the request is no tensorflow.serving.PredictRequest",
+    )
 
 
 def test_a_bug_is_logged_and_not_shown(fake, caplog):

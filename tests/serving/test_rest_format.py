@@ -178,6 +178,7 @@ def test_error_body():
     [
         ["secret"],
         {"signature_name": ["secret"]},
+        {"signature_name": "secret", "instances": ["a"]},
         {"instances": ["a"], "inputs": "secret"},
         {"instances": "secret"},
         {"instances": [{"secret": 1}]},

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from unittest import mock
 
 import httpx2
 import numpy as np
@@ -184,6 +185,13 @@ def test_status_and_metadata(web):
             400,
             f"Failed to convert version: {'9' * 200}... to numeric.",
         ),
+        (
+            "GET",
+            f"/v1/models/anna/versions/{'0' * 5000}",
+            404,
+            "Could not find version 0 of model anna",
+        ),
+        ("GET", "/docs/", 404, "Malformed request: GET /docs/"),
         ("POST", "/healthz", 405, "method POST is not allowed"),
         (
             "GET",
@@ -660,16 +668,37 @@ def test_health_checks_are_answered_when_there_are_too_many_requests(folder, ser
     assert httpx2.get(f"{address}/v1/models/anna").status_code == 200
 
 
+def test_connections_without_a_request_give_way(folder, serve, monkeypatch):
+    monkeypatch.setattr(connections, "RESERVED_CONNECTIONS", 2)
+    address = serve(Server(one_model(str(folder), "anna"), ServeConfig(port=0, max_connections=1)))
+    request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(socket.create_connection(address))
+        for _ in range(3):
+            assert exchange(address, request)[0] == 200
+
+
 def test_connections_far_beyond_the_limit_are_refused(folder, serve, monkeypatch):
     monkeypatch.setattr(connections, "RESERVED_CONNECTIONS", 2)
     address = serve(Server(one_model(str(folder), "anna"), ServeConfig(port=0, max_connections=1)))
     request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     with contextlib.ExitStack() as stack:
         for _ in range(3):
-            stack.enter_context(socket.create_connection(address))
+            connection = stack.enter_context(socket.create_connection(address))
+            connection.sendall(POST_PREDICT + b"Host: x\r\nContent-Length: 9\r\n\r\n")
         wait_until(lambda: exchange(address, request)[0] == 503, 5)
         assert exchange(address, request)[2] == {"error": "too many connections"}
     wait_until(lambda: exchange(address, request)[0] == 200, 5)
+
+
+def test_a_client_that_does_not_read_is_disconnected():
+    protocol = connections.HttpProtocol.__new__(connections.HttpProtocol)
+    protocol.flow, protocol.loop, protocol.transport = mock.Mock(), mock.Mock(), mock.Mock()
+    protocol.pause_writing()
+    protocol.loop.call_later.assert_called_once_with(60.0, protocol.transport.abort)
+    protocol.resume_writing()
+    protocol.loop.call_later.return_value.cancel.assert_called_once_with()
 
 
 def test_readiness_is_apart_from_liveness(exported, tmp_path, monkeypatch):

@@ -52,25 +52,31 @@ class Access:
         Raises: RestError with status 401 without a valid key, and 429 above the rate limit.
         """
         client = self._name_of(headers) if self._keys else _network(address)
-        for what, limiter in self._limiters.items():
-            wait = math.ceil(limiter.wait(client))
-            if wait:
-                raise RestError(
-                    429,
-                    f"too many {what} of {client}: try again in {wait} s",
-                    {"Retry-After": str(wait)},
-                )
+        self._wait(TOKENS, client)  # before the sub-words of the request are counted
+        self._wait(REQUESTS, client)
         self._spend(REQUESTS, client, 1)
         return client
 
-    def charge(self, client: str, tokens: int) -> None:
-        """Counts what a request has cost.
+    def admit(self, client: str, tokens: int) -> None:
+        """Counts what a request costs before it is computed.
 
         Args:
           client: of `check`.
-          tokens: source sub-words that were computed for it.
+          tokens: source sub-words of the request.
+        Raises: RestError with status 429 above the rate limit.
         """
+        self._wait(TOKENS, client)
         self._spend(TOKENS, client, tokens)
+
+    def _wait(self, what: str, client: str) -> None:
+        """Raises: RestError with status 429 when a client must wait."""
+        wait = math.ceil(self._limiters[what].wait(client)) if what in self._limiters else 0
+        if wait:
+            raise RestError(
+                429,
+                f"too many {what} of {client}: try again in {wait} s",
+                {"Retry-After": str(wait)},
+            )
 
     def _spend(self, what: str, client: str, number: int) -> None:
         if what in self._limiters and number:

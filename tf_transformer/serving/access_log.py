@@ -4,7 +4,9 @@ import contextlib
 import json
 import logging
 import logging.handlers
+import queue
 import sys
+import threading
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,6 +17,7 @@ from tf_transformer.serving.request_record import RequestRecord, request_record
 logger = logging.getLogger(__name__)
 
 STDOUT = "-"
+MAX_WAITING_LINES = 10_000
 MAX_CHARACTERS = 300  # of a path or a message
 DIGITS = 6  # of seconds
 
@@ -23,7 +26,8 @@ class AccessLog:
     """Appends a line for each request to a file, or to standard output.
 
     A file that was renamed or removed is created again, as logrotate expects. When the log cannot
-    be written, lines are lost and a warning is logged, and the server goes on.
+    be written, lines are lost and a warning is logged, and the server goes on. Another thread
+    writes, so that a slow disk, or a pipe that nobody reads, does not stop the server.
 
     Args:
       path: of the file; "-" for standard output.
@@ -38,16 +42,34 @@ class AccessLog:
                 f"cannot write the access log {path} ({error.strerror or error}): give another "
                 "--access_log"
             ) from None
+        self._lines: queue.Queue[str | None] = queue.Queue(MAX_WAITING_LINES)
+        self._loses_lines = False
+        self._thread = threading.Thread(target=self._write_lines, name="access log", daemon=True)
+        self._thread.start()
 
     def write(self, record: RequestRecord) -> None:
         """Appends the line of a request, which is answered."""
         line = json.dumps(_fields(record))  # ASCII: no other line breaks, valid in every locale
-        # Handlers are called directly: a logger is one for all servers of a process.
-        self._handler.handle(logging.makeLogRecord({"msg": line}))
+        before, self._loses_lines = self._loses_lines, False
+        try:
+            self._lines.put_nowait(line)
+        except queue.Full:
+            self._loses_lines = True
+            if not before:
+                logger.warning("cannot write the access log: it takes no more lines")
+
+    def _write_lines(self) -> None:
+        for line in iter(self._lines.get, None):
+            # Handlers are called directly: a logger is one for all servers of a process.
+            self._handler.handle(logging.makeLogRecord({"msg": line}))
+            self._lines.task_done()
 
     def close(self) -> None:
-        """Closes the file."""
-        if isinstance(self._handler, _FileHandler):
+        """Writes the lines that wait, for a second at most, and closes the file."""
+        with contextlib.suppress(queue.Full):
+            self._lines.put(None, timeout=1)
+        self._thread.join(1)
+        if isinstance(self._handler, _FileHandler) and not self._thread.is_alive():
             with contextlib.suppress(OSError):  # the disk is full
                 self._handler.close()
 

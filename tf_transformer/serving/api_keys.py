@@ -45,6 +45,7 @@ class ApiKeys:
         self._clock = clock
         self._state = _file_state(path)
         self._names = self._read()
+        self._failure = ""  # of the last attempt to read the file again
         self._checked = clock()
 
     def name_of(self, key: str) -> str | None:
@@ -66,15 +67,19 @@ class ApiKeys:
         state = _file_state(self._path)
         if state == self._state:
             return
-        self._state = state
         try:
             self._names = self._read()
-        except UserError as error:
-            logger.error("%s; the API keys stay those that were read before", error)
+        except UserError as error:  # the next check tries again
+            if str(error) != self._failure:
+                self._failure = str(error)
+                logger.error("%s; the API keys stay those that were read before", error)
+        else:
+            self._state = state
+            self._failure = ""
 
     def _read(self) -> dict[bytes, str]:
         names = read_api_keys(self._path)
-        if os.stat(self._path).st_mode & stat.S_IROTH:
+        if _is_readable_by_all(self._path):
             logger.warning(
                 "all users of this host can read the API keys in %s: chmod o-r %s",
                 self._path,
@@ -173,10 +178,17 @@ def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 
-def _file_state(path: str) -> tuple[int, int, int] | None:
-    """What changes when a file is written or replaced; None for a missing file."""
+def _is_readable_by_all(path: str) -> bool:
+    try:
+        return bool(os.stat(path).st_mode & stat.S_IROTH)
+    except OSError:  # removed by now
+        return False
+
+
+def _file_state(path: str) -> tuple[int, ...] | None:
+    """What changes when a file is written, replaced or made readable; None for a missing file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

@@ -7,7 +7,7 @@ import logging
 import resource
 import socket
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -96,11 +96,13 @@ class HttpProtocol(H11Protocol):
     """HTTP/1.1 with bounds that uvicorn lacks, and errors in JSON.
 
     A connection is closed when no request begins within `idle_seconds` after it opens, or after a
-    response. Connections far beyond `max_connections` are closed at once, so that health checks can
-    still connect.
+    response, and when its client reads nothing of a response in that time. Beyond
+    `max_connections`, a new connection takes the place of one without a request, so that health
+    checks can still connect; where all have requests, it is closed at once.
     """
 
     _timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None  # while the client does not read
     idle_seconds = 60.0
     max_connections = 1000
     # Is called with the record of a request that the application does not see.
@@ -110,15 +112,37 @@ class HttpProtocol(H11Protocol):
         """Is called by asyncio when a client has connected."""
         super().connection_made(transport)
         if len(self.connections) > self.max_connections + RESERVED_CONNECTIONS:
-            self._refuse(503, "too many connections")
-            return
+            others = cast("set[HttpProtocol]", self.connections) - {self}
+            unused = next((other for other in others if other.is_idle), None)
+            if unused is None:
+                self._refuse(503, "too many connections")
+                return
+            unused.transport.abort()
         self._start_timer()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is in progress, and the connection is open."""
+        answered = self.cycle is None or self.cycle.response_complete
+        return answered and not self.transport.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Is called by asyncio when the connection is closed."""
-        if self._timer:
-            self._timer.cancel()
+        for timer in (self._timer, self._write_timer):
+            if timer:
+                timer.cancel()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Is called by asyncio when the client does not read its responses."""
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(self.idle_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Is called by asyncio when the client reads again."""
+        if self._write_timer:
+            self._write_timer.cancel()
+        super().resume_writing()
 
     def on_response_complete(self) -> None:
         """Is called by uvicorn after each response."""

@@ -57,7 +57,8 @@ def read_inputs(
 def _read_strings(name: str, tensor: tensor_pb2.TensorProto) -> list[str | bytes]:
     """Reads a tensor of strings `[N]`. Raises: RestError."""
     if tensor.dtype != types_pb2.DT_STRING:
-        kind = types_pb2.DataType.Name(tensor.dtype) if tensor.dtype < 100 else tensor.dtype
+        known = types_pb2.DataType.DESCRIPTOR.values_by_number.get(tensor.dtype)
+        kind = known.name if known else tensor.dtype
         raise RestError(400, f"input {name} has type {kind}: send DT_STRING")
     shape = [dimension.size for dimension in tensor.tensor_shape.dim]
     values: list[str | bytes] = list(tensor.string_val)

@@ -11,6 +11,7 @@ trailing metadata `x-request-id`.
 """
 
 import asyncio
+import functools
 import logging
 import time
 import urllib.parse
@@ -18,6 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
@@ -153,12 +155,11 @@ class GrpcServer:
     def _method(
         self, api: str, answer: Callable[..., Awaitable[Any]], request_type: Any
     ) -> grpc.RpcMethodHandler:
-        async def handle(request: Any, context: Context) -> Any:
-            return await self._handle(api, answer, request, context)
+        async def handle(data: bytes, context: Context) -> Any:
+            return await self._handle(api, answer, request_type, data, context)
 
         return grpc.unary_unary_rpc_method_handler(
             handle,
-            request_deserializer=request_type.FromString,
             response_serializer=lambda response: response.SerializeToString(),
         )
 
@@ -166,17 +167,19 @@ class GrpcServer:
         self,
         api: str,
         answer: Callable[[Any, Context, RequestRecord], Awaitable[Any]],
-        request: Any,
+        request_type: Any,
+        data: bytes,
         context: Context,
     ) -> Any:
         """Answers a call. An error becomes its status."""
         metadata = _text(context.invocation_metadata() or ())
-        record = _record(api, request, metadata, context.peer())
+        record = _record(api, data, metadata, context.peer())
         context.set_trailing_metadata((("x-request-id", record.request_id),))
-        if request.model_spec.name in self._models.names:
-            record.model = request.model_spec.name
         status = 200
         try:
+            request = _parse(request_type, data)
+            if request.model_spec.name in self._models.names:
+                record.model = request.model_spec.name
             record.client = self._access.check(metadata, record.remote)
             response = await answer(request, context, record)
             record.bytes_out = response.ByteSize()
@@ -193,7 +196,6 @@ class GrpcServer:
             details = f"internal error; the log of the server has it as {record.request_id}"
             record.error = details
         finally:
-            self._access.charge(record.client, record.timing.tokens)
             record.end(status)
             self._observe(record)
         if status == 413:  # clients know this text, which gRPC has for messages
@@ -237,8 +239,9 @@ class GrpcServer:
         if remaining is not None:
             seconds = min(seconds, remaining)
         deadline = time.monotonic() + seconds
-        result = served.predict(record.signature, inputs, deadline, record.timing)
-        with explain_errors(self._settings):
+        admit = functools.partial(self._access.admit, record.client)
+        result = served.predict(record.signature, inputs, deadline, record.timing, admit)
+        with explain_errors(self._settings, seconds):
             return await result  # which is cancelled with the call
 
     async def _get_metadata(
@@ -292,14 +295,22 @@ def _text(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
     return {key: value for key, value in metadata if isinstance(value, str)}
 
 
-def _record(api: str, request: Any, metadata: dict[str, str], peer: str) -> RequestRecord:
+def _parse(request_type: Any, data: bytes) -> Any:
+    """Parses the message of a call. Raises: RestError."""
+    try:
+        return request_type.FromString(data)
+    except DecodeError:
+        raise RestError(400, f"the request is no {request_type.DESCRIPTOR.full_name}") from None
+
+
+def _record(api: str, data: bytes, metadata: dict[str, str], peer: str) -> RequestRecord:
     """The record of a call; `peer` is such as "ipv4:127.0.0.1:1234" or "ipv6:%5B::1%5D:1234"."""
     address = urllib.parse.unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]")
     record = RequestRecord(remote=address, api=api, entrypoint="GRPC")
     request_id = metadata.get("x-request-id", "").encode()
     if REQUEST_ID.fullmatch(request_id):
         record.request_id = request_id.decode()
-    record.bytes_in = request.ByteSize()
+    record.bytes_in = len(data)
     return record
 
 

@@ -1,7 +1,7 @@
 """Rate limits: a token bucket for each client.
 
-A bucket holds up to `burst` tokens, and gets `rate` tokens a second. What a request costs may be
-known only when it is computed. A bucket can therefore have less than 0 tokens.
+A bucket holds up to `burst` tokens, and gets `rate` tokens a second. A request that costs more than
+the bucket has is admitted when there is one token. A bucket can therefore have less than 0 tokens.
 """
 
 import time

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import ipaddress
 import re
 import time
 import uuid
@@ -78,11 +79,21 @@ def request_record(scope: MutableMapping[str, Any]) -> RequestRecord:
         path = scope.get("raw_path", b"").partition(b"?")[0]
         state["record"] = RequestRecord(
             _request_id(scope["headers"]),
-            remote=(scope.get("client") or ("",))[0],
+            remote=_address(scope),
             method=scope["method"],
             path=path.decode("ascii", "backslashreplace"),
         )
     return state["record"]
+
+
+def _address(scope: MutableMapping[str, Any]) -> str:
+    """The IP address of the client; "" where a proxy gives no such address."""
+    address = (scope.get("client") or ("",))[0]
+    try:
+        ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    return address
 
 
 def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -9,6 +9,7 @@ it beside each error of the server.
 """
 
 import asyncio
+import functools
 import logging
 import re
 import time
@@ -140,7 +141,6 @@ class RestApi:
             self._active -= 1
             if not self._active:
                 self._idle.set()
-        self._access.charge(record.client, record.timing.tokens)
         record.end(status)
         self._metrics.observe_request(record)
         return json_response(body, status, headers, response_type)
@@ -204,13 +204,14 @@ class RestApi:
     ) -> Outputs:
         """Computes a request, unless its client disconnects. Raises: RestError."""
         deadline = time.monotonic() + self._settings.timeout
-        result = served.predict(record.signature, inputs, deadline, record.timing)
+        admit = functools.partial(self._access.admit, record.client)
+        result = served.predict(record.signature, inputs, deadline, record.timing, admit)
         disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
         try:
             await asyncio.wait({result, disconnected}, return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
                 raise RestError(CLIENT_CLOSED_REQUEST, "the client has disconnected")
-            with explain_errors(self._settings):
+            with explain_errors(self._settings, self._settings.timeout):
                 return result.result()
         finally:
             result.cancel()
@@ -293,7 +294,7 @@ def _parse_path(request: Request) -> _Target:
     if len(digits) > len(str(MAX_VERSION)) or int(digits or "0") > MAX_VERSION:
         raise RestError(400, f"Failed to convert version: {shorten(match['version'])} to numeric.")
     label = unquote(match["label"]) if match["label"] else None
-    version = int(match["version"]) if match["version"] else None
+    version = int(digits or "0") if match["version"] else None
     return _Target(unquote(match["name"]), version, label, action)
 
 

@@ -80,7 +80,10 @@ def parse_predict(
         raise _wrong_value(request, reason)
     name = name or "serving_default"
     if name not in signatures:
-        raise RestError(400, f'Serving signature name: "{name}" not found in signature def')
+        shown = shorten(name)
+        raise RestError(
+            400, f'Serving signature name: "{shown}" not found in signature def', private=shown
+        )
     if "instances" in request and "inputs" in request:
         reason = "expecting only one of 'inputs' or 'instances' keys to exist"
         raise _wrong_value(request, f"Not formatted correctly {reason}")

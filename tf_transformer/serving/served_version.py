@@ -31,8 +31,13 @@ class TooLargeError(Exception):
 
 
 @contextlib.contextmanager
-def explain_errors(settings: ServeConfig) -> Iterator[None]:
-    """Turns the exceptions of `ServedVersion.predict` into `RestError`, except those of bugs."""
+def explain_errors(settings: ServeConfig, seconds: float) -> Iterator[None]:
+    """Turns the exceptions of `ServedVersion.predict` into `RestError`, except those of bugs.
+
+    Args:
+      settings: a `ServeConfig`.
+      seconds: that the request had until its deadline.
+    """
     try:
         yield
     except TooLargeError as error:
@@ -41,7 +46,7 @@ def explain_errors(settings: ServeConfig) -> Iterator[None]:
         # A message of TensorFlow may quote the input.
         raise RestError(400, str(error), private=str(error)) from None
     except TimeoutError:
-        raise RestError(504, f"no answer within {settings.timeout:g} s") from None
+        raise RestError(504, f"no answer within {seconds:.3g} s") from None
     except QueueFullError:
         raise RestError(
             503, f"{settings.max_queue} requests are waiting: try again later"
@@ -93,7 +98,12 @@ class ServedVersion:
         return any(batcher.is_overdue for batcher in self._batchers.values())
 
     def predict(
-        self, name: str, inputs: Inputs, deadline: float, timing: Timing | None = None
+        self,
+        name: str,
+        inputs: Inputs,
+        deadline: float,
+        timing: Timing | None = None,
+        admit: Callable[[int], None] = lambda tokens: None,
     ) -> "asyncio.Task[Outputs]":
         """Starts the computation of a request.
 
@@ -102,30 +112,45 @@ class ServedVersion:
           inputs: lists of strings by name, all of the same length.
           deadline: a time of `time.monotonic`.
           timing: a new `Timing`, which records when the request waits and is computed.
+          admit: is called with the source sub-words before they are computed; an exception of it is
+            that of the task.
         Returns: a task whose result is arrays `[rows, ...]` by name. Its exceptions: TooLargeError;
           QueueFullError; TimeoutError after the deadline; ShutdownError; InvalidInputError. To
           withdraw the request, cancel the task.
         """
-        task = asyncio.get_running_loop().create_task(self._predict(name, inputs, deadline, timing))
+        task = asyncio.get_running_loop().create_task(
+            self._predict(name, inputs, deadline, timing, admit)
+        )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def _predict(
-        self, name: str, inputs: Inputs, deadline: float, timing: Timing | None
+        self,
+        name: str,
+        inputs: Inputs,
+        deadline: float,
+        timing: Timing | None,
+        admit: Callable[[int], None],
     ) -> Outputs:
         self._check_rows(name, len(next(iter(inputs.values()))))
         try:
-            return await self._compute(name, inputs, deadline, timing)
+            lengths = await asyncio.to_thread(self._lengths, inputs, deadline)
+            admit(sum(lengths))
+            return await self._compute(name, inputs, lengths, deadline, timing)
         except Exception:
             if self._closed:  # the model was closed during a computation
                 raise ShutdownError from None
             raise
 
     async def _compute(
-        self, name: str, inputs: Inputs, deadline: float, timing: Timing | None
+        self,
+        name: str,
+        inputs: Inputs,
+        lengths: list[int],
+        deadline: float,
+        timing: Timing | None,
     ) -> Outputs:
-        lengths = await asyncio.to_thread(self._lengths, inputs, deadline)
         total = sum(lengths)
         if total > self._settings.max_request_tokens:
             raise TooLargeError(

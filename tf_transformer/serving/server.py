@@ -102,6 +102,7 @@ class Server:
             exception_handlers={405: _answer_405},
             middleware=[Middleware(LoggedApp, self._access_log)] if self._access_log else [],
         )
+        self.app.router.redirect_slashes = False  # to the host that the client names
         # A route "/{path:path}" would not match a line break in a path.
         self.app.router.default = allow_origins(_RestEndpoint(self._rest), settings.cors_origins)
 
@@ -161,6 +162,8 @@ class Server:
             # `stop` answers the pending requests before.
             timeout_graceful_shutdown=int(settings.grace_seconds) + 5,
             server_header=False,
+            # Otherwise uvicorn trusts X-Forwarded-For of each process of this host.
+            proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,
             ws="none",
             http=type("Protocol", (HttpProtocol,), protocol),
             ssl_certfile=settings.tls_certificate or None,
