@@ -112,6 +112,71 @@ def test_batch_independence(beam_size):
         np.testing.assert_allclose(alone.scores[0], in_batch.scores[i], rtol=1e-6)
 
 
+PREFIXES = [[4, 1, 5], [1], [], [5, 5, 5, 4], [4, 4]]
+PADDED_PREFIXES = [row + [PAD] * (4 - len(row)) for row in PREFIXES]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_a_prefix_gives_the_optimum_among_the_outputs_that_begin_with_it(alpha):
+    table = markov_chains(10, 5)
+    max_lengths = [5, 4, 4, 5, 5]
+    step, state = make_search(table, 100)
+    prefix = tf.constant(PADDED_PREFIXES)
+    result = beam_search(step, state, tf.constant(max_lengths), 100, alpha, 3, prefix)
+    for i, forced in enumerate(PREFIXES):
+        outputs = exhaustive_search(table[i], max_lengths[i], alpha)
+        outputs = [(score, ids) for score, ids in outputs if ids[: len(forced)] == forced]
+        assert is_possible(result.scores[i]).numpy().sum() == min(3, len(outputs))
+        for rank, (score, tokens) in enumerate(outputs[:3]):
+            assert without_padding(result.ids[i, rank]) == tokens
+            np.testing.assert_allclose(result.scores[i, rank], score, rtol=1e-5)
+
+
+def search_with_prefix(table, prefix, max_lengths, beam_size):
+    """The ids and the score of the best output of each sentence."""
+    step, state = make_search(table, beam_size)
+    options = (0.6,) if beam_size == 1 else (beam_size, 0.6)
+    search = greedy_search if beam_size == 1 else beam_search
+    result = search(
+        step, state, tf.constant(max_lengths), *options, prefix=tf.constant(prefix, tf.int32)
+    )
+    return [without_padding(ids[0]) for ids in result.ids], result.scores[:, 0].numpy()
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_batch_independence_with_prefixes(beam_size):
+    """The sentences are done at different times, and leave the batch."""
+    table = markov_chains(11, 20)
+    prefixes, max_lengths = PADDED_PREFIXES * 4, [9, 6, 5, 7, 8] * 4
+    ids, scores = search_with_prefix(table, prefixes, max_lengths, beam_size)
+    for i in range(20):
+        forced = PREFIXES[i % 5]
+        assert ids[i][: len(forced)] == forced
+        alone = search_with_prefix(table[i : i + 1], [forced], max_lengths[i : i + 1], beam_size)
+        assert alone[0] == [ids[i]]
+        np.testing.assert_allclose(alone[1], scores[i], rtol=1e-6)
+
+
+@pytest.mark.parametrize("beam_size", [1, 100])
+def test_the_prefixes_of_the_best_output_do_not_change_it(beam_size):
+    table = markov_chains(12, 6)
+    max_lengths = [5] * 6
+    free = search_with_prefix(table, np.zeros([6, 0], np.int32), max_lengths, beam_size)
+    for length in range(1, 5):
+        prefix = [[*ids[:-1], PAD, PAD, PAD, PAD][:length] for ids in free[0]]
+        found = search_with_prefix(table, prefix, max_lengths, beam_size)
+        assert found[0] == free[0]
+        np.testing.assert_allclose(found[1], free[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_prefix_is_cut_at_the_maximum_length(beam_size):
+    prefixes = [[4, 5, 1], [4, 5, 1]]
+    ids, scores = search_with_prefix(markov_chains(13, 2), prefixes, [3, 1], beam_size)
+    assert ids == [[4, 5, END], [END]]
+    assert is_possible(scores).all()
+
+
 def test_early_stopping_does_not_change_the_best_hypothesis():
     """With a smaller `n_best` the search stops earlier."""
     table = markov_chains(5, 30, scale=4.0)

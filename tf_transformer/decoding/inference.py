@@ -18,7 +18,11 @@ LINE_SEPARATORS = r"[\n\v\f\r\x1c-\x1e\x{85}\x{2028}\x{2029}]"
 
 
 def search_translations(
-    model: Transformer, inp: tf.Tensor, decode: DecodeConfig, n_best: int = 1
+    model: Transformer,
+    inp: tf.Tensor,
+    decode: DecodeConfig,
+    n_best: int = 1,
+    prefix: tf.Tensor | None = None,
 ) -> SearchResult:
     """Searches the translations of a batch; runs in a graph.
 
@@ -27,14 +31,24 @@ def search_translations(
       inp: source ids `[B, S]`, each ending with the end token, then padding.
       decode: a `DecodeConfig`.
       n_best: hypotheses wanted for each sentence, at most `decode.beam_size`.
+      prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
+        padding; at most `model.pe_target` - 1 ids. None: all translations are free.
     Returns: a `SearchResult`.
     """
     step, state = make_decode_step(model, inp, decode.beam_size)
-    input_lengths = tf.reduce_sum(tf.cast(inp != PAD, tf.int32), axis=1) - 1  # without END
+    input_lengths = count_ids(inp) - 1  # without END
     max_lengths = max_output_lengths(model, input_lengths, decode)  # (B)
+    if prefix is not None:
+        max_lengths = tf.maximum(max_lengths, count_ids(prefix) + 1)  # room for END
+    alpha = decode.length_penalty
     if decode.beam_size == 1:
-        return greedy_search(step, state, max_lengths, decode.length_penalty)
-    return beam_search(step, state, max_lengths, decode.beam_size, decode.length_penalty, n_best)
+        return greedy_search(step, state, max_lengths, alpha, prefix)
+    return beam_search(step, state, max_lengths, decode.beam_size, alpha, n_best, prefix)
+
+
+def count_ids(ids: tf.Tensor) -> tf.Tensor:
+    """The lengths of rows of ids without their padding: int32 `[B, T]` -> int32 `[B]`."""
+    return tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=1)
 
 
 def max_output_lengths(

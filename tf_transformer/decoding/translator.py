@@ -95,6 +95,7 @@ class Translator:
         progress: Progress | None = None,
         line_numbers: Sequence[int] | None = None,
         skip_long: bool = False,
+        target_prefixes: Sequence[str] | None = None,
     ) -> list[list[tuple[str, float]]]:
         """Translates texts, with several translations of each, best first.
 
@@ -105,17 +106,24 @@ class Translator:
           line_numbers: the line number of each text, for messages; None for 1, 2, ...
           skip_long: whether a text with more sub-words than the model has positions gets the
             result `[("", -inf)]` and a warning.
+          target_prefixes: for each text the beginning of its translations, "" where they are free;
+            None for all free. It ends with a complete word: the model can only append sub-words to
+            those of the prefix, and those of an incomplete word are often others.
         Returns: a list; for each text `number` pairs (translation, score), or fewer where the
           search found fewer. A translation is one line: a blank replaces each line separator that
           the model writes. The score is the log-probability in nats divided by the length penalty.
           Blank text gives `[("", 0.0)]`.
-        Raises: UserError for a text with too many sub-words, unless `skip_long`, or a number above
-          the beam size.
+        Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`; for a
+          number above the beam size; or for another number of prefixes than texts.
         """
         self.check_number(number)
+        if target_prefixes is not None and len(target_prefixes) != len(texts):
+            raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
         rows = _encode(self.source, texts)
         line_numbers = line_numbers or range(1, len(rows) + 1)
         long = self._long(rows, self.model.pe_input, line_numbers, skip_long)
+        prefixes = [row[:-1] for row in _encode(self.target, target_prefixes or [])]
+        long |= self._long(prefixes, self.model.pe_target - 1, line_numbers, skip_long, True)
         results = [[("", 0.0)] for _ in rows]
         for i in long:
             results[i] = [("", float("-inf"))]
@@ -123,7 +131,8 @@ class Translator:
         batches = length_batches(lengths, self.decode.decode_batch_tokens // self.decode.beam_size)
 
         def search(replica: Replica, batch: list[int]) -> list[list[tuple[str, float]]]:
-            found = replica.search(_pad([rows[i] for i in batch]), number)
+            prefix = _pad([prefixes[i] for i in batch]) if any(prefixes) else None
+            found = replica.search(_pad([rows[i] for i in batch]), number, prefix)
             return _hypotheses(self.target, *found)
 
         for batch, hypotheses in self._map(search, batches):
@@ -225,7 +234,12 @@ class Translator:
             yield from threads.map(call, batches)
 
     def _long(
-        self, rows: list[list[int]], positions: int, line_numbers: Sequence[int], skip_long: bool
+        self,
+        rows: list[list[int]],
+        positions: int,
+        line_numbers: Sequence[int],
+        skip_long: bool,
+        is_prefix: bool = False,
     ) -> set[int]:
         """Finds the texts with more sub-words than the model has positions.
 
@@ -234,11 +248,11 @@ class Translator:
         long = {i for i, row in enumerate(rows) if len(row) > positions}
         for i in sorted(long):
             problem = (
-                f"line {line_numbers[i]:,} has {len(rows[i]):,} sub-words, the model takes at most "
-                f"{positions:,}"
+                f"line {line_numbers[i]:,} has {'a prefix of ' if is_prefix else ''}"
+                f"{len(rows[i]):,} sub-words, the model takes at most {positions:,}"
             )
             if not skip_long:
-                raise UserError(f"{problem}: split the line")
+                raise UserError(f"{problem}: {'shorten it' if is_prefix else 'split the line'}")
             logger.warning("%s: its result is empty", problem)
         return long
 
