@@ -143,6 +143,25 @@ def test_translate_with_prefixes(run, refused, model_dir, tmp_path, monkeypatch)
     assert "cannot read" in refused("translate", file, "--target_prefix=/no/file")
 
 
+def test_translate_by_sampling(run, refused, model_dir, tmp_path):
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n\nAnna sleeps.\n")
+    flags = (f"--model_dir={model_dir}", f"--input={tmp_path}/in.txt", "--extra_decode_length=5")
+    sampling = (*flags, "--sampling", "--n_best=5", "--top_k=20")
+    code, out, err = run("translate", *sampling, "--temperature=2")
+    assert (code, err) == (0, "")
+    columns = [line.split("\t") for line in out.splitlines()]
+    assert [number for number, *_ in columns] == ["1"] * 5 + ["2"] + ["3"] * 5
+    assert len({text for _, _, text in columns}) > 5
+    assert run("translate", *sampling, "--temperature=2", "--seed=0")[1] == out
+    assert run("translate", *sampling, "--temperature=2", "--seed=1")[1] != out
+    for flag in ("--temperature=2", "--top_k=3", "--top_p=0.5", "--seed=0"):
+        assert f"{flag.split('=')[0]} is for --sampling" in refused("translate", *flags, flag)
+    for flag in ("--beam_size=2", "--split_sentences", "--engine=ctranslate2"):
+        assert "--sampling" in refused("translate", *flags, "--sampling", flag)
+    for flag in ("--temperature=0", "--top_p=1.5", "--top_k=-1"):
+        assert "give at" in refused("translate", *flags, "--sampling", flag)
+
+
 def test_translate_interactively(run, model_dir, monkeypatch, translator):
     class Terminal(io.StringIO):
         def isatty(self):

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.config import SamplingConfig
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import START
@@ -208,6 +209,26 @@ def test_a_prefix_has_room_beside_the_extra_length(model_dir):
     short = Translator.load(str(model_dir), extra_decode_length=1)
     (found,) = short.n_best(["Anna sleeps."], 1, target_prefixes=["a " * 40])
     assert found[0][0].startswith("a " * 39 + "a")
+
+
+def test_samples(translator):
+    texts = ["Anna sleeps.", "", "The dog sees the cat.", "Anna sleeps."]
+    first, blank, dog, second = translator.sample(texts, 3, seed=4)
+    assert blank == [("", 0.0)]
+    assert first != second  # another line
+    assert [len(first), len(dog), len(second)] == [3, 3, 3]
+    (alone,) = translator.sample(texts[2:3], 3, seed=4, line_numbers=[3])
+    assert alone == [(text, pytest.approx(score, abs=1e-4)) for text, score in dog]
+    prefixed = translator.sample(texts[:1], 3, seed=4, target_prefixes=["Der Hund"])[0]
+    assert all(text.startswith("Der Hund") for text, _ in prefixed)
+
+
+def test_samples_of_the_most_probable_sub_word_are_greedy():
+    translator = Translator.load(find_model_dir("pocket-en-de"), extra_decode_length=5, beam_size=1)
+    texts = ["Anna sees the dog.", "My brother has three cats."]
+    samples = translator.sample(texts, 2, SamplingConfig(top_k=1))
+    for (best,), row in zip(translator.n_best(texts, 1), samples):
+        assert row == [(best[0], pytest.approx(best[1], abs=1e-4))] * 2
 
 
 def test_score(translator):

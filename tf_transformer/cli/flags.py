@@ -17,6 +17,7 @@ from tf_transformer.cli.define_flags import (
     define_engine,
     define_files,
     define_model,
+    define_sampling,
     define_settings,
     define_split_sentences,
 )
@@ -156,6 +157,7 @@ def _translate_flags(values: flags.FlagValues) -> None:
         "where the translation is free"
     )
     define(values, "target_prefix", str, meaning)
+    define_sampling(values)
     meaning = (
         "write an empty line and a warning for a line with more sub-words than the model has "
         "positions, instead of stopping there"

@@ -13,7 +13,7 @@ from tf_transformer.checkpoints import paths, pretrained
 from tf_transformer.cli.engine import ctranslate2_translator, uses_ctranslate2
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import open_output, required, start_tensorflow
-from tf_transformer.config import TREES, DataConfig, DecodeConfig
+from tf_transformer.config import TREES, DataConfig, DecodeConfig, SamplingConfig
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -102,10 +102,12 @@ def translate(values: flags.FlagValues) -> None:
     """Translates lines of text."""
     model_dir = pretrained.find_model_dir(values.model_dir or pretrained.default_model())
     _check_combination(values)
-    if values.target_prefix:
+    if values.sampling or values.target_prefix:
+        sampling = SamplingConfig(**given(values, (SamplingConfig,)))
         with _translator(values, model_dir) as (translator, _):
-            translator.check_number(values.n_best)
-            _translate_windows(values, _complete(values, translator))
+            if not values.sampling:
+                translator.check_number(values.n_best)
+            _translate_input(values, _complete_or_sample(values, translator, sampling))
         return
     open_translator = ctranslate2_translator if uses_ctranslate2(values) else _translator
     with open_translator(values, model_dir) as (any_translator, data):
@@ -120,12 +122,16 @@ def _check_combination(values: flags.FlagValues) -> None:
             "--n_best and --split_sentences: give one of them; there is no list of the best "
             "translations of several sentences"
         )
-    if values.split_sentences and values.target_prefix:
-        raise UserError(
-            "--target_prefix and --split_sentences: give one of them; a prefix belongs to a line"
-        )
-    if uses_ctranslate2(values) and values.target_prefix:
-        raise UserError("--target_prefix is for --engine=tensorflow")
+    for flag in ("target_prefix", "sampling"):
+        if values[flag].value and values.split_sentences:
+            raise UserError(f"--{flag} and --split_sentences: give one of them")
+        if values[flag].value and uses_ctranslate2(values):
+            raise UserError(f"--{flag} is for --engine=tensorflow")
+    if values.sampling and values["beam_size"].present:
+        raise UserError("--sampling and --beam_size: give one of them; sampling has no beam")
+    for flag in ("temperature", "top_k", "top_p", "seed"):
+        if values[flag].present and not values.sampling:
+            raise UserError(f"--{flag} is for --sampling")
 
 
 @contextlib.contextmanager
@@ -140,7 +146,8 @@ def _translator(
 
 def _translate_input(values: flags.FlagValues, n_best: NBest) -> None:
     """Translates the lines of the input, or those that the user types."""
-    if not values.input and not values.output and sys.stdin.isatty() and sys.stdout.isatty():
+    files = values.input or values.output or values.target_prefix
+    if not files and sys.stdin.isatty() and sys.stdout.isatty():
         _translate_interactively(n_best, values.n_best)
     else:
         _translate_windows(values, n_best)
@@ -168,16 +175,21 @@ def _translate_windows(values: flags.FlagValues, n_best: NBest) -> None:
     write_results(values, windows, format_window)
 
 
-def _complete(values: flags.FlagValues, translator: Translator) -> NBest:
-    """Returns a function that translates lines whose translations begin with their prefixes."""
+def _complete_or_sample(
+    values: flags.FlagValues, translator: Translator, sampling: SamplingConfig
+) -> NBest:
+    """Returns a function for lines whose translations begin with their prefixes, or are drawn."""
 
     def n_best(
         lines: Lines, first_line: int, progress: Progress | None
     ) -> list[list[tuple[str, float]]]:
         texts, prefixes = map(list, zip(*lines))
         numbers = range(first_line, first_line + len(lines))
-        skip = values.skip_long_lines
-        return translator.n_best(texts, values.n_best, progress, numbers, skip, prefixes)
+        options = progress, numbers, values.skip_long_lines, prefixes
+        if values.sampling:
+            seed = values.seed or 0
+            return translator.sample(texts, values.n_best, sampling, seed, *options)
+        return translator.n_best(texts, values.n_best, *options)
 
     return n_best
 

@@ -78,10 +78,33 @@ def greedy_search(
     Returns: a `SearchResult` with n = 1.
     """
 
+    def choose(logits: tf.Tensor, beam: BeamState) -> tuple[tf.Tensor, tf.Tensor]:
+        return _continuations(logits, beam, prefix, 1)
+
+    return follow(step, state, max_lengths, choose, alpha)
+
+
+def follow(
+    step: StepFunction,
+    state: Any,
+    max_lengths: tf.Tensor,
+    choose: Callable[[tf.Tensor, BeamState], tuple[tf.Tensor, tf.Tensor]],
+    alpha: float,
+) -> SearchResult:
+    """Extends one hypothesis of each sentence, by the token that a function chooses.
+
+    Args:
+      step, state, max_lengths, alpha: as for `greedy_search`.
+      choose: a function of the logits `[B, 1, V]` and the `BeamState`; it returns the tokens'
+        log-probabilities `[B, 1, 1]`, and the tokens, int32 `[B, 1, 1]`. At the longest output it
+        must choose the end token.
+    Returns: a `SearchResult` with n = 1.
+    """
+
     def loop_body(beam: BeamState) -> BeamState:
         last_ids = beam.alive_ids[:, :, -1]  # (B, 1)
         logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, 1, V)
-        log_probs, tokens = _continuations(logits, beam, prefix, 1)  # (B, 1, 1)
+        log_probs, tokens = choose(logits, beam)  # (B, 1, 1)
         log_probs = beam.alive_log_probs + log_probs[:, :, 0]  # (B, 1)
         alive_ids = tf.concat([beam.alive_ids, tokens], axis=2)  # (B, 1, t + 2)
 
@@ -205,7 +228,7 @@ def _continuations(
     allowed = logits + tf.where(excluded, NEGATIVE_INFINITY, 0.0)  # (B, K, V)
     at_limit = (beam.t + 1 >= beam.max_lengths)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
     if prefix is not None:
-        forced = _forced_tokens(prefix, beam)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
+        forced = forced_tokens(prefix, beam)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
         is_free = (forced == PAD) | (forced == vocabulary) | at_limit  # (B, 1, V)
         allowed = tf.where(is_free, allowed, NEGATIVE_INFINITY)
     if number == 1:
@@ -225,7 +248,7 @@ def _continuations(
     return tf.where(at_limit & ~first, NEGATIVE_INFINITY, log_probs), tokens
 
 
-def _forced_tokens(prefix: tf.Tensor, beam: BeamState) -> tf.Tensor:
+def forced_tokens(prefix: tf.Tensor, beam: BeamState) -> tf.Tensor:
     """The next token of the prefix of each sentence, int32 `[B]`; padding after its end."""
     longest = tf.shape(prefix)[1]  # P
     tokens = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=PAD)[:, tf.minimum(beam.t, longest)]

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar, overload
 import numpy as np
 
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.config import DecodeConfig
+from tf_transformer.config import DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.inference import SCORED_TOKENS, detokenize, forced_decoding
 from tf_transformer.decoding.length_batches import length_batches
@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
 Result = TypeVar("Result")
+# Takes a replica, the indices of texts, their ids [B, S], and their prefixes [B, P]; returns the
+# ids and the scores of their hypotheses.
+Decode = Callable[[Replica, list[int], np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class PairScore(NamedTuple):
@@ -117,6 +120,71 @@ class Translator:
           number above the beam size; or for another number of prefixes than texts.
         """
         self.check_number(number)
+
+        def search(
+            replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            return replica.search(inp, number, prefix if prefix.size else None)
+
+        beam_size = self.decode.beam_size
+        options = progress, line_numbers, skip_long, target_prefixes
+        return self._decode_texts(search, texts, beam_size, *options)
+
+    def sample(
+        self,
+        texts: Sequence[str],
+        number: int,
+        sampling: SamplingConfig | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+        line_numbers: Sequence[int] | None = None,
+        skip_long: bool = False,
+        target_prefixes: Sequence[str] | None = None,
+    ) -> list[list[tuple[str, float]]]:
+        """Draws translations from the model's distribution.
+
+        The samples of a text depend on the seed and on its line number, not on the other texts.
+
+        Args:
+          texts, progress, skip_long, target_prefixes: as for `n_best`.
+          number: samples of each text.
+          sampling: a `SamplingConfig`; None for the distribution of the model, unchanged.
+          seed: of the random numbers.
+          line_numbers: as for `n_best`.
+        Returns: as `n_best`, in the order of drawing; a translation can occur several times. The
+          scores are those of `n_best`, at temperature 1 with all sub-words.
+        Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`.
+        """
+        settings = sampling or SamplingConfig()
+        lines = line_numbers or range(1, len(texts) + 1)
+
+        def draw(
+            replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            seeds = np.array([[seed, lines[i]] for i in batch], np.int32)
+            return replica.sample(inp, number, settings, seeds, prefix)
+
+        options = progress, lines, skip_long, target_prefixes
+        return self._decode_texts(draw, texts, number, *options)
+
+    def _decode_texts(
+        self,
+        decode: Decode,
+        texts: Sequence[str],
+        rows_per_text: int,
+        progress: Progress | None,
+        line_numbers: Sequence[int] | None,
+        skip_long: bool,
+        target_prefixes: Sequence[str] | None,
+    ) -> list[list[tuple[str, float]]]:
+        """Calls a function for batches of texts.
+
+        Args:
+          decode: the function.
+          rows_per_text: hypotheses of each text that are computed at the same time.
+          texts, progress, line_numbers, skip_long, target_prefixes: as for `n_best`.
+        Returns: as `n_best`.
+        """
         if target_prefixes is not None and len(target_prefixes) != len(texts):
             raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
         rows = _encode(self.source, texts)
@@ -128,14 +196,14 @@ class Translator:
         for i in long:
             results[i] = [("", float("-inf"))]
         lengths = {i: len(row) for i, row in enumerate(rows) if len(row) > 1 and i not in long}
-        batches = length_batches(lengths, self.decode.decode_batch_tokens // self.decode.beam_size)
+        batches = length_batches(lengths, self.decode.decode_batch_tokens // rows_per_text)
 
-        def search(replica: Replica, batch: list[int]) -> list[list[tuple[str, float]]]:
-            prefix = _pad([prefixes[i] for i in batch]) if any(prefixes) else None
-            found = replica.search(_pad([rows[i] for i in batch]), number, prefix)
+        def decode_batch(replica: Replica, batch: list[int]) -> list[list[tuple[str, float]]]:
+            prefix = _pad([prefixes[i] if prefixes else [] for i in batch])
+            found = decode(replica, batch, _pad([rows[i] for i in batch]), prefix)
             return _hypotheses(self.target, *found)
 
-        for batch, hypotheses in self._map(search, batches):
+        for batch, hypotheses in self._map(decode_batch, batches):
             for i, pairs in zip(batch, hypotheses):
                 results[i] = pairs
             if progress:
