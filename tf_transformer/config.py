@@ -258,6 +258,27 @@ class DecodeConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class SamplingConfig(Settings):
+    """From which tokens the next one is drawn, where translations are sampled; not in `Config`."""
+
+    temperature: float = setting(
+        1.0,
+        "logits are divided by it: below 1 the samples are more probable ones",
+        minimum=0.01,
+        maximum=100,
+    )
+    top_k: int = setting(
+        0, "draw each sub-word from the most probable ones, so many; 0 means all", minimum=0
+    )
+    top_p: float = setting(
+        1.0,
+        "draw each sub-word from the fewest most probable ones whose probabilities sum to this",
+        minimum=0,
+        maximum=1,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class Config:
     """All settings of a run."""
 

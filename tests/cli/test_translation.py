@@ -123,6 +123,45 @@ def test_translate_sentences(run, refused, model_dir, tmp_path, translator):
     assert "--n_best and --split_sentences: give one of them" in message
 
 
+def test_translate_with_prefixes(run, refused, model_dir, tmp_path, monkeypatch):
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n" * 3)
+    (tmp_path / "prefixes.txt").write_text("Heute\n\nDer Hund\n")
+    flags = (f"--model_dir={model_dir}", f"--target_prefix={tmp_path}/prefixes.txt")
+    file = f"--input={tmp_path}/in.txt"
+    code, out, err = run("translate", *flags, file, "--beam_size=2")
+    assert (code, err) == (0, "")
+    first, free, last = out.splitlines()
+    assert first.startswith("Heute") and last.startswith("Der Hund")
+    assert run("translate", flags[0], file, "--beam_size=2")[1].splitlines() == [free] * 3
+    for flag in ("--split_sentences", "--engine=ctranslate2"):
+        assert "--target_prefix" in refused("translate", *flags, file, flag)
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n" * 2)
+    message = refused("translate", *flags, file)
+    assert f"in.txt has 2 lines, and {tmp_path}/prefixes.txt has more" in message
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n" * 4)
+    assert "prefixes.txt has 3 lines" in refused("translate", *flags, file)
+    assert "cannot read" in refused("translate", file, "--target_prefix=/no/file")
+
+
+def test_translate_by_sampling(run, refused, model_dir, tmp_path):
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n\nAnna sleeps.\n")
+    flags = (f"--model_dir={model_dir}", f"--input={tmp_path}/in.txt", "--extra_decode_length=5")
+    sampling = (*flags, "--sampling", "--n_best=5", "--top_k=20")
+    code, out, err = run("translate", *sampling, "--temperature=2")
+    assert (code, err) == (0, "")
+    columns = [line.split("\t") for line in out.splitlines()]
+    assert [number for number, *_ in columns] == ["1"] * 5 + ["2"] + ["3"] * 5
+    assert len({text for _, _, text in columns}) > 5
+    assert run("translate", *sampling, "--temperature=2", "--seed=0")[1] == out
+    assert run("translate", *sampling, "--temperature=2", "--seed=1")[1] != out
+    for flag in ("--temperature=2", "--top_k=3", "--top_p=0.5", "--seed=0"):
+        assert f"{flag.split('=')[0]} is for --sampling" in refused("translate", *flags, flag)
+    for flag in ("--beam_size=2", "--split_sentences", "--engine=ctranslate2"):
+        assert "--sampling" in refused("translate", *flags, "--sampling", flag)
+    for flag in ("--temperature=0", "--top_p=1.5", "--top_k=-1"):
+        assert "give at" in refused("translate", *flags, "--sampling", flag)
+
+
 def test_translate_interactively(run, model_dir, monkeypatch, translator):
     class Terminal(io.StringIO):
         def isatty(self):

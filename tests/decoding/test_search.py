@@ -5,40 +5,11 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from chains import V, make_search, markov_chains, without_padding
 
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.decoding.search import beam_search, greedy_search, length_penalty
 from tf_transformer.special_tokens import END, PAD, START
-
-V = 6  # padding, unknown, start, end, and two more tokens
-
-
-def markov_chains(seed, sentences, scale=2.0):
-    """Log-probabilities of random second-order Markov chains, one chain for each sentence.
-
-    Returns: float32 `[sentences, position, second-to-last token, last token, V]`.
-    """
-    logits = np.random.default_rng(seed).normal(size=(sentences, 12, V, V, V)) * scale
-    return tf.nn.log_softmax(tf.constant(logits, tf.float32))
-
-
-def make_search(table, beam_size):
-    """A step function over `markov_chains`, and its first state.
-
-    The state holds the index of each sentence `[B]` and the second-to-last token of each
-    hypothesis `[B, K]`, so that wrong beam indices change the logits.
-    """
-
-    def step(ids, position, beam_indices, state):
-        sentence, previous = state
-        previous = tf.gather(previous, beam_indices, batch_dims=1)  # (B, K)
-        sentences = tf.broadcast_to(sentence[:, tf.newaxis], tf.shape(ids))  # (B, K)
-        positions = tf.fill(tf.shape(ids), position)  # (B, K)
-        index = tf.stack([sentences, positions, previous, ids], axis=2)  # (B, K, 4)
-        return tf.gather_nd(table, index), (sentence, ids)
-
-    sentences = table.shape[0]
-    return step, (tf.range(sentences), tf.fill([sentences, beam_size], PAD))
 
 
 def exhaustive_search(table, max_length, alpha):
@@ -52,10 +23,6 @@ def exhaustive_search(table, max_length, alpha):
             score = log_prob / float(length_penalty(length, alpha))
             hypotheses.append((score, ids[2:]))
     return sorted(hypotheses, reverse=True)
-
-
-def without_padding(ids):
-    return [int(token) for token in ids if token != PAD]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
@@ -110,6 +77,71 @@ def test_batch_independence(beam_size):
         alone = beam_search(step, state, tf.constant([max_length]), beam_size, 0.6)
         assert without_padding(alone.ids[0, 0]) == without_padding(in_batch.ids[i, 0])
         np.testing.assert_allclose(alone.scores[0], in_batch.scores[i], rtol=1e-6)
+
+
+PREFIXES = [[4, 1, 5], [1], [], [5, 5, 5, 4], [4, 4]]
+PADDED_PREFIXES = [row + [PAD] * (4 - len(row)) for row in PREFIXES]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_a_prefix_gives_the_optimum_among_the_outputs_that_begin_with_it(alpha):
+    table = markov_chains(10, 5)
+    max_lengths = [5, 4, 4, 5, 5]
+    step, state = make_search(table, 100)
+    prefix = tf.constant(PADDED_PREFIXES)
+    result = beam_search(step, state, tf.constant(max_lengths), 100, alpha, 3, prefix)
+    for i, forced in enumerate(PREFIXES):
+        outputs = exhaustive_search(table[i], max_lengths[i], alpha)
+        outputs = [(score, ids) for score, ids in outputs if ids[: len(forced)] == forced]
+        assert is_possible(result.scores[i]).numpy().sum() == min(3, len(outputs))
+        for rank, (score, tokens) in enumerate(outputs[:3]):
+            assert without_padding(result.ids[i, rank]) == tokens
+            np.testing.assert_allclose(result.scores[i, rank], score, rtol=1e-5)
+
+
+def search_with_prefix(table, prefix, max_lengths, beam_size):
+    """The ids and the score of the best output of each sentence."""
+    step, state = make_search(table, beam_size)
+    options = (0.6,) if beam_size == 1 else (beam_size, 0.6)
+    search = greedy_search if beam_size == 1 else beam_search
+    result = search(
+        step, state, tf.constant(max_lengths), *options, prefix=tf.constant(prefix, tf.int32)
+    )
+    return [without_padding(ids[0]) for ids in result.ids], result.scores[:, 0].numpy()
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_batch_independence_with_prefixes(beam_size):
+    """The sentences are done at different times, and leave the batch."""
+    table = markov_chains(11, 20)
+    prefixes, max_lengths = PADDED_PREFIXES * 4, [9, 6, 5, 7, 8] * 4
+    ids, scores = search_with_prefix(table, prefixes, max_lengths, beam_size)
+    for i in range(20):
+        forced = PREFIXES[i % 5]
+        assert ids[i][: len(forced)] == forced
+        alone = search_with_prefix(table[i : i + 1], [forced], max_lengths[i : i + 1], beam_size)
+        assert alone[0] == [ids[i]]
+        np.testing.assert_allclose(alone[1], scores[i], rtol=1e-6)
+
+
+@pytest.mark.parametrize("beam_size", [1, 100])
+def test_the_prefixes_of_the_best_output_do_not_change_it(beam_size):
+    table = markov_chains(12, 6)
+    max_lengths = [5] * 6
+    free = search_with_prefix(table, np.zeros([6, 0], np.int32), max_lengths, beam_size)
+    for length in range(1, 5):
+        prefix = [[*ids[:-1], PAD, PAD, PAD, PAD][:length] for ids in free[0]]
+        found = search_with_prefix(table, prefix, max_lengths, beam_size)
+        assert found[0] == free[0]
+        np.testing.assert_allclose(found[1], free[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_prefix_is_cut_at_the_maximum_length(beam_size):
+    prefixes = [[4, 5, 1], [4, 5, 1]]
+    ids, scores = search_with_prefix(markov_chains(13, 2), prefixes, [3, 1], beam_size)
+    assert ids == [[4, 5, END], [END]]
+    assert is_possible(scores).all()
 
 
 def test_early_stopping_does_not_change_the_best_hypothesis():

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.config import SamplingConfig
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import START
@@ -137,7 +138,7 @@ def test_two_devices_give_the_results_of_one(model_dir, monkeypatch):
     monkeypatch.setattr(translator, "_replicas", [second])
     assert translator.n_best(texts[:1], 1)[0][0][0] == results[0][0][0]
 
-    def fail(inp, number):
+    def fail(*arguments):
         raise ValueError("no memory")
 
     monkeypatch.setattr(translator, "_replicas", [first, second])
@@ -167,6 +168,67 @@ def test_scores_of_own_translations_are_those_of_the_search():
     equal = np.isclose(scores, searched, atol=1e-3)
     assert equal.mean() > 0.7
     assert equal[::4].all()  # the best translations
+
+
+def test_prefixes():
+    translator = Translator.load(find_model_dir("pocket-en-de"), extra_decode_length=5)
+    texts = ["Anna sees the dog.", "My brother has three cats.", "They sleep.", ""]
+    prefixes = ["Der", "", "Heute schlafen", "Anna"]
+    results = translator.n_best(texts, 4, target_prefixes=prefixes)
+    free = translator.n_best(texts, 4)
+    assert results[1] == [(text, pytest.approx(score, abs=1e-4)) for text, score in free[1]]
+    assert results[3] == [("", 0.0)]
+    for text, prefix, hypotheses in zip(texts, prefixes, results):
+        assert all(found.startswith(prefix) for found, _ in hypotheses) or not text
+        best, score = hypotheses[0]
+        alone = translator.n_best([text], 4, target_prefixes=[prefix])
+        assert alone[0][0] == (best, pytest.approx(score, abs=1e-4))
+        if text:
+            (forced,) = translator.score([(text, best)])
+            assert score == pytest.approx(forced.normalized, abs=1e-3)
+    for (best, score), text in zip([row[0] for row in free[:3]], texts):
+        words = best.split(" ")
+        for number in range(1, len(words) + 1):
+            (own,) = translator.n_best([text], 1, target_prefixes=[" ".join(words[:number])])
+            assert own == [(best, pytest.approx(score, abs=1e-4))]
+
+
+def test_a_prefix_that_is_too_long(translator):
+    """The longest outputs of the model have 96 sub-words, with the end token."""
+    texts = ["Anna sleeps.", "Anna sleeps."]
+    prefixes = ["", "Anna " * 200]
+    with pytest.raises(UserError, match="line 2 has a prefix of .* sub-words, .* at most 95"):
+        translator.n_best(texts, 1, target_prefixes=prefixes)
+    with pytest.raises(UserError, match="1 prefixes of 2 texts"):
+        translator.n_best(texts, 1, target_prefixes=prefixes[:1])
+    results = translator.n_best(texts, 1, skip_long=True, target_prefixes=prefixes)
+    assert results == [translator.n_best(texts[:1], 1)[0], [("", float("-inf"))]]
+
+
+def test_a_prefix_has_room_beside_the_extra_length(model_dir):
+    short = Translator.load(str(model_dir), extra_decode_length=1)
+    (found,) = short.n_best(["Anna sleeps."], 1, target_prefixes=["a " * 40])
+    assert found[0][0].startswith("a " * 39 + "a")
+
+
+def test_samples(translator):
+    texts = ["Anna sleeps.", "", "The dog sees the cat.", "Anna sleeps."]
+    first, blank, dog, second = translator.sample(texts, 3, seed=4)
+    assert blank == [("", 0.0)]
+    assert first != second  # another line
+    assert [len(first), len(dog), len(second)] == [3, 3, 3]
+    (alone,) = translator.sample(texts[2:3], 3, seed=4, line_numbers=[3])
+    assert alone == [(text, pytest.approx(score, abs=1e-4)) for text, score in dog]
+    prefixed = translator.sample(texts[:1], 3, seed=4, target_prefixes=["Der Hund"])[0]
+    assert all(text.startswith("Der Hund") for text, _ in prefixed)
+
+
+def test_samples_of_the_most_probable_sub_word_are_greedy():
+    translator = Translator.load(find_model_dir("pocket-en-de"), extra_decode_length=5, beam_size=1)
+    texts = ["Anna sees the dog.", "My brother has three cats."]
+    samples = translator.sample(texts, 2, SamplingConfig(top_k=1))
+    for (best,), row in zip(translator.n_best(texts, 1), samples):
+        assert row == [(best[0], pytest.approx(best[1], abs=1e-4))] * 2
 
 
 def test_score(translator):

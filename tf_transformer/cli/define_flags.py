@@ -11,6 +11,7 @@ from tf_transformer.checkpoints.pretrained import DEFAULT
 from tf_transformer.cli.flag_parsers import BooleanParser, FloatParser, IntegerParser, TextParser
 from tf_transformer.presets import PRESETS
 from tf_transformer.serving.serve_config import ServeConfig
+from tf_transformer.setting import MAX_INTEGER
 
 # The titles of the groups of flags in --help.
 COMMAND_GROUP, GENERAL_GROUP = "Flags", "Flags of all commands"
@@ -102,6 +103,20 @@ def define_split_sentences(values: flags.FlagValues) -> None:
         "line again"
     )
     define(values, "split_sentences", bool, meaning, False)
+
+
+def define_sampling(values: flags.FlagValues) -> None:
+    """Defines --sampling and its settings."""
+    meaning = (
+        "draw the translations from the model's distribution, instead of searching the best ones; "
+        "--n_best is their number"
+    )
+    define(values, "sampling", bool, meaning, False)
+    for field in dataclasses.fields(settings.SamplingConfig):
+        meaning = f"--sampling: {field.metadata['meaning']} (default: {field.default})"
+        define(values, field.name, field.type, meaning)
+    meaning = "--sampling: seed of the random numbers (default: 0)"
+    define(values, "seed", int, meaning, lower_bound=0, upper_bound=MAX_INTEGER)
 
 
 def define_engine(values: flags.FlagValues) -> None:

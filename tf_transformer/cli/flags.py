@@ -17,6 +17,7 @@ from tf_transformer.cli.define_flags import (
     define_engine,
     define_files,
     define_model,
+    define_sampling,
     define_settings,
     define_split_sentences,
 )
@@ -151,6 +152,12 @@ def _translate_flags(values: flags.FlagValues) -> None:
     )
     define(values, "n_best", int, meaning, 1, lower_bound=1)
     define_split_sentences(values)
+    meaning = (
+        "file with the beginning of the translation of each line, complete words; an empty line "
+        "where the translation is free"
+    )
+    define(values, "target_prefix", str, meaning)
+    define_sampling(values)
     meaning = (
         "write an empty line and a warning for a line with more sub-words than the model has "
         "positions, instead of stopping there"

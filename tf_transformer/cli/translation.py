@@ -13,7 +13,7 @@ from tf_transformer.checkpoints import paths, pretrained
 from tf_transformer.cli.engine import ctranslate2_translator, uses_ctranslate2
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import open_output, required, start_tensorflow
-from tf_transformer.config import TREES, DataConfig, DecodeConfig
+from tf_transformer.config import TREES, DataConfig, DecodeConfig, SamplingConfig
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
 
 Item = TypeVar("Item")
-NBest = Callable[[list[str], int, "Progress | None"], list[list[tuple[str, float]]]]
+Lines = list[tuple[str, str]]  # each with the beginning of its translation, "" for none
+NBest = Callable[[Lines, int, "Progress | None"], list[list[tuple[str, float]]]]
 
 
 def load_translator(
@@ -100,19 +101,37 @@ def write_results(
 def translate(values: flags.FlagValues) -> None:
     """Translates lines of text."""
     model_dir = pretrained.find_model_dir(values.model_dir or pretrained.default_model())
+    _check_combination(values)
+    if values.sampling or values.target_prefix:
+        sampling = SamplingConfig(**given(values, (SamplingConfig,)))
+        with _translator(values, model_dir) as (translator, _):
+            if not values.sampling:
+                translator.check_number(values.n_best)
+            _translate_input(values, _complete_or_sample(values, translator, sampling))
+        return
+    open_translator = ctranslate2_translator if uses_ctranslate2(values) else _translator
+    with open_translator(values, model_dir) as (any_translator, data):
+        any_translator.check_number(values.n_best)
+        _translate_input(values, _n_best(values, any_translator, data))
+
+
+def _check_combination(values: flags.FlagValues) -> None:
+    """Raises: UserError for flags of translate that cannot be given together."""
     if values.split_sentences and values.n_best > 1:
         raise UserError(
             "--n_best and --split_sentences: give one of them; there is no list of the best "
             "translations of several sentences"
         )
-    open_translator = ctranslate2_translator if uses_ctranslate2(values) else _translator
-    with open_translator(values, model_dir) as (translator, data):
-        translator.check_number(values.n_best)
-        n_best = _n_best(values, translator, data)
-        if not values.input and not values.output and sys.stdin.isatty() and sys.stdout.isatty():
-            _translate_interactively(n_best, values.n_best)
-        else:
-            _translate_windows(values, n_best)
+    for flag in ("target_prefix", "sampling"):
+        if values[flag].value and values.split_sentences:
+            raise UserError(f"--{flag} and --split_sentences: give one of them")
+        if values[flag].value and uses_ctranslate2(values):
+            raise UserError(f"--{flag} is for --engine=tensorflow")
+    if values.sampling and values["beam_size"].present:
+        raise UserError("--sampling and --beam_size: give one of them; sampling has no beam")
+    for flag in ("temperature", "top_k", "top_p", "seed"):
+        if values[flag].present and not values.sampling:
+            raise UserError(f"--{flag} is for --sampling")
 
 
 @contextlib.contextmanager
@@ -125,6 +144,15 @@ def _translator(
         yield translator, paths.load_config(model_dir).data
 
 
+def _translate_input(values: flags.FlagValues, n_best: NBest) -> None:
+    """Translates the lines of the input, or those that the user types."""
+    files = values.input or values.output or values.target_prefix
+    if not files and sys.stdin.isatty() and sys.stdout.isatty():
+        _translate_interactively(n_best, values.n_best)
+    else:
+        _translate_windows(values, n_best)
+
+
 def _translate_windows(values: flags.FlagValues, n_best: NBest) -> None:
     """Translates the lines of the input.
 
@@ -132,15 +160,38 @@ def _translate_windows(values: flags.FlagValues, n_best: NBest) -> None:
       values: the flags.
       n_best: of `_n_best`.
     """
-    from tf_transformer.data.line_windows import read_windows
+    from tf_transformer.data.line_windows import read_two_file_windows, read_windows
 
-    def format_window(window: list[str], first_line: int, progress: Progress) -> Iterator[str]:
+    def format_window(window: Lines, first_line: int, progress: Progress) -> Iterator[str]:
         results = n_best(window, first_line, progress)
         for number, hypotheses in enumerate(results, start=first_line):
             for text, score in hypotheses:
                 yield text if values.n_best == 1 else f"{number}\t{score:.4f}\t{text}"
 
-    write_results(values, read_windows(values.input), format_window)
+    if values.target_prefix:
+        windows: Iterable[Lines] = read_two_file_windows(values.input, values.target_prefix)
+    else:
+        windows = ([(line, "") for line in window] for window in read_windows(values.input))
+    write_results(values, windows, format_window)
+
+
+def _complete_or_sample(
+    values: flags.FlagValues, translator: Translator, sampling: SamplingConfig
+) -> NBest:
+    """Returns a function for lines whose translations begin with their prefixes, or are drawn."""
+
+    def n_best(
+        lines: Lines, first_line: int, progress: Progress | None
+    ) -> list[list[tuple[str, float]]]:
+        texts, prefixes = map(list, zip(*lines))
+        numbers = range(first_line, first_line + len(lines))
+        options = progress, numbers, values.skip_long_lines, prefixes
+        if values.sampling:
+            seed = values.seed or 0
+            return translator.sample(texts, values.n_best, sampling, seed, *options)
+        return translator.n_best(texts, values.n_best, *options)
+
+    return n_best
 
 
 def _n_best(
@@ -149,12 +200,14 @@ def _n_best(
     """Returns a function that translates lines, or their sentences, as the flags say.
 
     Its arguments are the lines, the number of the first one, and a function that shows progress.
+    The prefixes of the lines are "".
     """
     from tf_transformer.decoding.split_lines import SplitLines
 
     def n_best(
-        lines: list[str], first_line: int, progress: Progress | None
+        lines_and_prefixes: Lines, first_line: int, progress: Progress | None
     ) -> list[list[tuple[str, float]]]:
+        lines = [line for line, _ in lines_and_prefixes]
         numbers = range(first_line, first_line + len(lines))
         skip = values.skip_long_lines
         if not values.split_sentences:
@@ -183,7 +236,7 @@ def _translate_interactively(n_best: NBest, number: int) -> None:
             print()
             return
         try:
-            for text, score in n_best([line], 1, None)[0]:
+            for text, score in n_best([(line, "")], 1, None)[0]:
                 print(text if number == 1 else f"{score:.4f}\t{text}")
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)

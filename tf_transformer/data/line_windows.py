@@ -88,7 +88,10 @@ def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
     Raises: UserError for a TSV line without exactly one tab, or files with different line counts.
     """
     if path and "," in path and not os.path.exists(path):
-        yield from _two_file_windows(path)
+        paths = path.split(",")
+        if len(paths) != 2:
+            raise UserError(f"{path!r}: give two files, SOURCE_FILE,TARGET_FILE, not {len(paths)}")
+        yield from read_two_file_windows(paths[0], paths[1])
         return
     lines = 0  # of earlier windows
     for window in read_windows(path):
@@ -96,22 +99,28 @@ def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
         lines += len(window)
 
 
-def _two_file_windows(path: str) -> Iterator[list[tuple[str, str]]]:
-    """`read_pair_windows` for two files."""
-    paths = path.split(",")
-    if len(paths) != 2:
-        raise UserError(f"{path!r}: give two files, SOURCE_FILE,TARGET_FILE, not {len(paths)}")
+def read_two_file_windows(first: str | None, second: str) -> Iterator[list[tuple[str, str]]]:
+    """Reads two files line by line in windows, as `read_windows`.
+
+    Args:
+      first: as for `read_lines`.
+      second: a file with as many lines.
+    Yields: lists of (line of the first file, line of the second file).
+    Raises: UserError for files with different line counts.
+    """
     lines = 0
-    targets = read_lines(paths[1])
-    for window in read_windows(paths[0]):
+    targets = read_lines(second)
+    for window in read_windows(first):
         pairs = list(zip(window, targets))
         lines += len(pairs)
         if len(pairs) < len(window):
             raise UserError(
-                f"{paths[1]} has {lines:,} lines, and {paths[0]} has more: give one line for each"
+                f"{second} has {lines:,} lines, and {first or 'standard input'} has more: give one "
+                "line for each"
             )
         yield pairs
     if next(targets, None) is not None:
         raise UserError(
-            f"{paths[0]} has {lines:,} lines, and {paths[1]} has more: give one line for each"
+            f"{first or 'standard input'} has {lines:,} lines, and {second} has more: give one "
+            "line for each"
         )

@@ -5,9 +5,10 @@
 
 import tensorflow as tf
 
-from tf_transformer.config import DecodeConfig
+from tf_transformer.config import DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.kv_cache import make_decode_step
+from tf_transformer.decoding.sampling import sample
 from tf_transformer.decoding.search import SearchResult, beam_search, greedy_search
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD, START
@@ -18,7 +19,11 @@ LINE_SEPARATORS = r"[\n\v\f\r\x1c-\x1e\x{85}\x{2028}\x{2029}]"
 
 
 def search_translations(
-    model: Transformer, inp: tf.Tensor, decode: DecodeConfig, n_best: int = 1
+    model: Transformer,
+    inp: tf.Tensor,
+    decode: DecodeConfig,
+    n_best: int = 1,
+    prefix: tf.Tensor | None = None,
 ) -> SearchResult:
     """Searches the translations of a batch; runs in a graph.
 
@@ -27,14 +32,53 @@ def search_translations(
       inp: source ids `[B, S]`, each ending with the end token, then padding.
       decode: a `DecodeConfig`.
       n_best: hypotheses wanted for each sentence, at most `decode.beam_size`.
+      prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
+        padding; at most `model.pe_target` - 1 ids. None: all translations are free.
     Returns: a `SearchResult`.
     """
     step, state = make_decode_step(model, inp, decode.beam_size)
-    input_lengths = tf.reduce_sum(tf.cast(inp != PAD, tf.int32), axis=1) - 1  # without END
-    max_lengths = max_output_lengths(model, input_lengths, decode)  # (B)
+    max_lengths = _max_lengths(model, inp, decode, prefix)  # (B)
+    alpha = decode.length_penalty
     if decode.beam_size == 1:
-        return greedy_search(step, state, max_lengths, decode.length_penalty)
-    return beam_search(step, state, max_lengths, decode.beam_size, decode.length_penalty, n_best)
+        return greedy_search(step, state, max_lengths, alpha, prefix)
+    return beam_search(step, state, max_lengths, decode.beam_size, alpha, n_best, prefix)
+
+
+def sample_translations(
+    model: Transformer,
+    inp: tf.Tensor,
+    decode: DecodeConfig,
+    n_best: int,
+    sampling: SamplingConfig,
+    seeds: tf.Tensor,
+    prefix: tf.Tensor | None = None,
+) -> SearchResult:
+    """Draws translations of a batch from the model's distribution; runs in a graph.
+
+    Args:
+      model, inp, prefix: as for `search_translations`.
+      decode: a `DecodeConfig`, of which the beam size has no effect.
+      n_best: samples of each sentence.
+      sampling, seeds: as for `sample`.
+    Returns: a `SearchResult`, in the order of drawing.
+    """
+    step, state = make_decode_step(model, inp, 1)
+    max_lengths = _max_lengths(model, inp, decode, prefix)  # (B)
+    alpha = decode.length_penalty
+    return sample(step, state, max_lengths, seeds, n_best, sampling, alpha, prefix)
+
+
+def _max_lengths(
+    model: Transformer, inp: tf.Tensor, decode: DecodeConfig, prefix: tf.Tensor | None
+) -> tf.Tensor:
+    """The longest output of each sentence, int32 `[B]`, with room for the prefix and END."""
+    max_lengths = max_output_lengths(model, _count(inp) - 1, decode)  # of the input without END
+    return max_lengths if prefix is None else tf.maximum(max_lengths, _count(prefix) + 1)
+
+
+def _count(ids: tf.Tensor) -> tf.Tensor:
+    """The lengths of rows of ids without their padding: int32 `[B, T]` -> int32 `[B]`."""
+    return tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=1)
 
 
 def max_output_lengths(

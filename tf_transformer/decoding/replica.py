@@ -5,9 +5,10 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.config import DecodeConfig
+from tf_transformer.config import DecodeConfig, SamplingConfig
 from tf_transformer.decoding.inference import (
     forced_decoding,
+    sample_translations,
     search_translations,
     token_log_probs,
 )
@@ -30,7 +31,10 @@ class Replica:
         self._model = model
         self._decode = decode
         self._device = device
-        self._searches: dict[int, tf.types.experimental.PolymorphicFunction] = {}
+        self._searches: dict[tuple[int, int], tf.types.experimental.PolymorphicFunction] = {}
+        self._samplers: dict[
+            tuple[int, SamplingConfig], tf.types.experimental.PolymorphicFunction
+        ] = {}
 
     @classmethod
     def copy(cls, model: Transformer, decode: DecodeConfig, device: str) -> "Replica":
@@ -41,21 +45,54 @@ class Replica:
             copy.set_weights(model.get_weights())
         return cls(copy, decode, device)
 
-    def search(self, inp: np.ndarray, n_best: int) -> tuple[np.ndarray, np.ndarray]:
+    def search(
+        self, inp: np.ndarray, n_best: int, prefix: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Searches the translations of a batch.
 
         Args:
-          inp, n_best: as for `search_translations`.
+          inp, n_best, prefix: as for `search_translations`.
         Returns: ids int32 `[B, n, L]`, scores float32 `[B, n]`.
         """
-        if n_best not in self._searches:
+        arguments = [inp] if prefix is None else [inp, prefix]
+        key = n_best, len(arguments)
+        if key not in self._searches:
 
-            def search(inp: tf.Tensor) -> SearchResult:
-                return search_translations(self._model, inp, self._decode, n_best)
+            def search(inp: tf.Tensor, prefix: tf.Tensor | None = None) -> SearchResult:
+                return search_translations(self._model, inp, self._decode, n_best, prefix)
 
-            self._searches[n_best] = tf.function(search, input_signature=[IDS], autograph=False)
+            signature = [IDS] * len(arguments)
+            self._searches[key] = tf.function(search, input_signature=signature, autograph=False)
         with tf.device(self._device):
-            result = self._searches[n_best](inp)
+            result = self._searches[key](*arguments)
+        return result.ids.numpy(), result.scores.numpy()
+
+    def sample(
+        self,
+        inp: np.ndarray,
+        number: int,
+        sampling: SamplingConfig,
+        seeds: np.ndarray,
+        prefix: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draws translations of a batch.
+
+        Args:
+          inp, sampling, seeds, prefix: as for `sample_translations`.
+          number: samples of each sentence.
+        Returns: ids int32 `[B, n, L]`, scores float32 `[B, n]`.
+        """
+        key = number, sampling
+        if key not in self._samplers:
+
+            def sample(inp: tf.Tensor, seeds: tf.Tensor, prefix: tf.Tensor) -> SearchResult:
+                return sample_translations(
+                    self._model, inp, self._decode, number, sampling, seeds, prefix
+                )
+
+            self._samplers[key] = tf.function(sample, input_signature=[IDS] * 3, autograph=False)
+        with tf.device(self._device):
+            result = self._samplers[key](inp, seeds, prefix)
         return result.ids.numpy(), result.scores.numpy()
 
     def token_log_probs(self, inp: np.ndarray, tar_real: np.ndarray) -> np.ndarray:

@@ -12,8 +12,12 @@ It returns logits `[B, K, V]` for the next token, where V is a static dimension,
 Since it gets the beam indices, it can reorder its state, or leave it in place and remember who
 continues whom.
 
+**Forced prefix.** Both searches take the first tokens of each output, `prefix`: a search among the
+outputs that begin with them. Where a token is forced, all others are impossible, and its
+log-probability is that of the model, so scores are those of the whole output.
+
 Shapes: B sentences, K hypotheses a sentence (the beam), t tokens so far, V vocabulary,
-n hypotheses wanted, L longest output.
+n hypotheses wanted, L longest output, P longest prefix.
 """
 
 from collections.abc import Callable
@@ -56,7 +60,11 @@ def length_penalty(length: tf.Tensor | int, alpha: float) -> tf.Tensor:
 
 
 def greedy_search(
-    step: StepFunction, state: Any, max_lengths: tf.Tensor, alpha: float = 0.6
+    step: StepFunction,
+    state: Any,
+    max_lengths: tf.Tensor,
+    alpha: float = 0.6,
+    prefix: tf.Tensor | None = None,
 ) -> SearchResult:
     """Takes the most probable token at each step.
 
@@ -65,13 +73,38 @@ def greedy_search(
       state: its first state.
       max_lengths: int32 `[B]`, the longest output of each sentence, with the end token.
       alpha: of the length penalty; it changes the scores only.
+      prefix: int32 `[B, P]`, the first tokens of each output, without the start and the end token,
+        then padding. It is cut where only the end token fits. None: all outputs are free.
+    Returns: a `SearchResult` with n = 1.
+    """
+
+    def choose(logits: tf.Tensor, beam: BeamState) -> tuple[tf.Tensor, tf.Tensor]:
+        return _continuations(logits, beam, prefix, 1)
+
+    return follow(step, state, max_lengths, choose, alpha)
+
+
+def follow(
+    step: StepFunction,
+    state: Any,
+    max_lengths: tf.Tensor,
+    choose: Callable[[tf.Tensor, BeamState], tuple[tf.Tensor, tf.Tensor]],
+    alpha: float,
+) -> SearchResult:
+    """Extends one hypothesis of each sentence, by the token that a function chooses.
+
+    Args:
+      step, state, max_lengths, alpha: as for `greedy_search`.
+      choose: a function of the logits `[B, 1, V]` and the `BeamState`; it returns the tokens'
+        log-probabilities `[B, 1, 1]`, and the tokens, int32 `[B, 1, 1]`. At the longest output it
+        must choose the end token.
     Returns: a `SearchResult` with n = 1.
     """
 
     def loop_body(beam: BeamState) -> BeamState:
         last_ids = beam.alive_ids[:, :, -1]  # (B, 1)
         logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, 1, V)
-        log_probs, tokens = _continuations(logits, beam.t, beam.max_lengths, 1)  # (B, 1, 1)
+        log_probs, tokens = choose(logits, beam)  # (B, 1, 1)
         log_probs = beam.alive_log_probs + log_probs[:, :, 0]  # (B, 1)
         alive_ids = tf.concat([beam.alive_ids, tokens], axis=2)  # (B, 1, t + 2)
 
@@ -98,6 +131,7 @@ def beam_search(
     beam_size: int = 4,
     alpha: float = 0.6,
     n_best: int = 1,
+    prefix: tf.Tensor | None = None,
 ) -> SearchResult:
     """Keeps the `beam_size` most probable prefixes of each sentence (Sec. 6.1; Wu et al. 2016).
 
@@ -113,22 +147,28 @@ def beam_search(
       beam_size: K.
       alpha: of the length penalty, at least 0.
       n_best: hypotheses to return, at most K.
+      prefix: as for `greedy_search`.
     Returns: a `SearchResult` with n = n_best.
     """
 
     def loop_body(beam: BeamState) -> BeamState:
-        return _extend_beam(step, beam, beam_size, alpha, n_best)
+        return _extend_beam(step, beam, beam_size, alpha, n_best, prefix)
 
     return _search(loop_body, state, max_lengths, beam_size, n_best)
 
 
 def _extend_beam(
-    step: StepFunction, beam: BeamState, beam_size: int, alpha: float, n_best: int
+    step: StepFunction,
+    beam: BeamState,
+    beam_size: int,
+    alpha: float,
+    n_best: int,
+    prefix: tf.Tensor | None,
 ) -> BeamState:
     """Extends every hypothesis by one token, and keeps the best."""
     last_ids = beam.alive_ids[:, :, -1]  # (B, K)
     logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
-    log_probs, tokens = _continuations(logits, beam.t, beam.max_lengths, 2 * beam_size)  # (B, K, C)
+    log_probs, tokens = _continuations(logits, beam, prefix, 2 * beam_size)  # (B, K, C)
     candidates = tokens.shape[2]  # C of each hypothesis
 
     # The 2K best continuations. At most K of them end here, so they contain the K best that do not.
@@ -172,11 +212,12 @@ def _extend_beam(
 
 
 def _continuations(
-    logits: tf.Tensor, t: tf.Tensor, max_lengths: tf.Tensor, number: int
+    logits: tf.Tensor, beam: BeamState, prefix: tf.Tensor | None, number: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The most probable next tokens of each hypothesis.
 
-    Padding and the start token are excluded. At its longest output a hypothesis can only end.
+    Padding and the start token are excluded, and so are all tokens but the one that a prefix
+    forces. At its longest output a hypothesis can only end.
 
     Returns: log-probabilities and tokens `[B, K, C]`, best first, C = min(number, V). A
       continuation that is not allowed has `NEGATIVE_INFINITY`.
@@ -185,6 +226,11 @@ def _continuations(
     vocabulary = tf.range(logits.shape[-1])  # (V)
     excluded = (vocabulary == PAD) | (vocabulary == START)  # (V)
     allowed = logits + tf.where(excluded, NEGATIVE_INFINITY, 0.0)  # (B, K, V)
+    at_limit = (beam.t + 1 >= beam.max_lengths)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
+    if prefix is not None:
+        forced = forced_tokens(prefix, beam)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
+        is_free = (forced == PAD) | (forced == vocabulary) | at_limit  # (B, 1, V)
+        allowed = tf.where(is_free, allowed, NEGATIVE_INFINITY)
     if number == 1:
         tokens = tf.argmax(allowed, axis=-1, output_type=tf.int32)[..., tf.newaxis]  # (B, K, 1)
     else:
@@ -196,11 +242,17 @@ def _continuations(
     best_logit = tf.reduce_max(logits, axis=-1, keepdims=True)  # (B, K, 1)
     log_sum = best_logit - tf.math.log(tf.reduce_max(p, axis=-1, keepdims=True))  # (B, K, 1)
 
-    at_limit = (t + 1 >= max_lengths)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
     first = tf.range(tokens.shape[-1]) == 0  # (C)
     tokens = tf.where(at_limit, END, tokens)
     log_probs = tf.gather(allowed, tokens, batch_dims=2) - log_sum  # (B, K, C)
     return tf.where(at_limit & ~first, NEGATIVE_INFINITY, log_probs), tokens
+
+
+def forced_tokens(prefix: tf.Tensor, beam: BeamState) -> tf.Tensor:
+    """The next token of the prefix of each sentence, int32 `[B]`; padding after its end."""
+    longest = tf.shape(prefix)[1]  # P
+    tokens = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=PAD)[:, tf.minimum(beam.t, longest)]
+    return tf.gather(tokens, beam.rows)
 
 
 def _append_padding(ids: tf.Tensor) -> tf.Tensor:

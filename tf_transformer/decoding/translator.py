@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar, overload
 import numpy as np
 
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.config import DecodeConfig
+from tf_transformer.config import DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.inference import SCORED_TOKENS, detokenize, forced_decoding
 from tf_transformer.decoding.length_batches import length_batches
@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
 Result = TypeVar("Result")
+# Takes a replica, the indices of texts, their ids [B, S], and their prefixes [B, P]; returns the
+# ids and the scores of their hypotheses.
+Decode = Callable[[Replica, list[int], np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class PairScore(NamedTuple):
@@ -95,6 +98,7 @@ class Translator:
         progress: Progress | None = None,
         line_numbers: Sequence[int] | None = None,
         skip_long: bool = False,
+        target_prefixes: Sequence[str] | None = None,
     ) -> list[list[tuple[str, float]]]:
         """Translates texts, with several translations of each, best first.
 
@@ -105,28 +109,101 @@ class Translator:
           line_numbers: the line number of each text, for messages; None for 1, 2, ...
           skip_long: whether a text with more sub-words than the model has positions gets the
             result `[("", -inf)]` and a warning.
+          target_prefixes: for each text the beginning of its translations, "" where they are free;
+            None for all free. It ends with a complete word: the model can only append sub-words to
+            those of the prefix, and those of an incomplete word are often others.
         Returns: a list; for each text `number` pairs (translation, score), or fewer where the
           search found fewer. A translation is one line: a blank replaces each line separator that
           the model writes. The score is the log-probability in nats divided by the length penalty.
           Blank text gives `[("", 0.0)]`.
-        Raises: UserError for a text with too many sub-words, unless `skip_long`, or a number above
-          the beam size.
+        Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`; for a
+          number above the beam size; or for another number of prefixes than texts.
         """
         self.check_number(number)
+
+        def search(
+            replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            return replica.search(inp, number, prefix if prefix.size else None)
+
+        beam_size = self.decode.beam_size
+        options = progress, line_numbers, skip_long, target_prefixes
+        return self._decode_texts(search, texts, beam_size, *options)
+
+    def sample(
+        self,
+        texts: Sequence[str],
+        number: int,
+        sampling: SamplingConfig | None = None,
+        seed: int = 0,
+        progress: Progress | None = None,
+        line_numbers: Sequence[int] | None = None,
+        skip_long: bool = False,
+        target_prefixes: Sequence[str] | None = None,
+    ) -> list[list[tuple[str, float]]]:
+        """Draws translations from the model's distribution.
+
+        The samples of a text depend on the seed and on its line number, not on the other texts.
+
+        Args:
+          texts, progress, skip_long, target_prefixes: as for `n_best`.
+          number: samples of each text.
+          sampling: a `SamplingConfig`; None for the distribution of the model, unchanged.
+          seed: of the random numbers.
+          line_numbers: as for `n_best`.
+        Returns: as `n_best`, in the order of drawing; a translation can occur several times. The
+          scores are those of `n_best`, at temperature 1 with all sub-words.
+        Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`.
+        """
+        settings = sampling or SamplingConfig()
+        lines = line_numbers or range(1, len(texts) + 1)
+
+        def draw(
+            replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            seeds = np.array([[seed, lines[i]] for i in batch], np.int32)
+            return replica.sample(inp, number, settings, seeds, prefix)
+
+        options = progress, lines, skip_long, target_prefixes
+        return self._decode_texts(draw, texts, number, *options)
+
+    def _decode_texts(
+        self,
+        decode: Decode,
+        texts: Sequence[str],
+        rows_per_text: int,
+        progress: Progress | None,
+        line_numbers: Sequence[int] | None,
+        skip_long: bool,
+        target_prefixes: Sequence[str] | None,
+    ) -> list[list[tuple[str, float]]]:
+        """Calls a function for batches of texts.
+
+        Args:
+          decode: the function.
+          rows_per_text: hypotheses of each text that are computed at the same time.
+          texts, progress, line_numbers, skip_long, target_prefixes: as for `n_best`.
+        Returns: as `n_best`.
+        """
+        if target_prefixes is not None and len(target_prefixes) != len(texts):
+            raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
         rows = _encode(self.source, texts)
         line_numbers = line_numbers or range(1, len(rows) + 1)
         long = self._long(rows, self.model.pe_input, line_numbers, skip_long)
+        prefixes = [row[:-1] for row in _encode(self.target, target_prefixes or [])]
+        long |= self._long(prefixes, self.model.pe_target - 1, line_numbers, skip_long, True)
         results = [[("", 0.0)] for _ in rows]
         for i in long:
             results[i] = [("", float("-inf"))]
         lengths = {i: len(row) for i, row in enumerate(rows) if len(row) > 1 and i not in long}
-        batches = length_batches(lengths, self.decode.decode_batch_tokens // self.decode.beam_size)
+        batches = length_batches(lengths, self.decode.decode_batch_tokens // rows_per_text)
 
-        def search(replica: Replica, batch: list[int]) -> list[list[tuple[str, float]]]:
-            found = replica.search(_pad([rows[i] for i in batch]), number)
+        def decode_batch(replica: Replica, batch: list[int]) -> list[list[tuple[str, float]]]:
+            prefix = _pad([prefixes[i] if prefixes else [] for i in batch])
+            found = decode(replica, batch, _pad([rows[i] for i in batch]), prefix)
             return _hypotheses(self.target, *found)
 
-        for batch, hypotheses in self._map(search, batches):
+        for batch, hypotheses in self._map(decode_batch, batches):
             for i, pairs in zip(batch, hypotheses):
                 results[i] = pairs
             if progress:
@@ -225,7 +302,12 @@ class Translator:
             yield from threads.map(call, batches)
 
     def _long(
-        self, rows: list[list[int]], positions: int, line_numbers: Sequence[int], skip_long: bool
+        self,
+        rows: list[list[int]],
+        positions: int,
+        line_numbers: Sequence[int],
+        skip_long: bool,
+        is_prefix: bool = False,
     ) -> set[int]:
         """Finds the texts with more sub-words than the model has positions.
 
@@ -234,11 +316,11 @@ class Translator:
         long = {i for i, row in enumerate(rows) if len(row) > positions}
         for i in sorted(long):
             problem = (
-                f"line {line_numbers[i]:,} has {len(rows[i]):,} sub-words, the model takes at most "
-                f"{positions:,}"
+                f"line {line_numbers[i]:,} has {'a prefix of ' if is_prefix else ''}"
+                f"{len(rows[i]):,} sub-words, the model takes at most {positions:,}"
             )
             if not skip_long:
-                raise UserError(f"{problem}: split the line")
+                raise UserError(f"{problem}: {'shorten it' if is_prefix else 'split the line'}")
             logger.warning("%s: its result is empty", problem)
         return long
 

@@ -1,0 +1,40 @@
+"""Step functions over random Markov chains, whose outputs can be enumerated."""
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transformer.special_tokens import PAD
+
+V = 6  # padding, unknown, start, end, and two more tokens
+
+
+def markov_chains(seed, sentences, scale=2.0):
+    """Log-probabilities of random second-order Markov chains, one chain for each sentence.
+
+    Returns: float32 `[sentences, position, second-to-last token, last token, V]`.
+    """
+    logits = np.random.default_rng(seed).normal(size=(sentences, 12, V, V, V)) * scale
+    return tf.nn.log_softmax(tf.constant(logits, tf.float32))
+
+
+def make_search(table, beam_size):
+    """A step function over `markov_chains`, and its first state.
+
+    The state holds the index of each sentence `[B]` and the second-to-last token of each
+    hypothesis `[B, K]`, so that wrong beam indices change the logits.
+    """
+
+    def step(ids, position, beam_indices, state):
+        sentence, previous = state
+        previous = tf.gather(previous, beam_indices, batch_dims=1)  # (B, K)
+        sentences = tf.broadcast_to(sentence[:, tf.newaxis], tf.shape(ids))  # (B, K)
+        positions = tf.fill(tf.shape(ids), position)  # (B, K)
+        index = tf.stack([sentences, positions, previous, ids], axis=2)  # (B, K, 4)
+        return tf.gather_nd(table, index), (sentence, ids)
+
+    sentences = table.shape[0]
+    return step, (tf.range(sentences), tf.fill([sentences, beam_size], PAD))
+
+
+def without_padding(ids):
+    return [int(token) for token in ids if token != PAD]
