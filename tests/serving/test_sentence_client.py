@@ -1,6 +1,6 @@
 """The client that translates sentences."""
 
-from tf_transformer.serving.client import translate_lines
+from tf_transformer.serving.client import UnavailableError, translate_lines
 from tf_transformer.serving.sentence_client import SentenceClient
 
 
@@ -22,3 +22,21 @@ def test_requests_have_sentences_and_results_lines():
     assert len(requests) == 2
     results = translate_lines(sentence_client, ["One. Two.", "Three."], batch_size=1)
     assert [text for text, _ in results] == ["ONE. TWO.", "THREE."]
+
+
+def test_sentences_that_were_answered_are_not_sent_again():
+    """A server that refuses every second request still gets all of them."""
+    requests = []
+
+    def client(texts):
+        requests.append(texts)
+        if len(requests) % 2 == 0:
+            raise UnavailableError("busy", retry_after=0.01)
+        return [(text.upper(), -1.0) for text in texts]
+
+    sentence_client = SentenceClient(client, "en", "de", batch_size=1)
+    lines = ["One. Two. Three. Four.", "Five. Six."]
+    results = list(translate_lines(sentence_client, lines, batch_size=1, concurrency=1))
+    assert [text for text, _ in results] == [line.upper() for line in lines]
+    answered = requests[::2]
+    assert answered == [["One."], ["Two."], ["Three."], ["Four."], ["Five."], ["Six."]]

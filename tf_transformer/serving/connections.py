@@ -38,6 +38,15 @@ def bind_address(settings: ServeConfig) -> socket.socket:
     return _bind(settings, "port")
 
 
+def numeric_address(host: str) -> str:
+    """Returns the IP address of a host: that one to which `bind_address` binds."""
+    return str(socket.getaddrinfo(host, None, _family(host), socket.SOCK_STREAM)[0][4][0])
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
 def _bind(settings: ServeConfig, flag: str) -> socket.socket:
     """Returns a socket with the port of a flag. Raises: UserError."""
     try:
@@ -46,7 +55,7 @@ def _bind(settings: ServeConfig, flag: str) -> socket.socket:
         raise UserError(
             f"host {settings.host!r} is not text in UTF-8: give another --host"
         ) from None
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    family = _family(settings.host)
     bound = socket.socket(family)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # Without TCP_NODELAY, each response waits 40 ms until its header is acknowledged.

@@ -29,7 +29,7 @@ from tensorflow_serving.apis import (
 
 from tf_transformer.errors import UserError
 from tf_transformer.serving.access import Access
-from tf_transformer.serving.connections import RESERVED_CONNECTIONS
+from tf_transformer.serving.connections import RESERVED_CONNECTIONS, numeric_address
 from tf_transformer.serving.dynamic_batching import Inputs, Outputs
 from tf_transformer.serving.grpc_format import (
     SIGNATURES,
@@ -102,7 +102,9 @@ class GrpcServer:
             options=_options(settings), maximum_concurrent_rpcs=settings.max_connections
         )
         self._server.add_generic_rpc_handlers(self._handlers())
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        # gRPC would listen at each address of a name such as localhost that is free.
+        host = numeric_address(settings.host)
+        host = f"[{host}]" if ":" in host else host
         address = f"{host}:{settings.grpc_port}"
         try:
             if settings.tls_certificate:

@@ -1,7 +1,7 @@
 """A client that translates each sentence of a text."""
 
 from tf_transformer.decoding.split_lines import SplitLines
-from tf_transformer.serving.client import Client
+from tf_transformer.serving.client import Client, UnavailableError
 
 
 class SentenceClient:
@@ -18,15 +18,24 @@ class SentenceClient:
         self._source = source
         self._target = target
         self._batch_size = batch_size
+        # Texts -> the results of their first sentences, when the server did not answer after them.
+        self._unfinished: dict[tuple[str, ...], list[tuple[str, float]]] = {}
 
     def __call__(self, texts: list[str]) -> list[tuple[str, float]]:
         """Translates a list of texts, each of them one line.
+
+        A call that is repeated after an UnavailableError continues after the sentences that were
+        answered. Otherwise a rate limit could refuse one of its requests in each attempt.
 
         Returns: a list of pairs (translation, score), one for each text; see `SplitLines.join`.
         Raises: what the client does; UserError when the package sentencex is not installed.
         """
         split = SplitLines(texts, self._source, self._target)
-        results: list[tuple[str, float]] = []
-        for start in range(0, len(split.sentences), self._batch_size):
-            results += self._client(split.sentences[start : start + self._batch_size])
+        results = self._unfinished.pop(tuple(texts), [])
+        try:
+            while left := split.sentences[len(results) :]:
+                results += self._client(left[: self._batch_size])
+        except UnavailableError:
+            self._unfinished[tuple(texts)] = results
+            raise
         return split.join(results)
