@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import os
 import shutil
 import subprocess
 import sys
@@ -288,7 +289,8 @@ def test_the_server_needs_no_tensorflow_and_a_closed_model_leaves_no_memory(pock
     sizes = [int(line) for line in process.stdout.splitlines()]
     assert process.returncode == 0, process.stderr
     assert len(sizes) == 9
-    assert sizes[-1] < 1.05 * sizes[3]
+    # Of the five loads between these sizes.
+    assert sizes[-1] - sizes[3] < 3 * os.path.getsize(os.path.join(pocket, "model.bin"))
 
 
 def test_the_server_loads_newer_versions(pocket, tmp_path, serve):

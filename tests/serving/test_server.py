@@ -680,8 +680,8 @@ def test_connections_without_a_request_give_way(folder, serve, monkeypatch):
 
 
 def test_connections_far_beyond_the_limit_are_refused(folder, serve, monkeypatch):
-    monkeypatch.setattr(connections, "RESERVED_CONNECTIONS", 2)
-    address = serve(Server(one_model(str(folder), "anna"), ServeConfig(port=0, max_connections=1)))
+    monkeypatch.setattr(connections, "RESERVED_CONNECTIONS", 0)
+    address = serve(Server(one_model(str(folder), "anna"), ServeConfig(port=0, max_connections=3)))
     request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     with contextlib.ExitStack() as stack:
         for _ in range(3):

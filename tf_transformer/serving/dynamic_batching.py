@@ -23,10 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from tf_transformer.serving.model_interface import Inputs, Outputs
 from tf_transformer.serving.timing import BatchReport, Timing
-
-Inputs = dict[str, list[str | bytes]]
-Outputs = dict[str, np.ndarray]
 
 SHORT_LENGTH = 64  # sub-words of the longest row in the queue of short rows
 OVERDUE_SECONDS = 5.0  # after its deadline, a batch that still runs is overdue

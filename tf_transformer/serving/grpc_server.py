@@ -30,7 +30,6 @@ from tensorflow_serving.apis import (
 from tf_transformer.errors import UserError
 from tf_transformer.serving.access import Access
 from tf_transformer.serving.connections import RESERVED_CONNECTIONS, numeric_address
-from tf_transformer.serving.dynamic_batching import Inputs, Outputs
 from tf_transformer.serving.grpc_format import (
     SIGNATURES,
     check_output_filter,
@@ -39,29 +38,22 @@ from tf_transformer.serving.grpc_format import (
     write_outputs,
     write_states,
 )
-from tf_transformer.serving.request_record import REQUEST_ID, RequestRecord
+from tf_transformer.serving.model_interface import Inputs, Outputs
+from tf_transformer.serving.request_record import (
+    CLIENT_CLOSED_REQUEST,
+    REQUEST_ID,
+    RequestRecord,
+)
 from tf_transformer.serving.rest_format import RestError, shorten
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.served_models import ServedModels
 from tf_transformer.serving.served_version import ServedVersion, explain_errors
-from tf_transformer.serving.server_metrics import ServerMetrics
+from tf_transformer.serving.server_metrics import STATUS_NAMES, ServerMetrics
 
 logger = logging.getLogger(__name__)
 
 PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
 MODEL_SERVICE = "tensorflow.serving.ModelService"
-# Status of HTTP -> status code. The others are INTERNAL.
-CODES = {
-    400: grpc.StatusCode.INVALID_ARGUMENT,
-    401: grpc.StatusCode.UNAUTHENTICATED,
-    403: grpc.StatusCode.PERMISSION_DENIED,
-    404: grpc.StatusCode.NOT_FOUND,
-    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    503: grpc.StatusCode.UNAVAILABLE,
-    504: grpc.StatusCode.DEADLINE_EXCEEDED,
-}
-CANCELLED = 499  # the status in the metrics when the client has withdrawn a call
 CONNECTION_AGE = 10  # of the oldest connections, in timeouts of a request
 CLOSE_SECONDS = 2.0  # for the answers to calls that the end of the server interrupts
 
@@ -190,7 +182,7 @@ class GrpcServer:
             status = error.status
             record.error, details = error.log_message, error.message
         except asyncio.CancelledError:
-            status = CANCELLED if context.time_remaining() != 0 else 504
+            status = CLIENT_CLOSED_REQUEST if context.time_remaining() != 0 else 504
             raise
         except Exception:  # a bug
             logger.exception("request %s failed", record.request_id)
@@ -202,7 +194,7 @@ class GrpcServer:
             self._observe(record)
         if status == 413:  # clients know this text, which gRPC has for messages
             details = f"request larger than max: {details}"
-        await context.abort(CODES.get(status, grpc.StatusCode.INTERNAL), details)
+        await context.abort(grpc.StatusCode[STATUS_NAMES.get(status, "INTERNAL")], details)
         raise AssertionError("abort raises")
 
     def _find(self, spec: model_pb2.ModelSpec) -> ServedVersion:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tf_transformer.serving.timing import Timing
 
+CLIENT_CLOSED_REQUEST = 499  # the status of a request whose client did not wait for the answer
 REQUEST_ID = re.compile(rb"[\w.:+/=-]{1,128}", re.ASCII)
 
 

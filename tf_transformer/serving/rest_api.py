@@ -23,12 +23,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from tf_transformer.serving.access import Access
-from tf_transformer.serving.dynamic_batching import (
-    Inputs,
-    Outputs,
-)
 from tf_transformer.serving.lingering_response import LingeringResponse
-from tf_transformer.serving.request_record import RequestRecord, request_record
+from tf_transformer.serving.model_interface import Inputs, Outputs
+from tf_transformer.serving.request_record import (
+    CLIENT_CLOSED_REQUEST,
+    RequestRecord,
+    request_record,
+)
 from tf_transformer.serving.rest_format import (
     RestError,
     error_body,
@@ -51,7 +52,6 @@ PATH = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 RETRY_SECONDS = 1  # of the header Retry-After
-CLIENT_CLOSED_REQUEST = 499  # the status that the metrics count when the client has disconnected
 
 
 class IncompleteRequestError(RestError):

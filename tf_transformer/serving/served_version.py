@@ -13,12 +13,10 @@ import numpy as np
 from tf_transformer.serving.dynamic_batching import (
     Batcher,
     BatchLimits,
-    Inputs,
-    Outputs,
     QueueFullError,
     ShutdownError,
 )
-from tf_transformer.serving.model_interface import InvalidInputError, Model
+from tf_transformer.serving.model_interface import Inputs, InvalidInputError, Model, Outputs
 from tf_transformer.serving.rest_format import RestError
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.timing import BatchReport, Timing

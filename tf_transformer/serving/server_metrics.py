@@ -17,7 +17,7 @@ import prometheus_client
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.registry import Collector
 
-from tf_transformer.serving.request_record import RequestRecord
+from tf_transformer.serving.request_record import CLIENT_CLOSED_REQUEST, RequestRecord
 from tf_transformer.serving.timing import BatchReport
 
 PREFIX = "tf_transformer_"
@@ -34,14 +34,13 @@ STATUS_NAMES = {
     200: "OK",
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
     405: "INVALID_ARGUMENT",
     408: "DEADLINE_EXCEEDED",
     413: "RESOURCE_EXHAUSTED",
     415: "INVALID_ARGUMENT",
     429: "RESOURCE_EXHAUSTED",
-    499: "CANCELLED",
+    CLIENT_CLOSED_REQUEST: "CANCELLED",
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
