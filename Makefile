@@ -70,7 +70,7 @@ evaluate: $(STAMP) ## BLEU and chrF of a model on SPLIT= of its data
 average: $(STAMP) ## average the newest LAST= or the best BEST= checkpoints of a model
 	$(RUN) average --model_dir='$(MODEL_DIR)' $(if $(LAST),--last=$(LAST)) $(if $(BEST),--best=$(BEST)) $(FLAGS)
 
-export: $(STAMP) ## export a model for TensorFlow Serving, or with FLAGS=--format=ctranslate2 or keras
+export: $(STAMP) ## export a model for TensorFlow Serving, or with FLAGS=--format=ctranslate2, keras or huggingface
 	$(RUN) export --model_dir='$(MODEL_DIR)' $(if $(filter command,$(origin NAME)),--name=$(NAME)) \
 	  $(if $(filter command,$(origin EXPORT_DIR)),--output='$(EXPORT_DIR)') $(FLAGS)
 

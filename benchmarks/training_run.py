@@ -43,7 +43,7 @@ class Pipeline(NamedTuple):
     @property
     def target_tokens(self):
         """The mean number of target tokens of a pair."""
-        return len(self.pairs.target.values) / len(self.pairs)
+        return float(self.pairs.lengths[:, 1].mean())
 
 
 def train_ours(folder, options, updates):
@@ -119,12 +119,12 @@ def prepare_joey(folder, pipeline, updates):
     The pairs are sub-words between blanks.
     """
     folder.mkdir()
-    sides = [("source", pipeline.pairs.source), ("target", pipeline.pairs.target)]
-    for (side, ids), tokenizer in zip(sides, pipeline.tokenizers):
+    (shard,) = pipeline.pairs.shards
+    for number, (side, tokenizer) in enumerate(zip(("source", "target"), pipeline.tokenizers)):
         with open(folder / f"train.{side}", "w", encoding="utf-8") as file:
-            for begin, end in zip(ids.splits, ids.splits[1:]):
+            for begin, end in zip(shard.splits[number::2], shard.splits[number + 1 :: 2]):
                 # Joey NMT appends the end token itself.
-                pieces = tokenizer.pieces(ids.values[begin : end - 1])
+                pieces = tokenizer.pieces(shard.ids[begin : end - 1])
                 file.write(" ".join(pieces) + "\n")
         vocabulary = [*SPECIAL_TOKENS, *tokenizer.pieces(range(4, tokenizer.vocab_size))]
         path = folder / f"{side}.vocabulary"

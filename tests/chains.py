@@ -28,12 +28,13 @@ def make_search(table, beam_size):
         sentence, previous = state
         previous = tf.gather(previous, beam_indices, batch_dims=1)  # (B, K)
         sentences = tf.broadcast_to(sentence[:, tf.newaxis], tf.shape(ids))  # (B, K)
-        positions = tf.fill(tf.shape(ids), position)  # (B, K)
+        positions = tf.fill(tf.shape(ids), tf.cast(position, tf.int64))  # (B, K)
         index = tf.stack([sentences, positions, previous, ids], axis=2)  # (B, K, 4)
         return tf.gather_nd(table, index), (sentence, ids)
 
     sentences = table.shape[0]
-    return step, (tf.range(sentences), tf.fill([sentences, beam_size], PAD))
+    first = tf.fill([sentences, beam_size], tf.constant(PAD, tf.int64))
+    return step, (tf.range(sentences, dtype=tf.int64), first)
 
 
 def without_padding(ids):

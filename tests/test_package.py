@@ -68,7 +68,7 @@ def test_metadata(wheel):
     assert metadata["Version"] == __version__
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == "<3.14,>=3.10"
-    extras = {"gpu", "serving", "ctranslate2", "notebooks", "docs", "dev"}
+    extras = {"gpu", "serving", "ctranslate2", "huggingface", "notebooks", "docs", "dev"}
     assert set(metadata.get_all("Provides-Extra")) == extras
     assert b"tf-transformer = tf_transformer.__main__:run" in wheel.read(
         f"{folder}/entry_points.txt"

@@ -12,6 +12,7 @@ from typing import Any
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import UserError
 from tf_transformer.setting import Settings, setting
+from tf_transformer.train_config import TrainConfig
 
 # The "languages" of a treebank (Sec. 6.3).
 WORDS = "words"
@@ -56,6 +57,11 @@ class ModelConfig(Settings):
     )
     positional_encoding: str = setting(
         "sinusoidal", "sinusoidal or learned (Table 3, row E)", choices=("sinusoidal", "learned")
+    )
+    activation: str = setting(
+        "relu",
+        "of the feed-forward networks: relu (Eq. 2), or swish (OPUS-MT)",
+        choices=("relu", "swish"),
     )
     shared_embeddings: bool = setting(
         True, "one matrix for both embeddings and the output projection (Sec. 3.4)"
@@ -150,90 +156,6 @@ class DataConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainConfig(Settings):
-    """Training (Sec. 5.3, 5.4), validation, checkpoints and logs."""
-
-    train_steps: int = setting(100_000, "updates of the weights", minimum=1)
-    train_minutes: float = setting(
-        0.0,
-        "maximum time of training from each start, wall-clock minutes; 0 means no limit",
-        minimum=0,
-    )
-    warmup_steps: int = setting(4000, "updates while the learning rate rises (Eq. 3)", minimum=1)
-    learning_rate_scale: float = setting(
-        1.0, "factor on Eq. 3, for batches much smaller than the paper's", minimum=0, maximum=1000
-    )
-    dropout_warmup_steps: int = setting(
-        0, "updates while the dropout rate rises from 0; 0 means a constant rate", minimum=0
-    )
-    label_smoothing: float = setting(0.1, "epsilon_ls of label smoothing", minimum=0, below=1)
-    # In float32, 1 - beta and epsilon must not round to 0: they are divisors.
-    beta_1: float = setting(
-        0.9, "Adam's decay rate of the mean gradient", minimum=0, maximum=0.999999
-    )
-    beta_2: float = setting(
-        0.98, "Adam's decay rate of the mean squared gradient", minimum=0, maximum=0.999999
-    )
-    epsilon: float = setting(1e-9, "Adam's epsilon", minimum=1e-30, maximum=1)
-    seed: int = setting(
-        1,
-        "seed of the weights, the order of the data and the dropout masks",
-        minimum=0,
-        below=2**21,
-    )
-    clip_norm: float = setting(
-        0.0,
-        "maximum global norm of the gradients; 0 means no limit (the paper)",
-        minimum=0,
-        maximum=1e30,
-    )
-    micro_batch_tokens: int = setting(
-        4096,
-        "source tokens, and target tokens, that a device computes at a time, padding included; "
-        "a larger shard of a batch is computed by gradient accumulation",
-        minimum=1,
-        maximum=100_000_000,
-    )
-    precision: str = setting(
-        "auto",
-        "auto (bfloat16 where the device has matrix units for it), float32, mixed_bfloat16 or "
-        "mixed_float16",
-        choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
-    )
-    jit_compile: str = setting(
-        "auto",
-        "whether XLA compiles the gradients: auto (on GPUs), on or off",
-        choices=("auto", "on", "off"),
-    )
-    logical_devices: int = setting(
-        0,
-        "replicas on the CPU; 0 means one replica on each GPU, or two on the CPU without a GPU",
-        minimum=0,
-        maximum=256,
-    )
-    save_steps: int = setting(
-        1500, "updates between checkpoints (Sec. 6.1: 10 minutes, 1,500 of base)", minimum=1
-    )
-    max_checkpoints: int = setting(
-        5,
-        "newest checkpoints that are kept, and averaged at the end (Sec. 6.1: 5 for base, 20 for "
-        "big)",
-        minimum=1,
-    )
-    eval_steps: int = setting(1000, "updates between validations", minimum=1)
-    early_stopping_patience: int = setting(
-        0, "validations without a better score before training stops; 0 means never", minimum=0
-    )
-    max_skipped_steps: int = setting(
-        20, "consecutive updates without finite gradients before training stops", minimum=1
-    )
-    bleu_sentences: int = setting(
-        500, "validation sentences that are translated for the BLEU score; 0 means none", minimum=0
-    )
-    log_steps: int = setting(50, "updates between log lines", minimum=1)
-
-
-@dataclasses.dataclass(frozen=True)
 class DecodeConfig(Settings):
     """Beam search (Sec. 6.1)."""
 
@@ -288,6 +210,11 @@ class Config:
     decode: DecodeConfig = DecodeConfig()
 
     def __post_init__(self) -> None:
+        if self.train.r_drop and not self.model.dropout_rate:
+            raise UserError(
+                "r_drop compares two dropout masks, but dropout_rate is 0: give a larger "
+                "dropout_rate, or r_drop 0"
+            )
         max_length = self.data.max_length
         if max_length > self.train.micro_batch_tokens:
             raise UserError(

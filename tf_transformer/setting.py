@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tf_transformer.errors import UserError
@@ -77,5 +78,9 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     if maximum is not None and value > maximum:
         raise UserError(f"{field.name} is {value}: give at most {maximum:,}")
     if choices is not None and value not in choices:
-        listed = f"{', '.join(choices[:-1])} or {choices[-1]}"
-        raise UserError(f"{field.name} is {value!r}: give {listed}")
+        raise UserError(f"{field.name} is {value!r}: give {listed(choices)}")
+
+
+def listed(choices: Sequence[str]) -> str:
+    """Returns "a, b or c" for the choices a, b and c."""
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"

@@ -17,6 +17,7 @@ PACKAGES = {
     "parsing": (0, 2, 1, "Sec. 6.3"),
     "visualization": (1, 2, 1, "plots, viewer"),
     "serving": (3, 2, 1, "exports, server"),
+    "interchange": (3, 1, 1, "Hugging Face"),
     "training": (2, 2, 1, "Sec. 5"),
     "evaluation": (0, 3, 1, "BLEU, EVALB"),
     "decoding": (2, 3, 1, "search, KV cache"),
@@ -29,6 +30,7 @@ PACKAGES = {
 IMPORTS = [
     ("cli", "paper"), ("cli", "parsing"), ("parsing", "evaluation"), ("parsing", "decoding"),
     ("paper", "visualization"), ("paper", "training"), ("paper", "serving"),
+    ("cli", "interchange"), ("interchange", "serving"),
     ("visualization", "decoding"), ("training", "decoding"), ("training", "evaluation"),
     ("serving", "decoding"), ("decoding", "checkpoints"), ("evaluation", "data"),
     ("checkpoints", "data"), ("checkpoints", "model"), ("model", "kernels"),

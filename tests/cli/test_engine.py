@@ -89,7 +89,7 @@ class RecordedServer:
 
     models = []
 
-    def __init__(self, sources, settings):
+    def __init__(self, sources, settings, access):
         (source,) = sources
         version = max(os.listdir(source.folder))
         self.models.append(source.load(os.path.join(source.folder, version), 3))

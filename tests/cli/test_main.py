@@ -45,7 +45,8 @@ def test_help_fits_a_terminal(run, command):
     assert code == 0
     assert max(map(len, out.splitlines())) <= 100
     usage = out.splitlines()[0]
-    assert ("--model_dir=TEXT" in usage) == ("(required)" in out and command != "evalb")
+    other_input = command in ("evalb", "compare", "import")
+    assert ("--model_dir=TEXT" in usage) == ("(required)" in out and not other_input)
     if command:
         assert out.index("\n  --help, -h\n") > out.index("\nFlags of all commands:\n")
         assert run(command, "-h")[1] == out
@@ -61,7 +62,7 @@ def test_help_names_the_groups_and_the_kinds_of_values(run):
     assert "\n  --dry_run\n" in out
     assert "\n  --shared_vocab, --noshared_vocab\n" in out
     assert "\n  --epsilon=NUMBER\n      Adam's epsilon (default: 1e-09)\n" in out
-    assert "\n  --format=saved_model|ctranslate2|keras\n" in run("export", "--help")[1]
+    assert "\n  --format=saved_model|ctranslate2|keras|huggingface\n" in run("export", "--help")[1]
     assert "(default: 32)" in run("client", "--help")[1]
 
 

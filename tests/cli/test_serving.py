@@ -106,7 +106,7 @@ class RecordedServer:
 
     folders = []
 
-    def __init__(self, sources, settings):
+    def __init__(self, sources, settings, access):
         self.folders += [source.folder for source in sources]
 
     def run(self, bound):

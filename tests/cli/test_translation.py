@@ -6,10 +6,14 @@ import sys
 import tracemalloc
 
 import pytest
+import tensorflow as tf
 
 from tf_transformer.cli.main import main
+from tf_transformer.cli.translation import explain_decoding_memory
+from tf_transformer.config import DecodeConfig
 from tf_transformer.data.trees import read_line
 from tf_transformer.decoding.translator import Translator
+from tf_transformer.errors import UserError
 
 
 def test_translate_a_file(run, refused, model_dir, tmp_path):
@@ -183,6 +187,8 @@ def test_evaluate(run, refused, model_dir, corpus_folder, tmp_path):
         assert text in out
     assert "compound-split BLEU" in out
     assert "##AT##-##AT##" in out
+    assert "lower-cased, tokenised BLEU" in out
+    assert "moses.de:sacremoses." in out
     translations = (model_dir / "evaluation" / "test.de").read_text()
     assert len(translations.splitlines()) == 60
     files = f"{corpus_folder}/test.en,{corpus_folder}/test.de"
@@ -220,7 +226,7 @@ def test_evaluate_other_data_with_references_and_a_baseline(
     assert "baseline 100.00" in out
     assert "baseline 0.00" in out  # of TER
     assert out.count("p = ") == 2
-    assert "compound-split" not in out
+    assert "tokenised" not in out  # with several references
     assert own_result.read_text() == "result of the test set\n"
     assert len(list(own_result.parent.glob("*test.en*.all.de"))) == 1
     code, out, _ = run(*flags, "--metrics=bleu", f"--baseline={model_dir}")
@@ -359,3 +365,11 @@ def test_trees_are_not_text(refused, model_dir):
     message = refused("train", "--data=pocket-trees", "--model_dir=/no/where")
     assert "give --source=words --target=trees" in message
     assert "was not trained on trees" in refused("parse", f"--model_dir={model_dir}")
+
+
+def test_advice_when_the_memory_of_a_search_is_too_small():
+    for sampling, advice in [(False, "--beam_size than 4"), (True, "--n_best")]:
+        message = f"--decode_batch_tokens than 50, or a smaller {advice}$"
+        decode = DecodeConfig(beam_size=4, decode_batch_tokens=50)
+        with pytest.raises(UserError, match=message), explain_decoding_memory(decode, sampling):
+            raise tf.errors.ResourceExhaustedError(None, None, "")

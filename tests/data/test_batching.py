@@ -1,28 +1,32 @@
 """Buckets and batches: completeness, shapes, little padding, and order."""
 
+import gc
 import itertools
+import weakref
 
 import numpy as np
 import pytest
 
 from tf_transformer.data import batching
 from tf_transformer.data.batching import Batches, bucket_plan
-from tf_transformer.data.encoding import EncodedPairs, Sequences
+from tf_transformer.data.encoded_pairs import EncodedPairs, Shard
 from tf_transformer.special_tokens import END, PAD, START
 
 
-def sequences(lengths, random):
-    rows = [[*random.integers(4, 99, n - 1), END] for n in lengths]
+def shard(lengths, random):
+    """A shard of random ids; `lengths` is int `[pairs, 2]`."""
+    ids = [[*random.integers(4, 60_000, n - 1), END] for n in lengths.ravel()]
     splits = np.concatenate([[0], np.cumsum(lengths)])
-    return Sequences(np.concatenate(rows).astype(np.int32), splits.astype(np.int64))
+    return Shard(np.concatenate(ids).astype(np.uint16), splits.astype(np.uint32), {})
 
 
-def captions(number, seed=0):
+def captions(number, seed=0, shards=1):
     """Pairs with lengths like those of image captions: usually 16 sub-words a side, at most 64."""
     random = np.random.default_rng(seed)
     source = np.clip(random.gamma(8.0, 2.0, number), 2, 60).astype(int)
     target = np.clip(source + random.normal(0, 2, number), 2, 64).astype(int)
-    return EncodedPairs(sequences(source, random), sequences(target, random), {})
+    lengths = np.stack([source, target], axis=1)
+    return EncodedPairs([shard(part, random) for part in np.array_split(lengths, shards)])
 
 
 def batch_pairs(batch):
@@ -35,16 +39,19 @@ def batch_pairs(batch):
     ]
 
 
-def rows(side):
-    """The sequences of a `Sequences` as tuples of ids."""
-    return [tuple(side.values[a:b]) for a, b in zip(side.splits, side.splits[1:])]
+def rows(pairs):
+    """The (source, target) of each pair of an `EncodedPairs`, as tuples of ids."""
+    ids = [
+        tuple(shard.ids[a:b].tolist())
+        for shard in pairs.shards
+        for a, b in itertools.pairwise(shard.splits)
+    ]
+    return list(zip(ids[::2], ids[1::2]))
 
 
 def expected_pairs(pairs):
     """All pairs of an `EncodedPairs`, as `batch_pairs` returns them, sorted."""
-    return sorted(
-        (source, (START, *target)) for source, target in zip(rows(pairs.source), rows(pairs.target))
-    )
+    return sorted((source, (START, *target)) for source, target in rows(pairs))
 
 
 @pytest.mark.parametrize("number", [1, 7, 300, 3000])
@@ -87,7 +94,7 @@ def test_most_tokens_are_not_padding():
     for tokens in (4096, 25_000):
         batches = Batches(pairs, tokens, seed=1)
         padded = sum(2 * bucket.batches * bucket.rows * bucket.length for bucket in batches.buckets)
-        real = len(pairs.source.values) + len(pairs.target.values)
+        real = pairs.lengths.sum()
         assert batches.non_padding_fraction == pytest.approx(real / padded)
         assert batches.non_padding_fraction > 0.88
         assert len(batches.buckets) <= 40
@@ -113,7 +120,7 @@ def test_the_plan_is_optimal():
 
     inner = range(3, 10)
     divisions = [(*cut, 10) for n in range(8) for cut in itertools.combinations(inner, n)]
-    plan = tuple(bucket.length for bucket in bucket_plan(lengths, tokens))
+    plan = tuple(bucket.length for bucket in bucket_plan(np.bincount(lengths), tokens))
     assert cost(plan) == pytest.approx(min(cost(division) for division in divisions))
 
 
@@ -127,6 +134,57 @@ def test_the_order_is_a_function_of_seed_and_epoch():
     assert order(1, 0) == order(1, 0)
     assert order(1, 0) != order(1, 1)
     assert order(1, 0) != order(2, 0)
+
+
+def test_batches_do_not_depend_on_the_shards():
+    """Pairs of one shard or of several, the last of which is shorter, are the same batches."""
+    one, several = captions(1000), captions(1000, shards=7)
+    joined = EncodedPairs([Shard.join(several.shards)])
+    assert rows(several) == rows(joined)
+    np.testing.assert_array_equal(several.lengths, joined.lengths)
+    assert len(several) == len(joined) == len(one) == 1000
+    for found, expected in zip(Batches(several, 500, 1).epoch(0), Batches(joined, 500, 1).epoch(0)):
+        for side, expected_side in zip(found, expected):
+            np.testing.assert_array_equal(side, expected_side)
+
+
+def test_the_order_of_the_next_epoch_is_prefetched(monkeypatch):
+    """It is computed during this epoch, and is that of a new process."""
+    pairs = captions(500)
+    batches = Batches(pairs, 500, seed=1)
+    expected = [[batch_pairs(batch) for batch in batches.epoch(epoch)] for epoch in (0, 1, 2)]
+    batches = Batches(pairs, 500, seed=1)
+    computed = []
+    order = Batches.order
+    monkeypatch.setattr(
+        Batches, "order", lambda self, epoch: computed.append(epoch) or order(self, epoch)
+    )
+    for epoch in (0, 1, 2):
+        assert [batch_pairs(batch) for batch in batches.epoch(epoch)] == expected[epoch]
+    batching._background.submit(int).result()  # waits for the last of them
+    assert computed == [0, 1, 2, 3]
+
+
+def test_orders_of_past_epochs_are_forgotten():
+    batches = Batches(captions(200), 500, seed=1)
+    order = batches.order
+    alive = []
+
+    def watched(epoch):
+        batches_of_epoch = order(epoch)
+        alive.append(weakref.ref(batches_of_epoch[0][0].base))
+        return batches_of_epoch
+
+    batches.order = watched
+    for epoch in range(4):
+        for _ in batches.epoch(epoch):
+            pass
+    batching._background.submit(int).result()
+    gc.collect()
+    assert [reference() is not None for reference in alive] == [False] * 3 + [True] * 2
+    three = [batch_pairs(batch) for batch in batches.epoch(3)]
+    both = zip(batches.epoch(3), batches.epoch(9))  # two epochs at once
+    assert [batch_pairs(batch) for batch, _ in both] == three
 
 
 def test_skip_resumes_within_an_epoch():

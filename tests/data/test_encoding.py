@@ -1,21 +1,27 @@
-"""Encoding of sentence pairs: dropped pairs, chunks, and the cache."""
+"""Encoding of sentence pairs: dropped pairs, processes, and the cache of shards."""
 
 import errno
+import fcntl
+import itertools
 import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
 from tf_transformer.config import Config
-from tf_transformer.data import encoding
+from tf_transformer.data import encoder_processes, encoding
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.encoding import cached_pairs, describe_dropped, encode_pairs
+from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped
+from tf_transformer.data.encoder_processes import encode_chunks
+from tf_transformer.data.encoding import cached_pairs, encode_pairs, shard_folder
+from tf_transformer.data.pair_encoder import PairEncoder
 from tf_transformer.data.sources import open_corpus
-from tf_transformer.data.tokenizer import Tokenizer, learn_tokenizers, save_tokenizers
+from tf_transformer.data.tokenizer import learn_tokenizers, save_tokenizers
 from tf_transformer.errors import UserError
 
 
@@ -25,8 +31,13 @@ def tokenizers(corpus_folder):
     return learn_tokenizers(lambda: corpus.read("train"), 500, shared=True)
 
 
-def rows(sequences):
-    return [sequences.values[a:b].tolist() for a, b in zip(sequences.splits, sequences.splits[1:])]
+def rows(pairs, side=0):
+    """The sequences of one side, as lists of ids."""
+    return [
+        shard.ids[a:b].tolist()
+        for shard in pairs.shards
+        for a, b in zip(shard.splits[side::2], shard.splits[side + 1 :: 2])
+    ]
 
 
 def test_pairs_are_dropped_and_counted_by_reason(tokenizers):
@@ -53,8 +64,39 @@ def test_pairs_are_dropped_and_counted_by_reason(tokenizers):
         "3 for an empty side, 1 for a side of more than 40 sub-words, "
         "1 for one side more than 3 times the other"
     )
-    for side, sequences in enumerate((encoded.source, encoded.target)):
-        assert rows(sequences) == tokenizers[side].encode([pair[side] for pair in good]).to_list()
+    for side in (0, 1):
+        expected = tokenizers[side].encode([pair[side] for pair in good])
+        assert rows(encoded, side) == expected.to_list()
+
+
+def test_ids_are_those_of_the_tokenizer_in_graphs(tokenizers):
+    """Also for text that is unlikely in a corpus: every byte, controls, and all kinds of blanks."""
+    random = np.random.default_rng(1)
+    texts = [chr(code) * 2 + "a" + chr(code) for code in range(1, 0x3100)]
+    texts += [chr(code) for code in range(0xF900, 0x11000)]
+    texts += [
+        "a\0b",
+        "\u2581a \u2581",
+        "<0x41> [END] [PAD]x",
+        "\U0001f1e9\U0001f1ea e\u0301 \u212b",
+    ]
+    for _ in range(300):
+        codes = random.integers(1, 0x20000, random.integers(1, 30))
+        texts.append("".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000) + ".")
+    encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 10**6, 10**6)
+    texts = [text for text in texts if tokenizers[0].normalize(text)]  # blank ones are dropped
+    shard = encoder.encode([(text, "a") for text in texts])
+    assert rows(EncodedPairs([shard])) == tokenizers[0].encode(texts).to_list()
+
+
+def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, monkeypatch):
+    encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
+    assert encoder.encode([("a", "b")]).ids.dtype == np.uint16
+    size = "sentencepiece.SentencePieceProcessor.get_piece_size"
+    for number, dtype in ((2**16, np.uint16), (2**16 + 1, np.int32)):
+        monkeypatch.setattr(size, lambda self, number=number: number)
+        encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
+        assert encoder.encode([("a", "b")]).ids.dtype == dtype
 
 
 def test_the_result_does_not_depend_on_the_chunk_size(tokenizers, corpus_folder, monkeypatch):
@@ -62,8 +104,8 @@ def test_the_result_does_not_depend_on_the_chunk_size(tokenizers, corpus_folder,
     expected = encode_pairs(iter(pairs), tokenizers, 64, 9.0)
     monkeypatch.setattr(encoding, "CHUNK", 7)
     chunked = encode_pairs(iter(pairs), tokenizers, 64, 9.0)
-    assert rows(chunked.source) == rows(expected.source)
-    assert rows(chunked.target) == rows(expected.target)
+    assert rows(chunked, 0) == rows(expected, 0)
+    assert rows(chunked, 1) == rows(expected, 1)
     assert chunked.checksum == expected.checksum
 
 
@@ -84,28 +126,27 @@ def test_the_second_start_reads_the_cache(
     with monkeypatch.context() as patch:
         patch.setattr(corpus, "read", None)  # reading the text would fail
         again = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-    assert rows(again.source) == rows(first.source)
+    assert rows(again, 0) == rows(first, 0) and rows(again, 1) == rows(first, 1)
     assert again.dropped == first.dropped
+    assert again.checksum == first.checksum
+    text = corpus.read("train")
+    in_memory = encode_pairs(text, tokenizers, 64, tiny_config.data.max_length_ratio)
+    assert in_memory.checksum == first.checksum
 
-    # A damaged cache file is replaced.
-    (path,) = tmp_path.iterdir()
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    repaired = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-    np.testing.assert_array_equal(repaired.target.values, first.target.values)
-    assert list(tmp_path.iterdir()) == [path]
-
-    # So is one with a flipped bit in the header of an array, which Python's tokenizer reads.
-    content = bytearray(path.read_bytes())
-    content[content.index(b"'descr'")] ^= 4
-    path.write_bytes(content)
-    repaired = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-    np.testing.assert_array_equal(repaired.target.values, first.target.values)
-
-    # Another setting has another cache file.
+    # Another setting has other shards.
     short = tiny_config.replace(max_length=10).data
     shorter = cached_pairs(corpus, "train", tokenizers, short, str(tmp_path))
     assert len(shorter) < len(first)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_ids_are_not_in_memory(tokenizers, corpus_folder, tiny_config, tmp_path):
+    corpus = open_corpus(str(corpus_folder), "en", "de")
+    for _ in range(2):  # encoded, and read from the cache
+        pairs = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
+        for shard in pairs.shards:
+            assert isinstance(shard.ids.base, np.memmap)
+            assert isinstance(shard.splits.base, np.memmap)
 
 
 class ChangingCorpus(Corpus):
@@ -131,7 +172,7 @@ def test_a_changed_fingerprint_invalidates_the_cache(tokenizers, tiny_config, tm
 
     def encoded():
         pairs = cached_pairs(corpus, "train", tokenizers, tiny_config.data, folder)
-        return rows(pairs.source)
+        return rows(pairs)
 
     first = encoded()
     assert encoded() == first
@@ -164,49 +205,204 @@ class FailingCorpus(Corpus):
 
 @pytest.fixture
 def interrupted(tokenizers, corpus_folder, monkeypatch):
-    """A corpus of 400 pairs, segments of 30, and a list of the encoded texts of the source."""
+    """A corpus of 400 pairs, shards of 30, and a list of the encoded texts of the source."""
     monkeypatch.setattr(encoding, "CHUNK", 10)
-    monkeypatch.setattr(encoding, "CHUNKS_OF_SEGMENT", 3)
+    monkeypatch.setattr(encoding, "CHUNKS_OF_SHARD", 3)
+    monkeypatch.setattr(encoder_processes, "ALONE", 1000)
     monkeypatch.setattr("tf_transformer.data.progress.LOG_SECONDS", 0.0)
     corpus = FailingCorpus(list(open_corpus(str(corpus_folder), "en", "de").read("train")))
-    source, target = tokenizers[0], Tokenizer(tokenizers[0].model)
     encoded = []
+    encode = PairEncoder.encode
     monkeypatch.setattr(
-        source, "encode", lambda texts: encoded.extend(texts) or Tokenizer.encode(source, texts)
+        PairEncoder,
+        "encode",
+        lambda self, pairs: encoded.extend(source for source, _ in pairs) or encode(self, pairs),
     )
-    return corpus, (source, target), encoded
+    return corpus, tokenizers, encoded
+
+
+def files(folder):
+    """The content of the files below a folder by their relative paths."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def test_an_interrupted_encoding_is_resumed(interrupted, tiny_config, tmp_path, caplog):
-    """The ids are those of an uninterrupted one, and no complete segment is encoded twice."""
+    """The files are those of an uninterrupted one, and no complete shard is encoded twice."""
     corpus, tokenizers, encoded = interrupted
     data = tiny_config.replace(max_length=25).data  # some pairs are dropped
     expected = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path / "whole"))
-    assert sum(expected.dropped.values()) > 0
+    assert sum(expected.dropped.values()) > 0 and len(expected.shards) == 14
     encoded.clear()
     for corpus.end in (5, 100, 100, 275):
         with pytest.raises(KeyboardInterrupt):
             cached_pairs(corpus, "train", tokenizers, data, str(tmp_path / "cache"))
-    # Complete segments end at 90 and 270; 100 and 275 are in the middle of the next ones.
+    # Complete shards end at 90 and 270; 100 and 275 are in the middle of the next ones.
     sources = [source for source, _ in corpus.pairs]
     assert encoded == sources[:100] + sources[90:100] + sources[90:270]
-    assert len(list((tmp_path / "cache").iterdir())) == 9
 
     encoded.clear()
     corpus.end = None
-    # A damaged segment is encoded again, with those after it.
-    damaged = sorted((tmp_path / "cache").iterdir())[8]
-    damaged.write_bytes(damaged.read_bytes()[:200])
     with caplog.at_level(logging.INFO, "tf_transformer"):
         pairs = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path / "cache"))
-    assert encoded == sources[240:]
+    assert encoded == sources[270:]
     assert pairs.checksum == expected.checksum
     assert pairs.dropped == expected.dropped
-    assert "resuming the encoding of train after 240 pairs" in caplog.text
+    assert "resuming the encoding of train after 270 pairs" in caplog.text
     assert "encoding train: 400 pairs in " in caplog.text
-    names = [path.name for path in (tmp_path / "cache").iterdir()]
-    assert names == [path.name for path in (tmp_path / "whole").iterdir()]
-    assert len(names) == 1
+    assert files(tmp_path / "cache") == files(tmp_path / "whole")
+
+
+def flip(path, position):
+    content = bytearray(path.read_bytes())
+    content[position] ^= 4
+    path.write_bytes(content)
+
+
+def test_damaged_shards_are_encoded_again(interrupted, tiny_config, tmp_path):
+    """Only those; the others stay."""
+    corpus, tokenizers, encoded = interrupted
+    expected = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    before = files(tmp_path)
+    sources = [source for source, _ in corpus.pairs]
+    path = folder / "00004.ids.npy"
+    manifest = folder / "manifest.json"
+    damages = [
+        (lambda: flip(path, -1), sources[120:150]),
+        (lambda: flip(path, path.read_bytes().index(b"'descr'")), sources[120:150]),
+        (lambda: path.write_bytes(path.read_bytes()[:-2]), sources[120:150]),
+        (path.unlink, sources[120:150]),
+        (lambda: flip(folder / "00013.splits.npy", 140), sources[390:]),
+        (lambda: manifest.write_bytes(b"{"), sources),
+        (lambda: manifest.write_text('{"complete": true, "shards": [1]}'), sources),
+    ]
+    for damage, again in damages:
+        damage()
+        encoded.clear()
+        pairs = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
+        assert encoded == again
+        assert pairs.checksum == expected.checksum and files(tmp_path) == before
+
+
+def test_a_shard_without_usable_pairs(interrupted, tiny_config, tmp_path):
+    corpus, tokenizers, _ = interrupted
+    corpus.pairs[30:60] = [("", "x")] * 30
+    data = tiny_config.replace(max_length=96).data
+    for _ in range(2):
+        pairs = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
+        assert len(pairs.shards[1]) == 0 and len(pairs) == 370
+    inp, tar = pairs.batch(np.array([29, 30]), 2, 96)  # the pairs before and after it
+    for row, index in enumerate((29, 60)):
+        for ids, tokenizer, text in zip((inp, tar[:, 1:]), tokenizers, corpus.pairs[index]):
+            assert ids[row][ids[row] > 0].tolist() == tokenizer.encode([text])[0].numpy().tolist()
+
+
+def test_incomplete_shards_of_other_settings_are_removed(interrupted, tiny_config, tmp_path):
+    corpus, tokenizers, _ = interrupted
+    corpus.end = 100
+    for max_length in (20, 30):
+        data = tiny_config.replace(max_length=max_length).data
+        with pytest.raises(KeyboardInterrupt):
+            cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
+    assert len(list(tmp_path.iterdir())) == 2
+    corpus.end = None
+    cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    assert str(folder) == shard_folder(corpus, "train", tokenizers, data, str(tmp_path))
+
+
+def test_another_process_is_waited_for(interrupted, tiny_config, tmp_path, monkeypatch, caplog):
+    """It encodes the text, and this one reads its shards."""
+    corpus, tokenizers, encoded = interrupted
+    data = tiny_config.data
+    folder = shard_folder(corpus, "train", tokenizers, data, str(tmp_path / "cache"))
+    expected = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path / "other"))
+    os.makedirs(folder)
+    lock = os.open(folder, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    encoded.clear()
+    found = []
+    monkeypatch.setattr(encoding, "POLL_SECONDS", 0.01)
+    with caplog.at_level(logging.INFO, "tf_transformer"):
+        thread = threading.Thread(
+            target=lambda: found.append(
+                cached_pairs(corpus, "train", tokenizers, data, str(tmp_path / "cache"))
+            )
+        )
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive() and not encoded
+        os.rmdir(folder)
+        os.rename(os.path.join(tmp_path, "other", os.path.basename(folder)), folder)
+        os.close(lock)
+        thread.join(20)
+    assert found[0].checksum == expected.checksum and not encoded
+    assert "waiting for another process that encodes" in caplog.text
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Two processes encode chunks of 10 pairs."""
+    monkeypatch.setattr(encoding, "CHUNK", 10)
+    monkeypatch.setattr(encoding, "CHUNKS_OF_SHARD", 3)
+    monkeypatch.setattr(encoder_processes, "ALONE", 2)
+    monkeypatch.setattr(encoder_processes, "number_of_cores", lambda: 2)
+    started = []
+    start = subprocess.Popen
+
+    def popen(*arguments, **keywords):
+        started.append(start(*arguments, **keywords))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    yield started
+    assert all(process.poll() is not None for process in started)
+
+
+def test_several_processes_write_the_shards_of_one(
+    processes, tokenizers, corpus_folder, tiny_config, tmp_path, monkeypatch
+):
+    corpus = open_corpus(str(corpus_folder), "en", "de")
+    cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path / "several"))
+    assert len(processes) == 2
+    monkeypatch.setattr(encoder_processes, "number_of_cores", lambda: 1)
+    cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path / "one"))
+    assert len(processes) == 2
+    assert files(tmp_path / "several") == files(tmp_path / "one")
+
+
+def test_processes_end_with_the_text_and_with_an_error_in_it(processes, tokenizers):
+    encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
+
+    def chunks(error):
+        for _ in range(6):
+            yield [("Anna sleeps.", "Anna schläft.")]
+        raise error
+
+    for error in (UserError("line 7"), KeyboardInterrupt()):
+        with pytest.raises(type(error)):
+            list(encode_chunks(encoder, chunks(error)))
+    assert len(processes) == 4
+
+
+def test_a_killed_process_gives_one_line(processes, tokenizers):
+    encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
+
+    def chunks():
+        for number in itertools.count():
+            if number == 5:
+                processes[-1].kill()
+            yield [("Anna sleeps.", "Anna schläft.")]
+
+    with pytest.raises(UserError, match="was killed by signal 9.*encoding continues where it"):
+        list(encode_chunks(encoder, chunks()))
+
+
+def test_the_processes_do_not_import_tensorflow():
+    code = "import sys; import tf_transformer.data.pair_encoder; print('tensorflow' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout == "False\n"
 
 
 KILLED = """
@@ -214,7 +410,7 @@ import os, signal, sys
 sys.path.insert(0, {tests!r})
 from test_encoding import FailingCorpus
 from tf_transformer.config import Config
-from tf_transformer.data import encoding
+from tf_transformer.data import encoder_processes, encoding
 from tf_transformer.data.tokenizer import load_tokenizers
 
 class KilledCorpus(FailingCorpus):
@@ -222,7 +418,8 @@ class KilledCorpus(FailingCorpus):
         yield from self.pairs[:100]
         os.kill(os.getpid(), signal.SIGKILL)
 
-encoding.CHUNK, encoding.CHUNKS_OF_SEGMENT = 10, 3
+encoding.CHUNK, encoding.CHUNKS_OF_SHARD = 10, 3
+encoder_processes.ALONE = 1000
 corpus = KilledCorpus({pairs!r})
 data = Config().data
 encoding.cached_pairs(corpus, "train", load_tokenizers({folder!r}, True), data, {folder!r})
@@ -240,24 +437,25 @@ def test_the_encoding_of_a_killed_process_is_resumed(interrupted, tmp_path):
     assert done.returncode == -signal.SIGKILL, done.stderr
     pairs = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
     assert encoded == [source for source, _ in corpus.pairs[90:]]
-    assert pairs.checksum == encode_pairs(corpus.pairs, tokenizers, 256, 9.0).checksum
+    expected = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path / "whole"))
+    assert pairs.checksum == expected.checksum
 
 
-def test_a_full_disk_names_the_file_and_keeps_the_segments(
+def test_a_full_disk_names_the_file_and_keeps_the_shards(
     interrupted, tiny_config, tmp_path, monkeypatch
 ):
     corpus, tokenizers, encoded = interrupted
-    save = encoding._save
+    write = encoding.atomic_write
 
-    def fail(path, pairs):
-        if "segment" not in path:
+    def fail(path, mode="w"):
+        if path.endswith("00002.ids.npy"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-        save(path, pairs)
+        return write(path, mode)
 
     with monkeypatch.context() as patch:
-        patch.setattr(encoding, "_save", fail)
-        with pytest.raises(OSError, match="No space left on device: .*train-.*npz"):
+        patch.setattr(encoding, "atomic_write", fail)
+        with pytest.raises(OSError, match="No space left on device: .*train-.*00002.ids.npy"):
             cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
     encoded.clear()
     cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-    assert len(encoded) == 400 % 30
+    assert len(encoded) == 400 - 60

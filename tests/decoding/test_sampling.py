@@ -8,7 +8,7 @@ import tensorflow as tf
 from chains import V, make_search, markov_chains, without_padding
 
 from tf_transformer.config import SamplingConfig
-from tf_transformer.decoding.sampling import sample
+from tf_transformer.decoding.sampling import RowSampling, sample
 from tf_transformer.decoding.search import greedy_search, length_penalty
 from tf_transformer.special_tokens import END, PAD, START
 
@@ -153,3 +153,19 @@ def test_sampling_in_a_graph_and_with_logits_that_are_not_finite():
     np.testing.assert_array_equal(
         graph(max_lengths).ids, sample(step, state, max_lengths, seeds, 3, SETTINGS[3]).ids
     )
+
+
+def test_each_sentence_can_have_its_own_settings():
+    table, max_lengths = markov_chains(8, 5), [6, 3, 7, 5, 6]
+    columns = [[getattr(s, name) for s in SETTINGS] for name in RowSampling._fields]
+    together, scores = draw(table, max_lengths, 20, RowSampling(*map(tf.constant, columns)))
+    for i, settings in enumerate(SETTINGS):
+        alone = draw(table[i : i + 1], max_lengths[i : i + 1], 20, settings, first=i)
+        assert together[i] == alone[0][0]
+        np.testing.assert_allclose(scores[i], alone[1][0], rtol=1e-5)
+
+
+def test_top_k_keeps_all_or_none_of_equal_logits():
+    table = tf.math.log(tf.constant([0.0, 0.3, 0.0, 0.1, 0.3, 0.3])) * tf.ones([1, 12, V, V, 1])
+    samples, _ = draw(table, [2], 300, SamplingConfig(top_k=2))
+    assert {ids[0] for ids in samples[0]} == {1, 4, 5}

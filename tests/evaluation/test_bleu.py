@@ -1,10 +1,17 @@
-"""BLEU and chrF equal those of sacreBLEU; compound-split BLEU equals hand-computed values."""
+"""BLEU and chrF equal those of sacreBLEU; both tokenised BLEU equal hand-computed values."""
 
 import pytest
 import sacrebleu
+import sacremoses
 
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation.bleu import compound_split_bleu, score, split_compounds
+from tf_transformer.evaluation.bleu import (
+    compound_split_bleu,
+    moses_language,
+    normalized_bleu,
+    score,
+    split_compounds,
+)
 
 HYPOTHESES = ["Der Hund läuft im Garten herum.", "Sie hat ein rotes Buch gekauft."]
 REFERENCES = ["Der Hund läuft durch den Garten.", "Sie hat ein rotes Buch gekauft."]
@@ -27,6 +34,8 @@ def test_errors():
         score([], [])
     with pytest.raises(UserError, match="1 translations, but 2 references"):
         compound_split_bleu(HYPOTHESES[:1], REFERENCES)
+    with pytest.raises(UserError, match="1 translations, but 2 references"):
+        normalized_bleu(HYPOTHESES[:1], REFERENCES, "de")
 
 
 def test_compounds_are_split_as_by_the_papers_program():
@@ -61,3 +70,39 @@ def test_compound_split_bleu_normalises_quotation_marks():
     plain = ['Er sagte: "Ja, das geht."']
     german = ["Er sagte: „Ja, das geht.“"]
     assert compound_split_bleu(plain, german)[0] == pytest.approx(100)
+
+
+def test_normalized_bleu_by_hand():
+    """5 of 6 tokens match, without smoothing: ein hund läuft , heute (or morgen) ."""
+    bleu, settings = normalized_bleu(["Ein Hund läuft, heute."], ["ein hund läuft, morgen."], "de")
+    product_of_precisions = (5 / 6) * (3 / 5) * (2 / 4) * (1 / 3)
+    assert bleu == pytest.approx(100 * product_of_precisions**0.25)
+    assert "tok:none|smooth:none" in settings
+    assert "text:lower-cased|punctuation:normalised|moses.de:sacremoses." in settings
+
+
+def test_normalized_bleu_ignores_case_and_forms_of_punctuation():
+    translations = ["ER SAGTE – „Das geht’s.“", "Ein Hund (klein) läuft …"]
+    references = ['Er sagte - "Das geht\'s."', "ein Hund (klein) läuft ..."]
+    assert normalized_bleu(translations, references, "de")[0] == pytest.approx(100)
+
+
+def test_normalized_bleu_has_the_rules_of_the_language():
+    """In French, an apostrophe belongs to the word before it: l' eau est ici maintenant."""
+    translations, references = ["L'eau est ici maintenant"], ["Eau est ici maintenant"]
+    bleu, settings = normalized_bleu(translations, references, "fr")
+    assert bleu == pytest.approx(100 * ((4 / 5) * (3 / 4) * (2 / 3) * (1 / 2)) ** 0.25)
+    assert settings.endswith(f"moses.fr:sacremoses.{sacremoses.__version__}")
+    bleu, settings = normalized_bleu(translations, references, "eo")
+    assert bleu == 0  # English rules: l 'eau est ici maintenant
+    assert settings.endswith("|no rules for eo: English")
+
+
+def test_moses_language():
+    for language, rules in (("de", "de"), ("pt_BR", "pt"), ("zh-Hans", "zh"), ("ja", "ja")):
+        assert moses_language(language) == rules
+    for language in ("eo", "xx", "en-GB", ""):
+        assert moses_language(language) == "en"
+    assert normalized_bleu(["Go home now, please"], ["Go home now, please"], "EN-gb")[1].endswith(
+        sacremoses.__version__
+    )

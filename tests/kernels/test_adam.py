@@ -37,3 +37,32 @@ def test_config_round_trip():
     assert isinstance(again, FusedAdam)
     assert (again.beta_1, again.beta_2, again.epsilon) == (0.9, 0.98, 1e-9)
     assert again.learning_rate.numpy() == optimizer.learning_rate.numpy() == 0
+
+
+def test_moving_average_by_hand():
+    """The decay rate is min(0.4, t / (t + 9)) after t earlier updates, skipped ones included."""
+    weight = keras.Variable([1.0, -2.0])
+    optimizer = FusedAdam(0.1, 0.9, 0.98, 1e-9, use_ema=True, ema_momentum=0.4)
+    optimizer.build([weight])
+    update = tf.function(lambda *arguments: optimizer.apply_if(*arguments, [weight]))
+    average = np.zeros(2)
+    for t, finite in enumerate([True, True, False, True, True, True, True, True, True]):
+        before = weight.numpy()
+        update(tf.constant(finite), [tf.constant([1.0, -3.0 - t])])
+        assert np.array_equal(before, weight.numpy()) != finite
+        decay = min(0.4, t / (t + 9))
+        average = decay * average + (1 - decay) * weight.numpy()
+        np.testing.assert_allclose(optimizer.averages[0].numpy(), average, rtol=1e-6)
+    reference = tf.train.ExponentialMovingAverage(0.4, num_updates=2)
+    variable = tf.Variable(1.0)
+    reference.apply([variable])
+    variable.assign(2.0)
+    reference.apply([variable])  # its decay rate for 2 is that of t = 3: (1 + 2) / (10 + 2)
+    np.testing.assert_allclose(reference.average(variable), 1.0 + 0.75, rtol=1e-6)
+
+
+def test_without_a_moving_average_there_are_no_variables_for_it():
+    weight = keras.Variable([1.0])
+    optimizer = FusedAdam(0.1)
+    optimizer.build([weight])
+    assert len(optimizer.variables) == 4  # updates, learning rate, and two moments

@@ -305,8 +305,74 @@ def test_a_model_without_attention_weights(browser, fake, serve, tmp_path):  # n
     wait_for_version(browser, "version 7")
     translate(browser, LINES[0])
     wait_for_message(browser, "1 sentence in")
-    assert displayed(browser, *RESULTS) == [True, True, False]
+    assert displayed(browser, *RESULTS, "completion") == [True, True, False, False]
     assert {signature for signature, _ in fake.requests} == {"nbest"}
+
+
+@pytest.fixture
+def completing(browser, fake, serve):  # noqa: F811
+    """The browser with the page of a model that completes beginnings."""
+    fake.signatures += ["translate_with_options", "alternatives"]
+    open_page(browser, serve(fake))
+    wait_for_version(browser, "version 7")
+    console_errors(browser)
+    return browser
+
+
+def questions(fake, signature):
+    """The beginnings of the translation that the server was asked for."""
+    return [rows[0]["target_prefix"] for name, rows in fake.requests if name == signature]
+
+
+def test_the_beginning_of_a_translation_with_the_keyboard(completing, fake, width):  # noqa: F811
+    page = completing
+    translate(page, *LINES)
+    shown = ["75.0%\nAnna sleeps.", "12.5%\n<i>x</i> y"]
+    wait(page, lambda: texts(page, "#alternatives button") == shown)
+    assert texts(page, "#alternatives b") == ["Anna", "<i>x</i>"]
+    assert texts(page, "#completed") == ["Anna slEEps."]
+    prefix = page.find_element(By.ID, "prefix")
+    assert prefix.accessible_name == "Beginning, which the model completes"
+    assert prefix.get_attribute("lang") == "de"
+    assert page.find_element(By.ID, "completion").accessible_name == "Begin the translation"
+    assert page.find_element(By.ID, "alternatives").accessible_name
+
+    prefix.send_keys("Anne ")
+    wait(page, lambda: texts(page, "#completed mark") == ["Anne"])
+    assert texts(page, "#completed") == ["Anne slEEps."]
+    assert questions(fake, "alternatives") == ["", "Anne "]  # and not one for each key
+    prefix.send_keys(Keys.TAB)
+    page.switch_to.active_element.send_keys(Keys.ENTER)  # the first alternative
+    wait(page, lambda: questions(fake, "translate_with_options")[-1] == "Anne sleeps.")
+    assert page.switch_to.active_element == prefix
+    assert prefix.get_attribute("value") == "Anne sleeps."
+    assert overflow(page) <= 0, "the page scrolls sideways"
+
+    page.find_elements(By.CSS_SELECTOR, ".line input")[1].click()  # another line starts again
+    wait(page, lambda: texts(page, "#completed") == [LINES[1].replace("e", "E")])
+    assert prefix.get_attribute("value") == ""
+    assert console_errors(page) == []
+
+
+def test_a_beginning_that_the_model_refuses(completing, fake, color_scheme):  # noqa: F811
+    page = completing
+    translate(page, LINES[0])
+    wait(page, lambda: texts(page, "#alternatives button"))
+    release = fake.releases["alternatives", "A"] = threading.Event()
+    prefix = page.find_element(By.ID, "prefix")
+    prefix.send_keys("A")
+    wait(page, lambda: "A" in questions(fake, "alternatives"))
+    fake.errors["translate_with_options"] = 400, {"error": "target_prefix is too long"}
+    prefix.send_keys("B")
+    wait(page, lambda: texts(page, "#completed") == ["target_prefix is too long"])
+    release.set()  # the answer to the question before is not shown
+    completed = page.find_element(By.ID, "completed")
+    assert colors(completed, "color") == RED[color_scheme]
+    assert texts(page, "#alternatives button") == []
+    del fake.errors["translate_with_options"]
+    prefix.send_keys(Keys.BACKSPACE, Keys.BACKSPACE)
+    wait(page, lambda: texts(page, "#completed") == ["Anna slEEps."])
+    assert colors(completed, "color") != RED[color_scheme]
 
 
 def test_lines_that_are_too_long(page):

@@ -8,12 +8,13 @@ import time
 import numpy as np
 
 from tf_transformer.serving.model_source import ModelSource
+from tf_transformer.serving.signature_inputs import Input
 
 
 class FakeSignature:
     """Answers with the texts in capital letters, and with the version as the score."""
 
-    inputs = ["text"]
+    inputs = {"text": Input()}
     may_be_batched = True
 
     def __init__(self, model):

@@ -31,8 +31,10 @@ class FakeServer:
       requests: pairs of signature and texts, in the order of arrival.
       errors: signature -> the pair of status and body that it answers.
       states: of the versions.
-      releases: pair of signature and text -> the event for which the answer waits.
+      releases: pair of signature and text, or beginning of the translation -> the event for which
+        the answer waits.
       api_key: the only one that is valid; None for a server without keys.
+      signatures: names of those that the model has.
     """
 
     def __init__(self, folder):
@@ -40,6 +42,7 @@ class FakeServer:
         self.errors = {}
         self.releases = {}
         self.api_key = None
+        self.signatures = ["nbest", "alignments"]
         self.states = [
             {"version": "6", "state": "END"},
             {"version": "7", "state": "AVAILABLE"},
@@ -48,6 +51,7 @@ class FakeServer:
             *page_routes(["anna"], lambda name: str(folder)),
             Route("/healthz/ready", lambda request: JSONResponse({})),
             Route("/v1/models/anna", self.status),
+            Route("/v1/models/anna/metadata", self.metadata),
             Route("/v1/models/anna:predict", self.predict, methods=["POST"]),
         ]
         self.app = Starlette(routes=routes)
@@ -68,6 +72,10 @@ class FakeServer:
     def status(self, request):
         return self.refusal(request) or JSONResponse({"model_version_status": self.states})
 
+    def metadata(self, request):
+        signatures = {"signature_def": {"signature_def": dict.fromkeys(self.signatures, {})}}
+        return self.refusal(request) or JSONResponse({"metadata": signatures})
+
     async def predict(self, request):
         refusal = self.refusal(request)
         if refusal:
@@ -79,7 +87,8 @@ class FakeServer:
             status, content = self.errors[signature]
             return JSONResponse(content, status)
         rows = [getattr(self, signature)(line) for line in lines]
-        release = self.releases.get((signature, lines[0]))
+        text = lines[0] if isinstance(lines[0], str) else lines[0]["target_prefix"]
+        release = self.releases.get((signature, text))
         if release:
             await asyncio.to_thread(release.wait, 30)
         return JSONResponse({"predictions": rows})
@@ -89,6 +98,18 @@ class FakeServer:
             return {"translations": ["", ""], "scores": [-1e9, -1e9]}
         translations = [line.replace("e", "E"), line, ""]
         return {"translations": translations, "scores": [-0.5, -1.25, -1e9]}
+
+    def translate_with_options(self, row):
+        text, prefix = row["text"].replace("e", "E"), row["target_prefix"]
+        return {"translations": [prefix + text[len(prefix) :]], "scores": [-0.5], "count": 1}
+
+    def alternatives(self, row):
+        text, prefix = row["text"], row["target_prefix"]
+        first = prefix + text[len(prefix) :]
+        translations = [first, f"{prefix}<i>x</i> y", first, "improbable", ""]
+        probabilities = [0.75, 0.125, 0.01, 0.0005, 0.0]
+        scores = [-0.5, -1.5, -2.5, -3.5, -1e9]
+        return {"translations": translations, "probabilities": probabilities, "scores": scores}
 
     def alignments(self, line):
         source = [f"▁{word}" for word in line.split()] + ["[END]"]

@@ -2,15 +2,16 @@
 
 import time
 
+import httpx2
 import numpy as np
 import pytest
-from serving.fake_models import FakeModel, FakeSignature, add_versions
+from serving.fake_models import FakeModel, FakeSignature, add_versions, fake_source
 from starlette.testclient import TestClient
 
 from tf_transformer.errors import UserError
-from tf_transformer.serving.access import Access, check_access_settings, parse_origins
+from tf_transformer.serving.access import Access, parse_origins
 from tf_transformer.serving.model_source import one_model
-from tf_transformer.serving.rest_format import RestError
+from tf_transformer.serving.request_error import RequestError
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.server import Server
 
@@ -104,10 +105,10 @@ def test_the_sub_words_of_a_key_are_limited(key_file):
         assert access.check(headers, "") == "alice"
         access.admit("alice", 400)
     message = "too many sub-words of alice: try again in 3 s"  # 1,200 of 1,000, and one more
-    with pytest.raises(RestError, match=message) as raised:
+    with pytest.raises(RequestError, match=message) as raised:
         access.check(headers, "")
     assert raised.value.headers == {"Retry-After": "3"}
-    with pytest.raises(RestError, match=message):  # of a request that was checked before
+    with pytest.raises(RequestError, match=message):  # of a request that was checked before
         access.admit("alice", 1)
     assert access.check({"x-api-key": BATCH}, "") == "batch"
 
@@ -152,7 +153,9 @@ def test_without_keys_each_address_has_its_own_rate():
     for address, network in networks.items():
         assert access.check({}, address) == network
     for address in ("127.0.0.1", "192.0.2.7", "2001:db8::ffff:1"):
-        with pytest.raises(RestError, match="too many requests of .*: try again in 1 s") as raised:
+        with pytest.raises(
+            RequestError, match="too many requests of .*: try again in 1 s"
+        ) as raised:
             access.check({}, address)
         assert raised.value.status == 429
     assert access.check({}, "2001:db8:0:1::7") == "2001:db8:0:1::/64"
@@ -228,11 +231,30 @@ def test_origins():
 
 
 def test_settings_are_checked_before_the_server_starts(tmp_path, key_file):
-    check_access_settings(ServeConfig(api_key_file=key_file, cors_origins="*"))
+    assert Access(ServeConfig(api_key_file=key_file, cors_origins="*")).origins == ["*"]
     for settings, message in [
         (ServeConfig(api_key_file=str(tmp_path / "missing")), "cannot read the API keys in"),
         (ServeConfig(cors_origins="a"), "--cors_origins has 'a'"),
         (ServeConfig(tls_key="key.pem"), "--tls_key needs --tls_certificate"),
     ]:
         with pytest.raises(UserError, match=message):
-            check_access_settings(settings)
+            Access(settings)
+
+
+def test_the_address_of_a_client_behind_a_proxy(serve, tmp_path, monkeypatch):
+    """The server believes X-Forwarded-For only where FORWARDED_ALLOW_IPS names the proxy."""
+    add_versions(tmp_path, 1)
+
+    def statuses():
+        settings = ServeConfig(port=0, rate_limit=0.01, rate_burst=1)
+        host, port = serve(Server([fake_source(tmp_path)], settings))
+        url = f"http://{host}:{port}/v1/models/anna"
+        clients = ("203.0.113.7", "203.0.113.8", "203.0.113.7")
+        return [httpx2.get(url, headers={"X-Forwarded-For": ip}).status_code for ip in clients]
+
+    monkeypatch.delenv("FORWARDED_ALLOW_IPS", raising=False)
+    assert statuses() == [200, 429, 429]
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "192.0.2.1")
+    assert statuses() == [200, 429, 429]
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "127.0.0.1")
+    assert statuses() == [200, 200, 429]

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import datetime
-import io
 import json
 import logging
 import os
+import queue
+import select
+import subprocess
 import sys
 import time
 
@@ -108,34 +110,107 @@ def test_a_file_that_cannot_be_written_is_an_error_at_the_start(tmp_path):
             AccessLog(str(path))
 
 
-def test_standard_output(capsys):
+def test_standard_output(capfd):
     log = AccessLog("-")
     write(log, a_record(status=200))
     log.close()
-    assert json.loads(capsys.readouterr().out)["status"] == 200
     print("standard output is still open")
+    first, second = capfd.readouterr().out.splitlines()
+    assert json.loads(first)["status"] == 200
+    assert second == "standard output is still open"
 
 
 def warnings(caplog):
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
-def test_a_pipe_that_nobody_reads_does_not_stop_the_server(monkeypatch, caplog):
-    read_end, write_end = os.pipe()
-    stream = os.fdopen(write_end, "w")
-    monkeypatch.setattr(sys, "stdout", stream)
+@pytest.fixture
+def pipe(tmp_path):
+    """The path of a pipe, and its end for reading."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    read_end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    yield path, read_end
+    os.close(read_end)
+
+
+def test_a_pipe_that_nobody_reads_does_not_stop_the_server(pipe, monkeypatch, caplog):
+    path, read_end = pipe
     monkeypatch.setattr(access_log, "MAX_WAITING_LINES", 100)
-    log = AccessLog("-")
+    log = AccessLog(str(path))
+
+    def flood():
+        for _ in range(2000):
+            log.write(a_record())
+
+    lost = "the access log loses lines: what it writes to is too slow"
+    flood()
+    assert select.select([read_end], [], [], 10)[0]
+    os.read(read_end, 30_000)  # some lines can be written again
+    flood()
+    assert warnings(caplog) == [lost]
+    monkeypatch.setattr(log, "_next_warning", time.monotonic())  # as after a minute
+    flood()
+    assert warnings(caplog) == [lost] * 2
     start = time.monotonic()
-    for _ in range(2000):
-        log.write(a_record())
     log.close()
     assert time.monotonic() - start < 5
-    assert warnings(caplog)[0] == "cannot write the access log: it takes no more lines"
-    os.close(read_end)  # the thread that writes gets an error
-    log._thread.join(5)
-    with contextlib.suppress(OSError):
-        stream.close()
+    end = time.monotonic() + 10
+    while log._thread.is_alive() and time.monotonic() < end:  # the thread ends after the test
+        with contextlib.suppress(BlockingIOError):
+            os.read(read_end, 2**20)
+        with contextlib.suppress(queue.Full):
+            log._lines.put_nowait(None)
+
+
+PROCESS = """
+import sys
+from tf_transformer.serving.access_log import AccessLog
+from tf_transformer.serving.request_record import RequestRecord
+
+print("before")
+for path in ("-", "/dev/stdout"):
+    log = AccessLog(path)
+    for _ in range(1000):
+        log.write(RequestRecord("id", "1.2.3.4", "GET", "/"))
+    log.close()
+sys.stderr.write("closed")
+"""
+
+
+def test_a_process_ends_while_nobody_reads_its_standard_output():
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-c", PROCESS]
+    with subprocess.Popen(command, stdout=write_end, stderr=subprocess.PIPE) as process:
+        os.close(write_end)
+        try:
+            assert process.wait(30) == 0
+        finally:
+            os.close(read_end)  # otherwise the process would not end
+            process.kill()
+        assert process.stderr.read() == b"closed"
+
+
+def test_a_line_that_is_cut_does_not_damage_the_next_one(tmp_path, monkeypatch):
+    path = tmp_path / "access.log"
+    log = AccessLog(str(path))
+    write_bytes = os.write
+    space = [10, 0, 10_000, 10_000, 10_000]
+
+    def write_until_full(descriptor, content):
+        free = space.pop(0)
+        if not free:
+            raise OSError(28, "No space left on device")
+        return write_bytes(descriptor, content[:free])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", write_until_full)
+        for status in (1, 2, 3):
+            write(log, a_record(status=status))
+    log.close()
+    cut, *others = path.read_text().splitlines()
+    assert len(cut) == 10
+    assert [json.loads(line)["status"] for line in others] == [2, 3]
 
 
 def test_a_full_disk_gives_one_warning(full, caplog):
@@ -146,19 +221,17 @@ def test_a_full_disk_gives_one_warning(full, caplog):
     log.close()
 
 
+def fail(*arguments):
+    raise BrokenPipeError("nobody reads")
+
+
 def test_each_failure_after_a_success_gives_a_warning(tmp_path, monkeypatch, caplog):
-    class Stream(io.StringIO):
-        is_broken = True
-
-        def flush(self):
-            if self.is_broken:
-                raise BrokenPipeError("nobody reads")
-
-    stream = Stream()
-    monkeypatch.setattr(sys, "stdout", stream)
-    log = AccessLog("-")
-    for stream.is_broken in (True, True, False, True):
-        write(log, a_record())
+    write_bytes = os.write
+    log = AccessLog(str(tmp_path / "access.log"))
+    for is_broken in (True, True, False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", fail if is_broken else write_bytes)
+            write(log, a_record())
     assert warnings(caplog) == ["cannot write the access log: nobody reads"] * 2
     caplog.clear()
     # A file whose folder is gone, so that it cannot be created again.

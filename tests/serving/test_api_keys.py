@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 
 import pytest
 
@@ -165,3 +166,21 @@ def test_the_key_of_a_client(path):
     write(path, f"alice {ALICE} x")
     with pytest.raises(UserError, match="line 1: write KEY or NAME KEY"):
         client_key(str(path), {})
+
+
+def test_a_pipe_is_read_once(tmp_path, path, clock, caplog):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=[f"alice {ALICE}"])
+    writer.start()
+    keys = ApiKeys(str(pipe), clock)
+    writer.join()
+    os.utime(pipe, (1, 1))
+    clock.now += 10
+    assert keys.name_of(ALICE) == "alice"
+    # A pipe in the place of the file, which nobody writes.
+    keys = ApiKeys(str(path), clock)
+    os.replace(pipe, path)
+    clock.now += 10
+    assert keys.name_of(ALICE) == "alice"
+    assert f"{path} is not a file; the API keys stay" in caplog.text

@@ -187,8 +187,8 @@ def test_a_failure_reaches_only_its_request(doubler):
         doubler.gate.set()
         results = await asyncio.gather(first, *others, return_exceptions=True)
         assert [type(result) for result in results] == [dict, ValueError, dict, dict]
-        # The batch fails, so its requests are computed alone.
-        assert doubler.batches == [[0], [13, 1, 2], [13], [1], [2]]
+        # The batch fails, so its halves are computed alone.
+        assert doubler.batches == [[0], [13, 1, 2], [13], [1, 2]]
 
     run(test, doubler, max_rows=4)
 
@@ -275,7 +275,6 @@ def test_times_and_sizes_of_batches_are_reported():
         ("short", 1, 4),
         ("short", 3, 9),
     ]
-    assert all(report.compute_seconds > 0.09 for report in reports)
     assert [len(report.queue_seconds) for report in reports] == [1, 2]
     assert [timing.tokens for timing in timings] == [4, 5, 1]
     assert [timing.batch_rows for timing in timings] == [1, 3, 3]

@@ -99,6 +99,7 @@ def exchanges(document):
 
 def test_all_signatures(web, document):
     signatures = {"serving_default", "nbest", "score", "alignments", "count_tokens"}
+    signatures |= {"translate_with_options", "sample", "alternatives"}
     formats = {f"{name}, {form}" for name in signatures for form in ("rows", "columns")}
     assert {request["title"] for request, _ in exchanges(document)} == formats
     for path in ("/v1/models/anna:predict", "/v1/models/anna/versions/1:predict"):
@@ -225,7 +226,7 @@ def test_each_example_of_the_page_runs(web):
     response = web.get("/docs")
     assert response.status_code == 200
     found = commands(response.text)
-    assert len(found) == 10 + 1 + 4 + 3  # signatures; of a version; status, signatures; server
+    assert len(found) == 16 + 1 + 4 + 3  # signatures; of a version; status, signatures; server
     for curl, url, *options in found:
         assert curl == "curl"
         options = dict(zip(options[::2], options[1::2], strict=True))

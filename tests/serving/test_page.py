@@ -34,7 +34,8 @@ def test_the_page_loads_only_the_files_of_the_routes(web):
     names = re.findall(r'(?:src|href)="(.*?)"', page)
     assert '<a href="docs">' in page  # a route of the server
     names.remove("docs")
-    assert sorted(names) == ["attention.css", "attention.js", "data:,", "page.css", "page.js"]
+    scripts = ["attention.js", "completion.js", "page.js"]
+    assert sorted(names) == sorted(["attention.css", "data:,", "page.css", *scripts])
     types = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
     for name in names:
         if name != "data:,":
@@ -67,10 +68,10 @@ def test_headers(web, path):
 
 def test_scripts_and_styles_are_in_files_of_their_own(web):
     page = web.get("/").text
-    assert re.findall(r"<script[^>]*>(.*?)</script>", page, re.S) == ["", ""]
+    assert re.findall(r"<script[^>]*>(.*?)</script>", page, re.S) == ["", "", ""]
     assert "<style" not in page
     assert not re.search(r"\s(on\w+|style)=", page)
-    for name in ("/page.js", "/attention.js"):
+    for name in ("/page.js", "/completion.js", "/attention.js"):
         script = web.get(name).text
         assert not re.search(r"\b(eval|Function|innerHTML|insertAdjacentHTML)\b", script)
         assert 'setAttribute("style"' not in script

@@ -29,3 +29,12 @@ def test_an_id_that_could_confuse_a_reader_of_the_log_is_replaced():
 
 def test_bytes_of_a_path_that_are_not_ascii():
     assert request_record(scope_of(path=b"/\xff\n")).path == "/\\xff\n"
+
+
+def test_the_address_of_a_client():
+    for address in ("192.0.2.7", "::1", "fe80::1%eth0"):
+        assert request_record(scope_of(client=(address, 7))).remote == address
+    # A Unix socket, and what a proxy may write into X-Forwarded-For.
+    for client in (None, ("", 0), ("unknown", 0), ("_hidden", 0), ('"[::1]:7"', 0)):
+        assert request_record(scope_of(client=client)).remote == ""
+    assert request_record(scope_of()).remote == ""

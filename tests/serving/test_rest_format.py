@@ -7,12 +7,24 @@ import types
 import numpy as np
 import pytest
 
-from tf_transformer.serving.rest_format import RestError, error_body, format_response, parse_predict
+from tf_transformer.serving.request_error import RequestError
+from tf_transformer.serving.rest_format import error_body, format_response, parse_predict
+from tf_transformer.serving.signature_inputs import Input
 
 SIGNATURES = {
-    "serving_default": types.SimpleNamespace(inputs=["text"]),
-    "score": types.SimpleNamespace(inputs=["source", "target"]),
+    "serving_default": types.SimpleNamespace(inputs={"text": Input()}),
+    "score": types.SimpleNamespace(inputs={"source": Input(), "target": Input()}),
+    "options": types.SimpleNamespace(
+        inputs={
+            "beam": Input("DT_INT32", 4),
+            "penalty": Input("DT_FLOAT", 0.5),
+            "prefix": Input("DT_STRING", b""),
+            "seed": Input("DT_INT64", 0),
+            "text": Input(),
+        }
+    ),
 }
+DEFAULTS = {"beam": 4, "penalty": 0.5, "prefix": b"", "seed": 0}
 
 
 def parse(request):
@@ -107,10 +119,99 @@ def test_column_format():
     ],
 )
 def test_errors(content, message):
-    with pytest.raises(RestError, match=message) as raised:
+    with pytest.raises(RequestError, match=message) as raised:
         parse(content)
     assert raised.value.status == 400
     assert len(raised.value.message) < 600
+
+
+def parse_options(**request):
+    name, inputs, in_rows = parse({"signature_name": "options", **request})
+    assert (name, in_rows) == ("options", "instances" in request)
+    assert {type(values) for values in inputs.values()} == {list}
+    return inputs
+
+
+def test_each_row_has_its_own_options():
+    rows = [{"text": "a", "beam": 2}, {"penalty": 1, "text": "b", "prefix": {"b64": "Yv8="}}]
+    assert parse_options(instances=rows) == {
+        "beam": [2, 4],
+        "penalty": [0.5, 1.0],
+        "prefix": [b"", b"b\xff"],
+        "seed": [0, 0],
+        "text": ["a", "b"],
+    }
+    columns = {"text": ["a", "b"], "seed": [-(2**63), 2**63 - 1], "penalty": [-0.0, 3.4e38]}
+    assert parse_options(inputs=columns) == {
+        **{name: [value] * 2 for name, value in DEFAULTS.items()},
+        **columns,
+    }
+    assert parse_options(inputs={"text": []}) == {name: [] for name in [*DEFAULTS, "text"]}
+
+
+TYPE = "is not of expected type"
+
+
+@pytest.mark.parametrize(
+    "option, message",
+    [
+        ({"beam": 1.5}, f"JSON Value: 1.5 Type: Number {TYPE}: int32"),
+        ({"beam": 2.0}, f"JSON Value: 2.0 Type: Number {TYPE}: int32"),
+        ({"beam": True}, f"JSON Value: true Type: True {TYPE}: int32"),
+        ({"beam": 2**31}, f"JSON Value: 2147483648 Type: Number {TYPE}: int32"),
+        ({"beam": -(2**31) - 1}, f"JSON Value: -2147483649 Type: Number {TYPE}: int32"),
+        ({"beam": "4"}, f'JSON Value: "4" Type: String {TYPE}: int32'),
+        ({"beam": None}, f"JSON Value: null Type: Null {TYPE}: int32"),
+        ({"beam": {"b64": "QQ=="}}, f"Type: Object {TYPE}: int32"),
+        ({"beam": [4]}, "Encountered list at unexpected level"),
+        ({"seed": 2**63}, f"JSON Value: 9223372036854775808 Type: Number {TYPE}: int64"),
+        ({"seed": 2**64}, f"Type: Number {TYPE}: int64"),
+        ({"penalty": False}, f"JSON Value: false Type: False {TYPE}: float"),
+        ({"penalty": "1"}, f'JSON Value: "1" Type: String {TYPE}: float'),
+        ({"penalty": 3.5e38}, "JSON value: 3.5e+38 to float without loss of precision"),
+        ({"penalty": -(2**24)}, "JSON value: -16777216 to float without loss of precision"),
+        ({"prefix": 1}, f"JSON Value: 1 Type: Number {TYPE}: string"),
+    ],
+)
+def test_an_option_of_another_type(option, message):
+    """The errors name the row, the input and the value."""
+    ((name, value),) = option.items()
+    with pytest.raises(RequestError) as raised:
+        parse_options(instances=[{"text": "a"}, {"text": "b", **option}])
+    assert raised.value.status == 400
+    assert f"element: 1 key: {name} of 'instances' list" in raised.value.message
+    assert message in raised.value.message
+    if name != "prefix":
+        with pytest.raises(RequestError) as raised:
+            parse_options(inputs={"text": ["a", "b"], name: [1, value]})
+        assert f"element: 1 of input {name}. Error: " in raised.value.message
+        assert message in raised.value.message
+
+
+@pytest.mark.parametrize(
+    "request_, message",
+    [
+        ({"instances": [{"text": "a", "bean": 4}]}, "equal to: text, and any of: beam,penalty,"),
+        ({"instances": [{"beam": 4}]}, "element: 0 of 'instances' list.* keys must be equal to"),
+        ({"instances": ["a"]}, "instances is a plain list"),
+        ({"inputs": {"beam": [4]}}, "Missing named input: text"),
+        ({"inputs": {"text": ["a"], "bean": [4]}}, "Unknown named input: bean .*beam, penalty"),
+        ({"inputs": {"text": ["a", "b"], "beam": 4}}, "input beam must be a list of numbers, one"),
+        ({"inputs": {"text": ["a", "b"], "beam": [4]}}, "the same number of rows"),
+        ({"inputs": {"text": ["a"], "beam": [[4]]}}, "element: 0 of input beam.*unexpected level"),
+    ],
+)
+def test_options_that_are_missing_or_unknown(request_, message):
+    with pytest.raises(RequestError, match=message) as raised:
+        parse_options(**request_)
+    assert raised.value.status == 400
+
+
+def test_numbers_that_json_does_not_have_are_refused():
+    for number in (b"NaN", b"Infinity", b"1e400"):
+        body = b'{"signature_name": "options", "instances": [{"text": "a", "penalty": %b}]}'
+        with pytest.raises(RequestError, match="JSON Parse error"):
+            parse_predict(body % number, SIGNATURES)
 
 
 def test_responses():
@@ -145,7 +246,7 @@ def test_responses_with_a_single_output():
     ],
 )
 def test_outputs_without_common_rows_are_an_error_in_the_row_format(outputs):
-    with pytest.raises(RestError, match="no rows in common") as raised:
+    with pytest.raises(RequestError, match="no rows in common") as raised:
         format_response(outputs, in_rows=True)
     assert raised.value.status == 500
     assert b"outputs" in format_response(outputs, in_rows=False)
@@ -187,7 +288,7 @@ def test_error_body():
     ],
 )
 def test_the_message_for_the_log_does_not_quote_the_request(request_):
-    with pytest.raises(RestError) as caught:
+    with pytest.raises(RequestError) as caught:
         parse(request_)
     assert "secret" in caught.value.message
     assert "..." in caught.value.log_message

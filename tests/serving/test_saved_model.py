@@ -69,6 +69,30 @@ def test_a_process_without_the_package_gives_the_same_translations(
         "score": [["source", "target"], ["log_probability", "token_log_probabilities", "tokens"]],
         "alignments": [["text"], ["source_tokens", "target_tokens", "translation", "weights"]],
         "count_tokens": [["text"], ["tokens"]],
+        "translate_with_options": [
+            [
+                "beam_size",
+                "length_penalty",
+                "max_decode_length",
+                "n_best",
+                "target_prefix",
+                "text",
+            ],
+            ["count", "scores", "translations"],
+        ],
+        "sample": [
+            [
+                "max_decode_length",
+                "seed",
+                "target_prefix",
+                "temperature",
+                "text",
+                "top_k",
+                "top_p",
+            ],
+            ["score", "translation"],
+        ],
+        "alternatives": [["target_prefix", "text"], ["probabilities", "scores", "translations"]],
     }
 
 

@@ -66,7 +66,7 @@ def test_a_prediction(metrics):
 
 
 def test_a_batch(metrics):
-    metrics.observe_batch("anna", "nbest", BatchReport("long", 5, 60, 0.1, [0.001, 0.002]))
+    metrics.observe_batch("anna", "nbest", BatchReport("long", 5, 60, [0.001, 0.002]))
     assert value(metrics, "tf_transformer_batch_rows_sum", **SIGNATURE) == 5
     assert value(metrics, "tf_transformer_batch_tokens_sum", **SIGNATURE) == 60
     batching = ":tensorflow:serving:batching_session:"
@@ -126,7 +126,7 @@ def test_requests_without_a_known_model_have_empty_labels(metrics):
 
 def test_counting_takes_much_less_time_than_a_request(metrics):
     record = a_prediction()
-    report = BatchReport("short", 4, 40, 0.1, [0.01])
+    report = BatchReport("short", 4, 40, [0.01])
     start = time.process_time()
     for _ in range(1000):
         metrics.observe_request(record)

@@ -162,7 +162,7 @@ def test_a_server_that_the_client_does_not_trust(address, files):
             list(translate_lines(client, ["a"]))
         assert "\n" not in str(raised.value)
     plain = RestClient(url.replace("https", "http"), "anna")
-    with pytest.raises(UserError):
+    with pytest.raises(UserError, match=r"\(a server with TLS needs https:// or --tls_ca\)"):
         list(translate_lines(plain, ["a"], max_wait=0))
     with pytest.raises(UserError, match="^--tls_ca: cannot read .*missing: No such file"):
         RestClient(url, "anna", tls_ca=files["missing"])

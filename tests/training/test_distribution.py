@@ -16,6 +16,7 @@ from tf_transformer.config import TrainConfig
 from tf_transformer.kernels import cross_entropy
 from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.training import distribution
+from tf_transformer.training.fine_tuning import freeze
 from tf_transformer.training.precision import make_loss_scale
 from tf_transformer.training.sharding import (
     accumulated_shards,
@@ -74,11 +75,13 @@ def make_update(
     precision="float32",
     accumulate=True,
     jit_compile=False,
+    frozen="",
 ):
     """A function of batches, the model whose weights it updates, and its loss scale."""
     settings = settings or TrainConfig()
     with strategy.scope():
         model = make_model(precision, **SMALLER, dropout_rate=dropout)
+        freeze(model, frozen)
         optimizer = optimizer(learning_rate)
         optimizer.build(model.trainable_variables)
         loss_scale = make_loss_scale(precision)
@@ -310,3 +313,54 @@ def test_loss_scale_falls_after_an_overflow_and_rises_again(monkeypatch):
     assert loss_scale.scale.numpy() == state[0] / 2
     loss_scale.restore(state)
     assert loss_scale.state() == state
+
+
+def test_r_drop_and_moving_average_in_replicas():
+    """2 replicas with 1 shard each equal 1 replica with 2 shards, also in their dropout masks."""
+    settings = TrainConfig(r_drop=3.0, micro_batch_tokens=64)
+    optimizer = functools.partial(SGD, use_ema=True, ema_momentum=0.9)
+    found = []
+    for strategy, accumulate in ((ONE(), True), (TWO(), False)):
+        step, model, _ = make_update(
+            strategy, optimizer, dropout=0.3, settings=settings, accumulate=accumulate
+        )
+        sums = [step(batch(16, seed))["sums"] for seed in range(3)]
+        averages = [average.numpy() for average in step.optimizer.averages]
+        found.append((sums, weights(model), dict(enumerate(averages))))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
+    assert_same(found[0][1], found[1][1])
+    assert_same(found[0][2], found[1][2])
+    # The decay rates of the 3 updates are 0, 1/10 and 2/11.
+    assert not np.allclose(averages[0], list(found[1][1].values())[0], atol=1e-4)
+
+
+def test_r_drop_changes_the_gradient_but_not_the_logged_loss():
+    """Of the same masks; without dropout the divergence is 0."""
+    results = {}
+    for alpha in (1e-9, 5.0):
+        step, model, _ = make_update(ONE(), dropout=0.3, settings=TrainConfig(r_drop=alpha))
+        results[alpha] = step(batch(8)), weights(model)
+    np.testing.assert_allclose(results[1e-9][0]["sums"], results[5.0][0]["sums"], rtol=1e-6)
+    assert results[5.0][0]["gradient_norm"] != results[1e-9][0]["gradient_norm"]
+
+
+def test_frozen_weights():
+    """They are equal to the last bit; the others change as in a model without frozen weights."""
+    step, model, _ = make_update(ONE())
+    before = weights(model)
+    step(batch(8))
+    expected = weights(model)
+    for frozen, strategy, jit_compile in (
+        ("encoder,embeddings", ONE(), True),
+        ("decoder", TWO(), False),
+    ):
+        step, model, _ = make_update(strategy, frozen=frozen, jit_compile=jit_compile)
+        assert len(step.optimizer.variables) < 2 + 2 * len(before)  # no moments of frozen weights
+        step(batch(8))
+        for name, value in weights(model).items():
+            part = "embeddings" if name == "embedding/table" else name.split("/")[0]
+            if part in frozen:
+                np.testing.assert_array_equal(value, before[name], err_msg=name)
+            else:
+                np.testing.assert_allclose(value, expected[name], atol=1e-6, err_msg=name)
+                assert "wk/bias" in name or not np.array_equal(value, before[name]), name

@@ -34,6 +34,7 @@ def test_warns_of_a_learning_rate_that_does_not_suit_the_batch():
     assert warning(2000, learning_rate_scale=0.28) is None
     assert warning(25_000) is None and warning(50_000) is None
     assert warning(500_000) is not None
+    assert warning(2000, learning_rate_schedule="constant", learning_rate=1e-4) is None
     for name in ("pocket", "small"):
         preset = PRESETS[name]
         assert memory_plan.learning_rate_warning(preset, Batches((48, 20, 5))) is None
@@ -55,6 +56,8 @@ def test_the_largest_bucket_is_the_one_with_the_most_memory():
     batches = Batches((100, 10, 4), (10, 100, 1))  # equal tokens; attention grows with length
     bucket, rows = memory_plan.largest_bucket(config, batches, 2, "float32")
     assert (bucket.length, rows) == (100, 5)
+    r_drop = config.replace(r_drop=1.0)
+    assert memory_plan.largest_bucket(r_drop, batches, 2, "float32")[1] == 10
     text = memory_plan.describe_plan(config, batches, 2, "float32")
     assert "100 x 10" in text and "10 x 100" in text and "20,000.0 epochs" in text
     base = Config().model

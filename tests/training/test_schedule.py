@@ -1,4 +1,4 @@
-"""The learning rate as Keras uses it; its values are in test_paper.py."""
+"""The learning rate as Keras uses it; the values of Eq. 3 are in test_paper.py."""
 
 import json
 
@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.training.schedule import CustomSchedule
+from tf_transformer.config import Config
+from tf_transformer.training.schedule import CustomSchedule, LinearSchedule, make_schedule
 
 
 def test_config_round_trip():
@@ -63,3 +64,45 @@ def test_scale_is_a_factor():
     np.testing.assert_allclose(
         CustomSchedule(64, 30, scale=0.5)(steps), CustomSchedule(64, 30)(steps) / 2, rtol=1e-6
     )
+
+
+def schedule_of(name, **changes):
+    """The schedule of a run of 30 updates, 10 of warm-up, with the peak 0.4."""
+    peak = 0.0 if name == "noam" else 0.4
+    config = Config().replace(
+        learning_rate_schedule=name, learning_rate=peak, train_steps=30, warmup_steps=10, **changes
+    )
+    return make_schedule(config.model, config.train)
+
+
+@pytest.mark.parametrize(
+    ("name", "after_warmup"),
+    [
+        ("constant", [0.4, 0.4, 0.4, 0.4]),
+        ("linear", [0.4, 0.3, 0.2, 0.0]),
+        # 0.2 (1 + cos(pi n / 4)) for n = 0, 1, 2, 4
+        ("cosine", [0.4, 0.2 + 0.1 * 2**0.5, 0.2, 0.0]),
+        # 0.4 sqrt(10 / step)
+        ("inverse_sqrt", [0.4, 0.4 * (10 / 15) ** 0.5, 0.4 * 0.5**0.5, 0.4 / 3**0.5]),
+    ],
+)
+def test_schedules_by_hand(name, after_warmup):
+    """A linear warm-up to the peak, then the values at the updates 10, 15, 20 and 30."""
+    schedule = schedule_of(name)
+    found = [float(schedule(step)) for step in (0, 1, 5, 10, 15, 20, 30)]
+    np.testing.assert_allclose(found, [0.0, 0.04, 0.2, *after_warmup], rtol=1e-6, atol=1e-7)
+    last = {"constant": 0.4, "inverse_sqrt": 0.4 / 10**0.5}.get(name, 0.0)
+    np.testing.assert_allclose(float(schedule(100)), last, rtol=1e-6, atol=1e-7)
+    again = type(schedule).from_config(json.loads(json.dumps(schedule.get_config())))
+    assert again(17) == schedule(17)
+
+
+def test_noam_is_equation_3():
+    schedule = schedule_of("noam", learning_rate_scale=0.5)
+    steps = tf.range(50)
+    np.testing.assert_array_equal(schedule(steps), CustomSchedule(512, 10, 0.5)(steps))
+
+
+def test_linear_schedule_of_many_steps():
+    rates = LinearSchedule(1.0, 2, 4)(tf.constant([[0, 1, 2], [3, 4, 9]]))
+    np.testing.assert_allclose(rates, [[0, 0.5, 1], [0.5, 0, 0]])

@@ -95,6 +95,7 @@ def test_two_workers_equal_one_with_two_replicas(corpus_folder, tmp_path):
     assert chief.returncode == 0 and "stopped and saved after" in out, out
     out, _ = other.communicate(timeout=120)
     assert other.returncode == 0 and not all_checkpoints(str(temporary)), out
+    assert "encodes the" not in out, out  # it opens the chief's shards
 
     for process in start_two(two, corpus_folder, temporary):
         out, _ = process.communicate(timeout=240)
@@ -126,6 +127,8 @@ def test_workers_that_do_not_agree(corpus_folder, tmp_path, flag, values, messag
     assert [process.returncode for process in workers] == [2, 2], outputs
     assert not any("Traceback" in output for output in outputs), outputs
     assert message in outputs[1] and "another worker has stopped" in outputs[0], outputs
+    own_text = "worker 1 encodes the train text itself: it does not share the text and"
+    assert (own_text in outputs[1]) == (flag == "data"), outputs
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ OPTIMIZER = "optimizer/"
 
 
 def named_weights(model: keras.Model) -> dict[str, tf.Variable]:
-    """Returns the trainable variables of a model by name, such as "encoder/layer1/mha/wq/kernel".
+    """Returns the weights of a model by name, such as "encoder/layer1/mha/wq/kernel".
 
     A name is the path of the variable in the model. It does not depend on the models built before.
     """
-    named = {variable.path.split("/", 1)[1]: variable for variable in model.trainable_variables}
-    assert len(named) == len(model.trainable_variables), "two weights have the same name"
+    named = {variable.path.split("/", 1)[1]: variable for variable in model.weights}
+    assert len(named) == len(model.weights), "two weights have the same name"
     return named
 
 

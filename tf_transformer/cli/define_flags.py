@@ -9,6 +9,7 @@ from absl import flags
 from tf_transformer import config as settings
 from tf_transformer.checkpoints.pretrained import DEFAULT
 from tf_transformer.cli.flag_parsers import BooleanParser, FloatParser, IntegerParser, TextParser
+from tf_transformer.data.filter_config import FilterConfig
 from tf_transformer.presets import PRESETS
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.setting import MAX_INTEGER
@@ -21,6 +22,7 @@ GROUPS = {
     settings.TrainConfig: "Training",
     settings.DecodeConfig: "Translation and parsing",
     ServeConfig: "Server",
+    FilterConfig: "Filters",
 }
 
 
@@ -71,7 +73,7 @@ def _defaults(part: type[settings.Settings], name: str) -> str:
     )
     presets: dict[str, list[str]] = {}  # value -> names of presets
     for preset, config in PRESETS.items():
-        value = str(getattr(getattr(config, part_name), name))
+        value = str(getattr(getattr(config, part_name), name)) or "none"
         presets.setdefault(value.lower() if value in ("True", "False") else value, []).append(
             preset
         )
@@ -94,6 +96,20 @@ def define_files(values: flags.FlagValues, inputs: str, outputs: str) -> None:
     meaning = f"file of {inputs}, plain or .gz (default: standard input)"
     define(values, "input", str, meaning)
     define(values, "output", str, f"file for the {outputs} (default: standard output)")
+
+
+def define_import(values: flags.FlagValues) -> None:
+    """Defines the flags of the command import."""
+    define_choice(values, "format", ["huggingface"], "huggingface: a MarianMTModel of transformers")
+    meaning = (
+        "folder with config.json, model.safetensors, source.spm, target.spm and vocab.json "
+        "(required)"
+    )
+    define(values, "input", str, meaning)
+    define(values, "output", str, "model folder to write (required)")
+    for side in ("source", "target"):
+        meaning = f"language code of the {side} (default: that of the model, or en and de)"
+        define(values, side, str, meaning)
 
 
 def define_split_sentences(values: flags.FlagValues) -> None:
@@ -125,3 +141,45 @@ def define_engine(values: flags.FlagValues) -> None:
     define_choice(values, "engine", ["tensorflow", "ctranslate2"], meaning)
     meaning = "ctranslate2: type of the weights in memory; default: that of the export, float32"
     define_choice(values, "compute_type", ["default", "float32", "int8"], meaning)
+
+
+def define_cleaning(values: flags.FlagValues) -> None:
+    """Defines the flags of clean."""
+    meaning = "sentence pairs, as for train (default: TSV on standard input)"
+    define(values, "data", str, meaning)
+    define(values, "source", str, "language code of the source", settings.DataConfig.source)
+    define(values, "target", str, "language code of the target", settings.DataConfig.target)
+    meaning = "split to clean (default: train, with the pairs that train holds out for validation)"
+    define(values, "split", str, meaning)
+    meaning = (
+        "file for the clean pairs: TSV, or two files SOURCE_FILE,TARGET_FILE; compressed if the "
+        "name ends in .gz (default: TSV on standard output)"
+    )
+    define(values, "output", str, meaning)
+    meaning = "file for the other pairs, TSV: reason, source, target"
+    define(values, "rejected", str, meaning)
+    define(values, "overwrite", bool, "replace files that exist", False)
+    for field in dataclasses.fields(FilterConfig):
+        meaning, group = field.metadata["meaning"], GROUPS[FilterConfig]
+        define(values, field.name, field.type, meaning, field.default, group)
+
+
+def define_comparison(values: flags.FlagValues) -> None:
+    """Defines the flags of compare."""
+    meaning = (
+        "model folders, or folders that contain some, separated by commas; `compare FOLDER FOLDER` "
+        "does the same (required)"
+    )
+    define(values, "runs", str, meaning)
+    define(values, "plot", str, "PNG file for the losses and BLEU of the runs over the updates")
+    meaning = (
+        "compare the translations that evaluate wrote for this split, by a paired bootstrap test "
+        "against the first run"
+    )
+    define(values, "split", str, meaning)
+    meaning = "--split: sentence pairs, as for evaluate (default: those of the first run)"
+    define(values, "data", str, meaning)
+    meaning = "--split: maximum number of pairs to compare, from the start; 0 means all"
+    define(values, "max_pairs", int, meaning, 0, lower_bound=0)
+    meaning = "--split: some of bleu, chrf, chrf++ and ter, separated by commas"
+    define(values, "metrics", str, meaning, "bleu,chrf")

@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import tempfile
 from collections.abc import Iterable
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from tf_transformer.config import Config
 from tf_transformer.data.batching import Batches
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.encoding import describe_dropped, encode_pairs
+from tf_transformer.data.encoded_pairs import describe_dropped
+from tf_transformer.data.encoding import cached_pairs
 from tf_transformer.data.tokenizer import Tokenizer, learn_tokenizers
 
 SAMPLES = 10
@@ -49,13 +51,15 @@ def _describe_batches(
         tokenizers = learn_tokenizers(
             lambda: corpus.read("train"), data.vocab_size, data.shared_vocab
         )
-    pairs = encode_pairs(corpus.read("train"), tokenizers, data.max_length, data.max_length_ratio)
-    batches = Batches(pairs, data.batch_tokens, config.train.seed)
+    with tempfile.TemporaryDirectory(prefix="tf_transformer-") as cache:
+        pairs = cached_pairs(corpus, "train", tokenizers, data, cache)
+        batches = Batches(pairs, data.batch_tokens, config.train.seed)
+        mean_lengths = pairs.lengths.mean(axis=0)
     shapes = ", ".join(f"{bucket.rows} x {bucket.length}" for bucket in batches.buckets)
     return [
         f"  sub-words of train: {tokenizers[0].vocab_size:,} in {vocabulary}; mean length "
-        f"{pairs.source.lengths.mean():.1f} of sources, {pairs.target.lengths.mean():.1f} of "
-        f"targets; dropped: {describe_dropped(pairs)}",
+        f"{mean_lengths[0]:.1f} of sources, {mean_lengths[1]:.1f} of targets; "
+        f"dropped: {describe_dropped(pairs)}",
         f"  batches: {batches.per_epoch:,} per epoch, {batches.non_padding_fraction:.1%} of their "
         "tokens are not padding, rows x length:",
         f"    {shapes}",

@@ -47,9 +47,7 @@ def evaluate(values: flags.FlagValues) -> None:
     sources = [source for source, _ in pairs[:number]]
     baseline = _baseline_translations(values, data, sources, len(pairs))
 
-    name = split if own_data else f"{_as_file_name(values.data)}.{split}"
-    folder = os.path.join(pretrained.writable_folder(model_dir), "evaluation")
-    output = values.output or os.path.join(folder, f"{name}.{data.target}")
+    output = values.output or translations_path(model_dir, data, values.data, split)
     with open_output(output) as file:  # a wrong path is reported before the translation
         start = time.monotonic()
         outputs = _translate(translator, sources)
@@ -64,6 +62,24 @@ def evaluate(values: flags.FlagValues) -> None:
         references = [lines[:number] for lines in references]
         _score_translations(data, metrics, outputs, references, baseline)
     print(f"{number / seconds:,.1f} sentences/s; {kind} in {output}")
+
+
+def translations_path(model_dir: str, data: DataConfig, test_data: str | None, split: str) -> str:
+    """Returns where evaluate writes the translations of a test set.
+
+    Args:
+      model_dir: the model folder.
+      data: the settings of the text that the model was trained on.
+      test_data: the value of --data.
+      split: of the text.
+    """
+    from tf_transformer.data.sources import absolute_path
+
+    name = split
+    if test_data and absolute_path(test_data) != absolute_path(data.data):
+        name = f"{_as_file_name(test_data)}.{split}"
+    folder = os.path.join(pretrained.writable_folder(model_dir), "evaluation")
+    return os.path.join(folder, f"{name}.{data.target}")
 
 
 def _translate(translator: Translator, sources: list[str]) -> list[str]:
@@ -125,15 +141,23 @@ def _score_translations(
     references: list[list[str]],
     baseline: list[str] | None,
 ) -> None:
-    """Prints the metrics, and where the paper reports it, compound-split BLEU."""
-    from tf_transformer.evaluation.bleu import compound_split_bleu, has_papers_bleu
+    """Prints the metrics, then with one reference also the tokenised BLEU of published scores."""
+    from tf_transformer.evaluation.bleu import (
+        compound_split_bleu,
+        has_papers_bleu,
+        normalized_bleu,
+    )
     from tf_transformer.evaluation.metrics import corpus_metrics
 
     for result in corpus_metrics(metrics, translations, references, baseline):
         print(result)
-    if has_papers_bleu(data) and len(references) == 1:
+    if len(references) > 1:
+        return
+    if has_papers_bleu(data):
         bleu, signature = compound_split_bleu(translations, references[0])
         print(f"tokenised, compound-split BLEU {bleu:.2f}, as in the paper  ({signature})")
+    bleu, signature = normalized_bleu(translations, references[0], data.target)
+    print(f"lower-cased, tokenised BLEU {bleu:.2f}, as in papers on Multi30k  ({signature})")
 
 
 def _score_parses(pairs: Pairs, outputs: list[str], path: str) -> None:

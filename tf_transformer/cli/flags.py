@@ -14,8 +14,11 @@ from tf_transformer.cli.define_flags import (
     GROUPS,
     define,
     define_choice,
+    define_cleaning,
+    define_comparison,
     define_engine,
     define_files,
+    define_import,
     define_model,
     define_sampling,
     define_settings,
@@ -35,11 +38,14 @@ COMMANDS = {
     "score": "compute the log-probability that a model gives to translations",
     "evalb": "score a file of trees against reference trees, as the program EVALB does",
     "average": "average the newest, or the best, checkpoints of a run",
-    "export": "export a trained model for TensorFlow Serving, CTranslate2 or Keras",
+    "export": "export a trained model for TensorFlow Serving, CTranslate2, Keras or Hugging Face",
+    "import": "make a model folder of a Hugging Face model, such as an OPUS-MT model",
     "serve": "serve an exported model over HTTP, with TensorFlow Serving's REST API",
     "client": "translate lines of text with a server",
     "info": "describe a preset, a model folder with the history of its run, or sentence pairs",
     "plot": "plot loss, BLEU, learning rate and speed of a run",
+    "clean": "write the sentence pairs of a corpus that are not noise, and count the others",
+    "compare": "compare runs: settings, losses, scores, and the mean over random seeds",
     "table3": "print Table 3 of the paper with our parameter counts, or train its rows",
     "doctor": "describe the installation and the hardware, and check that training works here",
 }
@@ -81,6 +87,9 @@ def parse(command: str, arguments: list[str]) -> flags.FlagValues | None:
         return None
     if len(remaining) == 1 and command in ("info", "plot") and not values.model_dir:
         values["model_dir"].value = remaining.pop()
+    if command == "compare" and not values.runs:
+        values["runs"].value = ",".join(remaining)
+        remaining = []
     if remaining:
         raise UserError(f"unexpected {remaining[0]!r}: write flags as --name=value")
     if values.verbose and values.quiet:
@@ -137,6 +146,11 @@ def _train_flags(values: flags.FlagValues) -> None:
     define(values, "model_dir", str, meaning)
     meaning = "print the plan, make two updates of the largest batch without saving, and stop"
     define(values, "dry_run", bool, meaning, False)
+    meaning = (
+        "train once with each of these seeds, such as 1,2,3, in MODEL_DIR/seed-1 and so on, and "
+        "print the mean and the standard deviation"
+    )
+    define(values, "seeds", str, meaning)
     meaning = "remove the run or the model that is in the model folder, and start a new run"
     define(values, "overwrite", bool, meaning, False)
     define_settings(values, SETTINGS, skip=FROM_VOCABULARIES)
@@ -247,9 +261,10 @@ def _export_flags(values: flags.FlagValues) -> None:
     define_model(values)
     meaning = (
         "saved_model: for TensorFlow Serving; ctranslate2: for ctranslate2.Translator; "
-        "keras: for keras.models.load_model"
+        "keras: for keras.models.load_model; huggingface: for MarianMTModel of transformers"
     )
-    define_choice(values, "format", ["saved_model", "ctranslate2", "keras"], meaning)
+    formats = ["saved_model", "ctranslate2", "keras", "huggingface"]
+    define_choice(values, "format", formats, meaning)
     meaning = (
         "saved_model: the folder of all versions; other formats: the folder or file to write "
         "(default: MODEL_DIR/export/FORMAT; for a built-in model in models/NAME)"
@@ -357,10 +372,13 @@ _FLAGS: dict[str, Callable[[flags.FlagValues], None]] = {
     "evalb": _evalb_flags,
     "average": _average_flags,
     "export": _export_flags,
+    "import": define_import,
     "serve": _serve_flags,
     "client": _client_flags,
     "info": _info_flags,
     "plot": _plot_flags,
+    "clean": define_cleaning,
+    "compare": define_comparison,
     "table3": _table3_flags,
     "doctor": lambda values: None,  # no flags
 }

@@ -93,7 +93,18 @@ def run_command(command: str, values: flags.FlagValues) -> int | None:
 
     Returns: the exit code; None for 0.
     """
-    from tf_transformer.cli import doctor, evaluation, info, paper, serving, training, translation
+    from tf_transformer.cli import (
+        cleaning,
+        comparison,
+        doctor,
+        evaluation,
+        info,
+        interchange,
+        paper,
+        serving,
+        training,
+        translation,
+    )
 
     functions: dict[str, Callable[[flags.FlagValues], int | None]] = {
         "train": training.train,
@@ -104,10 +115,13 @@ def run_command(command: str, values: flags.FlagValues) -> int | None:
         "evalb": paper.evalb,
         "average": training.average,
         "export": serving.export,
+        "import": interchange.import_model,
         "serve": serving.serve,
         "client": serving.client,
         "info": info.info,
         "plot": training.plot,
+        "clean": cleaning.clean,
+        "compare": comparison.compare,
         "table3": paper.table3,
         "doctor": doctor.doctor,
     }

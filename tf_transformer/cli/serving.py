@@ -18,12 +18,14 @@ from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import required, start_tensorflow
 from tf_transformer.config import DecodeConfig
 from tf_transformer.errors import UserError
+from tf_transformer.serving.missing_package import explain_missing_package
 from tf_transformer.serving.model_config import read_model_config
 from tf_transformer.serving.model_name import check_model_name
 from tf_transformer.serving.model_source import ModelSource, one_model
 from tf_transformer.serving.serve_config import ServeConfig
 
 if TYPE_CHECKING:
+    from tf_transformer.serving.access import Access
     from tf_transformer.serving.client import RestClient
     from tf_transformer.serving.grpc_client import GrpcClient
 
@@ -40,6 +42,7 @@ def export(values: FlagValues) -> None:
         "saved_model": "saved_model",
         "ctranslate2": f"ctranslate2-{values.quantization}",
         "keras": "model.keras",
+        "huggingface": "huggingface",
     }
     folder = pretrained.writable_folder(model_dir)
     output = values.output or os.path.join(folder, "export", defaults[values.format])
@@ -67,6 +70,12 @@ def _export(values: FlagValues, model_dir: str, output: str) -> None:
             model_dir, output, values.checkpoint, values.quantization, **decode
         )
         print(f"wrote {output}; load it with ctranslate2.Translator({output!r})")
+    elif values.format == "huggingface":
+        from tf_transformer.interchange.huggingface_export import export_huggingface
+
+        decode = given(values, (DecodeConfig,))
+        export_huggingface(model_dir, output, values.checkpoint, **decode)
+        print(f"wrote {output}; load it with MarianMTModel.from_pretrained({output!r})")
     else:
         from tf_transformer.serving.keras_export import export_keras
 
@@ -83,8 +92,8 @@ def _check_format_flags(values: FlagValues) -> None:
         "quantization": ["ctranslate2"],
         "name": ["saved_model"],
         "keep_versions": ["saved_model"],
-        "beam_size": ["saved_model", "ctranslate2"],
-        "length_penalty": ["saved_model", "ctranslate2"],
+        "beam_size": ["saved_model", "ctranslate2", "huggingface"],
+        "length_penalty": ["saved_model", "ctranslate2", "huggingface"],
         "extra_decode_length": ["saved_model", "ctranslate2"],
         "decode_batch_tokens": ["saved_model"],
     }
@@ -100,18 +109,19 @@ def serve(values: FlagValues) -> None:
     check_model_name(values.name)
     model_dir = "" if sources or values.export_dir else _find_model(values.model_dir)
     load = loader(values)
-    # A port in use is reported before TensorFlow, the export and the model are loaded.
-    with _bind_address(config) as bound:
+    # A wrong setting is reported before TensorFlow, the export and the model are loaded.
+    access, bound = _check_settings(config)
+    with bound:
         if not uses_ctranslate2(values) or config.grpc_port:
             start_tensorflow()
         from tf_transformer.serving.server import Server
 
         if sources:
-            Server(sources, config).run(bound)
+            Server(sources, config, access).run(bound)
             return
         find_versions = ctranslate2_versions if uses_ctranslate2(values) else _export_to_serve
         with find_versions(values.export_dir, model_dir) as folder:
-            Server(one_model(folder, values.name, load), config).run(bound)
+            Server(one_model(folder, values.name, load), config, access).run(bound)
 
 
 def _configured_models(values: FlagValues) -> list[ModelSource]:
@@ -127,22 +137,17 @@ def _configured_models(values: FlagValues) -> list[ModelSource]:
     return read_model_config(values.model_config_file)
 
 
-def _bind_address(config: ServeConfig) -> socket.socket:
-    """Returns a socket with the address, after a check of the other settings. Raises: UserError."""
-    try:
-        from tf_transformer.serving.access import check_access_settings
+def _check_settings(config: ServeConfig) -> tuple[Access, socket.socket]:
+    """Returns who may use the server, and a socket with its address. Raises: UserError."""
+    with explain_missing_package():
+        from tf_transformer.serving.access import Access
         from tf_transformer.serving.access_log import AccessLog
         from tf_transformer.serving.connections import bind_address
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("tf_transformer"):
-            raise
-        raise UserError(
-            f"the package {error.name} is missing: pip install 'tf_transformer[serving]'"
-        ) from None
-    check_access_settings(config)
+
+    access = Access(config)
     if config.access_log:
         AccessLog(config.access_log).close()  # it must be writable
-    return bind_address(config)
+    return access, bind_address(config)
 
 
 def _find_model(model_dir: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import shlex
@@ -10,9 +11,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from tf_transformer.checkpoints import paths
+from tf_transformer.checkpoints.initial_model import initial_settings
 from tf_transformer.cli.flags import SETTINGS, given
 from tf_transformer.cli.host import memory_limit
 from tf_transformer.cli.logs import log_to_folder, record_in_run_log
+from tf_transformer.cli.seeds import train_seeds
 from tf_transformer.cli.terminal import explain_out_of_memory, required, start_tensorflow
 from tf_transformer.config import TREES, Config, DataConfig
 from tf_transformer.errors import UserError
@@ -26,11 +29,16 @@ if TYPE_CHECKING:
 
 
 def train(values: flags.FlagValues) -> None:
-    """Trains, or resumes a run; then prints five translations and the next commands."""
+    """Trains, or resumes a run; then prints five translations and the next commands.
+
+    With --seeds it trains several runs, and then compares them.
+    """
     if values.overwrite and values.dry_run:
         raise UserError("--overwrite and --dry_run: give one of them")
-    config = preset(values.preset).replace(**given(values, SETTINGS))
-    model_dir = values.model_dir or paths.default_model_dir(values.preset, config.data)
+    config, model_dir = _config(values)
+    if values.seeds:
+        train_seeds(values, config, model_dir)
+        return
     start_tensorflow()
     from tf_transformer.training.build import build_trainer
     from tf_transformer.training.distribution import Workers, make_strategy, split_cpu
@@ -71,6 +79,21 @@ def train(values: flags.FlagValues) -> None:
     print(f"  {program} {shlex.join(resuming)}")
 
 
+def _config(values: flags.FlagValues) -> tuple[Config, str]:
+    """The settings of the preset, then of the initial model, then of the flags; the model folder.
+
+    A run that is resumed does not need the initial model any more: its folder has the settings.
+    """
+    config = preset(values.preset)
+    data = dataclasses.replace(config.data, **given(values, (DataConfig,)))
+    model_dir = values.model_dir or paths.default_model_dir(values.preset, data)
+    initial = {}
+    if values.init_from:
+        resumes = paths.step_checkpoints(model_dir) and not values.overwrite
+        initial = initial_settings(model_dir if resumes else values.init_from)
+    return config.replace(**{**initial, **given(values, SETTINGS)}), model_dir
+
+
 def _check_model_size(config: Config, workers: Workers) -> None:
     """Checks that the weights fit into memory, before the text is read.
 
@@ -82,7 +105,7 @@ def _check_model_size(config: Config, workers: Workers) -> None:
 
     size = config.data.vocab_size
     model = config.with_vocabularies(size, size).model
-    state = state_bytes(model, accumulation_steps=1)
+    state = state_bytes(model, 1, config.train.ema_decay)
     positional_encodings = 4 * (model.pe_input + model.pe_target) * model.d_model
     advice = "--d_model, --dff, --num_layers or --vocab_size"
     _check_memory(state + positional_encodings, config, workers, advice)
@@ -100,7 +123,7 @@ def _check_batch_size(trainer: Trainer) -> None:
     precision = trainer.model.dtype_policy.name
     bucket, rows = largest_bucket(config, trainer.train_batches, workers.replicas, precision)
     activations = activation_bytes(config.model, rows, bucket.length, precision)
-    needed = state_bytes(config.model, accumulation_steps=1) + activations
+    needed = state_bytes(config.model, 1, config.train.ema_decay) + activations
     _check_memory(needed, config, workers, "--micro_batch_tokens")
 
 

@@ -43,17 +43,18 @@ def load_translator(
 
 
 @contextlib.contextmanager
-def explain_decoding_memory(decode: DecodeConfig) -> Iterator[None]:
+def explain_decoding_memory(decode: DecodeConfig, sampling: bool = False) -> Iterator[None]:
     """Turns a device's out-of-memory error into a `UserError` with the flags that help."""
     import tensorflow as tf
 
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
-        raise UserError(
-            f"out of memory: give a smaller --decode_batch_tokens than {decode.decode_batch_tokens}"
-            f", or a smaller --beam_size than {decode.beam_size}"
-        ) from error
+        tokens = decode.decode_batch_tokens
+        message = f"out of memory: give a smaller --decode_batch_tokens than {tokens}"
+        if sampling:
+            raise UserError(f"{message}, or a smaller --n_best") from error
+        raise UserError(f"{message}, or a smaller --beam_size than {decode.beam_size}") from error
 
 
 @contextlib.contextmanager
@@ -140,7 +141,7 @@ def _translator(
 ) -> Iterator[tuple[Translator, DataConfig]]:
     """Loads a model into TensorFlow. Yields: the translator, and the settings of its data."""
     translator = load_translator(values, model_dir, values.checkpoint)
-    with explain_decoding_memory(translator.decode):
+    with explain_decoding_memory(translator.decode, values.sampling):
         yield translator, paths.load_config(model_dir).data
 
 

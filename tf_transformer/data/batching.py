@@ -4,19 +4,27 @@ A bucket holds the sentence pairs of similar length. All batches of a bucket hav
 `[rows, length]`. `bucket_plan` chooses the buckets that need the least padding for the corpus; it
 also counts the partial batches at the end of an epoch. The order of an epoch is a pure function of
 (seed, epoch), so an index of a batch is enough to resume at it.
+
+The ids stay in their files. In memory are the pairs sorted by bucket, in the order of this epoch,
+and in that of the next one: 12 bytes a pair.
 """
 
+import concurrent.futures
 import dataclasses
+import threading
 
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.data.encoding import EncodedPairs, Sequences
-from tf_transformer.special_tokens import PAD, START
+from tf_transformer.data.encoded_pairs import EncodedPairs
+from tf_transformer.special_tokens import PAD
 
 ROWS_MULTIPLE = 8  # 2, 4 or 8 replicas then get shards of equal size
 SHAPE_COST = 0.001  # fraction of all tokens that a bucket must save; it limits the number of shapes
 SHORTFALL_COST = 0.1  # cost of a token by which a batch is smaller than the token budget
+
+# Computes the order of the next epoch while this one is trained on.
+_background = concurrent.futures.ThreadPoolExecutor(1, "order-of-epoch")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,18 +54,17 @@ def _ceil_divide(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def bucket_plan(lengths: np.ndarray, batch_tokens: int) -> list[Bucket]:
+def bucket_plan(counts: np.ndarray, batch_tokens: int) -> list[Bucket]:
     """Divides the range of lengths into the buckets with the lowest cost.
 
     The cost counts padding, partial batches and the number of buckets. Dynamic programming over
     the bucket boundaries finds the optimum.
 
     Args:
-      lengths: int `[pairs]`, sub-words of the longer side of each pair.
+      counts: int `[longest + 1]`, the number of pairs whose longer side has 0, 1, ... sub-words.
       batch_tokens: maximum number of tokens on one side of a batch, padding included.
     Returns: a list of `Bucket`, shortest first, that covers every length.
     """
-    counts = np.bincount(lengths)
     pairs_up_to = np.cumsum(counts)  # pairs_up_to[n]: pairs with at most n sub-words
     tokens = int(np.sum(np.arange(len(counts)) * counts))
     ends = np.flatnonzero(counts).tolist()  # a bucket ends at a length that occurs
@@ -81,6 +88,9 @@ def bucket_plan(lengths: np.ndarray, batch_tokens: int) -> list[Bucket]:
     return plan[::-1]
 
 
+Order = list[tuple[np.ndarray, Bucket]]  # the indices of the pairs of each batch
+
+
 class Batches:
     """The batches of a corpus, in a different order in each epoch.
 
@@ -100,19 +110,17 @@ class Batches:
     def __init__(self, pairs: EncodedPairs, batch_tokens: int, seed: int) -> None:
         self._pairs = pairs
         self._seed = seed
-        lengths = np.maximum(pairs.source.lengths, pairs.target.lengths)
-        self.buckets = bucket_plan(lengths, batch_tokens)
-        self._bucket_of_pair = np.searchsorted([bucket.length for bucket in self.buckets], lengths)
+        counts, tokens = _count_lengths(pairs)
+        self.buckets = bucket_plan(counts, batch_tokens)
+        self._sorted = _sort_by_bucket(pairs, self.buckets)
+        self._orders: dict[int, concurrent.futures.Future[Order]] = {}  # of this and the next epoch
+        self._lock = threading.Lock()  # of `_orders`
         self.per_epoch = sum(bucket.batches for bucket in self.buckets)
         self.checksum = pairs.checksum
-        tokens = int(pairs.source.lengths.sum() + pairs.target.lengths.sum())
         padded = 2 * sum(b.batches * b.rows * b.length for b in self.buckets)
         self.non_padding_fraction = tokens / padded
-        with tf.device("CPU:0"):  # the input pipeline reads them, not the model
-            self._source = _ragged(pairs.source)
-            self._target = _ragged(pairs.target)
 
-    def order(self, epoch: int) -> list[tuple[np.ndarray, Bucket]]:
+    def order(self, epoch: int) -> Order:
         """Computes the batches of an epoch, in an order that depends on the seed and the epoch.
 
         Args:
@@ -121,13 +129,33 @@ class Batches:
           one batch.
         """
         random = np.random.default_rng([self._seed, epoch])
-        shuffled = random.permutation(len(self._pairs))
+        shuffled = self._sorted.copy()
         batches = []
-        for number, bucket in enumerate(self.buckets):
-            indices = shuffled[self._bucket_of_pair[shuffled] == number]
+        end = 0
+        for bucket in self.buckets:
+            indices = shuffled[end : end + bucket.pairs]
+            end += bucket.pairs
+            random.shuffle(indices)
             for first in range(0, len(indices), bucket.rows):
                 batches.append((indices[first : first + bucket.rows], bucket))
         return [batches[i] for i in random.permutation(len(batches))]
+
+    def _prefetch(self, *epochs: int) -> None:
+        """Starts to compute the orders of these epochs, and forgets those of others."""
+        with self._lock:
+            self._orders = {
+                epoch: self._orders.get(epoch) or _background.submit(self.order, epoch)
+                for epoch in epochs
+            }
+
+    def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns `inp` and `tar` of one batch."""
+        with self._lock:
+            order = self._orders.get(epoch)
+            if order is None:  # the caller reads several epochs at once
+                order = self._orders[epoch] = _background.submit(self.order, epoch)
+        indices, bucket = order.result()[index]
+        return self._pairs.batch(indices, bucket.rows, bucket.length)
 
     def sentences(self, epoch: int, index: int) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Returns the pairs of one batch, without padding.
@@ -137,8 +165,9 @@ class Batches:
           index: index of the batch in the epoch.
         Returns: ragged ids `[pairs, (length)]` of the sources and of the targets.
         """
-        indices, _ = self.order(epoch)[index]
-        return tf.gather(self._source, indices), tf.gather(self._target, indices)
+        indices, bucket = self.order(epoch)[index]
+        inp, tar = self._pairs.batch(indices, len(indices), bucket.length)
+        return tuple(tf.RaggedTensor.from_tensor(side, padding=PAD) for side in (inp, tar[:, 1:]))
 
     def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
         """Returns the batches of one epoch.
@@ -150,34 +179,37 @@ class Batches:
           with the end token. A row of `tar [rows, length + 1]` also begins with the start token.
           Unused rows contain only padding.
         """
-        batches = self.order(epoch)[skip:]
-        sizes = [len(indices) for indices, _ in batches]
-        ends = np.cumsum(sizes, dtype=np.int64)
-        ranges = [
-            (end - size, end, bucket.rows, bucket.length)
-            for end, size, (_, bucket) in zip(ends, sizes, batches)
-        ]
-        table = np.array(ranges, np.int64).reshape(-1, 4)
-        empty = np.zeros(0, np.int64)
-        with tf.device("CPU:0"):
-            pairs = tf.constant(np.concatenate([empty, *(indices for indices, _ in batches)]))
+        self._prefetch(epoch, epoch + 1)
 
-        def make_batch(row: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            first, end, rows, length = tf.unstack(row)
-            indices = pairs[first:end]
-            inp = tf.gather(self._source, indices).to_tensor(PAD, shape=(None, None))  # (pairs, S)
-            tar = tf.gather(self._target, indices).to_tensor(PAD, shape=(None, None))  # (pairs, T)
-            start = tf.fill([tf.shape(tar)[0], 1], START)
-            tar = tf.concat([start, tar], axis=1)  # (pairs, T + 1)
-            return _pad(inp, rows, length), _pad(tar, rows, length + 1)
+        def make_batch(index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            # TensorFlow never forgets this function, so it must not hold the order of an epoch.
+            inp, tar = tf.numpy_function(self._read_batch, [epoch, index], (tf.int32, tf.int32))
+            return tf.ensure_shape(inp, [None, None]), tf.ensure_shape(tar, [None, None])
 
-        dataset = tf.data.Dataset.from_tensor_slices(table).with_options(_options())
+        dataset = tf.data.Dataset.range(skip, self.per_epoch).with_options(_options())
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(8)
 
 
-def _ragged(sequences: Sequences) -> tf.RaggedTensor:
-    """Converts `Sequences` to a `tf.RaggedTensor`."""
-    return tf.RaggedTensor.from_row_splits(sequences.values, sequences.splits, validate=False)
+def _count_lengths(pairs: EncodedPairs) -> tuple[np.ndarray, int]:
+    """Returns the `counts` of `bucket_plan`, and the number of tokens of both sides."""
+    counts = np.zeros(0, np.int64)
+    tokens = 0
+    for shard in pairs.shards:
+        of_shard = np.bincount(shard.lengths.max(axis=1), minlength=len(counts))
+        of_shard[: len(counts)] += counts
+        counts = of_shard
+        tokens += len(shard.ids)
+    return counts, tokens
+
+
+def _sort_by_bucket(pairs: EncodedPairs, buckets: list[Bucket]) -> np.ndarray:
+    """Returns the indices of all pairs, those of the first bucket first, uint32 `[pairs]`."""
+    ends = np.array([bucket.length for bucket in buckets])
+    bucket_of_pair = [
+        np.searchsorted(ends, shard.lengths.max(axis=1)).astype(np.uint16) for shard in pairs.shards
+    ]
+    # A stable sort of 16-bit numbers is a radix sort, in O(pairs).
+    return np.argsort(np.concatenate(bucket_of_pair), kind="stable").astype(np.uint32)
 
 
 def _options() -> tf.data.Options:
@@ -186,9 +218,3 @@ def _options() -> tf.data.Options:
     # to a minute.
     options.autotune.enabled = False
     return options
-
-
-def _pad(ids: tf.Tensor, rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
-    """Pads ids `[r, l]` to `[rows, length]`."""
-    shape = tf.shape(ids, tf.int64)
-    return tf.pad(ids, [[0, rows - shape[0]], [0, length - shape[1]]], constant_values=PAD)

@@ -1,20 +1,32 @@
-"""Encodes sentence pairs as ids, drops unusable pairs, and caches the ids on disk (Sec. 5.1)."""
+"""Encodes sentence pairs as ids, in memory or in a cache of memory-mapped files (Sec. 5.1).
+
+The cache of a split is a folder of shards, `00000.ids.npy` and `00000.splits.npy` and so on, whose
+arrays are those of a `Shard`, and `manifest.json`. The manifest says how many pairs of the text
+each shard has read and dropped, has its checksum, and says whether the end of the text is reached.
+"""
 
 import collections
-import dataclasses
+import contextlib
 import functools
 import glob
 import itertools
+import json
 import logging
 import os
+import shutil
+import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
-from tf_transformer.atomic_io import atomic_write
+from tf_transformer.atomic_io import atomic_write, remove_temporary_files, try_lock
 from tf_transformer.config import DataConfig
 from tf_transformer.data.corpus import Corpus, digest
+from tf_transformer.data.encoded_pairs import EncodedPairs, Shard, describe_dropped
+from tf_transformer.data.encoder_processes import encode_chunks
+from tf_transformer.data.pair_encoder import Pair, PairEncoder
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import NPZ_DAMAGE, UserError
@@ -22,50 +34,19 @@ from tf_transformer.errors import NPZ_DAMAGE, UserError
 logger = logging.getLogger(__name__)
 
 CHUNK = 8192  # pairs tokenized at a time
-CHUNKS_OF_SEGMENT = 16  # chunks whose ids are written to the disk together
-
-
-@dataclasses.dataclass(frozen=True)
-class Sequences:
-    """Id sequences in two arrays: sequence i is `values[splits[i] : splits[i + 1]]`."""
-
-    values: np.ndarray  # int32 [tokens]
-    splits: np.ndarray  # int64 [sequences + 1]
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each sequence, int64 `[sequences]`."""
-        return np.diff(self.splits)
-
-
-@dataclasses.dataclass(frozen=True)
-class EncodedPairs:
-    """Source and target sequences, each ending with the end token, and counts of dropped pairs."""
-
-    source: Sequences
-    target: Sequences
-    dropped: dict[str, int]  # reason -> number of pairs
-
-    def __len__(self) -> int:
-        return len(self.source.lengths)
-
-    @functools.cached_property
-    def checksum(self) -> int:
-        """The CRC-32 of all ids and lengths."""
-        crc = 0
-        for side in (self.source, self.target):
-            crc = zlib.crc32(side.values.data, crc)
-            crc = zlib.crc32(side.splits.data, crc)
-        return crc
+CHUNKS_OF_SHARD = 64
+MANIFEST = "manifest.json"
+READ_BYTES = 1 << 20  # read from a file at a time
+POLL_SECONDS = 0.5  # while another process encodes the same text
 
 
 def encode_pairs(
-    pairs: Iterable[tuple[str, str]],
+    pairs: Iterable[Pair],
     tokenizers: tuple[Tokenizer, Tokenizer],
     max_length: int,
     max_length_ratio: float,
 ) -> EncodedPairs:
-    """Tokenizes sentence pairs and drops those that are not usable for training.
+    """Tokenizes sentence pairs in memory and drops those that are not usable for training.
 
     Args:
       pairs: an iterable of (source, target) strings.
@@ -75,86 +56,23 @@ def encode_pairs(
     Returns: an `EncodedPairs`.
     Raises: UserError when no pair is left.
     """
-    encoded = [
-        _encode_chunk(chunk, tokenizers, max_length, max_length_ratio)
-        for chunk in _chunks(pairs, CHUNK)
-    ]
-    return _not_empty(_join(encoded), "the text")
+    encoder = _encoder(tokenizers, max_length, max_length_ratio)
+    parts = [encoder.encode(chunk) for chunk in _chunks(pairs)]
+    return _not_empty(EncodedPairs([Shard.join(parts)] if parts else []), "the text")
 
 
-def _encode_chunk(
-    pairs: list[tuple[str, str]],
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    max_length: int,
-    max_length_ratio: float,
-) -> EncodedPairs:
-    """Encodes a list of pairs; as `encode_pairs`, but no pair may be left."""
-    encoded = [tokenizer.encode(list(texts)) for tokenizer, texts in zip(tokenizers, zip(*pairs))]
-    lengths = [ids.row_lengths().numpy() for ids in encoded]
-    keep, dropped = _usable(lengths[0], lengths[1], max_length, max_length_ratio)
-    source, target = (
-        Sequences(ids.values.numpy()[np.repeat(keep, of_side)], _splits(of_side[keep]))
-        for ids, of_side in zip(encoded, lengths)
-    )
-    return EncodedPairs(source, target, dropped)
+def _encoder(
+    tokenizers: tuple[Tokenizer, Tokenizer], max_length: int, max_length_ratio: float
+) -> PairEncoder:
+    source, target = tokenizers
+    return PairEncoder((source.model, target.model), max_length, max_length_ratio)
 
 
-def _usable(
-    source_lengths: np.ndarray,
-    target_lengths: np.ndarray,
-    max_length: int,
-    max_length_ratio: float,
-) -> tuple[np.ndarray, dict[str, int]]:
-    """Finds the pairs to keep.
-
-    Args:
-      source_lengths, target_lengths: int64 `[pairs]`.
-      max_length, max_length_ratio: as for `encode_pairs`.
-    Returns: bool `[pairs]`; the number of the other pairs for each reason. A pair counts under the
-      first reason that applies.
-    """
-    longer = np.maximum(source_lengths, target_lengths)
-    shorter = np.minimum(source_lengths, target_lengths)
-    too_unequal = longer > max_length_ratio * shorter
-    reasons = {
-        "an empty side": shorter <= 1,  # only the end token
-        f"a side of more than {max_length} sub-words": longer > max_length,
-        f"one side more than {max_length_ratio:g} times the other": too_unequal,
-    }
-    keep = np.ones(len(longer), bool)
-    dropped = {}
-    for reason, applies in reasons.items():
-        dropped[reason] = int(np.sum(applies & keep))
-        keep &= ~applies
-    return keep, dropped
-
-
-def _chunks(iterable: Iterable[tuple[str, str]], size: int) -> Iterator[list[tuple[str, str]]]:
-    """Yields lists of `size` items; the last one may be shorter."""
-    iterator = iter(iterable)
-    while chunk := list(itertools.islice(iterator, size)):
+def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """Yields lists of `CHUNK` pairs; the last one may be shorter."""
+    iterator = iter(pairs)
+    while chunk := list(itertools.islice(iterator, CHUNK)):
         yield chunk
-
-
-def _splits(lengths: np.ndarray) -> np.ndarray:
-    """Returns the `splits` of `Sequences` with these lengths, `[sequences]`."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-def _join(parts: Sequence[EncodedPairs]) -> EncodedPairs:
-    """Joins the pairs of several `EncodedPairs`, in their order."""
-    dropped: collections.Counter[str] = collections.Counter()
-    for part in parts:
-        dropped.update(part.dropped)
-    source = _join_side([part.source for part in parts])
-    target = _join_side([part.target for part in parts])
-    return EncodedPairs(source, target, dict(dropped))
-
-
-def _join_side(parts: Sequence[Sequences]) -> Sequences:
-    empty = np.zeros(0, np.int64)
-    values = np.concatenate([empty.astype(np.int32), *(part.values for part in parts)])
-    return Sequences(values, _splits(np.concatenate([empty, *(part.lengths for part in parts)])))
 
 
 def _not_empty(pairs: EncodedPairs, name: str) -> EncodedPairs:
@@ -167,111 +85,237 @@ def _not_empty(pairs: EncodedPairs, name: str) -> EncodedPairs:
     return pairs
 
 
-def describe_dropped(pairs: EncodedPairs) -> str:
-    """Describes how many pairs of an `EncodedPairs` were dropped and why.
-
-    Returns: a string such as "3 for an empty side".
-    """
-    counts = [f"{count:,} for {reason}" for reason, count in pairs.dropped.items() if count]
-    return ", ".join(counts) or "none"
-
-
 def cached_pairs(
     corpus: Corpus,
     split: str,
     tokenizers: tuple[Tokenizer, Tokenizer],
     data: DataConfig,
-    folder: str,
+    cache: str,
 ) -> EncodedPairs:
-    """Reads the ids of a split from the cache, or encodes the split and writes them to the cache.
+    """Opens the shards of a split in the cache, after encoding those that are not there.
 
-    The name of the cache file depends on the corpus's fingerprint, the vocabularies and the
-    settings of `encode_pairs`. A damaged file is replaced. After an interruption, the segments that
-    are in the cache are not encoded again.
+    A damaged shard is encoded again. After an interruption, complete shards are not. While another
+    process encodes the same split, this one waits.
 
     Args:
       corpus: a `Corpus` of `open_corpus`.
       split: the name of one of its splits.
       tokenizers: of the source and of the target.
       data: a `DataConfig`.
-      folder: the folder of the cache, created where it does not exist.
-    Returns: an `EncodedPairs`.
+      cache: the folder of the cache, created where it does not exist.
+    Returns: an `EncodedPairs` of memory-mapped shards.
     Raises: UserError when no pair is left.
+    """
+    folder = shard_folder(corpus, split, tokenizers, data, cache)
+    os.makedirs(folder, exist_ok=True)
+    with _locked(folder):
+        pairs = open_shards(folder)
+        if pairs is None:
+            encoder = _encoder(tokenizers, data.max_length, data.max_length_ratio)
+            pairs = _ShardWriter(folder, split).encode(corpus, encoder)
+            _remove_incomplete(cache, split)
+    return _not_empty(pairs, f"{split} of {corpus.name}")
+
+
+def shard_folder(
+    corpus: Corpus,
+    split: str,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    data: DataConfig,
+    cache: str,
+) -> str:
+    """Returns the path of the shards of a split.
+
+    It depends on the corpus's fingerprint, the vocabularies, the settings of `encode_pairs` and the
+    size of a shard.
+
+    Args: as for `cached_pairs`.
     """
     name = digest(
         corpus.fingerprint(split),
         *(tokenizer.fingerprint for tokenizer in tokenizers),
         data.max_length,
         data.max_length_ratio,
+        CHUNK * CHUNKS_OF_SHARD,
     )
-    stem = os.path.join(folder, f"{split}-{name}")
+    return os.path.join(cache, f"{split}-{name}")
+
+
+def open_shards(folder: str) -> EncodedPairs | None:
+    """Opens the shards in a folder of the cache.
+
+    All files are read once, to check them; the ids are not kept in memory.
+
+    Returns: an `EncodedPairs`, or None when a shard is missing or damaged.
+    """
+    manifest = _read_manifest(folder)
+    if not manifest["complete"]:
+        return None
+    shards = [_open_shard(folder, i, record) for i, record in enumerate(manifest["shards"])]
+    opened = [shard for shard in shards if shard is not None]
+    return EncodedPairs(opened) if len(opened) == len(shards) else None
+
+
+def _read_manifest(folder: str) -> dict[str, Any]:
+    """Reads the manifest of a folder; where it is missing or damaged, that of no shards."""
     try:
-        return _load(f"{stem}.npz")
+        with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
+            manifest = json.load(file)
+        if isinstance(manifest["complete"], bool) and isinstance(manifest["shards"], list):
+            return manifest
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return {"complete": False, "shards": []}
+
+
+def _paths(folder: str, number: int) -> tuple[str, str]:
+    """The files of ids and splits of a shard."""
+    stem = os.path.join(folder, f"{number:05d}")
+    return f"{stem}.ids.npy", f"{stem}.splits.npy"
+
+
+def _open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard | None:
+    """Opens the shard of a record of the manifest; None when it is missing or damaged."""
+    try:
+        checksum = 0
+        arrays = []
+        for path in _paths(folder, number):
+            array = np.load(path, mmap_mode="r")
+            checksum = _file_checksum(path, array.offset, checksum)
+            arrays.append(np.asarray(array))  # indexing a `memmap` is slower
+        ids, splits = arrays
+        if checksum == record["checksum"] and len(ids) == splits[-1]:
+            return Shard(ids, splits, record["dropped"], checksum)
     except NPZ_DAMAGE:
-        pass  # missing or damaged
-    os.makedirs(folder, exist_ok=True)
-    segments = _encode_in_segments(corpus, split, tokenizers, data, f"{stem}.segment")
-    pairs = _not_empty(_join(segments), f"{split} of {corpus.name}")
-    _save(f"{stem}.npz", pairs)
-    for path in glob.glob(os.path.join(glob.escape(folder), f"{glob.escape(split)}-*.segment-*")):
-        os.remove(path)
-    return pairs
+        pass
+    return None
 
 
-def _encode_in_segments(
-    corpus: Corpus,
-    split: str,
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    data: DataConfig,
-    stem: str,
-) -> list[EncodedPairs]:
-    """Encodes a split, and writes each complete segment to a file.
+def _file_checksum(path: str, offset: int, checksum: int) -> int:
+    """Continues a CRC-32 with the bytes of a file after the first `offset`.
+
+    Reading a memory-mapped array instead would count as memory of this process.
+    """
+    with open(path, "rb") as file:
+        file.seek(offset)
+        for block in iter(functools.partial(file.read, READ_BYTES), b""):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
+
+
+class _ShardWriter:
+    """Encodes the shards that a folder of the cache lacks.
 
     Args:
-      corpus, split, tokenizers, data: as for `cached_pairs`.
-      stem: of the paths of the segments. Those that exist are read, not encoded.
-    Returns: the `EncodedPairs` of the segments, in their order.
+      folder: of the shards.
+      split: of the corpus.
     """
-    segments: list[EncodedPairs] = []
+
+    def __init__(self, folder: str, split: str) -> None:
+        self._folder = folder
+        self._split = split
+        self._manifest = _read_manifest(folder)
+        records = self._manifest["shards"]
+        # Shards are encoded in their order, so only an existing one can be None.
+        self._shards = [_open_shard(folder, i, record) for i, record in enumerate(records)]
+        # The shard and the size of each chunk that is being encoded.
+        self._pending: collections.deque[tuple[int, int]] = collections.deque()
+
+    def encode(self, corpus: Corpus, encoder: PairEncoder) -> EncodedPairs:
+        """Encodes and writes the shards that are missing or damaged.
+
+        Returns: an `EncodedPairs` of all shards.
+        """
+        records = self._manifest["shards"]
+        done = sum(r["read"] for r, shard in zip(records, self._shards) if shard is not None)
+        if done:
+            logger.info("resuming the encoding of %s after %s pairs", self._split, f"{done:,}")
+        parts: list[Shard] = []  # of the shard that is not complete
+        read = number = 0
+        encoded = contextlib.closing(encode_chunks(encoder, self._missing_chunks(corpus)))
+        with Progress(f"encoding {self._split}", "pairs") as progress, encoded as encoded_parts:
+            for part in encoded_parts:
+                number, size = self._pending.popleft()
+                parts.append(part)
+                read += size
+                done += size
+                progress.show(done)
+                if len(parts) == CHUNKS_OF_SHARD:
+                    self._write(number, parts, read)
+                    parts, read = [], 0
+        if parts:
+            self._write(number, parts, read)
+        self._manifest["complete"] = True
+        self._write_manifest()
+        return EncodedPairs([shard for shard in self._shards if shard is not None])
+
+    def _missing_chunks(self, corpus: Corpus) -> Iterator[list[Pair]]:
+        """Yields the chunks of the shards to encode, and notes them in `_pending`."""
+        pairs = corpus.read(self._split)
+        for number in itertools.count():
+            of_shard = itertools.islice(pairs, CHUNK * CHUNKS_OF_SHARD)
+            if number < len(self._shards) and self._shards[number] is not None:
+                collections.deque(of_shard, maxlen=0)  # skips its text
+                continue
+            empty = True
+            for chunk in _chunks(of_shard):
+                empty = False
+                self._pending.append((number, len(chunk)))
+                yield chunk
+            if empty:
+                return
+
+    def _write(self, number: int, parts: list[Shard], read: int) -> None:
+        """Writes shard `number`, which has `read` pairs of the text, and its record."""
+        joined = Shard.join(parts)
+        for path, array in zip(_paths(self._folder, number), (joined.ids, joined.splits)):
+            with atomic_write(path, "wb") as file:
+                header = np.lib.format.header_data_from_array_1_0(array)
+                np.lib.format.write_array_header_1_0(file, header)
+                file.write(array.data)  # `np.save` does not say why it fails, as on a full disk
+        record = {"read": read, "dropped": joined.dropped, "checksum": joined.checksum}
+        self._manifest["shards"][number : number + 1] = [record]
+        self._write_manifest()
+        shard = _open_shard(self._folder, number, record)
+        if shard is None:
+            raise OSError(f"{_paths(self._folder, number)[0]} cannot be read after it was written")
+        self._shards[number : number + 1] = [shard]
+
+    def _write_manifest(self) -> None:
+        with atomic_write(os.path.join(self._folder, MANIFEST)) as file:
+            json.dump(self._manifest, file, indent=1)
+
+
+@contextlib.contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Locks a folder of the cache; waits while another process has the lock.
+
+    On a file system without locks, two processes may encode the same text. They write the same
+    files, each of them atomically.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        while True:
-            segments.append(_load(f"{stem}-{len(segments):05d}.npz"))
-    except NPZ_DAMAGE:
-        pass  # the first that is missing or damaged
-    done = sum(len(segment) + sum(segment.dropped.values()) for segment in segments)
-    if done:
-        logger.info("resuming the encoding of %s after %s pairs", split, f"{done:,}")
-    unread = itertools.islice(corpus.read(split), done, None)
-    chunks: list[EncodedPairs] = []  # of the segment that is not complete
-    with Progress(f"encoding {split}", "pairs") as progress:
-        for chunk in _chunks(unread, CHUNK):
-            chunks.append(_encode_chunk(chunk, tokenizers, data.max_length, data.max_length_ratio))
-            done += len(chunk)
-            progress.show(done)
-            if len(chunks) == CHUNKS_OF_SEGMENT:
-                segment = _join(chunks)
-                _save(f"{stem}-{len(segments):05d}.npz", segment)
-                segments.append(segment)
-                chunks = []
-    return [*segments, *chunks]
+        locked = try_lock(descriptor)
+        if locked is False:
+            logger.info("waiting for another process that encodes %s", folder)
+        while locked is False:
+            time.sleep(POLL_SECONDS)
+            locked = try_lock(descriptor)
+        if locked:
+            remove_temporary_files(folder)  # of a process that was killed
+        yield
+    finally:
+        os.close(descriptor)
 
 
-def _save(path: str, pairs: EncodedPairs) -> None:
-    with atomic_write(path, "wb") as file:
-        np.savez(
-            file,
-            source_values=pairs.source.values,
-            source_splits=pairs.source.splits,
-            target_values=pairs.target.values,
-            target_splits=pairs.target.splits,
-            reasons=list(pairs.dropped),
-            counts=list(pairs.dropped.values()),
-        )
-
-
-def _load(path: str) -> EncodedPairs:
-    with np.load(path) as arrays:
-        source = Sequences(arrays["source_values"], arrays["source_splits"])
-        target = Sequences(arrays["target_values"], arrays["target_splits"])
-        dropped = dict(zip(arrays["reasons"].tolist(), arrays["counts"].tolist()))
-    return EncodedPairs(source, target, dropped)
+def _remove_incomplete(cache: str, split: str) -> None:
+    """Removes what interrupted encodings of the split with other settings have left."""
+    pattern = os.path.join(glob.escape(cache), f"{glob.escape(split)}-*", MANIFEST)
+    for path in glob.glob(pattern):
+        folder = os.path.dirname(path)
+        if _read_manifest(folder)["complete"]:
+            continue
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        if try_lock(descriptor):
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)

@@ -92,8 +92,8 @@ def _two_files(data: str) -> tuple[str, str]:
 class FileCorpus(Corpus):
     """Pairs of lines from text files.
 
-    Where `files` has no "validation", the end of "train" is held out for it. Where `files` has only
-    "train", there is also a split "all", the complete text.
+    Where `files` has no "validation", the end of "train" is held out for it, and the split "all"
+    has both.
 
     Args:
       files: a dict from split names to (SOURCE_FILE, TARGET_FILE) or (TSV_FILE,).
@@ -107,7 +107,6 @@ class FileCorpus(Corpus):
         self.splits = list(files)
         if self._hold_out:
             self.splits.append("validation")
-        if len(files) == 1:
             self.splits.append("all")
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:

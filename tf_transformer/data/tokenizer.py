@@ -20,7 +20,7 @@ from tf_transformer.special_tokens import END, PAD, START, UNK
 
 logger = logging.getLogger(__name__)
 
-MAX_SENTENCES = 4_000_000  # a vocabulary is learned from a random sample of at most this size
+MAX_SENTENCES = 2_000_000  # a vocabulary is learned from a random sample of at most this size
 MAX_SENTENCE_BYTES = 4192  # longer ones are left out of the sample
 
 

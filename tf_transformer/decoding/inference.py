@@ -3,12 +3,16 @@
 `Translator` and the exported model share these functions.
 """
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from tf_transformer.config import DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.kv_cache import logits as project
 from tf_transformer.decoding.kv_cache import make_decode_step
-from tf_transformer.decoding.sampling import sample
+from tf_transformer.decoding.sampling import RowSampling, sample
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.decoding.search import SearchResult, beam_search, greedy_search
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD, START
@@ -44,14 +48,93 @@ def search_translations(
     return beam_search(step, state, max_lengths, decode.beam_size, alpha, n_best, prefix)
 
 
+class RowOptions(NamedTuple):
+    """Options of the search of each sentence."""
+
+    beam_size: tf.Tensor  # int32 [B], 1 to that of the graph
+    n_best: tf.Tensor  # int32 [B], 1 to beam_size
+    max_decode_length: tf.Tensor  # int32 [B], sub-words with the end token; 0: no own limit
+    length_penalty: tf.Tensor  # float32 [B], at least 0
+
+
+def search_with_options(
+    model: Transformer,
+    inp: tf.Tensor,
+    decode: DecodeConfig,
+    options: RowOptions,
+    prefix: tf.Tensor | None = None,
+) -> SearchResult:
+    """Searches the translations of a batch, each sentence with its own options; runs in a graph.
+
+    Args:
+      model, inp, prefix: as for `search_translations`.
+      decode: a `DecodeConfig` with the largest beam size; its `extra_decode_length` holds too.
+      options: a `RowOptions`.
+    Returns: a `SearchResult` with n = `decode.beam_size`.
+    """
+    step, state = make_decode_step(model, inp, decode.beam_size)
+    max_lengths = _max_lengths(model, inp, decode, prefix, options.max_decode_length)
+    alpha, n_best, beam_sizes = options.length_penalty, options.n_best, options.beam_size
+    return beam_search(
+        step, state, max_lengths, decode.beam_size, alpha, n_best, prefix, beam_sizes
+    )
+
+
+class Alternatives(NamedTuple):
+    """Continuations of a prefix, the one with the most probable next token first."""
+
+    ids: tf.Tensor  # int32 [B, n, L], whole translations, ending with the end token, then padding
+    scores: tf.Tensor  # float32 [B, n], as in a `SearchResult`
+    probabilities: tf.Tensor  # float32 [B, n], of the token after the prefix
+
+
+def alternative_translations(
+    model: Transformer, inp: tf.Tensor, decode: DecodeConfig, number: int, prefix: tf.Tensor
+) -> Alternatives:
+    """Completes each prefix in several ways, which differ in the next token; runs in a graph.
+
+    The `number` most probable tokens after the prefix are taken, and greedy search completes each
+    of them: what CTranslate2 calls `return_alternatives`.
+
+    Args:
+      model, inp: as for `search_translations`.
+      decode: a `DecodeConfig`, of which the beam size has no effect.
+      number: n, at most V - 2.
+      prefix: as for `search_translations`, but at most `model.pe_target` - 2 ids.
+    Returns: an `Alternatives`.
+    """
+    position = _count(prefix)  # (B), of the next token
+    prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=PAD)  # (B, P + 1)
+    start = tf.fill([tf.shape(inp)[0], 1], START)
+    dec_output, _ = model.decoder_output(inp, tf.concat([start, prefix[:, :-1]], axis=1))
+    logits = project(model, tf.gather(dec_output, position, batch_dims=1))  # (B, V)
+    p = tf.nn.softmax(tf.cast(logits, tf.float32))  # (B, V)
+    vocabulary = tf.range(p.shape[-1])
+    p = tf.where((vocabulary == PAD) | (vocabulary == START), NEGATIVE_INFINITY, p)
+    probabilities, tokens = tf.math.top_k(p, number)  # (B, n)
+
+    is_next = tf.range(tf.shape(prefix)[1]) == position[:, tf.newaxis]  # (B, P + 1)
+    tokens = tokens[:, :, tf.newaxis]  # (B, n, 1)
+    prefixes = tf.where(is_next[:, tf.newaxis], tokens, prefix[:, tf.newaxis])  # (B, n, P + 1)
+    prefixes = tf.reshape(prefixes, [-1, tf.shape(prefix)[1]])  # (B * n, P + 1)
+    step, state = make_decode_step(model, inp, 1)
+    state = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, number, axis=0), state)
+    max_lengths = tf.repeat(_max_lengths(model, inp, decode, None), number)  # (B * n)
+    max_lengths = tf.maximum(max_lengths, tf.minimum(_count(prefixes) + 1, model.pe_target))
+    result = greedy_search(step, state, max_lengths, decode.length_penalty, prefixes)
+    ids = tf.reshape(result.ids, [-1, number, tf.shape(result.ids)[2]])
+    return Alternatives(ids, tf.reshape(result.scores, [-1, number]), probabilities)
+
+
 def sample_translations(
     model: Transformer,
     inp: tf.Tensor,
     decode: DecodeConfig,
     n_best: int,
-    sampling: SamplingConfig,
+    sampling: SamplingConfig | RowSampling,
     seeds: tf.Tensor,
     prefix: tf.Tensor | None = None,
+    max_decode_length: tf.Tensor | None = None,
 ) -> SearchResult:
     """Draws translations of a batch from the model's distribution; runs in a graph.
 
@@ -60,19 +143,26 @@ def sample_translations(
       decode: a `DecodeConfig`, of which the beam size has no effect.
       n_best: samples of each sentence.
       sampling, seeds: as for `sample`.
+      max_decode_length: as in `RowOptions`.
     Returns: a `SearchResult`, in the order of drawing.
     """
     step, state = make_decode_step(model, inp, 1)
-    max_lengths = _max_lengths(model, inp, decode, prefix)  # (B)
+    max_lengths = _max_lengths(model, inp, decode, prefix, max_decode_length)  # (B)
     alpha = decode.length_penalty
     return sample(step, state, max_lengths, seeds, n_best, sampling, alpha, prefix)
 
 
 def _max_lengths(
-    model: Transformer, inp: tf.Tensor, decode: DecodeConfig, prefix: tf.Tensor | None
+    model: Transformer,
+    inp: tf.Tensor,
+    decode: DecodeConfig,
+    prefix: tf.Tensor | None,
+    limits: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """The longest output of each sentence, int32 `[B]`, with room for the prefix and END."""
     max_lengths = max_output_lengths(model, _count(inp) - 1, decode)  # of the input without END
+    if limits is not None:
+        max_lengths = tf.where(limits == 0, max_lengths, tf.minimum(max_lengths, limits))
     return max_lengths if prefix is None else tf.maximum(max_lengths, _count(prefix) + 1)
 
 

@@ -151,9 +151,9 @@ def decode_step(
 
     Args:
       decoder: a built `Decoder`.
-      ids: int32 `[B, K]`, the last token of each hypothesis; K is known before the graph runs.
+      ids: int64 `[B, K]`, the last token of each hypothesis; K is known before the graph runs.
       position: int32 scalar, their position; 0 for the start token.
-      beam_indices: int32 `[B, K]`, which hypothesis of the step before each one continues.
+      beam_indices: int64 `[B, K]`, which hypothesis of the step before each one continues.
       state: a `DecodeState`, as of `make_decode_step` or of the step before.
     Returns: the decoder's output `[B * K, D]`, and the new `DecodeState`.
     """
@@ -234,7 +234,7 @@ def grow_cache(cache: KVCache) -> KVCache:
     """
     unseen = tf.reduce_min(cache.mask, axis=1)  # (B, P), 1 where no hypothesis sees the slot
     kept = tf.cast(tf.reduce_max(tf.reduce_sum(1 - unseen, axis=1)), tf.int32)
-    slots = tf.argsort(unseen, stable=True)[:, :kept]  # (B, kept)
+    slots = tf.cast(tf.argsort(unseen, stable=True), tf.int64)[:, :kept]  # (B, kept)
     new = [[0, 0], [0, 0], [0, CAPACITY_STEP * tf.shape(cache.mask)[1]]]
 
     def move(x: tf.Tensor) -> tf.Tensor:

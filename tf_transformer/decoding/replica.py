@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from tf_transformer.config import DecodeConfig, SamplingConfig
 from tf_transformer.decoding.inference import (
+    Alternatives,
+    alternative_translations,
     forced_decoding,
     sample_translations,
     search_translations,
@@ -35,6 +37,7 @@ class Replica:
         self._samplers: dict[
             tuple[int, SamplingConfig], tf.types.experimental.PolymorphicFunction
         ] = {}
+        self._alternatives: dict[int, tf.types.experimental.PolymorphicFunction] = {}
 
     @classmethod
     def copy(cls, model: Transformer, decode: DecodeConfig, device: str) -> "Replica":
@@ -94,6 +97,26 @@ class Replica:
         with tf.device(self._device):
             result = self._samplers[key](inp, seeds, prefix)
         return result.ids.numpy(), result.scores.numpy()
+
+    def alternatives(
+        self, inp: np.ndarray, number: int, prefix: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Completes prefixes in several ways.
+
+        Args:
+          inp, number, prefix: as for `alternative_translations`.
+        Returns: ids int32 `[B, n, L]`, scores and probabilities float32 `[B, n]`.
+        """
+        if number not in self._alternatives:
+
+            def complete(inp: tf.Tensor, prefix: tf.Tensor) -> Alternatives:
+                return alternative_translations(self._model, inp, self._decode, number, prefix)
+
+            function = tf.function(complete, input_signature=[IDS] * 2, autograph=False)
+            self._alternatives[number] = function
+        with tf.device(self._device):
+            result = self._alternatives[number](inp, prefix)
+        return result.ids.numpy(), result.scores.numpy(), result.probabilities.numpy()
 
     def token_log_probs(self, inp: np.ndarray, tar_real: np.ndarray) -> np.ndarray:
         """The log-probabilities of given target tokens.

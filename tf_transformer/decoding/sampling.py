@@ -11,13 +11,15 @@ this order:
 What is kept is divided by its sum. A token is drawn by one uniform number u: it is the first one
 whose cumulative probability is more than u.
 
+Of equal logits, top-k and top-p keep all or none.
+
 The random numbers of a sentence come from its own seed, so its samples do not depend on the other
 sentences of the batch.
 
-Shapes: B sentences, n samples of each, V vocabulary, C kept tokens, L longest output.
+Shapes: B sentences, n samples of each, V vocabulary, C tokens that are sorted, L longest output.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -27,10 +29,22 @@ from tf_transformer.decoding.search import (
     BeamState,
     SearchResult,
     StepFunction,
+    column,
     follow,
     forced_tokens,
+    is_last_token,
+    of_rows,
+    padded_prefix,
 )
 from tf_transformer.special_tokens import END, PAD, START
+
+
+class RowSampling(NamedTuple):
+    """The settings of `SamplingConfig`, for each sentence."""
+
+    temperature: tf.Tensor  # float32 [B]
+    top_k: tf.Tensor  # int32 or int64 [B]
+    top_p: tf.Tensor  # float32 [B]
 
 
 def sample(
@@ -39,8 +53,8 @@ def sample(
     max_lengths: tf.Tensor,
     seeds: tf.Tensor,
     n_best: int,
-    sampling: SamplingConfig,
-    alpha: float = 0.6,
+    sampling: SamplingConfig | RowSampling,
+    alpha: float | tf.Tensor = 0.6,
     prefix: tf.Tensor | None = None,
 ) -> SearchResult:
     """Draws outputs from the model's distribution (ancestral sampling).
@@ -51,7 +65,7 @@ def sample(
       max_lengths: int32 `[B]`, the longest output of each sentence, with the end token.
       seeds: int32 `[B, 2]`, of the random numbers of each sentence.
       n_best: n, samples of each sentence.
-      sampling: a `SamplingConfig`.
+      sampling: a `SamplingConfig`, or a `RowSampling`.
       alpha: of the length penalty; it changes the scores only.
       prefix: as for `greedy_search`.
     Returns: a `SearchResult` in the order of drawing, in which an output can occur several times.
@@ -61,16 +75,25 @@ def sample(
     max_lengths = tf.maximum(max_lengths, 1)
     numbers = _uniform_numbers(seeds, max_lengths, n_best)  # (B * n, L)
     if prefix is not None:
-        prefix = tf.repeat(prefix, n_best, axis=0)
+        prefix = tf.repeat(padded_prefix(prefix), n_best, axis=0)
     state = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, n_best, axis=0), state)
+    if isinstance(sampling, RowSampling):
+        sampling = RowSampling(*(tf.repeat(option, n_best) for option in sampling))
+        sampling = sampling._replace(top_k=tf.cast(sampling.top_k, tf.int64))
 
     def choose(logits: tf.Tensor, beam: BeamState) -> tuple[tf.Tensor, tf.Tensor]:
         logits = tf.cast(logits, tf.float32)  # (B * n, 1, V)
-        tokens = _draw(logits[:, 0], tf.gather(numbers[:, beam.t], beam.rows), sampling)
+        settings = sampling
+        if isinstance(sampling, RowSampling):
+            settings = RowSampling(
+                *(column(of_rows(option, beam)) for option in sampling)
+            )  # (B * n, 1)
+        tokens = _draw(logits[:, 0], tf.gather(numbers[:, beam.t], beam.rows), settings)
         if prefix is not None:
             forced = forced_tokens(prefix, beam)
             tokens = tf.where(forced == PAD, tokens, forced)
-        tokens = tf.where(beam.t + 1 >= beam.max_lengths, END, tokens)[:, tf.newaxis, tf.newaxis]
+        tokens = tf.where(is_last_token(beam), tf.constant(END, tf.int64), tokens)
+        tokens = tokens[:, tf.newaxis, tf.newaxis]
         return tf.gather(tf.nn.log_softmax(logits), tokens, batch_dims=2), tokens
 
     result = follow(step, state, tf.repeat(max_lengths, n_best), choose, alpha)
@@ -93,28 +116,55 @@ def _uniform_numbers(seeds: tf.Tensor, max_lengths: tf.Tensor, n_best: int) -> t
     return tf.reshape(numbers, [-1, longest])
 
 
-def _draw(logits: tf.Tensor, numbers: tf.Tensor, sampling: SamplingConfig) -> tf.Tensor:
+def _draw(
+    logits: tf.Tensor, numbers: tf.Tensor, sampling: SamplingConfig | RowSampling
+) -> tf.Tensor:
     """Draws a token for each row, but not padding or the start token.
 
     Args:
       logits: float32 `[N, V]`.
       numbers: float32 `[N]`, from [0, 1).
-      sampling: a `SamplingConfig`.
-    Returns: int32 `[N]`.
+      sampling: the settings; those of a `RowSampling` have shape `[N, 1]`.
+    Returns: int64 `[N]`.
     """
     vocabulary = tf.range(logits.shape[-1])  # (V)
     excluded = (vocabulary == PAD) | (vocabulary == START)
     logits = tf.where(excluded, NEGATIVE_INFINITY, logits / sampling.temperature)
-    tokens = None
-    if sampling.top_k or sampling.top_p < 1:
-        kept = min(sampling.top_k or logits.shape[-1], logits.shape[-1])
-        logits, tokens = tf.math.top_k(logits, kept)  # (N, C), most probable first
-    p = tf.nn.softmax(logits)  # (N, C)
-    if sampling.top_p < 1:
-        before = tf.cumsum(p, axis=-1, exclusive=True)  # (N, C), of more probable tokens
-        in_nucleus = (before < sampling.top_p) | (tf.range(p.shape[-1]) == 0)
-        p = tf.where(in_nucleus, p, 0.0)
+    if isinstance(sampling, RowSampling) or sampling.top_k or sampling.top_p < 1:
+        smallest = _smallest_kept(logits, sampling)
+        logits = tf.where(logits >= smallest, logits, NEGATIVE_INFINITY)
+    p = tf.nn.softmax(logits)  # (N, V)
     cumulative = tf.cumsum(p, axis=-1)
     above = cumulative > numbers[:, tf.newaxis] * cumulative[:, -1:]
-    first = tf.argmax(above & (p > 0), axis=-1, output_type=tf.int32)  # (N)
-    return first if tokens is None else tf.gather(tokens, first, batch_dims=1)
+    return tf.argmax(above & (p > 0), axis=-1)
+
+
+def _smallest_kept(logits: tf.Tensor, sampling: SamplingConfig | RowSampling) -> tf.Tensor:
+    """The smallest logit that top-k and top-p keep, `[N, 1]`; tokens that are equal to it stay."""
+    top_k, top_p, size = sampling.top_k, sampling.top_p, logits.shape[-1]
+    if isinstance(sampling, RowSampling):
+        keeps_all = (top_k == 0) & (top_p >= 1)  # (N, 1)
+        top_k = tf.where(top_k == 0, tf.constant(size, tf.int64), top_k)  # (N, 1)
+
+        def of_some() -> tf.Tensor:
+            smallest = _smallest_of_nucleus(logits, size, top_k, top_p)
+            return tf.where(keeps_all, NEGATIVE_INFINITY, smallest)
+
+        def of_none() -> tf.Tensor:  # sorting a large vocabulary takes longer than the rest
+            return tf.fill(tf.shape(top_p), NEGATIVE_INFINITY)
+
+        return tf.cond(tf.reduce_all(keeps_all), of_none, of_some)
+    top_k = min(top_k or size, size)
+    return _smallest_of_nucleus(logits, top_k, top_k, top_p)
+
+
+def _smallest_of_nucleus(
+    logits: tf.Tensor, number: int, top_k: int | tf.Tensor, top_p: float | tf.Tensor
+) -> tf.Tensor:
+    """The same, among the `number` largest logits."""
+    best, _ = tf.math.top_k(logits, number)  # (N, C), largest first
+    rank = tf.range(number, dtype=tf.int64)
+    p = tf.nn.softmax(tf.where(rank < top_k, best, NEGATIVE_INFINITY))  # (N, C)
+    before = tf.cumsum(p, axis=-1, exclusive=True)  # (N, C), of more probable tokens
+    kept = (rank == 0) | ((rank < top_k) & (before < top_p))  # (N, C)
+    return tf.reduce_min(tf.where(kept, best, best[:, :1]), axis=-1, keepdims=True)

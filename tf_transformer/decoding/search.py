@@ -3,9 +3,9 @@
 A step function `step(ids, position, beam_indices, state)` computes the next-token logits for K
 hypotheses of each of B sentences. It takes
 
-- ids: int32 `[B, K]`, the last token of each hypothesis;
+- ids: int64 `[B, K]`, the last token of each hypothesis;
 - position: int32 scalar, the position of these tokens, 0 for the start token;
-- beam_indices: int32 `[B, K]`, which of the K hypotheses of the step before each one continues;
+- beam_indices: int64 `[B, K]`, which of the K hypotheses of the step before each one continues;
 - state: what the step before returned, any structure of tensors whose first dimension is B.
 
 It returns logits `[B, K, V]` for the next token, where V is a static dimension, and the new state.
@@ -15,6 +15,9 @@ continues whom.
 **Forced prefix.** Both searches take the first tokens of each output, `prefix`: a search among the
 outputs that begin with them. Where a token is forced, all others are impossible, and its
 log-probability is that of the model, so scores are those of the whole output.
+
+Ids and indices are int64: a GPU has no kernels for int32, which TensorFlow computes on the host.
+Only the position is int32, since the host runs the loop (`benchmarks/gpu_kernels.py`).
 
 Shapes: B sentences, K hypotheses a sentence (the beam), t tokens so far, V vocabulary,
 n hypotheses wanted, L longest output, P longest prefix.
@@ -43,18 +46,18 @@ class BeamState(NamedTuple):
     """The loop variables. Alive and finished hypotheses are kept apart (as in tensor2tensor)."""
 
     t: tf.Tensor  # int32 [], tokens so far
-    rows: tf.Tensor  # int32 [B], index of each sentence in the batch
-    max_lengths: tf.Tensor  # int32 [B], longest outputs
-    alive_ids: tf.Tensor  # int32 [B, K, t + 1], with the start token
+    rows: tf.Tensor  # int64 [B], index of each sentence in the batch
+    max_lengths: tf.Tensor  # int64 [B], longest outputs
+    alive_ids: tf.Tensor  # int64 [B, K, t + 1], with the start token
     alive_log_probs: tf.Tensor  # float32 [B, K]
-    beam_indices: tf.Tensor  # int32 [B, K], the hypothesis of the step before that each continues
-    finished_ids: tf.Tensor  # int32 [B, K, t]
+    beam_indices: tf.Tensor  # int64 [B, K], the hypothesis of the step before that each continues
+    finished_ids: tf.Tensor  # int64 [B, K, t]
     finished_scores: tf.Tensor  # float32 [B, K], best first
     done: tf.Tensor  # bool [B]
     state: Any  # of the step function, [B, ...]
 
 
-def length_penalty(length: tf.Tensor | int, alpha: float) -> tf.Tensor:
+def length_penalty(length: tf.Tensor | int, alpha: float | tf.Tensor) -> tf.Tensor:
     """lp(L) = ((5 + L) / 6)^alpha (Wu et al. 2016, Eq. 14), float32."""
     return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
 
@@ -63,7 +66,7 @@ def greedy_search(
     step: StepFunction,
     state: Any,
     max_lengths: tf.Tensor,
-    alpha: float = 0.6,
+    alpha: float | tf.Tensor = 0.6,
     prefix: tf.Tensor | None = None,
 ) -> SearchResult:
     """Takes the most probable token at each step.
@@ -72,11 +75,12 @@ def greedy_search(
       step: a step function, called with K = 1.
       state: its first state.
       max_lengths: int32 `[B]`, the longest output of each sentence, with the end token.
-      alpha: of the length penalty; it changes the scores only.
-      prefix: int32 `[B, P]`, the first tokens of each output, without the start and the end token,
-        then padding. It is cut where only the end token fits. None: all outputs are free.
+      alpha: of the length penalty, a number or float32 `[B]`; it changes the scores only.
+      prefix: int32 or int64 `[B, P]`, the first tokens of each output, without the start and the
+        end token, then padding. It is cut where only the end token fits. None: all are free.
     Returns: a `SearchResult` with n = 1.
     """
+    prefix = None if prefix is None else padded_prefix(prefix)
 
     def choose(logits: tf.Tensor, beam: BeamState) -> tuple[tf.Tensor, tf.Tensor]:
         return _continuations(logits, beam, prefix, 1)
@@ -89,14 +93,14 @@ def follow(
     state: Any,
     max_lengths: tf.Tensor,
     choose: Callable[[tf.Tensor, BeamState], tuple[tf.Tensor, tf.Tensor]],
-    alpha: float,
+    alpha: float | tf.Tensor,
 ) -> SearchResult:
     """Extends one hypothesis of each sentence, by the token that a function chooses.
 
     Args:
       step, state, max_lengths, alpha: as for `greedy_search`.
       choose: a function of the logits `[B, 1, V]` and the `BeamState`; it returns the tokens'
-        log-probabilities `[B, 1, 1]`, and the tokens, int32 `[B, 1, 1]`. At the longest output it
+        log-probabilities `[B, 1, 1]`, and the tokens, int64 `[B, 1, 1]`. At the longest output it
         must choose the end token.
     Returns: a `SearchResult` with n = 1.
     """
@@ -109,15 +113,16 @@ def follow(
         alive_ids = tf.concat([beam.alive_ids, tokens], axis=2)  # (B, 1, t + 2)
 
         ends = (tokens[:, 0, 0] == END) & ~beam.done  # (B)
-        old_ids = _append_padding(beam.finished_ids)  # (B, 1, t + 1)
-        scores = log_probs / length_penalty(beam.t + 1, alpha)  # (B, 1)
+        old_ids = _append_padding(beam)  # (B, 1, t + 1)
+        penalty = length_penalty(beam.t + 1, column(of_rows(alpha, beam)))
+        scores = log_probs / penalty  # (B, 1)
         return beam._replace(
             t=beam.t + 1,
             alive_ids=alive_ids,
             alive_log_probs=log_probs,
             finished_ids=tf.where(ends[:, tf.newaxis, tf.newaxis], alive_ids[:, :, 1:], old_ids),
             finished_scores=tf.where(ends[:, tf.newaxis], scores, beam.finished_scores),
-            done=beam.done | ends | (beam.t + 1 >= beam.max_lengths),
+            done=beam.done | ends | is_last_token(beam),
             state=state,
         )
 
@@ -129,9 +134,10 @@ def beam_search(
     state: Any,
     max_lengths: tf.Tensor,
     beam_size: int = 4,
-    alpha: float = 0.6,
-    n_best: int = 1,
+    alpha: float | tf.Tensor = 0.6,
+    n_best: int | tf.Tensor = 1,
     prefix: tf.Tensor | None = None,
+    beam_sizes: tf.Tensor | None = None,
 ) -> SearchResult:
     """Keeps the `beam_size` most probable prefixes of each sentence (Sec. 6.1; Wu et al. 2016).
 
@@ -145,27 +151,36 @@ def beam_search(
       state: its first state.
       max_lengths: int32 `[B]`, the longest output of each sentence, with the end token.
       beam_size: K.
-      alpha: of the length penalty, at least 0.
-      n_best: hypotheses to return, at most K.
+      alpha: of the length penalty, at least 0; a number or float32 `[B]`.
+      n_best: hypotheses wanted, at most K; a number or int32 `[B]`.
       prefix: as for `greedy_search`.
-    Returns: a `SearchResult` with n = n_best.
+      beam_sizes: int32 `[B]`, the beam size of each sentence, 1 to K; None: all have K.
+    Returns: a `SearchResult` with n = n_best, or n = K where n_best is a tensor.
     """
 
     def loop_body(beam: BeamState) -> BeamState:
-        return _extend_beam(step, beam, beam_size, alpha, n_best, prefix)
+        return _extend_beam(step, beam, beam_size, alpha, n_best, prefix, beam_sizes)
 
-    return _search(loop_body, state, max_lengths, beam_size, n_best)
+    prefix, wanted = None if prefix is None else padded_prefix(prefix), n_best
+    if beam_sizes is not None:
+        beam_sizes = tf.cast(beam_sizes, tf.int64)
+    if isinstance(n_best, tf.Tensor):
+        wanted, n_best = beam_size, tf.cast(n_best, tf.int64)
+    return _search(loop_body, state, max_lengths, beam_size, wanted)
 
 
 def _extend_beam(
     step: StepFunction,
     beam: BeamState,
     beam_size: int,
-    alpha: float,
-    n_best: int,
+    alpha: float | tf.Tensor,
+    n_best: int | tf.Tensor,
     prefix: tf.Tensor | None,
+    beam_sizes: tf.Tensor | None,
 ) -> BeamState:
     """Extends every hypothesis by one token, and keeps the best."""
+    alpha, n_best = of_rows(alpha, beam), of_rows(n_best, beam)
+    size: Any = beam_size if beam_sizes is None else column(of_rows(beam_sizes, beam))  # or (B, 1)
     last_ids = beam.alive_ids[:, :, -1]  # (B, K)
     logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
     log_probs, tokens = _continuations(logits, beam, prefix, 2 * beam_size)  # (B, K, C)
@@ -175,6 +190,10 @@ def _extend_beam(
     log_probs = beam.alive_log_probs[:, :, tf.newaxis] + log_probs  # (B, K, C)
     log_probs = tf.reshape(log_probs, [-1, beam_size * candidates])
     log_probs, best = tf.math.top_k(log_probs, 2 * beam_size)  # (B, 2K)
+    best = tf.cast(best, tf.int64)
+    rank = tf.range(2 * beam_size, dtype=tf.int64)  # (2K)
+    if beam_sizes is not None:  # a smaller beam has fewer continuations
+        log_probs = tf.where(rank < 2 * size, log_probs, NEGATIVE_INFINITY)
     tokens = tf.reshape(tokens, [-1, beam_size * candidates])
     tokens = tf.gather(tokens, best, batch_dims=1)  # (B, 2K)
     beam_indices = best // candidates  # (B, 2K)
@@ -183,22 +202,27 @@ def _extend_beam(
     ends = tokens == END  # (B, 2K)
 
     # Finished: the old ones, and those that end now among the K best of a sentence not yet done.
-    among_best = tf.range(2 * beam_size) < beam_size  # (2K)
-    ends_now = ends & is_possible(log_probs) & among_best & ~beam.done[:, tf.newaxis]
-    scores = log_probs / length_penalty(beam.t + 1, alpha)
+    ends_now = ends & is_possible(log_probs) & (rank < size) & ~beam.done[:, tf.newaxis]
+    scores = log_probs / length_penalty(beam.t + 1, column(alpha))
     scores = tf.where(ends_now, scores, NEGATIVE_INFINITY)  # (B, 2K)
     scores = tf.concat([beam.finished_scores, scores], axis=1)  # (B, 3K)
     scores, best = tf.math.top_k(scores, beam_size)  # (B, K)
-    finished_ids = tf.concat([_append_padding(beam.finished_ids), ids[:, :, 1:]], axis=1)
+    finished_ids = tf.concat([_append_padding(beam), ids[:, :, 1:]], axis=1)
     finished_ids = tf.gather(finished_ids, best, batch_dims=1)  # (B, K, t + 1)
 
     # Alive: the K best of those that do not end.
     alive = tf.where(ends, NEGATIVE_INFINITY, log_probs)  # (B, 2K)
     alive_log_probs, best = tf.math.top_k(alive, beam_size)  # (B, K)
+    if beam_sizes is not None:  # and fewer hypotheses
+        alive_log_probs = tf.where(rank[:beam_size] < size, alive_log_probs, NEGATIVE_INFINITY)
     best_to_come = alive_log_probs[:, 0] / length_penalty(beam.max_lengths, alpha)  # (B)
-    done = beam.done | (best_to_come <= scores[:, n_best - 1]) | (beam.t + 1 >= beam.max_lengths)
+    is_row_option = isinstance(n_best, tf.Tensor)
+    wanted = tf.gather(scores, n_best - 1, batch_dims=1) if is_row_option else scores[:, n_best - 1]
+    done = beam.done | (best_to_come <= wanted) | is_last_token(beam)
     if beam_size == 1:
         done |= is_possible(scores[:, 0])
+    elif beam_sizes is not None:
+        done |= is_possible(scores[:, 0]) & (size[:, 0] == 1)
     return beam._replace(
         t=beam.t + 1,
         alive_ids=tf.gather(ids, best, batch_dims=1),
@@ -209,6 +233,21 @@ def _extend_beam(
         done=done,
         state=state,
     )
+
+
+def of_rows(option: Any, beam: BeamState) -> Any:
+    """An option of the sentences left in the loop: `[all]` -> `[B]`; a number stays one."""
+    return tf.gather(option, beam.rows) if isinstance(option, tf.Tensor) else option
+
+
+def column(option: Any) -> Any:
+    """`[B]` -> `[B, 1]`; a number stays one."""
+    return option[:, tf.newaxis] if isinstance(option, tf.Tensor) else option
+
+
+def is_last_token(beam: BeamState) -> tf.Tensor:
+    """Whether the next token of each sentence is the last one, bool `[B]`."""
+    return tf.cast(beam.t + 1, tf.int64) >= beam.max_lengths
 
 
 def _continuations(
@@ -223,18 +262,19 @@ def _continuations(
       continuation that is not allowed has `NEGATIVE_INFINITY`.
     """
     logits = tf.cast(logits, tf.float32)
-    vocabulary = tf.range(logits.shape[-1])  # (V)
+    vocabulary = tf.range(logits.shape[-1], dtype=tf.int64)  # (V)
     excluded = (vocabulary == PAD) | (vocabulary == START)  # (V)
     allowed = logits + tf.where(excluded, NEGATIVE_INFINITY, 0.0)  # (B, K, V)
-    at_limit = (beam.t + 1 >= beam.max_lengths)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
+    at_limit = is_last_token(beam)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
     if prefix is not None:
         forced = forced_tokens(prefix, beam)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
         is_free = (forced == PAD) | (forced == vocabulary) | at_limit  # (B, 1, V)
         allowed = tf.where(is_free, allowed, NEGATIVE_INFINITY)
     if number == 1:
-        tokens = tf.argmax(allowed, axis=-1, output_type=tf.int32)[..., tf.newaxis]  # (B, K, 1)
+        tokens = tf.argmax(allowed, axis=-1)[..., tf.newaxis]  # (B, K, 1)
     else:
         _, tokens = tf.math.top_k(allowed, min(number, logits.shape[-1]))  # (B, K, C)
+        tokens = tf.cast(tokens, tf.int64)
 
     # log p(k) = logit(k) - log sum exp(logits). The sum comes from the most probable token, whose
     # p is never close to 0.
@@ -243,21 +283,26 @@ def _continuations(
     log_sum = best_logit - tf.math.log(tf.reduce_max(p, axis=-1, keepdims=True))  # (B, K, 1)
 
     first = tf.range(tokens.shape[-1]) == 0  # (C)
-    tokens = tf.where(at_limit, END, tokens)
+    tokens = tf.where(at_limit, tf.constant(END, tf.int64), tokens)
     log_probs = tf.gather(allowed, tokens, batch_dims=2) - log_sum  # (B, K, C)
     return tf.where(at_limit & ~first, NEGATIVE_INFINITY, log_probs), tokens
 
 
+def padded_prefix(prefix: tf.Tensor) -> tf.Tensor:
+    """The prefix as `forced_tokens` takes it: `[B, P]` -> int64 `[B, P + 1]`."""
+    return tf.cast(tf.pad(prefix, [[0, 0], [0, 1]], constant_values=PAD), tf.int64)
+
+
 def forced_tokens(prefix: tf.Tensor, beam: BeamState) -> tf.Tensor:
-    """The next token of the prefix of each sentence, int32 `[B]`; padding after its end."""
-    longest = tf.shape(prefix)[1]  # P
-    tokens = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=PAD)[:, tf.minimum(beam.t, longest)]
-    return tf.gather(tokens, beam.rows)
+    """The next token of the padded prefix of each sentence, int64 `[B]`; PAD after its end."""
+    longest = tf.shape(prefix)[1] - 1  # P
+    return tf.gather(prefix[:, tf.minimum(beam.t, longest)], beam.rows)
 
 
-def _append_padding(ids: tf.Tensor) -> tf.Tensor:
-    """`[B, K, t]` -> `[B, K, t + 1]`."""
-    return tf.pad(ids, [[0, 0], [0, 0], [0, 1]], constant_values=PAD)
+def _append_padding(beam: BeamState) -> tf.Tensor:
+    """The finished ids, one token longer: `[B, K, t]` -> `[B, K, t + 1]`."""
+    padding = tf.zeros_like(beam.beam_indices)[:, :, tf.newaxis]  # (B, K, 1); PAD is 0
+    return tf.concat([beam.finished_ids, padding], axis=2)  # a GPU has no `tf.pad` for int64
 
 
 def _search(
@@ -275,26 +320,26 @@ def _search(
     max_lengths = tf.maximum(max_lengths, 1)  # room for the end token
     longest = tf.maximum(tf.reduce_max(max_lengths), 0)  # L
     sentences = tf.shape(max_lengths)[0]
-    ids = tf.zeros([sentences, n_best, longest], tf.int32)
+    ids = tf.zeros([sentences, n_best, longest], tf.int64)
     scores = tf.fill([sentences, n_best], NEGATIVE_INFINITY)
 
     shapes = _shapes(beam_size, state)
 
     def most_are_not_done(beam: BeamState) -> tf.Tensor:
-        return 2 * tf.reduce_sum(tf.cast(beam.done, tf.int32)) < tf.size(beam.done)
+        return tf.reduce_mean(tf.cast(beam.done, tf.float32)) < 0.5
 
     def body(beam: BeamState) -> tuple[BeamState]:
         return (loop_body(beam),)
 
     def until_half_are_done(ids: tf.Tensor, scores: tf.Tensor, beam: BeamState) -> tuple:
         (beam,) = tf.while_loop(most_are_not_done, body, (beam,), shape_invariants=(shapes,))
-        rows = tf.boolean_mask(beam.rows, beam.done)[:, tf.newaxis]
+        leave, stay = tf.where(beam.done)[:, 0], tf.where(~beam.done)[:, 0]
+        rows = tf.gather(beam.rows, leave)[:, tf.newaxis]
         to_longest = [[0, 0], [0, 0], [0, longest - beam.t]]
         found = tf.pad(beam.finished_ids[:, :n_best], to_longest, constant_values=PAD)
-        ids = tf.tensor_scatter_nd_update(ids, rows, tf.boolean_mask(found, beam.done))
-        found_scores = tf.boolean_mask(beam.finished_scores[:, :n_best], beam.done)
+        ids = tf.tensor_scatter_nd_update(ids, rows, tf.gather(found, leave))
+        found_scores = tf.gather(beam.finished_scores[:, :n_best], leave)
         scores = tf.tensor_scatter_nd_update(scores, rows, found_scores)
-        stay = tf.boolean_mask(tf.range(tf.size(beam.done)), ~beam.done)
         t, *others = beam
         others = tf.nest.map_structure(lambda leaf: tf.gather(leaf, stay), others)
         return ids, scores, BeamState(t, *others)
@@ -308,6 +353,7 @@ def _search(
         (ids, scores, _first_beam(state, max_lengths, beam_size)),
         shape_invariants=(ids.shape, scores.shape, shapes),
     )
+    ids = tf.cast(ids, tf.int32)
     lengths = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=-1)  # (B, n)
     longest = tf.maximum(tf.reduce_max(lengths), 0)
     return SearchResult(ids[:, :, :longest], scores, lengths)
@@ -319,12 +365,12 @@ def _first_beam(state: Any, max_lengths: tf.Tensor, beam_size: int) -> BeamState
     log_probs = tf.constant([[0.0] + [NEGATIVE_INFINITY] * (beam_size - 1)])  # (1, K)
     return BeamState(
         t=tf.constant(0),
-        rows=tf.range(sentences),
-        max_lengths=max_lengths,
-        alive_ids=tf.fill([sentences, beam_size, 1], START),
+        rows=tf.cast(tf.range(sentences), tf.int64),
+        max_lengths=tf.cast(max_lengths, tf.int64),
+        alive_ids=tf.fill([sentences, beam_size, 1], tf.constant(START, tf.int64)),
         alive_log_probs=tf.tile(log_probs, [sentences, 1]),
-        beam_indices=tf.tile(tf.range(beam_size)[tf.newaxis], [sentences, 1]),
-        finished_ids=tf.zeros([sentences, beam_size, 0], tf.int32),
+        beam_indices=tf.tile(tf.range(beam_size, dtype=tf.int64)[tf.newaxis], [sentences, 1]),
+        finished_ids=tf.zeros([sentences, beam_size, 0], tf.int64),
         finished_scores=tf.fill([sentences, beam_size], NEGATIVE_INFINITY),
         done=tf.zeros([sentences], tf.bool),
         state=state,

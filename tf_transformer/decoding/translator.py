@@ -25,8 +25,8 @@ logger = logging.getLogger(__name__)
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
 Result = TypeVar("Result")
 # Takes a replica, the indices of texts, their ids [B, S], and their prefixes [B, P]; returns the
-# ids and the scores of their hypotheses.
-Decode = Callable[[Replica, list[int], np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+# ids [B, n, L] and the scores of their hypotheses, and further numbers about each.
+Decode = Callable[[Replica, list[int], np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
 
 
 class PairScore(NamedTuple):
@@ -36,6 +36,14 @@ class PairScore(NamedTuple):
     normalized: float  # divided by the length penalty, like the scores of the search
     pieces: list[str]  # the sub-words, the end token included
     token_log_probs: list[float]  # of each sub-word
+
+
+class Alternative(NamedTuple):
+    """A translation with another sub-word after the prefix."""
+
+    translation: str  # the whole one, with the prefix
+    score: float  # as of `Translator.n_best`
+    probability: float  # of the sub-word after the prefix
 
 
 class Translator:
@@ -167,6 +175,38 @@ class Translator:
         options = progress, lines, skip_long, target_prefixes
         return self._decode_texts(draw, texts, number, *options)
 
+    def alternatives(
+        self,
+        texts: Sequence[str],
+        target_prefixes: Sequence[str],
+        number: int = 10,
+        skip_long: bool = False,
+    ) -> list[list[Alternative]]:
+        """Proposes how translations can continue after their beginnings.
+
+        The most probable next sub-words are taken, and greedy search completes each of them.
+
+        Args:
+          texts, target_prefixes, skip_long: as for `n_best`.
+          number: next sub-words of each text, at most the target vocabulary - 2.
+        Returns: a list; for each text its alternatives, the most probable next sub-word first; none
+          for blank text.
+        Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`; for a
+          number that is not possible; or for another number of prefixes than texts.
+        """
+        most = self.model.target_vocab_size - 2
+        if not 1 <= number <= most:
+            raise UserError(f"{number} alternatives: the vocabulary allows 1 to {most:,}")
+
+        def complete(
+            replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
+        ) -> tuple[np.ndarray, ...]:
+            return replica.alternatives(inp, number, prefix)
+
+        options = None, None, skip_long, target_prefixes
+        found = self._decode_texts(complete, texts, number, *options)
+        return [[Alternative(*each) for each in row if len(each) == 3] for row in found]
+
     def _decode_texts(
         self,
         decode: Decode,
@@ -176,14 +216,14 @@ class Translator:
         line_numbers: Sequence[int] | None,
         skip_long: bool,
         target_prefixes: Sequence[str] | None,
-    ) -> list[list[tuple[str, float]]]:
+    ) -> list[list[tuple]]:
         """Calls a function for batches of texts.
 
         Args:
           decode: the function.
           rows_per_text: hypotheses of each text that are computed at the same time.
           texts, progress, line_numbers, skip_long, target_prefixes: as for `n_best`.
-        Returns: as `n_best`.
+        Returns: as `n_best`; each tuple also has the further numbers of the function.
         """
         if target_prefixes is not None and len(target_prefixes) != len(texts):
             raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
@@ -192,13 +232,13 @@ class Translator:
         long = self._long(rows, self.model.pe_input, line_numbers, skip_long)
         prefixes = [row[:-1] for row in _encode(self.target, target_prefixes or [])]
         long |= self._long(prefixes, self.model.pe_target - 1, line_numbers, skip_long, True)
-        results = [[("", 0.0)] for _ in rows]
+        results: list[list[tuple]] = [[("", 0.0)] for _ in rows]
         for i in long:
             results[i] = [("", float("-inf"))]
         lengths = {i: len(row) for i, row in enumerate(rows) if len(row) > 1 and i not in long}
         batches = length_batches(lengths, self.decode.decode_batch_tokens // rows_per_text)
 
-        def decode_batch(replica: Replica, batch: list[int]) -> list[list[tuple[str, float]]]:
+        def decode_batch(replica: Replica, batch: list[int]) -> list[list[tuple]]:
             prefix = _pad([prefixes[i] if prefixes else [] for i in batch])
             found = decode(replica, batch, _pad([rows[i] for i in batch]), prefix)
             return _hypotheses(self.target, *found)
@@ -335,21 +375,19 @@ def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     return tokenizer.encode(list(texts)).to_list() if texts else []
 
 
-def _hypotheses(
-    tokenizer: Tokenizer, ids: np.ndarray, scores: np.ndarray
-) -> list[list[tuple[str, float]]]:
-    """The (translation, score) pairs of each sentence of a search."""
+def _hypotheses(tokenizer: Tokenizer, ids: np.ndarray, *numbers: np.ndarray) -> list[list[tuple]]:
+    """The tuples (translation, score, further numbers) of each sentence of a search."""
     batch_size, n_best, length = ids.shape
     texts = detokenize(tokenizer, ids.reshape(batch_size * n_best, length)).numpy()
     texts = texts.reshape(batch_size, n_best)
     return [
         [
-            (text.decode("utf-8"), float(score))
-            for text, score in zip(row, row_scores)
+            (text.decode("utf-8"), float(score), *map(float, others))
+            for text, score, *others in zip(*row)
             if is_possible(score)
         ]
         or [("", float("-inf"))]  # a model whose logits are not finite
-        for row, row_scores in zip(texts, scores)
+        for row in zip(texts, *numbers)
     ]
 
 

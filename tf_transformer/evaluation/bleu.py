@@ -1,8 +1,11 @@
-"""BLEU and chrF of sacreBLEU, and the tokenised BLEU of the paper's English-German scores."""
+"""BLEU and chrF of sacreBLEU, and two kinds of tokenised BLEU of published scores.
+
+The two are that of the paper's English-German scores, and that of Multi30k's scores.
+"""
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import sacrebleu
 import sacremoses
@@ -80,19 +83,76 @@ def compound_split_bleu(
     Returns: BLEU from 0 to 100; the settings of the metric, as text.
     Raises: UserError when the lengths differ or the lists are empty.
     """
-    check_lengths(translations, references)
     tokenizer = sacremoses.MosesTokenizer(lang=language)
 
     def tokenize(line: str) -> str:
         line = line.translate(QUOTES)
         return split_compounds(tokenizer.tokenize(line, return_str=True))
 
+    bleu, signature = _bleu_of_tokens(translations, references, tokenize)
+    settings = (
+        f"{signature}|quotes:plain|moses.{language}:sacremoses.{sacremoses.__version__}"
+        "|compounds:##AT##-##AT##"
+    )
+    return bleu, settings
+
+
+def normalized_bleu(
+    translations: Sequence[str], references: Sequence[str], language: str
+) -> tuple[float, str]:
+    """Computes lower-cased, punctuation-normalised, tokenised BLEU, as papers on Multi30k report.
+
+    Both sides are lower-cased, then Moses normalises the punctuation (such as „ and “ to "), then
+    its tokenizer splits the text, as the scripts of Multi30k do. BLEU has no smoothing.
+
+    Args:
+      translations: a list of strings, detokenised.
+      references: a list of strings of the same length.
+      language: code of the language of both. See `moses_language` for those without rules.
+    Returns: BLEU from 0 to 100; the settings of the metric, as text.
+    Raises: UserError when the lengths differ or the lists are empty.
+    """
+    rules = moses_language(language)
+    normalizer = sacremoses.MosesPunctNormalizer(lang=rules)
+    tokenizer = sacremoses.MosesTokenizer(lang=rules)
+
+    def tokenize(line: str) -> str:
+        return tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True)
+
+    bleu, signature = _bleu_of_tokens(translations, references, tokenize)
+    settings = (
+        f"{signature}|text:lower-cased|punctuation:normalised"
+        f"|moses.{rules}:sacremoses.{sacremoses.__version__}"
+    )
+    if rules == "en" and not language.lower().startswith("en"):
+        settings += f"|no rules for {language}: English"
+    return bleu, settings
+
+
+def moses_language(language: str) -> str:
+    """The language whose Moses rules apply to a language: "pt" to "pt_BR".
+
+    Moses has English rules for a language that it does not know.
+    """
+    code = re.split("[-_]", language)[0].lower()
+    known = code in sacremoses.corpus.NonbreakingPrefixes().available_langs.values()
+    # For these two, the tokenizer has other rules, but no abbreviations.
+    return code if known or code in ("ja", "ko") else "en"
+
+
+def _bleu_of_tokens(
+    translations: Sequence[str], references: Sequence[str], tokenize: Callable[[str], str]
+) -> tuple[float, str]:
+    """BLEU without smoothing of text that `tokenize` splits, and its signature.
+
+    Args:
+      translations, references: lists of strings of the same length.
+      tokenize: makes of a line its tokens, separated by blanks.
+    Raises: UserError when the lengths differ or the lists are empty.
+    """
+    check_lengths(translations, references)
     bleu = sacrebleu.metrics.BLEU(tokenize="none", smooth_method="none", force=True)
     hypothesis_tokens = [tokenize(line) for line in translations]
     reference_tokens = [tokenize(line) for line in references]
     result = bleu.corpus_score(hypothesis_tokens, [reference_tokens])
-    settings = (
-        f"{bleu.get_signature()}|quotes:plain|moses.{language}:sacremoses.{sacremoses.__version__}"
-        "|compounds:##AT##-##AT##"
-    )
-    return result.score, settings
+    return result.score, str(bleu.get_signature())

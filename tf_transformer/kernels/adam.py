@@ -20,6 +20,13 @@ class FusedAdam(keras.optimizers.Adam):
     (float32, two cores; `benchmarks/kernels.py`). Arguments and results are those of
     `keras.optimizers.Adam`, without `amsgrad`.
 
+    With `use_ema`, it keeps a moving average of the weights, with the decay rate
+
+        d_t = min(ema_momentum, t / (t + 9))
+
+    after t earlier updates: that of `tf.train.ExponentialMovingAverage` with `num_updates`, for
+    which the initial weights do not count for long. (Keras has a constant rate after t = 0.)
+
     Raises: ValueError for `amsgrad=True`.
     """
 
@@ -40,7 +47,7 @@ class FusedAdam(keras.optimizers.Adam):
         again.)
 
         Args:
-          finite: bool scalar. Where it is false only `iterations` is incremented.
+          finite: bool scalar. Where it is false the weights do not change.
           gradients: dense, equal in all replicas.
           variables: the weights, as given to `build`.
         """
@@ -51,7 +58,25 @@ class FusedAdam(keras.optimizers.Adam):
                 self.update_step(gradient, variable.value, learning_rate)
 
         tf.cond(finite, update, lambda: None)
+        self._update_model_variables_moving_average(variables)
         self.iterations.assign_add(1)
+
+    @property
+    def averages(self) -> list[keras.Variable]:
+        """The moving averages, in the order of the weights given to `build`."""
+        return self._model_variables_moving_average
+
+    def _update_model_variables_moving_average(self, variables: Sequence[keras.Variable]) -> None:
+        """Updates the averages with the new weights, where there are any; in each replica."""
+        if not self.use_ema:
+            return
+        step = tf.cast(self.iterations.value, tf.float32)
+        decay = tf.minimum(self.ema_momentum, step / (step + 9.0))
+        for variable, average in zip(variables, self.averages):
+            difference = tf.convert_to_tensor(average) - tf.convert_to_tensor(variable)
+            tf.raw_ops.AssignSubVariableOp(
+                resource=average.value.handle, value=(1.0 - decay) * difference
+            )
 
     def update_step(
         self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor

@@ -17,6 +17,7 @@ from tf_transformer.special_tokens import PAD
 CHUNK_TOKENS = 1024  # target tokens whose logits exist at a time
 
 Project = Callable[..., tf.Tensor]  # project(x, *weights), from `[n, D]` to `[n, V]`
+ChunkLoss = Callable[..., tuple[tf.Tensor, tf.Tensor]]  # as for `chunked_loss`
 
 
 def cross_entropy(
@@ -28,7 +29,7 @@ def cross_entropy(
     label q (Sec. 5.4). TensorFlow's automatic gradient takes several more passes over `[n, V]`.
 
     Args:
-      labels: int32 `[n]`.
+      labels: int64 `[n]`.
       logits: float32 `[n, V]`.
       label_smoothing: epsilon_ls.
     Returns: two float32 `[n]` in nats: the smoothed loss, as of
@@ -42,7 +43,7 @@ def cross_entropy(
         p = tf.nn.softmax(logits)  # (n, V)
         # log p(k) = logit(k) - log sum exp(logits). The sum comes from the most probable token,
         # whose p is never close to 0.
-        best = tf.argmax(logits, axis=-1, output_type=tf.int32)  # (n)
+        best = tf.argmax(logits, axis=-1)  # (n)
         best_logit = tf.gather(logits, best, batch_dims=1)  # (n)
         log_sum = best_logit - tf.math.log(tf.gather(p, best, batch_dims=1))  # (n)
         mean_logit = tf.reduce_mean(logits, axis=-1)  # (n)
@@ -53,7 +54,8 @@ def cross_entropy(
             upstream = upstream[:, tf.newaxis]  # (n, 1)
             uniform = label_smoothing / tf.cast(tf.shape(logits)[-1], tf.float32)
             grad_logits = (p - uniform) * upstream  # (n, V)
-            index = tf.stack([tf.range(tf.size(labels)), labels], axis=1)  # (n, 2)
+            rows = tf.cast(tf.range(tf.size(labels)), tf.int64)  # (n)
+            index = tf.stack([rows, labels], axis=1)  # (n, 2)
             grad_label = (1 - label_smoothing) * upstream[:, 0]  # (n)
             return tf.tensor_scatter_nd_sub(grad_logits, index, grad_label)
 
@@ -83,7 +85,7 @@ def chunked_loss_sums(
 
     def chunk_sums(chunk: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         x_chunk, labels = chunk
-        return _sums(labels, project(x_chunk, *weights), label_smoothing)
+        return token_sums(labels, project(x_chunk, *weights), label_smoothing)
 
     sums = tf.map_fn(
         chunk_sums,
@@ -114,80 +116,113 @@ def chunked_cross_entropy(
       of `chunked_loss_sums`, which have no gradient.
     """
 
+    def chunk_loss(
+        labels: tf.Tensor, x: tf.Tensor, *weights: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        sums = token_sums(labels, project(x, *weights), label_smoothing)
+        return sums[0] * scale, sums
+
+    return chunked_loss(chunk_loss, weights, [x], tar_real)
+
+
+def chunked_loss(
+    chunk_loss: ChunkLoss,
+    weights: Sequence[tf.Tensor],
+    xs: Sequence[tf.Tensor],
+    tar_real: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Adds up a loss over the chunks, and computes its gradients in the forward pass.
+
+    Args:
+      chunk_loss: a function `chunk_loss(labels, *x_chunks, *weights)` of labels int64 `[n]` and
+        chunks `[n, D]`, which returns the loss of these tokens and their sums `[4]`.
+      weights: a list of tensors.
+      xs: outputs of the decoder for the same labels, each `[B, T, D]`.
+      tar_real: label ids `[B, T]`, 0 where there is padding.
+    Returns: the loss, which can be differentiated by `xs` and the weights; the sums `[4]`, which
+      have no gradient.
+    """
+
     @tf.custom_gradient
     def loss_and_sums(
-        x: tf.Tensor, *weights: tf.Tensor
+        *tensors: tf.Tensor,
     ) -> tuple[tuple[tf.Tensor, tf.Tensor], Callable[[tf.Tensor, tf.Tensor], list[tf.Tensor]]]:
-        sums, grad_x, grad_weights = _loss_gradients(
-            project, weights, x, tar_real, label_smoothing, scale
-        )
+        xs, weights = tensors[:number], tensors[number:]
+        loss, sums, gradients = _loss_gradients(chunk_loss, weights, xs, tar_real)
 
         def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
-            return [tf.cast(upstream, g.dtype) * g for g in (grad_x, *grad_weights)]
+            return [tf.cast(upstream, g.dtype) * g for g in gradients]
 
-        return (sums[0] * scale, sums), gradient
+        return (loss, sums), gradient
 
-    return loss_and_sums(x, *weights)
+    number = len(xs)
+    return loss_and_sums(*xs, *weights)
 
 
 def _loss_gradients(
-    project: Project,
+    chunk_loss: ChunkLoss,
     weights: Sequence[tf.Tensor],
-    x: tf.Tensor,
+    xs: Sequence[tf.Tensor],
     tar_real: tf.Tensor,
-    label_smoothing: float,
-    scale: tf.Tensor | float,
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
-    """The sums `[4]`, the gradient by x `[B, T, D]`, and a list of those by the weights."""
-    x_chunks, label_chunks = _chunks(x, tar_real)  # (chunks, n, D), (chunks, n)
-    chunks = tf.shape(x_chunks)[0]
+    """The loss, the sums `[4]`, and the gradients by each of `xs` `[B, T, D]` and the weights."""
+    x_chunks = [_chunks(x, tar_real)[0] for x in xs]  # (chunks, n, D)
+    _, label_chunks = _chunks(xs[0], tar_real)  # (chunks, n)
+    chunks = tf.shape(label_chunks)[0]
 
     def add_chunk(
-        i: tf.Tensor, sums: tf.Tensor, grad_x: tf.TensorArray, grad_weights: list[tf.Tensor]
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray, list[tf.Tensor]]:
-        x_chunk = x_chunks[i]  # (n, D)
+        i: tf.Tensor, loss: tf.Tensor, sums: tf.Tensor, grad_xs: list[tf.TensorArray],
+        grad_weights: list[tf.Tensor],
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, list[tf.TensorArray], list[tf.Tensor]]:  # fmt: skip
+        tensors = [*(chunk[i] for chunk in x_chunks), *weights]
         with tf.GradientTape() as tape:
-            tape.watch([x_chunk, *weights])
-            chunk_sums = _sums(label_chunks[i], project(x_chunk, *weights), label_smoothing)
-            loss = chunk_sums[0] * scale
-        grad_chunk, *more = tape.gradient(loss, [x_chunk, *weights])
-        grad_weights = [total + new for total, new in zip(grad_weights, more)]
-        return i + 1, sums + chunk_sums, grad_x.write(i, grad_chunk), grad_weights
+            tape.watch(tensors)
+            new_loss, new_sums = chunk_loss(label_chunks[i], *tensors)
+        gradients = tape.gradient(new_loss, tensors)
+        grad_xs = [array.write(i, new) for array, new in zip(grad_xs, gradients)]
+        new_weights = gradients[len(xs) :]
+        grad_weights = [total + new for total, new in zip(grad_weights, new_weights)]
+        return i + 1, loss + new_loss, sums + new_sums, grad_xs, grad_weights
 
     first = (
         0,
+        tf.zeros([]),
         tf.zeros([4]),
-        tf.TensorArray(x.dtype, chunks, element_shape=x_chunks.shape[1:]),
+        [tf.TensorArray(x.dtype, chunks, element_shape=x.shape[1:]) for x in x_chunks],
         [tf.zeros_like(weight) for weight in weights],
     )
-    _, sums, grad_x, grad_weights = tf.while_loop(
+    _, loss, sums, grad_xs, grad_weights = tf.while_loop(
         lambda i, *_: i < chunks, add_chunk, first, parallel_iterations=1
     )
-    grad_x = tf.reshape(grad_x.stack(), [-1, x.shape[-1]])[: tf.size(tar_real)]  # (B*T, D)
-    return sums, tf.reshape(grad_x, tf.shape(x)), grad_weights
+    gradients = [
+        tf.reshape(tf.reshape(g.stack(), [-1, x.shape[-1]])[: tf.size(tar_real)], tf.shape(x))
+        for g, x in zip(grad_xs, xs)
+    ]  # (B, T, D)
+    return loss, sums, [*gradients, *grad_weights]
 
 
 def _chunks(x: tf.Tensor, tar_real: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Divides the tokens into chunks of equal size n, at most `CHUNK_TOKENS`, padded at the end.
 
-    Returns: x `[chunks, n, D]`, labels int32 `[chunks, n]`.
+    Returns: x `[chunks, n, D]`, labels int64 `[chunks, n]`.
     """
     tokens, width = tf.size(tar_real), x.shape[-1]
     chunks = tf.maximum(-(-tokens // CHUNK_TOKENS), 1)
     n = -(-tokens // chunks)
     padding = [[0, chunks * n - tokens]]
     x = tf.pad(tf.reshape(x, [tokens, width]), [*padding, [0, 0]])
-    labels = tf.cast(tf.reshape(tar_real, [tokens]), tf.int32)
-    labels = tf.pad(labels, padding, constant_values=PAD)
-    return tf.reshape(x, [chunks, n, width]), tf.reshape(labels, [chunks, n])
+    labels = tf.pad(tf.reshape(tar_real, [tokens]), padding, constant_values=PAD)
+    # TensorFlow compares int64 on a GPU, and int32 on the host.
+    labels = tf.cast(tf.reshape(labels, [chunks, n]), tf.int64)
+    return tf.reshape(x, [chunks, n, width]), labels
 
 
-def _sums(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float) -> tf.Tensor:
+def token_sums(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float) -> tf.Tensor:
     """labels `[n]`, logits `[n, V]` -> `[4]`, as `chunked_loss_sums` returns them."""
     logits = tf.cast(logits, tf.float32)
     real = tf.cast(tf.not_equal(labels, PAD), tf.float32)  # (n)
     smoothed, unsmoothed = cross_entropy(labels, logits, label_smoothing)  # (n), (n)
-    correct = tf.equal(labels, tf.argmax(logits, axis=-1, output_type=tf.int32))  # (n)
+    correct = tf.equal(labels, tf.argmax(logits, axis=-1))  # (n)
     losses = tf.reduce_sum(smoothed * real), tf.reduce_sum(unsmoothed * real)
     tokens = tf.reduce_sum(real)
     return tf.stack(

@@ -68,7 +68,7 @@ def random_bits(key: tf.Tensor, counter: int, number: tf.Tensor) -> tf.Tensor:
       counter: int, the upper half of Philox's counter: another one gives independent numbers.
       number: how many, int32 scalar.
     """
-    key = tf.bitcast(key[tf.newaxis], tf.uint64)  # (1)
+    key = tf.reshape(tf.bitcast(key, tf.uint64), [1])
     counter = tf.constant([0, counter], tf.uint64)
     pairs = tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=[(number + 1) // 2], key=key, counter=counter, alg=1, dtype=tf.uint32

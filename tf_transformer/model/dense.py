@@ -19,8 +19,10 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
       bias: b, float32 `[units]`.
     Returns: `[..., units]` in the type of `x`.
     """
-    kernel = tf.cast(kernel, x.dtype)
-    product = tf.matmul(x, kernel) if x.shape.rank == 2 else tf.tensordot(x, kernel, axes=1)
+    if x.shape.rank > 2:  # one product for all rows; `tf.tensordot` computes its shapes on a GPU
+        shape = tf.concat([tf.shape(x)[:-1], kernel.shape[1:]], axis=0)
+        return tf.reshape(dense(tf.reshape(x, [-1, kernel.shape[0]]), kernel, bias), shape)
+    product = tf.matmul(x, tf.cast(kernel, x.dtype))
     return tf.cast(tf.nn.bias_add(tf.cast(product, tf.float32), bias), x.dtype)
 
 

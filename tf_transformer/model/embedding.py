@@ -85,12 +85,9 @@ class Positions(ReferenceLayer):
     """
 
     def __init__(
-        self,
-        maximum_position_encoding: int,
-        d_model: int,
-        kind: str = "sinusoidal",
+        self, maximum_position_encoding: int, d_model: int, kind: str = "sinusoidal",
         **kwargs: object,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         if kind not in ("sinusoidal", "learned"):
             raise ValueError(f"positional_encoding is 'sinusoidal' or 'learned', not {kind!r}")
@@ -123,7 +120,7 @@ class Positions(ReferenceLayer):
         if length is None:
             length = tf.shape(x)[1]
             message = "the sequence is longer than the positional encoding"
-            check = tf.debugging.assert_less_equal(length, maximum, message)
+            check = tf.debugging.Assert(length <= maximum, [message, length])
             with tf.control_dependencies([check]):  # before the addition fails on its shapes
                 length = tf.identity(length)
         elif length > maximum:

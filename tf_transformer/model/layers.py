@@ -17,8 +17,9 @@ from tf_transformer.model.layer_norm import LayerNormalization
 
 
 def point_wise_feed_forward_network(
-    d_model: int, dff: int, name: str | None = None, dtype: keras.DTypePolicy | None = None
-) -> keras.Model:
+    d_model: int, dff: int, name: str | None = None, dtype: keras.DTypePolicy | None = None,
+    activation: str = "relu",
+) -> keras.Model:  # fmt: skip
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (Eq. 2).
 
     Args:
@@ -26,11 +27,12 @@ def point_wise_feed_forward_network(
       dff: d_ff, width of the inner layer.
       name: name of the Keras model.
       dtype: precision of its layers, None for the global one.
+      activation: "relu", the max(0, x) of the equation, or another Keras activation.
     Returns: a Keras model `[B, S, D]` -> `[B, S, D]`.
     """
     return keras.Sequential(
         [
-            Dense(dff, activation="relu", dtype=dtype, name="inner"),  # (B, S, dff)
+            Dense(dff, activation=activation, dtype=dtype, name="inner"),  # (B, S, dff)
             Dense(d_model, dtype=dtype, name="outer"),  # (B, S, D)
         ],
         name=name,
@@ -47,11 +49,13 @@ class EncoderLayer(ReferenceLayer):
       dff: d_ff.
       rate: P_drop on each sub-layer's output.
       key_dim, value_dim: d_k and d_v of a head, None for d_model / h.
+      activation: of the feed-forward network.
     """
 
     def __init__(
         self, d_model: int, num_heads: int, dff: int, rate: float = 0.1,
-        key_dim: int | None = None, value_dim: int | None = None, **kwargs: object,
+        key_dim: int | None = None, value_dim: int | None = None, activation: str = "relu",
+        **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.d_model = d_model
@@ -60,11 +64,11 @@ class EncoderLayer(ReferenceLayer):
         self.rate = rate
         self.key_dim = key_dim
         self.value_dim = value_dim
+        self.activation = activation
         dtype = self.dtype_policy
-        self.mha = MultiHeadAttention(
-            d_model, num_heads, key_dim, value_dim, dtype=dtype, name="mha"
-        )
-        self.ffn = point_wise_feed_forward_network(d_model, dff, dtype=dtype, name="ffn")
+        heads = (d_model, num_heads, key_dim, value_dim)
+        self.mha = MultiHeadAttention(*heads, dtype=dtype, name="mha")
+        self.ffn = point_wise_feed_forward_network(d_model, dff, "ffn", dtype, activation)
         self.layernorm1 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm1")
         self.layernorm2 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm2")
         self.dropout1 = Dropout(rate, dtype=dtype, name="dropout1")
@@ -98,11 +102,13 @@ class DecoderLayer(ReferenceLayer):
       dff: d_ff.
       rate: P_drop on each sub-layer's output.
       key_dim, value_dim: d_k and d_v of a head, None for d_model / h.
+      activation: of the feed-forward network.
     """
 
     def __init__(
         self, d_model: int, num_heads: int, dff: int, rate: float = 0.1,
-        key_dim: int | None = None, value_dim: int | None = None, **kwargs: object,
+        key_dim: int | None = None, value_dim: int | None = None, activation: str = "relu",
+        **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.d_model = d_model
@@ -111,14 +117,12 @@ class DecoderLayer(ReferenceLayer):
         self.rate = rate
         self.key_dim = key_dim
         self.value_dim = value_dim
+        self.activation = activation
         dtype = self.dtype_policy
-        self.mha1 = MultiHeadAttention(
-            d_model, num_heads, key_dim, value_dim, dtype=dtype, name="mha1"
-        )
-        self.mha2 = MultiHeadAttention(
-            d_model, num_heads, key_dim, value_dim, dtype=dtype, name="mha2"
-        )
-        self.ffn = point_wise_feed_forward_network(d_model, dff, dtype=dtype, name="ffn")
+        heads = (d_model, num_heads, key_dim, value_dim)
+        self.mha1 = MultiHeadAttention(*heads, dtype=dtype, name="mha1")
+        self.mha2 = MultiHeadAttention(*heads, dtype=dtype, name="mha2")
+        self.ffn = point_wise_feed_forward_network(d_model, dff, "ffn", dtype, activation)
         self.layernorm1 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm1")
         self.layernorm2 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm2")
         self.layernorm3 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm3")

@@ -22,13 +22,13 @@ class Encoder(ReferenceLayer):
     """The left half of Figure 1: embedding and positional encoding, then N encoder layers.
 
     Args:
-      num_layers: N.
-      d_model, num_heads, dff: as in Table 3.
+      num_layers (N), d_model, num_heads, dff: as in Table 3.
       input_vocab_size: sub-words of the source.
       maximum_position_encoding: longest source.
       rate: P_drop.
       key_dim, value_dim: d_k and d_v of a head, None for d_model / num_heads.
       positional_encoding: "sinusoidal" or "learned".
+      activation: of the feed-forward networks.
       embedding: an `Embedding` to share, or None to create one.
     """
 
@@ -36,7 +36,7 @@ class Encoder(ReferenceLayer):
         self, num_layers: int, d_model: int, num_heads: int, dff: int, input_vocab_size: int,
         maximum_position_encoding: int, rate: float = 0.1, key_dim: int | None = None,
         value_dim: int | None = None, positional_encoding: str = "sinusoidal",
-        embedding: Embedding | None = None, **kwargs: object,
+        embedding: Embedding | None = None, activation: str = "relu", **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.num_layers = num_layers
@@ -49,6 +49,7 @@ class Encoder(ReferenceLayer):
         self.key_dim = key_dim
         self.value_dim = value_dim
         self.positional_encoding = positional_encoding
+        self.activation = activation
         dtype = self.dtype_policy
         self.embedding = embedding or Embedding(
             input_vocab_size, d_model, dtype=dtype, name="embedding"
@@ -56,11 +57,9 @@ class Encoder(ReferenceLayer):
         self.pos_encoding = Positions(
             maximum_position_encoding, d_model, positional_encoding, dtype=dtype, name="positions"
         )
+        sizes = (d_model, num_heads, dff, rate, key_dim, value_dim, activation)
         self.enc_layers = [
-            EncoderLayer(
-                d_model, num_heads, dff, rate, key_dim, value_dim, dtype=dtype, name=f"layer{i + 1}"
-            )
-            for i in range(num_layers)
+            EncoderLayer(*sizes, dtype=dtype, name=f"layer{i + 1}") for i in range(num_layers)
         ]
         self.dropout = Dropout(rate, dtype=dtype, name="dropout")
 
@@ -104,13 +103,13 @@ class Decoder(ReferenceLayer):
     """The right half of Figure 1 below the softmax: embedding, then N decoder layers.
 
     Args:
-      num_layers: N.
-      d_model, num_heads, dff: as in Table 3.
+      num_layers (N), d_model, num_heads, dff: as in Table 3.
       target_vocab_size: sub-words of the target.
       maximum_position_encoding: longest target.
       rate: P_drop.
       key_dim, value_dim: d_k and d_v of a head, None for d_model / num_heads.
       positional_encoding: "sinusoidal" or "learned".
+      activation: of the feed-forward networks.
       embedding: an `Embedding` to share, or None to create one.
     """
 
@@ -118,7 +117,7 @@ class Decoder(ReferenceLayer):
         self, num_layers: int, d_model: int, num_heads: int, dff: int, target_vocab_size: int,
         maximum_position_encoding: int, rate: float = 0.1, key_dim: int | None = None,
         value_dim: int | None = None, positional_encoding: str = "sinusoidal",
-        embedding: Embedding | None = None, **kwargs: object,
+        embedding: Embedding | None = None, activation: str = "relu", **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.num_layers = num_layers
@@ -131,6 +130,7 @@ class Decoder(ReferenceLayer):
         self.key_dim = key_dim
         self.value_dim = value_dim
         self.positional_encoding = positional_encoding
+        self.activation = activation
         dtype = self.dtype_policy
         self.embedding = embedding or Embedding(
             target_vocab_size, d_model, dtype=dtype, name="embedding"
@@ -138,11 +138,9 @@ class Decoder(ReferenceLayer):
         self.pos_encoding = Positions(
             maximum_position_encoding, d_model, positional_encoding, dtype=dtype, name="positions"
         )
+        sizes = (d_model, num_heads, dff, rate, key_dim, value_dim, activation)
         self.dec_layers = [
-            DecoderLayer(
-                d_model, num_heads, dff, rate, key_dim, value_dim, dtype=dtype, name=f"layer{i + 1}"
-            )
-            for i in range(num_layers)
+            DecoderLayer(*sizes, dtype=dtype, name=f"layer{i + 1}") for i in range(num_layers)
         ]
         self.dropout = Dropout(rate, dtype=dtype, name="dropout")
 
@@ -182,14 +180,14 @@ class Transformer(ReferenceCall, keras.Model):
     """The Transformer (Figure 1).
 
     Args:
-      num_layers: N, for the encoder and for the decoder.
-      d_model, num_heads, dff: as in Table 3.
+      num_layers (N of the encoder and of the decoder), d_model, num_heads, dff: as in Table 3.
       input_vocab_size, target_vocab_size: sub-words of the source and of the target.
       pe_input, pe_target: longest source and target.
       rate: P_drop.
       key_dim, value_dim: d_k and d_v of a head (Table 3, rows A and B), None for
         d_model / num_heads.
       positional_encoding: "sinusoidal" or "learned" (Table 3, row E).
+      activation: of the feed-forward networks, "relu" (Eq. 2) or another Keras activation.
       shared_embeddings: True for one matrix in both embeddings and in the pre-softmax projection
         (Sec. 3.4); False for two embeddings and a projection with a bias, as in the reference code.
     Raises: ValueError for sizes that do not fit together.
@@ -199,7 +197,8 @@ class Transformer(ReferenceCall, keras.Model):
         self, num_layers: int, d_model: int, num_heads: int, dff: int, input_vocab_size: int,
         target_vocab_size: int, pe_input: int, pe_target: int, rate: float = 0.1,
         key_dim: int | None = None, value_dim: int | None = None,
-        positional_encoding: str = "sinusoidal", shared_embeddings: bool = False, **kwargs: object,
+        positional_encoding: str = "sinusoidal", shared_embeddings: bool = False,
+        activation: str = "relu", **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         if shared_embeddings and input_vocab_size != target_vocab_size:
@@ -219,6 +218,7 @@ class Transformer(ReferenceCall, keras.Model):
         self.key_dim = key_dim
         self.value_dim = value_dim
         self.positional_encoding = positional_encoding
+        self.activation = activation
         self.shared_embeddings = shared_embeddings
         dtype = self.dtype_policy
         self.shared_embedding = None
@@ -227,13 +227,10 @@ class Transformer(ReferenceCall, keras.Model):
                 input_vocab_size, d_model, dtype=dtype, name="embedding"
             )
         options = {
-            "rate": rate,
-            "key_dim": key_dim,
-            "value_dim": value_dim,
-            "positional_encoding": positional_encoding,
-            "embedding": self.shared_embedding,
-            "dtype": dtype,
-        }
+            "rate": rate, "key_dim": key_dim, "value_dim": value_dim,
+            "positional_encoding": positional_encoding, "embedding": self.shared_embedding,
+            "activation": activation, "dtype": dtype,
+        }  # fmt: skip
         self.encoder = Encoder(
             num_layers, d_model, num_heads, dff, input_vocab_size, pe_input,
             name="encoder", **options,

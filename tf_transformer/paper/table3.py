@@ -4,16 +4,14 @@ import dataclasses
 import json
 import logging
 import os
-import signal
-import subprocess
 from collections.abc import Callable, Iterable, Sequence
-from types import FrameType
 from typing import Any, NamedTuple
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 from tf_transformer.presets import VARIATIONS, preset
+from tf_transformer.training.child_process import run_process
 
 logger = logging.getLogger(__name__)
 
@@ -315,7 +313,7 @@ def run_rows(configs: dict[str, Config], command: Callable[[str], list[str]], fo
             logger.info(f"row {name}: complete already")
             continue
         logger.info(f"row {name}, {number} of {len(configs)}")
-        if _run_process(command(name)):
+        if run_process(command(name)).interrupted:
             return False
         if not _complete_result(name, config, folder):
             raise UserError(
@@ -323,28 +321,3 @@ def run_rows(configs: dict[str, Config], command: Callable[[str], list[str]], fo
                 "resumes it"
             )
     return True
-
-
-def _run_process(command: list[str]) -> bool:
-    """Runs a command until it ends.
-
-    Ctrl-C reaches the process through the terminal; SIGTERM is passed on to it.
-
-    Returns: whether SIGINT or SIGTERM arrived meanwhile.
-    """
-    process = subprocess.Popen(command)
-    received = []
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        if number == signal.SIGTERM:
-            process.terminate()
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    handlers = {number: signal.signal(number, handle) for number in numbers}
-    try:
-        process.wait()
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    return bool(received)

@@ -10,9 +10,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from tf_transformer.errors import UserError
-from tf_transformer.serving.api_keys import ApiKeys, read_api_keys
+from tf_transformer.serving.api_keys import ApiKeys
 from tf_transformer.serving.rate_limit import RateLimiter
-from tf_transformer.serving.rest_format import RestError
+from tf_transformer.serving.request_error import RequestError
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.tls import check_certificate
 
@@ -28,10 +28,15 @@ class Access:
 
     Args:
       settings: a `ServeConfig`.
-    Raises: UserError when the file of API keys cannot be used.
+    Raises: UserError when the file of API keys, the certificate or an origin cannot be used.
+
+    Attributes:
+      origins: whose web pages may use the server.
     """
 
     def __init__(self, settings: ServeConfig) -> None:
+        check_certificate(settings.tls_certificate, settings.tls_key)
+        self.origins = parse_origins(settings.cors_origins)
         self._keys = ApiKeys(settings.api_key_file) if settings.api_key_file else None
         # What is limited -> the limiter.
         self._limiters: dict[str, RateLimiter] = {}
@@ -49,7 +54,7 @@ class Access:
           address: IP address of the client; "" where it is not known.
         Returns: who sends the request: the name of its key, or, for a server without keys, the
           address of the client (of IPv6, its network of 64 bits).
-        Raises: RestError with status 401 without a valid key, and 429 above the rate limit.
+        Raises: RequestError with status 401 without a valid key, and 429 above the rate limit.
         """
         client = self._name_of(headers) if self._keys else _network(address)
         self._wait(TOKENS, client)  # before the sub-words of the request are counted
@@ -63,16 +68,16 @@ class Access:
         Args:
           client: of `check`.
           tokens: source sub-words of the request.
-        Raises: RestError with status 429 above the rate limit.
+        Raises: RequestError with status 429 above the rate limit.
         """
         self._wait(TOKENS, client)
         self._spend(TOKENS, client, tokens)
 
     def _wait(self, what: str, client: str) -> None:
-        """Raises: RestError with status 429 when a client must wait."""
+        """Raises: RequestError with status 429 when a client must wait."""
         wait = math.ceil(self._limiters[what].wait(client)) if what in self._limiters else 0
         if wait:
-            raise RestError(
+            raise RequestError(
                 429,
                 f"too many {what} of {client}: try again in {wait} s",
                 {"Retry-After": str(wait)},
@@ -83,7 +88,7 @@ class Access:
             self._limiters[what].spend(client, number)
 
     def _name_of(self, headers: Mapping[str, str]) -> str:
-        """The name of the key of a request. Raises: RestError."""
+        """The name of the key of a request. Raises: RequestError."""
         scheme, _, key = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             key = headers.get(KEY_HEADER.lower(), "")
@@ -94,31 +99,22 @@ class Access:
             )
         name = self._keys.name_of(key.strip()) if self._keys else None
         if name is None:
-            raise RestError(401, problem, {"WWW-Authenticate": "Bearer"})
+            raise RequestError(401, problem, {"WWW-Authenticate": "Bearer"})
         return name
 
 
-def check_access_settings(settings: ServeConfig) -> None:
-    """Raises: UserError when a file or an origin in the settings cannot be used."""
-    if settings.api_key_file:
-        read_api_keys(settings.api_key_file)
-    check_certificate(settings.tls_certificate, settings.tls_key)
-    parse_origins(settings.cors_origins)
-
-
-def allow_origins(app: ASGIApp, origins: str) -> ASGIApp:
+def allow_origins(app: ASGIApp, origins: list[str]) -> ASGIApp:
     """Adds the CORS headers to the responses of an application, and answers preflight requests.
 
     Args:
       app: the application.
-      origins: such as "https://a.example,https://b.example", or "*"; "" for none.
-    Raises: UserError for an origin that no browser sends.
+      origins: such as "https://a.example", or "*".
     """
     if not origins:
         return app
     return CORSMiddleware(
         app,
-        allow_origins=parse_origins(origins),
+        allow_origins=origins,
         allow_methods=["GET", "POST"],
         allow_headers=REQUEST_HEADERS,
         expose_headers=RESPONSE_HEADERS,

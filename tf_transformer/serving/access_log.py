@@ -3,10 +3,10 @@
 import contextlib
 import json
 import logging
-import logging.handlers
+import os
 import queue
-import sys
 import threading
+import time
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 STDOUT = "-"
 MAX_WAITING_LINES = 10_000
 MAX_CHARACTERS = 300  # of a path or a message
+WARNING_SECONDS = 60.0  # between two warnings that lines are lost
 DIGITS = 6  # of seconds
 
 
@@ -36,42 +37,93 @@ class AccessLog:
 
     def __init__(self, path: str) -> None:
         try:
-            self._handler = _StdoutHandler(sys.stdout) if path == STDOUT else _FileHandler(path)
+            self._output = _Output(path)
         except OSError as error:
             raise UserError(
                 f"cannot write the access log {path} ({error.strerror or error}): give another "
                 "--access_log"
             ) from None
         self._lines: queue.Queue[str | None] = queue.Queue(MAX_WAITING_LINES)
-        self._loses_lines = False
+        self._next_warning = 0.0  # not before this time, by `time.monotonic`
         self._thread = threading.Thread(target=self._write_lines, name="access log", daemon=True)
         self._thread.start()
 
     def write(self, record: RequestRecord) -> None:
         """Appends the line of a request, which is answered."""
         line = json.dumps(_fields(record))  # ASCII: no other line breaks, valid in every locale
-        before, self._loses_lines = self._loses_lines, False
         try:
             self._lines.put_nowait(line)
         except queue.Full:
-            self._loses_lines = True
-            if not before:
-                logger.warning("cannot write the access log: it takes no more lines")
+            now = time.monotonic()
+            if now >= self._next_warning:
+                self._next_warning = now + WARNING_SECONDS
+                logger.warning("the access log loses lines: what it writes to is too slow")
 
     def _write_lines(self) -> None:
+        failed = False
         for line in iter(self._lines.get, None):
-            # Handlers are called directly: a logger is one for all servers of a process.
-            self._handler.handle(logging.makeLogRecord({"msg": line}))
+            try:
+                self._output.write(line)
+                failed = False
+            except OSError as error:
+                if not failed:  # a warning at the first of several lines
+                    logger.warning("cannot write the access log: %s", error)
+                failed = True
             self._lines.task_done()
 
     def close(self) -> None:
-        """Writes the lines that wait, for a second at most, and closes the file."""
+        """Writes the lines that wait, for two seconds at most, and closes the file."""
         with contextlib.suppress(queue.Full):
             self._lines.put(None, timeout=1)
         self._thread.join(1)
-        if isinstance(self._handler, _FileHandler) and not self._thread.is_alive():
-            with contextlib.suppress(OSError):  # the disk is full
-                self._handler.close()
+        if not self._thread.is_alive():
+            self._output.close()
+
+
+class _Output:
+    """The file of the log, or standard output, without a buffer and without a lock.
+
+    While nobody reads a pipe, the thread of the log waits in `write`. So that the process can end,
+    nothing else may wait for this thread. The end of Python waits for the locks of `sys.stdout`, of
+    files with a buffer, and of the handlers of `logging`.
+
+    Args:
+      path: of the file, which is created again after it was renamed or removed; "-" for standard
+        output.
+    Raises: OSError.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = self._open()
+        self._before = b""  # the next line
+
+    def _open(self) -> int:
+        if self._path == STDOUT:
+            return os.dup(1)
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def write(self, line: str) -> None:
+        """Appends a line. Raises: OSError."""
+        if self._is_moved():
+            descriptor = self._open()
+            self.close()
+            self._descriptor, self._before = descriptor, b""
+        content = self._before + line.encode("ascii") + b"\n"
+        while content:
+            content = content[os.write(self._descriptor, content) :]
+            self._before = b"\n" if content else b""  # the disk may be full in the middle of a line
+
+    def _is_moved(self) -> bool:
+        if self._path == STDOUT:
+            return False
+        try:
+            return not os.path.samestat(os.stat(self._path), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return True
+
+    def close(self) -> None:
+        os.close(self._descriptor)
 
 
 class LoggedApp:
@@ -113,40 +165,11 @@ class LoggedApp:
             self._log.write(record)
 
 
-class _Handler(logging.Handler):
-    """Warns at the first of several lines that it cannot write."""
-
-    _error: BaseException | None = None
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Writes a line."""
-        before, self._error = self._error, None
-        try:
-            super().emit(record)
-        except OSError as error:  # a renamed file cannot be created again
-            self._error = error
-        if self._error and not before:
-            logger.warning("cannot write the access log: %s", self._error)
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        """Is called when a line cannot be written."""
-        self._error = sys.exc_info()[1]
-
-
-class _FileHandler(_Handler, logging.handlers.WatchedFileHandler):
-    def __init__(self, path: str) -> None:
-        super().__init__(path, encoding="utf-8")
-
-
-class _StdoutHandler(_Handler, logging.StreamHandler):
-    pass
-
-
 def _fields(record: RequestRecord) -> dict[str, Any]:
     """The fields of a line: those of all requests, then those of predictions and of errors."""
-    time = record.wall_time.isoformat(timespec="milliseconds")
+    arrived = record.wall_time.isoformat(timespec="milliseconds")
     fields = {
-        "time": time.replace("+00:00", "Z"),
+        "time": arrived.replace("+00:00", "Z"),
         "request_id": record.request_id,
         "remote": record.remote,
         "entrypoint": record.entrypoint,

@@ -19,19 +19,19 @@ import time
 from collections.abc import Callable, Mapping
 
 from tf_transformer.errors import UserError
+from tf_transformer.serving.small_file import read_small_file
 
 logger = logging.getLogger(__name__)
 
 NAME = re.compile(r"[\w.@-]{1,64}", re.ASCII)
 KEY = re.compile(r"[\w.~+/=-]{16,256}", re.ASCII)  # what may follow "Bearer" (RFC 6750)
 ENVIRONMENT_VARIABLE = "TF_TRANSFORMER_API_KEY"  # of the client
-MAX_FILE_BYTES = 2**20
 SECONDS_BETWEEN_CHECKS = 1.0
 ADVICE = "make a key with `openssl rand -hex 24`"
 
 
 class ApiKeys:
-    """The keys of a file, which is read again when it changes.
+    """The keys of a file, which is read again when it changes. A pipe is read once.
 
     Args:
       path: of the file.
@@ -43,6 +43,7 @@ class ApiKeys:
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path
         self._clock = clock
+        self._is_file = os.path.isfile(path)
         self._state = _file_state(path)
         self._names = self._read()
         self._failure = ""  # of the last attempt to read the file again
@@ -61,13 +62,15 @@ class ApiKeys:
 
     def _read_again_if_changed(self) -> None:
         now = self._clock()
-        if now - self._checked < SECONDS_BETWEEN_CHECKS:
+        if not self._is_file or now - self._checked < SECONDS_BETWEEN_CHECKS:
             return
         self._checked = now
         state = _file_state(self._path)
         if state == self._state:
             return
         try:
+            if state and not os.path.isfile(self._path):
+                raise UserError(f"{self._path} is not a file")  # reading a pipe could wait
             self._names = self._read()
         except UserError as error:  # the next check tries again
             if str(error) != self._failure:
@@ -148,19 +151,7 @@ def client_key(path: str | None, environment: Mapping[str, str] = os.environ) ->
 
 def _read_lines(path: str) -> list[tuple[int, list[str]]]:
     """The numbers and the words of the lines that are neither blank nor comments."""
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"cannot read the API keys in {path}: {error.strerror or error}") from None
-    except ValueError:  # a null byte in the path
-        raise UserError(f"cannot read the API keys in {path!r}: not a path") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise UserError(f"{path} is not a file of API keys: it has more than 1 MiB")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not a file of API keys: it is not UTF-8 text") from None
+    text = read_small_file(path, "API keys")
     lines = [(number, line.split()) for number, line in enumerate(text.split("\n"), 1)]
     return [(number, words) for number, words in lines if words and not words[0].startswith("#")]
 

@@ -137,6 +137,9 @@ class RestClient:
         message = f"no answer from {self._url}: {reason}"
         if "CERTIFICATE_VERIFY_FAILED" in message:
             message += " (a server with a CA of its own needs --tls_ca)"
+        is_http = self._url.startswith("http://")
+        if is_http and isinstance(reason, urllib3.exceptions.ProtocolError):
+            message += " (a server with TLS needs https:// or --tls_ca)"
         broken = (
             urllib3.exceptions.NewConnectionError,
             urllib3.exceptions.ConnectTimeoutError,

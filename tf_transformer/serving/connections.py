@@ -106,10 +106,12 @@ class HttpProtocol(H11Protocol):
 
     A connection is closed when no request begins within `idle_seconds` after it opens, or after a
     response, and when its client reads nothing of a response in that time. Beyond
-    `max_connections`, a new connection takes the place of one without a request, so that health
-    checks can still connect; where all have requests, it is closed at once.
+    `max_connections`, a new connection takes the place of the one that is without a request for the
+    longest time, so that health checks can still connect; where all have requests, it is closed at
+    once.
     """
 
+    _idle_since = 0.0  # time of the event loop: when the connection opened, or the last response
     _timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None  # while the client does not read
     idle_seconds = 60.0
@@ -122,18 +124,19 @@ class HttpProtocol(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > self.max_connections + RESERVED_CONNECTIONS:
             others = cast("set[HttpProtocol]", self.connections) - {self}
-            unused = next((other for other in others if other.is_idle), None)
-            if unused is None:
+            idle = [other for other in others if other.is_idle]
+            if not idle:
                 self._refuse(503, "too many connections")
                 return
-            unused.transport.abort()
+            min(idle, key=lambda other: other._idle_since).transport.abort()
         self._start_timer()
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is in progress, and the connection is open."""
+        """Whether no request is in progress, all responses are sent, and the connection is open."""
         answered = self.cycle is None or self.cycle.response_complete
-        return answered and not self.transport.is_closing()
+        is_sent = self.transport.get_write_buffer_size() == 0
+        return answered and is_sent and not self.transport.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Is called by asyncio when the connection is closed."""
@@ -161,6 +164,7 @@ class HttpProtocol(H11Protocol):
             self._start_timer()
 
     def _start_timer(self) -> None:
+        self._idle_since = self.loop.time()
         if self._timer:
             self._timer.cancel()
         self._timer = self.loop.call_later(self.idle_seconds, self._close_if_idle, self.cycle)
@@ -186,5 +190,9 @@ class HttpProtocol(H11Protocol):
         self.observe_refused(record)
 
     def _close_if_idle(self, last_cycle: object) -> None:
-        if self.cycle is last_cycle and not self.transport.is_closing():
+        if self.cycle is not last_cycle:
+            return
+        if self.transport.get_write_buffer_size():  # the client does not read the end of a response
+            self.transport.abort()
+        elif not self.transport.is_closing():
             self.transport.close()

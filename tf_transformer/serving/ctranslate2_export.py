@@ -112,8 +112,13 @@ def make_spec(model: Transformer, sizes: ModelConfig, vocabularies: list[list[st
             "CTranslate2 supports only heads of depth d_model / num_heads: this model has another "
             "key_dim or value_dim"
         )
-    spec = _import_specs().TransformerSpec.from_config(
-        sizes.num_layers, sizes.num_heads, pre_norm=False
+    specs = _import_specs()
+    activation = {"relu": specs.Activation.RELU, "swish": specs.Activation.SWISH}
+    spec = specs.TransformerSpec.from_config(
+        sizes.num_layers,
+        sizes.num_heads,
+        pre_norm=False,
+        activation=activation[sizes.activation],
     )
     variables = checkpoint.named_weights(model)
     weights = {name: variable.numpy() for name, variable in variables.items()}

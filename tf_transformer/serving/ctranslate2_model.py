@@ -10,7 +10,7 @@ of each layer and head. A row has the same result in every batch:
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tf_transformer.serving.ctranslate2_translator import (
     Pieces,
 )
 from tf_transformer.serving.model_interface import Inputs, InvalidInputError, Outputs
+from tf_transformer.serving.signature_inputs import read_inputs
 
 Texts = Sequence[str | bytes]
 Tensors = dict[str, tuple[str, list[int]]]  # name -> data type and shape, -1 for any size
@@ -45,7 +46,6 @@ class CTranslate2Signature:
         outputs: Tensors,
     ) -> None:
         self._run = run
-        self.inputs = inputs
         # Where a row is padded to the longest of the batch, requests are not batched.
         self.may_be_batched = all(size >= 0 for _, shape in outputs.values() for size in shape[1:])
         strings = {name: ("DT_STRING", [-1]) for name in inputs}
@@ -55,6 +55,7 @@ class CTranslate2Signature:
             "method_name": "tensorflow/serving/predict",
             "defaults": {},
         }
+        self.inputs = read_inputs(self.metadata)
 
     def __call__(self, inputs: Inputs, deadline: float | None = None) -> Outputs:
         """Runs the function; see `model_interface.Signature`."""
@@ -62,7 +63,8 @@ class CTranslate2Signature:
             raise InvalidInputError(
                 f"inputs {', '.join(self.inputs)} have different numbers of rows"
             )
-        return self._run({name: inputs[name] for name in self.inputs}, deadline)
+        texts = {name: cast(Texts, inputs[name]) for name in self.inputs}
+        return self._run(texts, deadline)
 
 
 class CTranslate2Model:

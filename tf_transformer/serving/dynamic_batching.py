@@ -243,15 +243,16 @@ class Batcher:
         return batch
 
     async def _compute(self, batch: list[_Part], lane: _Lane) -> None:
-        """Computes a batch. If that fails, computes each part alone."""
+        """Computes a batch. If that fails, computes each half alone, down to the wrong part."""
         deadline = max(part.request.deadline for part in batch)
         try:
             outputs = await self._run_batch(batch, lane, deadline)
         except Exception as error:
             if len(batch) > 1 and time.monotonic() < deadline:
-                for part in batch:
-                    if not part.request.future.done():
-                        await self._compute([part], lane)
+                for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
+                    left = [part for part in half if not part.request.future.done()]
+                    if left:
+                        await self._compute(left, lane)
             else:
                 for part in batch:
                     _fail(part, error)
@@ -272,11 +273,12 @@ class Batcher:
         }
         rows = sum(len(part.rows) for part in batch)
         loop = asyncio.get_running_loop()
-        started: list[float] = []
+        has_started = False
         queue_seconds: list[float] = []
 
         def start() -> None:
-            started.append(time.monotonic())
+            nonlocal has_started
+            has_started = True
             for part in batch:
                 if not part.has_started:
                     part.has_started = True
@@ -291,12 +293,11 @@ class Batcher:
         try:
             return await loop.run_in_executor(lane.executor, run)
         finally:
-            if started:
+            if has_started:
                 for part in batch:
                     part.request.timing.end_part()
                 tokens = rows * max(part.length for part in batch)
-                seconds = time.monotonic() - started[0]
-                self._observe_batch(BatchReport(lane.name, rows, tokens, seconds, queue_seconds))
+                self._observe_batch(BatchReport(lane.name, rows, tokens, queue_seconds))
 
 
 def _fail(part: _Part, error: Exception) -> None:

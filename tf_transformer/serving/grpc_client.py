@@ -12,6 +12,7 @@ from tf_transformer.serving.client import (
     other_model_error,
     read_ca,
 )
+from tf_transformer.serving.missing_package import SERVING_API, explain_missing_package
 
 OPTIONS = [
     ("grpc.max_receive_message_length", -1),
@@ -43,14 +44,9 @@ class GrpcClient:
         api_key: str | None = None,
         tls_ca: str | None = None,
     ) -> None:
-        try:
+        with explain_missing_package(SERVING_API):
             import grpc
             from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
-        except ImportError:
-            raise UserError(
-                "the package tensorflow-serving-api is missing: "
-                "pip install 'tf_transformer[serving]'"
-            ) from None
         self.address = address
         self._error = grpc.RpcError
         self._request = predict_pb2.PredictRequest

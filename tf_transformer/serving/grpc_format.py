@@ -3,7 +3,7 @@
 The error messages are those of `tensorflow/serving` (`servables/tensorflow/predict_util.cc`).
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,61 +13,68 @@ from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow.core.protobuf import error_codes_pb2, meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from tf_transformer.serving.rest_format import RestError, shorten
+from tf_transformer.serving.request_error import RequestError, shorten
 from tf_transformer.serving.served_model import VersionState
+from tf_transformer.serving.signature_inputs import (
+    FIELDS,
+    Input,
+    Value,
+    check_rows,
+    default_values,
+    fill_in_defaults,
+)
 
 SIGNATURES = "signature_def"  # the only metadata that there is
 
-# The field of a TensorProto with the values of a type. Clients that are not written with TensorFlow
-# read these fields, not `tensor_content`.
-FIELDS = {
-    tf.string: "string_val",
-    tf.float32: "float_val",
-    tf.int32: "int_val",
-    tf.int64: "int64_val",
-}
-
 
 def read_inputs(
-    request: predict_pb2.PredictRequest, names: Collection[str]
-) -> dict[str, list[str | bytes]]:
+    request: predict_pb2.PredictRequest, inputs: Mapping[str, Input]
+) -> dict[str, Sequence[Value]]:
     """Reads the inputs of a request.
 
     Args:
       request: the message.
-      names: of the inputs of the signature.
-    Returns: lists of bytes by name, all of the same length.
-    Raises: RestError.
+      inputs: of the signature.
+    Returns: the values of all inputs by name; those that the request leaves out are the defaults.
+    Raises: RequestError.
     """
-    sent = set(request.inputs)
-    if sent != set(names):
-        extra, missing = sent.difference(names), set(names) - sent
+    sent, required = set(request.inputs), inputs.keys() - default_values(inputs)
+    if not required <= sent <= inputs.keys():
+        extra, missing = sent.difference(inputs), required - sent
         message = (
-            f"input size does not match signature: {len(sent)}!={len(names)} "
-            f"len({_braces(sent)}) != len({_braces(names)}). Sent extra: {_braces(extra)}. "
+            f"input size does not match signature: {len(sent)}!={len(inputs)} "
+            f"len({_braces(sent)}) != len({_braces(inputs)}). Sent extra: {_braces(extra)}. "
             f"Missing but required: {_braces(missing)}."
         )
-        raise RestError(400, message, private=message)
-    inputs = {name: _read_strings(name, request.inputs[name]) for name in names}
-    if len({len(values) for values in inputs.values()}) > 1:
-        raise RestError(400, f"inputs {', '.join(names)} must have the same number of rows")
-    return inputs
+        raise RequestError(400, message, private=message)
+    columns = {
+        name: _read_values(name, request.inputs[name], given.dtype)
+        for name, given in inputs.items()
+        if name in sent
+    }
+    check_rows(columns)
+    return fill_in_defaults(columns, inputs)
 
 
-def _read_strings(name: str, tensor: tensor_pb2.TensorProto) -> list[str | bytes]:
-    """Reads a tensor of strings `[N]`. Raises: RestError."""
-    if tensor.dtype != types_pb2.DT_STRING:
+def _read_values(name: str, tensor: tensor_pb2.TensorProto, dtype: str) -> list[Value]:
+    """Reads a tensor `[N]` of a type. Raises: RequestError."""
+    if tensor.dtype != types_pb2.DataType.Value(dtype):
         known = types_pb2.DataType.DESCRIPTOR.values_by_number.get(tensor.dtype)
         kind = known.name if known else tensor.dtype
-        raise RestError(400, f"input {name} has type {kind}: send DT_STRING")
+        raise RequestError(400, f"input {name} has type {kind}: send {dtype}")
     shape = [dimension.size for dimension in tensor.tensor_shape.dim]
-    values: list[str | bytes] = list(tensor.string_val)
+    values: list[Value] = list(getattr(tensor, FIELDS.get(dtype, "string_val")))
+    content = tensor.tensor_content  # where TensorFlow's own clients write several numbers
+    numbers = tf.as_dtype(tensor.dtype)
+    if content and dtype in FIELDS and numbers != tf.string and len(content) % numbers.size == 0:
+        values = np.frombuffer(content, numbers.as_numpy_dtype).tolist()
     # The shape alone says nothing on the size of the request.
     if tensor.tensor_shape.unknown_rank or shape != [len(values)]:
-        raise RestError(
+        kind = "strings" if numbers == tf.string else "numbers"
+        raise RequestError(
             400,
-            f"input {name} has shape {shape[:8]} and {len(values)} strings: send a list of "
-            "strings, one for each row",
+            f"input {name} has shape {shape[:8]} and {len(values)} {kind}: send a list of "
+            f"{kind}, one for each row",
         )
     return values
 
@@ -78,20 +85,20 @@ def check_output_filter(names: Iterable[str], known: Collection[str]) -> None:
     Args:
       names: of the outputs that the client wants.
       known: of all outputs of the signature.
-    Raises: RestError.
+    Raises: RequestError.
     """
     seen = set()
     for name in names:
         if name not in known:
             shown = shorten(name)
-            raise RestError(
+            raise RequestError(
                 400,
                 f"output tensor alias not found in signature: {shown} Outputs expected to be in "
                 f"the set {_braces(known)}.",
                 private=shown,
             )
         if name in seen:
-            raise RestError(400, f"duplicate output tensor alias: {name}")
+            raise RequestError(400, f"duplicate output tensor alias: {name}")
         seen.add(name)
 
 
@@ -116,13 +123,18 @@ def write_outputs(
 
 
 def _write_tensor(array: np.ndarray) -> tensor_pb2.TensorProto:
+    """Writes an array into a message.
+
+    Clients that are not written with TensorFlow read the fields of the type, not `tensor_content`.
+    """
     dtype = tf.as_dtype(array.dtype)
-    if dtype not in FIELDS:
+    field = FIELDS.get(types_pb2.DataType.Name(dtype.as_datatype_enum))
+    if field is None:
         return tf.make_tensor_proto(array)
     tensor = tensor_pb2.TensorProto(
         dtype=dtype.as_datatype_enum, tensor_shape=tf.TensorShape(array.shape).as_proto()
     )
-    getattr(tensor, FIELDS[dtype]).extend(array.ravel().tolist())
+    getattr(tensor, field).extend(array.ravel().tolist())
     return tensor
 
 

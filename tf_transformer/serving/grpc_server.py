@@ -39,12 +39,12 @@ from tf_transformer.serving.grpc_format import (
     write_states,
 )
 from tf_transformer.serving.model_interface import Inputs, Outputs
+from tf_transformer.serving.request_error import RequestError, shorten
 from tf_transformer.serving.request_record import (
     CLIENT_CLOSED_REQUEST,
     REQUEST_ID,
     RequestRecord,
 )
-from tf_transformer.serving.rest_format import RestError, shorten
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.served_models import ServedModels
 from tf_transformer.serving.served_version import ServedVersion, explain_errors
@@ -178,7 +178,7 @@ class GrpcServer:
             response = await answer(request, context, record)
             record.bytes_out = response.ByteSize()
             return response
-        except RestError as error:
+        except RequestError as error:
             status = error.status
             record.error, details = error.log_message, error.message
         except asyncio.CancelledError:
@@ -198,7 +198,7 @@ class GrpcServer:
         raise AssertionError("abort raises")
 
     def _find(self, spec: model_pb2.ModelSpec) -> ServedVersion:
-        """Returns the version that a call names. Raises: RestError."""
+        """Returns the version that a call names. Raises: RequestError."""
         return self._models.find(spec.name, *_version_and_label(spec))
 
     async def _predict(
@@ -210,7 +210,7 @@ class GrpcServer:
         name = request.model_spec.signature_name or "serving_default"
         if name not in model.signatures:
             shown = shorten(name)
-            raise RestError(400, f'Serving signature key "{shown}" not found.', private=shown)
+            raise RequestError(400, f'Serving signature key "{shown}" not found.', private=shown)
         record.signature = name
         inputs = read_inputs(request, model.signatures[name].inputs)
         check_output_filter(request.output_filter, model.metadata[name]["outputs"])
@@ -227,7 +227,7 @@ class GrpcServer:
     async def _compute(
         self, served: ServedVersion, inputs: Inputs, context: Context, record: RequestRecord
     ) -> Outputs:
-        """Computes a call until its client withdraws it. Raises: RestError."""
+        """Computes a call until its client withdraws it. Raises: RequestError."""
         seconds = self._settings.timeout
         remaining = context.time_remaining()  # None without a deadline of the client
         if remaining is not None:
@@ -245,11 +245,13 @@ class GrpcServer:
         record: RequestRecord,
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         if not request.metadata_field:
-            raise RestError(400, "GetModelMetadataRequest must specify at least one metadata_field")
+            raise RequestError(
+                400, "GetModelMetadataRequest must specify at least one metadata_field"
+            )
         for field in request.metadata_field:
             if field != SIGNATURES:
                 shown = shorten(field)
-                raise RestError(400, f"Metadata field {shown} is not supported", private=shown)
+                raise RequestError(400, f"Metadata field {shown} is not supported", private=shown)
         model = self._find(request.model_spec).model
         record.version = model.version
         response = get_model_metadata_pb2.GetModelMetadataResponse()
@@ -290,11 +292,11 @@ def _text(metadata: Iterable[tuple[str, str | bytes]]) -> dict[str, str]:
 
 
 def _parse(request_type: Any, data: bytes) -> Any:
-    """Parses the message of a call. Raises: RestError."""
+    """Parses the message of a call. Raises: RequestError."""
     try:
         return request_type.FromString(data)
     except DecodeError:
-        raise RestError(400, f"the request is no {request_type.DESCRIPTOR.full_name}") from None
+        raise RequestError(400, f"the request is no {request_type.DESCRIPTOR.full_name}") from None
 
 
 def _record(api: str, data: bytes, metadata: dict[str, str], peer: str) -> RequestRecord:
@@ -309,9 +311,9 @@ def _record(api: str, data: bytes, metadata: dict[str, str], peer: str) -> Reque
 
 
 def _version_and_label(spec: model_pb2.ModelSpec) -> tuple[int | None, str | None]:
-    """The version or the label that a call names. Raises: RestError when it names no model."""
+    """The version or the label that a call names. Raises: RequestError when it names no model."""
     if not spec.name:
-        raise RestError(400, "ModelSpec has no name specified.")
+        raise RequestError(400, "ModelSpec has no name specified.")
     version = spec.version.value if spec.HasField("version") else None
     return version, spec.version_label if spec.HasField("version_label") else None
 

@@ -130,6 +130,7 @@ def _article(
             parts += [
                 f"<details{'' if i else ' open'}><summary>{html.escape(schema['title'])}</summary>",
                 _pre(command, "command"),
+                _optional_inputs(document, schema),
                 _pre(outline(document, response)),
                 "</details>",
             ]
@@ -138,6 +139,20 @@ def _article(
         if media_type == "application/json":
             parts.append(_pre(outline(document, success["schema"])))
     return "\n".join([*parts, _errors(document, operation), "</article>"])
+
+
+def _optional_inputs(document: dict[str, Any], request: dict[str, Any]) -> str:
+    """A list of the inputs that a request may leave out; "" where there are none."""
+    (inputs,) = (value for key, value in request["properties"].items() if key != "signature_name")
+    named = inputs.get("items", inputs)  # in rows, or in columns
+    rows = []
+    for name in named.get("properties", {}).keys() - named.get("required", []):
+        value = named["properties"][name]
+        value = value.get("items", value)
+        default = html.escape(json.dumps(value["default"], ensure_ascii=False))
+        kind = outline(document, value)
+        rows.append(f"<li><code>{html.escape(name)}</code>: {kind}, default {default}</li>")
+    return f"<p>May be left out:</p><ul>{''.join(sorted(rows))}</ul>" if rows else ""
 
 
 def curl(
@@ -159,8 +174,13 @@ def curl(
 
 
 def outline(document: dict[str, Any], schema: dict[str, Any], indent: str = "") -> str:
-    """Returns a short form of a schema, such as `{"predictions": [string, ...]}`."""
+    """Returns a short form of a schema, such as `{"predictions": [string, ...]}`.
+
+    Of several alternatives, it shows the first one.
+    """
     schema = _resolve(document, schema)
+    if "anyOf" in schema:
+        return outline(document, schema["anyOf"][0], indent)
     if "enum" in schema:
         return " or ".join(json.dumps(value) for value in schema["enum"])
     kind = schema.get("type", "any value")

@@ -8,18 +8,21 @@ given time, and a call for one sentence takes half the time.
 import gc
 import glob
 import os
+import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers the operations of the tokenizer)
 from google.protobuf import json_format
+from tensorflow.core.framework import types_pb2
 
 from tf_transformer.checkpoints import checksums
 from tf_transformer.serving.model_interface import Inputs, InvalidInputError
+from tf_transformer.serving.signature_inputs import Value, default_values, read_inputs
 
 v1 = tf.compat.v1
 
@@ -30,22 +33,25 @@ v1 = tf.compat.v1
 # and 1.8 times with `base` (two cores).
 SMALL_MODEL = 16 * 2**20
 
+ASSERTION = "assertion failed: "  # begins the message of tf.debugging.Assert
+
 Run = Callable[[dict[str, str], dict[str, np.ndarray], float | None], dict[str, np.ndarray]]
 
 
 class Signature:
-    """A signature of an exported model: strings `[N]` by name -> arrays `[N, ...]` by name.
+    """A signature of an exported model: values `[N]` by name -> arrays `[N, ...]` by name.
 
     Args:
       run: computes tensors from others, by their names in the graph, until a deadline.
       description: its `SignatureDef`.
+      metadata: the same as a dict.
     """
 
-    def __init__(self, run: Run, description: Any) -> None:
+    def __init__(self, run: Run, description: Any, metadata: Mapping[str, Any]) -> None:
         self._run = run
         self._placeholders = {name: info.name for name, info in description.inputs.items()}
         self._outputs = {name: info.name for name, info in sorted(description.outputs.items())}
-        self.inputs = sorted(description.inputs)
+        self.inputs = read_inputs(metadata)
         sizes = [
             dim.size
             for tensor in description.outputs.values()
@@ -59,12 +65,15 @@ class Signature:
         """Runs the signature.
 
         Args:
-          inputs: lists of strings or bytes by name, all of the same length.
+          inputs: lists of values by name, all of the same length.
           deadline: a time of `time.monotonic` at which the computation is stopped; None for none.
         Returns: NumPy arrays by name.
         Raises: TimeoutError after the deadline; InvalidInputError.
         """
-        feed = {self._placeholders[name]: _strings(inputs[name]) for name in self._placeholders}
+        feed = {
+            self._placeholders[name]: _array(inputs[name], given.dtype)
+            for name, given in self.inputs.items()
+        }
         return self._run(self._outputs, feed, deadline)
 
 
@@ -105,12 +114,12 @@ class LoadedModel:
         for name, description in graph.signature_def.items():
             if name.startswith("__"):
                 continue
-            self.signatures[name] = Signature(self._run, description)
             self.metadata[name] = json_format.MessageToDict(
                 description,
                 preserving_proto_field_name=True,
                 always_print_fields_with_no_presence=True,
             )
+            self.signatures[name] = Signature(self._run, description, self.metadata[name])
         self._warm_up()
 
     def _run(
@@ -153,7 +162,9 @@ class LoadedModel:
                 name: np.atleast_1d(tf.make_ndarray(value)).tolist()
                 for name, value in request.inputs.items()
             }
-            self.signatures[request.model_spec.signature_name](inputs)
+            signature = self.signatures[request.model_spec.signature_name]
+            if not default_values(signature.inputs):  # the others would double the time of loading
+                signature(inputs)
 
 
 def _size_of_weights(path: str) -> int:
@@ -166,8 +177,10 @@ def _seconds_until(deadline: float) -> float:
     return max(0.0, deadline - time.monotonic())
 
 
-def _strings(values: Sequence[str | bytes]) -> np.ndarray:
-    """Strings -> an array of bytes `[N]`."""
+def _array(values: Sequence[Value], dtype: str) -> np.ndarray:
+    """Values of a type -> an array `[N]`, of bytes for strings."""
+    if dtype != "DT_STRING":
+        return np.array(values, tf.as_dtype(types_pb2.DataType.Value(dtype)).as_numpy_dtype)
     encoded = [value.encode() if isinstance(value, str) else value for value in values]
     return np.array(encoded, dtype=object)
 
@@ -175,4 +188,8 @@ def _strings(values: Sequence[str | bytes]) -> np.ndarray:
 def _first_line(error: tf.errors.OpError) -> str:
     """The reason in an error message of TensorFlow, without the nodes of the graph."""
     lines = [line.strip() for line in error.message.splitlines() if line.strip()]
-    return next((line for line in lines if not line.startswith("Graph execution error")), "")
+    line = next((line for line in lines if not line.startswith("Graph execution error")), "")
+    if not line.startswith(ASSERTION):
+        return line
+    # A check of the graph: "assertion failed: [beam_size must be] [4] [[{{node Assert}}]]".
+    return " ".join(re.findall(r"\[([^][]*)\]", line.partition(" [[")[0]))

@@ -19,13 +19,14 @@ import re
 from typing import Any
 
 from tf_transformer.errors import UserError
+from tf_transformer.serving.missing_package import SERVING_API, explain_missing_package
 from tf_transformer.serving.model_name import check_model_name
 from tf_transformer.serving.model_source import ModelSource
+from tf_transformer.serving.small_file import read_small_file
 from tf_transformer.serving.versions import MAX_VERSION, list_versions
 
 PLATFORM = "tensorflow"
 FIELDS = ("name", "base_path", "model_platform", "model_version_policy", "version_labels")
-MAX_FILE_BYTES = 2**20
 
 
 def read_model_config(path: str) -> list[ModelSource]:
@@ -51,36 +52,17 @@ def read_model_config(path: str) -> list[ModelSource]:
 
 def _parse(path: str) -> Any:
     """Returns the ModelServerConfig in a file. Raises: UserError."""
-    try:
+    with explain_missing_package(SERVING_API):
         from google.protobuf import text_format
         from tensorflow_serving.config import model_server_config_pb2
-    except ImportError:
-        raise UserError(
-            "the package tensorflow-serving-api is missing: pip install 'tf_transformer[serving]'"
-        ) from None
+    text = read_small_file(path, "models")
     try:
-        return text_format.Parse(_read(path), model_server_config_pb2.ModelServerConfig())
+        return text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
     except text_format.ParseError as error:
         # The message begins with line and column, and may quote a long line.
         reason = re.sub(r"^\d+:\d+ : ", "", str(error))[:300]
         line = f", line {error.GetLine()}" if error.GetLine() else ""
         raise UserError(f"{path}{line}: {reason}") from None
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UserError(
-            f"--model_config_file: cannot read {path}: {error.strerror or error}"
-        ) from None
-    if len(content) > MAX_FILE_BYTES:
-        raise UserError(f"{path} is not a file of models: it has more than 1 MiB")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not a file of models: it is not UTF-8 text") from None
 
 
 def _read_model(model: Any, place: str, folder: str) -> ModelSource:

@@ -9,7 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-Inputs = Mapping[str, Sequence[str | bytes]]  # of a signature, by name; all of the same length
+from tf_transformer.serving.signature_inputs import Input, Value
+
+Inputs = Mapping[str, Sequence[Value]]  # of a signature, by name; all of the same length
 Outputs = dict[str, np.ndarray]  # arrays [N, ...] by name, of bytes or numbers
 
 
@@ -18,21 +20,21 @@ class InvalidInputError(Exception):
 
 
 class Signature(Protocol):
-    """A function of a model: strings `[N]` by name -> arrays `[N, ...]` by name.
+    """A function of a model: values `[N]` by name -> arrays `[N, ...]` by name.
 
     Attributes:
-      inputs: the names of the inputs, sorted.
+      inputs: their types and defaults by name, sorted by name.
       may_be_batched: whether the outputs of a row have the same shape in every batch.
     """
 
-    inputs: list[str]
+    inputs: dict[str, Input]
     may_be_batched: bool
 
     def __call__(self, inputs: Inputs, deadline: float | None = None) -> Outputs:
         """Computes the function.
 
         Args:
-          inputs: lists of strings or bytes by name, all of the same length.
+          inputs: lists of values by name, all of the same length.
           deadline: a time of `time.monotonic` at which the computation is stopped; None for none.
         Returns: NumPy arrays by name.
         Raises: TimeoutError after the deadline; InvalidInputError.

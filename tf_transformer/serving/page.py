@@ -19,6 +19,7 @@ DISPLAY = pathlib.Path(__file__).parents[1] / "attention_display"  # the attenti
 FILES = {
     PAGE / "page.css": "text/css",
     PAGE / "page.js": "text/javascript",
+    PAGE / "completion.js": "text/javascript",
     DISPLAY / "attention.css": "text/css",
     DISPLAY / "attention.js": "text/javascript",
 }

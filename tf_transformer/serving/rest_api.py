@@ -25,18 +25,13 @@ from starlette.responses import Response
 from tf_transformer.serving.access import Access
 from tf_transformer.serving.lingering_response import LingeringResponse
 from tf_transformer.serving.model_interface import Inputs, Outputs
+from tf_transformer.serving.request_error import RequestError, shorten
 from tf_transformer.serving.request_record import (
     CLIENT_CLOSED_REQUEST,
     RequestRecord,
     request_record,
 )
-from tf_transformer.serving.rest_format import (
-    RestError,
-    error_body,
-    format_response,
-    parse_predict,
-    shorten,
-)
+from tf_transformer.serving.rest_format import error_body, format_response, parse_predict
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.served_models import ServedModels
 from tf_transformer.serving.served_version import ServedVersion, explain_errors
@@ -54,7 +49,7 @@ PATH = re.compile(
 RETRY_SECONDS = 1  # of the header Retry-After
 
 
-class IncompleteRequestError(RestError):
+class IncompleteRequestError(RequestError):
     """A request that is refused before it was read. The connection cannot be used for others."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -118,7 +113,7 @@ class RestApi:
         self._idle.clear()
         try:
             if self._active > self._settings.max_connections:
-                raise RestError(503, f"{self._settings.max_connections} requests are active")
+                raise RequestError(503, f"{self._settings.max_connections} requests are active")
             _check_framing(request)
             target = _parse_path(request)
             record.api = target.action.strip(":/") or "status"
@@ -126,7 +121,7 @@ class RestApi:
                 record.model = target.name
             record.client = self._access.check(request.headers, record.remote)
             body = await self._respond(request, target, record)
-        except RestError as error:
+        except RequestError as error:
             status, body = error.status, error_body(error.message)
             record.error = error.log_message
             if isinstance(error, IncompleteRequestError):
@@ -146,13 +141,13 @@ class RestApi:
         return json_response(body, status, headers, response_type)
 
     async def _respond(self, request: Request, target: _Target, record: RequestRecord) -> bytes:
-        """Returns: the body of the response. Raises: RestError."""
+        """Returns: the body of the response. Raises: RequestError."""
         if target.action == "":
             return self._status(target)
         if target.action in (":classify", ":regress"):
             self._find(target)
             kind = target.action[1:]
-            raise RestError(
+            raise RequestError(
                 400, f"Expected {kind} signature method_name to be tensorflow/serving/{kind}"
             )
         if target.action == "/metadata":
@@ -160,9 +155,9 @@ class RestApi:
         return await self._predict(request, target, record)
 
     def _find(self, target: _Target) -> ServedVersion:
-        """Returns the version that a request names. Raises: RestError if it is not served."""
+        """Returns the version that a request names. Raises: RequestError if it is not served."""
         if self._stopped:
-            raise RestError(503, "the server is shutting down")
+            raise RequestError(503, "the server is shutting down")
         return self._models.find(target.name, target.version, target.label)
 
     def _status(self, target: _Target) -> bytes:
@@ -185,7 +180,7 @@ class RestApi:
         return orjson.dumps({"model_spec": spec, "metadata": signatures})
 
     async def _predict(self, request: Request, target: _Target, record: RequestRecord) -> bytes:
-        """Returns: the body of the response. Raises: RestError."""
+        """Returns: the body of the response. Raises: RequestError."""
         body = await self._read_body(request)
         served = self._find(target)
         record.version = served.model.version
@@ -202,7 +197,7 @@ class RestApi:
         inputs: Inputs,
         record: RequestRecord,
     ) -> Outputs:
-        """Computes a request, unless its client disconnects. Raises: RestError."""
+        """Computes a request, unless its client disconnects. Raises: RequestError."""
         deadline = time.monotonic() + self._settings.timeout
         admit = functools.partial(self._access.admit, record.client)
         result = served.predict(record.signature, inputs, deadline, record.timing, admit)
@@ -210,7 +205,7 @@ class RestApi:
         try:
             await asyncio.wait({result, disconnected}, return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
-                raise RestError(CLIENT_CLOSED_REQUEST, "the client has disconnected")
+                raise RequestError(CLIENT_CLOSED_REQUEST, "the client has disconnected")
             with explain_errors(self._settings, self._settings.timeout):
                 return result.result()
         finally:
@@ -218,7 +213,7 @@ class RestApi:
             disconnected.cancel()
 
     async def _read_body(self, request: Request) -> bytes:
-        """Reads the body of a request. Raises: RestError when it is too large or too slow."""
+        """Reads the body of a request. Raises: RequestError when it is too large or too slow."""
         max_bytes = self._settings.max_request_bytes
         timeout = self._settings.timeout
         too_large = IncompleteRequestError(413, f"the request has more than {max_bytes:,} bytes")
@@ -238,37 +233,37 @@ class RestApi:
                 408, f"the request was not complete within {timeout:g} s"
             ) from None
         except ClientDisconnect:
-            raise RestError(CLIENT_CLOSED_REQUEST, "the client has disconnected") from None
+            raise RequestError(CLIENT_CLOSED_REQUEST, "the client has disconnected") from None
         finally:
             self._reading.discard(scope)
         if self._stopped:
-            raise RestError(503, "the server is shutting down", {"Connection": "close"})
+            raise RequestError(503, "the server is shutting down", {"Connection": "close"})
         encoding = request.headers.get("content-encoding", "identity").strip().lower()
         if encoding == "identity":
             return bytes(body)
         if encoding != "gzip":
-            raise RestError(
+            raise RequestError(
                 415, f"content encoding {shorten(encoding)} is not known: send gzip or identity"
             )
         return _decompress(bytes(body), max_bytes)
 
 
 def _decompress(body: bytes, max_bytes: int) -> bytes:
-    """Decompresses a gzip body. Raises: RestError when it is damaged or too large."""
+    """Decompresses a gzip body. Raises: RequestError when it is damaged or too large."""
     decoder = zlib.decompressobj(16 + zlib.MAX_WBITS)
     try:
         content = decoder.decompress(body, max_bytes + 1)
     except zlib.error:
-        raise RestError(400, "the body is not gzip") from None
+        raise RequestError(400, "the body is not gzip") from None
     if len(content) > max_bytes:
-        raise RestError(413, f"the request has more than {max_bytes:,} bytes")
+        raise RequestError(413, f"the request has more than {max_bytes:,} bytes")
     if not decoder.eof or decoder.unused_data:
-        raise RestError(400, "the gzip body is incomplete, or followed by other bytes")
+        raise RequestError(400, "the gzip body is incomplete, or followed by other bytes")
     return content
 
 
 def _check_framing(request: Request) -> None:
-    """Raises: RestError for a request whose length is given in two ways (RFC 9112, 6.1)."""
+    """Raises: RequestError for a request whose length is given in two ways (RFC 9112, 6.1)."""
     if "transfer-encoding" in request.headers and "content-length" in request.headers:
         raise IncompleteRequestError(
             400, "the request has both Content-Length and Transfer-Encoding"
@@ -278,7 +273,7 @@ def _check_framing(request: Request) -> None:
 def _parse_path(request: Request) -> _Target:
     """Parses the path and the method of a request.
 
-    Raises: RestError for a malformed path, or an action that does not fit the HTTP method.
+    Raises: RequestError for a malformed path, or an action that does not fit the HTTP method.
     """
     # The path of the scope is decoded: a quoted slash or colon in it looks like a real one.
     path = request.scope["raw_path"].partition(b"?")[0].decode("ascii", "replace")
@@ -286,13 +281,17 @@ def _parse_path(request: Request) -> _Target:
     action = (match["action"] or "").lower() if match else ""
     allowed = "POST" if action.startswith(":") else "GET"
     if match and request.method not in ("GET", "HEAD", "POST"):
-        raise RestError(405, f"method {shorten(request.method)} is not allowed", {"Allow": allowed})
+        raise RequestError(
+            405, f"method {shorten(request.method)} is not allowed", {"Allow": allowed}
+        )
     if match is None or request.method not in (allowed, "HEAD" if allowed == "GET" else ""):
         status = 400 if path.startswith("/v1/") else 404
-        raise RestError(status, f"Malformed request: {request.method} {shorten(path)}")
+        raise RequestError(status, f"Malformed request: {request.method} {shorten(path)}")
     digits = (match["version"] or "").lstrip("0")
     if len(digits) > len(str(MAX_VERSION)) or int(digits or "0") > MAX_VERSION:
-        raise RestError(400, f"Failed to convert version: {shorten(match['version'])} to numeric.")
+        raise RequestError(
+            400, f"Failed to convert version: {shorten(match['version'])} to numeric."
+        )
     label = unquote(match["label"]) if match["label"] else None
     version = int(digits or "0") if match["version"] else None
     return _Target(unquote(match["name"]), version, label, action)

@@ -17,61 +17,46 @@ The grammar and the error messages are those of `tensorflow/serving` (`g3doc/api
 import base64
 import binascii
 import codecs
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import orjson
 
-MAX_SHOWN_CHARACTERS = 200  # of a JSON value in an error message
+from tf_transformer.serving.request_error import RequestError, shorten
+from tf_transformer.serving.signature_inputs import (
+    Input,
+    Value,
+    check_rows,
+    default_values,
+    fill_in_defaults,
+)
+
+TYPE_NAMES = {"DT_INT32": "int32", "DT_INT64": "int64", "DT_FLOAT": "float"}
+INT_LIMITS = {"DT_INT32": 2**31, "DT_INT64": 2**63}
+MAX_EXACT_FLOAT = 2**24 - 1  # all whole numbers up to it are float32 numbers
+MAX_FLOAT = float(np.finfo(np.float32).max)
+
+Columns = dict[str, list[Value]]  # the values of the rows by the name of the input
 
 
 class HasInputs(Protocol):
     """A signature, as far as the parser needs it."""
 
-    inputs: list[str]  # the names of the inputs
-
-
-class RestError(Exception):
-    """A request whose response is an error.
-
-    Args:
-      status: the HTTP status.
-      message: the value of "error" in the body.
-      headers: of the response.
-      private: a part of the message that quotes the body of the request. Logs have "..." instead.
-    """
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        headers: dict[str, str] | None = None,
-        private: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.headers = headers or {}
-        self.private = private
-
-    @property
-    def log_message(self) -> str:
-        """The message without text of the request."""
-        return self.message.replace(self.private, "...") if self.private else self.message
+    inputs: dict[str, Input]
 
 
 def parse_predict(
     body: bytes, signatures: Mapping[str, HasInputs]
-) -> tuple[str, dict[str, list[str | bytes]], bool]:
+) -> tuple[str, Mapping[str, Sequence[Value]], bool]:
     """Parses a predict request.
 
     Args:
       body: bytes.
-      signatures: name of a signature -> an object with `inputs`, the list of its input names.
-    Returns: the name of the signature; its inputs, lists of strings or bytes by name; whether the
-      request has the row format.
-    Raises: RestError.
+      signatures: name of a signature -> an object with `inputs`.
+    Returns: the name of the signature; the values of all its inputs by name; whether the request
+      has the row format.
+    Raises: RequestError.
     """
     request = _parse_object(body)
     name = request.get("signature_name", "")
@@ -81,66 +66,74 @@ def parse_predict(
     name = name or "serving_default"
     if name not in signatures:
         shown = shorten(name)
-        raise RestError(
+        raise RequestError(
             400, f'Serving signature name: "{shown}" not found in signature def', private=shown
         )
     if "instances" in request and "inputs" in request:
         reason = "expecting only one of 'inputs' or 'instances' keys to exist"
         raise _wrong_value(request, f"Not formatted correctly {reason}")
+    inputs = signatures[name].inputs
     if "instances" in request:
-        return name, _parse_rows(request["instances"], signatures[name].inputs), True
+        return name, _parse_rows(request["instances"], inputs), True
     if "inputs" in request:
-        return name, _parse_columns(request["inputs"], signatures[name].inputs), False
-    raise RestError(400, "Missing 'inputs' or 'instances' key")
+        return name, fill_in_defaults(_parse_columns(request["inputs"], inputs), inputs), False
+    raise RequestError(400, "Missing 'inputs' or 'instances' key")
 
 
 def _parse_object(body: bytes) -> dict[str, Any]:
     """Parses bytes that must hold a JSON object."""
     body = body.removeprefix(codecs.BOM_UTF8)
     if not body:
-        raise RestError(400, "JSON Parse error: The document is empty")
+        raise RequestError(400, "JSON Parse error: The document is empty")
     try:
         request = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise RestError(400, f"JSON Parse error: {error.msg} at offset: {error.pos}") from None
+        raise RequestError(400, f"JSON Parse error: {error.msg} at offset: {error.pos}") from None
     if not isinstance(request, dict):
         raise _wrong_value(request, "Is not object")
     return request
 
 
-def _parse_rows(instances: Any, names: list[str]) -> dict[str, list[str | bytes]]:
-    """Parses the value of "instances". Returns: lists of strings or bytes by name."""
+def _parse_rows(instances: Any, inputs: Mapping[str, Input]) -> Columns:
+    """Parses the value of "instances". Rows without an input have its default."""
     if not isinstance(instances, list):
         raise _wrong_value(instances, "Excepting 'instances' to be an list/array")
     if not instances:
-        raise RestError(400, "JSON Value: {} No values in 'instances' array")
+        raise RequestError(400, "JSON Value: {} No values in 'instances' array")
     named = _is_object(instances[0])
-    if not named and len(names) > 1:
-        raise RestError(
+    if not named and len(inputs) > 1:
+        raise RequestError(
             400,
             "instances is a plain list, but expecting list of objects "
             "as multiple input tensors required as per tensorinfo_map",
         )
-    columns: dict[str, list[str | bytes]] = {name: [] for name in names}
+    defaults = default_values(inputs)
+    required = inputs.keys() - defaults
+    columns: Columns = {name: [] for name in inputs}
     for i, instance in enumerate(instances):
         if _is_object(instance) != named:
             mismatch = "object but got list" if named else "value/list but got object"
-            raise RestError(400, f"Expecting {mismatch} at item {i} of input list")
-        row = instance if named else {names[0]: instance}
-        if set(row) != set(names):
+            raise RequestError(400, f"Expecting {mismatch} at item {i} of input list")
+        row = instance if named else dict.fromkeys(inputs, instance)
+        if not required <= row.keys() <= inputs.keys():
             shown = _shorten_json(instance)
-            raise RestError(
+            optional = ",".join(defaults)
+            raise RequestError(
                 400,
                 f"Failed to process element: {i} of 'instances' list. "
-                f"JSON object: {shown} keys must be equal to: {','.join(names)}",
+                f"JSON object: {shown} keys must be equal to: {','.join(sorted(required))}"
+                + (f", and any of: {optional}" if optional else ""),
                 private=shown,
             )
-        for name, value in row.items():
+        for name, given in inputs.items():
+            if name not in row:
+                columns[name].append(defaults[name])
+                continue
             try:
-                columns[name].append(_parse_string(value))
-            except RestError as error:
+                columns[name].append(_parse_value(row[name], given.dtype))
+            except RequestError as error:
                 key = f" key: {name}" if named else ""
-                raise RestError(
+                raise RequestError(
                     400,
                     f"Failed to process element: {i}{key} of 'instances' list. "
                     f"Error: {error.message}",
@@ -149,26 +142,42 @@ def _parse_rows(instances: Any, names: list[str]) -> dict[str, list[str | bytes]
     return columns
 
 
-def _parse_columns(inputs: Any, names: list[str]) -> dict[str, list[str | bytes]]:
-    """Parses the value of "inputs". Returns: lists of strings or bytes by name."""
-    if not _is_object(inputs):
-        if len(names) > 1:
-            raise RestError(
+def _parse_columns(columns: Any, inputs: Mapping[str, Input]) -> Columns:
+    """Parses the value of "inputs". Returns: those that the request has."""
+    if not _is_object(columns):
+        if len(inputs) > 1:
+            raise RequestError(
                 400,
                 "inputs is a plain value/list, but expecting an object "
                 "as multiple input tensors required as per tensorinfo_map",
             )
-        inputs = {names[0]: inputs}
-    columns = {}
-    for name in names:
-        if name not in inputs:
-            raise RestError(400, f"Missing named input: {name} in 'inputs' object.")
-        if not isinstance(inputs[name], list):
-            raise RestError(400, f"input {name} must be a list of strings, one for each row")
-        columns[name] = [_parse_string(value) for value in inputs[name]]
-    if len({len(values) for values in columns.values()}) > 1:
-        raise RestError(400, f"inputs {', '.join(names)} must have the same number of rows")
-    return columns
+        columns = dict.fromkeys(inputs, columns)
+    for name in sorted(inputs.keys() - default_values(inputs) - columns.keys()):
+        raise RequestError(400, f"Missing named input: {name} in 'inputs' object.")
+    for name in sorted(columns.keys() - inputs.keys()):
+        shown = shorten(name)
+        message = f"Unknown named input: {shown} in 'inputs' object. Inputs: {', '.join(inputs)}"
+        raise RequestError(400, message, private=shown)
+    parsed = {name: _parse_column(name, columns[name], inputs[name].dtype) for name in columns}
+    check_rows(parsed)
+    return parsed
+
+
+def _parse_column(name: str, values: Any, dtype: str) -> list[Value]:
+    """Parses the values of an input."""
+    if not isinstance(values, list):
+        kind = "strings" if dtype == "DT_STRING" else "numbers"
+        raise RequestError(400, f"input {name} must be a list of {kind}, one for each row")
+    parsed: list[Value] = []
+    for value in values:
+        try:
+            parsed.append(_parse_value(value, dtype))
+        except RequestError as error:
+            where = f"Failed to process element: {len(parsed)} of input {name}. "
+            raise RequestError(
+                400, f"{where}Error: {error.message}", private=error.private
+            ) from None
+    return parsed
 
 
 def _is_object(value: Any) -> bool:
@@ -180,6 +189,26 @@ def _is_base64(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
 
 
+def _parse_value(value: Any, dtype: str) -> Value:
+    """Parses a value of an input. Raises: RequestError when it is not of the type."""
+    if dtype == "DT_STRING":
+        return _parse_string(value)
+    if isinstance(value, list):
+        raise RequestError(400, "Encountered list at unexpected level: 0 expected < 0")
+    if dtype == "DT_FLOAT" and type(value) in (int, float):  # a bool is not a number
+        largest = MAX_EXACT_FLOAT if isinstance(value, int) else MAX_FLOAT
+        if abs(value) <= largest:
+            return float(value)
+        shown = _shorten_json(value)
+        message = f"Cannot convert JSON value: {shown} to float without loss of precision."
+        raise RequestError(400, message, private=shown)
+    limit = INT_LIMITS.get(dtype, 0)
+    if type(value) is int and -limit <= value < limit:
+        return value
+    expected = TYPE_NAMES.get(dtype, dtype)
+    raise _wrong_value(value, f"Type: {_json_type(value)} is not of expected type: {expected}")
+
+
 def _parse_string(value: Any) -> str | bytes:
     """Returns a JSON string as str, and {"b64": ...} as bytes."""
     if isinstance(value, str):
@@ -189,31 +218,35 @@ def _parse_string(value: Any) -> str | bytes:
     if isinstance(value, dict):
         raise _wrong_value(value, "not formatted correctly for base64 data")
     if isinstance(value, list):
-        raise RestError(400, "Encountered list at unexpected level: 0 expected < 0")
+        raise RequestError(400, "Encountered list at unexpected level: 0 expected < 0")
     raise _wrong_value(value, f"Type: {_json_type(value)} is not of expected type: string")
 
 
 def _decode_base64(text: str) -> bytes:
-    """Decodes base64, with line breaks or not, and with padding or not. Raises: RestError."""
+    """Decodes base64, with line breaks or not, and with padding or not. Raises: RequestError."""
     text = "".join(text.split())
     padding = "=" * (-len(text) % 4)
     try:
         return base64.b64decode(text + padding, validate=True)
     except (binascii.Error, ValueError):
-        raise RestError(400, "Unable to base64 decode") from None
+        raise RequestError(400, "Unable to base64 decode") from None
 
 
 def _json_type(value: Any) -> str:
-    """The type of a JSON value that is not a string, an object or an array, as in RapidJSON."""
+    """The type of a JSON value that is not an array, as in RapidJSON."""
     if value is None:
         return "Null"
-    return str(value) if isinstance(value, bool) else "Number"
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str):
+        return "String"
+    return "Object" if isinstance(value, dict) else "Number"
 
 
-def _wrong_value(value: Any, reason: str) -> RestError:
+def _wrong_value(value: Any, reason: str) -> RequestError:
     """The error of a JSON value."""
     shown = _shorten_json(value)
-    return RestError(400, f"JSON Value: {shown} {reason}", private=shown)
+    return RequestError(400, f"JSON Value: {shown} {reason}", private=shown)
 
 
 def _shorten_json(value: Any) -> str:
@@ -224,13 +257,6 @@ def _shorten_json(value: Any) -> str:
         return "..."
 
 
-def shorten(text: str) -> str:
-    """Cuts a text that is long, for an error message."""
-    if len(text) <= MAX_SHOWN_CHARACTERS:
-        return text
-    return f"{text[:MAX_SHOWN_CHARACTERS]}..."
-
-
 def format_response(outputs: Mapping[str, np.ndarray], in_rows: bool) -> bytes:
     """Writes the response to a predict request.
 
@@ -239,14 +265,14 @@ def format_response(outputs: Mapping[str, np.ndarray], in_rows: bool) -> bytes:
       in_rows: whether the request has the row format.
     Returns: JSON, as bytes. Numbers have the fewest digits that give the same float32; NaN and
       infinity are null.
-    Raises: RestError when the outputs have no rows, or not the same number of rows.
+    Raises: RequestError when the outputs have no rows, or not the same number of rows.
     """
     if in_rows and (
         not all(array.ndim for array in outputs.values())
         or len({len(array) for array in outputs.values()}) != 1
     ):
         shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in outputs.items())
-        raise RestError(
+        raise RequestError(
             500, f"the outputs of the model have no rows in common ({shapes}): send 'inputs'"
         )
     columns = {name: _json_values(name, array) for name, array in outputs.items()}

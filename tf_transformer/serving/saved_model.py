@@ -27,7 +27,8 @@ from tf_transformer.model.transformer import Transformer
 from tf_transformer.serving.export_errors import check_output_folder, explain_write_errors
 from tf_transformer.serving.model_description import write_description
 from tf_transformer.serving.model_name import check_model_name
-from tf_transformer.serving.signatures import ALIGNED_LENGTH, TextFunctions
+from tf_transformer.serving.option_signatures import OptionFunctions, option_signatures
+from tf_transformer.serving.signatures import ALIGNED_LENGTH
 from tf_transformer.serving.warm_up import import_messages, warm_up_texts, write_warm_up
 
 # Texts in a batch of TensorFlow Serving. The graph divides a batch into smaller chunks.
@@ -90,8 +91,9 @@ def make_signatures(
       - alignments: text -> translation `[N]`, source_tokens `[N, S]`, target_tokens `[N, T]`,
         weights `[N, L, H, T, S]`.
       - count_tokens: text -> tokens `[N]`, the number of source sub-words.
+      - translate_with_options, sample, alternatives: as the methods of `OptionFunctions`.
     """
-    functions = TextFunctions(model, tokenizers, decode)
+    functions = OptionFunctions(model, tokenizers, decode)
     # The module owns the variables, not the Keras model: a session, as in TensorFlow Serving,
     # does not find variables under the names that Keras tracks.
     module = tf.Module()
@@ -120,16 +122,17 @@ def make_signatures(
     text = tf.TensorSpec([None], tf.string, name="text")
     source = tf.TensorSpec([None], tf.string, name="source")
     target = tf.TensorSpec([None], tf.string, name="target")
-    input_signatures = {
-        serving_default: [text],
-        nbest: [text],
-        score: [source, target],
-        alignments: [text],
-        count_tokens: [text],
+    signatures = {
+        "serving_default": (serving_default, [text]),
+        "nbest": (nbest, [text]),
+        "score": (score, [source, target]),
+        "alignments": (alignments, [text]),
+        "count_tokens": (count_tokens, [text]),
+        **option_signatures(functions, decode),
     }
     return module, {
-        function.__name__: tf.function(function, input_signature=signature, autograph=False)
-        for function, signature in input_signatures.items()
+        name: tf.function(function, input_signature=inputs, autograph=False)
+        for name, (function, inputs) in signatures.items()
     }
 
 
@@ -211,13 +214,22 @@ more than the input.
     curl http://localhost:8501/v1/models/{name}:predict \\
       -d '{{"instances": ["a sentence", "another sentence"]}}'
 
-| `signature_name` | inputs, strings `[N]` | outputs |
+| `signature_name` | inputs, strings `[N]`, and options | outputs |
 |---|---|---|
 | `serving_default` | `text` | `translation` `[N]`, `score` `[N]` |
 | `nbest` | `text` | `translations` `[N, {beam}]` and `scores` `[N, {beam}]`, best first |
 | `score` | `source`, `target` | {score} |
 | `alignments` | `text` | {alignments} |
 | `count_tokens` | `text` | `tokens` `[N]`, the number of source sub-words, without the end token |
+| `translate_with_options` | `text`, and the options `beam_size`, `n_best`, `max_decode_length`, \
+`length_penalty`, `target_prefix` | `translations` `[N, {beam}]`, `scores` `[N, {beam}]`, \
+`count` `[N]`, the number of translations |
+| `sample` | `text`, and the options `temperature`, `top_k`, `top_p`, `seed`, \
+`max_decode_length`, `target_prefix` | `translation` `[N]`, `score` `[N]` |
+| `alternatives` | `text`, and the option `target_prefix` | `translations`, `probabilities` and \
+`scores`, a column for each of the most probable next sub-words |
+
+Options are values `[N]`, one for each text, and can be left out in a request.
 
 Scores are log-probabilities in nats. Those of translations are divided by
 ((5 + length) / 6) ^ {penalty}. `weights` are the decoder's attention weights over the source: row t

@@ -7,7 +7,7 @@ import anyio
 
 from tf_transformer.serving.model_interface import Model
 from tf_transformer.serving.model_source import ModelSource
-from tf_transformer.serving.rest_format import RestError, shorten
+from tf_transformer.serving.request_error import RequestError, shorten
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.served_model import ServedModel, VersionState
 from tf_transformer.serving.served_version import ServedVersion
@@ -88,7 +88,7 @@ class ServedModels:
     ) -> ServedVersion:
         """Returns the version that a request names, without `version` and `label` the newest one.
 
-        Raises: RestError with status 404 for a model or a version that is not served, 400 for an
+        Raises: RequestError with status 404 for a model or a version that is not served, 400 for an
           unknown label, and 503 while the versions are loaded at the start.
         """
         version = self._version_of(name, version, label)
@@ -97,15 +97,15 @@ class ServedModels:
         if served:
             return served
         if model and not model.checked.is_set():
-            raise RestError(503, "the model is being loaded")
+            raise RequestError(503, "the model is being loaded")
         shown = shorten(name)
         request = f"Latest({shown})" if version is None else f"Specific({shown}, {version})"
-        raise RestError(404, f"Servable not found for request: {request}")
+        raise RequestError(404, f"Servable not found for request: {request}")
 
     def states(self, name: str, version: int | None, label: str | None) -> list[VersionState]:
         """Returns the states of the versions of a model, or of one of them.
 
-        Raises: RestError with status 404 or 400, as `find`.
+        Raises: RequestError with status 404 or 400, as `find`.
         """
         version = self._version_of(name, version, label)
         model = self._models.get(name)
@@ -113,19 +113,21 @@ class ServedModels:
         if version is not None:
             states = [state for state in states if state.version == version]
             if not states:
-                raise RestError(404, f"Could not find version {version} of model {shorten(name)}")
+                raise RequestError(
+                    404, f"Could not find version {version} of model {shorten(name)}"
+                )
         elif not states and (model is None or model.checked.is_set()):
-            raise RestError(404, f"Could not find any versions of model {shorten(name)}")
+            raise RequestError(404, f"Could not find any versions of model {shorten(name)}")
         return states
 
     def _version_of(self, name: str, version: int | None, label: str | None) -> int | None:
-        """The version with a label; without one, that of the request. Raises: RestError."""
+        """The version with a label; without one, that of the request. Raises: RequestError."""
         if label is None:
             return version
         model = self._models.get(name)
         found = model.source.labels.get(label) if model else None
         if found is None:
-            raise RestError(400, f"Unrecognized servable version label: {shorten(label)}")
+            raise RequestError(400, f"Unrecognized servable version label: {shorten(label)}")
         return found
 
     async def watch(self) -> None:

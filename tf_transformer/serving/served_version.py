@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
@@ -17,7 +18,7 @@ from tf_transformer.serving.dynamic_batching import (
     ShutdownError,
 )
 from tf_transformer.serving.model_interface import Inputs, InvalidInputError, Model, Outputs
-from tf_transformer.serving.rest_format import RestError
+from tf_transformer.serving.request_error import RequestError
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.timing import BatchReport, Timing
 
@@ -30,7 +31,7 @@ class TooLargeError(Exception):
 
 @contextlib.contextmanager
 def explain_errors(settings: ServeConfig, seconds: float) -> Iterator[None]:
-    """Turns the exceptions of `ServedVersion.predict` into `RestError`, except those of bugs.
+    """Turns the exceptions of `ServedVersion.predict` into `RequestError`, except those of bugs.
 
     Args:
       settings: a `ServeConfig`.
@@ -39,18 +40,18 @@ def explain_errors(settings: ServeConfig, seconds: float) -> Iterator[None]:
     try:
         yield
     except TooLargeError as error:
-        raise RestError(413, str(error)) from None
+        raise RequestError(413, str(error)) from None
     except InvalidInputError as error:
         # A message of TensorFlow may quote the input.
-        raise RestError(400, str(error), private=str(error)) from None
+        raise RequestError(400, str(error), private=str(error)) from None
     except TimeoutError:
-        raise RestError(504, f"no answer within {seconds:.3g} s") from None
+        raise RequestError(504, f"no answer within {seconds:.3g} s") from None
     except QueueFullError:
-        raise RestError(
+        raise RequestError(
             503, f"{settings.max_queue} requests are waiting: try again later"
         ) from None
     except ShutdownError:
-        raise RestError(503, "the server is shutting down") from None
+        raise RequestError(503, "the server is shutting down") from None
 
 
 class ServedVersion:
@@ -107,7 +108,7 @@ class ServedVersion:
 
         Args:
           name: of a signature.
-          inputs: lists of strings by name, all of the same length.
+          inputs: lists of values by name, all of the same length.
           deadline: a time of `time.monotonic`.
           timing: a new `Timing`, which records when the request waits and is computed.
           admit: is called with the source sub-words before they are computed; an exception of it is
@@ -133,7 +134,7 @@ class ServedVersion:
     ) -> Outputs:
         self._check_rows(name, len(next(iter(inputs.values()))))
         try:
-            lengths = await asyncio.to_thread(self._lengths, inputs, deadline)
+            lengths = await asyncio.to_thread(self._lengths, name, inputs, deadline)
             admit(sum(lengths))
             return await self._compute(name, inputs, lengths, deadline, timing)
         except Exception:
@@ -167,16 +168,25 @@ class ServedVersion:
         if rows > max_rows:
             raise TooLargeError(f"{rows} rows in one request: {name} takes at most {max_rows}")
 
-    def _lengths(self, inputs: Inputs, deadline: float) -> list[int]:
-        """Counts the sub-words of each row, with the source's tokenizer.
+    def _lengths(self, name: str, inputs: Inputs, deadline: float) -> list[int]:
+        """Counts the sub-words of each row in all texts, with the source's tokenizer.
 
+        The beginning of a translation counts like the text: both bound the steps of the search.
         Without the signature that counts, which older exports lack, all lengths are 0.
         """
         count = self.model.signatures.get(COUNT_SIGNATURE)
-        if count is None:
-            return [0] * len(next(iter(inputs.values())))
-        tokens = [count({"text": texts}, deadline)["tokens"] for texts in inputs.values()]
-        return np.sum(tokens, axis=0).tolist()
+        kinds = self.model.signatures[name].inputs
+        # Most requests leave out the texts that have a default, which are empty.
+        columns = [
+            values
+            for key, values in inputs.items()
+            if kinds[key].dtype == "DT_STRING" and any(values)
+        ]
+        rows = len(next(iter(inputs.values())))
+        if count is None or not columns:
+            return [0] * rows
+        tokens = count({"text": [*itertools.chain(*columns)]}, deadline)["tokens"]
+        return np.reshape(tokens, [-1, rows]).sum(axis=0).tolist()
 
     async def close(self, seconds: float) -> None:
         """Answers the pending requests, and frees the memory of the model.

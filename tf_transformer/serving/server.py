@@ -44,6 +44,7 @@ from tf_transformer.serving.connections import (
     explain_unavailable_address,
 )
 from tf_transformer.serving.interface_page import interface_routes
+from tf_transformer.serving.missing_package import SERVING_API, explain_missing_package
 from tf_transformer.serving.model_source import ModelSource
 from tf_transformer.serving.page import page_routes
 from tf_transformer.serving.request_record import RequestRecord
@@ -56,7 +57,6 @@ from tf_transformer.serving.server_metrics import CONTENT_TYPE, ServerMetrics
 
 if TYPE_CHECKING:
     from tf_transformer.serving.grpc_server import GrpcServer
-from tf_transformer.serving.tls import check_certificate
 
 logger = logging.getLogger(__name__)
 
@@ -67,13 +67,19 @@ class Server:
     Args:
       sources: a `ModelSource` for each model; their names differ.
       settings: a `ServeConfig`.
+      access: made of the settings; None to make it here.
     Raises: UserError when a file of the settings cannot be used.
     """
 
-    def __init__(self, sources: Collection[ModelSource], settings: ServeConfig) -> None:
+    def __init__(
+        self,
+        sources: Collection[ModelSource],
+        settings: ServeConfig,
+        access: Access | None = None,
+    ) -> None:
+        access = access or Access(settings)
         self._settings = settings
         self._access_log = AccessLog(settings.access_log) if settings.access_log else None
-        check_certificate(settings.tls_certificate, settings.tls_key)
         self._scheme = "https" if settings.tls_certificate else "http"
         self._address = f"{self._scheme}://{settings.host}:{settings.port}"
         self._folders = ", ".join(source.folder for source in sources)
@@ -85,7 +91,6 @@ class Server:
         self._stopping: asyncio.Task | None = None  # of `stop`
         self._failure: UserError | None = None  # at the start
         self._process: _Uvicorn | None = None
-        access = Access(settings)
         self._rest = RestApi(self._models, settings, self._metrics, access)
         self._grpc = self._make_grpc_server(access) if settings.grpc_port else None
         self.app = Starlette(
@@ -104,10 +109,11 @@ class Server:
         )
         self.app.router.redirect_slashes = False  # to the host that the client names
         # A route "/{path:path}" would not match a line break in a path.
-        self.app.router.default = allow_origins(_RestEndpoint(self._rest), settings.cors_origins)
+        self.app.router.default = allow_origins(_RestEndpoint(self._rest), access.origins)
 
     def _make_grpc_server(self, access: Access) -> "GrpcServer":
-        from tf_transformer.serving.grpc_server import GrpcServer  # imports TensorFlow
+        with explain_missing_package(SERVING_API):
+            from tf_transformer.serving.grpc_server import GrpcServer  # imports TensorFlow
 
         return GrpcServer(self._models, self._settings, self._metrics, access, self._observe)
 

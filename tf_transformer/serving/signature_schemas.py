@@ -7,6 +7,8 @@ The formats are those of `rest_format`: rows ("instances", "predictions") and co
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from tf_transformer.serving.signature_inputs import Input, Value, read_inputs
+
 Schema = dict[str, Any]
 
 # A string, or the bytes of one.
@@ -22,6 +24,11 @@ TEXT: Schema = {
     ]
 }
 TEXT_REFERENCE: Schema = {"$ref": "#/components/schemas/Text"}
+NUMBERS: dict[str, Schema] = {
+    "DT_FLOAT": {"type": "number"},
+    "DT_INT32": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
+    "DT_INT64": {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+}
 DEFAULT_SIGNATURE = "serving_default"
 EXAMPLE_TEXTS = {"target": "Anna schläft."}  # by the name of the input
 EXAMPLE_TEXT = "Anna sleeps."  # for the other inputs
@@ -42,13 +49,15 @@ def row_exchange(name: str, description: Mapping[str, Any]) -> Exchange:
       name: of the signature.
       description: its `SignatureDef` as a dict, as in `LoadedModel.metadata`.
     """
-    inputs, outputs = sorted(description["inputs"]), description["outputs"]
-    named = _object({key: TEXT_REFERENCE for key in inputs})
-    forms = [_array(named)] if len(inputs) > 1 else [_array(TEXT_REFERENCE), _array(named)]
+    inputs, outputs = read_inputs(description), description["outputs"]
+    values = {key: _input(given) for key, given in inputs.items()}
+    forms = [_array(_inputs_object(inputs, values))]
+    if len(inputs) == 1:
+        forms.insert(0, _array(*values.values()))
     for form in forms:
         form["minItems"] = 1
-    texts = {key: EXAMPLE_TEXTS.get(key, EXAMPLE_TEXT) for key in inputs}
-    example = texts if len(inputs) > 1 else texts[inputs[0]]
+    examples = {key: _example(key, given) for key, given in inputs.items()}
+    example = examples if len(inputs) > 1 else next(iter(examples.values()))
     rows = {key: _value(key, info, _sizes(info)[1:]) for key, info in sorted(outputs.items())}
     row = next(iter(rows.values())) if len(rows) == 1 else _object(rows)
     return Exchange(
@@ -60,11 +69,12 @@ def row_exchange(name: str, description: Mapping[str, Any]) -> Exchange:
 
 def column_exchange(name: str, description: Mapping[str, Any]) -> Exchange:
     """Returns the schemas of a signature in the column format; the arguments are as above."""
-    inputs, outputs = sorted(description["inputs"]), description["outputs"]
-    column = _array(TEXT_REFERENCE)
-    named = _object({key: column for key in inputs})
-    forms = [named] if len(inputs) > 1 else [column, named]
-    example = {key: [EXAMPLE_TEXTS.get(key, EXAMPLE_TEXT)] for key in inputs}
+    inputs, outputs = read_inputs(description), description["outputs"]
+    arrays = {key: _array(_input(given)) for key, given in inputs.items()}
+    forms = [_inputs_object(inputs, arrays)]
+    if len(inputs) == 1:
+        forms.insert(0, *arrays.values())
+    example = {key: [_example(key, given)] for key, given in inputs.items()}
     columns = {key: _value(key, info, _sizes(info)) for key, info in sorted(outputs.items())}
     value = next(iter(columns.values())) if len(columns) == 1 else _object(columns)
     return Exchange(
@@ -82,6 +92,29 @@ def _request(name: str, key: str, value: Schema, example: Any) -> Schema:
         return {**schema, "examples": [{key: example}]}
     schema = _object({"signature_name": {"const": name}, key: value})
     return {**schema, "examples": [{"signature_name": name, key: example}]}
+
+
+def _input(given: Input) -> Schema:
+    """The schema of a value of an input."""
+    schema = TEXT_REFERENCE if given.dtype == "DT_STRING" else NUMBERS.get(given.dtype, {})
+    return schema if given.default is None else {**schema, "default": _json(given.default)}
+
+
+def _inputs_object(inputs: Mapping[str, Input], properties: Mapping[str, Schema]) -> Schema:
+    """The schema of the inputs by name. Those with a default may be left out."""
+    required = [key for key, given in inputs.items() if given.default is None]
+    return {**_object(properties), "required": required}
+
+
+def _example(name: str, given: Input) -> Any:
+    """An example of a value of an input: the default, so that a reader sees each option."""
+    if given.default is not None:
+        return _json(given.default)
+    return EXAMPLE_TEXTS.get(name, EXAMPLE_TEXT)
+
+
+def _json(value: Value) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _value(name: str, info: Mapping[str, Any], sizes: list[int]) -> Schema:

@@ -70,23 +70,53 @@ class TextFunctions:
           hypotheses, the others are empty with score -1e9.
         """
         inp, lengths, blank = self._encode(self._source, text)
-        number = tf.size(lengths)  # N
 
-        def translate_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        def search(indices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             result = self._search(inp, indices, n_best)
-            length = tf.shape(result.ids)[2]
-            texts = detokenize(self._target, tf.reshape(result.ids, [-1, length]))  # (n * K)
-            return tf.reshape(texts, [-1, n_best]), result.scores
+            return result.ids, result.scores
 
-        first_of_blank = blank[:, tf.newaxis] & (tf.range(n_best) == 0)  # (N, K)
-        default_texts = tf.fill([number, n_best], "")
+        fits = lengths <= self._model.pe_input
+        rows_per_text = self._decode.beam_size
+        return self.decode_chunks(search, lengths, blank, fits, n_best, rows_per_text)
+
+    def decode_chunks(
+        self,
+        decode: Callable[[tf.Tensor], tuple[tf.Tensor, ...]],
+        lengths: tf.Tensor,
+        blank: tf.Tensor,
+        fits: tf.Tensor,
+        number: int,
+        rows_per_text: int,
+        more: Sequence[tf.Tensor] = (),
+    ) -> list[tf.Tensor]:
+        """Calls a search for chunks of texts, and converts its results to text.
+
+        Args:
+          decode: a function of the indices of a chunk `[n]`; it returns ids `[n, K, T]`, scores
+            `[n, K]`, and what `more` has.
+          lengths: sub-words of each source and its prefix, int32 `[N]`.
+          blank: bool `[N]`, which sources are blank.
+          fits: bool `[N]`, which texts can be translated.
+          number: K.
+          rows_per_text: hypotheses of each text that are computed at the same time.
+          more: the further results of texts without a translation, tensors `[N, ...]`.
+        Returns: translations, strings `[N, K]`; scores `[N, K]`; the further results.
+        """
+
+        def decode_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            ids, *others = decode(indices)
+            texts = detokenize(self._target, tf.reshape(ids, [-1, tf.shape(ids)[2]]))  # (n * K)
+            return tf.reshape(texts, [-1, number]), *others
+
+        first_of_blank = blank[:, tf.newaxis] & (tf.range(number) == 0)  # (N, K)
+        default_texts = tf.fill([tf.size(lengths), number], "")
         default_scores = tf.where(first_of_blank, 0.0, NEGATIVE_INFINITY)
         return _map_chunks(
-            translate_chunk,
-            indices=tf.where(~blank & (lengths <= self._model.pe_input))[:, 0],
+            decode_chunk,
+            indices=tf.where(~blank & fits)[:, 0],
             lengths=lengths,
-            chunk_tokens=self._search_tokens,
-            defaults=[default_texts, default_scores],
+            chunk_tokens=self._decode.decode_batch_tokens // rows_per_text,
+            defaults=[default_texts, default_scores, *more],
         )
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> list[tf.Tensor]:

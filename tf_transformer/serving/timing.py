@@ -70,12 +70,10 @@ class BatchReport:
       lane: "short" or "long", after the length of its rows.
       rows: in the batch.
       tokens: rows x source sub-words of the longest one.
-      compute_seconds: of the function.
       queue_seconds: of each part of a request in the batch, until the function started.
     """
 
     lane: str
     rows: int
     tokens: int
-    compute_seconds: float
     queue_seconds: list[float]

@@ -7,16 +7,39 @@ of clients then do not wait for initialization.
 import itertools
 import os
 from types import ModuleType
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tf_transformer.config import Config, DataConfig
 from tf_transformer.data.sources import TfdsCorpus, open_corpus
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
+from tf_transformer.serving.missing_package import SERVING_API, explain_missing_package
 
 WARM_UP_TEXTS = 32  # in the largest recorded request
 SPACE = "\u2581"  # SentencePiece writes it for a space
+# The options of the recorded requests by signature. None is left out: where TensorFlow Serving
+# batches requests, all inputs must have the same number of rows.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "translate_with_options": {
+        "beam_size": np.int32(0),
+        "n_best": np.int32(1),
+        "max_decode_length": np.int32(0),
+        "length_penalty": np.float32(0.6),
+        "target_prefix": "",
+    },
+    "sample": {
+        "temperature": np.float32(1),
+        "top_k": np.int32(0),
+        "top_p": np.float32(1),
+        "seed": np.int64(0),
+        "max_decode_length": np.int32(0),
+        "target_prefix": "",
+    },
+    "alternatives": {"target_prefix": ""},
+}
 
 
 def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
@@ -25,12 +48,8 @@ def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
     Returns: the modules model_pb2, predict_pb2 and prediction_log_pb2.
     Raises: UserError when tensorflow-serving-api is not installed.
     """
-    try:
+    with explain_missing_package(SERVING_API):
         from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
-    except ImportError:
-        raise UserError(
-            "the package tensorflow-serving-api is missing: pip install 'tf_transformer[serving]'"
-        ) from None
     return model_pb2, predict_pb2, prediction_log_pb2
 
 
@@ -55,18 +74,26 @@ def write_warm_up(folder: str, name: str, texts: list[str]) -> None:
             writer.write(log.SerializeToString())
 
 
-def _requests(texts: list[str]) -> list[tuple[str, dict[str, list[str]]]]:
-    """Lists pairs (signature, inputs): single texts, the eight longest texts, and all texts."""
+def _requests(texts: list[str]) -> list[tuple[str, dict[str, Any]]]:
+    """Lists pairs (signature, inputs): single texts, the eight longest texts, and all texts.
+
+    The signatures with options have only a single text and the eight longest ones.
+    """
     by_length = sorted(texts, key=len)
     quarter = max(1, len(texts) // 4)
     groups = [[text] for text in by_length[::quarter]]
     groups += [by_length[-8:], by_length]
-    requests = [
+    requests: list[tuple[str, dict[str, Any]]] = [
         (signature, {"text": group})
         for signature in ("serving_default", "nbest", "alignments", "count_tokens")
         for group in groups
     ]
     requests += [("score", {"source": group, "target": group}) for group in groups]
+    for signature, options in OPTIONS.items():
+        for group in (groups[0], by_length[-8:]):
+            rows = [len(group)]
+            columns = {name: tf.fill(rows, value).numpy() for name, value in options.items()}
+            requests.append((signature, {"text": group, **columns}))
     return requests
 
 

@@ -6,10 +6,12 @@ import time
 import keras
 import tensorflow as tf
 
+from tf_transformer.checkpoints.initial_model import absolute_model_dir, check_other_folder
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.training.distribution import Workers, make_strategy, worker_failures
+from tf_transformer.training.fine_tuning import freeze, load_initial_weights
 from tf_transformer.training.optimizer import make_optimizer
 from tf_transformer.training.precision import (
     choose_jit_compile,
@@ -39,6 +41,9 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
     if not workers.is_chief:
         logging.getLogger("tf_transformer").setLevel(logging.WARNING)
     keras.utils.set_random_seed(config.train.seed)
+    if config.train.init_from:
+        check_other_folder(config.train.init_from, model_dir)
+        config = config.replace(init_from=absolute_model_dir(config.train.init_from))
     corpus = open_corpus(config.data.data, config.data.source, config.data.target)
     directory = RunDirectory(model_dir if workers.is_chief else None, overwrite)
     try:
@@ -53,6 +58,7 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
             precision = workers.broadcast(choose_precision(config.train.precision, gpus))
             with strategy.scope():
                 model = build_model(config.model, precision)
+                freeze(model, config.train.freeze)
                 optimizer = make_optimizer(config.model, config.train)
                 optimizer.build(model.trainable_variables)
                 loss_scale = make_loss_scale(precision)
@@ -71,7 +77,8 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
                 jit_compile=choose_jit_compile(config.train.jit_compile, gpus),
                 started=started,
             )
-            trainer.restore()
+            if not trainer.restore() and config.train.init_from:
+                load_initial_weights(model, optimizer, config.train, workers)
             return trainer
     except BaseException:
         directory.close()

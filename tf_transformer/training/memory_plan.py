@@ -7,6 +7,7 @@ import tensorflow as tf
 from tf_transformer.config import Config, ModelConfig
 from tf_transformer.data.batching import Batches, Bucket
 from tf_transformer.kernels.cross_entropy import CHUNK_TOKENS
+from tf_transformer.train_config import NOAM
 from tf_transformer.training.sharding import gradient_accumulation_steps
 
 PAPER_TOKENS = 25_000  # in a batch; Eq. 3 was tuned for it
@@ -43,8 +44,10 @@ def learning_rate_warning(config: Config, batches: Batches) -> str | None:
 
     The rule of thumb: the noise of the gradient falls with the square root of the tokens, and
     Adam's learning rate should be proportional to it (Malladi et al. 2022). Eq. 3 with scale 1 was
-    tuned for 25,000 tokens.
+    tuned for 25,000 tokens. The peak of the other schedules is the user's own choice.
     """
+    if config.train.learning_rate_schedule != NOAM:
+        return None
     tokens, scale = mean_batch_tokens(batches), config.train.learning_rate_scale
     suited = scale**2 * PAPER_TOKENS  # the tokens for which this scale is right by the rule
     if suited <= WARNING_FACTOR * tokens and tokens <= WARNING_FACTOR * suited:
@@ -56,14 +59,15 @@ def learning_rate_warning(config: Config, batches: Batches) -> str | None:
     )
 
 
-def state_bytes(model: ModelConfig, accumulation_steps: int) -> int:
+def state_bytes(model: ModelConfig, accumulation_steps: int, ema_decay: float = 0.0) -> int:
     """Bytes of weights, gradients and Adam's two moments, float32: the least a replica holds.
 
     Args:
       model: a `ModelConfig`.
       accumulation_steps: above 1 the accumulated gradients are held too.
+      ema_decay: above 0 the moving average of the weights is held too.
     """
-    arrays = 4 if accumulation_steps == 1 else 5
+    arrays = 4 + (accumulation_steps > 1) + (ema_decay > 0)
     return 4 * arrays * model.parameters()
 
 
@@ -94,10 +98,14 @@ def activation_bytes(model: ModelConfig, rows: int, length: int, precision: str)
 def largest_bucket(
     config: Config, batches: Batches, replicas: int, precision: str
 ) -> tuple[Bucket, int]:
-    """The `Bucket` whose shards need the most memory, and the rows of such a shard."""
+    """The `Bucket` whose shards need the most memory, and the rows of such a shard.
+
+    R-Drop doubles the rows.
+    """
+    passes = 2 if config.train.r_drop else 1
 
     def rows(bucket: Bucket) -> int:
-        return bucket_shards(bucket, replicas, config.train.micro_batch_tokens)[1]
+        return passes * bucket_shards(bucket, replicas, config.train.micro_batch_tokens)[1]
 
     def memory(bucket: Bucket) -> int:
         return activation_bytes(config.model, rows(bucket), bucket.length, precision)
@@ -150,17 +158,19 @@ def describe_plan(config: Config, batches: Batches, replicas: int, precision: st
         )
     bucket, rows = largest_bucket(config, batches, replicas, precision)
     steps = max_accumulation_steps(batches.buckets, replicas, settings.micro_batch_tokens)
-    state = state_bytes(config.model, steps)
+    state = state_bytes(config.model, steps, settings.ema_decay)
     activations = activation_bytes(config.model, rows, bucket.length, precision)
     weights = 4 * config.model.parameters()
-    # A checkpoint has the weights and Adam's moments; best.npz and averaged.npz the weights alone.
-    disk = settings.max_checkpoints * 3 * weights + 2 * weights
+    # A checkpoint has the weights, Adam's moments and the moving average; best.npz and averaged.npz
+    # have the weights alone.
+    checkpoint = (4 if settings.ema_decay else 3) * weights
+    disk = settings.max_checkpoints * checkpoint + 2 * weights
     lines += [
         f"  parameters     {config.model.parameters():,}",
         f"  memory         about {(state + activations) / 1e9:.2f} GB a replica: "
         f"{state / 1e9:.2f} for weights, gradients and Adam, "
         f"{activations / 1e9:.2f} for a shard of {rows} x {bucket.length}",
         f"  disk           {disk / 1e9:.2f} GB: {settings.max_checkpoints} checkpoints of "
-        f"{3 * weights / 1e9:.2f}, best and average",
+        f"{checkpoint / 1e9:.2f}, best and average",
     ]
     return "\n".join(lines)

@@ -2,19 +2,22 @@
 
 from tf_transformer.config import ModelConfig, TrainConfig
 from tf_transformer.kernels.adam import FusedAdam
-from tf_transformer.training.schedule import CustomSchedule
+from tf_transformer.training.schedule import make_schedule
 
 
 def make_optimizer(model_config: ModelConfig, train_config: TrainConfig) -> FusedAdam:
-    """Adam with the learning rate of Eq. 3.
+    """Adam with the learning rate and the moving average of the weights of a run.
 
     Args:
       model_config: a `ModelConfig`.
       train_config: a `TrainConfig`.
     Returns: a `FusedAdam`.
     """
-    learning_rate = CustomSchedule(
-        model_config.d_model, train_config.warmup_steps, train_config.learning_rate_scale
+    return FusedAdam(
+        make_schedule(model_config, train_config),
+        beta_1=train_config.beta_1,
+        beta_2=train_config.beta_2,
+        epsilon=train_config.epsilon,
+        use_ema=bool(train_config.ema_decay),
+        ema_momentum=train_config.ema_decay,
     )
-    betas = train_config.beta_1, train_config.beta_2
-    return FusedAdam(learning_rate, *betas, train_config.epsilon)

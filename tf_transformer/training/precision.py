@@ -72,7 +72,8 @@ class LossScale:
     def __init__(self) -> None:
         options = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
         self.scale = tf.Variable(INITIAL_LOSS_SCALE, **options)
-        self._finite_updates = tf.Variable(0, **options)  # since the last change
+        # Since the last change. TensorFlow adds int64 on a GPU, and int32 on the host.
+        self._finite_updates = tf.Variable(tf.constant(0, tf.int64), **options)
 
     def unscale(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Returns the gradients of the loss, given those of scale x loss."""

@@ -3,12 +3,14 @@
 import dataclasses
 import logging
 import os
+import tempfile
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.config import Config
 from tf_transformer.data.batching import Batches
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.encoding import cached_pairs, describe_dropped
+from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped
+from tf_transformer.data.encoding import cached_pairs, open_shards, shard_folder
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 from tf_transformer.training.distribution import Workers
@@ -70,9 +72,8 @@ def prepare_batches(
     Returns: a `Batches`.
     Raises: UserError for text that cannot be used, or that differs from the chief's.
     """
-    cache = os.path.join(directory.path, "cache")
-    pairs = cached_pairs(corpus, split, tokenizers, config.data, cache)
-    if workers.broadcast(pairs.checksum) != pairs.checksum:
+    pairs, chief_checksum = _encoded(config, corpus, split, tokenizers, directory, workers)
+    if pairs.checksum != chief_checksum:
         raise UserError(
             f"{workers.name} has another {split} text in {config.data.data} than the chief: "
             "copy the chief's text there"
@@ -87,6 +88,44 @@ def prepare_batches(
         f"dropped: {describe_dropped(pairs)}"
     )
     return batches
+
+
+def _encoded(
+    config: Config,
+    corpus: Corpus,
+    split: str,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    directory: RunDirectory,
+    workers: Workers,
+) -> tuple[EncodedPairs, int]:
+    """Encodes one split. A worker with the same text that sees the chief's folder opens its shards.
+
+    The others encode the text too, at the same time.
+
+    Args: as for `prepare_batches`.
+    Returns: an `EncodedPairs`; the checksum of the chief's.
+    """
+    cache = os.path.join(directory.path, "cache")
+    text = (corpus, split, tokenizers, config.data)
+    folder = os.path.abspath(shard_folder(*text, cache))
+    shared = None  # the chief's shards, which this worker opens
+    with tempfile.TemporaryDirectory(prefix=".seen-", dir=directory.path) as mark:
+        chief_mark, chief_folder = workers.broadcast([os.path.abspath(mark), folder])
+        same_text = os.path.basename(folder) == os.path.basename(chief_folder)
+        if not workers.is_chief and same_text and os.path.isdir(chief_mark):
+            shared = chief_folder
+        if not workers.is_chief and not shared:
+            logger.warning(
+                f"{workers.name} encodes the {split} text itself: it does not share the text and "
+                f"{os.path.dirname(chief_folder)} with the chief"
+            )
+        pairs = None if shared else cached_pairs(*text, cache)
+        checksum = workers.broadcast(pairs.checksum if workers.is_chief and pairs else None)
+    if shared:  # the broadcast has waited until the chief has written them
+        pairs = open_shards(shared)
+    if pairs is None:  # this host does not read what the chief has written
+        pairs = cached_pairs(*text, cache)
+    return pairs, checksum
 
 
 def write_sentences(

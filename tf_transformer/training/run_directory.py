@@ -34,6 +34,8 @@ from tf_transformer.data.tokenizer import (
     save_tokenizers,
 )
 from tf_transformer.errors import DamagedError, UserError
+from tf_transformer.train_config import DECAY_TO_0
+from tf_transformer.training.fine_tuning import initial_vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -107,15 +109,25 @@ class RunDirectory:
             if not self._overwrite:
                 _check_no_model(self.path)
             corpus.check()
-            tokenizers = self._vocabulary_of(config.data, corpus)
+            tokenizers = self._new_vocabulary(config, corpus)
         sizes = (tokenizer.vocab_size for tokenizer in tokenizers)
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
         if started:
             check_same_settings(started, config, f"{self.path} was started with")
         return config, tokenizers
 
-    def _vocabulary_of(self, data: DataConfig, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
-        """Learns the vocabularies of a new run; an interrupted start may have learned them."""
+    def _new_vocabulary(self, config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
+        """The vocabularies of a new run: those of the initial model, or learned ones."""
+        if not config.train.init_from:
+            return self._learn_vocabulary(config.data, corpus)
+        tokenizers = initial_vocabulary(config)
+        if self._overwrite:
+            self._remove_run()
+        save_tokenizers(tokenizers, self.path)
+        return tokenizers
+
+    def _learn_vocabulary(self, data: DataConfig, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
+        """Learns the vocabularies; an interrupted start may have learned them."""
         key = digest(corpus.fingerprint("train"), data.vocab_size, data.shared_vocab)
         record = os.path.join(self.path, "cache", "vocabulary.json")
         try:
@@ -216,6 +228,10 @@ class RunDirectory:
         """Writes the weights with the best validation score so far."""
         checkpoint.save(self._best, model, state=state)
 
+    def save_average(self, model: keras.Model, state: dict[str, Any]) -> None:
+        """Writes the moving average of the weights, which the model has, as `averaged.npz`."""
+        checkpoint.save(self._averaged, model, state=state)
+
     def average(self, model: keras.Model, settings: TrainConfig) -> int:
         """Writes the mean of the newest checkpoints (Sec. 6.1) and restores it into the model.
 
@@ -234,12 +250,16 @@ class RunDirectory:
 def check_same_settings(old: Config, new: Config, subject: str) -> None:
     """Raises: UserError, beginning with `subject`, that lists settings which may not differ."""
     differences = []
+    may_change = MAY_CHANGE
+    if new.train.learning_rate_schedule in DECAY_TO_0:
+        may_change = MAY_CHANGE - {"train_steps"}  # the learning rate depends on it
     for part in ("model", "data", "train"):
         before = dataclasses.asdict(getattr(old, part))
         after = dataclasses.asdict(getattr(new, part))
         for name in before:
-            if before[name] != after[name] and name not in MAY_CHANGE:
-                differences.append(f"{name} {before[name]} (now {after[name]})")
+            if before[name] != after[name] and name not in may_change:
+                values = [value if value != "" else "none" for value in (before[name], after[name])]
+                differences.append("{} {} (now {})".format(name, *values))
     if differences:
         listed = ", ".join(differences)
         raise UserError(f"{subject} {listed}: give those settings, or another --model_dir")

@@ -1,9 +1,12 @@
-"""The learning rate schedule (Sec. 5.3)."""
+"""Learning rate schedules: Eq. 3 (Sec. 5.3), and others with the same linear warm-up."""
 
 from typing import Any
 
 import keras
 import tensorflow as tf
+
+from tf_transformer.config import ModelConfig, TrainConfig
+from tf_transformer.train_config import NOAM
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -42,3 +45,69 @@ class CustomSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
         return {"d_model": self.d_model, "warmup_steps": self.warmup_steps, "scale": self.scale}
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class LinearSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A learning rate that rises linearly, and then stays or falls linearly to 0.
+
+        lrate = learning_rate * min(1, step / warmup_steps,
+                                    (train_steps - step) / (train_steps - warmup_steps))
+
+    Args:
+      learning_rate: the peak.
+      warmup_steps: updates while the rate rises.
+      train_steps: updates until the rate is 0; None for a rate that stays at its peak.
+    """
+
+    def __init__(
+        self, learning_rate: float, warmup_steps: int, train_steps: int | None = None
+    ) -> None:
+        super().__init__()
+        self.learning_rate = learning_rate
+        self.warmup_steps = warmup_steps
+        self.train_steps = train_steps
+
+    def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
+        """Returns the learning rate; arguments and result as of `CustomSchedule`."""
+        step = tf.cast(step, tf.float32)
+        factor = tf.minimum(1.0, step / self.warmup_steps)
+        if self.train_steps is not None:
+            decay = (self.train_steps - step) / (self.train_steps - self.warmup_steps)
+            factor = tf.maximum(0.0, tf.minimum(factor, decay))
+        return self.learning_rate * factor
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {
+            "learning_rate": self.learning_rate,
+            "warmup_steps": self.warmup_steps,
+            "train_steps": self.train_steps,
+        }
+
+
+def make_schedule(
+    model_config: ModelConfig, train_config: TrainConfig
+) -> keras.optimizers.schedules.LearningRateSchedule:
+    """Makes the schedule of a run.
+
+    Args:
+      model_config: a `ModelConfig`; its width is in Eq. 3.
+      train_config: a `TrainConfig`; `learning_rate_schedule` is one of `train_config.SCHEDULES`.
+    """
+    name, d_model = train_config.learning_rate_schedule, model_config.d_model
+    peak, warmup_steps = train_config.learning_rate, train_config.warmup_steps
+    if name == NOAM:
+        return CustomSchedule(d_model, warmup_steps, train_config.learning_rate_scale)
+    if name == "inverse_sqrt":  # Eq. 3 with scale 1 has the peak (d_model * warmup_steps)^-0.5
+        return CustomSchedule(d_model, warmup_steps, peak * (d_model * warmup_steps) ** 0.5)
+    if name == "constant":
+        return LinearSchedule(peak, warmup_steps)
+    if name == "linear":
+        return LinearSchedule(peak, warmup_steps, train_config.train_steps)
+    return keras.optimizers.schedules.CosineDecay(
+        0.0,
+        train_config.train_steps - warmup_steps,
+        warmup_target=peak,
+        warmup_steps=warmup_steps,
+    )

@@ -47,14 +47,17 @@ def shard_of(ids: tf.Tensor, index: tf.Tensor | int, shards: tf.Tensor | int) ->
 
 
 def dropout_seed(step: tf.Tensor, seed: int, shard: tf.Tensor | int) -> tf.Tensor:
-    """The key of a shard's dropout masks, int32 `[2]`.
+    """The key of a shard's dropout masks, int32 `[2]`: the step, and seed and shard.
 
     Args:
       step: the update, counted from 0.
       seed: of the run.
       shard: the shard's number in the batch.
     """
-    return tf.stack([tf.cast(step, tf.int32), seed * MAX_SHARDS + shard])
+    number = tf.cast(seed * MAX_SHARDS + shard, tf.int64)
+    # TensorFlow computes with int64 on a GPU, and with int32 on the host, which would have to wait
+    # for the step.
+    return tf.bitcast(tf.cast(step, tf.int64) + 2**32 * number, tf.int32)
 
 
 def one_shard(

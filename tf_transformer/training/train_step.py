@@ -21,6 +21,7 @@ from tf_transformer.config import TrainConfig
 from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.kernels.cross_entropy import chunked_cross_entropy, chunked_loss_sums
 from tf_transformer.kernels.dropout import dropout_key
+from tf_transformer.kernels.r_drop import chunked_r_drop
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD
 from tf_transformer.training.precision import LossScale, NoLossScale
@@ -51,11 +52,21 @@ def shard_gradients(
     """
     tar_inp, tar_real = tar[:, :-1], tar[:, 1:]
     rate_factor = dropout_rate_factor(step, train_config.dropout_warmup_steps)
+    label_smoothing = train_config.label_smoothing
     with tf.GradientTape() as tape, dropout_key(seed, rate_factor):
-        dec_output, _ = model.decoder_output(inp, tar_inp, training=True)  # (b, T, D)
-        loss, sums = chunked_cross_entropy(
-            *model.output_projection(), dec_output, tar_real, train_config.label_smoothing, scale
-        )
+        if train_config.r_drop:  # both halves of the doubled batch have their own dropout masks
+            doubled = tf.concat([inp, inp], axis=0), tf.concat([tar_inp, tar_inp], axis=0)
+            dec_output, _ = model.decoder_output(*doubled, training=True)  # (2 b, T, D)
+            x_1, x_2 = tf.split(dec_output, 2)  # (b, T, D), (b, T, D)
+            loss, sums = chunked_r_drop(
+                *model.output_projection(), x_1, x_2, tar_real, label_smoothing,
+                train_config.r_drop, scale,
+            )  # fmt: skip
+        else:
+            dec_output, _ = model.decoder_output(inp, tar_inp, training=True)  # (b, T, D)
+            loss, sums = chunked_cross_entropy(
+                *model.output_projection(), dec_output, tar_real, label_smoothing, scale
+            )
     gradients = tape.gradient(loss, model.trainable_variables)
     return gradients, tf.concat([sums, [count_tokens(inp)]], axis=0)
 

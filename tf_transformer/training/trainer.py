@@ -27,6 +27,7 @@ from tf_transformer.evaluation.bleu import score
 from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.training.distribution import Workers, on_all_replicas, worker_failures
+from tf_transformer.training.ema import assign_averages, averaged_weights
 from tf_transformer.training.memory_plan import (
     describe_devices,
     describe_plan,
@@ -128,9 +129,10 @@ class Trainer:
         """Updates made so far, including skipped ones."""
         return int(self.optimizer.iterations.numpy())
 
-    def restore(self) -> None:
-        """Restores the newest checkpoint of the directory, where there is one.
+    def restore(self) -> bool:
+        """Restores the newest checkpoint of the directory.
 
+        Returns: whether there is one.
         Raises: UserError when all checkpoints are damaged, or the text or the vocabulary is not
           that of the run.
         """
@@ -139,7 +141,7 @@ class Trainer:
             state = self.directory.restore(self.model, self.optimizer)
         state = self.workers.broadcast(state)
         if not state:
-            return
+            return False
         check_same_vocabularies(state, self.tokenizers, self.directory.path)
         if state["data"] != self.train_batches.checksum:
             raise UserError(
@@ -150,14 +152,15 @@ class Trainer:
         self._accumulator = MetricsAccumulator(state["metrics"])
         self._saved = (state["step"], self.progress.validated[0])
         moments = [variable for variable in self.optimizer.variables if variable.dtype == "float32"]
-        self.workers.broadcast_weights([*self.model.trainable_variables, *moments])
+        self.workers.broadcast_weights([*self.model.weights, *moments])
         self.optimizer.iterations.assign(state["step"])
         self.loss_scale.restore(state["loss_scale"])
+        return True
 
     def run(self, second_interrupt: Handler = None) -> bool:
         """Trains until the wanted number of updates or minutes, or until Ctrl-C, SIGTERM or SIGHUP.
 
-        At the end, the last checkpoints are averaged.
+        At the end, the last checkpoints are averaged, unless the run has a moving average.
 
         Args:
           second_interrupt: the effect of a second Ctrl-C, as for `PreemptionHandler`.
@@ -319,17 +322,25 @@ class Trainer:
         if self._saved == NOT_SAVED:
             self._save()  # a folder that has `best.npz` always has a checkpoint to resume from
         self._check_finite()
-        values = self.validate()
-        if values is None:
-            return
-        is_best = self.progress.record_validation(self.step, values)
-        metrics.validation(self.step, values)
-        if is_best and self.workers.is_chief:
-            self.directory.save_best(self.model, self._state())
+        with averaged_weights(self.model, self.optimizer):
+            values = self.validate()
+            if values is None:
+                return
+            is_best = self.progress.record_validation(self.step, values)
+            metrics.validation(self.step, values)
+            if is_best and self.workers.is_chief:
+                self.directory.save_best(self.model, self._state())
 
     def _average(self, metrics: MetricsLogger) -> None:
-        """Averages the last checkpoints, on disk and in the model (Sec. 6.1)."""
-        if self.workers.is_chief:
+        """Averages the last checkpoints (Sec. 6.1), or the weights of all updates.
+
+        The average is then on disk and in the model.
+        """
+        if self.optimizer.use_ema:
+            assign_averages(self.model, self.optimizer)
+            if self.workers.is_chief:
+                self.directory.save_average(self.model, self._state())
+        elif self.workers.is_chief:
             number = self.directory.average(self.model, self.config.train)
             logger.info("averaged the last %d checkpoints (Sec. 6.1)", number)
         self.workers.broadcast_weights(self.model.trainable_variables)
@@ -378,9 +389,10 @@ class Trainer:
         write_sentences(path, self.train_batches, step, self.tokenizers)
         checkpoints = step_checkpoints(folder)
         float16 = self.model.dtype_policy.name == "mixed_float16"  # its largest number is 65,504
+        rate = "learning_rate" if self.config.train.learning_rate else "learning_rate_scale"
         raise UserError(
             f"{problem}. See its sentences in {path}, or start in another --model_dir with "
-            f"{'--precision=mixed_bfloat16, ' if float16 else ''}a smaller --learning_rate_scale "
+            f"{'--precision=mixed_bfloat16, ' if float16 else ''}a smaller --{rate} "
             "or a larger --warmup_steps (last good checkpoint: "
             f"{checkpoints[-1] if checkpoints else 'none'})"
         )

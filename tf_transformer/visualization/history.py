@@ -74,7 +74,7 @@ def _title(history: History) -> str:
         f"{min(times):%Y-%m-%d %H:%M} to {max(times):%Y-%m-%d %H:%M}"
     )
     last_train = _last(history["train"]) or {}
-    skipped = _metric(last_train, "skipped_steps")
+    skipped = metric(last_train, "skipped_steps")
     if skipped > 0:
         title += f"; {skipped:,.0f} skipped because gradients were not finite"
     return title
@@ -97,19 +97,19 @@ def _row(name: str, train: Line | None, validation: Line | None) -> str:
     left = f"{'':7} {'':9} {'':9}"
     if train:
         left = (
-            f"{_metric(train, 'loss'):7.3f} {_metric(train, 'learning_rate'):9.2e} "
-            f"{_metric(train, 'target_tokens_per_second'):9,.0f}"
+            f"{metric(train, 'loss'):7.3f} {metric(train, 'learning_rate'):9.2e} "
+            f"{metric(train, 'target_tokens_per_second'):9,.0f}"
         )
     right = ""
     if validation:
-        bleu = f"{_metric(validation, 'BLEU'):6.2f}" if "BLEU" in validation else ""
-        loss, perplexity = _metric(validation, "loss"), _metric(validation, "perplexity")
+        bleu = f"{metric(validation, 'BLEU'):6.2f}" if "BLEU" in validation else ""
+        loss, perplexity = metric(validation, "loss"), metric(validation, "perplexity")
         right = f"{loss:11.3f} {perplexity:10.2f} {bleu}"
     return f"    {name:>9} {left}   {right}".rstrip()
 
 
-def _metric(line: Line, name: str) -> float:
-    """A metric of a line; NaN where it is missing, damaged or infinite."""
+def metric(line: Line, name: str) -> float:
+    """Returns a metric of a line of `metrics.jsonl`; NaN where it is missing or not finite."""
     value = line.get(name)
     if isinstance(value, (int, float)) and abs(value) < 1e300:
         return float(value)
@@ -162,7 +162,7 @@ def _plot_panel(
         lines = [line for line in history[kind] if name in line]
         if lines:
             steps = [line["step"] for line in lines]
-            values = [_metric(line, name) for line in lines]
+            values = [metric(line, name) for line in lines]
             panel.plot(steps, values, formats[kind], label=labels[kind])
     if not panel.lines:
         panel.text(0.5, 0.5, "not measured", transform=panel.transAxes, ha="center")

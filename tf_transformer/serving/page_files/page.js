@@ -1,5 +1,5 @@
 "use strict";
-// The page of the server. It uses functions of attention.js, which it loads first.
+// The page of the server. It uses functions of attention.js and completion.js, loaded before it.
 const {name: NAME} = document.body.dataset;
 const SECONDS_TO_RETRY = 2;  // while the server loads the model
 const TEXTS_OF_REQUEST = 16; // longer texts are translated in several requests
@@ -29,9 +29,10 @@ async function request(url, options) {
 }
 
 // Returns the results of a signature for texts, in their order.
-async function predict(signature, texts) {
+async function predict(signature, texts, signal) {
   const body = JSON.stringify({signature_name: signature, instances: texts});
-  const {predictions} = await request(`v1/models/${NAME}:predict`, {method: "POST", body});
+  const options = {method: "POST", body, signal};
+  const {predictions} = await request(`v1/models/${NAME}:predict`, options);
   if (predictions?.length !== texts.length) throw new Error("The server's answer is incomplete.");
   return predictions;
 }
@@ -89,6 +90,7 @@ async function showModel() {
     const available = states.find(({state}) => state === "AVAILABLE");
     if (!available) throw new Error("The model is being loaded.");
     model = await request(`model.json?model=${encodeURIComponent(NAME)}`);
+    await readSignatures();
     showMessage("version", `version ${available.version}`);
     showLanguages();
     showScoreHelp();
@@ -148,6 +150,7 @@ function choose(line) {
     return item;
   }));
   byId("hypotheses").hidden = !found.length;
+  startCompletion(line);
   // An export for CTranslate2 has no attention weights.
   const hasAttention = found.length && model.max_aligned_subwords !== 0;
   byId("attention").hidden = !hasAttention;
@@ -188,7 +191,8 @@ function showWeights() {
 function clearResults() {
   chosen = null;
   byId("results-list").replaceChildren();
-  for (const id of ["results", "hypotheses", "attention"]) byId(id).hidden = true;
+  clearCompletion();
+  for (const id of ["results", "hypotheses", "completion", "attention"]) byId(id).hidden = true;
 }
 
 // Returns the sentences of a line; the line itself where the browser cannot split it.

@@ -1,0 +1,109 @@
+"""The command clean."""
+
+import gzip
+import io
+import os
+import types
+
+import pytest
+
+PAIRS = [
+    ("A good sentence.", "Ein guter Satz."),
+    ("A <b>bold</b> word", "Ein fettes Wort"),
+    ("A good sentence.", "Ein guter Satz."),
+    ("", "Ja."),
+    ("Another one, naïve", "Noch einer, größer"),
+]
+KEPT = [PAIRS[0], PAIRS[4]]
+TABLE = """\
+  kept                            2   40.00%
+  empty side                      1   20.00%
+  HTML                            1   20.00%
+  duplicate pair                  1   20.00%
+"""
+
+
+@pytest.fixture
+def data(tmp_path):
+    """The paths of two files."""
+    for side, language in enumerate(("en", "de")):
+        text = "".join(f"{pair[side]}\n" for pair in PAIRS)
+        (tmp_path / f"in.{language}").write_text(text, "utf-8")
+    return f"{tmp_path}/in.en,{tmp_path}/in.de"
+
+
+def test_two_compressed_files(run, data, tmp_path):
+    new = tmp_path / "new"
+    outputs = f"--output={new}/train.en.gz,{new}/train.de.gz"
+    command = "clean", f"--data={data}", outputs, f"--rejected={new}/rejected.tsv"
+    code, out, _ = run(*command)
+    assert (code, out) == (0, f"all of files {data}: 5 pairs\n{TABLE}")
+    for side, language in enumerate(("en", "de")):
+        compressed = (new / f"train.{language}.gz").read_bytes()
+        lines = gzip.decompress(compressed).decode("utf-8").splitlines()
+        assert lines == [pair[side] for pair in KEPT]
+    assert (new / "rejected.tsv").read_text("utf-8").splitlines() == [
+        "HTML\tA <b>bold</b> word\tEin fettes Wort",
+        "duplicate pair\tA good sentence.\tEin guter Satz.",
+        "empty side\t\tJa.",
+    ]
+    # The same text gives the same file.
+    run(*command, "--overwrite")
+    assert (new / "train.de.gz").read_bytes() == compressed
+
+
+def test_standard_streams(run, monkeypatch):
+    text = "".join(f"{source}\t{target}\n" for source, target in PAIRS).encode()
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(text)))
+    code, out, err = run("clean", "--source=tlh")
+    assert code == 0
+    assert out.splitlines() == ["\t".join(pair) for pair in KEPT]
+    assert "WARNING --min_script does not check tlh: the script is not known" in err
+    assert "INFO standard input: 5 pairs" in err
+    assert " 40.00%" in err
+
+
+def test_a_tab_is_not_a_column(run, tmp_path):
+    (tmp_path / "in.en").write_text("A\ttab\n", "utf-8")
+    (tmp_path / "in.de").write_text("Ein Tabulator\n", "utf-8")
+    data = f"--data={tmp_path}/in.en,{tmp_path}/in.de"
+    code, out, _ = run("clean", data, "--nodrop_damaged")
+    assert (code, out) == (0, "A tab\tEin Tabulator\n")
+
+
+def test_pairs_held_out_for_validation_are_cleaned_too(run, data, tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for language in ("en", "de"):
+        text = (tmp_path / f"in.{language}").read_bytes()
+        (folder / f"train.{language}").write_bytes(text)
+        (folder / f"test.{language}").write_bytes(text)
+    _, out, _ = run("clean", f"--data={folder}", f"--output={tmp_path}/out.tsv")
+    assert out.startswith(f"all of folder {folder}: 5 pairs\n")
+    _, out, _ = run("clean", f"--data={folder}", "--split=validation", f"--output={tmp_path}/v")
+    assert out.startswith(f"validation of folder {folder}: 1 pairs\n")
+
+
+def test_mistakes(refused, data, tmp_path):
+    given = f"--data={data}"
+    out = tmp_path / "out.tsv"
+    out.write_text("precious")
+    message = refused("clean", given, f"--output={out}")
+    assert f"{out} exists: give another path, or --overwrite to replace it" in message
+    message = refused("clean", given, f"--output={tmp_path}/a", f"--rejected={tmp_path}/./a")
+    assert "/./a is given twice" in message
+    assert "give a TSV file, or two files" in refused("clean", given, "--output=a,b,c")
+    assert "the name of a file is missing" in refused("clean", given, "--output=a,")
+    assert "--max_overlap" in refused("clean", given, "--max_overlap=x")
+    assert "max_overlap is 2.0: give at most 1" in refused("clean", given, "--max_overlap=2")
+    assert "has no split 'dev'" in refused("clean", given, "--split=dev")
+    assert "standard input has no splits" in refused("clean", "--split=train")
+    for trees in (["--data=pocket-trees"], ["--source=words", "--target=trees"]):
+        assert "clean is for sentence pairs, not for trees" in refused("clean", *trees)
+    # Nothing is written where the text cannot be read to its end.
+    with open(data.split(",")[0], "a") as file:
+        file.write("one more\n")
+    message = refused("clean", given, f"--output={out}", f"--rejected={tmp_path}/r", "--overwrite")
+    assert "the two sides must have one line for each pair" in message
+    assert out.read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == ["in.de", "in.en", "out.tsv"]

@@ -1,0 +1,138 @@
+"""Runs that start with another model, freeze weights, or average them."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from tf_transformer.checkpoints.checkpoint import named_weights
+from tf_transformer.checkpoints.paths import load_config, read_metrics, step_checkpoints, step_path
+from tf_transformer.checkpoints.pretrained import FOLDER
+from tf_transformer.cli.flags import parse
+from tf_transformer.cli.training import _config
+from tf_transformer.errors import UserError
+from tf_transformer.training.build import build_trainer
+
+
+def arrays(path, prefix="model/"):
+    with np.load(path) as file:
+        return {
+            name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)
+        }
+
+
+def test_run_from_another_model(tiny_config, model_dir, tmp_path):
+    """The weights and the vocabulary are those of the model, the optimizer is new."""
+    config = tiny_config.replace(
+        init_from=os.path.relpath(model_dir), freeze="encoder,embeddings", train_steps=2,
+        warmup_steps=1, bleu_sentences=0,
+    )  # fmt: skip
+    trainer = build_trainer(config, str(tmp_path))
+    start = arrays(model_dir / "averaged.npz")
+    assert trainer.step == 0
+    for name, variable in named_weights(trainer.model).items():
+        np.testing.assert_array_equal(variable.numpy(), start[name])
+    for moment in trainer.optimizer._momentums:
+        assert not moment.numpy().any()
+    assert trainer.run()
+    for path in (step_path(str(tmp_path), 2), tmp_path / "averaged.npz"):
+        for name, value in arrays(path).items():
+            frozen = name.startswith(("encoder/", "embedding/"))
+            assert np.array_equal(value, start[name]) == frozen, name
+    assert (tmp_path / "shared.model").read_bytes() == (model_dir / "shared.model").read_bytes()
+    assert load_config(str(tmp_path)).train.init_from == str(model_dir)
+
+    resumed = build_trainer(config.replace(train_steps=3), str(tmp_path))
+    assert resumed.step == 2
+    resumed.directory.close()
+    with pytest.raises(UserError, match=f"started with init_from {model_dir} .now none.*freeze"):
+        build_trainer(config.replace(init_from="", freeze=""), str(tmp_path))
+
+
+def test_optimizer_of_the_model(tiny_config, model_dir, tmp_path):
+    settings = {"init_from": str(model_dir), "init_optimizer": True}
+    with pytest.raises(UserError, match="has 12 updates, .*give a larger --train_steps than 12"):
+        build_trainer(tiny_config.replace(**settings), str(tmp_path))
+    trainer = build_trainer(tiny_config.replace(**settings, train_steps=13), str(tmp_path))
+    assert trainer.step == 12
+    saved = arrays(step_path(str(model_dir), 12), "optimizer/")
+    for variable, value in zip(trainer.optimizer.variables, saved.values()):
+        np.testing.assert_array_equal(variable.numpy(), value)
+    trainer.directory.close()
+
+
+def test_models_that_cannot_be_used(tiny_config, model_dir, tmp_path):
+    config = tiny_config.replace(init_from=str(model_dir))
+    cases = [
+        ({"d_model": 48, "vocab_size": 600}, "has d_model 32 .now 48., vocab_size 500 .now 600.: "),
+        ({"shared_vocab": False, "shared_embeddings": False}, "has shared_embeddings True .now"),
+        ({"init_from": str(tmp_path / "none")}, "--init_from=.*: no model folder"),
+        ({"init_optimizer": True, "freeze": "encoder"}, "has freeze none .now encoder.: "),
+        ({"init_from": str(tmp_path)}, "--init_from=.*: .* holds no model"),
+        ({"init_from": "pocket-en-de"}, "the model pocket-en-de has num_layers 2 .now 1."),
+    ]
+    for changes, message in cases:
+        with pytest.raises(UserError, match=message):
+            build_trainer(config.replace(**changes), str(tmp_path / "model"))
+    before = sorted(os.listdir(model_dir))
+    with pytest.raises(UserError, match="are both .*give another --model_dir"):
+        build_trainer(config, str(model_dir), overwrite=True)
+    assert sorted(os.listdir(model_dir)) == before
+
+
+def test_flags_of_fine_tuning(model_dir, tmp_path):
+    """Sizes, vocabularies and search are those of the model, the other settings of the preset."""
+    flags = ["--train_steps=9", "--dropout_rate=0.2", f"--model_dir={tmp_path}"]
+    config, _ = _config(parse("train", ["--init_from=pocket-en-de", *flags]))
+    built_in = load_config(os.path.join(FOLDER, "pocket-en-de"))
+    assert config.model == built_in.replace(dropout_rate=0.2).model
+    assert config.decode == built_in.decode
+    assert (config.train.train_steps, config.train.warmup_steps) == (9, 400)
+
+    # A run that is resumed does not need the model any more.
+    shutil.copytree(model_dir / "checkpoints", tmp_path / "checkpoints")
+    shutil.copy(model_dir / "config.json", tmp_path)
+    config, _ = _config(parse("train", ["--init_from=removed", "--max_length=64", *flags]))
+    assert config.model.d_model == 32
+
+
+def test_moving_average_of_the_weights(tiny_config, tmp_path):
+    """It is that of the weights after each update, also in a resumed run; it is the final model."""
+    config = tiny_config.replace(
+        ema_decay=0.4, train_steps=3, save_steps=1, max_checkpoints=9, eval_steps=6,
+        warmup_steps=1, bleu_sentences=0,
+    )  # fmt: skip
+    assert build_trainer(config, str(tmp_path)).run()
+    trainer = build_trainer(config.replace(train_steps=9), str(tmp_path))
+    assert trainer.run()
+    paths = step_checkpoints(str(tmp_path))
+    averages = {name: np.zeros_like(value) for name, value in arrays(paths[0]).items()}
+    for t, path in enumerate(paths):
+        decay = min(0.4, t / (t + 9))
+        for name, value in arrays(path).items():
+            averages[name] = decay * averages[name] + (1 - decay) * value
+    final = arrays(tmp_path / "averaged.npz")
+    for name, value in averages.items():
+        np.testing.assert_allclose(final[name], value, atol=1e-6, err_msg=name)
+    for name, variable in named_weights(trainer.model).items():
+        np.testing.assert_array_equal(variable.numpy(), final[name])
+    last = arrays(paths[-1])["embedding/table"]
+    assert not np.allclose(last, final["embedding/table"], atol=1e-4)
+    losses = {
+        line["kind"]: line["loss"] for line in read_metrics(str(tmp_path)) if line["step"] == 9
+    }
+    assert losses["validation"] == losses["average"]
+
+
+def test_train_steps_of_a_decay_to_0_are_fixed(tiny_config, model_dir, tmp_path):
+    """The learning rate of every update depends on them."""
+    changes = {"learning_rate_schedule": "cosine", "learning_rate": 1e-3, "warmup_steps": 2}
+    config = tiny_config.replace(**changes)
+    shutil.copytree(model_dir, tmp_path, dirs_exist_ok=True)
+    load_config(str(model_dir)).replace(**changes).save(str(tmp_path / "config.json"))
+    build_trainer(config.replace(eval_steps=3), str(tmp_path)).directory.close()
+    with pytest.raises(UserError, match=r"with train_steps 12 \(now 24\): give those"):
+        build_trainer(config.replace(train_steps=24), str(tmp_path))
+    with pytest.raises(UserError, match=r"learning_rate_schedule cosine \(now linear\)"):
+        build_trainer(config.replace(learning_rate_schedule="linear"), str(tmp_path))

@@ -1,0 +1,109 @@
+"""Runs side by side: their table, what cannot be compared, the mean over seeds, and the plot."""
+
+import matplotlib.image
+import pytest
+from fake_runs import write_run
+
+from tf_transformer.errors import UserError
+from tf_transformer.visualization.run_comparison import Row, describe_runs, find_runs, plot_runs
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """A function that writes a run in a folder of this name, and returns its path."""
+    return lambda name, *values, **settings: write_run(tmp_path / name, *values, **settings)
+
+
+def rows_of(text):
+    """The rows of the table: a dict from their titles to their cells."""
+    lines = [line for line in text.splitlines() if line.startswith("  ")]
+    return {line[:28].strip(): line[28:].split() for line in lines}
+
+
+def test_the_table(make_run):
+    paths = [make_run("small", d_model=64), make_run("large", 3.0, 25.5, complete=False)]
+    text = describe_runs(find_runs(paths))
+    assert text.startswith(f"runs\n  1  {paths[0]}\n  2  {paths[1]}\n\nsettings that differ\n")
+    rows = rows_of(text)
+    assert rows["d_model"] == ["64", "512"]
+    assert "dff" not in rows
+    assert rows["state"] == ["complete", "unfinished"]
+    assert rows["updates"] == ["20", "20"]
+    assert rows["minutes of training"] == ["1.0", "1.0"]  # 20 s and 40 s
+    assert rows["lowest validation loss"] == ["4.0000", "3.0000"]
+    assert rows["after updates"] == ["10", "10"]
+    assert rows["last validation loss"] == ["5.0000", "4.0000"]
+    assert rows["highest BLEU"] == ["20.00", "25.50"]
+    assert rows["average: loss"] == ["6.0000", "-"]
+    assert rows["average: BLEU"] == ["21.00", "-"]
+    assert "cannot be compared" not in text
+    assert "±" not in text
+
+
+def test_the_mean_over_seeds(make_run, tmp_path):
+    """Of the losses 1, 2 and 6 the mean is 3 and the sample variance (4 + 1 + 9) / 2 = 7."""
+    for seed, loss in ((1, 1.0), (2, 2.0), (3, 6.0)):
+        make_run(f"seeds/seed-{seed}", loss, seed=seed)
+    make_run("seeds/unfinished", 9.0, complete=False, seed=4)
+    make_run("seeds/wide", 9.0, seed=5, dff=4096)
+    runs = find_runs([str(tmp_path / "seeds")])
+    assert [run.config.train.seed for run in runs] == [1, 2, 3, 4, 5]
+    score = Row("test: BLEU", [30.0, 31.0, 32.0, 40.0, 50.0], ".2f", is_result=True)
+    text = describe_runs(runs, [score])
+    _, _, mean = text.partition("runs 1, 2, 3, which differ in the seed\n")
+    rows = {line[:28].strip(): line[28:].strip() for line in mean.splitlines()}
+    assert rows["lowest validation loss"] == "3.0000 ± 2.6458"
+    assert rows["highest BLEU"] == "20.00 ± 0.00"
+    assert rows["average: loss"] == "5.0000 ± 2.6458"
+    assert rows["test: BLEU"] == "31.00 ± 1.00"
+    assert "parameters" not in rows
+
+
+def test_a_copy_of_a_run_is_not_another_seed(make_run):
+    text = describe_runs(find_runs([make_run("run"), make_run("copy")]))
+    assert "all settings are equal" in text
+    assert "±" not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({}, ""),
+        ({"data": "other"}, "different data: losses, perplexities and BLEU cannot be compared"),
+        ({"target": "fr"}, "different data: losses, perplexities and BLEU cannot be compared"),
+        ({"vocabulary": "b"}, "different vocabularies: losses and perplexities"),
+        ({"bleu_sentences": 3}, "different numbers of sentences (bleu_sentences)"),
+    ],
+)
+def test_what_cannot_be_compared(make_run, changes, note):
+    text = describe_runs(find_runs([make_run("a"), make_run("b", **changes)]))
+    assert note in text
+    assert ("different" in text) == bool(note)
+
+
+def test_runs_without_a_history(make_run, tmp_path):
+    paths = [make_run("a"), make_run("new")]
+    (tmp_path / "new" / "metrics.jsonl").unlink()
+    rows = rows_of(describe_runs(find_runs(paths)))
+    assert rows["state"] == ["complete", "unfinished"]
+    assert rows["updates"] == ["20", "0"]
+    assert rows["lowest validation loss"] == ["4.0000", "-"]
+    plot_runs(find_runs(paths), str(tmp_path / "plot.png"))
+
+
+def test_mistakes(make_run, tmp_path):
+    path = make_run("run")
+    with pytest.raises(UserError, match="at least two runs, and got .*run: give more folders"):
+        find_runs([path, f"{path}/"])
+    with pytest.raises(UserError, match="no model folder .*none"):
+        find_runs([path, f"{path}/none"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="empty holds no model"):
+        find_runs([path, str(tmp_path / "empty")])
+
+
+def test_the_plot(make_run, tmp_path):
+    runs = find_runs([make_run("a $x"), make_run("b")])
+    path = tmp_path / "plot.png"
+    plot_runs(runs, str(path))
+    assert matplotlib.image.imread(path).shape[:2] == (600, 1800)

@@ -1,0 +1,114 @@
+"""The command compare."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+
+from absl import flags
+
+from tf_transformer.checkpoints import paths
+from tf_transformer.cli.evaluation import translations_path
+from tf_transformer.cli.terminal import required
+from tf_transformer.config import TREES
+from tf_transformer.errors import UserError
+from tf_transformer.visualization.run_comparison import (
+    Row,
+    Run,
+    describe_runs,
+    find_runs,
+    plot_runs,
+)
+
+logger = logging.getLogger(__name__)
+
+
+def compare(values: flags.FlagValues) -> None:
+    """Prints the settings and the results of runs side by side, and plots their curves."""
+    for flag in ("data", "metrics", "max_pairs"):
+        if values[flag].present and not values.split:
+            raise UserError(f"--{flag} is for --split")
+    runs = find_runs(required(values, "runs").split(","))
+    scores, signatures = _scores(values, runs) if values.split else ([], [])
+    print(describe_runs(runs, scores))
+    if signatures:
+        print("\nintervals of 95% and p-values: paired bootstrap resampling; signatures:")
+    for signature in signatures:
+        print(f"  {signature}")
+    if values.plot:
+        plot_runs(runs, values.plot)
+        print(f"\ndrew {values.plot}")
+
+
+def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[str]]:
+    """The scores of the translations that evaluate wrote, and the signatures of the metrics.
+
+    Raises: UserError when a run has no translations of the test set.
+    """
+    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics
+
+    metrics = parse_metrics(values.metrics)
+    data = runs[0].config.data
+    for run in runs:
+        other = run.config.data
+        if TREES in (data.target, other.target) or (other.source, other.target) != (
+            data.source,
+            data.target,
+        ):
+            raise UserError(
+                f"--split: {run.path} is for {other.source} to {other.target}, {runs[0].path} for "
+                f"{data.source} to {data.target}: give translation runs of the same languages"
+            )
+    corpus = open_corpus(values.data or data.data, data.source, data.target)
+    pairs = list(corpus.read(values.split))
+    references = [target for _, target in pairs[: values.max_pairs or len(pairs)]]
+    translations = [_read_translations(values, run, len(references)) for run in runs]
+    # The first run has a column too; it is not compared with anything.
+    results = [
+        corpus_metrics(metrics, lines, [references], translations[0]) for lines in translations[1:]
+    ]
+    rows: list[Row] = []
+    signatures = []
+    for index in range(len(metrics)):
+        of_runs = [result[index] for result in results]
+        first = of_runs[0].baseline
+        assert first is not None
+        systems = [first, *(result.system for result in of_runs)]
+        name = of_runs[0].name
+        rows.append(Row(f"{values.split}: {name}", [x.score for x in systems], ".2f", True))
+        rows.append(
+            Row("  95% interval ±", [math.nan if x.ci is None else x.ci for x in systems], ".2f")
+        )
+        p_values = [
+            # Without a difference, sacreBLEU's p-value is the smallest possible one.
+            math.nan if x.p_value is None or x.score == first.score else x.p_value
+            for x in systems
+        ]
+        rows.append(Row("  p-value against run 1", p_values, ".4f"))
+        signatures.append(f"{name}: {of_runs[0].signature}")
+    return rows, signatures
+
+
+def _read_translations(values: flags.FlagValues, run: Run, number: int) -> list[str]:
+    """Reads the translations of a test set, which evaluate wrote.
+
+    Raises: UserError when there are none, or fewer than `number`.
+    """
+    from tf_transformer.data.corpus import read_lines
+
+    path = translations_path(run.path, run.config.data, values.data, values.split)
+    data = f" --data={values.data}" if values.data else ""
+    command = f"tf-transformer evaluate --model_dir={run.path}{data} --split={values.split}"
+    if not os.path.isfile(path):
+        raise UserError(f"{run.path} has no translations of {values.split}: run `{command}`")
+    lines = list(read_lines(path))
+    if len(lines) < number:
+        raise UserError(
+            f"{path} has translations of {len(lines):,} of {number:,} pairs: run `{command}`, or "
+            f"give --max_pairs={len(lines)}"
+        )
+    if os.path.getmtime(path) < os.path.getmtime(paths.find(run.path)):
+        logger.warning("%s is older than the model; to translate again: `%s`", path, command)
+    return lines[:number]

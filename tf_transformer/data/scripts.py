@@ -1,0 +1,102 @@
+"""The scripts of languages, by the Unicode property Script."""
+
+import functools
+
+import regex
+
+from tf_transformer.data.sentences import base_language
+
+# ISO 15924 codes of scripts -> ISO 639 codes of languages that are written in one of them.
+_LANGUAGES = {
+    "Latn": (
+        "af an ast az br bs ca ceb co cs cy da de dsb en eo es et eu fi fil fo fr fur fy ga gd gl "
+        "ha haw hr hsb ht hu id ig is it jv la lb lij lmo ln lt lv mg mi ms mt nb nds nl nn no ny "
+        "oc pl pt qu rm rn ro rw sc scn sk sl sm sn so sq ss st su sv sw szl tk tl tn to tr ts vec "
+        "vi wa wo xh yo zu"
+    ),
+    "Cyrl": "ab ba be bg ce cv ky mk os ru sah tg tt udm uk",
+    "Cyrl Latn": "kk sr uz",
+    "Cyrl Mong": "mn",
+    "Arab": "ar arz ckb fa ps ug ur",
+    "Arab Deva": "ks sd",
+    "Arab Guru": "pa",
+    "Arab Latn": "ku",
+    "Armn": "hy",
+    "Beng": "as bn",
+    "Cher": "chr",
+    "Deva": "bho hi mai mr ne sa",
+    "Ethi": "am ti",
+    "Geor": "ka",
+    "Grek": "el",
+    "Gujr": "gu",
+    "Hang Hani": "ko",
+    "Bopo Hani": "wuu yue zh",
+    "Hani Hira Kana": "ja",
+    "Hebr": "he iw yi",
+    "Khmr": "km",
+    "Knda": "kn",
+    "Laoo": "lo",
+    "Mlym": "ml",
+    "Mymr": "my",
+    "Orya": "or",
+    "Sinh": "si",
+    "Taml": "ta",
+    "Telu": "te",
+    "Thaa": "dv",
+    "Thai": "th",
+    "Tibt": "bo dz",
+}
+_SCRIPTS = {code: key.split() for key, codes in _LANGUAGES.items() for code in codes.split()}
+# Codes of writing systems, which are no values of the property Script.
+_WRITING_SYSTEMS = {"Hans": ["Hani"], "Hant": ["Hani"], "Jpan": _SCRIPTS["ja"], "Kore": ["Hang"]}
+_NAMES = {name for names in _SCRIPTS.values() for name in names}
+
+
+def scripts_of(language: str) -> list[str]:
+    """Returns the ISO 15924 codes of the scripts of a language; none where it is not known.
+
+    Args:
+      language: a code such as "ru" or "pt_BR"; one with a script, such as "sr_Latn", has that one.
+    """
+    for part in language.replace("-", "_").split("_")[1:]:
+        script = part.capitalize()
+        if script in _WRITING_SYSTEMS:
+            return _WRITING_SYSTEMS[script]
+        if script in _NAMES:
+            return [script]
+    return _SCRIPTS.get(base_language(language), [])
+
+
+class ScriptShare:
+    """Computes how many of the letters of a text are of some scripts.
+
+    Letters that many scripts have, such as the prolonged sound mark of Japanese, do not count.
+
+    Args:
+      scripts: ISO 15924 codes.
+    """
+
+    def __init__(self, scripts: list[str]) -> None:
+        self._own = _pattern(" ".join(scripts), own=True)
+        self._other = _pattern(" ".join(scripts), own=False)
+        self._is_latin = "Latn" in scripts
+
+    def __call__(self, text: str) -> float:
+        """Returns the fraction of the letters, from 0 to 1; 1 where there are no letters."""
+        if self._is_latin and text.isascii():
+            return 1.0
+        other = sum(map(len, self._other.findall(text)))
+        if not other:
+            return 1.0
+        own = sum(map(len, self._own.findall(text)))
+        return own / (own + other)
+
+
+@functools.cache
+def _pattern(scripts: str, own: bool) -> regex.Pattern[str]:
+    """A pattern of one or more letters of the scripts, or of other ones."""
+    names = "".join(rf"\p{{Script={name}}}" for name in scripts.split())
+    if own:
+        return regex.compile(rf"[\p{{L}}&&[{names}]]+", regex.V1)
+    shared = r"\p{Script=Common}\p{Script=Inherited}"
+    return regex.compile(rf"[\p{{L}}--[{names}{shared}]]+", regex.V1)

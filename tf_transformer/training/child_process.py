@@ -1,0 +1,39 @@
+"""A command that trains in a process of its own."""
+
+import signal
+import subprocess
+from types import FrameType
+from typing import NamedTuple
+
+
+class Ending(NamedTuple):
+    """How a process ended."""
+
+    code: int  # exit code
+    interrupted: bool  # whether SIGINT or SIGTERM arrived meanwhile
+
+
+def run_process(command: list[str]) -> Ending:
+    """Runs a command until it ends.
+
+    Ctrl-C reaches the process through the terminal; SIGTERM is passed on to it.
+
+    Args:
+      command: the program and its arguments.
+    """
+    process = subprocess.Popen(command)
+    received = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if number == signal.SIGTERM:
+            process.terminate()
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return Ending(code, bool(received))

@@ -1,0 +1,108 @@
+"""Fine-tuning: a run that starts with the weights of another model, or updates only some weights.
+
+The settings are `init_from`, `init_optimizer` and `freeze`.
+"""
+
+import logging
+
+import keras
+
+from tf_transformer.checkpoints.checkpoint import named_weights, read_state, restore
+from tf_transformer.checkpoints.initial_model import (
+    check_same_model,
+    initial_checkpoint,
+    initial_config,
+)
+from tf_transformer.checkpoints.loading import check_same_vocabularies, check_vocabularies
+from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.config import Config, TrainConfig
+from tf_transformer.data.tokenizer import Tokenizer, load_tokenizers
+from tf_transformer.errors import UserError
+from tf_transformer.kernels.adam import FusedAdam
+from tf_transformer.model.transformer import Transformer
+from tf_transformer.training.distribution import Workers
+
+logger = logging.getLogger(__name__)
+
+
+def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
+    """Loads the vocabularies of the initial model, and checks that a run can start with it.
+
+    Args:
+      config: the settings of the run; `config.train.init_from` is the model.
+    Returns: the tokenizers of source and target.
+    Raises: UserError when a file is missing, or the run has other sizes.
+    """
+    init_from = config.train.init_from
+    initial, folder = initial_config(init_from), find_model_dir(init_from)
+    tokenizers = load_tokenizers(folder, initial.data.shared_vocab)
+    check_vocabularies(initial, tokenizers, folder)
+    sizes = [tokenizer.vocab_size for tokenizer in tokenizers]
+    check_same_model(config.with_vocabularies(*sizes))
+    path = initial_checkpoint(config.train)
+    state = read_state(path)
+    check_same_vocabularies(state, tokenizers, path)
+    if config.train.init_optimizer and state["step"] >= config.train.train_steps:
+        raise UserError(
+            f"{path} has {state['step']:,} updates, and --init_optimizer counts from there: give a "
+            f"larger --train_steps than {config.train.train_steps:,}"
+        )
+    before = (initial.data.source, initial.data.target)
+    now = (config.data.source, config.data.target)
+    if before != now:
+        logger.warning(
+            "the model %s translates from %s to %s, this run from %s to %s",
+            *(init_from, *before, *now),
+        )
+    return tokenizers
+
+
+def load_initial_weights(
+    model: Transformer, optimizer: FusedAdam, settings: TrainConfig, workers: Workers
+) -> None:
+    """Starts a run with the weights of the initial model; the chief reads them.
+
+    Args:
+      model: a built `Transformer`.
+      optimizer: a built `FusedAdam`. It stays new unless `init_optimizer` is set.
+      settings: a `TrainConfig`.
+      workers: the `Workers`.
+    Raises: UserError when the checkpoint is damaged, or has another optimizer.
+    """
+    step = 0
+    variables: list[keras.Variable] = list(model.weights)
+    if settings.init_optimizer:
+        variables += [variable for variable in optimizer.variables if variable.dtype == "float32"]
+    if workers.is_chief:
+        path = initial_checkpoint(settings)
+        state = restore(path, model, optimizer if settings.init_optimizer else None)
+        step = state["step"] if settings.init_optimizer else 0
+        logger.info("starting with the weights of %s", path)
+    workers.broadcast_weights(variables)
+    optimizer.iterations.assign(workers.broadcast(step))
+
+
+def freeze(model: Transformer, parts: str) -> None:
+    """Excludes weights from training: they get no gradients, and the optimizer no state for them.
+
+    Args:
+      model: a built `Transformer`.
+      parts: of `train_config.FREEZABLE`, separated by commas, or "". The encoder and the decoder
+        are the weights of their layers; the decoder has the output projection too, unless that is
+        the embedding matrix. The embeddings are the embedding matrices and learned positions.
+    """
+    if not parts:
+        return
+    frozen = 0
+    for name, variable in named_weights(model).items():
+        if _part_of(name) in parts.split(","):
+            variable.trainable = False
+            frozen += variable.value.shape.num_elements()
+    logger.info(f"frozen ({parts}): {frozen:,} of {model.count_params():,} parameters")
+
+
+def _part_of(name: str) -> str:
+    """The part to which a weight belongs, by its name, such as "encoder/layer1/mha/wq/kernel"."""
+    if name.endswith(("/table", "/pos_encoding")):
+        return "embeddings"
+    return "encoder" if name.startswith("encoder/") else "decoder"

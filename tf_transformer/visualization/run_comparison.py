@@ -1,0 +1,270 @@
+"""Training runs side by side: a table of their settings and results, and a plot."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import glob
+import hashlib
+import math
+import os
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+
+from tf_transformer.atomic_io import atomic_write
+from tf_transformer.checkpoints.paths import load_config, read_metrics
+from tf_transformer.config import Config
+from tf_transformer.errors import UserError
+from tf_transformer.visualization.history import Line, metric
+
+MAX_CELL = 28  # characters of a setting
+TITLE = 26  # characters of the first column
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A training run.
+
+    Attributes:
+      path: its model folder.
+      config: its settings.
+      lines: of its `metrics.jsonl`.
+      vocabulary: a hash of the files of its vocabularies.
+    """
+
+    path: str
+    config: Config
+    lines: list[Line]
+    vocabulary: str
+
+    @property
+    def updates(self) -> int:
+        """The updates so far."""
+        return max((line["step"] for line in self.lines), default=0)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run has reached its end, where the average is validated."""
+        return any(line["kind"] == "average" for line in self.lines[-1:])
+
+    def of_kind(self, kind: str) -> list[Line]:
+        """The lines of "train", "validation" or "average"."""
+        return [line for line in self.lines if line["kind"] == kind]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of the table.
+
+    Attributes:
+      title: what the values are.
+      values: one for each run; NaN where there is none.
+      form: format specification of the values.
+      is_result: whether the mean over random seeds is of interest.
+    """
+
+    title: str
+    values: Sequence[float]
+    form: str
+    is_result: bool = False
+
+    def cells(self) -> list[str]:
+        """The values as text."""
+        return ["-" if math.isnan(value) else format(value, self.form) for value in self.values]
+
+
+def find_runs(folders: Sequence[str]) -> list[Run]:
+    """Reads runs.
+
+    Args:
+      folders: model folders, or folders that contain model folders.
+    Raises: UserError when a folder has no run, or there are fewer than two runs.
+    """
+    found: list[str] = []
+    for folder in folders:
+        pattern = os.path.join(glob.escape(folder), "*", "config.json")
+        inside = sorted(map(os.path.dirname, glob.glob(pattern)))
+        is_run = os.path.isfile(os.path.join(folder, "config.json"))
+        found += [folder] if is_run or not inside else inside
+    unique = {os.path.realpath(path): path.rstrip("/") for path in found}
+    runs = [_read_run(path) for path in unique.values()]
+    if len(runs) < 2:
+        names = ", ".join(run.path for run in runs) or "no folder"
+        raise UserError(f"compare needs at least two runs, and got {names}: give more folders")
+    return runs
+
+
+def _read_run(path: str) -> Run:
+    config = load_config(path)
+    digest = hashlib.sha256()
+    for name in ("shared.model", "source.model", "target.model"):
+        file = os.path.join(path, name)
+        if os.path.isfile(file):
+            with open(file, "rb") as vocabulary:
+                digest.update(name.encode() + vocabulary.read())
+    return Run(path, config, read_metrics(path), digest.hexdigest())
+
+
+def result_rows(runs: Sequence[Run]) -> list[Row]:
+    """The rows of the results that training measured, without those that no run has."""
+
+    def row(title: str, form: str, of_run: Callable[[Run], float], is_result: bool = False) -> Row:
+        return Row(title, [of_run(run) for run in runs], form, is_result)
+
+    def last(run: Run, kind: str) -> Line:
+        return (run.of_kind(kind) or [{}])[-1]
+
+    rows = [
+        row("parameters", ",.0f", lambda run: run.config.model.parameters()),
+        row("updates", ",.0f", lambda run: run.updates),
+        row("minutes of training", ",.1f", _minutes),
+        row("lowest validation loss", ".4f", lambda run: metric(_best(run), "loss"), True),
+        row("  after updates", ",.0f", lambda run: metric(_best(run), "step")),
+        row("last validation loss", ".4f", lambda run: metric(last(run, "validation"), "loss")),
+        row("highest BLEU", ".2f", _highest_bleu, True),
+        row("average: loss", ".4f", lambda run: metric(last(run, "average"), "loss"), True),
+        row(
+            "average: perplexity",
+            ".3f",
+            lambda run: metric(last(run, "average"), "perplexity"),
+            True,
+        ),
+        row("average: BLEU", ".2f", lambda run: metric(last(run, "average"), "BLEU"), True),
+    ]
+    return [row for row in rows if not all(map(math.isnan, row.values))]
+
+
+def _best(run: Run) -> Line:
+    """The validation with the lowest loss."""
+    lines = [line for line in run.of_kind("validation") if not math.isnan(metric(line, "loss"))]
+    return min(lines, key=lambda line: metric(line, "loss"), default={})
+
+
+def _highest_bleu(run: Run) -> float:
+    scores = [metric(line, "BLEU") for line in run.of_kind("validation")]
+    return max((score for score in scores if not math.isnan(score)), default=math.nan)
+
+
+def _minutes(run: Run) -> float:
+    """The time of the updates, without validations and interruptions."""
+    seconds, step = 0.0, 0
+    for line in run.of_kind("train"):
+        speed = metric(line, "steps_per_second")
+        if speed > 0:
+            seconds += (line["step"] - step) / speed
+        step = line["step"]
+    return seconds / 60
+
+
+def describe_runs(runs: Sequence[Run], scores: Sequence[Row] = ()) -> str:
+    """Formats the settings that differ and the results of runs as a table.
+
+    Args:
+      runs: of `find_runs`.
+      scores: more rows, such as those of a test set.
+    Returns: text of several lines: the runs, the table, what cannot be compared, and the mean and
+      standard deviation of runs that differ only in the seed.
+    """
+    rows = [*result_rows(runs), *scores]
+    settings = _different_settings(runs)
+    numbers = [str(number) for number in range(1, len(runs) + 1)]
+    states = ["complete" if run.complete else "unfinished" for run in runs]
+    table = [numbers, states, *settings.values(), *(row.cells() for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table)]
+
+    def line(title: str, cells: Sequence[str]) -> str:
+        aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths))
+        return f"  {title:{TITLE}} {'  '.join(aligned)}"
+
+    text = ["runs"]
+    text += [f"  {number}  {run.path}" for number, run in zip(numbers, runs)]
+    text += ["", "settings that differ" if settings else "all settings are equal"]
+    text += [line("", numbers), *(line(name, cells) for name, cells in settings.items())]
+    text += ["", "results", line("state", states)]
+    text += [line(row.title, row.cells()) for row in rows]
+    for note in _notes(runs):
+        text += ["", note]
+    for group, lines in _over_seeds(runs, rows):
+        title = f"mean ± sample standard deviation of runs {group}, which differ in the seed"
+        text += ["", title, *lines]
+    return "\n".join(text)
+
+
+def _different_settings(runs: Sequence[Run]) -> dict[str, list[str]]:
+    """The values of the settings that are not equal in all runs, by their names."""
+    settings: dict[str, list[str]] = {}
+    for part in dataclasses.fields(Config):
+        for field in dataclasses.fields(getattr(runs[0].config, part.name)):
+            values = [str(getattr(getattr(run.config, part.name), field.name)) for run in runs]
+            if len(set(values)) > 1:
+                settings[field.name] = [_shortened(value) for value in values]
+    return settings
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= MAX_CELL else f"...{value[3 - MAX_CELL :]}"
+
+
+def _notes(runs: Sequence[Run]) -> Iterator[str]:
+    """What cannot be compared."""
+    texts = {(run.config.data.data, run.config.data.source, run.config.data.target) for run in runs}
+    if len(texts) > 1:
+        yield "The runs have different data: losses, perplexities and BLEU cannot be compared."
+    elif len({run.vocabulary for run in runs}) > 1:
+        yield (
+            "The runs have different vocabularies: losses and perplexities, which are those of a "
+            "sub-word,\ncannot be compared; BLEU can."
+        )
+    if len({run.config.train.bleu_sentences for run in runs}) > 1:
+        yield "The BLEU of the runs is that of different numbers of sentences (bleu_sentences)."
+
+
+def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
+    """For the complete runs that differ only in the seed: their numbers; lines of the results."""
+    groups: dict[tuple[Config, str], list[int]] = collections.defaultdict(list)
+    for index, run in enumerate(runs):
+        if run.complete:
+            groups[run.config.replace(seed=0), run.vocabulary].append(index)
+    for indices in groups.values():
+        seeds = {runs[index].config.train.seed for index in indices}
+        if len(seeds) < max(2, len(indices)):
+            continue
+        lines = []
+        for row in rows:
+            values = [row.values[index] for index in indices]
+            if row.is_result and not any(map(math.isnan, values)):
+                mean, deviation = statistics.mean(values), statistics.stdev(values)
+                lines.append(f"  {row.title:{TITLE}} {mean:{row.form}} ± {deviation:{row.form}}")
+        yield ", ".join(str(index + 1) for index in indices), lines
+
+
+def plot_runs(runs: Sequence[Run], path: str) -> None:
+    """Plots training loss, validation loss and BLEU over the updates, a line for each run.
+
+    Args:
+      runs: of `find_runs`.
+      path: the PNG file to write.
+    Raises: OSError when the file cannot be written.
+    """
+    from matplotlib.figure import Figure
+
+    panels_of = {
+        ("train", "loss"): "training loss (nats per token, with label smoothing)",
+        ("validation", "loss"): "validation loss (nats per token)",
+        ("validation", "BLEU"): "BLEU of greedy translations",
+    }
+    figure = Figure(figsize=(15, 5), layout="constrained")
+    for panel, ((kind, name), title) in zip(figure.subplots(1, 3), panels_of.items()):
+        panel.set_title(title)
+        panel.set_xlabel("updates")
+        panel.grid(alpha=0.3)
+        for number, run in enumerate(runs, start=1):
+            lines = [line for line in run.of_kind(kind) if name in line]
+            values = [metric(line, name) for line in lines]
+            label = f"{number} {os.fsencode(run.path).decode('utf-8', 'replace')}"
+            style = "-" if kind == "train" else ".-"
+            panel.plot([line["step"] for line in lines], values, style, label=label[-40:])
+    for text in figure.axes[0].legend(fontsize=8).get_texts():
+        text.set_parse_math(False)  # $ in the name of a folder is no formula
+    with atomic_write(path, "wb") as file:
+        figure.savefig(file, dpi=120, format="png")
