@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -331,7 +332,9 @@ def test_another_process_is_waited_for(interrupted, tiny_config, tmp_path, monke
             )
         )
         thread.start()
-        thread.join(0.2)
+        end = time.monotonic() + 20
+        while "waiting for another process" not in caplog.text and time.monotonic() < end:
+            time.sleep(0.01)
         assert thread.is_alive() and not encoded
         os.rmdir(folder)
         os.rename(os.path.join(tmp_path, "other", os.path.basename(folder)), folder)

@@ -1,9 +1,7 @@
 """A command in a process of its own."""
 
-import os
 import signal
 import sys
-import threading
 
 from tf_transformer.training.child_process import Ending, run_process
 
@@ -14,7 +12,7 @@ def test_the_exit_code_is_returned():
 
 def test_sigterm_is_passed_on():
     before = signal.getsignal(signal.SIGTERM)
-    program = "import time; time.sleep(60)"
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    program = "import os, signal, time; time.sleep(1); os.kill(os.getppid(), signal.SIGTERM); "
+    program += "time.sleep(60)"
     assert run_process([sys.executable, "-c", program]) == Ending(-signal.SIGTERM, True)
     assert signal.getsignal(signal.SIGTERM) is before

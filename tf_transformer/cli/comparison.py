@@ -61,10 +61,14 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
                 f"--split: {run.path} is for {other.source} to {other.target}, {runs[0].path} for "
                 f"{data.source} to {data.target}: give translation runs of the same languages"
             )
-    corpus = open_corpus(values.data or data.data, data.source, data.target)
+    test_data = values.data or data.data  # one text for all runs
+    corpus = open_corpus(test_data, data.source, data.target)
     pairs = list(corpus.read(values.split))
     references = [target for _, target in pairs[: values.max_pairs or len(pairs)]]
-    translations = [_read_translations(values, run, len(references)) for run in runs]
+    translations = [
+        _read_translations(run, test_data, values.split, len(references), len(pairs))
+        for run in runs
+    ]
     # The first run has a column too; it is not compared with anything.
     results = [
         corpus_metrics(metrics, lines, [references], translations[0]) for lines in translations[1:]
@@ -91,19 +95,29 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
     return rows, signatures
 
 
-def _read_translations(values: flags.FlagValues, run: Run, number: int) -> list[str]:
+def _read_translations(run: Run, test_data: str, split: str, number: int, pairs: int) -> list[str]:
     """Reads the translations of a test set, which evaluate wrote.
 
-    Raises: UserError when there are none, or fewer than `number`.
+    Args:
+      run: a `Run`.
+      test_data, split: the test set.
+      number: translations wanted, of the first pairs.
+      pairs: of the test set.
+    Raises: UserError when there are none, fewer than `number`, or more than `pairs`.
     """
     from tf_transformer.data.corpus import read_lines
 
-    path = translations_path(run.path, run.config.data, values.data, values.split)
-    data = f" --data={values.data}" if values.data else ""
-    command = f"tf-transformer evaluate --model_dir={run.path}{data} --split={values.split}"
+    path = translations_path(run.path, run.config.data, test_data, split)
+    data = "" if test_data == run.config.data.data else f" --data={test_data}"
+    command = f"tf-transformer evaluate --model_dir={run.path}{data} --split={split}"
     if not os.path.isfile(path):
-        raise UserError(f"{run.path} has no translations of {values.split}: run `{command}`")
+        raise UserError(f"{run.path} has no translations of {split}: run `{command}`")
     lines = list(read_lines(path))
+    if len(lines) > pairs:
+        raise UserError(
+            f"{path} has translations of {len(lines):,} pairs, but {split} has {pairs:,}: run "
+            f"`{command}`"
+        )
     if len(lines) < number:
         raise UserError(
             f"{path} has translations of {len(lines):,} of {number:,} pairs: run `{command}`, or "
