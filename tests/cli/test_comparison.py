@@ -66,6 +66,20 @@ def test_mistakes_of_compare(refused, run, make_run, tmp_path):
     assert f"{second} is for en to fr, {first} for en to de" in message
 
 
+def test_all_runs_are_compared_on_the_test_set_of_the_first(refused, make_run, tmp_path):
+    """A run on another text: its translations of its own test set say nothing here."""
+    first = make_run(tmp_path / "a", 1)
+    second = write_run(tmp_path / "b", seed=2, data="pocket")
+    for folder in (first, second):
+        write_translations(folder, ["eins"] * 60)
+    message = refused("compare", first, second, "--split=test")
+    assert f"{second} has no translations of test: run `tf-transformer evaluate" in message
+    assert f"--model_dir={second} --data=" in message
+    write_translations(first, ["eins"] * 61)
+    message = refused("compare", first, second, "--split=test")
+    assert "has translations of 61 pairs, but test has 60" in message
+
+
 def test_stored_translations_that_are_older_than_the_model(run, make_run, tmp_path):
     folders = [make_run(tmp_path / "a", 1), make_run(tmp_path / "b", 2)]
     for folder in folders:
