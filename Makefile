@@ -32,14 +32,14 @@ EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 # The name of the stamp has the extras, so that the package is installed again on a host that gets a GPU.
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
-# $(call score,folder): the last command of a recipe. After a dry run there is no model to score.
-score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)')
+# $(call score,folder,split): the last command of a recipe. After a dry run there is no model to score.
+score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
 
-.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr table3 parse pretrained test test-wheel test-browser notebooks poster lab docs docs-serve lint format clean
+.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k table3 parse pretrained gpu-check test test-gpu test-wheel test-browser notebooks poster lab docs docs-serve lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "options of train: PRESET=pocket|small|base|big|parsing-pocket|parsing DATA= SOURCE= TARGET= MODEL_DIR= MINUTES= STEPS="
+	@echo "options of train: PRESET=pocket|tiny|small|base|big|parsing-pocket|parsing DATA= SOURCE= TARGET= MODEL_DIR= MINUTES= STEPS="
 
 install: $(STAMP) ## create .venv and install the package into it, when it is missing or out of date
 
@@ -111,6 +111,14 @@ wmt14-ende wmt14-enfr: $(STAMP)
 	$(RUN) train --preset=$(SIZE) $(TASK) $(call flags,DATA STEPS MINUTES) --model_dir='$(RECIPE_DIR)' $(FLAGS)
 	$(call score,$(RECIPE_DIR))
 
+# Real text on two CPU cores. DATA is the folder with train.en.gz, train.de.gz, val.* and test_2016_flickr.*.
+multi30k: PRESET := $(call named,PRESET,tiny)
+multi30k: DATA := $(call named,DATA,multi30k)
+multi30k: SPLIT := $(call named,SPLIT,test_2016_flickr)
+multi30k: $(STAMP) ## train on Multi30k, English to German, in DATA=folder, and score test_2016_flickr
+	$(RUN) train --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
+	$(call score,$(MODEL_DIR),$(SPLIT))
+
 table3: $(STAMP) ## print Table 3 with our parameter counts; FLAGS='--run --data=...' trains its rows at a reduced size
 	@$(RUN) table3 $(call flags,DATA SOURCE TARGET STEPS MODEL_DIR) $(FLAGS)
 
@@ -127,9 +135,16 @@ pretrained: $(STAMP) ## train the built-in model pocket-en-de again, and write i
 	$(RUN) train --preset=pocket --data=pocket --source=en --target=de --model_dir=$(PRETRAINED_RUN)
 	$(BIN)/python benchmarks/pretrained_model.py $(PRETRAINED_RUN) tf_transformer/pretrained/pocket-en-de
 
+gpu-check: $(STAMP) ## check training and search on the GPUs, measure their speed, and write gpu-report.md
+	@$(RUN) gpu-check $(FLAGS)
+
 # One process for each core, at most four: each process has TensorFlow in memory.
 test: $(STAMP) ## run the tests
 	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal $(FLAGS)
+
+# All GPUs, in one process.
+test-gpu: $(STAMP) ## run the tests that need a GPU; without one they are skipped
+	$(BIN)/python -m pytest tests/gpu -m gpu -rs $(FLAGS)
 
 test-browser: $(STAMP) ## test the server's page and the attention viewer in headless Chromium, which is installed if missing (Debian)
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \

@@ -6,13 +6,16 @@
 EXPORT_DIR is a folder of versions, of which the newest one is copied. During the whole time,
 
 - clients send legal requests of 1 to 16 texts, and compare the answers with those of the beginning;
+- clients send requests with decoding options, where the export has these signatures: legal ones,
+  whose answers are compared too, and wrong ones, which must get status 400;
 - others send malformed HTTP and JSON, too much, too slowly, and to wrong paths; they close their
   connections before they have their answers, or cancel their calls;
 - a new version appears every --reload_seconds, each fourth one damaged, and old ones are removed.
 
 Printed are a line each minute and a summary. The exit code is 1 when an answer was wrong, a legal
-request failed, any request got status 500 or above, a version was not loaded, the server did not
-end in order, or its memory grew by more than 5% from the second sixth of the time to the last.
+request failed, a wrong option was not refused, any request got status 500 or above, a version was
+not loaded, the server did not end in order, or its memory grew by more than 5% from the second
+sixth of the time to the last.
 """
 
 import argparse
@@ -34,6 +37,8 @@ import time
 
 import urllib3
 from serving import NAME, PATH, hostile_requests, resident_memory, wait_until_ready
+from soak_options import GRPC_METHOD, OptionClient
+from soak_versions import VersionChanger
 
 SENTENCES = (
     "Anna sleeps.",
@@ -47,26 +52,23 @@ CLIENTS = 4  # threads with legal requests, and as many of gRPC
 ATTACKERS = 2  # threads of each kind of hostile clients
 TEXTS = 60
 MAX_ROWS = 16  # of a legal request
-LOAD_SECONDS = 120  # for a version, beside everything else
 STOP_SECONDS = 60
 MEMORY_SECONDS = 2  # between two samples
 MAX_GROWTH = 0.05
-DAMAGED = 4  # each fourth version
+MIN_GROWTH_SECONDS = 60  # of a sixth of the time: the first requests need more memory anyway
+OPTION_CLIENTS = 2  # threads with requests to the signatures with options
 SHOWN = 10  # problems of the summary
-GRPC_METHOD = "/tensorflow.serving.PredictionService/Predict"
 
 
 class Soak:
     """One run.
 
     Args:
-      folder: of the versions, a copy.
       address: of the server, (host, port).
       grpc_port: 0 for none.
     """
 
-    def __init__(self, folder, address, grpc_port):
-        self.folder = folder
+    def __init__(self, address, grpc_port):
         self.address = address
         self.grpc_port = grpc_port
         self.counts = collections.Counter()
@@ -92,11 +94,15 @@ class Soak:
 
     def translate(self, texts):
         """Returns the translations over REST. Raises: RuntimeError for another status than 200."""
-        body = json.dumps({"instances": texts})
+        return [row["translation"] for row in self.predict("serving_default", texts)]
+
+    def predict(self, signature, instances):
+        """Returns the rows of an answer over REST. Raises: RuntimeError as `translate`."""
+        body = json.dumps({"signature_name": signature, "instances": instances})
         response = self.pool.request("POST", PATH, body=body, timeout=90)
         if response.status != 200:
             raise RuntimeError(f"status {response.status}: {response.data[:200]!r}")
-        return [row["translation"] for row in json.loads(response.data)["predictions"]]
+        return json.loads(response.data)["predictions"]
 
     def repeat(self, function, seed):
         """Calls a function with a random generator until the end; its exceptions are problems."""
@@ -221,51 +227,6 @@ class Soak:
         request.inputs["text"].CopyFrom(tf.make_tensor_proto(self.texts[:MAX_ROWS]))
         self.grpc_request = request.SerializeToString()
 
-    # Versions.
-
-    def reload(self, seconds):
-        """Adds a version every some seconds, until the end."""
-        kept = [max(map(int, os.listdir(self.folder)))]
-        original = os.path.join(self.folder, "..", "original")
-        for version in itertools.count(kept[0] + 1):
-            if self.ended.wait(seconds):
-                break
-            is_damaged = version % DAMAGED == 0
-            self._add_version(original, version, is_damaged)
-            expected = "END" if is_damaged else "AVAILABLE"
-            self._wait_for_state(version, expected)
-            kept.append(version)
-            if is_damaged or len(kept) > 2:
-                self._remove_version(kept.pop() if is_damaged else kept.pop(0))
-            self.count("damaged versions" if is_damaged else "reloads")
-
-    def _add_version(self, original, version, is_damaged):
-        new = os.path.join(self.folder, "incomplete")
-        shutil.copytree(original, new)
-        if is_damaged:
-            with open(os.path.join(new, "README.md"), "a", encoding="utf-8") as file:
-                file.write("damaged")
-        os.rename(new, os.path.join(self.folder, str(version)))
-
-    def _remove_version(self, version):
-        removed = os.path.join(self.folder, "removed")
-        os.rename(os.path.join(self.folder, str(version)), removed)
-        shutil.rmtree(removed)
-
-    def _wait_for_state(self, version, expected):
-        end = time.monotonic() + LOAD_SECONDS
-        state = ""
-        while time.monotonic() < end and not self.ended.is_set():
-            path = f"/v1/models/{NAME}/versions/{version}"
-            with contextlib.suppress(KeyError, ValueError, urllib3.exceptions.HTTPError):
-                response = self.pool.request("GET", path, timeout=10)
-                state = json.loads(response.data)["model_version_status"][0]["state"]
-            if state == expected:
-                return
-            time.sleep(0.2)
-        if not self.ended.is_set():
-            self.count("versions", f"version {version} is {state or 'unknown'}, not {expected}")
-
     # Results.
 
     def watch(self, process, minutes):
@@ -287,43 +248,60 @@ class Soak:
 
     @property
     def growth(self):
-        """The growth of the memory from the second sixth of the time to the last."""
+        """The growth of the memory from the second sixth of the time to the last.
+
+        None after a run that is too short to tell.
+        """
         sixth = len(self.memory) // 6
-        if not sixth:
-            return 0.0
+        if sixth * MEMORY_SECONDS < MIN_GROWTH_SECONDS:
+            return None
         early, late = self.memory[sixth : 2 * sixth], self.memory[-sixth:]
         return statistics.median(late) / statistics.median(early) - 1
 
     def summarize(self):
         """Prints the summary. Returns: the exit code."""
-        print("\n" + ", ".join(f"{kind}: {self.counts[kind]:,}" for kind in COLUMNS))
-        print(f"memory, median of the last sixth against the second: {self.growth:+.1%}")
+        print()
+        for kind in COLUMNS:
+            is_measured = self.counts[kind] or kind in MUST_BE_0
+            print(f"{kind}: {f'{self.counts[kind]:,}' if is_measured else 'not measured'}")
+        growth = self.growth
+        shown = "not measured, the run is too short" if growth is None else f"{growth:+.1%}"
+        print(f"memory, median of the last sixth against the second: {shown}")
         for problem in self.problems:
             print(f"PROBLEM {problem}")
-        if self.growth > MAX_GROWTH:
+        has_grown = growth is not None and growth > MAX_GROWTH
+        if has_grown:
             print(f"PROBLEM the memory grew by more than {MAX_GROWTH:.0%}")
-        return int(bool(self.problems) or self.growth > MAX_GROWTH)
+        return int(bool(self.problems) or has_grown)
 
 
+MUST_BE_0 = ("wrong answers", "failures", "status 5xx", "wrong options", "versions")
 COLUMNS = (
-    "requests", "wrong answers", "failures", "status 5xx", "hostile", "slow", "disconnected",
-    "reloads",
+    "requests", "options", *MUST_BE_0, "hostile", "slow", "disconnected", "reloads",
+    "damaged versions",
 )  # fmt: skip
 
 
-def run_soak(soak, process, args):
-    """Runs all threads for the time of the flags."""
+def run_soak(soak, versions, process, args):
+    """Runs all threads for the time of the flags, with the versions of a folder."""
     jobs = [soak.use_rest] * CLIENTS + [soak.attack, soak.disconnect, soak.be_slow] * ATTACKERS
+    options = OptionClient(soak)
+    if options.first_answers:
+        jobs += [options.use] * OPTION_CLIENTS + [options.send_wrong]
     if soak.grpc_port:
         soak.connect_grpc()
         soak.make_grpc_request()
         jobs += [soak.use_grpc] * CLIENTS + [soak.send_grpc_garbage, soak.cancel_grpc] * ATTACKERS
+        if options.first_answers:
+            options.make_grpc_requests()
+            jobs.append(options.send_wrong_grpc)
+    changer = VersionChanger(soak, versions)
     threads = [
         threading.Thread(target=soak.repeat, args=[job, seed]) for seed, job in enumerate(jobs)
     ]
     threads.append(
         threading.Thread(
-            target=soak.repeat, args=[lambda _: soak.reload(args.reload_seconds), len(jobs)]
+            target=soak.repeat, args=[lambda _: changer.run(args.reload_seconds), len(jobs)]
         )
     )
     for thread in threads:
@@ -387,8 +365,8 @@ def main():
         ):
             try:
                 wait_until_ready(("127.0.0.1", port), process)
-                soak = Soak(versions, ("127.0.0.1", port), grpc_port)
-                run_soak(soak, process, args)
+                soak = Soak(("127.0.0.1", port), grpc_port)
+                run_soak(soak, versions, process, args)
                 stop_server(soak, process, log_path)
             finally:
                 process.kill()

@@ -1,7 +1,5 @@
 """One training update of a preset on random ids, for the benchmarks that time it."""
 
-import functools
-
 
 def make_update(config, precision="float32", accumulate=False):
     """Builds a model, its optimizer, and the update on all logical CPUs.
@@ -15,30 +13,14 @@ def make_update(config, precision="float32", accumulate=False):
     """
     import tensorflow as tf
 
-    from tf_transformer.checkpoints.loading import build_model
-    from tf_transformer.training.distribution import make_strategy, on_all_replicas
-    from tf_transformer.training.optimizer import make_optimizer
-    from tf_transformer.training.precision import make_loss_scale
-    from tf_transformer.training.sharding import accumulated_shards, one_shard
-    from tf_transformer.training.train_step import shard_gradients, train_step
+    from tf_transformer.training import update as training
+    from tf_transformer.training.distribution import make_strategy
 
-    settings = config.train
     strategy = make_strategy(cpu_only=True)
-    with strategy.scope():
-        model = build_model(config.model, precision)
-        optimizer = make_optimizer(config.model, settings)
-        optimizer.build(model.trainable_variables)
-        loss_scale = make_loss_scale(precision)
-    shards = accumulated_shards if accumulate else one_shard
-    gradients = functools.partial(shard_gradients, settings)
-    gradients = functools.partial(shards, gradients, model, settings)
-
-    def update(inp, tar):
-        no_votes = tf.zeros([2])
-        return train_step(model, optimizer, settings, gradients, loss_scale, inp, tar, no_votes)
-
-    ids = tf.TensorSpec([None, None], tf.int32)
-    return on_all_replicas(strategy, update, [ids, ids]), model, optimizer
+    state = training.make_state(config, precision, strategy)
+    update = training.make_update(state, config.train, strategy, accumulate, jit_compile=False)
+    no_votes = tf.zeros([2])
+    return lambda inp, tar: update(inp, tar, no_votes), state.model, state.optimizer
 
 
 def random_batch(vocab_size, rows, length):

@@ -14,14 +14,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 import pytest
 import tensorflow as tf
 
-tf.config.set_visible_devices([], "GPU")  # the tests run on the CPU everywhere
-# Two logical CPU devices, so that a strategy can have two replicas on a host without GPUs.
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
+from tf_transformer.config import Config
+from tf_transformer.data.pocket import corpus as pocket
 
-from tf_transformer.config import Config  # noqa: E402
-from tf_transformer.data.pocket import corpus as pocket  # noqa: E402
+
+def pytest_configure(config):
+    """Chooses the devices, before TensorFlow's first operation.
+
+    The tests run on the CPU everywhere, except with `-m gpu`.
+    """
+    if config.option.markexpr != "gpu":
+        tf.config.set_visible_devices([], "GPU")
+    # Two logical CPU devices, so that a strategy can have two replicas on a host without GPUs.
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    )
 
 
 @pytest.fixture(scope="session")

@@ -111,7 +111,7 @@ def test_links_and_anchors_exist(path):
 @pytest.mark.parametrize("path", PAGES, ids=names)
 def test_commands_and_flags_exist(path):
     for line in code(path.read_text("utf-8")):
-        for command, arguments in re.findall(r"tf-transformer ([a-z]\w*)([^|#]*)", line):
+        for command, arguments in re.findall(r"tf-transformer ([a-z][\w-]*)([^|#]*)", line):
             assert command in COMMANDS, line
             unknown = set(re.findall(r"--(\w+)", arguments)) - flags_of(command)
             assert not unknown, f"{command} has no {unknown}: {line}"

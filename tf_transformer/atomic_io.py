@@ -10,8 +10,8 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
-from typing import IO, Any
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, NamedTuple
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota, limit on file sizes
 PREFIX, SUFFIX = ".tmp-", ".part"  # of the name of an unfinished file
@@ -33,10 +33,66 @@ def atomic_write(path: str, mode: str = "w") -> Iterator[IO[Any]]:
       mode: "w" for text in UTF-8, "wb" for bytes.
     Raises: OSError, whose `filename` is `path`, when the file cannot be written, or is a folder.
     """
+    with atomic_files([path], mode) as (file,):
+        yield file
+
+
+class _Unfinished(NamedTuple):
+    """A file that is being written."""
+
+    file: IO[Any]
+    path: str  # the name that the user gave
+    target: str  # the path that it gets
+    temporary: str | None  # the path that it has; None for a device or a pipe
+    permissions: int
+
+    def store(self) -> None:
+        """Writes what is buffered to the disk."""
+        self.file.flush()
+        if self.temporary:
+            with _naming(self.path):
+                os.fchmod(self.file.fileno(), self.permissions)  # mkstemp's are for us alone
+                os.fsync(self.file.fileno())
+
+    def rename(self) -> None:
+        """Gives it its name."""
+        if self.temporary:
+            with _naming(self.path):
+                os.replace(self.temporary, self.target)
+
+
+@contextlib.contextmanager
+def atomic_files(paths: Sequence[str], mode: str = "w") -> Iterator[list[IO[Any]]]:
+    """Opens files that belong together, such as the two sides of a text.
+
+    Each of them is as of `atomic_write`. They appear when all of them are on the disk. A process
+    that is killed at that moment leaves some of them missing, and never old ones beside new ones.
+
+    Args:
+      paths: their names.
+      mode: as for `atomic_write`.
+    Raises: OSError, as `atomic_write` does.
+    """
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(_unfinished(path, mode)) for path in paths]
+        yield [each.file for each in files]
+        for each in files:
+            each.store()
+        for each in files[1:]:
+            if each.temporary:
+                with _naming(each.path), contextlib.suppress(FileNotFoundError):
+                    os.remove(each.target)
+        for each in files:
+            each.rename()
+
+
+@contextlib.contextmanager
+def _unfinished(path: str, mode: str) -> Iterator[_Unfinished]:
+    """Opens a file under a temporary name, which is removed after a failure."""
     permissions = _permissions(path)
     if permissions is None:  # a device or a pipe
         with open_named(path, mode, path) as file:
-            yield file
+            yield _Unfinished(file, path, path, None, 0)
         return
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
@@ -45,13 +101,7 @@ def atomic_write(path: str, mode: str = "w") -> Iterator[IO[Any]]:
         handle, temporary = tempfile.mkstemp(SUFFIX, f"{PREFIX}{name[:50]}-", folder)
     try:
         with open_named(handle, mode, path) as file:
-            yield file
-            file.flush()
-            with _naming(path):
-                os.fchmod(handle, permissions)  # mkstemp makes it readable by us alone
-                os.fsync(handle)
-        with _naming(path):
-            os.replace(temporary, target)
+            yield _Unfinished(file, path, target, temporary, permissions)
     except BaseException:
         with contextlib.suppress(OSError):
             os.remove(temporary)

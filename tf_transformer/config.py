@@ -122,7 +122,25 @@ class DataConfig(Settings):
     data: str = setting(
         "pocket",
         "pocket, a folder, a TSV file, SOURCE_FILE,TARGET_FILE, or a TFDS name such as "
-        "wmt14_translate/de-en; for trees pocket-trees or a folder",
+        "wmt14_translate/de-en; for trees pocket-trees or a folder; several, separated by commas, "
+        "are trained on together",
+    )
+    data_weights: str = setting(
+        "",
+        "several corpora: their weights, such as 4,1: an epoch has four times as many pairs of the "
+        "first as of the second, repeated or drawn at random",
+    )
+    data_temperature: float = setting(
+        1.0,
+        "several corpora: T of the share of each in an epoch, proportional to its number of "
+        "pairs ^ (1 / T)",
+        minimum=1,
+        maximum=1000,
+    )
+    tag: str = setting(
+        "",
+        "a token before each source of a corpus, such as <2de>, the language to translate to; with "
+        "several corpora one for each, separated by commas",
     )
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
@@ -145,9 +163,30 @@ class DataConfig(Settings):
         minimum=1,
         maximum=100_000_000,
     )
+    bpe_dropout: float = setting(
+        0.0,
+        "BPE-dropout (Provilkov et al. 2020): probability of leaving out a merge, such as 0.1; the "
+        "training text is encoded anew for each epoch; 0 means none",
+        minimum=0,
+        below=1,
+    )
+    sentencepiece_alpha: float = setting(
+        0.0,
+        "the same for a unigram vocabulary (Kudo 2018): each segmentation is drawn with its "
+        "probability ^ alpha; 0 means the most probable one",
+        minimum=0,
+        maximum=100,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.bpe_dropout and self.sentencepiece_alpha:
+            raise UserError(
+                "bpe_dropout is for BPE vocabularies and sentencepiece_alpha for unigram "
+                "vocabularies: give one of them"
+            )
+        if self.data_weights and self.data_temperature != 1:
+            raise UserError("data_weights and data_temperature: give one of them")
         if self.batch_tokens < self.max_length:
             raise UserError(
                 f"batch_tokens {self.batch_tokens} is less than max_length {self.max_length}: "

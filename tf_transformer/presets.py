@@ -24,6 +24,26 @@ PRESETS = {
         eval_steps=1000,
         bleu_sentences=100,
     ),
+    # For about 30,000 sentence pairs, such as Multi30k: four narrow layers, high dropout, and a
+    # learning rate that ends at 0.
+    "tiny": Config().replace(
+        num_layers=4,
+        d_model=128,
+        num_heads=4,
+        dff=256,
+        dropout_rate=0.3,
+        vocab_size=4000,
+        batch_tokens=2048,
+        train_steps=16_000,
+        learning_rate_schedule="linear",
+        learning_rate=0.0025,
+        warmup_steps=1000,
+        dropout_warmup_steps=2000,
+        save_steps=200,
+        max_checkpoints=10,
+        eval_steps=2000,
+        bleu_sentences=200,
+    ),
     # For 30,000 to 200,000 sentence pairs.
     "small": Config().replace(
         num_layers=3,

@@ -13,6 +13,7 @@ FONT = "font-family='sans-serif' text-anchor='middle'"
 # Name: (column, row, columns, text below the name).
 PACKAGES = {
     "cli": (1, 0, 1, "command line"),
+    "gpu_check": (2, 0, 1, "checks on GPUs"),
     "paper": (2, 1, 1, "Tables 2, 3; checks"),
     "parsing": (0, 2, 1, "Sec. 6.3"),
     "visualization": (1, 2, 1, "plots, viewer"),
@@ -28,6 +29,7 @@ PACKAGES = {
     "errors, config, presets": (0, 7, 4, "and the other top-level modules"),
 }  # fmt: skip
 IMPORTS = [
+    ("cli", "gpu_check"), ("gpu_check", "paper"),
     ("cli", "paper"), ("cli", "parsing"), ("parsing", "evaluation"), ("parsing", "decoding"),
     ("paper", "visualization"), ("paper", "training"), ("paper", "serving"),
     ("cli", "interchange"), ("interchange", "serving"),

@@ -92,6 +92,8 @@ def test_mistakes(refused, data, tmp_path):
     assert f"{out} exists: give another path, or --overwrite to replace it" in message
     message = refused("clean", given, f"--output={tmp_path}/a", f"--rejected={tmp_path}/./a")
     assert "/./a is given twice" in message
+    message = refused("clean", given, f"--output={out},{tmp_path}/out.de")
+    assert f"{out} exists and {tmp_path}/out.de does not, as after a run that was" in message
     assert "give a TSV file, or two files" in refused("clean", given, "--output=a,b,c")
     assert "the name of a file is missing" in refused("clean", given, "--output=a,")
     assert "--max_overlap" in refused("clean", given, "--max_overlap=x")

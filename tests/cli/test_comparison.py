@@ -8,6 +8,7 @@ from fake_runs import write_run
 
 from tf_transformer.cli import seeds
 from tf_transformer.config import Config
+from tf_transformer.presets import preset
 from tf_transformer.training.child_process import Ending
 
 
@@ -93,16 +94,17 @@ def test_stored_translations_that_are_older_than_the_model(run, make_run, tmp_pa
 def processes(make_run, monkeypatch):
     """Replaces the processes of train --seeds, which write runs; their commands."""
     commands = []
+    endings = {
+        "6": Ending(0, True), "7": Ending(130, True), "8": Ending(2, False), "9": Ending(2, True),
+        "10": Ending(-2, True),
+    }  # fmt: skip
 
     def run_process(command):
         commands.append(command[4:])
         flags = dict(argument.removeprefix("--").split("=") for argument in command[-2:])
-        if flags["seed"] == "7":
-            return Ending(0, True)
-        if flags["seed"] == "8":
-            return Ending(2, False)
-        make_run(pathlib.Path(flags["model_dir"]), int(flags["seed"]))
-        return Ending(0, False)
+        if flags["seed"] not in endings:
+            make_run(pathlib.Path(flags["model_dir"]), int(flags["seed"]))
+        return endings.get(flags["seed"], Ending(0, False))
 
     monkeypatch.setattr(seeds, "run_process", run_process)
     return commands
@@ -118,13 +120,48 @@ def test_train_with_seeds(run, refused, processes, tmp_path):
         [f"--seed={seed}", f"--model_dir={tmp_path}/seed-{seed}"] for seed in (3, 1)
     ]
     assert "runs 1, 2, which differ in the seed" in out
-    code, out, _ = run("train", "--seeds=7,8", f"--model_dir={tmp_path}")
-    assert code == 0
-    assert "stopped and saved" in out
-    assert "the training with seed 8 failed" in refused(
-        "train", "--seeds=8,9", f"--model_dir={tmp_path}"
+
+
+def test_seeds_that_do_not_reach_their_end(run, refused, processes, tmp_path):
+    """The exit code is 0 only where the run was saved."""
+    given = f"--model_dir={tmp_path}"
+    for seed, expected in ((6, 0), (7, 130), (10, 130)):
+        code, out, _ = run("train", f"--seeds={seed},1", given)
+        assert code == expected
+        assert ("stopped and saved" in out) == (code == 0)
+        assert ("was not saved" in out) == (code != 0)
+    for seed in (8, 9):
+        assert f"the training with seed {seed} failed" in refused(
+            "train", f"--seeds={seed},1", given
+        )
+    assert len(processes) == 5
+
+
+def test_a_complete_seed_is_not_trained_further(run, processes, corpus_folder, tmp_path):
+    """With --train_minutes its process would train for these minutes again."""
+    flags = [f"--data={corpus_folder}", "--train_steps=20", f"--model_dir={tmp_path}"]
+    config = preset("small").replace(
+        data=str(corpus_folder), train_steps=20, train_minutes=5.0, seed=6
     )
-    assert len(processes) == 4
+    folder = write_run(tmp_path / "seed-6")
+    config.with_vocabularies(500, 500).save(f"{folder}/config.json")
+    command = "train", "--preset=small", *flags
+    code, _, err = run(*command, "--train_minutes=5", "--seeds=6,2")
+    assert code == 0
+    assert "seed 6, 1 of 2, is complete" in err
+    assert [command[-2] for command in processes] == ["--seed=2"]
+    # Other settings and --overwrite are left to the process.
+    for flag in ("--train_minutes=6", "--train_steps=30", "--d_model=32", "--overwrite"):
+        processes.clear()
+        code, out, _ = run(*command, "--train_minutes=5", "--seeds=6", flag)
+        assert (code, len(processes)) == (0, 1), flag
+        assert "stopped and saved" in out
+    # A run that has not reached its end.
+    lines = pathlib.Path(folder, "metrics.jsonl").read_text().splitlines(keepends=True)
+    pathlib.Path(folder, "metrics.jsonl").write_text("".join(lines[:-1]))
+    processes.clear()
+    run(*command, "--train_minutes=5", "--seeds=6")
+    assert len(processes) == 1
 
 
 def test_mistakes_of_seeds(refused, processes, make_run, tmp_path, monkeypatch):

@@ -45,7 +45,7 @@ def test_help_fits_a_terminal(run, command):
     assert code == 0
     assert max(map(len, out.splitlines())) <= 100
     usage = out.splitlines()[0]
-    other_input = command in ("evalb", "compare", "import")
+    other_input = command in ("evalb", "compare", "import", "rescore")
     assert ("--model_dir=TEXT" in usage) == ("(required)" in out and not other_input)
     if command:
         assert out.index("\n  --help, -h\n") > out.index("\nFlags of all commands:\n")

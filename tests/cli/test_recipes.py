@@ -44,6 +44,20 @@ def commands(recipe, folder=None, size="base", flags="", more=()):
     return [shlex.split(line)[3:] for line in lines]
 
 
+def test_multi30k():
+    """The recipe trains the preset tiny on the folder, and scores the test split."""
+    train, evaluate = commands("multi30k", more=["DATA=some/folder"])
+    values, config = train_config(train)
+    assert (values.preset, config.data.data) == ("tiny", "some/folder")
+    assert (config.data.source, config.data.target) == ("en", "de")
+    assert evaluate == [
+        "evaluate",
+        f"--model_dir={values.model_dir}",
+        "--split=test_2016_flickr",
+    ]
+    assert len(commands("multi30k", flags="--dry_run")) == 1
+
+
 def train_config(arguments):
     """The flag values and the `Config` of a train command."""
     command, *flags = arguments

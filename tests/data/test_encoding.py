@@ -344,6 +344,41 @@ def test_another_process_is_waited_for(interrupted, tiny_config, tmp_path, monke
     assert "waiting for another process that encodes" in caplog.text
 
 
+def test_a_folder_that_is_removed_before_it_is_locked(tmp_path, monkeypatch):
+    """The lock is that of the folder with this name, and not of one that is gone."""
+    folder = tmp_path / "train-a"
+    try_lock = encoding.try_lock
+    removed = []
+
+    def remove_and_lock(descriptor):
+        if not removed:
+            removed.append(folder.rmdir())
+        return try_lock(descriptor)
+
+    monkeypatch.setattr(encoding, "try_lock", remove_and_lock)
+    with encoding._locked(str(folder)):
+        other = os.open(folder, os.O_RDONLY)
+        assert try_lock(other) is False
+        os.close(other)
+    assert removed
+
+
+def test_shards_that_another_process_completes_are_kept(tmp_path, monkeypatch):
+    folder = tmp_path / "train-a"
+    folder.mkdir()
+    manifest = folder / encoding.MANIFEST
+    manifest.write_text('{"complete": false, "shards": []}')
+    try_lock = encoding.try_lock
+
+    def complete_and_lock(descriptor):
+        manifest.write_text('{"complete": true, "shards": []}')
+        return try_lock(descriptor)
+
+    monkeypatch.setattr(encoding, "try_lock", complete_and_lock)
+    encoding._remove_incomplete(str(tmp_path), "train")
+    assert manifest.exists()
+
+
 @pytest.fixture
 def processes(monkeypatch):
     """Two processes encode chunks of 10 pairs."""

@@ -36,6 +36,8 @@ def test_good_pairs_are_kept():
     assert reason("Tom is in Boston.", "Tom ist in Boston.") == ""
     assert reason("A free time activity", "Eine " + "Freizeitbeschäftigung" * 2) == ""
     assert reason("AT&T said 1 < 2 > 0.", "AT&T sagte, dass 1 < 2 > 0.") == ""
+    assert reason("The R&D; then the Q&A; then", "Erst F&E; dann Fragen &c;") == ""
+    assert reason("It is a<b and b>c here", "Hier gilt a<b und b>c wieder") == ""
     assert reason("Über naïve Ärzte", "Ça va «bien» — œuvre À Âge") == ""
 
 
@@ -51,6 +53,13 @@ def test_good_pairs_are_kept():
         ("Private \ue000 use", "Private Nutzung", DAMAGED),
         ("A <b>bold</b> word", "Ein fettes Wort", HTML),
         ("A line<br/>", "Eine Zeile", HTML),
+        ("A line<BR />", "Eine Zeile", HTML),
+        ("A link", "Ein <a class=x href='y'>Verweis", HTML),
+        ("A word</b >", "Ein Wort", HTML),
+        ("A word <!-- b", "Ein Wort", HTML),
+        ("A word &#xA0; here", "Ein Wort", HTML),
+        ("A word &NBSP; here", "Ein Wort", HTML),
+        ("It&apos;s", "Es ist", HTML),
         ("Black &amp; white", "Schwarz und weiß", HTML),
         ("A word", "Ein Wort&#160;", HTML),
         ("word " * 151, "Wort " * 151, TOO_LONG),
@@ -121,6 +130,13 @@ def test_other_languages():
     kept = PairFilter(FilterConfig(), "en", "tlh")
     assert kept.unknown == ["tlh"]
     assert kept.reason("Hello, world!", "Привет, мир!") == ""
+    # Names of products: 9 characters, which count as 27 letters, and 12 letters; then 3 and 13.
+    product = "我想买一台新的 iPhone 15 Pro Max 手机"
+    assert reason("I would like a new one", product, ("en", "zh")) == ""
+    assert ScriptShare(scripts_of("zh"))(product) == 27 / 39
+    assert reason("I use these two", "我用iPhone和MacBook", ("en", "zh")) == OTHER_SCRIPT
+    assert ScriptShare(scripts_of("ko"))("이 iPad") == 3 / 7
+    assert ScriptShare(scripts_of("zh"))("雨のち晴れ") == 2 / 5  # Japanese
     # 29 Chinese characters count as 15 words, and 30 Thai ones as 6.
     chinese = "我们今天早上去公园散步然后回家吃午饭下午又去图书馆看书学习"
     english = "This morning we went to the park"

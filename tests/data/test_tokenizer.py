@@ -159,7 +159,7 @@ def test_ctrl_c_interrupts_the_trainer(monkeypatch):
     trainer_ends = threading.Event()
     reading_ended = threading.Event()
 
-    def train(sentences, vocab_size, model):  # runs until the test ends, as C++ code would
+    def train(sentences, vocab_size, tags, model):  # runs until the test ends, as C++ code would
         assert next(sentences) == "a"
         all_read.set()
         trainer_ends.wait(20)

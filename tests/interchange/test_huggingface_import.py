@@ -98,6 +98,40 @@ def test_settings(imported):
     assert config.data.max_length == config.model.pe_input == 64
 
 
+OLD = {"num_beams": 3, "length_penalty": 0.5, "max_length": 40}
+
+
+@pytest.mark.parametrize(
+    "generation, expected",
+    [
+        (None, (3, 0.5, 40, 64)),
+        ({"num_beams": 2}, (2, 1.0, 64, 64)),  # then those in config.json have no effect
+        ({"max_length": 500, "num_beams": None}, (1, 1.0, 64, 64)),
+        ({"max_length": "x"}, "max_length is 'x', and an integer"),
+        ({"max_length": 0}, "pe_target is 0: give at least 1"),
+        ({"num_beams": 0}, "beam_size is 0: give at least 1"),
+    ],
+)
+def test_settings_of_the_search(tmp_path, generation, expected):
+    """Those of generation_config.json, or of config.json in a folder without it."""
+    folder, output = tmp_path / "marian", str(tmp_path / "model")
+    shutil.copytree(MARIAN, folder)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, **OLD}), "utf-8")
+    (folder / "generation_config.json").unlink()
+    if generation is not None:
+        (folder / "generation_config.json").write_text(json.dumps(generation), "utf-8")
+    if isinstance(expected, str):
+        with pytest.raises(UserError, match=expected):
+            import_huggingface(str(folder), output)
+        return
+    import_huggingface(str(folder), output)
+    config = load_config(output)
+    found = config.decode.beam_size, config.decode.length_penalty
+    assert (*found, config.model.pe_target, config.model.pe_input) == expected
+    assert config.data.max_length == config.model.pe_target
+
+
 def test_sub_words_without_an_id_are_split():
     vocabulary = {piece: token for piece, token in VOCABULARY.items() if piece != "▁The"}
     vocabulary = {piece: i for i, piece in enumerate(vocabulary)}

@@ -6,6 +6,7 @@
 import json
 import os
 import threading
+import time
 
 import pytest
 from browser import (  # noqa: F401, fixtures
@@ -373,6 +374,93 @@ def test_a_beginning_that_the_model_refuses(completing, fake, color_scheme):  # 
     prefix.send_keys(Keys.BACKSPACE, Keys.BACKSPACE)
     wait(page, lambda: texts(page, "#completed") == ["Anna slEEps."])
     assert colors(completed, "color") != RED[color_scheme]
+
+
+def test_a_beginning_that_is_too_long(completing):
+    """The text of the line is short."""
+    page = completing
+    translate(page, LINES[0])
+    wait(page, lambda: texts(page, "#alternatives button"))
+    type_beginning = (
+        "const prefix = document.getElementById('prefix'); prefix.value = arguments[0];"
+        "prefix.dispatchEvent(new Event('input'))"
+    )
+    page.execute_script(type_beginning, "word " * 300)
+    message = "(the beginning is too long for the model)"
+    wait(page, lambda: texts(page, "#completed") == [message])
+    assert texts(page, "#alternatives button") == []
+    assert texts(page, ".line .target") == ["Anna slEEps."]
+
+
+@pytest.mark.parametrize(
+    "language, words",
+    [
+        ("ja", ["今日", "は", "天気"]),
+        ("zh", ["我们", "学习", "语言"]),
+        ("th", ["แมว", "กิน", "ปลา"]),
+        ("de", ["今日", "は"]),  # a model that does not say what it writes
+    ],
+)
+def test_the_next_word_without_spaces(browser, fake, serve, tmp_path, language, words):  # noqa: F811
+    fake.signatures += ["translate_with_options", "alternatives"]
+    description = json.dumps({**DESCRIPTION, "target": language})
+    (tmp_path / "assets.extra" / "model.json").write_text(description)
+    open_page(browser, serve(fake))
+    wait_for_version(browser, "version 7")
+    translate(browser, "".join(words))
+    for word in words:
+        wait(browser, lambda word=word: texts(browser, "#alternatives b")[:1] == [word])
+        browser.find_element(By.CSS_SELECTOR, "#alternatives button").click()
+    prefix = browser.find_element(By.ID, "prefix")
+    assert prefix.get_attribute("value") == "".join(words)
+    browser.execute_script("Intl.Segmenter = undefined")  # an old browser
+    prefix.clear()
+    prefix.send_keys(words[0])
+    wait(browser, lambda: texts(browser, "#completed mark") == [words[0]])
+    assert texts(browser, "#alternatives b")[0] == "".join(words[1:])
+
+
+def test_a_space_after_the_beginning_ends_a_word(completing):
+    page = completing
+    translate(page, LINES[0])
+    wait(page, lambda: texts(page, "#alternatives button"))
+    prefix = page.find_element(By.ID, "prefix")
+    prefix.send_keys("An")
+    wait(page, lambda: texts(page, "#completed") == ["Anna slEEps."])
+    prefix.send_keys(" ")
+    wait(page, lambda: texts(page, "#completed") == ["An <i>x</i> y"])
+    assert texts(page, "#alternatives button") == ["12.5%\nAn <i>x</i> y"]
+
+
+def test_an_input_method_composes_the_beginning(completing, fake):
+    page = completing
+    translate(page, LINES[0])
+    wait(page, lambda: texts(page, "#alternatives button"))
+    page.find_element(By.ID, "prefix").click()
+    composing = {"text": "に", "selectionStart": 1, "selectionEnd": 1}
+    page.execute_cdp_cmd("Input.imeSetComposition", composing)
+    time.sleep(0.6)  # longer than the pause after which the server is asked
+    assert questions(fake, "alternatives") == [""]
+    page.execute_cdp_cmd("Input.insertText", {"text": "日本"})
+    wait(page, lambda: texts(page, "#completed mark") == ["日本"])
+    assert questions(fake, "alternatives") == ["", "日本"]
+
+
+def test_alternatives_of_an_earlier_beginning_cannot_be_chosen(completing, fake):
+    page = completing
+    translate(page, LINES[0])
+    wait(page, lambda: texts(page, "#alternatives button"))
+    release = fake.releases["alternatives", "A"] = threading.Event()
+    page.find_element(By.ID, "prefix").send_keys("A")
+    is_inert = "return document.getElementById('alternatives').inert"
+    assert page.execute_script(is_inert)
+    assert page.find_element(By.ID, "completed").get_attribute("aria-busy") == "true"
+    wait(page, lambda: "A" in questions(fake, "alternatives"))
+    assert page.execute_script(is_inert)
+    release.set()
+    wait(page, lambda: texts(page, "#completed mark") == ["A"])
+    assert not page.execute_script(is_inert)
+    assert page.find_element(By.ID, "completed").get_attribute("aria-busy") == "false"
 
 
 def test_lines_that_are_too_long(page):

@@ -101,11 +101,19 @@ class FakeServer:
 
     def translate_with_options(self, row):
         text, prefix = row["text"].replace("e", "E"), row["target_prefix"]
+        if len(prefix) > 1000:
+            return {"translations": [""], "scores": [-1e9], "count": 0}
+        if prefix == "An ":  # the tokenizer removes the space
+            return {"translations": ["Anna slEEps."], "scores": [-0.5], "count": 1}
         return {"translations": [prefix + text[len(prefix) :]], "scores": [-0.5], "count": 1}
 
     def alternatives(self, row):
         text, prefix = row["text"], row["target_prefix"]
+        if len(prefix) > 1000:
+            return {"translations": [""] * 5, "probabilities": [0.0] * 5, "scores": [-1e9] * 5}
         first = prefix + text[len(prefix) :]
+        if prefix == "An ":  # the tokenizer removes the space
+            first = "Anna sleeps."
         translations = [first, f"{prefix}<i>x</i> y", first, "improbable", ""]
         probabilities = [0.75, 0.125, 0.01, 0.0005, 0.0]
         scores = [-0.5, -1.5, -2.5, -3.5, -1e9]

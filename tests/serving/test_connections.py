@@ -103,10 +103,18 @@ def protocol():
 
 
 def test_a_client_that_does_not_read_is_disconnected(protocol):
+    later = protocol.loop.call_later
+    protocol.transport.get_write_buffer_size.return_value = 100
     protocol.pause_writing()
-    protocol.loop.call_later.assert_called_once_with(60.0, protocol.transport.abort)
+    later.assert_called_once_with(60.0, protocol._close_if_unread, 100)
+    protocol.transport.get_write_buffer_size.return_value = 99  # it reads slowly
+    protocol._close_if_unread(100)
+    protocol.transport.abort.assert_not_called()
+    later.assert_called_with(60.0, protocol._close_if_unread, 99)
+    protocol._close_if_unread(99)
+    protocol.transport.abort.assert_called_once_with()
     protocol.resume_writing()
-    protocol.loop.call_later.return_value.cancel.assert_called_once_with()
+    later.return_value.cancel.assert_called_once_with()
 
 
 def test_a_response_that_is_not_sent_is_not_cut(protocol):
@@ -116,13 +124,16 @@ def test_a_response_that_is_not_sent_is_not_cut(protocol):
 
 
 def test_the_end_of_a_response_that_nobody_reads_does_not_keep_a_connection(protocol):
-    protocol._close_if_idle(None)
+    protocol._close_if_idle(None, 0)
     protocol.transport.close.assert_called_once_with()
+    protocol.transport.get_write_buffer_size.return_value = 1
+    protocol._close_if_idle(None, 2)  # it reads slowly
+    protocol.loop.call_later.assert_called_with(60.0, protocol._close_if_idle, None, 1)
     protocol.transport.abort.assert_not_called()
     # After close(), asyncio would wait for the client.
     protocol.transport.is_closing.return_value = True
     protocol.transport.get_write_buffer_size.return_value = 1
-    protocol._close_if_idle(None)
+    protocol._close_if_idle(None, 1)
     protocol.transport.abort.assert_called_once_with()
 
 

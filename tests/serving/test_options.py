@@ -142,6 +142,9 @@ def test_grpc(web, port):
     fields = tensor_pb2.TensorProto(dtype=types_pb2.DT_INT64, int64_val=[1, 2**40])
     fields.tensor_shape.dim.add(size=2)
     assert call(port, text=texts, beam_size=content, seed=fields)["numbers"] == [2, 2**40 + 3]
+    repeated = tf.make_tensor_proto(3, shape=[2])
+    assert len(repeated.int_val) == 1
+    assert call(port, text=texts, beam_size=repeated, seed=fields)["numbers"] == [4, 2**40 + 3]
 
 
 @pytest.mark.parametrize(
@@ -150,6 +153,11 @@ def test_grpc(web, port):
         ("beam_size", tf.make_tensor_proto([1.0, 2.0]), "beam_size has type DT_FLOAT: send DT_INT"),
         ("beam_size", tf.make_tensor_proto(1), r"has shape \[\] and 1 numbers: send a list of num"),
         ("beam_size", tf.make_tensor_proto([1]), "must have the same number of rows"),
+        (
+            "beam_size",
+            tf.make_tensor_proto(1, shape=[2**40]),
+            r"has shape \[1099.* 1 numbers",
+        ),
         ("beam_size", tf.make_tensor_proto([9, 1]), "details = .beam_size must be 1 to 4."),
         ("bean_size", tf.make_tensor_proto([1, 1]), "Sent extra: {bean_size}. Missing .* {}"),
         ("length_penalty", tf.make_tensor_proto([[0.5, 1]]), r"has shape \[1, 2\] and 2 numbers"),

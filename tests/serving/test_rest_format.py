@@ -236,6 +236,17 @@ def test_responses_with_a_single_output():
     assert json.loads(encoded) == {"outputs": [[{"b64": "/w=="}]]}
 
 
+def test_outputs_without_rows_and_parts_of_arrays():
+    outputs = {
+        "name": np.array("é".encode(), object),
+        "size": np.asarray(np.float32(0.1)),
+        "column": np.float32([[0.5, 1], [2, 3]])[:, 1],
+    }
+    assert json.loads(format_response(outputs, in_rows=False)) == {
+        "outputs": {"name": "é", "size": 0.1, "column": [1.0, 3.0]}
+    }
+
+
 @pytest.mark.parametrize(
     "outputs",
     [

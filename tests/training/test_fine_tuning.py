@@ -22,6 +22,14 @@ def arrays(path, prefix="model/"):
         }
 
 
+def assert_same_arrays(path, expected_path):
+    """To the last bit: weights, and what the optimizer keeps, with the averages."""
+    found, expected = arrays(path, ""), arrays(expected_path, "")
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=f"{path} {name}")
+
+
 def test_run_from_another_model(tiny_config, model_dir, tmp_path):
     """The weights and the vocabulary are those of the model, the optimizer is new."""
     config = tiny_config.replace(
@@ -31,8 +39,12 @@ def test_run_from_another_model(tiny_config, model_dir, tmp_path):
     trainer = build_trainer(config, str(tmp_path))
     start = arrays(model_dir / "averaged.npz")
     assert trainer.step == 0
+    replicas = trainer.workers.strategy.experimental_local_results
     for name, variable in named_weights(trainer.model).items():
-        np.testing.assert_array_equal(variable.numpy(), start[name])
+        copies = replicas(variable.value)
+        assert len(copies) == 2
+        for copy in copies:
+            np.testing.assert_array_equal(copy.numpy(), start[name])
     for moment in trainer.optimizer._momentums:
         assert not moment.numpy().any()
     assert trainer.run()
@@ -103,16 +115,21 @@ def test_moving_average_of_the_weights(tiny_config, tmp_path):
         ema_decay=0.4, train_steps=3, save_steps=1, max_checkpoints=9, eval_steps=6,
         warmup_steps=1, bleu_sentences=0,
     )  # fmt: skip
-    assert build_trainer(config, str(tmp_path)).run()
-    trainer = build_trainer(config.replace(train_steps=9), str(tmp_path))
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    assert build_trainer(config, str(resumed)).run()
+    config = config.replace(train_steps=9)
+    trainer = build_trainer(config, str(resumed))
     assert trainer.run()
-    paths = step_checkpoints(str(tmp_path))
+    assert build_trainer(config, str(whole)).run()
+    for name in ("averaged.npz", os.path.join("checkpoints", "step-00000009.npz")):
+        assert_same_arrays(resumed / name, whole / name)
+    paths = step_checkpoints(str(resumed))
     averages = {name: np.zeros_like(value) for name, value in arrays(paths[0]).items()}
     for t, path in enumerate(paths):
         decay = min(0.4, t / (t + 9))
         for name, value in arrays(path).items():
             averages[name] = decay * averages[name] + (1 - decay) * value
-    final = arrays(tmp_path / "averaged.npz")
+    final = arrays(resumed / "averaged.npz")
     for name, value in averages.items():
         np.testing.assert_allclose(final[name], value, atol=1e-6, err_msg=name)
     for name, variable in named_weights(trainer.model).items():
@@ -120,7 +137,7 @@ def test_moving_average_of_the_weights(tiny_config, tmp_path):
     last = arrays(paths[-1])["embedding/table"]
     assert not np.allclose(last, final["embedding/table"], atol=1e-4)
     losses = {
-        line["kind"]: line["loss"] for line in read_metrics(str(tmp_path)) if line["step"] == 9
+        line["kind"]: line["loss"] for line in read_metrics(str(resumed)) if line["step"] == 9
     }
     assert losses["validation"] == losses["average"]
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tf_transformer.cli.main import main
-from tf_transformer.config import Config
+from tf_transformer.config import Config, ModelConfig
 from tf_transformer.data.batching import Bucket
 from tf_transformer.presets import PRESETS
 from tf_transformer.training import memory_plan
@@ -35,7 +35,7 @@ def test_warns_of_a_learning_rate_that_does_not_suit_the_batch():
     assert warning(25_000) is None and warning(50_000) is None
     assert warning(500_000) is not None
     assert warning(2000, learning_rate_schedule="constant", learning_rate=1e-4) is None
-    for name in ("pocket", "small"):
+    for name in ("pocket", "tiny", "small"):
         preset = PRESETS[name]
         assert memory_plan.learning_rate_warning(preset, Batches((48, 20, 5))) is None
 
@@ -58,12 +58,58 @@ def test_the_largest_bucket_is_the_one_with_the_most_memory():
     assert (bucket.length, rows) == (100, 5)
     r_drop = config.replace(r_drop=1.0)
     assert memory_plan.largest_bucket(r_drop, batches, 2, "float32")[1] == 10
-    text = memory_plan.describe_plan(config, batches, 2, "float32")
+    text = memory_plan.describe_plan(config, batches, 2, "float32", cpu_replicas=0)
+    assert "GB a replica" in text and "this process" not in text
     assert "100 x 10" in text and "10 x 100" in text and "20,000.0 epochs" in text
     base = Config().model
     assert memory_plan.activation_bytes(
         base, 64, 64, "mixed_bfloat16"
     ) < memory_plan.activation_bytes(base, 64, 64, "float32")
+
+
+def test_the_terms_of_the_memory_by_hand():
+    model = ModelConfig(
+        num_layers=2, d_model=4, num_heads=2, dff=8, input_vocab_size=10, target_vocab_size=10
+    )
+    weights = 4 * model.parameters()
+    assert memory_plan.state_bytes(model, 1) == 4 * weights  # with gradients and two moments
+    assert memory_plan.state_bytes(model, 2, ema_decay=0.9) == 6 * weights
+    # 15 tokens of 2 layers; attention of a token: 2 heads x 5 numbers of 4 bytes.
+    encoder = (8 * 4 + 8) * 4 + 2 * 4 + 40
+    decoder = (14 * 4 + 8) * 4 + 3 * 4 + 2 * 40
+    activations = 15 * 2 * (encoder + decoder) + 2 * 4 * 10 * 15  # and two tensors of logits
+    assert memory_plan.activation_bytes(model, 3, 5, "float32") == activations == 17_880
+    tables = 3 * 4 * 10 * 4
+    assert memory_plan.temporary_bytes(model, "float32") == tables
+    assert memory_plan.temporary_bytes(model, "mixed_bfloat16") == tables + weights // 2
+    replica = 4 * weights + activations + tables
+    assert memory_plan.replica_bytes(model, 3, 5, "float32") == replica
+    process = 770_000_000 + 2 * (2 * 50_000_000 + replica)
+    assert memory_plan.process_bytes(model, 2, replica) == process
+
+
+# The most resident memory of a process that made updates in float32: settings, sub-words, replicas,
+# shape of the batch, bytes.
+MEASURED = [
+    ({"num_layers": 1, "d_model": 32, "num_heads": 2, "dff": 64}, 500, 1, (2, 4), 0.809e9),
+    (PRESETS["small"], 4000, 1, (32, 32), 1.135e9),
+    (PRESETS["small"], 4000, 2, (32, 32), 1.384e9),
+    (PRESETS["base"], 37_000, 1, (2, 4), 2.357e9),
+    (PRESETS["base"], 37_000, 1, (128, 32), 4.460e9),
+    (PRESETS["base"], 37_000, 2, (128, 32), 6.260e9),
+]
+
+
+@pytest.mark.parametrize("settings, vocab_size, replicas, batch, measured", MEASURED)
+def test_the_plan_is_within_ten_per_cent_of_what_was_measured(
+    settings, vocab_size, replicas, batch, measured
+):
+    config = Config().replace(**settings) if isinstance(settings, dict) else settings
+    model = config.with_vocabularies(vocab_size, vocab_size).model
+    rows, length = batch
+    replica = memory_plan.replica_bytes(model, rows // replicas, length, "float32")
+    planned = memory_plan.process_bytes(model, replicas, replica)
+    assert planned == pytest.approx(measured, rel=0.1)
 
 
 def test_dry_run(capsys, corpus_folder, tmp_path):
@@ -89,6 +135,7 @@ def test_dry_run(capsys, corpus_folder, tmp_path):
     assert main([*command, "--batch_tokens=1024", "--micro_batch_tokens=200"]) == 0
     out = capsys.readouterr().out
     assert "32, 16 an epoch: 2.0 epochs" in out and "37,376" in out and "GB a replica" in out
+    assert re.search(r"about 0\.8\d GB for this process: 2 replicas", out)
     rows = [line.split() for line in out.splitlines() if re.match(r" +\d+ x \d+ ", line)]
     assert len(rows) == 9 and sum(int(row[4]) for row in rows) == 16
     for row in rows:

@@ -16,7 +16,11 @@ from tf_transformer.checkpoints.pretrained import find_model_dir
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.errors import UserError
 from tf_transformer.training import run_directory
-from tf_transformer.training.run_directory import RunDirectory
+from tf_transformer.training.run_directory import (
+    BATCH_ORDER,
+    RunDirectory,
+    check_same_batches,
+)
 
 
 def contents(folder):
@@ -139,6 +143,19 @@ def test_a_lock_where_the_file_system_has_none(tmp_path, monkeypatch):
         with pytest.raises(UserError, match=rf"\({owner}\), or it was killed: .* remove {lock}"):
             RunDirectory(str(tmp_path))
         assert lock.read_text() == owner
+
+
+def test_batches_of_another_version_or_text():
+    """Version 1 was not recorded. A run of this text with no record has the present order."""
+    for state in ({"data": 7}, {"data": 7, "batch_order": BATCH_ORDER}):
+        check_same_batches(state, 7, "run")
+    for state in ({"data": 8}, {"data": 8, "batch_order": 1}, {"data": 7, "batch_order": 1}):
+        with pytest.raises(UserError, match="made by an earlier version.* give --init_from=run "):
+            check_same_batches(state, 7, "run")
+    with pytest.raises(UserError, match="made by a later version"):
+        check_same_batches({"data": 7, "batch_order": BATCH_ORDER + 1}, 7, "run")
+    with pytest.raises(UserError, match="the training text is not the one"):
+        check_same_batches({"data": 8, "batch_order": BATCH_ORDER}, 7, "run")
 
 
 def test_a_file_instead_of_a_folder(tmp_path):

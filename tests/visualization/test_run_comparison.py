@@ -59,6 +59,33 @@ def test_the_mean_over_seeds(make_run, tmp_path):
     assert "parameters" not in rows
 
 
+def test_seeds_with_other_numbers_of_updates(make_run):
+    """As after --train_minutes."""
+    paths = [make_run("a", seed=1), make_run("b", seed=2), make_run("c", seed=3)]
+    with open(f"{paths[1]}/metrics.jsonl", "a") as file:
+        file.write('{"step": 1234, "kind": "average", "time": 1e9, "loss": 6.0}\n')
+    text = describe_runs(find_runs(paths))
+    assert (
+        "of runs 1, 2, 3, which differ in the seed,\n"
+        "and in the number of updates, from 20 to 1,234\n"
+    ) in text
+    assert "and in the number" not in describe_runs(find_runs([paths[0], paths[2]]))
+
+
+def test_exports_are_no_runs(make_run, tmp_path):
+    """They have a config.json as well."""
+    folder = tmp_path / "runs"
+    paths = [make_run("runs/a"), make_run("runs/b")]
+    for export in (folder / "export", folder / "a" / "export"):
+        export.mkdir()
+        (export / "config.json").write_text('{"model_type": "marian"}')
+    assert [run.path for run in find_runs([str(folder)])] == paths
+    # A run without settings yet, such as one that learns its vocabulary.
+    (folder / "a" / "config.json").unlink()
+    with pytest.raises(UserError, match="a holds no model"):
+        find_runs([f"{folder}/a", paths[1]])
+
+
 def test_a_copy_of_a_run_is_not_another_seed(make_run):
     text = describe_runs(find_runs([make_run("run"), make_run("copy")]))
     assert "all settings are equal" in text

@@ -8,14 +8,14 @@ import gzip
 import io
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import IO, cast
 
 from absl import flags
 
-from tf_transformer.atomic_io import atomic_write
+from tf_transformer.atomic_io import atomic_files
 from tf_transformer.cli.flags import given
-from tf_transformer.cli.terminal import open_output
 from tf_transformer.config import TREES, WORDS
 from tf_transformer.data.filter_config import FilterConfig
 from tf_transformer.errors import UserError
@@ -41,10 +41,10 @@ def clean(values: flags.FlagValues) -> None:
         logger.warning("--min_script does not check %s: the script is not known", languages)
     counts: collections.Counter[str] = collections.Counter()
     progress = Progress("cleaning", "pairs") if outputs else contextlib.nullcontext()
-    with contextlib.ExitStack() as stack:
-        write = _open_pair_output(stack, outputs)
-        rejected = stack.enter_context(_open_text(values.rejected)) if values.rejected else None
-        bar = stack.enter_context(progress)
+    rejected_path = [values.rejected] if values.rejected else []
+    with _open_texts([*outputs, *rejected_path]) as files, progress as bar:
+        rejected = files.pop() if rejected_path else None
+        write = _pair_writer(files)
         for reason, source, target in clean_pairs(pairs, pair_filter, config):
             counts[reason] += 1
             if not reason:
@@ -77,8 +77,19 @@ def _output_paths(values: flags.FlagValues) -> list[str]:
         if os.path.realpath(path) in map(os.path.realpath, written[:index]):
             raise UserError(f"{path} is given twice: give another path to one of the outputs")
         if os.path.isfile(path) and not values.overwrite:
-            raise UserError(f"{path} exists: give another path, or --overwrite to replace it")
+            raise UserError(_exists(path, outputs))
     return outputs
+
+
+def _exists(path: str, outputs: list[str]) -> str:
+    """The message for an existing output."""
+    missing = [other for other in outputs if not os.path.exists(other)]
+    if path in outputs and missing:
+        return (
+            f"{path} exists and {missing[0]} does not, as after a run that was killed: give other "
+            "paths, or --overwrite to write both again"
+        )
+    return f"{path} exists: give another path, or --overwrite to replace it"
 
 
 def _open_pairs(values: flags.FlagValues) -> tuple[str, Iterator[tuple[str, str]]]:
@@ -87,7 +98,8 @@ def _open_pairs(values: flags.FlagValues) -> tuple[str, Iterator[tuple[str, str]
     Raises: UserError for trees, or when there is no such text.
     """
     from tf_transformer.data.corpus import read_lines, split_tsv
-    from tf_transformer.data.sources import POCKET_TREES, open_corpus
+    from tf_transformer.data.corpus_names import POCKET_TREES
+    from tf_transformer.data.sources import open_corpus
 
     if (values.source, values.target) == (WORDS, TREES) or values.data == POCKET_TREES:
         raise UserError("clean is for sentence pairs, not for trees: give --source and --target")
@@ -102,12 +114,12 @@ def _open_pairs(values: flags.FlagValues) -> tuple[str, Iterator[tuple[str, str]
     return f"{split} of {corpus.name}", corpus.read(split)
 
 
-def _open_pair_output(stack: contextlib.ExitStack, outputs: list[str]) -> WritePair:
-    """Opens the output. Returns: a function that writes a pair to it."""
-    if len(outputs) < 2:
-        file = stack.enter_context(_open_text(outputs[0]) if outputs else open_output(None))
+def _pair_writer(files: list[IO[str]]) -> WritePair:
+    """A function that writes a pair to a TSV file, to two files, or without one to the output."""
+    if len(files) < 2:
+        file = files[0] if files else sys.stdout
         return lambda source, target: _write_line(file, _tsv(source, target))
-    source_file, target_file = (stack.enter_context(_open_text(path)) for path in outputs)
+    source_file, target_file = files
 
     def write(source: str, target: str) -> None:
         _write_line(source_file, source)
@@ -126,19 +138,31 @@ def _tsv(source: str, target: str) -> str:
 
 
 @contextlib.contextmanager
-def _open_text(path: str) -> Iterator[IO[str]]:
-    """Opens a text file as `open_output`; it is compressed when its name ends in .gz."""
-    if not path.endswith(".gz"):
-        with open_output(path) as file:
-            yield file
-        return
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with atomic_write(path, "wb") as binary:
+def _open_texts(paths: list[str]) -> Iterator[list[IO[str]]]:
+    """Opens text files, which appear together; those whose names end in .gz are compressed.
+
+    Their folders are created where they do not exist.
+    """
+    for path in paths:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with atomic_files(paths, "wb") as binaries:
+        texts = [_text_file(path, binary) for path, binary in zip(paths, binaries)]
+        yield list(texts)
+        for path, text in zip(paths, texts):
+            text.flush()
+            if path.endswith(".gz"):
+                text.close()  # writes the end of the archive
+            else:
+                text.detach()  # which leaves the file open
+
+
+def _text_file(path: str, binary: IO[bytes]) -> io.TextIOWrapper:
+    """Encodes text as UTF-8, and compresses it when the name ends in .gz."""
+    if path.endswith(".gz"):
         # Without the name and the time, the same text gives the same file.
         compressed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=binary, mtime=0)
-        text = io.TextIOWrapper(cast(IO[bytes], compressed), encoding="utf-8", newline="\n")
-        yield text
-        text.close()
+        binary = cast(IO[bytes], compressed)
+    return io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
 
 
 def _describe_counts(name: str, counts: collections.Counter[str]) -> Iterator[str]:

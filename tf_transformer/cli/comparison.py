@@ -50,17 +50,8 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
     from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics
 
     metrics = parse_metrics(values.metrics)
+    _check_languages(runs)
     data = runs[0].config.data
-    for run in runs:
-        other = run.config.data
-        if TREES in (data.target, other.target) or (other.source, other.target) != (
-            data.source,
-            data.target,
-        ):
-            raise UserError(
-                f"--split: {run.path} is for {other.source} to {other.target}, {runs[0].path} for "
-                f"{data.source} to {data.target}: give translation runs of the same languages"
-            )
     test_data = values.data or data.data  # one text for all runs
     corpus = open_corpus(test_data, data.source, data.target)
     pairs = list(corpus.read(values.split))
@@ -93,6 +84,21 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
         rows.append(Row("  p-value against run 1", p_values, ".4f"))
         signatures.append(f"{name}: {of_runs[0].signature}")
     return rows, signatures
+
+
+def _check_languages(runs: list[Run]) -> None:
+    """Raises: UserError when not all runs translate between the same languages."""
+    first = runs[0].config.data
+    for run in runs:
+        data = run.config.data
+        if TREES in (first.target, data.target) or (data.source, data.target) != (
+            first.source,
+            first.target,
+        ):
+            raise UserError(
+                f"--split: {run.path} is for {data.source} to {data.target}, {runs[0].path} for "
+                f"{first.source} to {first.target}: give translation runs of the same languages"
+            )
 
 
 def _read_translations(run: Run, test_data: str, split: str, number: int, pairs: int) -> list[str]:

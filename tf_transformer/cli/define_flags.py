@@ -82,13 +82,14 @@ def _defaults(part: type[settings.Settings], name: str) -> str:
     return "; ".join(f"{value} in {', '.join(names)}" for value, names in presets.items())
 
 
-def define_model(values: flags.FlagValues, optional: bool = False) -> None:
-    """Defines --model_dir and --checkpoint."""
+def define_model(values: flags.FlagValues, optional: bool = False, ensemble: bool = False) -> None:
+    """Defines --model_dir and --checkpoint; `ensemble` says that several can be given."""
     default = f"default: {DEFAULT}" if optional else "required"
-    meaning = f"model folder, or the name of a built-in model, such as {DEFAULT} ({default})"
-    define(values, "model_dir", str, meaning)
-    meaning = "averaged, best, latest, or a file (default: the first of these that exists)"
-    define(values, "checkpoint", str, meaning)
+    several = "; several, separated by commas, are an ensemble" if ensemble else ""
+    meaning = f"model folder, or the name of a built-in model, such as {DEFAULT}"
+    define(values, "model_dir", str, f"{meaning}{several} ({default})")
+    meaning = f"averaged, best, latest, or a file{several}"
+    define(values, "checkpoint", str, f"{meaning} (default: the first of these that exists)")
 
 
 def define_files(values: flags.FlagValues, inputs: str, outputs: str) -> None:
@@ -112,6 +113,12 @@ def define_import(values: flags.FlagValues) -> None:
         define(values, side, str, meaning)
 
 
+def define_tag(values: flags.FlagValues, default: str) -> None:
+    """Defines --tag of a model whose sources have tags."""
+    meaning = f"tag of the model to put before each source, such as <2de> ({default})"
+    define(values, "tag", str, meaning)
+
+
 def define_split_sentences(values: flags.FlagValues) -> None:
     """Defines --split_sentences."""
     meaning = (
@@ -133,6 +140,19 @@ def define_sampling(values: flags.FlagValues) -> None:
         define(values, field.name, field.type, meaning)
     meaning = "--sampling: seed of the random numbers (default: 0)"
     define(values, "seed", int, meaning, lower_bound=0, upper_bound=MAX_INTEGER)
+
+
+def define_mbr(values: flags.FlagValues) -> None:
+    """Defines --mbr and --mbr_samples."""
+    meaning = (
+        "minimum Bayes risk decoding: write the candidate with the highest mean sentence BLEU or "
+        "chrF against the others; the candidates are those of the beam, or --sampling"
+    )
+    flags.DEFINE_enum(
+        "mbr", None, ["bleu", "chrf"], meaning, flag_values=values, module_name=COMMAND_GROUP
+    )
+    meaning = "--mbr --sampling: candidates of each line (default: 32); the time grows with N^2"
+    define(values, "mbr_samples", int, meaning, lower_bound=2)
 
 
 def define_engine(values: flags.FlagValues) -> None:

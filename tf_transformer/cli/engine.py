@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 
 from absl.flags import FlagValues
 
+from tf_transformer.checkpoints.model_lists import first_model_dir, model_list
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import DataConfig, DecodeConfig
+from tf_transformer.cores import number_of_cores
+from tf_transformer.data.tags import check_tag
 from tf_transformer.errors import UserError
 from tf_transformer.serving.model_description import SEARCH_TYPES, read_description
 from tf_transformer.serving.model_source import load_saved_model
@@ -112,18 +115,23 @@ def ctranslate2_translator(
     Yields: the translator, and a `DataConfig` with the languages.
     Raises: UserError.
     """
-    from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator, cpu_cores
+    from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
 
     decode = given(values, (DecodeConfig,))
     with _export_folder(values, model_dir) as folder:
-        translator = CTranslate2Translator(folder, values.compute_type, cpu_cores(), **decode)
+        translator = CTranslate2Translator(folder, values.compute_type, number_of_cores(), **decode)
         description = read_description(folder)
+    if values.tag:
+        check_tag(values.tag, translator.encode)
     yield translator, DataConfig(source=description["source"], target=description["target"])
 
 
 @contextlib.contextmanager
 def _export_folder(values: FlagValues, model_dir: str) -> Iterator[str]:
     """Yields the folder of one export."""
+    if len(model_list(model_dir, values.checkpoint)) > 1:
+        raise UserError(f"--engine={CTRANSLATE2} has no ensembles: give one model")
+    model_dir = first_model_dir(model_dir)
     if _is_export(model_dir):
         if values.checkpoint:
             raise UserError(f"--checkpoint: {model_dir} is an export, which has no checkpoints")

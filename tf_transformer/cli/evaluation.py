@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import time
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from tf_transformer.checkpoints import paths, pretrained
+from tf_transformer.checkpoints.model_lists import model_list
 from tf_transformer.cli.terminal import open_output, required
 from tf_transformer.cli.translation import (
     explain_decoding_memory,
@@ -27,17 +29,20 @@ Pairs = list[tuple[str, str]]
 
 def evaluate(values: flags.FlagValues) -> None:
     """Translates or parses a test set, and scores it."""
-    from tf_transformer.data.sources import absolute_path, open_corpus
+    from tf_transformer.data.corpus_names import absolute_path, languages_of
+    from tf_transformer.data.sources import open_corpus
     from tf_transformer.evaluation.metrics import parse_metrics
 
-    model_dir = pretrained.find_model_dir(required(values, "model_dir"))
+    models = model_list(required(values, "model_dir"), values.checkpoint)
+    model_dir = models[0][0]  # its data and languages hold for an ensemble
     data = paths.load_config(model_dir).data
     metrics = parse_metrics(values.metrics)
     if data.target == TREES and (values.references or values.baseline):
         raise UserError("--references and --baseline are for translations; this model is a parser")
-    translator = load_translator(values, model_dir, values.checkpoint)
+    translator = load_translator(values, values.model_dir, values.checkpoint)
     own_data = not values.data or absolute_path(values.data) == absolute_path(data.data)
-    corpus = open_corpus(values.data or data.data, data.source, data.target)
+    tag = values.tag or (data.tag if own_data else data.tag.split(",")[0])
+    corpus = open_corpus(values.data or data.data, data.source, data.target, tag)
     split = values.split or corpus.default_test(seen=own_data)
     pairs = list(corpus.read(split))
     if not pairs:
@@ -48,6 +53,8 @@ def evaluate(values: flags.FlagValues) -> None:
     baseline = _baseline_translations(values, data, sources, len(pairs))
 
     output = values.output or translations_path(model_dir, data, values.data, split)
+    if len(models) > 1 and not values.output:  # the file without prefix is that of the first model
+        output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
     with open_output(output) as file:  # a wrong path is reported before the translation
         start = time.monotonic()
         outputs = _translate(translator, sources)
@@ -60,7 +67,9 @@ def evaluate(values: flags.FlagValues) -> None:
     else:
         kind = "translations"
         references = [lines[:number] for lines in references]
-        _score_translations(data, metrics, outputs, references, baseline)
+        source, target = languages_of(values.data or data.data, data.source, data.target)
+        languages = dataclasses.replace(data, source=source, target=target)
+        _score_translations(languages, metrics, outputs, references, baseline)
     print(f"{number / seconds:,.1f} sentences/s; {kind} in {output}")
 
 
@@ -73,7 +82,7 @@ def translations_path(model_dir: str, data: DataConfig, test_data: str | None, s
       test_data: the value of --data.
       split: of the text.
     """
-    from tf_transformer.data.sources import absolute_path
+    from tf_transformer.data.corpus_names import absolute_path
 
     name = split
     if test_data and absolute_path(test_data) != absolute_path(data.data):

@@ -19,11 +19,14 @@ from tf_transformer.cli.define_flags import (
     define_engine,
     define_files,
     define_import,
+    define_mbr,
     define_model,
     define_sampling,
     define_settings,
     define_split_sentences,
+    define_tag,
 )
+from tf_transformer.cli.define_scoring import define_rescoring, define_score
 from tf_transformer.cli.help import describe_command, describe_program
 from tf_transformer.errors import UserError
 from tf_transformer.paper.table3 import ROWS, SCALES
@@ -36,6 +39,7 @@ COMMANDS = {
     "evaluate": "translate or parse a test set, and score it with sacreBLEU or EVALB",
     "parse": "parse lines of text with a model that was trained on trees",
     "score": "compute the log-probability that a model gives to translations",
+    "rescore": "choose among the translations of n-best lists with the scores of several models",
     "evalb": "score a file of trees against reference trees, as the program EVALB does",
     "average": "average the newest, or the best, checkpoints of a run",
     "export": "export a trained model for TensorFlow Serving, CTranslate2, Keras or Hugging Face",
@@ -48,6 +52,7 @@ COMMANDS = {
     "compare": "compare runs: settings, losses, scores, and the mean over random seeds",
     "table3": "print Table 3 of the paper with our parameter counts, or train its rows",
     "doctor": "describe the installation and the hardware, and check that training works here",
+    "gpu-check": "check training and search on the GPUs of this host, and measure their speed",
 }
 SETTINGS = (settings.ModelConfig, settings.DataConfig, settings.TrainConfig, settings.DecodeConfig)
 FROM_VOCABULARIES = ("input_vocab_size", "target_vocab_size")  # settings that are not flags
@@ -157,9 +162,10 @@ def _train_flags(values: flags.FlagValues) -> None:
 
 
 def _translate_flags(values: flags.FlagValues) -> None:
-    define_model(values, optional=True)
+    define_model(values, optional=True, ensemble=True)
     define_engine(values)
     define_files(values, "lines to translate", "translations")
+    define_tag(values, "default: the lines have their tags")
     meaning = (
         "translations of each line; with more than 1, each is written as "
         "LINE NUMBER<tab>SCORE<tab>TRANSLATION"
@@ -172,6 +178,7 @@ def _translate_flags(values: flags.FlagValues) -> None:
     )
     define(values, "target_prefix", str, meaning)
     define_sampling(values)
+    define_mbr(values)
     meaning = (
         "write an empty line and a warning for a line with more sub-words than the model has "
         "positions, instead of stopping there"
@@ -181,9 +188,10 @@ def _translate_flags(values: flags.FlagValues) -> None:
 
 
 def _evaluate_flags(values: flags.FlagValues) -> None:
-    define_model(values)
+    define_model(values, ensemble=True)
     meaning = "sentence pairs, as for train (default: those that the model was trained on)"
     define(values, "data", str, meaning)
+    define_tag(values, "default: that of its first corpus")
     meaning = (
         "test, validation or another split; all for two files or a TSV file (default: test, or all)"
     )
@@ -211,30 +219,9 @@ def _evaluate_flags(values: flags.FlagValues) -> None:
 
 
 def _parse_flags(values: flags.FlagValues) -> None:
-    define_model(values)
+    define_model(values, ensemble=True)
     define_files(values, "sentences, their words separated by spaces", "trees, one per line")
     define_settings(values, (settings.DecodeConfig,))
-
-
-def _score_flags(values: flags.FlagValues) -> None:
-    define_model(values)
-    meaning = (
-        "sentence pairs: a TSV file, or two files SOURCE_FILE,TARGET_FILE (default: TSV on "
-        "standard input)"
-    )
-    define(values, "input", str, meaning)
-    define(values, "output", str, "file for the scores (default: standard output)")
-    meaning = "write two more columns: the sub-words, and their log-probabilities"
-    define(values, "tokens", bool, meaning, False)
-    meaning = "divide by the length penalty, as the scores of translate --n_best"
-    define(values, "normalize", bool, meaning, False)
-    meaning = (
-        "write -inf and a warning for a pair with more sub-words than the model has positions, "
-        "instead of stopping there"
-    )
-    define(values, "skip_long_lines", bool, meaning, False)
-    meaning = "alpha of the length penalty ((5 + L) / 6) ^ alpha (default: that of the model)"
-    define(values, "length_penalty", float, meaning)
 
 
 def _evalb_flags(values: flags.FlagValues) -> None:
@@ -363,12 +350,21 @@ def _table3_flags(values: flags.FlagValues) -> None:
     define(values, "model_dir", str, meaning)
 
 
+def _gpu_check_flags(values: flags.FlagValues) -> None:
+    meaning = "small: to try the command on a CPU; full: base and big, about ten minutes"
+    define_choice(values, "scale", ["full", "small"], meaning)
+    meaning = "check this many logical devices of the CPU; 0 means all GPUs"
+    define(values, "logical_devices", int, meaning, 0, lower_bound=0, upper_bound=256)
+    define(values, "output", str, "Markdown file for the report", "gpu-report.md")
+
+
 _FLAGS: dict[str, Callable[[flags.FlagValues], None]] = {
     "train": _train_flags,
     "translate": _translate_flags,
     "evaluate": _evaluate_flags,
     "parse": _parse_flags,
-    "score": _score_flags,
+    "score": define_score,
+    "rescore": define_rescoring,
     "evalb": _evalb_flags,
     "average": _average_flags,
     "export": _export_flags,
@@ -381,4 +377,5 @@ _FLAGS: dict[str, Callable[[flags.FlagValues], None]] = {
     "compare": define_comparison,
     "table3": _table3_flags,
     "doctor": lambda values: None,  # no flags
+    "gpu-check": _gpu_check_flags,
 }

@@ -27,9 +27,9 @@ def main(argv: list[str] | None = None) -> int:
     Args:
       argv: the arguments after the program's name; `sys.argv[1:]` where None.
     Returns: the exit code: 0 for success; 2 for a user's mistake; 1 for an error of this package,
-      and from doctor where training does not work; 130 for Ctrl-C and 143 for SIGTERM (but 0 from
-      train, which saves first); 141 when the reader of standard output is gone, as in
-      `... | head -1`.
+      from doctor where training does not work, and from gpu-check where a check fails; 130 for
+      Ctrl-C and 143 for SIGTERM (but 0 from train, which saves first); 141 when the reader of
+      standard output is gone, as in `... | head -1`.
     """
     arguments = sys.argv[1:] if argv is None else argv
 
@@ -98,9 +98,11 @@ def run_command(command: str, values: flags.FlagValues) -> int | None:
         comparison,
         doctor,
         evaluation,
+        gpu_check,
         info,
         interchange,
         paper,
+        rescoring,
         serving,
         training,
         translation,
@@ -112,6 +114,7 @@ def run_command(command: str, values: flags.FlagValues) -> int | None:
         "evaluate": evaluation.evaluate,
         "parse": translation.parse,
         "score": translation.score,
+        "rescore": rescoring.rescoring,
         "evalb": paper.evalb,
         "average": training.average,
         "export": serving.export,
@@ -124,6 +127,7 @@ def run_command(command: str, values: flags.FlagValues) -> int | None:
         "compare": comparison.compare,
         "table3": paper.table3,
         "doctor": doctor.doctor,
+        "gpu-check": gpu_check.gpu_check,
     }
     return functions[command](values)
 

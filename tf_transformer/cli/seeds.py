@@ -8,23 +8,29 @@ import sys
 
 from absl import flags
 
+from tf_transformer.checkpoints.initial_model import absolute_model_dir
+from tf_transformer.cli.failures import SIGNAL
 from tf_transformer.config import Config
+from tf_transformer.data.corpus_names import absolute_path
 from tf_transformer.errors import UserError
-from tf_transformer.training.child_process import run_process
-from tf_transformer.visualization.run_comparison import describe_runs, find_runs
+from tf_transformer.training.child_process import Ending, run_process
+from tf_transformer.visualization.run_comparison import describe_runs, find_runs, read_run
 
 logger = logging.getLogger(__name__)
 
 OWN_FLAGS = ("seeds", "seed", "model_dir")  # that a process gets with other values, or not at all
 
 
-def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> None:
+def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int:
     """Trains a run in MODEL_DIR/seed-N for each seed N of --seeds, then compares the runs.
+
+    A run that is complete is not started again: it would train for --train_minutes once more.
 
     Args:
       values: the flags of train.
       config: the settings of all runs, but for the seed.
       model_dir: the folder of all runs.
+    Returns: the exit code.
     Raises: UserError when the flags are not valid, or the training of a seed fails.
     """
     seeds = _parse_seeds(values, config)
@@ -41,18 +47,46 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> Non
     ]
     program = [sys.executable, "-m", "tf_transformer", "train"]
     for number, (seed, folder) in enumerate(folders.items(), start=1):
+        if not values.overwrite and _is_complete(folder, config.replace(seed=seed)):
+            logger.info("seed %d, %d of %d, is complete", seed, number, len(seeds))
+            continue
         logger.info("seed %d, %d of %d", seed, number, len(seeds))
         ending = run_process([*program, *arguments, f"--seed={seed}", f"--model_dir={folder}"])
-        if ending.interrupted:
-            print("\nstopped and saved; the same command, without --overwrite, resumes the runs")
-            return
-        if ending.code:
-            raise UserError(
-                f"the training with seed {seed} failed: see the messages above; the same command, "
-                "without --overwrite, resumes the runs"
-            )
+        if ending.interrupted or ending.code:
+            return _stop(seed, ending)
     if len(folders) > 1:
         print(f"\n{describe_runs(find_runs(list(folders.values())))}")
+    return 0
+
+
+def _is_complete(folder: str, config: Config) -> bool:
+    """Whether the run in a folder has these settings and has reached its end."""
+    try:
+        run = read_run(folder)
+        sizes = run.config.model.input_vocab_size, run.config.model.target_vocab_size
+        config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
+        if config.train.init_from:
+            config = config.replace(init_from=absolute_model_dir(config.train.init_from))
+    except UserError:  # there is no run, or one of other settings, which its process will refuse
+        return False
+    return run.complete and run.config == config
+
+
+def _stop(seed: int, ending: Ending) -> int:
+    """Says how the training with a seed ended, which did not reach its end.
+
+    Returns: the exit code.
+    Raises: UserError when it failed.
+    """
+    resuming = "the same command, without --overwrite, resumes the runs"
+    code = SIGNAL - ending.code if ending.code < 0 else ending.code  # a signal ended the process
+    if ending.interrupted and not code:
+        print(f"\nstopped and saved; {resuming}")
+    elif ending.interrupted and code > SIGNAL:
+        print(f"\nstopped; the training with seed {seed} was not saved now; {resuming}")
+    else:
+        raise UserError(f"the training with seed {seed} failed: see the messages above; {resuming}")
+    return code
 
 
 def _parse_seeds(values: flags.FlagValues, config: Config) -> list[int]:

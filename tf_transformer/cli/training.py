@@ -28,17 +28,24 @@ if TYPE_CHECKING:
     from tf_transformer.training.trainer import Trainer
 
 
-def train(values: flags.FlagValues) -> None:
+def train(values: flags.FlagValues) -> int | None:
     """Trains, or resumes a run; then prints five translations and the next commands.
 
     With --seeds it trains several runs, and then compares them.
+
+    Returns: the exit code; None for 0.
     """
     if values.overwrite and values.dry_run:
         raise UserError("--overwrite and --dry_run: give one of them")
     config, model_dir = _config(values)
     if values.seeds:
-        train_seeds(values, config, model_dir)
-        return
+        return train_seeds(values, config, model_dir)
+    _train_run(values, config, model_dir)
+    return None
+
+
+def _train_run(values: flags.FlagValues, config: Config, model_dir: str) -> None:
+    """Trains, resumes, or with --dry_run plans one run."""
     start_tensorflow()
     from tf_transformer.training.build import build_trainer
     from tf_transformer.training.distribution import Workers, make_strategy, split_cpu

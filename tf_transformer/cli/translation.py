@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, TypeVar
 from absl import flags
 
 from tf_transformer.checkpoints import paths, pretrained
+from tf_transformer.checkpoints.model_lists import first_model_dir, model_list
 from tf_transformer.cli.engine import ctranslate2_translator, uses_ctranslate2
 from tf_transformer.cli.flags import given
+from tf_transformer.cli.minimum_bayes_risk import (
+    check_mbr_flags,
+    number_of_candidates,
+    with_minimum_bayes_risk,
+)
 from tf_transformer.cli.terminal import open_output, required, start_tensorflow
 from tf_transformer.config import TREES, DataConfig, DecodeConfig, SamplingConfig
+from tf_transformer.data.tags import add_tag, check_tag
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,8 +35,9 @@ NBest = Callable[[Lines, int, "Progress | None"], list[list[tuple[str, float]]]]
 def load_translator(
     values: flags.FlagValues, model_dir: str, checkpoint: str | None = None
 ) -> Translator:
-    """Starts TensorFlow and loads a model, on all GPUs that TensorFlow sees."""
-    paths.load_config(model_dir)  # a wrong folder is reported before TensorFlow is loaded
+    """Starts TensorFlow and loads a model or an ensemble, on all GPUs that TensorFlow sees."""
+    for folder, _ in model_list(model_dir, checkpoint):
+        paths.load_config(folder)  # a wrong folder is reported before TensorFlow is loaded
     start_tensorflow()
     import tensorflow as tf
 
@@ -101,19 +109,21 @@ def write_results(
 
 def translate(values: flags.FlagValues) -> None:
     """Translates lines of text."""
-    model_dir = pretrained.find_model_dir(values.model_dir or pretrained.default_model())
+    model_dir = values.model_dir or pretrained.default_model()
     _check_combination(values)
     if values.sampling or values.target_prefix:
         sampling = SamplingConfig(**given(values, (SamplingConfig,)))
         with _translator(values, model_dir) as (translator, _):
+            number = number_of_candidates(values, translator.decode.beam_size)
             if not values.sampling:
-                translator.check_number(values.n_best)
-            _translate_input(values, _complete_or_sample(values, translator, sampling))
+                translator.check_number(number)
+            _translate_input(values, _complete_or_sample(values, translator, sampling, number))
         return
     open_translator = ctranslate2_translator if uses_ctranslate2(values) else _translator
     with open_translator(values, model_dir) as (any_translator, data):
-        any_translator.check_number(values.n_best)
-        _translate_input(values, _n_best(values, any_translator, data))
+        number = number_of_candidates(values, any_translator.decode.beam_size)
+        any_translator.check_number(number)
+        _translate_input(values, _n_best(values, any_translator, data, number))
 
 
 def _check_combination(values: flags.FlagValues) -> None:
@@ -123,6 +133,7 @@ def _check_combination(values: flags.FlagValues) -> None:
             "--n_best and --split_sentences: give one of them; there is no list of the best "
             "translations of several sentences"
         )
+    check_mbr_flags(values)
     for flag in ("target_prefix", "sampling"):
         if values[flag].value and values.split_sentences:
             raise UserError(f"--{flag} and --split_sentences: give one of them")
@@ -141,12 +152,15 @@ def _translator(
 ) -> Iterator[tuple[Translator, DataConfig]]:
     """Loads a model into TensorFlow. Yields: the translator, and the settings of its data."""
     translator = load_translator(values, model_dir, values.checkpoint)
+    if values.tag:
+        check_tag(values.tag, lambda texts: translator.source.encode(texts).to_list())
     with explain_decoding_memory(translator.decode, values.sampling):
-        yield translator, paths.load_config(model_dir).data
+        yield translator, paths.load_config(first_model_dir(model_dir)).data
 
 
 def _translate_input(values: flags.FlagValues, n_best: NBest) -> None:
     """Translates the lines of the input, or those that the user types."""
+    n_best = with_minimum_bayes_risk(values, n_best)
     files = values.input or values.output or values.target_prefix
     if not files and sys.stdin.isatty() and sys.stdout.isatty():
         _translate_interactively(n_best, values.n_best)
@@ -177,31 +191,38 @@ def _translate_windows(values: flags.FlagValues, n_best: NBest) -> None:
 
 
 def _complete_or_sample(
-    values: flags.FlagValues, translator: Translator, sampling: SamplingConfig
+    values: flags.FlagValues, translator: Translator, sampling: SamplingConfig, number: int
 ) -> NBest:
-    """Returns a function for lines whose translations begin with their prefixes, or are drawn."""
+    """Returns a function for lines whose translations begin with their prefixes, or are drawn.
+
+    It returns `number` translations of each line.
+    """
 
     def n_best(
         lines: Lines, first_line: int, progress: Progress | None
     ) -> list[list[tuple[str, float]]]:
         texts, prefixes = map(list, zip(*lines))
+        texts = [add_tag(values.tag, text) for text in texts]
         numbers = range(first_line, first_line + len(lines))
         options = progress, numbers, values.skip_long_lines, prefixes
         if values.sampling:
             seed = values.seed or 0
-            return translator.sample(texts, values.n_best, sampling, seed, *options)
-        return translator.n_best(texts, values.n_best, *options)
+            return translator.sample(texts, number, sampling, seed, *options)
+        return translator.n_best(texts, number, *options)
 
     return n_best
 
 
 def _n_best(
-    values: flags.FlagValues, translator: Translator | CTranslate2Translator, data: DataConfig
+    values: flags.FlagValues,
+    translator: Translator | CTranslate2Translator,
+    data: DataConfig,
+    number: int,
 ) -> NBest:
     """Returns a function that translates lines, or their sentences, as the flags say.
 
-    Its arguments are the lines, the number of the first one, and a function that shows progress.
-    The prefixes of the lines are "".
+    It returns `number` translations of each line. Its arguments are the lines, the number of the
+    first one, and a function that shows progress. The prefixes of the lines are "".
     """
     from tf_transformer.decoding.split_lines import SplitLines
 
@@ -212,10 +233,12 @@ def _n_best(
         numbers = range(first_line, first_line + len(lines))
         skip = values.skip_long_lines
         if not values.split_sentences:
-            return translator.n_best(lines, values.n_best, progress, numbers, skip)
+            texts = [add_tag(values.tag, line) for line in lines]
+            return translator.n_best(texts, number, progress, numbers, skip)
         split = SplitLines(lines, data.source, data.target)
+        sentences = [add_tag(values.tag, sentence) for sentence in split.sentences]
         numbers_of_sentences = [numbers[index] for index in split.line_indices]
-        results = translator.n_best(split.sentences, 1, None, numbers_of_sentences, skip)
+        results = translator.n_best(sentences, 1, None, numbers_of_sentences, skip)
         if progress:
             progress(len(lines))
         return [[pair] for pair in split.join([best[0] for best in results])]
@@ -247,8 +270,8 @@ def parse(values: flags.FlagValues) -> None:
     """Parses lines of text."""
     from tf_transformer.data.line_windows import read_windows
 
-    model_dir = pretrained.find_model_dir(required(values, "model_dir"))
-    if paths.load_config(model_dir).data.target != TREES:
+    model_dir = required(values, "model_dir")
+    if paths.load_config(first_model_dir(model_dir)).data.target != TREES:
         raise UserError(
             f"the model in {model_dir} was not trained on trees: train one with "
             "--preset=parsing-pocket, or use translate"
@@ -270,8 +293,7 @@ def score(values: flags.FlagValues) -> None:
     """Computes the probability of given translations."""
     from tf_transformer.data.line_windows import read_pair_windows
 
-    model_dir = pretrained.find_model_dir(required(values, "model_dir"))
-    translator = load_translator(values, model_dir, values.checkpoint)
+    translator = load_translator(values, required(values, "model_dir"), values.checkpoint)
 
     def format_window(
         window: list[tuple[str, str]], first_line: int, progress: Progress

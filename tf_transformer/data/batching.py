@@ -12,6 +12,8 @@ and in that of the next one: 12 bytes a pair.
 import concurrent.futures
 import dataclasses
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -40,14 +42,18 @@ class Bucket:
 
 def _bucket(above: int, length: int, pairs: int, batch_tokens: int) -> Bucket:
     """Computes the number and the size of the batches of a `Bucket`."""
-    max_rows = max(1, batch_tokens // length)
-    if max_rows >= ROWS_MULTIPLE:
-        max_rows -= max_rows % ROWS_MULTIPLE
+    max_rows = most_rows(length, batch_tokens)
     batches = _ceil_divide(pairs, max_rows)
     rows = _ceil_divide(pairs, batches) if batches else 0
     if max_rows >= ROWS_MULTIPLE:
         rows = _ceil_divide(rows, ROWS_MULTIPLE) * ROWS_MULTIPLE
     return Bucket(above, length, rows, batches, pairs)
+
+
+def most_rows(length: int, batch_tokens: int) -> int:
+    """Returns how many pairs of a length a batch can have."""
+    rows = max(1, batch_tokens // length)
+    return rows - rows % ROWS_MULTIPLE if rows >= ROWS_MULTIPLE else rows
 
 
 def _ceil_divide(a: int, b: int) -> int:
@@ -89,6 +95,8 @@ def bucket_plan(counts: np.ndarray, batch_tokens: int) -> list[Bucket]:
 
 
 Order = list[tuple[np.ndarray, Bucket]]  # the indices of the pairs of each batch
+# The pairs of a bucket and a shard: their range in the sorted pairs, and how many an epoch has.
+Group = tuple[int, int, int]
 
 
 class Batches:
@@ -99,6 +107,9 @@ class Batches:
       batch_tokens: maximum number of source tokens, and of target tokens, in one batch, padding
         included.
       seed: of the order.
+      repetitions: how often an epoch has each pair of each shard, on average; None for once. In
+        each epoch as many pairs of a shard and a bucket are drawn at random as are missing from
+        complete repetitions.
 
     Attributes:
       buckets: the list of `Bucket`.
@@ -107,12 +118,24 @@ class Batches:
       non_padding_fraction: the fraction of the tokens of an epoch that are not padding.
     """
 
-    def __init__(self, pairs: EncodedPairs, batch_tokens: int, seed: int) -> None:
+    def __init__(
+        self,
+        pairs: EncodedPairs,
+        batch_tokens: int,
+        seed: int,
+        repetitions: Sequence[float] | None = None,
+    ) -> None:
         self._pairs = pairs
         self._seed = seed
-        counts, tokens = _count_lengths(pairs)
-        self.buckets = bucket_plan(counts, batch_tokens)
-        self._sorted = _sort_by_bucket(pairs, self.buckets)
+        repeated = np.ones(len(pairs.shards)) if repetitions is None else np.array(repetitions)
+        counts, tokens = _count_lengths(pairs, repeated)
+        plan = bucket_plan(counts, batch_tokens)
+        self._sorted, in_shards = _sort_by_bucket(pairs, plan)
+        self._groups = _groups(in_shards, repeated)
+        self.buckets = [
+            _bucket(bucket.above, bucket.length, sum(drawn for *_, drawn in groups), batch_tokens)
+            for bucket, groups in zip(plan, self._groups)
+        ]
         self._orders: dict[int, concurrent.futures.Future[Order]] = {}  # of this and the next epoch
         self._lock = threading.Lock()  # of `_orders`
         self.per_epoch = sum(bucket.batches for bucket in self.buckets)
@@ -126,15 +149,13 @@ class Batches:
         Args:
           epoch: its number, from 0.
         Returns: a list of (pair indices, `Bucket`), one for each batch. Every pair is in exactly
-          one batch.
+          one batch, unless there are `repetitions`.
         """
         random = np.random.default_rng([self._seed, epoch])
-        shuffled = self._sorted.copy()
         batches = []
-        end = 0
-        for bucket in self.buckets:
-            indices = shuffled[end : end + bucket.pairs]
-            end += bucket.pairs
+        for bucket, groups in zip(self.buckets, self._groups):
+            drawn = [draw(random, self._sorted[a:b], number) for a, b, number in groups]
+            indices = np.concatenate(drawn)
             random.shuffle(indices)
             for first in range(0, len(indices), bucket.rows):
                 batches.append((indices[first : first + bucket.rows], bucket))
@@ -166,7 +187,14 @@ class Batches:
         Returns: ragged ids `[pairs, (length)]` of the sources and of the targets.
         """
         indices, bucket = self.order(epoch)[index]
-        inp, tar = self._pairs.batch(indices, len(indices), bucket.length)
+        return self._ragged(self._pairs, indices, bucket.length)
+
+    @staticmethod
+    def _ragged(
+        pairs: EncodedPairs, indices: np.ndarray, length: int
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """The ids of some pairs without padding, as for `sentences`."""
+        inp, tar = pairs.batch(indices, len(indices), length)
         return tuple(tf.RaggedTensor.from_tensor(side, padding=PAD) for side in (inp, tar[:, 1:]))
 
     def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
@@ -180,36 +208,101 @@ class Batches:
           Unused rows contain only padding.
         """
         self._prefetch(epoch, epoch + 1)
+        return self._dataset(epoch, skip, self.per_epoch)
+
+    def _dataset(self, epoch: int, first: int, end: int) -> tf.data.Dataset:
+        """The batches of an epoch from index `first` to `end`, without that at `end`."""
 
         def make_batch(index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             # TensorFlow never forgets this function, so it must not hold the order of an epoch.
             inp, tar = tf.numpy_function(self._read_batch, [epoch, index], (tf.int32, tf.int32))
             return tf.ensure_shape(inp, [None, None]), tf.ensure_shape(tar, [None, None])
 
-        dataset = tf.data.Dataset.range(skip, self.per_epoch).with_options(_options())
+        dataset = tf.data.Dataset.range(first, end).with_options(_options())
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(8)
 
+    def position(self, step: int) -> tuple[int, int]:
+        """Returns the epoch of an update, counted from 0, and the index of its batch there."""
+        return divmod(step, self.per_epoch)
 
-def _count_lengths(pairs: EncodedPairs) -> tuple[np.ndarray, int]:
-    """Returns the `counts` of `bucket_plan`, and the number of tokens of both sides."""
-    counts = np.zeros(0, np.int64)
-    tokens = 0
-    for shard in pairs.shards:
-        of_shard = np.bincount(shard.lengths.max(axis=1), minlength=len(counts))
+    def state(self) -> dict[str, Any]:
+        """Returns what a checkpoint must keep so that `position` is that of this run."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues with the `state` of a checkpoint."""
+
+    def close(self) -> None:
+        """Ends work in the background. The batches cannot be read afterwards."""
+
+
+def draw(random: np.random.Generator, pairs: np.ndarray, number: int) -> np.ndarray:
+    """Draws pairs: all of them as often as `number` allows, and the rest at random.
+
+    Args:
+      random: the random numbers.
+      pairs: the indices of the pairs.
+      number: how many to draw.
+    """
+    whole, rest = divmod(number, max(1, len(pairs)))
+    drawn = np.tile(pairs, whole)
+    if not rest:
+        return drawn
+    return np.concatenate([drawn, random.choice(pairs, rest, replace=False, shuffle=False)])
+
+
+def _count_lengths(pairs: EncodedPairs, repeated: np.ndarray) -> tuple[np.ndarray, float]:
+    """Counts the pairs of an epoch by length, and its tokens.
+
+    Args:
+      pairs: an `EncodedPairs`.
+      repeated: how often an epoch has each pair of each shard, `[shards]`.
+    Returns: the `counts` of `bucket_plan`, which are rounded up, so that no length is left out; the
+      tokens of both sides.
+    """
+    counts = np.zeros(0)
+    tokens = 0.0
+    for shard, times in zip(pairs.shards, repeated):
+        of_shard = times * np.bincount(shard.lengths.max(axis=1), minlength=len(counts))
         of_shard[: len(counts)] += counts
         counts = of_shard
-        tokens += len(shard.ids)
-    return counts, tokens
+        tokens += times * len(shard.ids)
+    return np.ceil(counts).astype(np.int64), tokens
 
 
-def _sort_by_bucket(pairs: EncodedPairs, buckets: list[Bucket]) -> np.ndarray:
-    """Returns the indices of all pairs, those of the first bucket first, uint32 `[pairs]`."""
+def _sort_by_bucket(pairs: EncodedPairs, buckets: list[Bucket]) -> tuple[np.ndarray, np.ndarray]:
+    """Sorts all pairs by bucket, and within a bucket by shard.
+
+    Returns: the indices of the pairs, uint32 `[pairs]`; how many each bucket has of each shard,
+      `[shards, buckets]`.
+    """
     ends = np.array([bucket.length for bucket in buckets])
     bucket_of_pair = [
         np.searchsorted(ends, shard.lengths.max(axis=1)).astype(np.uint16) for shard in pairs.shards
     ]
+    counts = np.array([np.bincount(shard, minlength=len(buckets)) for shard in bucket_of_pair])
     # A stable sort of 16-bit numbers is a radix sort, in O(pairs).
-    return np.argsort(np.concatenate(bucket_of_pair), kind="stable").astype(np.uint32)
+    order = np.argsort(np.concatenate(bucket_of_pair), kind="stable").astype(np.uint32)
+    return order, counts
+
+
+def _groups(in_shards: np.ndarray, repeated: np.ndarray) -> list[list[Group]]:
+    """Computes how many pairs of each bucket and shard an epoch has: the same in each epoch.
+
+    The numbers of a shard are rounded so that their sum has the right value; but where a shard has
+    a pair, at least one is drawn.
+
+    Args:
+      in_shards: pairs of each bucket in each shard, int `[shards, buckets]`.
+      repeated: how often an epoch has each pair of each shard, `[shards]`.
+    Returns: the groups of each bucket.
+    """
+    up_to_bucket = np.rint(repeated[:, None] * np.cumsum(in_shards, axis=1)).astype(np.int64)
+    drawn = np.diff(up_to_bucket, axis=1, prepend=0)  # (shards, buckets)
+    drawn = np.maximum(drawn, in_shards > 0).T  # (buckets, shards)
+    ends = np.cumsum(in_shards.T).reshape(drawn.shape)
+    starts = ends - in_shards.T
+    return [list(zip(*map(np.ndarray.tolist, rows))) for rows in zip(starts, ends, drawn)]
 
 
 def _options() -> tf.data.Options:

@@ -34,10 +34,17 @@ class Corpus:
     Attributes:
       name: of the corpus, for messages.
       splits: the names of its splits.
+      downloads: whether reading it can start a download.
     """
 
     name: str = ""
     splits: list[str] = []
+    downloads: bool = False
+
+    @property
+    def parts(self) -> list["Corpus"]:
+        """The corpora that it consists of, each of which is encoded alone."""
+        return [self]
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the (source, target) strings of a split."""
@@ -53,17 +60,24 @@ class Corpus:
         Raises: UserError when a side of all pairs of "train" or "validation" is blank, or when the
           validation text cannot be read.
         """
-        for split, complete in (("train", False), ("validation", True)):
-            usable = False
-            for source, target in self.read(split):
-                usable = usable or bool(source.strip() and target.strip())
-                if usable and not complete:
-                    break
-            if not usable:
-                raise UserError(
-                    f"{self.name} has no {split} text: of each pair of {split}, at least one side "
-                    "is blank"
-                )
+        self.check_split("train")
+        self.check_split("validation", complete=True)
+
+    def check_split(self, split: str, complete: bool = False) -> None:
+        """Checks that a split has text; reads it up to the first usable pair, or completely.
+
+        Raises: UserError when a side of all pairs is blank, or the text cannot be read.
+        """
+        usable = False
+        for source, target in self.read(split):
+            usable = usable or bool(source.strip() and target.strip())
+            if usable and not complete:
+                break
+        if not usable:
+            raise UserError(
+                f"{self.name} has no {split} text: of each pair of {split}, at least one side is "
+                "blank"
+            )
 
     def default_test(self, seen: bool) -> str:
         """Returns the split to evaluate on where the user gives none.

@@ -4,20 +4,30 @@ import collections
 import concurrent.futures
 import contextlib
 import itertools
-import os
 import pickle
 import queue
 import subprocess
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future
-from typing import Any
+from typing import Generic, Protocol, TypeVar
 
+from tf_transformer.cores import number_of_cores
 from tf_transformer.data.encoded_pairs import Shard
 from tf_transformer.data.pair_encoder import Pair, PairEncoder
 from tf_transformer.errors import UserError
 
+Chunk = TypeVar("Chunk")
+ChunkOf = TypeVar("ChunkOf", contravariant=True)
 ALONE = 8  # chunks that are encoded without other processes, which take half a second to start
+
+
+class Encoder(Protocol[ChunkOf]):
+    """What encodes a chunk, in this process or in another one, to which it is pickled."""
+
+    def encode(self, chunk: ChunkOf, /) -> Shard:
+        """Encodes the pairs of a chunk."""
+        ...
 
 
 def encode_chunks(
@@ -35,25 +45,19 @@ def encode_chunks(
     cores = number_of_cores()
     yield from map(encoder.encode, chunks if cores == 1 else itertools.islice(chunks, ALONE))
     if (chunk := next(chunks, None)) is not None:
-        yield from _in_processes(encoder, itertools.chain([chunk], chunks), cores)
+        yield from encode_in_processes(encoder, itertools.chain([chunk], chunks), cores)
 
 
-def number_of_cores() -> int:
-    """Returns the number of cores that this process may use."""
-    affinity = hasattr(os, "sched_getaffinity")  # macOS does not have it
-    return len(os.sched_getaffinity(0)) if affinity else os.cpu_count() or 1
-
-
-def _in_processes(
-    encoder: PairEncoder, chunks: Iterable[list[Pair]], number: int
-) -> Iterator[Shard]:
+def encode_in_processes(
+    encoder: Encoder[Chunk], chunks: Iterable[Chunk], number: int
+) -> Generator[Shard, None, None]:
     """As `encode_chunks`, in `number` processes. At most two chunks a process are in memory."""
-    processes = [_EncoderProcess(encoder.arguments) for _ in range(number)]
-    idle: queue.SimpleQueue[_EncoderProcess] = queue.SimpleQueue()
+    processes = [_EncoderProcess(encoder) for _ in range(number)]
+    idle: queue.SimpleQueue[_EncoderProcess[Chunk]] = queue.SimpleQueue()
     for process in processes:
         idle.put(process)
 
-    def encode(chunk: list[Pair]) -> Shard:
+    def encode(chunk: Chunk) -> Shard:
         process = idle.get()
         try:
             return process.encode(chunk)
@@ -77,16 +81,16 @@ def _in_processes(
             process.close()
 
 
-class _EncoderProcess:
+class _EncoderProcess(Generic[Chunk]):
     """A process that runs `pair_encoder.serve`.
 
     `multiprocessing` would run the main script of the user again in each process.
 
     Args:
-      arguments: of `PairEncoder`.
+      encoder: what encodes there.
     """
 
-    def __init__(self, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, encoder: Encoder[Chunk]) -> None:
         code = (
             f"import sys; sys.path[:] = {sys.path!r}; "
             "from tf_transformer.data.pair_encoder import serve; serve()"
@@ -97,16 +101,16 @@ class _EncoderProcess:
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C on the terminal does not reach it
         )
-        self._arguments: tuple[Any, ...] | None = arguments
+        self._encoder: Encoder[Chunk] | None = encoder  # which is not sent yet
 
-    def encode(self, chunk: list[Pair]) -> Shard:
+    def encode(self, chunk: Chunk) -> Shard:
         """Encodes pairs in the process. Raises: UserError when the system has killed it."""
         requests, answers = self._process.stdin, self._process.stdout
         assert requests and answers
         try:
-            if self._arguments:
-                pickle.dump(self._arguments, requests)
-                self._arguments = None
+            if self._encoder:
+                pickle.dump(self._encoder, requests)
+                self._encoder = None
             pickle.dump(chunk, requests, pickle.HIGHEST_PROTOCOL)
             requests.flush()
             return pickle.load(answers)

@@ -107,7 +107,6 @@ def cached_pairs(
     Raises: UserError when no pair is left.
     """
     folder = shard_folder(corpus, split, tokenizers, data, cache)
-    os.makedirs(folder, exist_ok=True)
     with _locked(folder):
         pairs = open_shards(folder)
         if pairs is None:
@@ -203,6 +202,30 @@ def _file_checksum(path: str, offset: int, checksum: int) -> int:
     return checksum
 
 
+def write_shard(folder: str, number: int, shard: Shard, read: int) -> dict[str, Any]:
+    """Writes the files of a shard.
+
+    Args:
+      folder: an existing folder.
+      number: of the shard in it.
+      shard: a `Shard`.
+      read: how many pairs of the text it has read.
+    Returns: its record in the manifest.
+    """
+    for path, array in zip(_paths(folder, number), (shard.ids, shard.splits)):
+        with atomic_write(path, "wb") as file:
+            header = np.lib.format.header_data_from_array_1_0(array)
+            np.lib.format.write_array_header_1_0(file, header)
+            file.write(array.data)  # `np.save` does not say why it fails, as on a full disk
+    return {"read": read, "dropped": shard.dropped, "checksum": shard.checksum}
+
+
+def write_manifest(folder: str, manifest: dict[str, Any]) -> None:
+    """Writes the manifest of a folder: its `shards`, a list of records, and `complete`."""
+    with atomic_write(os.path.join(folder, MANIFEST)) as file:
+        json.dump(manifest, file, indent=1)
+
+
 class _ShardWriter:
     """Encodes the shards that a folder of the cache lacks.
 
@@ -267,13 +290,7 @@ class _ShardWriter:
 
     def _write(self, number: int, parts: list[Shard], read: int) -> None:
         """Writes shard `number`, which has `read` pairs of the text, and its record."""
-        joined = Shard.join(parts)
-        for path, array in zip(_paths(self._folder, number), (joined.ids, joined.splits)):
-            with atomic_write(path, "wb") as file:
-                header = np.lib.format.header_data_from_array_1_0(array)
-                np.lib.format.write_array_header_1_0(file, header)
-                file.write(array.data)  # `np.save` does not say why it fails, as on a full disk
-        record = {"read": read, "dropped": joined.dropped, "checksum": joined.checksum}
+        record = write_shard(self._folder, number, Shard.join(parts), read)
         self._manifest["shards"][number : number + 1] = [record]
         self._write_manifest()
         shard = _open_shard(self._folder, number, record)
@@ -282,8 +299,7 @@ class _ShardWriter:
         self._shards[number : number + 1] = [shard]
 
     def _write_manifest(self) -> None:
-        with atomic_write(os.path.join(self._folder, MANIFEST)) as file:
-            json.dump(self._manifest, file, indent=1)
+        write_manifest(self._folder, self._manifest)
 
 
 @contextlib.contextmanager
@@ -293,19 +309,36 @@ def _locked(folder: str) -> Iterator[None]:
     On a file system without locks, two processes may encode the same text. They write the same
     files, each of them atomically.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    while (descriptor := _open_locked(folder)) is None:
+        logger.debug("another process has removed %s", folder)
     try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open_locked(folder: str) -> int | None:
+    """Opens and locks a folder, which is created where it does not exist.
+
+    Returns: its file descriptor; None where `_remove_incomplete` of another process has removed it
+      before the lock was there.
+    """
+    os.makedirs(folder, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as stack:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, descriptor)
         locked = try_lock(descriptor)
         if locked is False:
             logger.info("waiting for another process that encodes %s", folder)
         while locked is False:
             time.sleep(POLL_SECONDS)
             locked = try_lock(descriptor)
-        if locked:
-            remove_temporary_files(folder)  # of a process that was killed
-        yield
-    finally:
-        os.close(descriptor)
+        if os.path.samestat(os.stat(folder), os.fstat(descriptor)):
+            if locked:
+                remove_temporary_files(folder)  # of a process that was killed
+            stack.pop_all()
+            return descriptor
+    return None
 
 
 def _remove_incomplete(cache: str, split: str) -> None:
@@ -313,9 +346,10 @@ def _remove_incomplete(cache: str, split: str) -> None:
     pattern = os.path.join(glob.escape(cache), f"{glob.escape(split)}-*", MANIFEST)
     for path in glob.glob(pattern):
         folder = os.path.dirname(path)
-        if _read_manifest(folder)["complete"]:
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:  # another process has just removed it
             continue
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        if try_lock(descriptor):
+        if try_lock(descriptor) and not _read_manifest(folder)["complete"]:
             shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)

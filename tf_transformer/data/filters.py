@@ -7,10 +7,12 @@ bicleaner-hardrules have similar ones.
 import itertools
 import math
 from collections.abc import Iterable, Iterator
+from html.entities import name2codepoint
 
 import numpy as np
 import regex
 
+from tf_transformer.data.damage import is_damaged
 from tf_transformer.data.duplicates import SeenTexts
 from tf_transformer.data.filter_config import FilterConfig
 from tf_transformer.data.scripts import ScriptShare, scripts_of
@@ -37,11 +39,9 @@ REASONS = (
 MIN_WORDS_OF_RATIO = 10
 WINDOW = 20_000  # pairs whose duplicates are searched at the same time
 
-# Control characters (tabs too), private use, and U+FFFD. Then the two or three characters of a
-# UTF-8 character that was decoded as Windows-1252: an accented letter or a quotation mark.
-_DAMAGED = regex.compile(r"[\p{Cc}\p{Co}\uFFFD]|[ÂÃ][\u0080-\u00BF]|â€")
-_TAG = regex.compile(r"</?[a-z][a-z0-9]*(\s[^<>]*)?/?>|<!--", regex.I)
-_ENTITY = regex.compile(r"&([a-z]+[0-9]*|#[0-9]+|#x[0-9a-f]+);", regex.I)
+_TAG = regex.compile(r"</?[a-z][a-z0-9]*(\s+[a-z][\w:.-]*\s*=[^<>]*|\s*)/?>|<!--", regex.I)
+_ENTITY = regex.compile(r"&(?:([a-z]+[0-9]*)|#[0-9]+|#x[0-9a-f]+);", regex.I)
+_ENTITIES = {name.lower() for name in (*name2codepoint, "apos")}  # of HTML 4 and XML
 _LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
 # Scripts without blanks between words, with about two and five characters in a word.
 _EAST_ASIAN = regex.compile(r"[\p{Script=Hani}\p{Script=Hira}\p{Script=Kana}]")
@@ -77,7 +77,7 @@ class PairFilter:
         if not (source.strip() and target.strip()):
             return EMPTY
         pair = source, target
-        if config.drop_damaged and any(map(_is_damaged, pair)):
+        if config.drop_damaged and any(map(is_damaged, pair)):
             return DAMAGED
         if config.drop_html and any(map(_has_html, pair)):
             return HTML
@@ -184,12 +184,9 @@ def _overlap(source: _Side, target: _Side) -> float:
     return len(sources & targets) / max(len(sources | targets), 1)
 
 
-def _is_damaged(text: str) -> bool:
-    # The control characters of ASCII are not printable.
-    return not (text.isascii() and text.isprintable()) and _DAMAGED.search(text) is not None
-
-
 def _has_html(text: str) -> bool:
-    return ("<" in text and _TAG.search(text) is not None) or (
-        "&" in text and _ENTITY.search(text) is not None
-    )
+    if "<" in text and _TAG.search(text):
+        return True
+    # "R&D;" has no entity.
+    names = _ENTITY.findall(text) if "&" in text else []
+    return any(not name or name.lower() in _ENTITIES for name in names)

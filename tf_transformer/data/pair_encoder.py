@@ -9,11 +9,13 @@ import os
 import pickle
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import sentencepiece
 
 from tf_transformer.data.encoded_pairs import Shard
+from tf_transformer.data.tags import split_tag, vocabulary_tags
 
 Pair = tuple[str, str]
 
@@ -30,15 +32,19 @@ class PairEncoder:
     def __init__(
         self, models: tuple[bytes, bytes], max_length: int, max_length_ratio: float
     ) -> None:
-        self.arguments = (models, max_length, max_length_ratio)
+        self._arguments = (models, max_length, max_length_ratio)
         self._max_length = max_length
         self._max_length_ratio = max_length_ratio
         processors = {
             model: sentencepiece.SentencePieceProcessor(model_proto=model) for model in set(models)
         }
         self._processors = [processors[model] for model in models]
+        self._tags = vocabulary_tags(self._processors[0])
         sizes = [processor.get_piece_size() for processor in self._processors]
         self._dtype = np.uint16 if max(sizes) <= 2**16 else np.int32
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PairEncoder, self._arguments
 
     def encode(self, pairs: Sequence[Pair]) -> Shard:
         """Encodes pairs.
@@ -47,10 +53,8 @@ class PairEncoder:
           pairs: of source and target strings; at least one.
         Returns: a `Shard` without the pairs that are not usable for training.
         """
-        ids = [
-            processor.encode(list(texts), add_eos=True, num_threads=1)
-            for processor, texts in zip(self._processors, zip(*pairs))
-        ]
+        sources, targets = zip(*pairs)
+        ids = [self._encode_sources(sources), self._encode(1, targets)]
         lengths = np.array([[len(row) for row in side] for side in ids], np.uint32).T  # (pairs, 2)
         keep, dropped = self._usable(lengths)
         splits = np.zeros(2 * np.count_nonzero(keep) + 1, np.uint32)
@@ -58,6 +62,17 @@ class PairEncoder:
         kept = itertools.compress(zip(*ids), keep)
         flat = itertools.chain.from_iterable(itertools.chain.from_iterable(kept))
         return Shard(np.fromiter(flat, self._dtype, int(splits[-1])), splits, dropped)
+
+    def _encode(self, side: int, texts: Sequence[str]) -> list[list[int]]:
+        return self._processors[side].encode(list(texts), add_eos=True, num_threads=1)
+
+    def _encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
+        """Encodes sources, of which some begin with tags."""
+        if not self._tags:
+            return self._encode(0, texts)
+        tags, sentences = zip(*(split_tag(text, self._tags) for text in texts))
+        rows = self._encode(0, sentences)
+        return [[self._tags[tag], *row] if tag else row for tag, row in zip(tags, rows)]
 
     def _usable(self, lengths: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
         """Finds the pairs to keep.
@@ -85,17 +100,17 @@ class PairEncoder:
 def serve() -> None:
     """Encodes what another process sends on standard input, until it closes the pipe.
 
-    The first object is the arguments of a `PairEncoder`. The others are lists of pairs; each is
-    answered with a `Shard`. Objects are pickled.
+    The first object is the encoder, such as a `PairEncoder`. The others are what it encodes; each
+    is answered with a `Shard`. Objects are pickled.
     """
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
-    encoder = PairEncoder(*pickle.load(requests))
+    encoder = pickle.load(requests)
     while True:
         try:
-            pairs = pickle.load(requests)
+            chunk = pickle.load(requests)
         except EOFError:
             return
-        pickle.dump(encoder.encode(pairs), answers, pickle.HIGHEST_PROTOCOL)
+        pickle.dump(encoder.encode(chunk), answers, pickle.HIGHEST_PROTOCOL)
         answers.flush()

@@ -49,6 +49,10 @@ _LANGUAGES = {
 _SCRIPTS = {code: key.split() for key, codes in _LANGUAGES.items() for code in codes.split()}
 # Codes of writing systems, which are no values of the property Script.
 _WRITING_SYSTEMS = {"Hans": ["Hani"], "Hant": ["Hani"], "Jpan": _SCRIPTS["ja"], "Kore": ["Hang"]}
+# A word of English has about five letters and a blank, one of Chinese two characters.
+_LETTERS_OF_CHARACTER = 3
+_CHARACTER_SCRIPTS = {"Hani", "Hira", "Kana", "Hang"}
+_CHARACTERS = regex.compile("|".join(rf"\p{{Script={name}}}" for name in _CHARACTER_SCRIPTS))
 _NAMES = {name for names in _SCRIPTS.values() for name in names}
 
 
@@ -70,7 +74,9 @@ def scripts_of(language: str) -> list[str]:
 class ScriptShare:
     """Computes how many of the letters of a text are of some scripts.
 
-    Letters that many scripts have, such as the prolonged sound mark of Japanese, do not count.
+    Letters that many scripts have, such as the prolonged sound mark of Japanese, do not count. In
+    Chinese, Japanese and Korean, a character counts as three letters, such as those of the Latin
+    names of products.
 
     Args:
       scripts: ISO 15924 codes.
@@ -80,16 +86,22 @@ class ScriptShare:
         self._own = _pattern(" ".join(scripts), own=True)
         self._other = _pattern(" ".join(scripts), own=False)
         self._is_latin = "Latn" in scripts
+        self._has_characters = not _CHARACTER_SCRIPTS.isdisjoint(scripts)
 
     def __call__(self, text: str) -> float:
         """Returns the fraction of the letters, from 0 to 1; 1 where there are no letters."""
         if self._is_latin and text.isascii():
             return 1.0
-        other = sum(map(len, self._other.findall(text)))
+        other = self._count(self._other, text)
         if not other:
             return 1.0
-        own = sum(map(len, self._own.findall(text)))
+        own = self._count(self._own, text)
         return own / (own + other)
+
+    def _count(self, letters: regex.Pattern[str], text: str) -> int:
+        found = "".join(letters.findall(text))
+        characters = len(_CHARACTERS.findall(found)) if self._has_characters else 0
+        return len(found) + (_LETTERS_OF_CHARACTER - 1) * characters
 
 
 @functools.cache

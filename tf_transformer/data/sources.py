@@ -6,21 +6,27 @@
 import functools
 import itertools
 import os
-import re
 from collections.abc import Hashable, Iterator
 
-from tf_transformer.config import TREES, WORDS
+from tf_transformer.config import TREES, WORDS, DataConfig
 from tf_transformer.data.corpus import Corpus, file_fingerprint, held_out, read_lines, split_tsv
+from tf_transformer.data.corpus_names import (
+    POCKET_TREES,
+    TFDS_NAME,
+    corpus_names,
+    languages_of,
+    split_languages,
+)
+from tf_transformer.data.mixture import MixedCorpus, TaggedCorpus, parse_weights
+from tf_transformer.data.tags import parse_tags
 from tf_transformer.data.treebank import TreebankCorpus, tree_files
 from tf_transformer.errors import UserError
 
 VALIDATION_NAMES = ("validation", "valid", "val", "dev")
-POCKET_TREES = "pocket-trees"  # the built-in treebank
-TFDS_NAME = re.compile(r"[a-z]\w*(/[\w.-]+)*(:[\d.*]+)?")
 
 
-def open_corpus(data: str, source: str, target: str) -> Corpus:
-    """Opens the corpus that `data` names.
+def open_corpus(data: str, source: str, target: str, tag: str = "") -> Corpus:
+    """Opens the corpus, or the corpora, that `data` names.
 
     Args:
       data: one of
@@ -30,11 +36,48 @@ def open_corpus(data: str, source: str, target: str) -> Corpus:
         - a TSV file;
         - two files, "SOURCE_FILE,TARGET_FILE";
         - a TFDS name such as "wmt14_translate/de-en";
-        - for trees (Sec. 6.3): "pocket-trees", the built-in treebank, or a folder of `.mrg` files.
+        - for trees (Sec. 6.3): "pocket-trees", the built-in treebank, or a folder of `.mrg` files;
+        - several of these, except two files, separated by commas. After each, "@SOURCE-TARGET" are
+          its languages where they are others.
       source, target: language codes, such as "en" and "de"; for trees "words" and "trees".
-    Returns: a `PocketCorpus`, `FileCorpus`, `TfdsCorpus`, `PocketTreebank` or `TreebankCorpus`.
-    Raises: UserError when there is no such corpus, or it lacks one of the languages.
+      tag: the tag before each source, such as "<2de>", of each corpus; "" for none.
+    Returns: a `PocketCorpus`, `FileCorpus`, `TfdsCorpus`, `PocketTreebank`, `TreebankCorpus`, or
+      with a tag a `TaggedCorpus`, or for several corpora a `MixedCorpus`.
+    Raises: UserError when there is no such corpus, or it lacks one of the languages; for another
+      number of tags than corpora.
     """
+    names = corpus_names(data)
+    tags = parse_tags(tag, len(names))
+    corpora = [_open_one(*split_languages(name, source, target)) for name in names]
+    corpora = [TaggedCorpus(each, tag) if tag else each for each, tag in zip(corpora, tags)]
+    return corpora[0] if len(corpora) == 1 else MixedCorpus(corpora)
+
+
+def corpus_of_run(data: DataConfig) -> Corpus:
+    """Opens the corpora of the settings of a run, and checks the settings that are about them.
+
+    Raises: UserError as `open_corpus`; for another number of weights than corpora, and where the
+      first corpus, which is validated on, has other languages than the model.
+    """
+    names = corpus_names(data.data)
+    languages = languages_of(data.data, data.source, data.target)
+    if languages != (data.source, data.target):
+        raise UserError(
+            f"the first corpus, {names[0]}, has the languages {' and '.join(languages)}, and the "
+            f"model {data.source} and {data.target}: give --source={languages[0]} "
+            f"--target={languages[1]}, or another first corpus"
+        )
+    weights = parse_weights(data.data_weights)
+    if weights and len(weights) != len(names):
+        raise UserError(
+            f"data_weights {data.data_weights} are {len(weights)}, and data names {len(names)}: "
+            "give one weight for each corpus"
+        )
+    return open_corpus(data.data, data.source, data.target, data.tag)
+
+
+def _open_one(data: str, source: str, target: str) -> Corpus:
+    """Opens one corpus; as for `open_corpus`."""
     if source == target:
         raise UserError(f"source and target are both {source!r}: give two languages")
     # The pocket grammar is imported only where it is needed.
@@ -64,29 +107,13 @@ def open_corpus(data: str, source: str, target: str) -> Corpus:
     raise UserError(f"no such data folder or file: {data}: give its path with --data")
 
 
-def absolute_path(data: str) -> str:
-    """Returns the argument `data` of `open_corpus` with absolute paths.
-
-    Names of built-in corpora and of TFDS stay as they are.
-    """
-    if data in ("pocket", POCKET_TREES):
-        return data
-    if os.path.exists(data):
-        return os.path.abspath(data)
-    if "," in data:
-        return ",".join(os.path.abspath(path) for path in data.split(","))
-    return data
-
-
 def _two_files(data: str) -> tuple[str, str]:
     """Splits "SOURCE_FILE,TARGET_FILE" into two paths."""
-    paths = data.split(",")
-    if len(paths) != 2:
-        raise UserError(f"data {data!r}: give two files, SOURCE_FILE,TARGET_FILE, not {len(paths)}")
-    for path in paths:
+    source, target = data.split(",")
+    for path in (source, target):
         if not os.path.isfile(path):
             raise UserError(f"no such file: {path}")
-    return paths[0], paths[1]
+    return source, target
 
 
 class FileCorpus(Corpus):
@@ -265,6 +292,8 @@ class TfdsCorpus(Corpus):
       source, target: two of its languages, in either order.
     Raises: UserError when TFDS has no such data set, or the data set lacks one of the languages.
     """
+
+    downloads = True
 
     def __init__(self, name: str, source: str, target: str) -> None:
         import tensorflow_datasets as tfds  # the import is slow, and most runs do not need it

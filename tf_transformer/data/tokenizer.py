@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import sentencepiece
 import tensorflow as tf
@@ -15,6 +15,7 @@ import tensorflow_text as tf_text
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.data.progress import Progress
+from tf_transformer.data.tags import tag_pattern, vocabulary_tags, without_tags
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
@@ -40,7 +41,8 @@ def _graph_tokenizer(model: bytes) -> tf_text.SentencepieceTokenizer:
 class Tokenizer:
     """Converts text to ids of one vocabulary and back.
 
-    Ids 0 to 3 are the special tokens: padding, unknown, start, end. Bytes and sub-words follow.
+    Ids 0 to 3 are the special tokens: padding, unknown, start, end. Tags, bytes and sub-words
+    follow.
     A character that is not in the vocabulary is encoded as its UTF-8 bytes, so encoding never
     loses text.
 
@@ -49,6 +51,7 @@ class Tokenizer:
 
     Attributes:
       vocab_size: number of ids.
+      tags: the tags with their ids.
       fingerprint: a hash of the model.
     """
 
@@ -58,20 +61,24 @@ class Tokenizer:
         self.model = model
         self._python = sentencepiece.SentencePieceProcessor(model_proto=model)
         self.vocab_size = self._python.get_piece_size()
+        self.tags = vocabulary_tags(self._python)
         self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
 
     @classmethod
-    def learn(cls, sentences: Iterable[str], vocab_size: int) -> "Tokenizer":
+    def learn(
+        cls, sentences: Iterable[str], vocab_size: int, tags: Sequence[str] = ()
+    ) -> "Tokenizer":
         """Learns a vocabulary.
 
         Args:
           sentences: an iterator of strings.
           vocab_size: number of sub-words. The vocabulary of a small text can be smaller; see
             `vocab_size` of the result.
+          tags: of the vocabulary.
         Returns: a `Tokenizer`.
         Raises: UserError when there is no text, or `vocab_size` is too small for its characters.
         """
-        tokenizer = cls(_learn_model(_Sentences(sentences), vocab_size))
+        tokenizer = cls(_learn_model(_Sentences(sentences), vocab_size, tags))
         if tokenizer.vocab_size < vocab_size:
             size = f"{tokenizer.vocab_size:,}"
             logger.info("this text has no more than %s different sub-words", size)
@@ -105,12 +112,25 @@ class Tokenizer:
         """Encodes text; also runs in a graph.
 
         Args:
-          texts: strings `[N]`.
+          texts: strings `[N]`; a tag of the vocabulary, and a blank, can begin them.
         Returns: ragged int32 `[N, (length)]`; each row ends with the end token.
         """
-        ids = self._in_graph("tokenize", texts)
+        if self.tags:
+            tag, texts = self._split_tags(texts)
+            ids = tf.concat([tag, self._in_graph("tokenize", texts)], axis=1)
+        else:
+            ids = self._in_graph("tokenize", texts)
         end = tf.fill([ids.nrows(), 1], END)
         return tf.concat([ids, end], axis=1)
+
+    def _split_tags(self, texts: list[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Strings `[N]` -> ids of their tags, ragged `[N, (0 or 1)]`, and the sentences `[N]`."""
+        pattern = tag_pattern(self.tags)
+        tagged = tf.strings.regex_full_match(texts, pattern)  # (N)
+        names = tf.boolean_mask(texts, tagged)
+        ids = self._in_graph("string_to_id", tf.strings.regex_replace(names, pattern, r"\1"))
+        sentences = tf.where(tagged, tf.strings.regex_replace(texts, pattern, r"\2"), texts)
+        return tf.RaggedTensor.from_row_lengths(ids, tf.cast(tagged, tf.int64)), sentences
 
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
         """Decodes ids; also runs in a graph.
@@ -197,7 +217,7 @@ class _Sentences:
         return sentence
 
 
-def _learn_model(sentences: _Sentences, vocab_size: int) -> bytes:
+def _learn_model(sentences: _Sentences, vocab_size: int, tags: Sequence[str]) -> bytes:
     """Runs SentencePiece's trainer in a thread, and shows its progress.
 
     Python handles Ctrl-C in the main thread only, between two steps of Python code. The trainer is
@@ -211,14 +231,14 @@ def _learn_model(sentences: _Sentences, vocab_size: int) -> bytes:
 
     def train() -> None:
         try:
-            _train(sentences, vocab_size, model)
+            _train(sentences, vocab_size, tags, model)
         except Exception as error:
             errors.append(error)
 
     # A daemon thread does not keep the process alive after Ctrl-C.
     thread = threading.Thread(target=train, daemon=True)
-    thread.start()
     try:
+        thread.start()
         with Progress("learning the vocabulary", "sentences") as progress:
             while thread.is_alive():
                 thread.join(0.5)
@@ -232,7 +252,7 @@ def _learn_model(sentences: _Sentences, vocab_size: int) -> bytes:
     return model.getvalue()
 
 
-def _train(sentences: _Sentences, vocab_size: int, model: io.BytesIO) -> None:
+def _train(sentences: _Sentences, vocab_size: int, tags: Sequence[str], model: io.BytesIO) -> None:
     """Learns a SentencePiece model and writes it to `model`."""
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=sentences,
@@ -249,6 +269,7 @@ def _train(sentences: _Sentences, vocab_size: int, model: io.BytesIO) -> None:
         unk_piece="[UNK]",
         bos_piece="[START]",
         eos_piece="[END]",
+        control_symbols=list(tags),
         input_sentence_size=MAX_SENTENCES,
         max_sentence_length=MAX_SENTENCE_BYTES,
         shuffle_input_sentence=True,
@@ -280,7 +301,10 @@ def _learning_error(error: Exception, sentences: _Sentences, vocab_size: int) ->
 
 
 def learn_tokenizers(
-    pairs: Callable[[], Iterable[tuple[str, str]]], vocab_size: int, shared: bool
+    pairs: Callable[[], Iterable[tuple[str, str]]],
+    vocab_size: int,
+    shared: bool,
+    tags: Sequence[str] = (),
 ) -> tuple[Tokenizer, Tokenizer]:
     """Learns one shared vocabulary, or one for each language (Sec. 5.1).
 
@@ -288,12 +312,15 @@ def learn_tokenizers(
       pairs: a function that returns an iterator of (source, target) strings.
       vocab_size: number of sub-words in each vocabulary.
       shared: whether both languages have the same vocabulary.
+      tags: which begin sources, and are added to their vocabulary.
     Returns: the source's and the target's `Tokenizer`; one object twice when shared.
     """
     if shared:
-        tokenizer = Tokenizer.learn((sentence for pair in pairs() for sentence in pair), vocab_size)
+        texts = (sentence for pair in without_tags(pairs(), tags) for sentence in pair)
+        tokenizer = Tokenizer.learn(texts, vocab_size, tags)
         return tokenizer, tokenizer
-    source = Tokenizer.learn((source for source, _ in pairs()), vocab_size)
+    sources = (source for source, _ in without_tags(pairs(), tags))
+    source = Tokenizer.learn(sources, vocab_size, tags)
     target = Tokenizer.learn((target for _, target in pairs()), vocab_size)
     return source, target
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.decoding.ensemble import single_model
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.model.attention import MultiHeadAttention
 from tf_transformer.model.masks import create_masks
@@ -48,7 +49,7 @@ def attention_example(
     inp = _pad(translator.source.encode([text]).to_tensor(), padding)  # (1, S)
     tar = _pad(translator.target.encode([translation]).to_tensor(), padding)  # (1, T)
     tar_inp = tf.concat([[[START]], tar[:, :-1]], axis=1)  # (1, T), the target shifted right
-    attention = _attention(translator.model, inp, tar_inp)
+    attention = _attention(single_model(translator.model), inp, tar_inp)
     return AttentionExample(
         translator.source.pieces(inp[0]),
         translator.target.pieces(tar[0]),

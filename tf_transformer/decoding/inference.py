@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tf_transformer.config import DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.ensemble import Model, average_logits, make_decode_step, members
 from tf_transformer.decoding.kv_cache import logits as project
-from tf_transformer.decoding.kv_cache import make_decode_step
 from tf_transformer.decoding.sampling import RowSampling, sample
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.decoding.search import SearchResult, beam_search, greedy_search
@@ -23,7 +23,7 @@ LINE_SEPARATORS = r"[\n\v\f\r\x1c-\x1e\x{85}\x{2028}\x{2029}]"
 
 
 def search_translations(
-    model: Transformer,
+    model: Model,
     inp: tf.Tensor,
     decode: DecodeConfig,
     n_best: int = 1,
@@ -32,7 +32,7 @@ def search_translations(
     """Searches the translations of a batch; runs in a graph.
 
     Args:
-      model: a built `Transformer`.
+      model: a built `Transformer`, or an `Ensemble`.
       inp: source ids `[B, S]`, each ending with the end token, then padding.
       decode: a `DecodeConfig`.
       n_best: hypotheses wanted for each sentence, at most `decode.beam_size`.
@@ -58,7 +58,7 @@ class RowOptions(NamedTuple):
 
 
 def search_with_options(
-    model: Transformer,
+    model: Model,
     inp: tf.Tensor,
     decode: DecodeConfig,
     options: RowOptions,
@@ -89,7 +89,7 @@ class Alternatives(NamedTuple):
 
 
 def alternative_translations(
-    model: Transformer, inp: tf.Tensor, decode: DecodeConfig, number: int, prefix: tf.Tensor
+    model: Model, inp: tf.Tensor, decode: DecodeConfig, number: int, prefix: tf.Tensor
 ) -> Alternatives:
     """Completes each prefix in several ways, which differ in the next token; runs in a graph.
 
@@ -106,8 +106,11 @@ def alternative_translations(
     position = _count(prefix)  # (B), of the next token
     prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=PAD)  # (B, P + 1)
     start = tf.fill([tf.shape(inp)[0], 1], START)
-    dec_output, _ = model.decoder_output(inp, tf.concat([start, prefix[:, :-1]], axis=1))
-    logits = project(model, tf.gather(dec_output, position, batch_dims=1))  # (B, V)
+    tar_inp = tf.concat([start, prefix[:, :-1]], axis=1)  # (B, P + 1)
+    outputs = [(each, each.decoder_output(inp, tar_inp)[0]) for each in members(model)]
+    logits = average_logits(
+        [project(each, tf.gather(x, position, batch_dims=1)) for each, x in outputs]
+    )  # (B, V)
     p = tf.nn.softmax(tf.cast(logits, tf.float32))  # (B, V)
     vocabulary = tf.range(p.shape[-1])
     p = tf.where((vocabulary == PAD) | (vocabulary == START), NEGATIVE_INFINITY, p)
@@ -127,7 +130,7 @@ def alternative_translations(
 
 
 def sample_translations(
-    model: Transformer,
+    model: Model,
     inp: tf.Tensor,
     decode: DecodeConfig,
     n_best: int,
@@ -153,7 +156,7 @@ def sample_translations(
 
 
 def _max_lengths(
-    model: Transformer,
+    model: Model,
     inp: tf.Tensor,
     decode: DecodeConfig,
     prefix: tf.Tensor | None,
@@ -171,13 +174,11 @@ def _count(ids: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=1)
 
 
-def max_output_lengths(
-    model: Transformer, input_lengths: tf.Tensor, decode: DecodeConfig
-) -> tf.Tensor:
+def max_output_lengths(model: Model, input_lengths: tf.Tensor, decode: DecodeConfig) -> tf.Tensor:
     """The longest outputs: input + `extra_decode_length`, at most the model's positions.
 
     Args:
-      model: a `Transformer`.
+      model: a `Transformer`, or an `Ensemble`.
       input_lengths: int32 of any shape, sub-words.
       decode: a `DecodeConfig`.
     Returns: int32 of the same shape. A large `extra_decode_length` causes no integer overflow.
@@ -202,11 +203,16 @@ def forced_decoding(
     return model(inp, tar_inp, training=False)
 
 
+def forced_logits(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
+    """The logits of `forced_decoding`, also of an `Ensemble`: `[B, T, V]`."""
+    return average_logits([forced_decoding(each, inp, tar_real)[0] for each in members(model)])
+
+
 def token_log_probs(logits: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
     """log p(target token t | source, tokens before t), float32 `[B, T]`; 0 at padding.
 
     Args:
-      logits: `[B, T, V]`, of `forced_decoding`.
+      logits: `[B, T, V]`, of `forced_logits`.
       tar_real: target ids `[B, T]`.
     """
     logits = tf.cast(logits, tf.float32)

@@ -1,4 +1,4 @@
-"""A model on one device, with its compiled search and forced decoding."""
+"""A model or an ensemble on one device, with its compiled search and forced decoding."""
 
 import functools
 
@@ -6,16 +6,16 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.config import DecodeConfig, SamplingConfig
+from tf_transformer.decoding.ensemble import Model, copy_model
 from tf_transformer.decoding.inference import (
     Alternatives,
     alternative_translations,
-    forced_decoding,
+    forced_logits,
     sample_translations,
     search_translations,
     token_log_probs,
 )
 from tf_transformer.decoding.search import SearchResult
-from tf_transformer.model.transformer import Transformer
 
 IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -24,12 +24,12 @@ class Replica:
     """A model on one device.
 
     Args:
-      model: a built `Transformer`.
+      model: a built `Transformer`, or an `Ensemble`.
       decode: a `DecodeConfig`.
       device: a name such as "GPU:1"; None for TensorFlow's choice.
     """
 
-    def __init__(self, model: Transformer, decode: DecodeConfig, device: str | None = None) -> None:
+    def __init__(self, model: Model, decode: DecodeConfig, device: str | None = None) -> None:
         self._model = model
         self._decode = decode
         self._device = device
@@ -40,13 +40,10 @@ class Replica:
         self._alternatives: dict[int, tf.types.experimental.PolymorphicFunction] = {}
 
     @classmethod
-    def copy(cls, model: Transformer, decode: DecodeConfig, device: str) -> "Replica":
+    def copy(cls, model: Model, decode: DecodeConfig, device: str) -> "Replica":
         """Copies a model to a device."""
         with tf.device(device):
-            copy = Transformer.from_config(model.get_config())
-            copy.build()
-            copy.set_weights(model.get_weights())
-        return cls(copy, decode, device)
+            return cls(copy_model(model), decode, device)
 
     def search(
         self, inp: np.ndarray, n_best: int, prefix: np.ndarray | None = None
@@ -131,7 +128,7 @@ class Replica:
     @functools.cached_property
     def _force(self) -> tf.types.experimental.PolymorphicFunction:
         def force(inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
-            logits, _ = forced_decoding(self._model, inp, tar_real)  # (B, T, V)
+            logits = forced_logits(self._model, inp, tar_real)  # (B, T, V)
             return token_log_probs(logits, tar_real)  # (B, T)
 
         return tf.function(force, input_signature=[IDS, IDS], autograph=False)

@@ -8,16 +8,15 @@ from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 
-from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.ensemble import Model, load_models, single_model
 from tf_transformer.decoding.inference import SCORED_TOKENS, detokenize, forced_decoding
 from tf_transformer.decoding.length_batches import length_batches
 from tf_transformer.decoding.replica import Replica
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.decoding.search import length_penalty
 from tf_transformer.errors import UserError
-from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD
 
 logger = logging.getLogger(__name__)
@@ -50,13 +49,13 @@ class Translator:
     """Translates text with a trained model.
 
     Args:
-      model: a built `Transformer`.
+      model: a built `Transformer`, or an `Ensemble`.
       tokenizers: of the source and of the target.
       decode: a `DecodeConfig`.
     """
 
     def __init__(
-        self, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], decode: DecodeConfig
+        self, model: Model, tokenizers: tuple[Tokenizer, Tokenizer], decode: DecodeConfig
     ) -> None:
         self.model = model
         self.decode = decode
@@ -65,17 +64,17 @@ class Translator:
 
     @classmethod
     def load(cls, model_dir: str, checkpoint: str | None = None, **decode: object) -> "Translator":
-        """Loads a model folder.
+        """Loads a model folder, or several as an ensemble.
 
         Args:
           model_dir: a folder written by `tf-transformer train`, or the name of a built-in model
-            such as "pocket-en-de".
+            such as "pocket-en-de"; or several, separated by commas.
           checkpoint: "averaged", "best", "latest", or a path; None for the first of these that
-            exists.
+            exists. Several, separated by commas, are an ensemble too: see `model_list`.
           **decode: fields of `DecodeConfig` to change, such as `beam_size=1`.
-        Raises: UserError when there is no model, or it is damaged.
+        Raises: UserError for no model, a damaged one, or models of different vocabularies.
         """
-        model, tokenizers, config = load_model(model_dir, checkpoint)
+        model, tokenizers, config = load_models(model_dir, checkpoint)
         return cls(model, tokenizers, config.replace(**decode).decode)
 
     def replicate(self, devices: Sequence[str]) -> None:
@@ -312,8 +311,9 @@ class Translator:
         translation = self(text) if translation is None else translation
         inp = self.source.encode([text]).to_tensor()  # (1, S)
         tar = self.target.encode([translation]).to_tensor()  # (1, T)
-        _, weights = forced_decoding(self.model, inp, tar)
-        weights = {**self.model.encoder.attention_weights(inp), **weights}
+        model = single_model(self.model)
+        _, weights = forced_decoding(model, inp, tar)
+        weights = {**model.encoder.attention_weights(inp), **weights}
         source, target = self.source.pieces(inp[0]), self.target.pieces(tar[0])
         return source, target, {name: weight[0].numpy() for name, weight in weights.items()}
 

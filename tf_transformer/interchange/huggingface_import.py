@@ -48,7 +48,7 @@ class Source(NamedTuple):
 
     folder: str
     config: dict[str, Any]
-    generation: dict[str, Any]
+    generation: dict[str, Any]  # the settings of the search
     tokenizers: tuple[Tokenizer, Tokenizer]
     orders: list[list[int]]  # of source and target, Marian's ids in the order of ours
     languages: tuple[str, str]
@@ -121,7 +121,8 @@ def _read_source(folder: str, source: str | None, target: str | None) -> Source:
         source or names.get("source_lang") or DataConfig.source,
         target or names.get("target_lang") or DataConfig.target,
     )
-    generation = _read_json(folder, "generation_config.json", optional=True)
+    # As transformers does: an old folder has the settings of the search in `config.json`.
+    generation = _read_json(folder, "generation_config.json", optional=True) or config
     return Source(folder, config, generation, (tokenizers[0], tokenizers[1]), orders, languages)
 
 
@@ -220,6 +221,11 @@ def _config(marian: Source, one_matrix: bool) -> Config:
     sizes = marian.config
     positions = sizes["max_position_embeddings"]
     source, target = marian.tokenizers
+    search = {name: value for name, value in marian.generation.items() if value is not None}
+    longest = search.get("max_length", positions)
+    if type(longest) is not int:
+        raise UserError(f"{marian.folder}: max_length is {longest!r}, and an integer is needed")
+    longest = min(longest, positions)
     try:
         model = ModelConfig(
             num_layers=sizes["encoder_layers"],
@@ -230,7 +236,7 @@ def _config(marian: Source, one_matrix: bool) -> Config:
             input_vocab_size=source.vocab_size,
             target_vocab_size=target.vocab_size,
             pe_input=positions,
-            pe_target=positions,
+            pe_target=longest,
             activation=ACTIVATIONS[sizes["activation_function"]],
             shared_embeddings=one_matrix,
         )
@@ -240,11 +246,11 @@ def _config(marian: Source, one_matrix: bool) -> Config:
             target=marian.languages[1],
             vocab_size=max(source.vocab_size, target.vocab_size),
             shared_vocab=source is target,
-            max_length=min(DataConfig.max_length, positions),
+            max_length=min(DataConfig.max_length, longest),
         )
         decode = DecodeConfig(
-            beam_size=marian.generation.get("num_beams") or 1,
-            length_penalty=marian.generation.get("length_penalty", 1.0),
+            beam_size=search.get("num_beams", 1),
+            length_penalty=search.get("length_penalty", 1.0),
         )
     except UserError as error:
         raise UserError(f"{marian.folder}: {error}") from None

@@ -166,8 +166,9 @@ def _loss_gradients(
     tar_real: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     """The loss, the sums `[4]`, and the gradients by each of `xs` `[B, T, D]` and the weights."""
-    x_chunks = [_chunks(x, tar_real)[0] for x in xs]  # (chunks, n, D)
-    _, label_chunks = _chunks(xs[0], tar_real)  # (chunks, n)
+    pairs = [_chunks(x, tar_real) for x in xs]
+    x_chunks = [x_chunk for x_chunk, _ in pairs]  # (chunks, n, D)
+    _, label_chunks = pairs[0]  # (chunks, n)
     chunks = tf.shape(label_chunks)[0]
 
     def add_chunk(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import Config
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.sources import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
@@ -43,7 +43,7 @@ def make_case(model_dir: str, texts: Sequence[str] | None, scratch: str) -> Case
     """
     model, tokenizers, config = load_model(model_dir)
     if texts is None:
-        corpus = open_corpus(config.data.data, config.data.source, config.data.target)
+        corpus = corpus_of_run(config.data)
         pairs = list(itertools.islice(corpus.read("validation"), SENTENCES))
     else:
         pairs = [(text, text) for text in texts]  # any target will do

@@ -105,10 +105,10 @@ class HttpProtocol(H11Protocol):
     """HTTP/1.1 with bounds that uvicorn lacks, and errors in JSON.
 
     A connection is closed when no request begins within `idle_seconds` after it opens, or after a
-    response, and when its client reads nothing of a response in that time. Beyond
-    `max_connections`, a new connection takes the place of the one that is without a request for the
-    longest time, so that health checks can still connect; where all have requests, it is closed at
-    once.
+    response, and when its client reads nothing of a response in that time; a client that reads
+    slowly keeps it. Beyond `max_connections`, a new connection takes the place of the one that is
+    without a request for the longest time, so that health checks can still connect; where all have
+    requests, it is closed at once.
     """
 
     _idle_since = 0.0  # time of the event loop: when the connection opened, or the last response
@@ -148,7 +148,18 @@ class HttpProtocol(H11Protocol):
     def pause_writing(self) -> None:
         """Is called by asyncio when the client does not read its responses."""
         super().pause_writing()
-        self._write_timer = self.loop.call_later(self.idle_seconds, self.transport.abort)
+        self._watch_unsent()
+
+    def _watch_unsent(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        self._write_timer = self.loop.call_later(self.idle_seconds, self._close_if_unread, unsent)
+
+    def _close_if_unread(self, unsent: int) -> None:
+        """Closes a connection whose client has read nothing since `unsent` bytes were unsent."""
+        if self.transport.get_write_buffer_size() < unsent:
+            self._watch_unsent()
+        else:
+            self.transport.abort()
 
     def resume_writing(self) -> None:
         """Is called by asyncio when the client reads again."""
@@ -165,9 +176,15 @@ class HttpProtocol(H11Protocol):
 
     def _start_timer(self) -> None:
         self._idle_since = self.loop.time()
+        self._wait_for_request(self.cycle)
+
+    def _wait_for_request(self, last_cycle: object) -> None:
         if self._timer:
             self._timer.cancel()
-        self._timer = self.loop.call_later(self.idle_seconds, self._close_if_idle, self.cycle)
+        unsent = self.transport.get_write_buffer_size()  # of the last response
+        self._timer = self.loop.call_later(
+            self.idle_seconds, self._close_if_idle, last_cycle, unsent
+        )
 
     def send_400_response(self, msg: str) -> None:
         """Is called by uvicorn for bytes that are not HTTP."""
@@ -189,10 +206,13 @@ class HttpProtocol(H11Protocol):
         record.end(status)
         self.observe_refused(record)
 
-    def _close_if_idle(self, last_cycle: object) -> None:
+    def _close_if_idle(self, last_cycle: object, unsent: int) -> None:
         if self.cycle is not last_cycle:
             return
-        if self.transport.get_write_buffer_size():  # the client does not read the end of a response
+        now_unsent = self.transport.get_write_buffer_size()
+        if 0 < now_unsent < unsent:  # the client reads the end of the last response slowly
+            self._wait_for_request(last_cycle)
+        elif now_unsent:
             self.transport.abort()
         elif not self.transport.is_closing():
             self.transport.close()

@@ -17,6 +17,8 @@ from importlib import metadata
 from typing import Any
 
 from tf_transformer.config import DecodeConfig
+from tf_transformer.cores import number_of_cores
+from tf_transformer.data.tags import split_tag, vocabulary_tags
 from tf_transformer.decoding.length_batches import length_batches
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.decoding.split_lines import LINE_SEPARATORS
@@ -66,14 +68,20 @@ class CTranslate2Translator:
         names = ("beam_size", "length_penalty", "extra_decode_length")
         self.decode = DecodeConfig(**{name: description[name] for name in names} | decode)
         self._source, self._target = _load_tokenizers(folder)
+        self._tags = vocabulary_tags(self._source)
         self._excluded = [[self._target.id_to_piece(token)] for token in (PAD, START)]
         self.end = self._target.id_to_piece(END)
         self._parallel = parallel
         self._engine = _load_engine(folder, compute_type, parallel)
 
     def encode(self, texts: Iterable[str | bytes]) -> list[Pieces]:
-        """Splits source texts into sub-words. Invalid UTF-8 is read as U+FFFD."""
-        return [self._source.encode(_text(text), out_type=str) for text in texts]
+        """Splits source texts into tags and sub-words. Invalid UTF-8 is read as U+FFFD."""
+        rows = []
+        for text in texts:
+            tag, sentence = split_tag(_text(text), self._tags)
+            pieces = self._source.encode(sentence, out_type=str)
+            rows.append([tag, *pieces] if tag else pieces)
+        return rows
 
     def encode_targets(self, texts: Iterable[str | bytes]) -> list[Pieces]:
         """Splits target texts into sub-words, as `encode`."""
@@ -217,13 +225,6 @@ class CTranslate2Translator:
         return LINE_SEPARATORS.sub(" ", self._target.decode(pieces))
 
 
-def cpu_cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _text(text: str | bytes) -> str:
     return text if isinstance(text, str) else text.decode("utf-8", "replace")
 
@@ -244,7 +245,7 @@ def _load_engine(folder: str, compute_type: str, parallel: int) -> Any:
             folder,
             compute_type=compute_type,
             inter_threads=parallel,
-            intra_threads=max(1, cpu_cores() // parallel),
+            intra_threads=max(1, number_of_cores() // parallel),
         )
     except (RuntimeError, ValueError) as error:
         raise UserError(f"CTranslate2 cannot load {folder}: {error}") from error

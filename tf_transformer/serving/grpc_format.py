@@ -47,17 +47,32 @@ def read_inputs(
             f"Missing but required: {_braces(missing)}."
         )
         raise RequestError(400, message, private=message)
-    columns = {
-        name: _read_values(name, request.inputs[name], given.dtype)
-        for name, given in inputs.items()
-        if name in sent
-    }
+    columns: dict[str, list[Value]] = {}
+    for name in sorted(
+        sent, key=lambda name: (name not in required, name)
+    ):  # the required ones first
+        rows = None if name in required else len(next(iter(columns.values()), []))
+        columns[name] = _read_values(name, request.inputs[name], inputs[name].dtype, rows)
     check_rows(columns)
     return fill_in_defaults(columns, inputs)
 
 
-def _read_values(name: str, tensor: tensor_pb2.TensorProto, dtype: str) -> list[Value]:
-    """Reads a tensor `[N]` of a type. Raises: RequestError."""
+def _read_values(
+    name: str, tensor: tensor_pb2.TensorProto, dtype: str, rows: int | None
+) -> list[Value]:
+    """Reads a tensor `[N]` of a type.
+
+    A `TensorProto` may leave out the last values where they are equal, as `tf.make_tensor_proto`
+    does for `(4, shape=[100])`. That is allowed for as many values as the request has rows, so that
+    a small message cannot ask for much memory.
+
+    Args:
+      name: of the input.
+      tensor: the message.
+      dtype: of the input.
+      rows: of the request; None for the inputs that tell it.
+    Raises: RequestError.
+    """
     if tensor.dtype != types_pb2.DataType.Value(dtype):
         known = types_pb2.DataType.DESCRIPTOR.values_by_number.get(tensor.dtype)
         kind = known.name if known else tensor.dtype
@@ -68,6 +83,8 @@ def _read_values(name: str, tensor: tensor_pb2.TensorProto, dtype: str) -> list[
     numbers = tf.as_dtype(tensor.dtype)
     if content and dtype in FIELDS and numbers != tf.string and len(content) % numbers.size == 0:
         values = np.frombuffer(content, numbers.as_numpy_dtype).tolist()
+    if values and shape == [rows]:
+        values += values[-1:] * (shape[0] - len(values))
     # The shape alone says nothing on the size of the request.
     if tensor.tensor_shape.unknown_rank or shape != [len(values)]:
         kind = "strings" if numbers == tf.string else "numbers"

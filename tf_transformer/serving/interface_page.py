@@ -150,7 +150,7 @@ def _optional_inputs(document: dict[str, Any], request: dict[str, Any]) -> str:
         value = named["properties"][name]
         value = value.get("items", value)
         default = html.escape(json.dumps(value["default"], ensure_ascii=False))
-        kind = outline(document, value)
+        kind = html.escape(outline(document, value))
         rows.append(f"<li><code>{html.escape(name)}</code>: {kind}, default {default}</li>")
     return f"<p>May be left out:</p><ul>{''.join(sorted(rows))}</ul>" if rows else ""
 

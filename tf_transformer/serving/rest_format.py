@@ -287,12 +287,12 @@ def format_response(outputs: Mapping[str, np.ndarray], in_rows: bool) -> bytes:
 
 
 def _json_values(name: str, array: np.ndarray) -> Any:
-    """Converts an array of bytes to nested lists that orjson can write; numbers stay an array.
+    """Converts an array of bytes to nested lists, and another one to an array, that orjson writes.
 
     As in TensorFlow Serving, the values of an output whose name ends with `_bytes` are not text.
     """
     if array.dtype != object:
-        return array
+        return np.ascontiguousarray(array) if array.ndim else array[()]
     return _map_nested(_encode_base64 if name.endswith("_bytes") else _decode_text, array.tolist())
 
 
@@ -304,12 +304,11 @@ def _decode_text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def _map_nested(function: Callable[[Any], Any], values: list) -> list:
-    """Applies a function to each element of nested lists."""
-    return [
-        _map_nested(function, value) if isinstance(value, list) else function(value)
-        for value in values
-    ]
+def _map_nested(function: Callable[[Any], Any], values: Any) -> Any:
+    """Applies a function to each element of nested lists, or to a value that is no list."""
+    if isinstance(values, list):
+        return [_map_nested(function, value) for value in values]
+    return function(values)
 
 
 def error_body(message: str) -> bytes:

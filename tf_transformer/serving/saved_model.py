@@ -192,9 +192,6 @@ def _readme(name: str, output: str, config: Config) -> str:
     model = config.model
     beam = decode.beam_size
     penalty = f"{decode.length_penalty:g}"
-    score = "`log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]`"
-    tokens = "`source_tokens` `[N, S]`, `target_tokens` `[N, T]`"
-    alignments = f"`translation` `[N]`, {tokens}, `weights` `[N, layers, heads, T, S]`"
     return f"""\
 # {name}: {config.data.source} -> {config.data.target}
 
@@ -214,21 +211,7 @@ more than the input.
     curl http://localhost:8501/v1/models/{name}:predict \\
       -d '{{"instances": ["a sentence", "another sentence"]}}'
 
-| `signature_name` | inputs, strings `[N]`, and options | outputs |
-|---|---|---|
-| `serving_default` | `text` | `translation` `[N]`, `score` `[N]` |
-| `nbest` | `text` | `translations` `[N, {beam}]` and `scores` `[N, {beam}]`, best first |
-| `score` | `source`, `target` | {score} |
-| `alignments` | `text` | {alignments} |
-| `count_tokens` | `text` | `tokens` `[N]`, the number of source sub-words, without the end token |
-| `translate_with_options` | `text`, and the options `beam_size`, `n_best`, `max_decode_length`, \
-`length_penalty`, `target_prefix` | `translations` `[N, {beam}]`, `scores` `[N, {beam}]`, \
-`count` `[N]`, the number of translations |
-| `sample` | `text`, and the options `temperature`, `top_k`, `top_p`, `seed`, \
-`max_decode_length`, `target_prefix` | `translation` `[N]`, `score` `[N]` |
-| `alternatives` | `text`, and the option `target_prefix` | `translations`, `probabilities` and \
-`scores`, a column for each of the most probable next sub-words |
-
+{_signature_table(beam)}
 Options are values `[N]`, one for each text, and can be left out in a request.
 
 Scores are log-probabilities in nats. Those of translations are divided by
@@ -248,4 +231,27 @@ The result of a row does not depend on the other rows:
 
 With these batching settings, TensorFlow Serving refuses a request of more than
 {MAX_BATCH_SIZE} rows.
+"""
+
+
+def _signature_table(beam: int) -> str:
+    """The table of the signatures, in Markdown."""
+    score = "`log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]`"
+    tokens = "`source_tokens` `[N, S]`, `target_tokens` `[N, T]`"
+    alignments = f"`translation` `[N]`, {tokens}, `weights` `[N, layers, heads, T, S]`"
+    return f"""\
+| `signature_name` | inputs, strings `[N]`, and options | outputs |
+|---|---|---|
+| `serving_default` | `text` | `translation` `[N]`, `score` `[N]` |
+| `nbest` | `text` | `translations` `[N, {beam}]` and `scores` `[N, {beam}]`, best first |
+| `score` | `source`, `target` | {score} |
+| `alignments` | `text` | {alignments} |
+| `count_tokens` | `text` | `tokens` `[N]`, the number of source sub-words, without the end token |
+| `translate_with_options` | `text`, and the options `beam_size`, `n_best`, `max_decode_length`, \
+`length_penalty`, `target_prefix` | `translations` `[N, {beam}]`, `scores` `[N, {beam}]`, \
+`count` `[N]`, the number of translations |
+| `sample` | `text`, and the options `temperature`, `top_k`, `top_p`, `seed`, \
+`max_decode_length`, `target_prefix` | `translation` `[N]`, `score` `[N]` |
+| `alternatives` | `text`, and the option `target_prefix` | `translations`, `probabilities` and \
+`scores`, a column for each of the most probable next sub-words |
 """

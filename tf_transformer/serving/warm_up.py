@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.config import Config, DataConfig
-from tf_transformer.data.sources import TfdsCorpus, open_corpus
+from tf_transformer.data.sources import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 from tf_transformer.serving.missing_package import SERVING_API, explain_missing_package
@@ -112,9 +112,9 @@ def warm_up_texts(config: Config, tokenizer: Tokenizer) -> list[str]:
 def _held_out_sentences(data: DataConfig) -> list[str]:
     """Source sentences of the corpus of a `DataConfig`; [] if it is not available."""
     try:
-        corpus = open_corpus(data.data, data.source, data.target)
-        if isinstance(corpus, TfdsCorpus):
-            return []  # reading it can start a download
+        corpus = corpus_of_run(data)
+        if corpus.downloads:
+            return []
         split = "validation" if "validation" in corpus.splits else corpus.splits[0]
         pairs = itertools.islice(corpus.read(split), WARM_UP_TEXTS)
         return [source for source, _ in pairs if source.strip()]

@@ -7,20 +7,15 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.checkpoints.initial_model import absolute_model_dir, check_other_folder
-from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.sources import corpus_of_run
 from tf_transformer.training.distribution import Workers, make_strategy, worker_failures
-from tf_transformer.training.fine_tuning import freeze, load_initial_weights
-from tf_transformer.training.optimizer import make_optimizer
-from tf_transformer.training.precision import (
-    choose_jit_compile,
-    choose_precision,
-    make_loss_scale,
-)
+from tf_transformer.training.fine_tuning import load_initial_weights
+from tf_transformer.training.precision import choose_jit_compile, choose_precision
 from tf_transformer.training.prepare_data import prepare_batches, prepare_vocabulary
 from tf_transformer.training.run_directory import RunDirectory
 from tf_transformer.training.trainer import Trainer
+from tf_transformer.training.update import make_state
 
 
 def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Trainer:
@@ -44,7 +39,7 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
     if config.train.init_from:
         check_other_folder(config.train.init_from, model_dir)
         config = config.replace(init_from=absolute_model_dir(config.train.init_from))
-    corpus = open_corpus(config.data.data, config.data.source, config.data.target)
+    corpus = corpus_of_run(config.data)
     directory = RunDirectory(model_dir if workers.is_chief else None, overwrite)
     try:
         with worker_failures():
@@ -56,12 +51,7 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
             on_cpu = config.train.logical_devices
             gpus = [] if on_cpu else tf.config.get_visible_devices("GPU")
             precision = workers.broadcast(choose_precision(config.train.precision, gpus))
-            with strategy.scope():
-                model = build_model(config.model, precision)
-                freeze(model, config.train.freeze)
-                optimizer = make_optimizer(config.model, config.train)
-                optimizer.build(model.trainable_variables)
-                loss_scale = make_loss_scale(precision)
+            model, optimizer, loss_scale = make_state(config, precision, strategy)
 
             trainer = Trainer(
                 config=config,

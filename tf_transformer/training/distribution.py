@@ -19,6 +19,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.cores import number_of_cores
 from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -39,8 +40,7 @@ def split_cpu(logical_devices: int = 0) -> None:
       logical_devices: how many; 0 for two where there are two or more cores, no GPU, and no other
         worker.
     """
-    affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if affinity else os.cpu_count() or 1
+    cores = number_of_cores()
     one_is_enough = tf.config.list_physical_devices("GPU") or cores < 2 or "TF_CONFIG" in os.environ
     if not logical_devices and one_is_enough:
         return
@@ -54,7 +54,7 @@ def split_cpu(logical_devices: int = 0) -> None:
         pass  # TensorFlow has run an operation already
 
 
-def make_strategy(cpu_only: bool = False) -> tf.distribute.Strategy:
+def make_strategy(cpu_only: bool = False, replicas: int | None = None) -> tf.distribute.Strategy:
     """Makes the distribution strategy.
 
     It covers all visible GPUs, or where there is none, all logical CPUs; where `TF_CONFIG` names
@@ -62,6 +62,7 @@ def make_strategy(cpu_only: bool = False) -> tf.distribute.Strategy:
 
     Args:
       cpu_only: True for the logical CPUs even where there are GPUs.
+      replicas: how many of these devices to use, the first ones; None for all.
     Raises: UserError for an invalid `TF_CONFIG`.
     """
     if "TF_CONFIG" in os.environ:
@@ -70,7 +71,7 @@ def make_strategy(cpu_only: bool = False) -> tf.distribute.Strategy:
             raise UserError("--logical_devices is for one host: leave it out, or unset TF_CONFIG")
         return _strategy(_multi_worker_strategy)
     gpus = [] if cpu_only else tf.config.list_logical_devices("GPU")
-    devices = gpus or tf.config.list_logical_devices("CPU")
+    devices = (gpus or tf.config.list_logical_devices("CPU"))[:replicas]
     return _strategy(tf.distribute.MirroredStrategy, tuple(device.name for device in devices))
 
 

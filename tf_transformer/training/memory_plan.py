@@ -13,6 +13,14 @@ from tf_transformer.training.sharding import gradient_accumulation_steps
 PAPER_TOKENS = 25_000  # in a batch; Eq. 3 was tuned for it
 WARNING_FACTOR = 10  # warn where a batch is this many times too small or too large
 
+# Memory on a CPU, measured there with TensorFlow 2.21 (`MEASURED` in the tests).
+PROCESS_BYTES = 770_000_000  # Python, TensorFlow and this package, before there is a model
+# Keras layers and the graph of an update, for each replica and layer (encoder and decoder).
+GRAPH_BYTES = 50_000_000
+# Tensors of the size of the embedding matrix while its gradient is added up: the sum of the chunks
+# of tokens so far, the product of one chunk, and their sum.
+TABLE_GRADIENTS = 3
+
 
 def bucket_shards(bucket: Bucket, replicas: int, micro_batch_tokens: int) -> tuple[int, int]:
     """How a `Bucket`'s batch is divided.
@@ -95,6 +103,52 @@ def activation_bytes(model: ModelConfig, rows: int, length: int, precision: str)
     return tokens * model.num_layers * (encoder + decoder) + logits
 
 
+def temporary_bytes(model: ModelConfig, precision: str) -> int:
+    """Bytes of what an update holds beside `state_bytes` and `activation_bytes` on any device.
+
+    They are the temporary gradients of the output projection, float32, and in a precision of 16
+    bits the rounded weights.
+
+    Args:
+      model: a `ModelConfig`.
+      precision: name of a Keras dtype policy.
+    """
+    rounded = 0 if precision == "float32" else 2 * model.parameters()
+    return TABLE_GRADIENTS * 4 * model.target_vocab_size * model.d_model + rounded
+
+
+def replica_bytes(
+    model: ModelConfig,
+    rows: int,
+    length: int,
+    precision: str,
+    accumulation_steps: int = 1,
+    ema_decay: float = 0.0,
+) -> int:
+    """Approximate bytes that a replica needs on its device.
+
+    Args:
+      model: a `ModelConfig`.
+      rows, length: shape of its largest shard.
+      precision: name of a Keras dtype policy.
+      accumulation_steps, ema_decay: as for `state_bytes`.
+    """
+    state = state_bytes(model, accumulation_steps, ema_decay)
+    activations = activation_bytes(model, rows, length, precision)
+    return state + activations + temporary_bytes(model, precision)
+
+
+def process_bytes(model: ModelConfig, replicas: int, of_replica: int) -> int:
+    """Approximate bytes of a process that trains on CPUs, without the text.
+
+    Args:
+      model: a `ModelConfig`.
+      replicas: in this process.
+      of_replica: `replica_bytes` of each.
+    """
+    return PROCESS_BYTES + replicas * (GRAPH_BYTES * model.num_layers + of_replica)
+
+
 def largest_bucket(
     config: Config, batches: Batches, replicas: int, precision: str
 ) -> tuple[Bucket, int]:
@@ -132,7 +186,9 @@ def describe_devices(
     )
 
 
-def describe_plan(config: Config, batches: Batches, replicas: int, precision: str) -> str:
+def describe_plan(
+    config: Config, batches: Batches, replicas: int, precision: str, cpu_replicas: int
+) -> str:
     """The batches, the memory and the disk space of a run, as text.
 
     Args:
@@ -140,6 +196,7 @@ def describe_plan(config: Config, batches: Batches, replicas: int, precision: st
       batches: the training `Batches`.
       replicas: how many.
       precision: name of a Keras dtype policy.
+      cpu_replicas: how many of them are in this process and on CPUs; 0 for GPUs.
     """
     settings = config.train
     epochs = settings.train_steps / batches.per_epoch
@@ -158,8 +215,6 @@ def describe_plan(config: Config, batches: Batches, replicas: int, precision: st
         )
     bucket, rows = largest_bucket(config, batches, replicas, precision)
     steps = max_accumulation_steps(batches.buckets, replicas, settings.micro_batch_tokens)
-    state = state_bytes(config.model, steps, settings.ema_decay)
-    activations = activation_bytes(config.model, rows, bucket.length, precision)
     weights = 4 * config.model.parameters()
     # A checkpoint has the weights, Adam's moments and the moving average; best.npz and averaged.npz
     # have the weights alone.
@@ -167,10 +222,35 @@ def describe_plan(config: Config, batches: Batches, replicas: int, precision: st
     disk = settings.max_checkpoints * checkpoint + 2 * weights
     lines += [
         f"  parameters     {config.model.parameters():,}",
-        f"  memory         about {(state + activations) / 1e9:.2f} GB a replica: "
-        f"{state / 1e9:.2f} for weights, gradients and Adam, "
-        f"{activations / 1e9:.2f} for a shard of {rows} x {bucket.length}",
+        *_describe_memory(config, (rows, bucket.length), precision, steps, cpu_replicas),
         f"  disk           {disk / 1e9:.2f} GB: {settings.max_checkpoints} checkpoints of "
         f"{checkpoint / 1e9:.2f}, best and average",
     ]
     return "\n".join(lines)
+
+
+def _describe_memory(
+    config: Config,
+    shard: tuple[int, int],
+    precision: str,
+    accumulation_steps: int,
+    cpu_replicas: int,
+) -> list[str]:
+    """The lines on the memory of a replica, and on CPUs of the process."""
+    model, ema_decay = config.model, config.train.ema_decay
+    state = state_bytes(model, accumulation_steps, ema_decay)
+    activations = activation_bytes(model, *shard, precision)
+    temporary = temporary_bytes(model, precision)
+    total = replica_bytes(model, *shard, precision, accumulation_steps, ema_decay)
+    lines = [
+        f"  memory         about {total / 1e9:.2f} GB a replica: {state / 1e9:.2f} for weights, "
+        f"gradients and Adam, {activations / 1e9:.2f} for a shard of {shard[0]} x {shard[1]}, "
+        f"{temporary / 1e9:.2f} for temporary gradients and rounded weights"
+    ]
+    if cpu_replicas:
+        process = process_bytes(model, cpu_replicas, total)
+        lines.append(
+            f"{'':17}about {process / 1e9:.2f} GB for this process: {cpu_replicas} replicas, "
+            f"{PROCESS_BYTES / 1e9:.2f} for TensorFlow, and the graphs; without the text"
+        )
+    return lines

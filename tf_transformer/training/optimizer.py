@@ -1,4 +1,4 @@
-"""The optimizer of the paper (Sec. 5.3)."""
+"""Adam (Sec. 5.3) with the schedule and the moving average of a run."""
 
 from tf_transformer.config import ModelConfig, TrainConfig
 from tf_transformer.kernels.adam import FusedAdam

@@ -6,11 +6,14 @@ import os
 import tempfile
 
 from tf_transformer.atomic_io import atomic_write
-from tf_transformer.config import Config
+from tf_transformer.config import Config, DataConfig
 from tf_transformer.data.batching import Batches
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped
 from tf_transformer.data.encoding import cached_pairs, open_shards, shard_folder
+from tf_transformer.data.mixture import parse_weights, repetitions
+from tf_transformer.data.sampled_batches import SampledBatches
+from tf_transformer.data.sampled_pairs import PairSampler, sampling_alpha
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 from tf_transformer.training.distribution import Workers
@@ -72,22 +75,55 @@ def prepare_batches(
     Returns: a `Batches`.
     Raises: UserError for text that cannot be used, or that differs from the chief's.
     """
-    pairs, chief_checksum = _encoded(config, corpus, split, tokenizers, directory, workers)
-    if pairs.checksum != chief_checksum:
-        raise UserError(
-            f"{workers.name} has another {split} text in {config.data.data} than the chief: "
-            "copy the chief's text there"
-        )
+    alpha = sampling_alpha(config.data, tokenizers) if split == "train" else 0.0
+    parts = corpus.parts if split == "train" else corpus.parts[:1]
+    different = (
+        f"{workers.name} has another {split} text in {config.data.data} than the chief: copy the "
+        "chief's text there"
+    )
+    if workers.broadcast(len(parts)) != len(parts):
+        raise UserError(different)
+    of_parts = []
+    for part in parts:
+        pairs, chief_checksum = _encoded(config, part, split, tokenizers, directory, workers)
+        if pairs.checksum != chief_checksum:
+            raise UserError(different)
+        of_parts.append(pairs)
+    pairs = EncodedPairs([shard for of_part in of_parts for shard in of_part.shards])
     batch_tokens = config.data.batch_tokens
     if split == "validation":
         batch_tokens = min(batch_tokens, workers.replicas * config.train.micro_batch_tokens)
-    batches = Batches(pairs, batch_tokens, config.train.seed)
+    repeated = _repetitions(config.data, parts, of_parts)
+    arguments = (pairs, batch_tokens, config.train.seed, repeated)
+    if alpha:
+        cache = os.path.join(directory.path, "cache")
+        sampler = PairSampler(pairs, tokenizers, alpha, config.train.seed, cache)
+        last_step = config.train.train_steps
+        batches: Batches = SampledBatches(*arguments, sampler, last_step, workers.broadcast)
+    else:
+        batches = Batches(*arguments)
     logger.info(
         f"{split}: {len(pairs):,} pairs, {batches.per_epoch:,} batches of {len(batches.buckets)} "
         f"shapes, {batches.non_padding_fraction:.1%} non-padding; "
         f"dropped: {describe_dropped(pairs)}"
     )
     return batches
+
+
+def _repetitions(
+    data: DataConfig, corpora: list[Corpus], encoded: list[EncodedPairs]
+) -> list[float] | None:
+    """How often an epoch has each pair of each shard; None where it has each pair once."""
+    if len(corpora) == 1 or not (data.data_weights or data.data_temperature > 1):
+        return None
+    sizes = [len(pairs) for pairs in encoded]
+    times = repetitions(sizes, parse_weights(data.data_weights), data.data_temperature)
+    for corpus, size, number in zip(corpora, sizes, times):
+        logger.info(
+            f"{size * number / sum(sizes):.1%} of an epoch: {corpus.name}, {size:,} pairs, each "
+            f"{number:.2f} times"
+        )
+    return [number for pairs, number in zip(encoded, times) for _ in pairs.shards]
 
 
 def _encoded(
@@ -139,7 +175,7 @@ def write_sentences(
       step: the update, counted from 0.
       tokenizers: of source and target.
     """
-    ids = batches.sentences(*divmod(step, batches.per_epoch))
+    ids = batches.sentences(*batches.position(step))
     sides = [tokenizer.decode(side).numpy() for tokenizer, side in zip(tokenizers, ids)]
     with atomic_write(path, "wb") as file:
         file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides))

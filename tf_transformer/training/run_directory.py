@@ -26,7 +26,7 @@ from tf_transformer.checkpoints.paths import (
 from tf_transformer.checkpoints.pretrained import is_built_in
 from tf_transformer.config import Config, DataConfig, TrainConfig
 from tf_transformer.data.corpus import Corpus, digest
-from tf_transformer.data.sources import absolute_path
+from tf_transformer.data.corpus_names import absolute_path
 from tf_transformer.data.tokenizer import (
     Tokenizer,
     learn_tokenizers,
@@ -38,6 +38,10 @@ from tf_transformer.train_config import DECAY_TO_0
 from tf_transformer.training.fine_tuning import initial_vocabulary
 
 logger = logging.getLogger(__name__)
+
+# The version of the order of batches that a text and a seed give. Checkpoints record it; those of
+# version 1, from before the encoded text had shards, do not.
+BATCH_ORDER = 2
 
 # Settings that may change when a run continues. They decide where an update is computed and how
 # long the run is, not what an update is, except for rounding and, under XLA or other shards, the
@@ -110,6 +114,7 @@ class RunDirectory:
                 _check_no_model(self.path)
             corpus.check()
             tokenizers = self._new_vocabulary(config, corpus)
+            _check_tags(config, tokenizers[0])
         sizes = (tokenizer.vocab_size for tokenizer in tokenizers)
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
         if started:
@@ -141,8 +146,9 @@ class RunDirectory:
         else:
             size = f"{data.vocab_size:,}"
             logger.info("learning a vocabulary of %s sub-words from %s", size, corpus.name)
+            tags = [tag for tag in dict.fromkeys(data.tag.split(",")) if tag]
             tokenizers = learn_tokenizers(
-                lambda: corpus.read("train"), data.vocab_size, data.shared_vocab
+                lambda: corpus.read("train"), data.vocab_size, data.shared_vocab, tags
             )
         if self._overwrite:
             self._remove_run()
@@ -247,6 +253,31 @@ class RunDirectory:
         return len(paths)
 
 
+def check_same_batches(state: dict[str, Any], checksum: int, folder: str) -> None:
+    """Checks that a run resumes with the batches with which it was started.
+
+    Args:
+      state: of its checkpoint, with "data", the checksum of its batches.
+      checksum: that of the batches now.
+      folder: of the run.
+    Raises: UserError when they differ, because of the text or of the version of the package.
+    """
+    same_text = state["data"] == checksum
+    order = state.get("batch_order", BATCH_ORDER if same_text else 1)
+    if order != BATCH_ORDER:
+        raise UserError(
+            f"the run in {folder} was made by {'an earlier' if order < BATCH_ORDER else 'a later'} "
+            "version of tf-transformer, which had another order of batches: it cannot be resumed; "
+            f"to start a new run with its weights, give --init_from={folder} and another "
+            "--model_dir"
+        )
+    if not same_text:
+        raise UserError(
+            f"the training text is not the one with which the run in {folder} was started: give "
+            "another --model_dir"
+        )
+
+
 def check_same_settings(old: Config, new: Config, subject: str) -> None:
     """Raises: UserError, beginning with `subject`, that lists settings which may not differ."""
     differences = []
@@ -274,6 +305,16 @@ def _check_no_model(folder: str) -> None:
             f"{folder} holds a trained model ({names}) without the checkpoints from which its "
             "training could be resumed: give another --model_dir, or --overwrite to remove the "
             "model and start anew"
+        )
+
+
+def _check_tags(config: Config, source: Tokenizer) -> None:
+    """Raises: UserError when the vocabulary of the initial model lacks a tag."""
+    missing = set(config.data.tag.split(",")) - {"", *source.tags}
+    if missing:
+        raise UserError(
+            f"the vocabulary of {config.train.init_from} has no tag "
+            f"{' or '.join(sorted(missing))}: its tags are {', '.join(source.tags) or 'none'}"
         )
 
 

@@ -96,7 +96,7 @@ def train_step(
         stop at the same update.
     Returns: a dict, equal in all replicas: sums `[5]` over the batch, as `shard_gradients` returns
       them; replica_tokens `[replicas]`, target tokens of each; gradient_norm; skipped, 1 where the
-      norm was not finite, in which case only the step has changed; stop `[2]`.
+      norm was not finite, in which case weights and moments have not changed; stop `[2]`.
     """
     tokens = tf.maximum(count_tokens(tar[:, 1:]), 1.0)
     scale = loss_scale.scale / tokens

@@ -9,7 +9,6 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -40,15 +39,18 @@ from tf_transformer.training.precision import LossScale, NoLossScale
 from tf_transformer.training.preemption import Handler, PreemptionHandler
 from tf_transformer.training.prepare_data import write_sentences
 from tf_transformer.training.progress import Progress
-from tf_transformer.training.run_directory import RunDirectory
-from tf_transformer.training.sharding import ShardGradients, accumulated_shards, one_shard
-from tf_transformer.training.train_step import compiled, eval_step, shard_gradients, train_step
+from tf_transformer.training.run_directory import (
+    BATCH_ORDER,
+    RunDirectory,
+    check_same_batches,
+)
+from tf_transformer.training.train_step import eval_step
+from tf_transformer.training.update import IDS, TrainingState, Update, make_update
 
 logger = logging.getLogger(__name__)
 
 STEPS_IN_FLIGHT = 2  # updates started before the result of an earlier one is read
 NOT_SAVED = (0, 0)
-IDS = tf.TensorSpec([None, None], tf.int32)
 
 # The step, the result and the padded tokens of each started update.
 InFlight = collections.deque[tuple[int, dict[str, tf.Tensor], int]]
@@ -100,8 +102,8 @@ class Trainer:
         self._translator = Translator(model, tokenizers, greedy)
         self._bleu_pairs = self.samples("validation", config.train.bleu_sentences)
 
-    def _make_train_step(self, jit_compile: bool) -> Callable[..., dict[str, tf.Tensor]]:
-        """Composes the update of shard gradients, accumulation and apply."""
+    def _make_train_step(self, jit_compile: bool) -> Update:
+        """Composes the update, and describes it in the log."""
         settings, strategy = self.config.train, self.workers.strategy
         steps = max_accumulation_steps(
             self.train_batches.buckets, self.workers.replicas, settings.micro_batch_tokens
@@ -113,16 +115,8 @@ class Trainer:
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
 
-        gradients: ShardGradients = functools.partial(shard_gradients, settings)
-        if jit_compile:
-            gradients = compiled(gradients)
-        # Without accumulation the graph is half as large.
-        shards = accumulated_shards if steps > 1 else one_shard
-        gradients = functools.partial(shards, gradients, self.model, settings)
-        update = functools.partial(
-            train_step, self.model, self.optimizer, settings, gradients, self.loss_scale
-        )
-        return on_all_replicas(strategy, update, [IDS, IDS, tf.TensorSpec([2], tf.float32)])
+        state = TrainingState(self.model, self.optimizer, self.loss_scale)
+        return make_update(state, settings, strategy, steps > 1, jit_compile)
 
     @property
     def step(self) -> int:
@@ -143,11 +137,8 @@ class Trainer:
         if not state:
             return False
         check_same_vocabularies(state, self.tokenizers, self.directory.path)
-        if state["data"] != self.train_batches.checksum:
-            raise UserError(
-                f"the training text is not the one with which the run in {self.directory.path} "
-                "was started: give another --model_dir"
-            )
+        check_same_batches(state, self.train_batches.checksum, self.directory.path)
+        self.train_batches.restore(state.get("batches", {}))
         self.progress = Progress(**state["progress"])
         self._accumulator = MetricsAccumulator(state["metrics"])
         self._saved = (state["step"], self.progress.validated[0])
@@ -174,7 +165,7 @@ class Trainer:
         deadline = self._started + minutes * 60 if minutes else None
         validated = self.progress.validated[0] == self.step
         path = self.directory.path
-        with contextlib.closing(self.directory):
+        with contextlib.closing(self.directory), contextlib.closing(self.train_batches):
             metrics = MetricsLogger(
                 path,
                 self.step,
@@ -197,10 +188,14 @@ class Trainer:
         Returns: the plan of the run, and time and memory of an update, as text.
         """
         replicas, precision = self.workers.replicas, self.model.dtype_policy.name
-        plan = describe_plan(self.config, self.train_batches, replicas, precision)
+        on_gpus = "GPU" in self.workers.strategy.extended.worker_devices[0]
+        cpu_replicas = 0 if on_gpus else replicas // self.workers.count
+        plan = describe_plan(self.config, self.train_batches, replicas, precision, cpu_replicas)
         bucket, _ = largest_bucket(self.config, self.train_batches, replicas, precision)
         order = self.train_batches.order(0)
-        index = next(i for i, (_, of_batch) in enumerate(order) if of_batch is bucket)
+        # An epoch of sub-word regularisation may lack the largest batch.
+        index = max(range(len(order)), key=lambda i: (order[i][1] is bucket, order[i][1].length))
+        _, bucket = order[index]
         inp, tar = next(iter(self.train_batches.epoch(0, index)))
         seconds = []
         with worker_failures():
@@ -208,6 +203,7 @@ class Trainer:
                 before = time.monotonic()
                 sums = self._train_step(inp, tar, tf.zeros([2]))["sums"].numpy()
                 seconds.append(time.monotonic() - before)
+        self.train_batches.close()
         self.directory.close()
         return (
             f"plan for {self.directory.path}\n{plan}\n"
@@ -261,7 +257,7 @@ class Trainer:
             self._save()
         self._accumulator.start()
         while step < settings.train_steps and not self._stops_early():
-            epoch, start = divmod(step, self.train_batches.per_epoch)
+            epoch, start = self.train_batches.position(step)
             for inp, tar in self.train_batches.epoch(epoch, start):
                 late = deadline and time.monotonic() + 2 * validation_seconds >= deadline
                 votes = tf.constant([float(self._preemption.requested), float(bool(late))])
@@ -355,6 +351,8 @@ class Trainer:
             "loss_scale": self.loss_scale.state(),
             "vocabularies": [tokenizer.fingerprint for tokenizer in self.tokenizers],
             "data": self.train_batches.checksum,
+            "batches": self.train_batches.state(),
+            "batch_order": BATCH_ORDER,
         }
 
     def _save(self) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints.paths import METRIC_KINDS as KINDS
-from tf_transformer.checkpoints.paths import read_metrics
+from tf_transformer.checkpoints.paths import load_config, read_metrics
 from tf_transformer.errors import UserError
+from tf_transformer.train_config import NOAM
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,22 +123,26 @@ def plot_history(model_dir: str, path: str) -> None:
     Args:
       model_dir: as for `read_history`.
       path: the PNG file to write.
-    Raises: UserError, as `read_history` does. OSError when the file cannot be written.
+    Raises: UserError, as `read_history` does, or when there are no settings. OSError when the file
+      cannot be written.
     """
     from matplotlib.figure import Figure
 
     history = read_history(model_dir)
+    settings = load_config(model_dir).train
     figure = Figure(figsize=(11, 7), layout="constrained")
     panels = figure.subplots(2, 2, sharex=True)
     # The name of a folder may have bytes that are not UTF-8, and $ for no formula.
     figure.suptitle(os.fsencode(model_dir).decode("utf-8", "replace"), parse_math=False)
-    _plot_panel(panels[0, 0], "loss (nats per token)", history, "loss", KINDS)
+    rate = "Eq. 3" if settings.learning_rate_schedule == NOAM else settings.learning_rate_schedule
+    average = "moving average of the weights" if settings.ema_decay else "averaged checkpoints"
+    train = {"train": "training (with label smoothing)"}
+    scores = {"validation": "validation", "average": average}
+    _plot_panel(panels[0, 0], "loss (nats per token)", history, "loss", train | scores)
+    _plot_panel(panels[0, 1], "BLEU of greedy translations", history, "BLEU", scores)
+    _plot_panel(panels[1, 0], f"learning rate ({rate})", history, "learning_rate", train)
     _plot_panel(
-        panels[0, 1], "BLEU of greedy translations", history, "BLEU", ("validation", "average")
-    )
-    _plot_panel(panels[1, 0], "learning rate (Eq. 3)", history, "learning_rate", ("train",))
-    _plot_panel(
-        panels[1, 1], "target tokens per second", history, "target_tokens_per_second", ("train",)
+        panels[1, 1], "target tokens per second", history, "target_tokens_per_second", train
     )
     for panel in panels[1]:
         panel.set_xlabel("updates")
@@ -147,24 +152,19 @@ def plot_history(model_dir: str, path: str) -> None:
 
 
 def _plot_panel(
-    panel: Axes, title: str, history: History, name: str, kinds: tuple[str, ...]
+    panel: Axes, title: str, history: History, name: str, labels: dict[str, str]
 ) -> None:
-    """Plots one metric over the updates, with one line for each kind."""
+    """Plots one metric over the updates, with a line for each kind in `labels`."""
     formats = {"train": "C0-", "validation": "C1.-", "average": "C2*"}
-    labels = {
-        "train": "training (with label smoothing)",
-        "validation": "validation",
-        "average": "averaged checkpoints",
-    }
     panel.set_title(title)
     panel.grid(alpha=0.3)
-    for kind in kinds:
+    for kind, label in labels.items():
         lines = [line for line in history[kind] if name in line]
         if lines:
             steps = [line["step"] for line in lines]
             values = [metric(line, name) for line in lines]
-            panel.plot(steps, values, formats[kind], label=labels[kind])
+            panel.plot(steps, values, formats[kind], label=label)
     if not panel.lines:
         panel.text(0.5, 0.5, "not measured", transform=panel.transAxes, ha="center")
-    elif len(kinds) > 1:
+    elif len(labels) > 1:
         panel.legend()

@@ -77,24 +77,29 @@ def find_runs(folders: Sequence[str]) -> list[Run]:
     """Reads runs.
 
     Args:
-      folders: model folders, or folders that contain model folders.
+      folders: model folders, or folders that contain those of runs.
     Raises: UserError when a folder has no run, or there are fewer than two runs.
     """
     found: list[str] = []
     for folder in folders:
-        pattern = os.path.join(glob.escape(folder), "*", "config.json")
-        inside = sorted(map(os.path.dirname, glob.glob(pattern)))
-        is_run = os.path.isfile(os.path.join(folder, "config.json"))
-        found += [folder] if is_run or not inside else inside
+        # Exports have a config.json too, and no history.
+        pattern = os.path.join(glob.escape(folder), "*", "metrics.jsonl")
+        inside = sorted(filter(_has_config, map(os.path.dirname, glob.glob(pattern))))
+        found += [folder] if _has_config(folder) or not inside else inside
     unique = {os.path.realpath(path): path.rstrip("/") for path in found}
-    runs = [_read_run(path) for path in unique.values()]
+    runs = [read_run(path) for path in unique.values()]
     if len(runs) < 2:
         names = ", ".join(run.path for run in runs) or "no folder"
         raise UserError(f"compare needs at least two runs, and got {names}: give more folders")
     return runs
 
 
-def _read_run(path: str) -> Run:
+def _has_config(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, "config.json"))
+
+
+def read_run(path: str) -> Run:
+    """Reads the run in a model folder. Raises: UserError when there are no settings."""
     config = load_config(path)
     digest = hashlib.sha256()
     for name in ("shared.model", "source.model", "target.model"):
@@ -185,7 +190,7 @@ def describe_runs(runs: Sequence[Run], scores: Sequence[Row] = ()) -> str:
     for note in _notes(runs):
         text += ["", note]
     for group, lines in _over_seeds(runs, rows):
-        title = f"mean ± sample standard deviation of runs {group}, which differ in the seed"
+        title = f"mean ± sample standard deviation of runs {group}"
         text += ["", title, *lines]
     return "\n".join(text)
 
@@ -220,7 +225,10 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
-    """For the complete runs that differ only in the seed: their numbers; lines of the results."""
+    """For the complete runs that differ only in the seed: which they are; lines of the results.
+
+    After early stopping or `train_minutes`, they differ in the number of updates too.
+    """
     groups: dict[tuple[Config, str], list[int]] = collections.defaultdict(list)
     for index, run in enumerate(runs):
         if run.complete:
@@ -235,7 +243,11 @@ def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[tuple[str,
             if row.is_result and not any(map(math.isnan, values)):
                 mean, deviation = statistics.mean(values), statistics.stdev(values)
                 lines.append(f"  {row.title:{TITLE}} {mean:{row.form}} ± {deviation:{row.form}}")
-        yield ", ".join(str(index + 1) for index in indices), lines
+        group = f"{', '.join(str(index + 1) for index in indices)}, which differ in the seed"
+        updates = sorted(runs[index].updates for index in indices)
+        if updates[0] < updates[-1]:
+            group += f",\nand in the number of updates, from {updates[0]:,} to {updates[-1]:,}"
+        yield group, lines
 
 
 def plot_runs(runs: Sequence[Run], path: str) -> None:

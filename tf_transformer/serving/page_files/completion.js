@@ -4,6 +4,12 @@
 // attention.js.
 const SIGNATURES = ["translate_with_options", "alternatives"]; // that the section needs
 const SMALLEST_PROBABILITY = 0.001; // of an alternative that is shown
+// Why there is no completion: the section is only shown for a source that is not too long.
+const NOT_FOUND = "the beginning is too long for the model";
+// Scripts that write words without spaces between them.
+const WITHOUT_SPACES = new RegExp(
+  ["Han", "Hiragana", "Katakana", "Khmer", "Lao", "Myanmar", "Thai"]
+    .map((script) => `\\p{Script=${script}}`).join("|"), "u");
 const PAUSE = 250; // milliseconds after the last key until the server is asked
 let canComplete = false; // whether the model has these signatures
 let question = new AbortController(); // of the last question to the server
@@ -26,57 +32,101 @@ function startCompletion(line) {
 }
 
 function clearCompletion() {
-  question.abort();
-  clearTimeout(pause);
+  stopCompletion();
   byId("completed").replaceChildren();
   byId("alternatives").replaceChildren();
   byId("alternatives-title").hidden = true;
 }
 
+// Withdraws the last question: the server stops to compute what nobody waits for.
+function stopCompletion() {
+  clearTimeout(pause);
+  question.abort();
+}
+
 // Asks the server to complete the beginning, and shows its answer.
 async function complete() {
+  if (chosen === null) return; // the results are gone
   const prefix = byId("prefix").value;
   const instances = [{text: chosen.text, target_prefix: prefix}];
-  clearTimeout(pause);
-  question.abort(); // the server stops to compute what nobody waits for
+  stopCompletion();
   question = new AbortController();
   const {signal} = question;
+  markOutdated(true);
+  if (!byId("completed").textContent) showMessage("completed", "Completing\u2026");
   try {
     const [[completion], [next]] = await Promise.all(
       SIGNATURES.map((signature) => predict(signature, instances, signal)));
     if (signal.aborted) return;
-    showCompleted(prefix, completion.translations[0], completion.scores[0]);
-    showAlternatives(prefix, next);
+    const alternatives = readAlternatives(prefix, next);
+    const best = {text: completion.translations[0], score: completion.scores[0]};
+    const keepsSpace = startsNewWord(prefix, best.text);
+    showCompleted(prefix, keepsSpace ? best : alternatives.find(
+      ({text}) => startsNewWord(prefix, text)) ?? best);
+    showAlternatives(prefix, alternatives);
+    markOutdated(false);
   } catch (error) {
     if (signal.aborted) return;
     clearCompletion();
+    markOutdated(false);
     showMessage("completed", error.message, true);
   }
 }
 
+// Dims the answer to an earlier beginning. Its alternatives would replace what was typed since.
+function markOutdated(isOutdated) {
+  byId("completed").setAttribute("aria-busy", isOutdated);
+  byId("alternatives").inert = isOutdated;
+}
+
 // Shows a completion. The part that the user has typed is marked.
-function showCompleted(prefix, text, score) {
+function showCompleted(prefix, hypothesis) {
   showMessage("completed", "");
-  const target = createTarget({text, score});
-  const [typed, ...rest] = splitAfter(prefix, text);
+  const target = createTarget(hypothesis, NOT_FOUND);
+  const [typed, ...rest] = splitAfter(prefix, hypothesis.text);
   if (typed) target.replaceChildren(createElement("mark", typed), ...rest);
   byId("completed").append(target);
 }
 
 // Splits a translation: what the user has typed, the next word, and the rest.
 function splitAfter(prefix, text) {
-  const typed = prefix.trim().replace(/\s+/g, " "); // as the model writes it
-  if (!text.startsWith(typed)) return ["", text, ""];
-  const [word] = text.slice(typed.length).match(/^\s*\S*/);
-  return [typed, word, text.slice(typed.length + word.length)];
+  const plain = prefix.trim().replace(/\s+/g, " ");
+  // As the model writes it: a tokenizer may normalize it, as that of SentencePiece does.
+  const typed = [plain, plain.normalize("NFKC")].find((form) => text.startsWith(form));
+  if (typed === undefined) return ["", text, ""];
+  const end = endOfWord(text, typed.length);
+  return [typed, text.slice(typed.length, end), text.slice(end)];
 }
 
-// Shows the translations that differ in the next sub-word, the most probable one first.
-function showAlternatives(prefix, {translations, probabilities, scores}) {
-  const shown = translations
+// Returns where the next word of a text ends, from an index on.
+function endOfWord(text, start) {
+  const [word] = text.slice(start).match(/^\s*\S*/); // between spaces
+  const end = start + word.length;
+  if (!Intl.Segmenter || !WITHOUT_SPACES.test(word)) return end;
+  for (const {index, segment, isWordLike} of createSegmenter(model.target, "word").segment(text)) {
+    if (isWordLike && index + segment.length > start) return index + segment.length;
+  }
+  return end;
+}
+
+// Whether a translation starts a new word, or ends, after a beginning that ends with a space. The
+// tokenizer removes this space.
+function startsNewWord(prefix, text) {
+  const [typed, word] = splitAfter(prefix, text);
+  return !/\S\s+$/.test(prefix) || !typed || !word || /^\s/.test(word);
+}
+
+// Returns the translations that differ in the next sub-word, the most probable one first.
+function readAlternatives(prefix, {translations, probabilities, scores}) {
+  const rows = translations
     .map((text, i) => ({text, probability: probabilities[i], score: scores[i]}))
     .filter((row) => isFound(row) && row.probability >= SMALLEST_PROBABILITY)
-    .filter(({text}, i, rows) => rows.findIndex((row) => row.text === text) === i);
+    .filter(({text}, i, found) => found.findIndex((row) => row.text === text) === i);
+  const newWords = rows.filter(({text}) => startsNewWord(prefix, text));
+  return newWords.length ? newWords : rows;
+}
+
+function showAlternatives(prefix, shown) {
   byId("alternatives-title").hidden = !shown.length;
   byId("alternatives").replaceChildren(...shown.map(({text, probability}) => {
     const [before, word, after] = splitAfter(prefix, text);
@@ -102,8 +152,14 @@ function continueWith(text) {
 }
 
 function completeAfterPause() {
-  clearTimeout(pause);
+  stopCompletion();
+  markOutdated(true);
   pause = setTimeout(complete, PAUSE);
 }
 
-byId("prefix").addEventListener("input", completeAfterPause);
+// An input method, such as that of Japanese, composes characters that are not the text yet.
+byId("prefix").addEventListener("input", (event) => {
+  if (!event.isComposing) completeAfterPause();
+});
+byId("prefix").addEventListener("compositionstart", stopCompletion);
+byId("prefix").addEventListener("compositionend", completeAfterPause);

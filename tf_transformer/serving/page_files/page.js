@@ -70,6 +70,12 @@ function languageName(code) {
   }
 }
 
+// Returns an Intl.Segmenter for a language; for English where its code has no name.
+function createSegmenter(code, granularity) {
+  const known = code && languageName(code) !== code;
+  return new Intl.Segmenter(known ? code : "en", {granularity});
+}
+
 // Marks text with its language, for screen readers and spell checkers, where the code has a name.
 function setLanguage(element, code) {
   if (code && languageName(code) !== code) element.lang = code;
@@ -110,16 +116,20 @@ function showScoreHelp() {
 
 const isFound = (hypothesis) => hypothesis.score > SMALLEST_SCORE;
 
+// Returns the reason why a source has no translation.
+function sourceTooLong() {
+  const limit = model.max_source_subwords?.toLocaleString("en");
+  return limit ? `too long: more than ${limit} sub-words` : "too long for the model";
+}
+
 // Returns an element with the text of a hypothesis, or with the reason why there is none.
-function createTarget(hypothesis) {
+function createTarget(hypothesis, notFound = sourceTooLong()) {
   if (isFound(hypothesis) && hypothesis.text) {
     const target = createElement("span", hypothesis.text, {class: "target", dir: "auto"});
     setLanguage(target, model.target);
     return target;
   }
-  const limit = model.max_source_subwords?.toLocaleString("en");
-  const tooLong = limit ? `too long: more than ${limit} sub-words` : "too long for the model";
-  const reason = isFound(hypothesis) ? "empty translation" : tooLong;
+  const reason = isFound(hypothesis) ? "empty translation" : notFound;
   return createElement("span", `(${reason})`, {class: "target none"});
 }
 
@@ -198,10 +208,8 @@ function clearResults() {
 // Returns the sentences of a line; the line itself where the browser cannot split it.
 function splitSentences(line) {
   if (!Intl.Segmenter) return [line];
-  const known = model.source && languageName(model.source) !== model.source;
-  const segmenter = new Intl.Segmenter(known ? model.source : "en", {granularity: "sentence"});
   const sentences = [];
-  for (const {segment} of segmenter.segment(line)) {
+  for (const {segment} of createSegmenter(model.source, "sentence").segment(line)) {
     const continues = sentences.length && ABBREVIATION.test(sentences.at(-1));
     sentences.push(continues ? sentences.pop() + segment : segment);
   }

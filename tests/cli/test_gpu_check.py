@@ -1,0 +1,81 @@
+"""The command gpu-check, on logical devices of the CPU."""
+
+import re
+
+import pytest
+
+from tf_transformer.cli import gpu_check
+from tf_transformer.gpu_check import checks, measurements, report, results
+from tf_transformer.gpu_check.results import Result
+
+SMALL = ("gpu-check", "--scale=small", "--logical_devices=2", "--quiet")
+SECTIONS = ["Checks", "Losses", "Training", "Search", "Published figures", "Installation"]
+
+
+@pytest.fixture
+def without_doctor(monkeypatch):
+    """Replaces the doctor, which has tests of its own."""
+
+    def doctor(values):
+        print("Versions of everything")
+        return 0
+
+    monkeypatch.setattr(gpu_check, "doctor", doctor)
+
+
+def test_the_whole_report(run, tmp_path, without_doctor):
+    path = tmp_path / "folder" / "report.md"
+    code, out, _ = run(*SMALL, f"--output={path}")
+    text = path.read_text("utf-8")
+    assert code == 0, text
+    assert out.splitlines() == [f"OK; the report is in {path}"]
+    assert re.findall(r"^## (.+)$", text, re.M) == SECTIONS
+    found = dict(re.findall(r"^\| ([\w -]+) \| (passed|\*\*FAILED\*\*|not checked) \|", text, re.M))
+    names = ["doctor", "padding", "causality", "2 replicas", "2 micro-batches", "float16", "resume"]
+    assert found == dict.fromkeys(names, "passed")
+    # On a CPU, a resumed run equals the uninterrupted one to the last bit.
+    assert re.search(r"resumed after update 2 of 4: .* by 0 \(.* (\d+) of \1 arrays equal", text)
+    training = re.findall(
+        r"^\| tiny \| ([12]) \| 32 \| \w+ \| off \| [\d.]+ \| [\d,]+ \|", text, re.M
+    )
+    assert training == ["1", "2"]
+    assert re.search(r"^\| beam 4 \| 2 \| float32 \| [\d.]+ \| [\d,]+ \|$", text, re.M)
+    assert "| 3 |" in text.split("## Losses")[1]
+    assert "Versions of everything" in text
+
+
+def test_a_failed_check_and_too_little_memory(run, tmp_path, without_doctor, monkeypatch):
+    """Every other part is still done. `|` is written so that it does not end a cell."""
+
+    def invariants(case, sizes):
+        yield Result("padding", False, "logits differ by |1|")
+
+    def nothing(*arguments):
+        raise results.tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
+
+    monkeypatch.setattr(report, "check_invariants", invariants)
+    monkeypatch.setattr(checks, "_same_training", nothing)
+    monkeypatch.setattr(checks, "_resume", lambda *arguments: (True, "same"))
+    monkeypatch.setattr(measurements, "update_seconds", nothing)
+    monkeypatch.setattr(measurements, "_search_row", lambda *arguments: ("1", "2"))
+    path = tmp_path / "report.md"
+    code, out, _ = run(*SMALL, f"--output={path}")
+    text = path.read_text("utf-8")
+    assert code == 1
+    lines = out.splitlines()
+    assert lines[0] == "failed: padding: logits differ by |1|"
+    assert lines[1] == "failed: 2 replicas: out of memory"
+    assert lines[-1] == f"failed; the report is in {path}"
+    assert "Failed: padding, 2 replicas, 2 micro-batches, float16." in text
+    assert "| padding | **FAILED** | logits differ by \\|1\\| |" in text
+    assert "| resume | passed | same |" in text
+    assert "| tiny | 2 | 32 | float32 | off | out of memory |" in text
+    assert "| beam 4 | 2 | float32 | 1 | 2 |" in text
+
+
+def test_mistakes(refused, tmp_path, monkeypatch):
+    assert "TensorFlow finds no GPU" in refused("gpu-check")
+    message = refused(*SMALL, f"--output={tmp_path}")
+    assert str(tmp_path) in message
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    assert "unset TF_CONFIG" in refused(*SMALL)

@@ -1,0 +1,180 @@
+"""Several corpora: their names, their text, and the pairs that an epoch has of each."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from tf_transformer.config import DataConfig
+from tf_transformer.data.batching import Batches
+from tf_transformer.data.corpus_names import absolute_path, corpus_names, languages_of
+from tf_transformer.data.encoded_pairs import EncodedPairs, Shard
+from tf_transformer.data.mixture import MixedCorpus, parse_weights, repetitions
+from tf_transformer.data.sources import corpus_of_run, open_corpus
+from tf_transformer.errors import UserError
+
+
+def write_folder(path, name, pairs, languages=("en", "de")):
+    """A folder with `pairs` pairs for training and two for validation, named after the folder."""
+    folder = path / name
+    folder.mkdir()
+    for split, number in (("train", pairs), ("val", 2)):
+        for language in languages:
+            lines = [f"{name} {split} {language} {i}\n" for i in range(number)]
+            (folder / f"{split}.{language}").write_text("".join(lines))
+    return str(folder)
+
+
+@pytest.fixture
+def folders(tmp_path):
+    return [write_folder(tmp_path, "a", 3), write_folder(tmp_path, "b", 2)]
+
+
+def test_training_text_of_all_and_validation_text_of_the_first(folders):
+    corpus = open_corpus(",".join(folders), "en", "de")
+    assert isinstance(corpus, MixedCorpus)
+    corpus.check()
+    sources = [source for source, _ in corpus.read("train")]
+    assert sources == [f"a train en {i}" for i in range(3)] + [f"b train en {i}" for i in range(2)]
+    assert [source for source, _ in corpus.read("validation")] == ["a val en 0", "a val en 1"]
+    assert corpus.name == f"folder {folders[0]} and folder {folders[1]}"
+
+
+def test_fingerprints(folders):
+    a, b = (open_corpus(folder, "en", "de") for folder in folders)
+    mixed = MixedCorpus([a, b])
+    assert mixed.fingerprint("train") != MixedCorpus([b, a]).fingerprint("train")
+    assert mixed.fingerprint("validation") == a.fingerprint("validation")
+    assert [part.fingerprint("train") for part in mixed.parts] == list(mixed.fingerprint("train"))
+
+
+def test_languages_of_a_corpus(tmp_path):
+    german = write_folder(tmp_path, "x", 2)
+    french = write_folder(tmp_path, "y", 2, ("en", "fr"))
+    corpus = open_corpus(f"{german},{french}@en-fr,{german}@de-en,pocket@de-en", "en", "de")
+    for part, (source, target) in zip(corpus.parts, (("en", "de"), ("en", "fr"), ("de", "en"))):
+        name = "y" if target == "fr" else "x"
+        first = next(part.read("train"))
+        assert first == (f"{name} train {source} 0", f"{name} train {target} 0")
+    assert languages_of(f"{french}@en-fr,pocket", "en", "de") == ("en", "fr")
+    assert languages_of("pocket,pocket@de-en", "en", "de") == ("en", "de")
+    german, english = next(corpus.parts[3].read("test"))
+    assert next(open_corpus("pocket", "en", "de").read("test")) == (english, german)
+    with pytest.raises(
+        UserError, match="x@de-en, has the languages de and en, and the model en and"
+    ):
+        corpus_of_run(DataConfig(data=f"{tmp_path / 'x'}@de-en,pocket"))
+
+
+def test_names_with_commas(folders, tmp_path, monkeypatch):
+    """Two files are one corpus; two folders, TSV files or names are two."""
+    for name in ("p.tsv", "q.tsv.gz", "p.en", "p.de"):
+        (tmp_path / name).write_text("a\tb\n")
+    monkeypatch.chdir(tmp_path)
+    for one in ("pocket", "p.en,p.de", "no.en,no.de", "/no/a,/no/b"):
+        assert corpus_names(one) == [one]
+    for several in ("a,b", "p.tsv,q.tsv.gz", "pocket,p.tsv", "pocket@de-en,pocket", "a@en-de,no.en",
+                    "wmt14_translate/de-en,ted_hrlr_translate/pt_to_en", "pocket,a,b"):  # fmt: skip
+        assert corpus_names(several) == several.split(",")
+    (tmp_path / "a,b").mkdir()
+    assert corpus_names("a,b") == ["a,b"]
+    assert absolute_path("b@en-de,pocket@de-en,p.tsv") == (
+        f"{folders[1]}@en-de,pocket@de-en,{tmp_path}/p.tsv"
+    )
+    with pytest.raises(UserError, match="a name before or after a comma is missing"):
+        open_corpus("b,,pocket", "en", "de")
+    with pytest.raises(UserError, match="no such data folder or file: nothing.tsv"):
+        open_corpus("b,nothing.tsv", "en", "de")
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"data_weights": "1,2,3"}, "data_weights 1,2,3 are 3, and data names 2: give one weight"),
+    ({"data_weights": "1,0"}, "'0' is not a positive number"),
+    ({"data_weights": "1,x"}, "'x' is not a positive number"),
+    ({"data_weights": "1,"}, "'' is not a positive number"),
+    ({"data_weights": "1,nan"}, "'nan' is not a positive number"),
+    ({"data_weights": "1,2", "data_temperature": 5.0}, "and data_temperature: give one of them"),
+])  # fmt: skip
+def test_mistakes(folders, settings, message):
+    with pytest.raises(UserError, match=message):
+        corpus_of_run(DataConfig(data=",".join(folders), **settings))
+
+
+def test_repetitions():
+    """By hand: 100 pairs, of which 80 and 20 by weight; and 100 of sizes 90 and 10 at T = 2."""
+    assert repetitions([50, 50], [4, 1], 1.0) == [1.6, 0.4]
+    assert repetitions([90, 10], [], 1.0) == [1.0, 1.0]
+    assert repetitions([90, 10], [], 2.0) == pytest.approx([75 / 90, 25 / 10])  # 3 : 1
+    assert parse_weights("4,0.5") == [4.0, 0.5]
+
+
+def corpora(*sizes):
+    """Pairs of several corpora, one shard each. The first source id names the corpus and the pair.
+
+    The lengths are 3 to 30.
+    """
+    random = np.random.default_rng(0)
+    shards = []
+    for corpus, size in enumerate(sizes, start=1):
+        lengths = random.integers(3, 31, (size, 2))
+        splits = np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint32)
+        ids = np.full(splits[-1], 5, np.uint16)
+        ids[splits[:-1:2]] = 1000 * corpus + np.arange(size)
+        shards.append(Shard(ids, splits, {}))
+    return EncodedPairs(shards)
+
+
+def names(batch):
+    """The first source ids of the pairs of a batch."""
+    ids = batch[0].numpy()[:, 0]
+    return ids[ids > 0].tolist()
+
+
+def test_an_epoch_repeats_and_draws():
+    """300 and 100 pairs with weights 1 and 1: of each 200; the second one exactly twice."""
+    pairs = corpora(300, 100)
+    batches = Batches(pairs, 500, 1, repetitions([300, 100], [1, 1], 1.0))
+    drawn = []
+    for epoch in range(3):
+        counts = collections.Counter(
+            name for batch in batches.epoch(epoch) for name in names(batch)
+        )
+        first = {name for name in counts if name < 2000}
+        assert len(first) == 200 and {counts[name] for name in first} == {1}
+        second = {name: count for name, count in counts.items() if name >= 2000}
+        assert len(second) == 100 and set(second.values()) == {2}
+        assert sum(1 for _ in batches.epoch(epoch)) == batches.per_epoch
+        drawn.append(first)
+    assert drawn[0] != drawn[1] != drawn[2]
+    assert len(set().union(*drawn)) > 270  # other pairs are drawn in other epochs
+
+
+def test_the_order_is_repeatable_and_resumes_within_an_epoch():
+    pairs = corpora(200, 50)
+    repeated = repetitions([200, 50], [], 3.0)
+    whole = [names(batch) for batch in Batches(pairs, 300, 7, repeated).epoch(2)]
+    batches = Batches(pairs, 300, 7, repeated)
+    for skip in (0, 1, batches.per_epoch - 1):
+        assert [names(batch) for batch in batches.epoch(2, skip)] == whole[skip:]
+    assert [names(batch) for batch in Batches(pairs, 300, 8, repeated).epoch(2)] != whole
+
+
+def test_repetitions_of_1_are_the_usual_epoch():
+    pairs = corpora(200, 50)
+    usual, repeated = Batches(pairs, 300, 1), Batches(pairs, 300, 1, [1.0, 1.0])
+    for batch, expected in zip(repeated.epoch(1), usual.epoch(1), strict=True):
+        assert names(batch) == names(expected)
+    assert repeated.buckets == usual.buckets
+    assert repeated.non_padding_fraction == usual.non_padding_fraction
+
+
+def test_every_length_stays_possible():
+    """A corpus of small weight keeps at least a pair of each bucket; shapes fit all its pairs."""
+    pairs = corpora(500, 500)
+    batches = Batches(pairs, 200, 1, repetitions([500, 500], [1, 999], 1.0))
+    per_bucket = collections.Counter()
+    for indices, bucket in batches.order(0):
+        per_bucket[bucket] += int(np.sum(indices < 500))
+        assert pairs.lengths[indices].max() <= bucket.length and len(indices) <= bucket.rows
+    assert min(per_bucket.values()) >= 1
+    assert len(per_bucket) == len(batches.buckets)

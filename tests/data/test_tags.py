@@ -1,0 +1,139 @@
+"""Tags: one token before a source, of text only where it begins a source."""
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from tf_transformer.data.pair_encoder import PairEncoder
+from tf_transformer.data.pocket import corpus as pocket
+from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.tags import check_tag, parse_tags, split_tag, vocabulary_tags
+from tf_transformer.data.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
+from tf_transformer.errors import UserError
+from tf_transformer.special_tokens import END
+
+PAIRS = pocket.generate(300)
+TAGS = ["<2de>", ">>fr<<", "<a.b*>"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    pairs = [(f"{TAGS[i % 3]} {source}", target) for i, (source, target) in enumerate(PAIRS)]
+    return learn_tokenizers(lambda: pairs, 500, shared=True, tags=TAGS)[0]
+
+
+def test_the_vocabulary_has_the_tags_and_not_their_characters(tokenizer, tmp_path):
+    """They are learned from the text without tags: the other sub-words are the same."""
+    assert tokenizer.tags == {"<2de>": 4, ">>fr<<": 5, "<a.b*>": 6}
+    plain = learn_tokenizers(lambda: PAIRS, 497, shared=True)[0]
+    assert plain.tags == {}
+    assert tokenizer.pieces(range(7, 500)) == plain.pieces(range(4, 497))
+    save_tokenizers((tokenizer, tokenizer), str(tmp_path))
+    assert load_tokenizers(str(tmp_path), True)[0].tags == tokenizer.tags
+    source, target = learn_tokenizers(lambda: PAIRS, 400, shared=False, tags=TAGS[:1])
+    assert source.tags == {"<2de>": 4} and target.tags == {}
+
+
+SENTENCES = [  # text, its tag, the rest
+    ("<2de> The dog sleeps.", "<2de>", "The dog sleeps."),
+    (">>fr<< The dog", ">>fr<<", "The dog"),
+    ("<a.b*> x\ny", "<a.b*>", "x\ny"),
+    ("  <2de>   The dog", "<2de>", "The dog"),
+    ("<2de> <2de> The dog", "<2de>", "<2de> The dog"),
+    ("<2de> >>fr<< a", "<2de>", ">>fr<< a"),
+    ("The <2de> dog", "", "The <2de> dog"),
+    ("The dog <2de>", "", "The dog <2de>"),
+    ("<2de>The dog", "", "<2de>The dog"),
+    ("<2de>", "", "<2de>"),
+    ("<2de>  ", "", "<2de>  "),
+    ("\t<2de> dog", "", "\t<2de> dog"),
+    ("<axbb> a", "", "<axbb> a"),
+    ("<2DE> a", "", "<2DE> a"),
+    ("", "", ""),
+    ("  ", "", "  "),
+]
+
+
+def test_only_a_tag_before_a_sentence_is_one(tokenizer):
+    """In Python, in graphs, and in the processes that encode text; elsewhere it is plain text."""
+    texts = [text for text, _, _ in SENTENCES]
+    processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    expected = [
+        [*([tokenizer.tags[tag]] if tag else []), *processor.encode(rest), END]
+        for _, tag, rest in SENTENCES
+    ]
+    for row, (_, tag, _) in zip(expected, SENTENCES):
+        assert sum(4 <= token <= 6 for token in row) == bool(tag)
+    assert [split_tag(text, tokenizer.tags) for text in texts] == [row[1:] for row in SENTENCES]
+    assert tokenizer.encode(texts).to_list() == expected
+    in_graph = tf.function(tokenizer.encode, input_signature=[tf.TensorSpec([None], tf.string)])
+    assert in_graph(tf.constant(texts)).to_list() == expected
+    assert in_graph(tf.constant([], tf.string)).to_list() == []
+    encoder = PairEncoder((tokenizer.model, tokenizer.model), 100, 100.0)
+    kept = [row for row in expected if len(row) > 1]
+    shard = encoder.encode(
+        [(text, "<2de> a") for text, row in zip(texts, expected) if len(row) > 1]
+    )
+    for i, row in enumerate(kept):
+        assert shard.ids[shard.splits[2 * i] : shard.splits[2 * i + 1]].tolist() == row
+    targets = np.concatenate(
+        [shard.ids[a:b] for a, b in zip(shard.splits[1::2], shard.splits[2::2])]
+    )
+    assert not np.isin(targets, [4, 5, 6]).any()
+
+
+def test_tags_are_not_decoded(tokenizer):
+    ids = tokenizer.encode(["<2de> The dog sleeps.", "a <2de> b"])
+    assert tokenizer.decode(ids).numpy().tolist() == [b"The dog sleeps.", b"a <2de> b"]
+
+
+def test_a_tagged_corpus(corpus_folder):
+    plain = open_corpus(str(corpus_folder), "en", "de")
+    tagged = open_corpus(str(corpus_folder), "en", "de", "<2de>")
+    for split in ("train", "validation", "test"):
+        expected = [(f"<2de> {source}", target) for source, target in plain.read(split)]
+        assert list(tagged.read(split)) == expected
+        other = open_corpus(str(corpus_folder), "en", "de", "<2fr>")
+        fingerprints = {each.fingerprint(split) for each in (plain, tagged, other)}
+        assert len(fingerprints) == 3
+    data = f"{corpus_folder},{corpus_folder}"
+    half = open_corpus(data, "en", "de", ",<BT>")
+    sources = [source for source, _ in half.read("train")]
+    assert [source.startswith("<BT> ") for source in sources] == [False] * 400 + [True] * 400
+    assert [part.fingerprint("train") for part in half.parts][0] == plain.fingerprint("train")
+
+
+@pytest.mark.parametrize(("text", "corpora", "message"), [
+    ("<2de>", 2, r"tag <2de> has 1 tags, and data 2 corpora"),
+    ("<2de>,<2fr>", 1, r"has 2 tags, and data 1 corpora"),
+    ("2de", 1, "tag '2de': give a name in angle brackets"),
+    ("<2 de>", 1, "tag '<2 de>'"),
+    ("<0x41>", 1, "tag '<0x41>'"),
+    ("<>", 1, "tag '<>'"),
+])  # fmt: skip
+def test_mistakes(text, corpora, message):
+    with pytest.raises(UserError, match=message):
+        parse_tags(text, corpora)
+
+
+def test_parse_tags():
+    assert parse_tags("", 2) == ["", ""]
+    assert parse_tags(",<BT>", 2) == ["", "<BT>"]
+    assert parse_tags("<2de>,<2de>,>>fr<<", 3) == ["<2de>", "<2de>", ">>fr<<"]
+
+
+def test_the_flag_is_a_tag_of_the_model(tokenizer):
+    def encode(texts):
+        return tokenizer.encode(texts).to_list()
+
+    check_tag("<2de>", encode)
+    for tag in ("<2es>", "The", "<2de"):
+        with pytest.raises(UserError, match="the model has no such tag"):
+            check_tag(tag, encode)
+
+
+def test_a_vocabulary_without_tags():
+    plain = learn_tokenizers(lambda: PAIRS, 400, shared=True)[0]
+    processor = sentencepiece.SentencePieceProcessor(model_proto=plain.model)
+    assert vocabulary_tags(processor) == {}

@@ -1,0 +1,77 @@
+"""Training and search on GPUs. `make test-gpu` runs these tests; the other tests hide the GPUs."""
+
+import json
+import re
+
+import pytest
+import tensorflow as tf
+
+from tf_transformer.cli.main import main
+from tf_transformer.gpu_check.checks import check_invariants, check_training
+from tf_transformer.gpu_check.measurements import random_ids
+from tf_transformer.gpu_check.short_runs import ShortRuns, pocket_pairs
+from tf_transformer.gpu_check.sizes import SIZES
+from tf_transformer.paper.invariant_case import make_case
+from tf_transformer.presets import preset
+from tf_transformer.training.distribution import make_strategy
+from tf_transformer.training.metrics import memory_gb
+from tf_transformer.training.update import make_state, make_update
+
+GPUS = tf.config.get_visible_devices("GPU")
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="no GPU, or not make test-gpu")]
+SIZE = SIZES["full"]()
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    texts = [source for source, _ in pocket_pairs(SIZE.sentences)]
+    return make_case("pocket-en-de", texts, str(tmp_path_factory.mktemp("case")))
+
+
+def failures(results):
+    return [result for result in results if result.passed is False]
+
+
+def test_invariants_of_the_built_in_model(case):
+    assert not failures(check_invariants(case, SIZE))
+
+
+def test_all_ways_to_train_agree(case, tmp_path):
+    runs = ShortRuns(SIZE, case.tokenizers)
+    assert not failures(check_training(runs, SIZE, len(GPUS), str(tmp_path)))
+
+
+def test_doctor_trains_on_all_gpus(capsys):
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert re.findall(r"GPU:\d+(?=.* loss)", out), out
+
+
+def test_the_small_check_works_with_the_precision_and_xla_of_gpus(tmp_path):
+    path = tmp_path / "report.md"
+    code = main(["gpu-check", "--scale=small", f"--output={path}"])
+    assert code == 0, path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_updates_need_no_more_memory_after_the_first_ones(jit_compile):
+    config = preset("small").replace(input_vocab_size=4000, target_vocab_size=4000)
+    strategy = make_strategy()
+    state = make_state(config, "float32", strategy)
+    assert all("GPU" in weight.value.device for weight in state.model.weights)
+    update = make_update(state, config.train, strategy, False, jit_compile)
+    inp, tar = random_ids(64, 32, 4000), random_ids(64, 33, 4000)
+    peaks = []
+    for _ in range(20):
+        update(inp, tar, tf.zeros([2]))["sums"].numpy()
+        peaks.append(memory_gb())
+    assert peaks[-1] <= 1.01 * peaks[4]
+
+
+def test_training_from_the_command_line(corpus_folder, tmp_path):
+    folder = tmp_path / "model"
+    flags = ["--preset=pocket", "--train_steps=4", "--log_steps=4", "--bleu_sentences=4"]
+    assert main(["train", f"--data={corpus_folder}", f"--model_dir={folder}", *flags]) == 0
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    replicas = json.loads(lines[0])["tokens_per_replica"]
+    assert len(replicas) == len(GPUS)

@@ -1,0 +1,40 @@
+"""Runs with sub-word regularisation."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from tf_transformer.checkpoints import checkpoint
+from tf_transformer.checkpoints.paths import read_metrics, step_checkpoints
+from tf_transformer.errors import UserError
+from tf_transformer.training.build import build_trainer
+
+
+def losses(folder):
+    return {line["step"]: line["loss"] for line in read_metrics(folder) if line["kind"] == "train"}
+
+
+def test_resume_across_epochs(tiny_config, tmp_path):
+    """A run that is resumed in the middle of an epoch equals one that is not, to the last bit."""
+    config = tiny_config.replace(
+        bpe_dropout=0.1, batch_tokens=4096, train_steps=7, save_steps=3, max_checkpoints=3,
+        log_steps=1, bleu_sentences=0, logical_devices=1,
+    )  # fmt: skip
+    folders = [str(tmp_path / name) for name in ("whole", "parts")]
+    assert build_trainer(config, folders[0]).run()
+    shutil.copytree(*folders)
+    for path in step_checkpoints(folders[1])[1:]:
+        os.remove(path)
+    assert build_trainer(config, folders[1]).run()
+    last = [step_checkpoints(folder)[-1] for folder in folders]
+    batches = [checkpoint.read_state(path)["batches"] for path in last]
+    assert batches[0] == batches[1]
+    assert batches[0]["epoch_starts"][0] == 0 and 3 < batches[0]["epoch_starts"][1] < 7
+    assert losses(folders[0]) == losses(folders[1])
+    whole, parts = (np.load(path) for path in last)
+    for name in whole.files:
+        np.testing.assert_array_equal(whole[name], parts[name], err_msg=name)
+    with pytest.raises(UserError, match=r"was started with bpe_dropout 0.1 \(now 0.2\)"):
+        build_trainer(config.replace(bpe_dropout=0.2), folders[0])

@@ -1,0 +1,71 @@
+"""The command rescore."""
+
+from __future__ import annotations
+
+import math
+
+from absl import flags
+
+from tf_transformer.checkpoints import paths
+from tf_transformer.checkpoints.model_lists import model_list
+from tf_transformer.cli.terminal import open_output, required
+from tf_transformer.cli.translation import (
+    explain_decoding_memory,
+    load_translator,
+    progress_bar,
+)
+from tf_transformer.data.corpus import read_lines
+from tf_transformer.decoding.rescoring import read_n_best, rescore
+from tf_transformer.errors import UserError
+
+
+def rescoring(values: flags.FlagValues) -> None:
+    """Sorts n-best lists by the weighted sum of the scores of several models."""
+    forward, backward = _folders(values.model_dir), _folders(values.reverse_model_dir)
+    if not forward + backward:
+        raise UserError("--model_dir and --reverse_model_dir are missing: give at least one model")
+    weights = _weights(values.weights, 1 + len(forward) + len(backward))
+    for folder in forward + backward:
+        paths.load_config(folder)  # a wrong folder is reported before the first model computes
+    sources = list(read_lines(required(values, "sources")))
+    hypotheses = read_n_best(values.input, len(sources))
+    pairs = [(sources[each.line - 1], each.text) for each in hypotheses]
+    features = [[each.score for each in hypotheses]]
+    features += [_scores(values, folder, pairs) for folder in forward]
+    reversed_pairs = [(target, source) for source, target in pairs]
+    features += [_scores(values, folder, reversed_pairs) for folder in backward]
+    with open_output(values.output) as output:
+        for best in rescore(hypotheses, features, weights):
+            for each in best[: values.n_best]:
+                output.write(f"{each.text if values.n_best == 1 else each}\n")
+
+
+def _folders(names: str | None) -> list[str]:
+    return [folder for folder, _ in model_list(names)] if names else []
+
+
+def _weights(text: str | None, number: int) -> list[float]:
+    """The weights of the features. Raises: UserError."""
+    if text is None:
+        return [1.0] * number
+    try:
+        weights = [float(weight) for weight in text.split(",")]
+    except ValueError:
+        weights = []
+    if len(weights) != number or not all(map(math.isfinite, weights)):
+        raise UserError(
+            f"--weights={text}: give {number} numbers, separated by commas: of the score in the "
+            "list, then of each model"
+        )
+    return weights
+
+
+def _scores(values: flags.FlagValues, model_dir: str, pairs: list[tuple[str, str]]) -> list[float]:
+    """The normalised log-probability of each target; -inf where a text is too long."""
+    translator = load_translator(values, model_dir)
+    with (
+        explain_decoding_memory(translator.decode),
+        progress_bar(total=len(pairs)) as progress,
+    ):
+        scores = translator.score(pairs, progress, skip_long=True)
+    return [score.normalized for score in scores]

@@ -1,0 +1,100 @@
+"""Several corpora for one run: their training text together, and how often an epoch has each."""
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from tf_transformer.data.corpus import Corpus
+from tf_transformer.data.tags import add_tag
+from tf_transformer.errors import UserError
+
+
+class TaggedCorpus(Corpus):
+    """A corpus with a tag before each source.
+
+    Args:
+      corpus: the corpus.
+      tag: the tag, such as "<2de>".
+    """
+
+    def __init__(self, corpus: Corpus, tag: str) -> None:
+        self._corpus = corpus
+        self._tag = tag
+        self.name = corpus.name
+        self.splits = corpus.splits
+        self.downloads = corpus.downloads
+
+    def read(self, split: str) -> Iterator[tuple[str, str]]:
+        """Yields the (source, target) strings of a split."""
+        for source, target in self._corpus.read(split):
+            yield add_tag(self._tag, source), target
+
+    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
+        """Returns a tuple that changes with the tag, or when the text may have changed."""
+        return (self._tag, *self._corpus.fingerprint(split))
+
+
+class MixedCorpus(Corpus):
+    """The training text of several corpora. The other splits are those of the first one.
+
+    Args:
+      parts: the corpora, at least one.
+    """
+
+    def __init__(self, parts: Sequence[Corpus]) -> None:
+        self._parts = list(parts)
+        self.name = " and ".join(part.name for part in parts)
+        self.splits = [split for split in parts[0].splits if split != "all"]
+        self.downloads = any(part.downloads for part in parts)
+
+    @property
+    def parts(self) -> list[Corpus]:
+        """The corpora."""
+        return self._parts
+
+    def read(self, split: str) -> Iterator[tuple[str, str]]:
+        """Yields the pairs of a split; for "train" those of all corpora, one after the other."""
+        for part in self.parts if split == "train" else self.parts[:1]:
+            yield from part.read(split)
+
+    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
+        """Returns a tuple that changes when the text of a split may have changed."""
+        if split != "train":
+            return self.parts[0].fingerprint(split)
+        return tuple(part.fingerprint(split) for part in self.parts)
+
+    def check(self) -> None:
+        """Checks the first corpus, and the training text of the others. Raises: UserError."""
+        self.parts[0].check()
+        for part in self.parts[1:]:
+            part.check_split("train")
+
+
+def parse_weights(text: str) -> list[float]:
+    """Parses the setting `data_weights`, such as "4,1". Raises: UserError for other text."""
+    weights = []
+    for part in text.split(",") if text else []:
+        try:
+            weights.append(float(part))
+        except ValueError:
+            weights.append(-1.0)
+        if not 0 < weights[-1] < float("inf"):
+            raise UserError(
+                f"data_weights {text!r}: {part!r} is not a positive number: give one for each "
+                "corpus of data, such as 4,1"
+            )
+    return weights
+
+
+def repetitions(sizes: Sequence[int], weights: Sequence[float], temperature: float) -> list[float]:
+    """Computes how often an epoch has each pair of each corpus, on average.
+
+    An epoch has as many pairs as all corpora together. The share of a corpus is proportional to its
+    weight, or without weights to size ^ (1 / T), with the temperature T (Arivazhagan et al. 2019,
+    arXiv:1907.05019, Sec. 4.2).
+
+    Args:
+      sizes: the number of pairs of each corpus.
+      weights: of the corpora; none for the temperature.
+      temperature: T, at least 1.
+    """
+    parts = weights or [size ** (1 / temperature) for size in sizes]
+    return [sum(sizes) * part / sum(parts) / size for part, size in zip(parts, sizes)]

@@ -1,0 +1,94 @@
+"""Tags: one token before a source sentence that says, for example, the language to translate to.
+
+A tagged sentence is the text "TAG SENTENCE", such as "<2de> Hello!" (Johnson et al. 2017,
+arXiv:1611.04558, Sec. 3). The tags of a model are control symbols of its source vocabulary, which
+SentencePiece never makes of text. Only a tag that begins a text, before a blank and a sentence, is
+encoded as its id. Anywhere else it is text like any other.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tf_transformer.errors import UserError
+from tf_transformer.special_tokens import END
+
+if TYPE_CHECKING:  # the command doctor runs without it
+    import sentencepiece
+
+# <2de>, or >>de<< as in OPUS-MT; not <0x41>, the name of a byte.
+TAG = re.compile(r"<(?!0x[0-9A-F]{2}>)[^\s<>,]+>|>>[^\s<>,]+<<")
+
+
+def parse_tags(text: str, corpora: int) -> list[str]:
+    """Parses the setting `tag`, such as "<2de>,<2fr>".
+
+    Args:
+      text: the tags of the corpora, separated by commas; "" where a corpus has none.
+      corpora: how many there are.
+    Returns: the tag of each corpus.
+    Raises: UserError for another number of tags, or what is not a tag.
+    """
+    tags = text.split(",") if text else [""] * corpora
+    for tag in tags:
+        if tag and not TAG.fullmatch(tag):
+            raise UserError(
+                f"tag {tag!r}: give a name in angle brackets without blanks, such as <2de> or "
+                ">>de<<"
+            )
+    if len(tags) != corpora:
+        raise UserError(
+            f"tag {text} has {len(tags)} tags, and data {corpora} corpora: give one for each, "
+            "separated by commas; an empty one for none, as in ',<BT>'"
+        )
+    return tags
+
+
+def vocabulary_tags(processor: "sentencepiece.SentencePieceProcessor") -> dict[str, int]:
+    """Returns the tags of a vocabulary with their ids, which follow the special tokens."""
+    tags = {}
+    for token in range(END + 1, processor.get_piece_size()):
+        if not processor.is_control(token):
+            break
+        tags[processor.id_to_piece(token)] = token
+    return tags
+
+
+def check_tag(tag: str, encode: Callable[[list[str]], Sequence[Sequence[object]]]) -> None:
+    """Checks the flag --tag.
+
+    Args:
+      tag: the tag.
+      encode: returns the source sub-words of texts. A tag is one of them.
+    Raises: UserError when the model has no such tag.
+    """
+    tagged, sentence = encode([f"{tag} a", "a"])
+    if not TAG.fullmatch(tag) or len(tagged) != len(sentence) + 1:
+        raise UserError(
+            f"--tag={tag}: the model has no such tag: give one of those that it was trained with"
+        )
+
+
+def add_tag(tag: str | None, text: str) -> str:
+    """Returns the tagged text; without a tag, or for blank text, the text itself."""
+    return f"{tag} {text}" if tag and text.strip() else text
+
+
+def split_tag(text: str, tags: Iterable[str]) -> tuple[str, str]:
+    """Splits a text into its tag, "" for none, and the sentence."""
+    head, _, sentence = text.lstrip(" ").partition(" ")
+    sentence = sentence.lstrip(" ")
+    return (head, sentence) if sentence and head in tags else ("", text)
+
+
+def tag_pattern(tags: Iterable[str]) -> str:
+    """Returns a regular expression of RE2 that does the same: the groups are tag and sentence."""
+    return f"(?s) *({'|'.join(map(re.escape, tags))}) +([^ ].*)"
+
+
+def without_tags(
+    pairs: Iterable[tuple[str, str]], tags: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Removes the tags of the sources of pairs."""
+    for source, target in pairs:
+        yield split_tag(source, tags)[1], target

@@ -1,0 +1,127 @@
+"""Ensembles: several models that decode together.
+
+At each step, the probability of the next token is the mean of those of the n models,
+
+    p(y_t | y_<t, x) = 1/n sum_i p_i(y_t | y_<t, x),
+
+computed as log p = logsumexp_i(log p_i) - log n. The search sees one step function, whose state is
+a tuple of the states of all models: each has its own KV cache and encoder output.
+
+Shapes: B sentences, K hypotheses a sentence, T target, V vocabulary.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tf_transformer.checkpoints.loading import load_model
+from tf_transformer.checkpoints.model_lists import model_list
+from tf_transformer.config import Config
+from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding import kv_cache
+from tf_transformer.decoding.search import StepFunction
+from tf_transformer.errors import UserError
+from tf_transformer.model.transformer import Transformer
+
+
+class Ensemble:
+    """Models with the same vocabularies.
+
+    Args:
+      models: at least one built `Transformer`.
+
+    Attributes:
+      pe_input, pe_target: positions that all models have.
+      target_vocab_size: of all models.
+    """
+
+    def __init__(self, models: Sequence[Transformer]) -> None:
+        self.models = list(models)
+        self.pe_input = min(model.pe_input for model in models)
+        self.pe_target = min(model.pe_target for model in models)
+        self.target_vocab_size = models[0].target_vocab_size
+
+
+Model = Transformer | Ensemble
+
+
+def members(model: Model) -> list[Transformer]:
+    """The models of an ensemble; a `Transformer` alone is a list of itself."""
+    return model.models if isinstance(model, Ensemble) else [model]
+
+
+def single_model(model: Model) -> Transformer:
+    """Returns the model of what needs one. Raises: UserError for an ensemble."""
+    if isinstance(model, Ensemble):
+        raise UserError("attention weights are those of one model: give one, not an ensemble")
+    return model
+
+
+def copy_model(model: Model) -> Model:
+    """Copies a model, or all models of an ensemble, to the current device."""
+    copies = []
+    for each in members(model):
+        copy = Transformer.from_config(each.get_config())
+        copy.build()
+        copy.set_weights(each.get_weights())
+        copies.append(copy)
+    return Ensemble(copies) if isinstance(model, Ensemble) else copies[0]
+
+
+def average_logits(logits: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Logits of the mean of the probabilities.
+
+    Args:
+      logits: for each model `[..., V]`.
+    Returns: `[..., V]`. Those of one model are unchanged; of several, log-probabilities, float32.
+    """
+    if len(logits) == 1:
+        return logits[0]
+    log_probs = [tf.nn.log_softmax(tf.cast(each, tf.float32)) for each in logits]
+    return tf.reduce_logsumexp(tf.stack(log_probs), axis=0) - math.log(len(logits))
+
+
+def make_decode_step(model: Model, inp: tf.Tensor, beam_size: int) -> tuple[StepFunction, Any]:
+    """Makes the step function of a model or an ensemble.
+
+    Args:
+      model: a built `Transformer`, or an `Ensemble`.
+      inp, beam_size: as for `kv_cache.make_decode_step`.
+    Returns: as `kv_cache.make_decode_step`; the state of an ensemble is a tuple of `DecodeState`.
+    """
+    if isinstance(model, Transformer):
+        return kv_cache.make_decode_step(model, inp, beam_size)
+    steps, states = zip(*(kv_cache.make_decode_step(each, inp, beam_size) for each in model.models))
+
+    def step(
+        ids: tf.Tensor, position: tf.Tensor, beam_indices: tf.Tensor, state: Any
+    ) -> tuple[tf.Tensor, Any]:
+        results = [each(ids, position, beam_indices, part) for each, part in zip(steps, state)]
+        logits, new_states = zip(*results)
+        return average_logits(logits), new_states
+
+    return step, states
+
+
+def load_models(
+    model_dir: str, checkpoint: str | None = None
+) -> tuple[Model, tuple[Tokenizer, Tokenizer], Config]:
+    """Loads a model, or several as an ensemble.
+
+    Args:
+      model_dir, checkpoint: as for `model_list`.
+    Returns: the model, the tokenizers, and the `Config` of the first model.
+    Raises: UserError when a model cannot be loaded, or two of them have different vocabularies.
+    """
+    names = model_list(model_dir, checkpoint)
+    models, (first, *others), configs = zip(*(load_model(*name) for name in names))
+    for (folder, _), tokenizers in zip(names[1:], others):
+        for side, one, other in zip(("source", "target"), first, tokenizers):
+            if one.fingerprint != other.fingerprint:
+                raise UserError(
+                    f"{names[0][0]} and {folder} have different {side} vocabularies: an ensemble "
+                    "needs models with the same ones"
+                )
+    return models[0] if len(models) == 1 else Ensemble(models), first, configs[0]

@@ -1,0 +1,100 @@
+"""Runs all checks and measurements, and writes the report as Markdown."""
+
+import logging
+import tempfile
+import time
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer import __version__
+from tf_transformer.checkpoints.pretrained import DEFAULT
+from tf_transformer.gpu_check.checks import check_invariants, check_training, losses_table
+from tf_transformer.gpu_check.measurements import measure_search, measure_training
+from tf_transformer.gpu_check.published import PUBLISHED
+from tf_transformer.gpu_check.results import Result, Table
+from tf_transformer.gpu_check.short_runs import ShortRuns, pocket_pairs
+from tf_transformer.gpu_check.sizes import Sizes
+from tf_transformer.paper.invariant_case import make_case
+
+logger = logging.getLogger(__name__)
+
+MARKS = {True: "passed", False: "**FAILED**", None: "not checked"}
+
+
+class Report(NamedTuple):
+    """What a GPU check found."""
+
+    devices: list[str]
+    seconds: float
+    results: list[Result]
+    tables: list[Table]
+
+    @property
+    def failed(self) -> list[str]:
+        """The names of the failed checks."""
+        return [result.name for result in self.results if result.passed is False]
+
+
+def check_gpus(sizes: Sizes) -> Report:
+    """Checks and measures all visible GPUs, or where there is none, the logical CPUs.
+
+    Args:
+      sizes: a `Sizes`.
+    Returns: a `Report`, also where checks fail or a device has too little memory for a part.
+    """
+    started = time.monotonic()
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    replicas = len(devices)
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        texts = [source for source, _ in pocket_pairs(sizes.sentences)]
+        case = make_case(DEFAULT, texts, scratch)
+        runs = ShortRuns(sizes, case.tokenizers)
+        for result in check_invariants(case, sizes):
+            results.append(_logged(result))
+        for result in check_training(runs, sizes, replicas, scratch):
+            results.append(_logged(result))
+    training, failures = measure_training(sizes, replicas)
+    search, more_failures = measure_search(sizes)
+    results += failures + more_failures
+    tables = [losses_table(runs, sizes), training, search, PUBLISHED]
+    names = [device.name.split("device:")[-1] for device in devices]
+    return Report(names, time.monotonic() - started, results, tables)
+
+
+def _logged(result: Result) -> Result:
+    logger.info("%s: %s (%s)", result.name, MARKS[result.passed].strip("*"), result.measured)
+    return result
+
+
+def as_markdown(report: Report, doctor: str) -> str:
+    """The report as a Markdown document.
+
+    Args:
+      report: a `Report`.
+      doctor: the output of the command doctor.
+    """
+    failed = report.failed
+    conclusion = f"Failed: {', '.join(failed)}." if failed else "All checks passed."
+    checks = Table(
+        "Checks",
+        "float32 without TF32, except where a precision is named.",
+        ("check", "result", "measured"),
+        [(name, MARKS[passed], measured) for name, passed, measured in report.results],
+    )
+    parts = [
+        "# GPU check",
+        f"tf_transformer {__version__}, {', '.join(report.devices)}, "
+        f"{time.strftime('%Y-%m-%d')}, {report.seconds / 60:.1f} minutes. {conclusion}",
+        *(_table_as_markdown(table) for table in (checks, *report.tables)),
+        f"## Installation\n\n```text\n{doctor.strip()}\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table_as_markdown(table: Table) -> str:
+    lines = [f"## {table.title}", "", table.note, ""]
+    for cells in (table.columns, ["---"] * len(table.columns), *table.rows):
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines)
