@@ -136,5 +136,6 @@ def test_absolute_paths(folder, monkeypatch):
     (folder / "pocket").mkdir()
     for name in ("pocket", "pocket-trees", "wmt14_translate/de-en", "no/such/folder"):
         assert absolute_path(name) == name
+    assert absolute_path("") == ""  # which is then refused
     assert absolute_path(".") == absolute_path(str(folder)) == str(folder)
     assert absolute_path("train.en,val.de") == f"{folder}/train.en,{folder}/val.de"

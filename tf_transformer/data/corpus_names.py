@@ -18,7 +18,7 @@ def corpus_names(data: str) -> list[str]:
     names = data.split(",")
     if os.path.exists(data) or (len(names) == 2 and not any(map(_is_one_corpus, names))):
         return [data]  # a name with a comma, or SOURCE_FILE,TARGET_FILE
-    if "" in names:
+    if len(names) > 1 and "" in names:
         raise UserError(f"data {data!r}: a name before or after a comma is missing")
     return names
 
