@@ -7,6 +7,7 @@ import pytest
 from tf_transformer.cli import gpu_check
 from tf_transformer.gpu_check import checks, measurements, report, results
 from tf_transformer.gpu_check.results import Result
+from tf_transformer.gpu_check.sizes import SIZES
 
 SMALL = ("gpu-check", "--scale=small", "--logical_devices=2", "--quiet")
 SECTIONS = ["Checks", "Losses", "Training", "Search", "Published figures", "Installation"]
@@ -71,6 +72,32 @@ def test_a_failed_check_and_too_little_memory(run, tmp_path, without_doctor, mon
     assert "| resume | passed | same |" in text
     assert "| tiny | 2 | 32 | float32 | off | out of memory |" in text
     assert "| beam 4 | 2 | float32 | 1 | 2 |" in text
+
+
+def test_where_training_does_not_work(run, tmp_path, monkeypatch):
+    """The report has the doctor's remedy, and nothing else is tried."""
+
+    def doctor(values):
+        print("no kernel image: install another version")
+        return 1
+
+    monkeypatch.setattr(gpu_check, "doctor", doctor)
+    monkeypatch.setattr(report, "check_gpus", None)
+    path = tmp_path / "report.md"
+    code, out, _ = run(*SMALL, f"--output={path}")
+    assert code == 1
+    assert out.splitlines()[0] == "failed: doctor: see Installation"
+    assert "no kernel image: install another version" in path.read_text("utf-8")
+
+
+def test_an_invariant_that_cannot_be_computed_has_failed(monkeypatch):
+    monkeypatch.setattr(
+        checks, "check_invariant", lambda *arguments: (1, "export", None, "disk full")
+    )
+    sizes = SIZES["small"]()
+    assert [result.passed for result in checks.check_invariants(None, sizes)] == [False] * len(
+        sizes.invariants
+    )
 
 
 def test_mistakes(refused, tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ def check_invariants(case: Case, sizes: Sizes) -> Iterator[Result]:
     for number, invariant in enumerate(sizes.invariants, start=1):
         with tensor_float_32(False):
             _, name, holds, measured = check_invariant(number, invariant, case)
-        yield Result(name, holds, measured)
+        yield Result(name, bool(holds), measured)  # None: it could not be computed
 
 
 def check_training(runs: ShortRuns, sizes: Sizes, replicas: int, scratch: str) -> Iterator[Result]:
