@@ -137,10 +137,10 @@ def whole_run(corpus_folder, tmp_path_factory):
 
 
 def test_killed_at_random_moments(whole_run, corpus_folder, tmp_path):
-    """`kill -9`, ten times, in two runs of five."""
+    """`kill -9`, six times, in two runs of three."""
     folders = [tmp_path / "a", tmp_path / "b"]
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        counts = pool.map(lambda i: kill_repeatedly(folders[i], corpus_folder, i, 5), (0, 1))
+        counts = pool.map(lambda i: kill_repeatedly(folders[i], corpus_folder, i, 3), (0, 1))
         print(f"an unfinished checkpoint was left {sum(counts)} times")
     for folder in folders:
         assert_equal_runs(folder, whole_run)
