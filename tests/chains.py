@@ -1,9 +1,11 @@
 """Step functions over random Markov chains, whose outputs can be enumerated."""
 
+import itertools
+
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.special_tokens import PAD
+from tf_transformer.special_tokens import END, PAD, START
 
 V = 6  # padding, unknown, start, end, and two more tokens
 
@@ -39,3 +41,10 @@ def make_search(table, beam_size):
 
 def without_padding(ids):
     return [int(token) for token in ids if token != PAD]
+
+
+def exhaustive_outputs(max_length):
+    """All outputs: lists of tokens with END."""
+    tokens = [token for token in range(V) if token not in (PAD, START, END)]
+    bodies = (itertools.product(tokens, repeat=length) for length in range(max_length))
+    return [[*body, END] for body in itertools.chain.from_iterable(bodies)]

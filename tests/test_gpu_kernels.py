@@ -9,6 +9,9 @@ import tensorflow as tf
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "benchmarks"))
 import gpu_kernels
 
+from tf_transformer.config import ControlConfig, DecodeConfig
+from tf_transformer.decoding.inference import constrained_translations, search_translations
+
 IDS = tf.TensorSpec([None, None], tf.int32)
 NUMBERS = tf.TensorSpec([None], tf.float32)
 GRAPHS = gpu_kernels.graphs()
@@ -51,7 +54,27 @@ def test_validation_copies_nothing():
 
 @pytest.mark.parametrize("name", ["greedy search", "beam search"])
 def test_a_step_of_a_search_copies_only_when_the_cache_grows_or_sentences_leave(name):
-    copies = [copy for copy in gpu_kernels.copies_to_host(GRAPHS[name]()) if copy.in_loop]
+    check_search(gpu_kernels.copies_to_host(GRAPHS[name]()))
+
+
+def check_search(copies):
+    copies = [copy for copy in copies if copy.in_loop]
     assert sorted(copy.op for copy in copies) == ["Pack", "Pad"]
     assert "while/while" in next(copy.tensor for copy in copies if copy.op == "Pack")
     assert "while/while" not in next(copy.tensor for copy in copies if copy.op == "Pad")
+
+
+def test_controls_and_constraints_copy_nothing_more():
+    model, decode = gpu_kernels._model(), DecodeConfig()
+    controls = ControlConfig(no_repeat_ngram_size=3, repetition_penalty=2.0, diverse_groups=2)
+    check_search(
+        copies_of(lambda inp: search_translations(model, inp, decode, controls=controls), IDS)
+    )
+    phrases = tf.TensorSpec([None, None, None], tf.int32)
+    check_search(
+        copies_of(
+            lambda inp, phrases: constrained_translations(model, inp, decode, 1, phrases),
+            IDS,
+            phrases,
+        )
+    )

@@ -240,6 +240,39 @@ class SamplingConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class ControlConfig(Settings):
+    """Changes of the probabilities during a search or sampling; not in `Config`."""
+
+    no_repeat_ngram_size: int = setting(
+        0, "no n sub-words in a row occur twice in a translation; 0 means no limit", minimum=0
+    )
+    repetition_penalty: float = setting(
+        1.0,
+        "the log-probability of a sub-word that has occurred is multiplied by it; above 1 avoids "
+        "repetitions",
+        minimum=0.01,
+        maximum=100,
+    )
+    diverse_groups: int = setting(
+        1,
+        "diverse beam search: groups of the beam that avoid each other's sub-words, a divisor of "
+        "the beam size",
+        minimum=1,
+        maximum=1000,
+    )
+    diversity_strength: float = setting(
+        0.5,
+        "diverse beam search: by how much a sub-word's log-probability falls for each hypothesis "
+        "of earlier groups that has taken it",
+        minimum=0,
+        maximum=1000,
+    )
+
+
+NO_CONTROLS = ControlConfig()
+
+
+@dataclasses.dataclass(frozen=True)
 class Config:
     """All settings of a run."""
 

@@ -117,13 +117,13 @@ def test_broken_where_the_cache_is_not_written(case, monkeypatch):
 
 
 def test_broken_where_beam_indices_are_lost(case, monkeypatch):
-    extend_beam = search._extend_beam
+    extend_beam = search.extend_beam
 
     def without_indices(*arguments):
         beam = extend_beam(*arguments)
         return beam._replace(beam_indices=tf.zeros_like(beam.beam_indices))
 
-    monkeypatch.setattr(search, "_extend_beam", without_indices)
+    monkeypatch.setattr(search, "extend_beam", without_indices)
     measured = "a beam of 1 agree; a beam of 64 against all 40 outputs .* differ by"
     assert_broken(invariants.search, case, measured)
 

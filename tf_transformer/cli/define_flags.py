@@ -142,6 +142,13 @@ def define_sampling(values: flags.FlagValues) -> None:
     define(values, "seed", int, meaning, lower_bound=0, upper_bound=MAX_INTEGER)
 
 
+def define_controls(values: flags.FlagValues) -> None:
+    """Defines the flags of `ControlConfig`."""
+    for field in dataclasses.fields(settings.ControlConfig):
+        meaning = f"{field.metadata['meaning']} (default: {field.default:g})"
+        define(values, field.name, field.type, meaning, group=GROUPS[settings.DecodeConfig])
+
+
 def define_mbr(values: flags.FlagValues) -> None:
     """Defines --mbr and --mbr_samples."""
     meaning = (

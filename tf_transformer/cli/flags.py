@@ -16,6 +16,7 @@ from tf_transformer.cli.define_flags import (
     define_choice,
     define_cleaning,
     define_comparison,
+    define_controls,
     define_engine,
     define_files,
     define_import,
@@ -177,6 +178,11 @@ def _translate_flags(values: flags.FlagValues) -> None:
         "where the translation is free"
     )
     define(values, "target_prefix", str, meaning)
+    meaning = (
+        "file with the phrases that the translation of each line must contain, separated by tabs; "
+        "an empty line where there are none"
+    )
+    define(values, "constraints", str, meaning)
     define_sampling(values)
     define_mbr(values)
     meaning = (
@@ -185,6 +191,7 @@ def _translate_flags(values: flags.FlagValues) -> None:
     )
     define(values, "skip_long_lines", bool, meaning, False)
     define_settings(values, (settings.DecodeConfig,))
+    define_controls(values)
 
 
 def _evaluate_flags(values: flags.FlagValues) -> None:
@@ -216,6 +223,7 @@ def _evaluate_flags(values: flags.FlagValues) -> None:
     )
     define(values, "baseline", str, meaning)
     define_settings(values, (settings.DecodeConfig,))
+    define_controls(values)
 
 
 def _parse_flags(values: flags.FlagValues) -> None:

@@ -19,7 +19,7 @@ from tf_transformer.cli.minimum_bayes_risk import (
     with_minimum_bayes_risk,
 )
 from tf_transformer.cli.terminal import open_output, required, start_tensorflow
-from tf_transformer.config import TREES, DataConfig, DecodeConfig, SamplingConfig
+from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.tags import add_tag, check_tag
 from tf_transformer.errors import UserError
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
 
 Item = TypeVar("Item")
-Lines = list[tuple[str, str]]  # each with the beginning of its translation, "" for none
+Lines = list[tuple[str, str]]  # each with its prefix or its constraints, "" for none
 NBest = Callable[[Lines, int, "Progress | None"], list[list[tuple[str, float]]]]
 
 
@@ -43,7 +43,9 @@ def load_translator(
 
     from tf_transformer.decoding.translator import Translator
 
-    translator = Translator.load(model_dir, checkpoint, **given(values, (DecodeConfig,)))
+    controls = ControlConfig(**given(values, (ControlConfig,)))
+    decode = given(values, (DecodeConfig,))
+    translator = Translator.load(model_dir, checkpoint, controls, **decode)
     gpus = tf.config.list_logical_devices("GPU")
     if len(gpus) > 1:
         translator.replicate([gpu.name for gpu in gpus])
@@ -111,7 +113,7 @@ def translate(values: flags.FlagValues) -> None:
     """Translates lines of text."""
     model_dir = values.model_dir or pretrained.default_model()
     _check_combination(values)
-    if values.sampling or values.target_prefix:
+    if values.sampling or values.target_prefix or values.constraints:
         sampling = SamplingConfig(**given(values, (SamplingConfig,)))
         with _translator(values, model_dir) as (translator, _):
             number = number_of_candidates(values, translator.decode.beam_size)
@@ -134,11 +136,19 @@ def _check_combination(values: flags.FlagValues) -> None:
             "translations of several sentences"
         )
     check_mbr_flags(values)
-    for flag in ("target_prefix", "sampling"):
+    for flag in ("target_prefix", "constraints", "sampling"):
         if values[flag].value and values.split_sentences:
             raise UserError(f"--{flag} and --split_sentences: give one of them")
+    for flag in ("target_prefix", "sampling", "diverse_groups"):
+        if values[flag].value and values.constraints:
+            raise UserError(f"--constraints and --{flag}: give one of them")
+    for flag in ("target_prefix", "constraints", "sampling", *given(values, (ControlConfig,))):
         if values[flag].value and uses_ctranslate2(values):
             raise UserError(f"--{flag} is for --engine=tensorflow")
+    if values.sampling and values["diverse_groups"].present:
+        raise UserError("--sampling and --diverse_groups: give one of them; sampling has no beam")
+    if values["diversity_strength"].present and not values["diverse_groups"].present:
+        raise UserError("--diversity_strength is for --diverse_groups")
     if values.sampling and values["beam_size"].present:
         raise UserError("--sampling and --beam_size: give one of them; sampling has no beam")
     for flag in ("temperature", "top_k", "top_p", "seed"):
@@ -161,7 +171,7 @@ def _translator(
 def _translate_input(values: flags.FlagValues, n_best: NBest) -> None:
     """Translates the lines of the input, or those that the user types."""
     n_best = with_minimum_bayes_risk(values, n_best)
-    files = values.input or values.output or values.target_prefix
+    files = values.input or values.output or values.target_prefix or values.constraints
     if not files and sys.stdin.isatty() and sys.stdout.isatty():
         _translate_interactively(n_best, values.n_best)
     else:
@@ -183,8 +193,8 @@ def _translate_windows(values: flags.FlagValues, n_best: NBest) -> None:
             for text, score in hypotheses:
                 yield text if values.n_best == 1 else f"{number}\t{score:.4f}\t{text}"
 
-    if values.target_prefix:
-        windows: Iterable[Lines] = read_two_file_windows(values.input, values.target_prefix)
+    if second := values.target_prefix or values.constraints:
+        windows: Iterable[Lines] = read_two_file_windows(values.input, second)
     else:
         windows = ([(line, "") for line in window] for window in read_windows(values.input))
     write_results(values, windows, format_window)
@@ -193,7 +203,7 @@ def _translate_windows(values: flags.FlagValues, n_best: NBest) -> None:
 def _complete_or_sample(
     values: flags.FlagValues, translator: Translator, sampling: SamplingConfig, number: int
 ) -> NBest:
-    """Returns a function for lines whose translations begin with their prefixes, or are drawn.
+    """Returns a function for lines with prefixes or constraints, or whose translations are drawn.
 
     It returns `number` translations of each line.
     """
@@ -201,14 +211,17 @@ def _complete_or_sample(
     def n_best(
         lines: Lines, first_line: int, progress: Progress | None
     ) -> list[list[tuple[str, float]]]:
-        texts, prefixes = map(list, zip(*lines))
+        texts, seconds = map(list, zip(*lines))
         texts = [add_tag(values.tag, text) for text in texts]
         numbers = range(first_line, first_line + len(lines))
-        options = progress, numbers, values.skip_long_lines, prefixes
+        options = progress, numbers, values.skip_long_lines
+        if values.constraints:
+            phrases = [line.split("\t") if line.strip() else [] for line in seconds]
+            return translator.n_best(texts, number, *options, constraints=phrases)
         if values.sampling:
             seed = values.seed or 0
-            return translator.sample(texts, number, sampling, seed, *options)
-        return translator.n_best(texts, number, *options)
+            return translator.sample(texts, number, sampling, seed, *options, seconds)
+        return translator.n_best(texts, number, *options, seconds)
 
     return n_best
 
@@ -222,7 +235,7 @@ def _n_best(
     """Returns a function that translates lines, or their sentences, as the flags say.
 
     It returns `number` translations of each line. Its arguments are the lines, the number of the
-    first one, and a function that shows progress. The prefixes of the lines are "".
+    first one, and a function that shows progress. The lines have no prefixes or constraints.
     """
     from tf_transformer.decoding.split_lines import SplitLines
 

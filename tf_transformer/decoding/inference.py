@@ -7,8 +7,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.config import DecodeConfig, SamplingConfig
+from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.constraints import constrained_beam_search
+from tf_transformer.decoding.controls import make_adjust
+from tf_transformer.decoding.diverse_beam import diverse_beam_search
 from tf_transformer.decoding.ensemble import Model, average_logits, make_decode_step, members
 from tf_transformer.decoding.kv_cache import logits as project
 from tf_transformer.decoding.sampling import RowSampling, sample
@@ -28,6 +31,7 @@ def search_translations(
     decode: DecodeConfig,
     n_best: int = 1,
     prefix: tf.Tensor | None = None,
+    controls: ControlConfig = NO_CONTROLS,
 ) -> SearchResult:
     """Searches the translations of a batch; runs in a graph.
 
@@ -38,14 +42,44 @@ def search_translations(
       n_best: hypotheses wanted for each sentence, at most `decode.beam_size`.
       prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
         padding; at most `model.pe_target` - 1 ids. None: all translations are free.
+      controls: a `ControlConfig`.
     Returns: a `SearchResult`.
     """
     step, state = make_decode_step(model, inp, decode.beam_size)
     max_lengths = _max_lengths(model, inp, decode, prefix)  # (B)
-    alpha = decode.length_penalty
+    alpha, adjust = decode.length_penalty, make_adjust(controls)
     if decode.beam_size == 1:
-        return greedy_search(step, state, max_lengths, alpha, prefix)
-    return beam_search(step, state, max_lengths, decode.beam_size, alpha, n_best, prefix)
+        return greedy_search(step, state, max_lengths, alpha, prefix, adjust)
+    if controls.diverse_groups > 1:
+        groups = controls.diverse_groups, controls.diversity_strength
+        return diverse_beam_search(
+            step, state, max_lengths, decode.beam_size, *groups, alpha, n_best, prefix, adjust
+        )
+    return beam_search(
+        step, state, max_lengths, decode.beam_size, alpha, n_best, prefix, adjust=adjust
+    )
+
+
+def constrained_translations(
+    model: Model,
+    inp: tf.Tensor,
+    decode: DecodeConfig,
+    n_best: int,
+    phrases: tf.Tensor,
+    controls: ControlConfig = NO_CONTROLS,
+) -> SearchResult:
+    """Searches the translations of a batch that contain given phrases; runs in a graph.
+
+    Args:
+      model, inp, decode, n_best: as for `search_translations`.
+      phrases: int32 `[B, P, M]`, as for `constrained_beam_search`.
+      controls: a `ControlConfig`, whose groups have no effect.
+    Returns: a `SearchResult`.
+    """
+    step, state = make_decode_step(model, inp, decode.beam_size)
+    max_lengths = _max_lengths(model, inp, decode, None)  # (B)
+    options = decode.beam_size, decode.length_penalty, n_best, make_adjust(controls)
+    return constrained_beam_search(step, state, max_lengths, phrases, *options)
 
 
 class RowOptions(NamedTuple):
@@ -138,6 +172,7 @@ def sample_translations(
     seeds: tf.Tensor,
     prefix: tf.Tensor | None = None,
     max_decode_length: tf.Tensor | None = None,
+    controls: ControlConfig = NO_CONTROLS,
 ) -> SearchResult:
     """Draws translations of a batch from the model's distribution; runs in a graph.
 
@@ -147,12 +182,13 @@ def sample_translations(
       n_best: samples of each sentence.
       sampling, seeds: as for `sample`.
       max_decode_length: as in `RowOptions`.
+      controls: a `ControlConfig`.
     Returns: a `SearchResult`, in the order of drawing.
     """
     step, state = make_decode_step(model, inp, 1)
     max_lengths = _max_lengths(model, inp, decode, prefix, max_decode_length)  # (B)
-    alpha = decode.length_penalty
-    return sample(step, state, max_lengths, seeds, n_best, sampling, alpha, prefix)
+    alpha, adjust = decode.length_penalty, make_adjust(controls)
+    return sample(step, state, max_lengths, seeds, n_best, sampling, alpha, prefix, adjust)
 
 
 def _max_lengths(

@@ -5,11 +5,12 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.config import DecodeConfig, SamplingConfig
+from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.decoding.ensemble import Model, copy_model
 from tf_transformer.decoding.inference import (
     Alternatives,
     alternative_translations,
+    constrained_translations,
     forced_logits,
     sample_translations,
     search_translations,
@@ -27,23 +28,38 @@ class Replica:
       model: a built `Transformer`, or an `Ensemble`.
       decode: a `DecodeConfig`.
       device: a name such as "GPU:1"; None for TensorFlow's choice.
+      controls: a `ControlConfig`.
     """
 
-    def __init__(self, model: Model, decode: DecodeConfig, device: str | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        decode: DecodeConfig,
+        device: str | None = None,
+        controls: ControlConfig = NO_CONTROLS,
+    ) -> None:
         self._model = model
         self._decode = decode
+        self._controls = controls
         self._device = device
         self._searches: dict[tuple[int, int], tf.types.experimental.PolymorphicFunction] = {}
         self._samplers: dict[
             tuple[int, SamplingConfig], tf.types.experimental.PolymorphicFunction
         ] = {}
+        self._constrained: dict[int, tf.types.experimental.PolymorphicFunction] = {}
         self._alternatives: dict[int, tf.types.experimental.PolymorphicFunction] = {}
 
     @classmethod
-    def copy(cls, model: Model, decode: DecodeConfig, device: str) -> "Replica":
+    def copy(
+        cls,
+        model: Model,
+        decode: DecodeConfig,
+        device: str,
+        controls: ControlConfig = NO_CONTROLS,
+    ) -> "Replica":
         """Copies a model to a device."""
         with tf.device(device):
-            return cls(copy_model(model), decode, device)
+            return cls(copy_model(model), decode, device, controls)
 
     def search(
         self, inp: np.ndarray, n_best: int, prefix: np.ndarray | None = None
@@ -59,12 +75,35 @@ class Replica:
         if key not in self._searches:
 
             def search(inp: tf.Tensor, prefix: tf.Tensor | None = None) -> SearchResult:
-                return search_translations(self._model, inp, self._decode, n_best, prefix)
+                options = self._decode, n_best, prefix, self._controls
+                return search_translations(self._model, inp, *options)
 
             signature = [IDS] * len(arguments)
             self._searches[key] = tf.function(search, input_signature=signature, autograph=False)
         with tf.device(self._device):
             result = self._searches[key](*arguments)
+        return result.ids.numpy(), result.scores.numpy()
+
+    def constrained_search(
+        self, inp: np.ndarray, n_best: int, phrases: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Searches the translations of a batch that contain given phrases.
+
+        Args:
+          inp, n_best, phrases: as for `constrained_translations`.
+        Returns: ids int32 `[B, n, L]`, scores float32 `[B, n]`.
+        """
+        if n_best not in self._constrained:
+
+            def search(inp: tf.Tensor, phrases: tf.Tensor) -> SearchResult:
+                options = self._decode, n_best, phrases, self._controls
+                return constrained_translations(self._model, inp, *options)
+
+            signature = [IDS, tf.TensorSpec([None, None, None], tf.int32)]
+            function = tf.function(search, input_signature=signature, autograph=False)
+            self._constrained[n_best] = function
+        with tf.device(self._device):
+            result = self._constrained[n_best](inp, phrases)
         return result.ids.numpy(), result.scores.numpy()
 
     def sample(
@@ -86,9 +125,8 @@ class Replica:
         if key not in self._samplers:
 
             def sample(inp: tf.Tensor, seeds: tf.Tensor, prefix: tf.Tensor) -> SearchResult:
-                return sample_translations(
-                    self._model, inp, self._decode, number, sampling, seeds, prefix
-                )
+                options = self._decode, number, sampling, seeds, prefix
+                return sample_translations(self._model, inp, *options, controls=self._controls)
 
             self._samplers[key] = tf.function(sample, input_signature=[IDS] * 3, autograph=False)
         with tf.device(self._device):

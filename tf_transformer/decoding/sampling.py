@@ -26,15 +26,18 @@ import tensorflow as tf
 from tf_transformer.config import SamplingConfig
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.decoding.search import (
-    BeamState,
-    SearchResult,
+    Adjust,
     StepFunction,
-    column,
     follow,
     forced_tokens,
+    padded_prefix,
+)
+from tf_transformer.decoding.search_loop import (
+    BeamState,
+    SearchResult,
+    column,
     is_last_token,
     of_rows,
-    padded_prefix,
 )
 from tf_transformer.special_tokens import END, PAD, START
 
@@ -56,6 +59,7 @@ def sample(
     sampling: SamplingConfig | RowSampling,
     alpha: float | tf.Tensor = 0.6,
     prefix: tf.Tensor | None = None,
+    adjust: Adjust | None = None,
 ) -> SearchResult:
     """Draws outputs from the model's distribution (ancestral sampling).
 
@@ -68,6 +72,7 @@ def sample(
       sampling: a `SamplingConfig`, or a `RowSampling`.
       alpha: of the length penalty; it changes the scores only.
       prefix: as for `greedy_search`.
+      adjust: of `decoding.controls`, before the settings; None for the model's log-probabilities.
     Returns: a `SearchResult` in the order of drawing, in which an output can occur several times.
       The scores are those of a search: of the model's distribution, at temperature 1 with all
       tokens.
@@ -83,12 +88,11 @@ def sample(
 
     def choose(logits: tf.Tensor, beam: BeamState) -> tuple[tf.Tensor, tf.Tensor]:
         logits = tf.cast(logits, tf.float32)  # (B * n, 1, V)
-        settings = sampling
-        if isinstance(sampling, RowSampling):
-            settings = RowSampling(
-                *(column(of_rows(option, beam)) for option in sampling)
-            )  # (B * n, 1)
-        tokens = _draw(logits[:, 0], tf.gather(numbers[:, beam.t], beam.rows), settings)
+        settings = _of_rows(sampling, beam)
+        adjusted = logits
+        if adjust is not None:
+            adjusted = adjust(tf.nn.log_softmax(logits), beam.alive_ids, beam.t)
+        tokens = _draw(adjusted[:, 0], tf.gather(numbers[:, beam.t], beam.rows), settings)
         if prefix is not None:
             forced = forced_tokens(prefix, beam)
             tokens = tf.where(forced == PAD, tokens, forced)
@@ -100,6 +104,15 @@ def sample(
     ids = tf.reshape(result.ids, [-1, n_best, tf.shape(result.ids)[2]])
     scores = tf.reshape(result.scores, [-1, n_best])
     return SearchResult(ids, scores, tf.reshape(result.lengths, [-1, n_best]))
+
+
+def _of_rows(
+    sampling: SamplingConfig | RowSampling, beam: BeamState
+) -> SamplingConfig | RowSampling:
+    """The settings of the sentences left in the loop; those of a `RowSampling` are `[B * n, 1]`."""
+    if isinstance(sampling, RowSampling):
+        return RowSampling(*(column(of_rows(option, beam)) for option in sampling))
+    return sampling
 
 
 def _uniform_numbers(seeds: tf.Tensor, max_lengths: tf.Tensor, n_best: int) -> tf.Tensor:

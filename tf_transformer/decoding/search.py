@@ -16,11 +16,11 @@ continues whom.
 outputs that begin with them. Where a token is forced, all others are impossible, and its
 log-probability is that of the model, so scores are those of the whole output.
 
-Ids and indices are int64: a GPU has no kernels for int32, which TensorFlow computes on the host.
-Only the position is int32, since the host runs the loop (`benchmarks/gpu_kernels.py`).
+**Controls.** A function `adjust(log_probs, ids, t)` can change the log-probabilities of the next
+token: see `decoding.controls`. A forced token keeps that of the model.
 
 Shapes: B sentences, K hypotheses a sentence (the beam), t tokens so far, V vocabulary,
-n hypotheses wanted, L longest output, P longest prefix.
+C candidates, n hypotheses wanted, L longest output, P longest prefix.
 """
 
 from collections.abc import Callable
@@ -29,32 +29,41 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
+from tf_transformer.decoding.search_loop import (
+    BeamState,
+    SearchResult,
+    append_padding,
+    column,
+    is_last_token,
+    of_rows,
+    run_loop,
+)
 from tf_transformer.special_tokens import END, PAD, START
 
 StepFunction = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
+# Takes the log-probabilities of the next token [B, K, V], the tokens so far [B, K, t + 1] with the
+# start token, and t; returns other log-probabilities [B, K, V], at most 0.
+Adjust = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
-class SearchResult(NamedTuple):
-    """The best hypotheses of each sentence, best first."""
+class BeamOptions(NamedTuple):
+    """How a beam is extended; an option that is a tensor has a value for each sentence."""
 
-    ids: tf.Tensor  # int32 [B, n, L], ending with the end token, then padding
-    scores: tf.Tensor  # float32 [B, n], log-probability / length penalty; NEGATIVE_INFINITY: none
-    lengths: tf.Tensor  # int32 [B, n], with the end token
+    beam_size: int  # K
+    alpha: float | tf.Tensor  # of the length penalty
+    n_best: int | tf.Tensor  # hypotheses wanted
+    prefix: tf.Tensor | None = None  # of `padded_prefix`
+    beam_sizes: tf.Tensor | None = None  # int64, at most K; None: all have K
+    adjust: Adjust | None = None
 
 
-class BeamState(NamedTuple):
-    """The loop variables. Alive and finished hypotheses are kept apart (as in tensor2tensor)."""
+class Candidates(NamedTuple):
+    """Hypotheses that are one token longer, best first."""
 
-    t: tf.Tensor  # int32 [], tokens so far
-    rows: tf.Tensor  # int64 [B], index of each sentence in the batch
-    max_lengths: tf.Tensor  # int64 [B], longest outputs
-    alive_ids: tf.Tensor  # int64 [B, K, t + 1], with the start token
-    alive_log_probs: tf.Tensor  # float32 [B, K]
-    beam_indices: tf.Tensor  # int64 [B, K], the hypothesis of the step before that each continues
-    finished_ids: tf.Tensor  # int64 [B, K, t]
-    finished_scores: tf.Tensor  # float32 [B, K], best first
-    done: tf.Tensor  # bool [B]
-    state: Any  # of the step function, [B, ...]
+    log_probs: tf.Tensor  # float32 [B, C]
+    beam_indices: tf.Tensor  # int64 [B, C], the hypothesis that each continues
+    tokens: tf.Tensor  # int64 [B, C], the last one
+    ids: tf.Tensor  # int64 [B, C, t + 2], with the start token
 
 
 def length_penalty(length: tf.Tensor | int, alpha: float | tf.Tensor) -> tf.Tensor:
@@ -68,6 +77,7 @@ def greedy_search(
     max_lengths: tf.Tensor,
     alpha: float | tf.Tensor = 0.6,
     prefix: tf.Tensor | None = None,
+    adjust: Adjust | None = None,
 ) -> SearchResult:
     """Takes the most probable token at each step.
 
@@ -78,12 +88,14 @@ def greedy_search(
       alpha: of the length penalty, a number or float32 `[B]`; it changes the scores only.
       prefix: int32 or int64 `[B, P]`, the first tokens of each output, without the start and the
         end token, then padding. It is cut where only the end token fits. None: all are free.
+      adjust: of `decoding.controls`; None for the model's log-probabilities. Scores are sums of
+        those that it returns.
     Returns: a `SearchResult` with n = 1.
     """
     prefix = None if prefix is None else padded_prefix(prefix)
 
     def choose(logits: tf.Tensor, beam: BeamState) -> tuple[tf.Tensor, tf.Tensor]:
-        return _continuations(logits, beam, prefix, 1)
+        return continuations(logits, beam, 1, prefix, adjust)
 
     return follow(step, state, max_lengths, choose, alpha)
 
@@ -113,7 +125,7 @@ def follow(
         alive_ids = tf.concat([beam.alive_ids, tokens], axis=2)  # (B, 1, t + 2)
 
         ends = (tokens[:, 0, 0] == END) & ~beam.done  # (B)
-        old_ids = _append_padding(beam)  # (B, 1, t + 1)
+        old_ids = append_padding(beam)  # (B, 1, t + 1)
         penalty = length_penalty(beam.t + 1, column(of_rows(alpha, beam)))
         scores = log_probs / penalty  # (B, 1)
         return beam._replace(
@@ -126,7 +138,7 @@ def follow(
             state=state,
         )
 
-    return _search(loop_body, state, max_lengths, 1, 1)
+    return run_loop(loop_body, state, max_lengths, 1, 1)
 
 
 def beam_search(
@@ -138,6 +150,7 @@ def beam_search(
     n_best: int | tf.Tensor = 1,
     prefix: tf.Tensor | None = None,
     beam_sizes: tf.Tensor | None = None,
+    adjust: Adjust | None = None,
 ) -> SearchResult:
     """Keeps the `beam_size` most probable prefixes of each sentence (Sec. 6.1; Wu et al. 2016).
 
@@ -153,134 +166,176 @@ def beam_search(
       beam_size: K.
       alpha: of the length penalty, at least 0; a number or float32 `[B]`.
       n_best: hypotheses wanted, at most K; a number or int32 `[B]`.
-      prefix: as for `greedy_search`.
+      prefix, adjust: as for `greedy_search`.
       beam_sizes: int32 `[B]`, the beam size of each sentence, 1 to K; None: all have K.
     Returns: a `SearchResult` with n = n_best, or n = K where n_best is a tensor.
     """
-
-    def loop_body(beam: BeamState) -> BeamState:
-        return _extend_beam(step, beam, beam_size, alpha, n_best, prefix, beam_sizes)
-
     prefix, wanted = None if prefix is None else padded_prefix(prefix), n_best
     if beam_sizes is not None:
         beam_sizes = tf.cast(beam_sizes, tf.int64)
     if isinstance(n_best, tf.Tensor):
         wanted, n_best = beam_size, tf.cast(n_best, tf.int64)
-    return _search(loop_body, state, max_lengths, beam_size, wanted)
+    options = BeamOptions(beam_size, alpha, n_best, prefix, beam_sizes, adjust)
+
+    def loop_body(beam: BeamState) -> BeamState:
+        last_ids = beam.alive_ids[:, :, -1]  # (B, K)
+        logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
+        return extend_beam(logits, beam, options)._replace(state=state)
+
+    return run_loop(loop_body, state, max_lengths, beam_size, wanted)
 
 
-def _extend_beam(
-    step: StepFunction,
-    beam: BeamState,
-    beam_size: int,
-    alpha: float | tf.Tensor,
-    n_best: int | tf.Tensor,
-    prefix: tf.Tensor | None,
-    beam_sizes: tf.Tensor | None,
-) -> BeamState:
-    """Extends every hypothesis by one token, and keeps the best."""
-    alpha, n_best = of_rows(alpha, beam), of_rows(n_best, beam)
-    size: Any = beam_size if beam_sizes is None else column(of_rows(beam_sizes, beam))  # or (B, 1)
-    last_ids = beam.alive_ids[:, :, -1]  # (B, K)
-    logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
-    log_probs, tokens = _continuations(logits, beam, prefix, 2 * beam_size)  # (B, K, C)
-    candidates = tokens.shape[2]  # C of each hypothesis
+def extend_beam(logits: tf.Tensor, beam: BeamState, options: BeamOptions) -> BeamState:
+    """Extends every hypothesis by one token, and keeps the best.
+
+    Args:
+      logits: `[B, K, V]`, of the next token.
+      beam: a `BeamState`, with the old state of the step function.
+      options: `BeamOptions`.
+    Returns: the next `BeamState`, whose state is still the old one.
+    """
+    beam_size, sizes = options.beam_size, options.beam_sizes
+    size: Any = beam_size if sizes is None else column(of_rows(sizes, beam))  # or (B, 1)
+    rank = tf.range(2 * beam_size, dtype=tf.int64)  # (2K)
 
     # The 2K best continuations. At most K of them end here, so they contain the K best that do not.
-    log_probs = beam.alive_log_probs[:, :, tf.newaxis] + log_probs  # (B, K, C)
-    log_probs = tf.reshape(log_probs, [-1, beam_size * candidates])
-    log_probs, best = tf.math.top_k(log_probs, 2 * beam_size)  # (B, 2K)
+    best = best_candidates(logits, beam, options)  # (B, 2K)
+    if sizes is not None:  # a smaller beam has fewer continuations
+        log_probs = tf.where(rank < 2 * size, best.log_probs, NEGATIVE_INFINITY)
+        best = best._replace(log_probs=log_probs)
+    ends = best.tokens == END  # (B, 2K)
+
+    # Finished: the old ones, and those that end now among the K best of a sentence not yet done.
+    beam = add_finished(beam, best, ends & (rank < size), options)
+
+    # Alive: the K best of those that do not end.
+    alive = tf.where(ends, NEGATIVE_INFINITY, best.log_probs)  # (B, 2K)
+    alive_log_probs, chosen = tf.math.top_k(alive, beam_size)  # (B, K)
+    if sizes is not None:  # and fewer hypotheses
+        alive_log_probs = tf.where(rank[:beam_size] < size, alive_log_probs, NEGATIVE_INFINITY)
+    return next_beam(beam, best, alive_log_probs, chosen, options)
+
+
+def best_candidates(logits: tf.Tensor, beam: BeamState, options: BeamOptions) -> Candidates:
+    """The 2K most probable continuations of all hypotheses, `Candidates` with C = 2K."""
+    number = 2 * options.beam_size
+    log_probs, tokens = continuations(logits, beam, number, options.prefix, options.adjust)
+    candidates = tokens.shape[2]  # of each hypothesis
+    log_probs = beam.alive_log_probs[:, :, tf.newaxis] + log_probs  # (B, K, candidates)
+    log_probs = tf.reshape(log_probs, [-1, options.beam_size * candidates])
+    log_probs, best = tf.math.top_k(log_probs, number)  # (B, 2K)
     best = tf.cast(best, tf.int64)
-    rank = tf.range(2 * beam_size, dtype=tf.int64)  # (2K)
-    if beam_sizes is not None:  # a smaller beam has fewer continuations
-        log_probs = tf.where(rank < 2 * size, log_probs, NEGATIVE_INFINITY)
-    tokens = tf.reshape(tokens, [-1, beam_size * candidates])
+    tokens = tf.reshape(tokens, [-1, options.beam_size * candidates])
     tokens = tf.gather(tokens, best, batch_dims=1)  # (B, 2K)
     beam_indices = best // candidates  # (B, 2K)
     prefixes = tf.gather(beam.alive_ids, beam_indices, batch_dims=1)  # (B, 2K, t + 1)
     ids = tf.concat([prefixes, tokens[:, :, tf.newaxis]], axis=2)  # (B, 2K, t + 2)
-    ends = tokens == END  # (B, 2K)
+    return Candidates(log_probs, beam_indices, tokens, ids)
 
-    # Finished: the old ones, and those that end now among the K best of a sentence not yet done.
-    ends_now = ends & is_possible(log_probs) & (rank < size) & ~beam.done[:, tf.newaxis]
-    scores = log_probs / length_penalty(beam.t + 1, column(alpha))
-    scores = tf.where(ends_now, scores, NEGATIVE_INFINITY)  # (B, 2K)
-    scores = tf.concat([beam.finished_scores, scores], axis=1)  # (B, 3K)
-    scores, best = tf.math.top_k(scores, beam_size)  # (B, K)
-    finished_ids = tf.concat([_append_padding(beam), ids[:, :, 1:]], axis=1)
-    finished_ids = tf.gather(finished_ids, best, batch_dims=1)  # (B, K, t + 1)
 
-    # Alive: the K best of those that do not end.
-    alive = tf.where(ends, NEGATIVE_INFINITY, log_probs)  # (B, 2K)
-    alive_log_probs, best = tf.math.top_k(alive, beam_size)  # (B, K)
-    if beam_sizes is not None:  # and fewer hypotheses
-        alive_log_probs = tf.where(rank[:beam_size] < size, alive_log_probs, NEGATIVE_INFINITY)
+def add_finished(
+    beam: BeamState, candidates: Candidates, ends: tf.Tensor, options: BeamOptions
+) -> BeamState:
+    """Adds the candidates that end to the finished hypotheses, and keeps the K best of these.
+
+    Args:
+      beam: a `BeamState`.
+      candidates: `Candidates`.
+      ends: bool `[B, C]`, whether a candidate can finish.
+      options: `BeamOptions`.
+    Returns: the `BeamState` with new finished hypotheses.
+    """
+    ends_now = ends & is_possible(candidates.log_probs) & ~beam.done[:, tf.newaxis]
+    penalty = length_penalty(beam.t + 1, column(of_rows(options.alpha, beam)))
+    scores = tf.where(ends_now, candidates.log_probs / penalty, NEGATIVE_INFINITY)  # (B, C)
+    scores = tf.concat([beam.finished_scores, scores], axis=1)  # (B, K + C)
+    scores, best = tf.math.top_k(scores, options.beam_size)  # (B, K)
+    ids = tf.concat([append_padding(beam), candidates.ids[:, :, 1:]], axis=1)
+    ids = tf.gather(ids, best, batch_dims=1)  # (B, K, t + 1)
+    return beam._replace(finished_ids=ids, finished_scores=scores)
+
+
+def next_beam(
+    beam: BeamState,
+    candidates: Candidates,
+    alive_log_probs: tf.Tensor,
+    chosen: tf.Tensor,
+    options: BeamOptions,
+) -> BeamState:
+    """The beam of the next step; finds the sentences that are done.
+
+    Args:
+      beam: a `BeamState` with the finished hypotheses of the next step.
+      candidates: `Candidates`.
+      alive_log_probs: float32 `[B, K]`, those of the next step, best first.
+      chosen: `[B, K]`, which of the candidates they are.
+      options: `BeamOptions`.
+    Returns: a `BeamState`, whose state is still the old one.
+    """
+    alpha, n_best = of_rows(options.alpha, beam), of_rows(options.n_best, beam)
+    scores = beam.finished_scores  # (B, K)
     best_to_come = alive_log_probs[:, 0] / length_penalty(beam.max_lengths, alpha)  # (B)
     is_row_option = isinstance(n_best, tf.Tensor)
     wanted = tf.gather(scores, n_best - 1, batch_dims=1) if is_row_option else scores[:, n_best - 1]
     done = beam.done | (best_to_come <= wanted) | is_last_token(beam)
-    if beam_size == 1:
+    if options.beam_size == 1:
         done |= is_possible(scores[:, 0])
-    elif beam_sizes is not None:
-        done |= is_possible(scores[:, 0]) & (size[:, 0] == 1)
+    elif options.beam_sizes is not None:
+        done |= is_possible(scores[:, 0]) & (of_rows(options.beam_sizes, beam) == 1)
     return beam._replace(
         t=beam.t + 1,
-        alive_ids=tf.gather(ids, best, batch_dims=1),
+        alive_ids=tf.gather(candidates.ids, chosen, batch_dims=1),
         alive_log_probs=alive_log_probs,
-        beam_indices=tf.gather(beam_indices, best, batch_dims=1),
-        finished_ids=finished_ids,
-        finished_scores=scores,
+        beam_indices=tf.gather(candidates.beam_indices, chosen, batch_dims=1),
         done=done,
-        state=state,
     )
 
 
-def of_rows(option: Any, beam: BeamState) -> Any:
-    """An option of the sentences left in the loop: `[all]` -> `[B]`; a number stays one."""
-    return tf.gather(option, beam.rows) if isinstance(option, tf.Tensor) else option
-
-
-def column(option: Any) -> Any:
-    """`[B]` -> `[B, 1]`; a number stays one."""
-    return option[:, tf.newaxis] if isinstance(option, tf.Tensor) else option
-
-
-def is_last_token(beam: BeamState) -> tf.Tensor:
-    """Whether the next token of each sentence is the last one, bool `[B]`."""
-    return tf.cast(beam.t + 1, tf.int64) >= beam.max_lengths
-
-
-def _continuations(
-    logits: tf.Tensor, beam: BeamState, prefix: tf.Tensor | None, number: int
+def continuations(
+    logits: tf.Tensor,
+    beam: BeamState,
+    number: int,
+    prefix: tf.Tensor | None = None,
+    adjust: Adjust | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The most probable next tokens of each hypothesis.
 
     Padding and the start token are excluded, and so are all tokens but the one that a prefix
     forces. At its longest output a hypothesis can only end.
 
+    Args:
+      logits: `[B, K, V]`.
+      beam: a `BeamState`.
+      number: of tokens for each hypothesis.
+      prefix: of `padded_prefix`, or None.
+      adjust: as for `greedy_search`.
     Returns: log-probabilities and tokens `[B, K, C]`, best first, C = min(number, V). A
       continuation that is not allowed has `NEGATIVE_INFINITY`.
     """
+    # log p(k) = logit(k) - log sum exp(logits). The sum comes from the most probable token, whose
+    # p is never close to 0.
     logits = tf.cast(logits, tf.float32)
+    p = tf.nn.softmax(logits)  # (B, K, V)
+    best_logit = tf.reduce_max(logits, axis=-1, keepdims=True)  # (B, K, 1)
+    log_sum = best_logit - tf.math.log(tf.reduce_max(p, axis=-1, keepdims=True))  # (B, K, 1)
+
     vocabulary = tf.range(logits.shape[-1], dtype=tf.int64)  # (V)
-    excluded = (vocabulary == PAD) | (vocabulary == START)  # (V)
-    allowed = logits + tf.where(excluded, NEGATIVE_INFINITY, 0.0)  # (B, K, V)
     at_limit = is_last_token(beam)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
+    allowed = logits  # (B, K, V)
+    if adjust is not None:
+        allowed = adjust(logits - log_sum, beam.alive_ids, beam.t) + log_sum
     if prefix is not None:
         forced = forced_tokens(prefix, beam)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
-        is_free = (forced == PAD) | (forced == vocabulary) | at_limit  # (B, 1, V)
-        allowed = tf.where(is_free, allowed, NEGATIVE_INFINITY)
+        is_free = (forced == PAD) | at_limit
+        of_forced = tf.where(forced == vocabulary, logits, NEGATIVE_INFINITY)
+        allowed = tf.where(is_free, allowed, of_forced)
+    excluded = (vocabulary == PAD) | (vocabulary == START)  # (V)
+    allowed += tf.where(excluded, NEGATIVE_INFINITY, 0.0)
     if number == 1:
         tokens = tf.argmax(allowed, axis=-1)[..., tf.newaxis]  # (B, K, 1)
     else:
         _, tokens = tf.math.top_k(allowed, min(number, logits.shape[-1]))  # (B, K, C)
         tokens = tf.cast(tokens, tf.int64)
-
-    # log p(k) = logit(k) - log sum exp(logits). The sum comes from the most probable token, whose
-    # p is never close to 0.
-    p = tf.nn.softmax(logits)  # (B, K, V)
-    best_logit = tf.reduce_max(logits, axis=-1, keepdims=True)  # (B, K, 1)
-    log_sum = best_logit - tf.math.log(tf.reduce_max(p, axis=-1, keepdims=True))  # (B, K, 1)
 
     first = tf.range(tokens.shape[-1]) == 0  # (C)
     tokens = tf.where(at_limit, tf.constant(END, tf.int64), tokens)
@@ -297,104 +352,3 @@ def forced_tokens(prefix: tf.Tensor, beam: BeamState) -> tf.Tensor:
     """The next token of the padded prefix of each sentence, int64 `[B]`; PAD after its end."""
     longest = tf.shape(prefix)[1] - 1  # P
     return tf.gather(prefix[:, tf.minimum(beam.t, longest)], beam.rows)
-
-
-def _append_padding(beam: BeamState) -> tf.Tensor:
-    """The finished ids, one token longer: `[B, K, t]` -> `[B, K, t + 1]`."""
-    padding = tf.zeros_like(beam.beam_indices)[:, :, tf.newaxis]  # (B, K, 1); PAD is 0
-    return tf.concat([beam.finished_ids, padding], axis=2)  # a GPU has no `tf.pad` for int64
-
-
-def _search(
-    loop_body: Callable[[BeamState], BeamState],
-    state: Any,
-    max_lengths: tf.Tensor,
-    beam_size: int,
-    n_best: int,
-) -> SearchResult:
-    """Calls `loop_body`, a function of a `BeamState`, until all sentences are done.
-
-    When half of the sentences are done, they leave the loop, and the others continue in a smaller
-    batch.
-    """
-    max_lengths = tf.maximum(max_lengths, 1)  # room for the end token
-    longest = tf.maximum(tf.reduce_max(max_lengths), 0)  # L
-    sentences = tf.shape(max_lengths)[0]
-    ids = tf.zeros([sentences, n_best, longest], tf.int64)
-    scores = tf.fill([sentences, n_best], NEGATIVE_INFINITY)
-
-    shapes = _shapes(beam_size, state)
-
-    def most_are_not_done(beam: BeamState) -> tf.Tensor:
-        return tf.reduce_mean(tf.cast(beam.done, tf.float32)) < 0.5
-
-    def body(beam: BeamState) -> tuple[BeamState]:
-        return (loop_body(beam),)
-
-    def until_half_are_done(ids: tf.Tensor, scores: tf.Tensor, beam: BeamState) -> tuple:
-        (beam,) = tf.while_loop(most_are_not_done, body, (beam,), shape_invariants=(shapes,))
-        leave, stay = tf.where(beam.done)[:, 0], tf.where(~beam.done)[:, 0]
-        rows = tf.gather(beam.rows, leave)[:, tf.newaxis]
-        to_longest = [[0, 0], [0, 0], [0, longest - beam.t]]
-        found = tf.pad(beam.finished_ids[:, :n_best], to_longest, constant_values=PAD)
-        ids = tf.tensor_scatter_nd_update(ids, rows, tf.gather(found, leave))
-        found_scores = tf.gather(beam.finished_scores[:, :n_best], leave)
-        scores = tf.tensor_scatter_nd_update(scores, rows, found_scores)
-        t, *others = beam
-        others = tf.nest.map_structure(lambda leaf: tf.gather(leaf, stay), others)
-        return ids, scores, BeamState(t, *others)
-
-    def any_left(ids: tf.Tensor, scores: tf.Tensor, beam: BeamState) -> tf.Tensor:
-        return tf.size(beam.rows) > 0
-
-    ids, scores, _ = tf.while_loop(
-        any_left,
-        until_half_are_done,
-        (ids, scores, _first_beam(state, max_lengths, beam_size)),
-        shape_invariants=(ids.shape, scores.shape, shapes),
-    )
-    ids = tf.cast(ids, tf.int32)
-    lengths = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=-1)  # (B, n)
-    longest = tf.maximum(tf.reduce_max(lengths), 0)
-    return SearchResult(ids[:, :, :longest], scores, lengths)
-
-
-def _first_beam(state: Any, max_lengths: tf.Tensor, beam_size: int) -> BeamState:
-    """One empty hypothesis for each sentence. The others of the beam are impossible."""
-    sentences = tf.shape(max_lengths)[0]
-    log_probs = tf.constant([[0.0] + [NEGATIVE_INFINITY] * (beam_size - 1)])  # (1, K)
-    return BeamState(
-        t=tf.constant(0),
-        rows=tf.cast(tf.range(sentences), tf.int64),
-        max_lengths=tf.cast(max_lengths, tf.int64),
-        alive_ids=tf.fill([sentences, beam_size, 1], tf.constant(START, tf.int64)),
-        alive_log_probs=tf.tile(log_probs, [sentences, 1]),
-        beam_indices=tf.tile(tf.range(beam_size, dtype=tf.int64)[tf.newaxis], [sentences, 1]),
-        finished_ids=tf.zeros([sentences, beam_size, 0], tf.int64),
-        finished_scores=tf.fill([sentences, beam_size], NEGATIVE_INFINITY),
-        done=tf.zeros([sentences], tf.bool),
-        state=state,
-    )
-
-
-def _shapes(beam_size: int, state: Any) -> BeamState:
-    """The shapes of the loop variables; None is a dimension that changes."""
-
-    def any_size(x: tf.Tensor) -> tf.TensorShape:
-        return tf.TensorShape([None] * len(tf.convert_to_tensor(x).shape))
-
-    sentences, hypotheses, prefixes = [None], [None, beam_size], [None, beam_size, None]
-    shapes = BeamState(
-        t=[],
-        rows=sentences,
-        max_lengths=sentences,
-        alive_ids=prefixes,
-        alive_log_probs=hypotheses,
-        beam_indices=hypotheses,
-        finished_ids=prefixes,
-        finished_scores=hypotheses,
-        done=sentences,
-        state=None,
-    )
-    shapes = BeamState(*map(tf.TensorShape, shapes))
-    return shapes._replace(state=tf.nest.map_structure(any_size, state))

@@ -1,25 +1,28 @@
 """`Translator`: tokenizer, model and search; text in, text out."""
 
 import concurrent.futures
-import logging
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 
-from tf_transformer.config import DecodeConfig, SamplingConfig
+from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.controls import check_controls
 from tf_transformer.decoding.ensemble import Model, load_models, single_model
-from tf_transformer.decoding.inference import SCORED_TOKENS, detokenize, forced_decoding
+from tf_transformer.decoding.inference import SCORED_TOKENS, forced_decoding, max_output_lengths
 from tf_transformer.decoding.length_batches import length_batches
+from tf_transformer.decoding.phrases import PhraseIds, encode_phrases, pad_phrases
 from tf_transformer.decoding.replica import Replica
-from tf_transformer.decoding.scores import is_possible
 from tf_transformer.decoding.search import length_penalty
+from tf_transformer.decoding.text_batches import (
+    decode_hypotheses,
+    encode,
+    find_long,
+    pad,
+)
 from tf_transformer.errors import UserError
-from tf_transformer.special_tokens import PAD
-
-logger = logging.getLogger(__name__)
 
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
 Result = TypeVar("Result")
@@ -52,18 +55,33 @@ class Translator:
       model: a built `Transformer`, or an `Ensemble`.
       tokenizers: of the source and of the target.
       decode: a `DecodeConfig`.
+      controls: a `ControlConfig`, of `n_best` and of a call; also of `sample`, which has no groups.
+
+    Raises: UserError for groups into which the beam cannot be divided.
     """
 
     def __init__(
-        self, model: Model, tokenizers: tuple[Tokenizer, Tokenizer], decode: DecodeConfig
+        self,
+        model: Model,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        decode: DecodeConfig,
+        controls: ControlConfig = NO_CONTROLS,
     ) -> None:
+        check_controls(controls, decode.beam_size)
         self.model = model
         self.decode = decode
+        self.controls = controls
         self.source, self.target = tokenizers
-        self._replicas = [Replica(model, decode)]
+        self._replicas = [Replica(model, decode, controls=controls)]
 
     @classmethod
-    def load(cls, model_dir: str, checkpoint: str | None = None, **decode: object) -> "Translator":
+    def load(
+        cls,
+        model_dir: str,
+        checkpoint: str | None = None,
+        controls: ControlConfig = NO_CONTROLS,
+        **decode: object,
+    ) -> "Translator":
         """Loads a model folder, or several as an ensemble.
 
         Args:
@@ -71,11 +89,12 @@ class Translator:
             such as "pocket-en-de"; or several, separated by commas.
           checkpoint: "averaged", "best", "latest", or a path; None for the first of these that
             exists. Several, separated by commas, are an ensemble too: see `model_list`.
+          controls: a `ControlConfig`.
           **decode: fields of `DecodeConfig` to change, such as `beam_size=1`.
         Raises: UserError for no model, a damaged one, or models of different vocabularies.
         """
         model, tokenizers, config = load_models(model_dir, checkpoint)
-        return cls(model, tokenizers, config.replace(**decode).decode)
+        return cls(model, tokenizers, config.replace(**decode).decode, controls)
 
     def replicate(self, devices: Sequence[str]) -> None:
         """Uses several devices. Each has a copy of the model and takes the next batch when free.
@@ -83,8 +102,10 @@ class Translator:
         Args:
           devices: names such as "GPU:0", of which the first has the model already.
         """
-        copies = [Replica.copy(self.model, self.decode, device) for device in devices[1:]]
-        self._replicas = [Replica(self.model, self.decode, devices[0]), *copies]
+        first, *others = devices
+        model, decode, controls = self.model, self.decode, self.controls
+        copies = [Replica.copy(model, decode, device, controls) for device in others]
+        self._replicas = [Replica(model, decode, first, controls), *copies]
 
     @overload
     def __call__(self, text: str) -> str: ...
@@ -106,6 +127,7 @@ class Translator:
         line_numbers: Sequence[int] | None = None,
         skip_long: bool = False,
         target_prefixes: Sequence[str] | None = None,
+        constraints: Sequence[Sequence[str]] | None = None,
     ) -> list[list[tuple[str, float]]]:
         """Translates texts, with several translations of each, best first.
 
@@ -119,18 +141,28 @@ class Translator:
           target_prefixes: for each text the beginning of its translations, "" where they are free;
             None for all free. It ends with a complete word: the model can only append sub-words to
             those of the prefix, and those of an incomplete word are often others.
+          constraints: for each text the phrases that its translations must contain, an empty list
+            where they are free; not together with prefixes or diverse groups.
         Returns: a list; for each text `number` pairs (translation, score), or fewer where the
           search found fewer. A translation is one line: a blank replaces each line separator that
           the model writes. The score is the log-probability in nats divided by the length penalty.
           Blank text gives `[("", 0.0)]`.
         Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`; for a
-          number above the beam size; or for another number of prefixes than texts.
+          number above the beam size; for another number of prefixes or constraints than texts; or
+          for constraints that cannot be met.
         """
         self.check_number(number)
+        if constraints and (target_prefixes or self.controls.diverse_groups > 1):
+            raise UserError("constraints and prefixes or diverse groups: give one of them")
+        phrases: list[PhraseIds] = [[] for _ in texts]
+        if constraints is not None:
+            phrases = self._phrases(texts, constraints, line_numbers)
 
         def search(
             replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
         ) -> tuple[np.ndarray, np.ndarray]:
+            if any(phrases[i] for i in batch):
+                return replica.constrained_search(inp, number, pad_phrases(phrases, batch))
             return replica.search(inp, number, prefix if prefix.size else None)
 
         beam_size = self.decode.beam_size
@@ -226,11 +258,11 @@ class Translator:
         """
         if target_prefixes is not None and len(target_prefixes) != len(texts):
             raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
-        rows = _encode(self.source, texts)
+        rows = encode(self.source, texts)
         line_numbers = line_numbers or range(1, len(rows) + 1)
-        long = self._long(rows, self.model.pe_input, line_numbers, skip_long)
-        prefixes = [row[:-1] for row in _encode(self.target, target_prefixes or [])]
-        long |= self._long(prefixes, self.model.pe_target - 1, line_numbers, skip_long, True)
+        long = find_long(rows, self.model.pe_input, line_numbers, skip_long)
+        prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [])]
+        long |= find_long(prefixes, self.model.pe_target - 1, line_numbers, skip_long, True)
         results: list[list[tuple]] = [[("", 0.0)] for _ in rows]
         for i in long:
             results[i] = [("", float("-inf"))]
@@ -238,9 +270,9 @@ class Translator:
         batches = length_batches(lengths, self.decode.decode_batch_tokens // rows_per_text)
 
         def decode_batch(replica: Replica, batch: list[int]) -> list[list[tuple]]:
-            prefix = _pad([prefixes[i] if prefixes else [] for i in batch])
-            found = decode(replica, batch, _pad([rows[i] for i in batch]), prefix)
-            return _hypotheses(self.target, *found)
+            prefix = pad([prefixes[i] if prefixes else [] for i in batch])
+            found = decode(replica, batch, pad([rows[i] for i in batch]), prefix)
+            return decode_hypotheses(self.target, *found)
 
         for batch, hypotheses in self._map(decode_batch, batches):
             for i, pairs in zip(batch, hypotheses):
@@ -274,19 +306,19 @@ class Translator:
         Returns: a `PairScore` for each pair.
         Raises: UserError for a text with too many sub-words on either side, unless `skip_long`.
         """
-        sources = _encode(self.source, [source for source, _ in pairs])
-        targets = _encode(self.target, [target for _, target in pairs])
+        sources = encode(self.source, [source for source, _ in pairs])
+        targets = encode(self.target, [target for _, target in pairs])
         numbers = range(first_line, first_line + len(pairs))
-        long = self._long(sources, self.model.pe_input, numbers, skip_long)
-        long |= self._long(targets, self.model.pe_target, numbers, skip_long)
+        long = find_long(sources, self.model.pe_input, numbers, skip_long)
+        long |= find_long(targets, self.model.pe_target, numbers, skip_long)
         results = [PairScore(float("-inf"), float("-inf"), [], []) for _ in pairs]
         lengths = {
             i: max(len(sources[i]), len(targets[i])) for i in range(len(pairs)) if i not in long
         }
 
         def force(replica: Replica, batch: list[int]) -> np.ndarray:
-            tar_real = _pad([targets[i] for i in batch])
-            return replica.token_log_probs(_pad([sources[i] for i in batch]), tar_real)
+            tar_real = pad([targets[i] for i in batch])
+            return replica.token_log_probs(pad([sources[i] for i in batch]), tar_real)
 
         for batch, log_probs in self._map(force, length_batches(lengths, SCORED_TOKENS)):
             for i, row in zip(batch, log_probs):
@@ -317,6 +349,17 @@ class Translator:
         source, target = self.source.pieces(inp[0]), self.target.pieces(tar[0])
         return source, target, {name: weight[0].numpy() for name, weight in weights.items()}
 
+    def _phrases(
+        self,
+        texts: Sequence[str],
+        constraints: Sequence[Sequence[str]],
+        line_numbers: Sequence[int] | None,
+    ) -> list[PhraseIds]:
+        """The ids of the phrases of each text. Raises: UserError for those that cannot be met."""
+        lengths = np.array([len(row) - 1 for row in encode(self.source, texts)], np.int32)
+        limits = max_output_lengths(self.model, lengths, self.decode).numpy().tolist()
+        return encode_phrases(self.target, constraints, limits, line_numbers)
+
     def _map(
         self, function: Callable[[Replica, list[int]], Result], batches: Iterable[list[int]]
     ) -> Iterator[tuple[list[int], Result]]:
@@ -341,59 +384,7 @@ class Translator:
         with concurrent.futures.ThreadPoolExecutor(len(self._replicas)) as threads:
             yield from threads.map(call, batches)
 
-    def _long(
-        self,
-        rows: list[list[int]],
-        positions: int,
-        line_numbers: Sequence[int],
-        skip_long: bool,
-        is_prefix: bool = False,
-    ) -> set[int]:
-        """Finds the texts with more sub-words than the model has positions.
-
-        Raises: UserError for the first one, unless `skip_long`.
-        """
-        long = {i for i, row in enumerate(rows) if len(row) > positions}
-        for i in sorted(long):
-            problem = (
-                f"line {line_numbers[i]:,} has {'a prefix of ' if is_prefix else ''}"
-                f"{len(rows[i]):,} sub-words, the model takes at most {positions:,}"
-            )
-            if not skip_long:
-                raise UserError(f"{problem}: {'shorten it' if is_prefix else 'split the line'}")
-            logger.warning("%s: its result is empty", problem)
-        return long
-
     def _pair_score(self, ids: list[int], log_probs: np.ndarray) -> PairScore:
         total = float(np.sum(log_probs, dtype=np.float64))
         penalty = float(length_penalty(len(ids), self.decode.length_penalty))
         return PairScore(total, total / penalty, self.target.pieces(ids), log_probs.tolist())
-
-
-def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Texts -> lists of ids; each ends with the end token."""
-    return tokenizer.encode(list(texts)).to_list() if texts else []
-
-
-def _hypotheses(tokenizer: Tokenizer, ids: np.ndarray, *numbers: np.ndarray) -> list[list[tuple]]:
-    """The tuples (translation, score, further numbers) of each sentence of a search."""
-    batch_size, n_best, length = ids.shape
-    texts = detokenize(tokenizer, ids.reshape(batch_size * n_best, length)).numpy()
-    texts = texts.reshape(batch_size, n_best)
-    return [
-        [
-            (text.decode("utf-8"), float(score), *map(float, others))
-            for text, score, *others in zip(*row)
-            if is_possible(score)
-        ]
-        or [("", float("-inf"))]  # a model whose logits are not finite
-        for row in zip(texts, *numbers)
-    ]
-
-
-def _pad(rows: list[list[int]]) -> np.ndarray:
-    """Lists of ids -> int32 `[B, S]`."""
-    batch = np.full((len(rows), max(map(len, rows))), PAD, np.int32)
-    for i, row in enumerate(rows):
-        batch[i, : len(row)] = row
-    return batch

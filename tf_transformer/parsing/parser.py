@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tf_transformer.config import NO_CONTROLS
 from tf_transformer.data.treebank import is_well_formed, linearise, restore
 from tf_transformer.data.trees import Tree
 from tf_transformer.decoding.translator import Progress, Translator
@@ -39,7 +40,7 @@ class Parser:
     @classmethod
     def load(cls, model_dir: str, checkpoint: str | None = None, **decode: object) -> "Parser":
         """Loads a model folder. For arguments and errors, see `Translator.load`."""
-        return cls(Translator.load(model_dir, checkpoint, **decode))
+        return cls(Translator.load(model_dir, checkpoint, NO_CONTROLS, **decode))
 
     def outputs(
         self,

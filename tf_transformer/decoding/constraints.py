@@ -1,0 +1,254 @@
+"""Lexical constraints: beam search among the outputs that contain given phrases.
+
+This is dynamic beam allocation (Post and Vilar 2018). The cost of a step does not grow with the
+number of constraints as in grid beam search (Hokamp and Liu 2017), because the beam stays at K:
+
+- A phrase is *complete* where its tokens occur in a row in the hypothesis. *Met tokens* are those
+  of the complete phrases, and the first tokens of one other phrase with which the hypothesis ends.
+- The candidates of each hypothesis are its most probable continuations, and the tokens of all
+  phrases. Those with the same number of met tokens are a *bank*. The banks share the K places of
+  the beam equally; a bank with fewer candidates leaves its places to the others.
+- Only a hypothesis with all phrases can end.
+
+What is met follows from the tokens of a hypothesis, so the search keeps no further state. Phrases
+can overlap in the output. A candidate is left out where the tokens that are not met yet, and the
+end token, do not fit into the longest output; so every output contains its phrases.
+
+Shapes: B sentences, K hypotheses a sentence, t tokens so far, V vocabulary, P phrases a sentence,
+M tokens of the longest phrase, N = P M, C candidates, n hypotheses wanted.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tf_transformer.decoding.controls import replace_tokens
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
+from tf_transformer.decoding.search import (
+    Adjust,
+    BeamOptions,
+    Candidates,
+    StepFunction,
+    add_finished,
+    continuations,
+    next_beam,
+)
+from tf_transformer.decoding.search_loop import BeamState, SearchResult, of_rows, run_loop
+from tf_transformer.special_tokens import END, PAD, START
+
+
+class Phrases(NamedTuple):
+    """The constraints of each sentence. Where a sentence has fewer phrases, some are empty."""
+
+    lengths: tf.Tensor  # int64 [B, P]
+    tokens: tf.Tensor  # int64 [B, N], all tokens, each once, and padding
+    # int64 [B, P, M, M]: at [p, j], the first j + 1 tokens of phrase p at the end of M places,
+    # after padding; all padding where the phrase is shorter.
+    beginnings: tf.Tensor
+
+
+def constrained_beam_search(
+    step: StepFunction,
+    state: Any,
+    max_lengths: tf.Tensor,
+    phrases: tf.Tensor,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    n_best: int = 1,
+    adjust: Adjust | None = None,
+) -> SearchResult:
+    """Searches the outputs that contain all phrases of their sentences.
+
+    Args:
+      step, state, max_lengths, beam_size, alpha, n_best: as for `beam_search`.
+      phrases: int32 or int64 `[B, P, M]`, the phrases of each sentence, without start and end
+        token, then padding; those of padding only are no constraints. A sentence has no output
+        where its phrases and the end token have more tokens than its maximum length.
+      adjust: as for `beam_search`; the tokens of the phrases keep the log-probabilities of the
+        model.
+    Returns: a `SearchResult` with n = n_best.
+    """
+    constraints = make_phrases(tf.cast(phrases, tf.int64))
+    options = BeamOptions(beam_size, alpha, n_best, adjust=adjust)
+
+    def loop_body(beam: BeamState) -> BeamState:
+        last_ids = beam.alive_ids[:, :, -1]  # (B, K)
+        logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
+        of_sentences = Phrases(*(of_rows(part, beam) for part in constraints))
+        return _extend(logits, beam, of_sentences, options)._replace(state=state)
+
+    return run_loop(loop_body, state, max_lengths, beam_size, n_best)
+
+
+def make_phrases(phrases: tf.Tensor) -> Phrases:
+    """Prepares padded phrases, int64 `[B, P, M]`."""
+    longest = tf.shape(phrases, tf.int64)[2]  # M
+    places = tf.range(longest)
+    index = places + places[:, tf.newaxis] + 1 - longest  # (M, M), of place i in beginning j
+    beginnings = tf.gather(phrases, tf.maximum(index, 0), axis=2)  # (B, P, M, M)
+    exists = (index >= 0) & (phrases != PAD)[..., tf.newaxis]  # (B, P, M, M)
+    beginnings = tf.where(exists, beginnings, tf.constant(PAD, tf.int64))
+    lengths = tf.reduce_sum(tf.cast(phrases != PAD, tf.int64), axis=2)  # (B, P)
+
+    tokens = tf.reshape(phrases, [tf.shape(phrases)[0], -1])  # (B, N)
+    same = tokens[:, :, tf.newaxis] == tokens[:, tf.newaxis]  # (B, N, N)
+    first = tf.argmax(same, axis=2) == tf.range(tf.shape(tokens, tf.int64)[1])  # (B, N)
+    tokens = tf.where(first, tokens, tf.constant(PAD, tf.int64))
+    return Phrases(lengths, tokens, beginnings)
+
+
+def _extend(
+    logits: tf.Tensor, beam: BeamState, phrases: Phrases, options: BeamOptions
+) -> BeamState:
+    """Extends every hypothesis by one token, and keeps the best of each bank."""
+    is_complete = complete_phrases(beam.alive_ids, phrases)  # (B, K, P)
+    total = tf.reduce_sum(phrases.lengths, axis=1)[:, tf.newaxis]  # (B, 1)
+    free_log_probs, free_tokens, free_met = _free_candidates(
+        logits, beam, phrases, is_complete, options
+    )  # (B, K, 2K or V)
+    log_probs, tokens, met = _phrase_candidates(logits, beam, phrases, is_complete)  # (B, K, N)
+
+    # All candidates, most probable first, without those after which the phrases do not fit.
+    log_probs = tf.concat([free_log_probs, log_probs], axis=2)
+    log_probs += beam.alive_log_probs[:, :, tf.newaxis]
+    candidates = tf.shape(log_probs, tf.int64)[2]  # of each hypothesis
+    log_probs = _flat(log_probs)  # (B, C)
+    tokens = _flat(tf.concat([free_tokens, tokens], axis=2))
+    met = _flat(tf.concat([free_met, met], axis=2))
+    length = tf.cast(beam.t, tf.int64) + 2 + total - met  # with the missing tokens and END
+    fits = (tokens == END) | (length <= beam.max_lengths[:, tf.newaxis])
+    log_probs = tf.where(fits, log_probs, NEGATIVE_INFINITY)
+    log_probs, best = tf.math.top_k(log_probs, tf.shape(log_probs)[1])  # (B, C)
+    tokens, met = (tf.gather(each, best, batch_dims=1) for each in (tokens, met))
+    beam_indices = tf.cast(best, tf.int64) // candidates
+
+    def choose(priorities: tf.Tensor, number: int) -> Candidates:
+        """The candidates with the highest priorities."""
+        _, chosen = tf.math.top_k(priorities, number)
+        parts = (log_probs, beam_indices, tokens)
+        scores, indices, last = (tf.gather(part, chosen, batch_dims=1) for part in parts)
+        prefixes = tf.gather(beam.alive_ids, indices, batch_dims=1)
+        ids = tf.concat([prefixes, last[:, :, tf.newaxis]], axis=2)
+        return Candidates(scores, indices, last, ids)
+
+    # Finished: as in beam search, those that end among the K best of the last bank.
+    last_bank = choose(tf.where(met == total, log_probs, NEGATIVE_INFINITY), options.beam_size)
+    beam = add_finished(beam, last_bank, last_bank.tokens == END, options)
+
+    # Alive: from each bank the best, then from each the second best, and so on.
+    can_stay = is_possible(log_probs) & (tokens != END)  # (B, C)
+    banks = tf.shape(phrases.tokens)[1] + 1  # at most
+    turns = _turns(can_stay, total - met, banks, options.beam_size)
+    alive = choose(-turns, options.beam_size)
+    possible = tf.where(alive.tokens == END, NEGATIVE_INFINITY, alive.log_probs)
+    alive_log_probs, chosen = tf.math.top_k(possible, options.beam_size)  # (B, K)
+    return next_beam(beam, alive, alive_log_probs, chosen, options)
+
+
+def complete_phrases(ids: tf.Tensor, phrases: Phrases) -> tf.Tensor:
+    """Whether each hypothesis contains each phrase, bool `[B, K, P]`; empty ones are contained.
+
+    Args:
+      ids: int64 `[B, K, t + 1]`.
+      phrases: `Phrases`.
+    """
+    windows = _last_tokens(ids, tf.shape(phrases.beginnings)[2])  # (B, K, t + 1, M)
+    whole = tf.maximum(phrases.lengths - 1, 0)  # (B, P)
+    whole = tf.gather(phrases.beginnings, whole, batch_dims=2)  # (B, P, M)
+    occurs = _match(windows[:, :, :, tf.newaxis], whole[:, tf.newaxis, tf.newaxis])
+    return tf.reduce_any(occurs, axis=2)
+
+
+def _free_candidates(
+    logits: tf.Tensor,
+    beam: BeamState,
+    phrases: Phrases,
+    is_complete: tf.Tensor,
+    options: BeamOptions,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The most probable continuations by other tokens than those of the phrases.
+
+    Returns: log-probabilities, tokens, and met tokens, `[B, K, 2K or V]`.
+    """
+    can_end = tf.reduce_all(is_complete, axis=2, keepdims=True)  # (B, K, 1)
+
+    def exclude(log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
+        if options.adjust is not None:
+            log_probs = options.adjust(log_probs, ids, t)
+        cannot = tf.tile(phrases.tokens[:, tf.newaxis], [1, options.beam_size, 1])  # (B, K, N)
+        log_probs = replace_tokens(log_probs, cannot, tf.fill(tf.shape(cannot), NEGATIVE_INFINITY))
+        is_end = tf.range(log_probs.shape[-1], dtype=tf.int64) == END  # (V)
+        return tf.where(is_end & ~can_end, NEGATIVE_INFINITY, log_probs)
+
+    log_probs, tokens = continuations(logits, beam, 2 * options.beam_size, adjust=exclude)
+    met = _met_tokens(is_complete, phrases.lengths[:, tf.newaxis])[:, :, tf.newaxis]  # (B, K, 1)
+    return log_probs, tokens, tf.broadcast_to(met, tf.shape(tokens))
+
+
+def _phrase_candidates(
+    logits: tf.Tensor, beam: BeamState, phrases: Phrases, is_complete: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The continuations by the tokens of the phrases.
+
+    Returns: log-probabilities, tokens, and met tokens, `[B, K, N]`.
+    """
+    hypotheses = beam.alive_ids.shape[1]  # K
+    tokens = tf.tile(phrases.tokens[:, tf.newaxis], [1, hypotheses, 1])  # (B, K, N)
+    log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
+    log_probs = tf.gather(log_probs, tokens, batch_dims=2)  # (B, K, N)
+    log_probs = tf.where(tokens == PAD, NEGATIVE_INFINITY, log_probs)
+
+    longest = tf.shape(phrases.beginnings)[2]  # M
+    windows = _last_tokens(beam.alive_ids, longest)[:, :, -1:, 1:]  # (B, K, 1, M - 1)
+    windows = tf.tile(windows, [1, 1, tf.shape(tokens)[2], 1])  # (B, K, N, M - 1)
+    windows = tf.concat([windows, tokens[..., tf.newaxis]], axis=3)  # (B, K, N, M)
+    beginnings = phrases.beginnings[:, tf.newaxis, tf.newaxis]  # (B, 1, 1, P, M, M)
+    ends_with = _match(windows[:, :, :, tf.newaxis, tf.newaxis], beginnings)  # (B, K, N, P, M)
+    ends_with &= beginnings[..., -1] != PAD
+    zero, length = tf.constant(0, tf.int64), tf.cast(tf.range(1, longest + 1), tf.int64)
+    begun = tf.reduce_max(tf.where(ends_with, length, zero), axis=4)  # (B, K, N, P), tokens
+    lengths = phrases.lengths[:, tf.newaxis, tf.newaxis]  # (B, 1, 1, P)
+    completes = is_complete[:, :, tf.newaxis] | (begun == lengths)  # (B, K, N, P)
+    begun = tf.reduce_max(tf.where(completes, zero, begun), axis=3)  # (B, K, N)
+    return log_probs, tokens, _met_tokens(completes, lengths) + begun
+
+
+def _met_tokens(is_complete: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """The tokens of the complete phrases: `[..., P]` -> int64 `[...]`."""
+    return tf.reduce_sum(tf.cast(is_complete, tf.int64) * lengths, axis=-1)
+
+
+def _turns(can_stay: tf.Tensor, missing: tf.Tensor, banks: tf.Tensor, size: int) -> tf.Tensor:
+    """The order in which candidates get places: the best of each bank, then the second best, ...
+
+    Of the candidates with the same rank in their banks, that with fewer missing tokens comes first.
+
+    Args:
+      can_stay: bool `[B, C]`, the candidates that can get a place, most probable first.
+      missing: int64 `[B, C]`, tokens that are not met, less than `banks`.
+      banks: int32.
+      size: places of the beam.
+    Returns: float32 `[B, C]`, the smallest first.
+    """
+    in_bank = tf.one_hot(tf.where(can_stay, missing, tf.constant(-1, tf.int64)), banks)
+    better = tf.cumsum(in_bank, axis=1, exclusive=True)  # (B, C, banks), candidates of each bank
+    rank = tf.reduce_sum(better * in_bank, axis=2)  # (B, C)
+    rank = tf.where(can_stay, tf.minimum(rank, float(size)), float(size + 1))
+    return rank * tf.cast(banks, tf.float32) + tf.cast(missing, tf.float32)
+
+
+def _last_tokens(ids: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+    """The last tokens at each position: `[B, K, T]` -> `[B, K, T, number]`, START before them."""
+    start = tf.tile(tf.zeros_like(ids[:, :, :1]) + START, [1, 1, number - 1])
+    index = tf.range(tf.shape(ids)[2])[:, tf.newaxis] + tf.range(number)  # (T, number)
+    return tf.gather(tf.concat([start, ids], axis=2), index, axis=2)
+
+
+def _match(windows: tf.Tensor, patterns: tf.Tensor) -> tf.Tensor:
+    """Whether windows `[..., M]` end with patterns `[..., M]`, which begin with padding."""
+    return tf.reduce_all((patterns == PAD) | (patterns == windows), axis=-1)
+
+
+def _flat(x: tf.Tensor) -> tf.Tensor:
+    """`[B, K, C]` -> `[B, K * C]`."""
+    return tf.reshape(x, [tf.shape(x)[0], -1])

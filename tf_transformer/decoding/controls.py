@@ -1,0 +1,119 @@
+"""Controls of the search: functions that change the log-probabilities of the next token.
+
+A search calls `adjust(log_probs, ids, t)` at each step. It takes
+
+- log_probs: float32 `[B, K, V]`, log p(next token) of each hypothesis;
+- ids: int64 `[B, K, t + 1]`, the tokens so far, the start token first;
+- t: int32 scalar, the number of tokens without the start token.
+
+It returns the log-probabilities, float32 `[B, K, V]`, with which the search continues. They are
+not divided by their sum again.
+
+Shapes: B sentences, K hypotheses a sentence, t tokens so far, V vocabulary, N tokens to change.
+"""
+
+import tensorflow as tf
+
+from tf_transformer.config import ControlConfig
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY
+from tf_transformer.decoding.search import Adjust
+from tf_transformer.errors import UserError
+from tf_transformer.special_tokens import PAD
+
+
+def check_controls(controls: ControlConfig, beam_size: int) -> None:
+    """Raises: UserError for groups into which the beam cannot be divided."""
+    if beam_size % controls.diverse_groups:
+        raise UserError(
+            f"{controls.diverse_groups} groups of a beam of {beam_size}: give a divisor of "
+            "--beam_size as --diverse_groups"
+        )
+
+
+def make_adjust(controls: ControlConfig) -> Adjust | None:
+    """Returns the function that applies the controls; None where all are off."""
+    adjustments: list[Adjust] = []
+    if controls.repetition_penalty != 1:
+        adjustments.append(
+            lambda log_probs, ids, t: penalize_repetition(
+                log_probs, ids, controls.repetition_penalty
+            )
+        )
+    if controls.no_repeat_ngram_size:
+        adjustments.append(
+            lambda log_probs, ids, t: exclude_repeated_ngrams(
+                log_probs, ids, controls.no_repeat_ngram_size
+            )
+        )
+    return combine(adjustments)
+
+
+def combine(adjustments: list[Adjust]) -> Adjust | None:
+    """Returns the function that applies several one after the other; None for none."""
+    if not adjustments:
+        return None
+
+    def adjust(log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
+        for each in adjustments:
+            log_probs = each(log_probs, ids, t)
+        return log_probs
+
+    return adjust
+
+
+def penalize_repetition(log_probs: tf.Tensor, ids: tf.Tensor, penalty: float) -> tf.Tensor:
+    """Multiplies the log-probabilities of tokens that have occurred (Keskar et al. 2019, Sec. 4.1).
+
+    The paper divides logits, which can have both signs. Here, as in the beam search of Hugging Face
+    transformers, it is the log-probability, which is never positive: log p' = penalty log p. The
+    result does not change when a constant is added to all logits.
+
+    Args:
+      log_probs: float32 `[B, K, V]`.
+      ids: int64 `[B, K, t + 1]`, the tokens so far.
+      penalty: more than 1 makes these tokens less probable, less than 1 more probable.
+    Returns: float32 `[B, K, V]`.
+    """
+    penalized = tf.gather(log_probs, ids, batch_dims=2) * penalty  # (B, K, t + 1)
+    return replace_tokens(log_probs, ids, penalized)
+
+
+def exclude_repeated_ngrams(log_probs: tf.Tensor, ids: tf.Tensor, size: int) -> tf.Tensor:
+    """Excludes the tokens that would repeat an n-gram (Paulus et al. 2017, Sec. 2.5).
+
+    Where the last n - 1 tokens occurred before, the token that followed them is impossible.
+
+    Args:
+      log_probs: float32 `[B, K, V]`.
+      ids: int64 `[B, K, t + 1]`, the tokens so far. The start token occurs only once, so it makes
+        no repetition.
+      size: n, at least 1.
+    Returns: float32 `[B, K, V]`.
+    """
+    length = tf.shape(ids)[2]
+    number = tf.maximum(length - size + 1, 0)  # N, n-grams so far
+    followers = ids[:, :, size - 1 :]  # (B, K, N), the last token of each
+    repeats = tf.ones_like(followers, tf.bool)
+    for i in range(size - 1):
+        last = length - (size - 1) + i  # the position of token i of the n - 1 last ones
+        repeats &= ids[:, :, i : i + number] == ids[:, :, last : last + 1]  # (B, K, N)
+    excluded = tf.where(repeats, followers, tf.constant(PAD, tf.int64))  # PAD is impossible anyway
+    return replace_tokens(log_probs, excluded, tf.fill(tf.shape(excluded), NEGATIVE_INFINITY))
+
+
+def replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Replaces the log-probabilities of some tokens of each hypothesis.
+
+    Args:
+      log_probs: float32 `[B, K, V]`.
+      tokens: int64 `[B, K, N]`; a token that occurs several times has the same value each time.
+      values: float32 `[B, K, N]`.
+    Returns: float32 `[B, K, V]`.
+    """
+    shape = tf.shape(log_probs)
+    rows = tf.cast(tf.range(shape[0] * shape[1]), tf.int64)
+    rows = tf.reshape(rows, [shape[0], shape[1], 1])  # (B, K, 1)
+    flat = tf.reshape(log_probs, [-1])
+    places = tf.reshape(rows * log_probs.shape[2] + tokens, [-1, 1])
+    flat = tf.tensor_scatter_nd_update(flat, places, tf.reshape(values, [-1]))
+    return tf.reshape(flat, shape)
