@@ -26,6 +26,7 @@ class FakeSignature:
         while not model.gate.wait(0.01):
             if model.is_closed or (deadline and time.monotonic() > deadline):
                 raise TimeoutError
+        model.computed.append(model.path)
         texts = [text.encode() if isinstance(text, str) else text for text in inputs["text"]]
         if b"bug" in texts:
             raise RuntimeError("out of order")
@@ -42,6 +43,7 @@ class FakeModel:
     """
 
     loaded = []  # the versions that are in memory
+    computed = []  # the folders of the versions, in the order of their computations
 
     def __init__(self, path, concurrency):
         if not os.path.isdir(path):

@@ -191,24 +191,19 @@ def test_two_busy_models_take_turns(tmp_path):
     for name in ("anna", "berta"):
         add_versions(tmp_path / name, 1)
     settings = ServeConfig(max_batch_size=1)
-    order = []
     sources = [fake_source(tmp_path / name, name) for name in ("anna", "berta")]
     with (
         serving(*sources, settings=settings) as web,
         concurrent.futures.ThreadPoolExecutor(16) as executor,
     ):
-
-        def send(name):
-            assert predict(web, name) == 1
-            order.append(name)
-
         with waiting(tmp_path) as models:
-            requests = [executor.submit(send, "anna") for _ in range(12)]
+            FakeModel.computed.clear()
+            requests = [executor.submit(predict, web, "anna") for _ in range(12)]
             wait_until(lambda: _waiting(web) >= 11)
-            requests += [executor.submit(send, "berta") for _ in range(3)]
+            requests += [executor.submit(predict, web, "berta") for _ in range(3)]
             wait_until(lambda: _waiting(web) >= 13)
-        for request in requests:
-            request.result()
+        assert [request.result() for request in requests] == [1] * 15
+    order = [os.path.basename(os.path.dirname(path)) for path in FakeModel.computed]
     assert sorted(len(model.batches) for model in models) == [3, 12]
     assert order.index("berta") < 6
     assert len(order) - order[::-1].index("berta") < 12
