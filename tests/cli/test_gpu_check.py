@@ -90,6 +90,33 @@ def test_where_training_does_not_work(run, tmp_path, monkeypatch):
     assert "no kernel image: install another version" in path.read_text("utf-8")
 
 
+def test_without_the_built_in_model_the_speed_is_still_measured(monkeypatch):
+    def nothing(*arguments):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(report, "make_case", nothing)
+    for name in ("measure_training", "measure_search"):
+        table = results.Table(name, "", (), [])
+        monkeypatch.setattr(report, name, lambda *arguments, table=table: (table, []))
+    found = report.check_gpus(SIZES["small"]())
+    assert found.results == [Result("built-in model", False, "OSError: disk full")]
+    titles = ["measure_training", "measure_search", "Published figures"]
+    assert [table.title for table in found.tables] == titles
+
+
+def test_the_planned_memory_is_that_of_the_rows_of_a_micro_batch(monkeypatch):
+    """1,000 rows of 25 tokens: 7 micro-batches of 143 rows where 4,096 tokens are 163 rows."""
+    planned = []
+    monkeypatch.setattr(measurements, "update_seconds", lambda *arguments: 1.0)
+    monkeypatch.setattr(
+        measurements, "replica_bytes", lambda *arguments: planned.append(arguments[1:]) or 1
+    )
+    sizes = SIZES["full"]()
+    for replicas in (1, 8):
+        measurements._training_row(sizes.speeds[0], sizes, replicas, "float32", 1.0)
+    assert planned == [(143, 25, "float32", 7)] * 2
+
+
 def test_an_invariant_that_cannot_be_computed_has_failed(monkeypatch):
     monkeypatch.setattr(
         checks, "check_invariant", lambda *arguments: (1, "export", None, "disk full")

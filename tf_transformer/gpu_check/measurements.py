@@ -19,12 +19,14 @@ from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.memory_plan import process_bytes, replica_bytes
 from tf_transformer.training.metrics import memory_gb
 from tf_transformer.training.precision import choose_jit_compile, choose_precision
+from tf_transformer.training.sharding import gradient_accumulation_steps
 from tf_transformer.training.update import make_state, make_update
 
 WARM_UP = 3  # updates and searches that are not timed
 PRODUCTS = 10  # matrix products in a row
 ROUNDS = 5  # of products, and of searches; the best product and the median search count
 VOCABULARY = 37_000  # Sec. 5.1
+TF32 = "Products in float32 use TF32, as `train` and `translate` do, where a GPU has it."
 TRAINING_COLUMNS = (
     "model", "replicas", "micro-batch", "precision", "XLA", "s an update", "target tokens/s",
     "share of peak", "GB", "GB planned",
@@ -73,8 +75,8 @@ def measure_training(sizes: Sizes, replicas: int) -> tuple[Table, list[Result]]:
         f"{sizes.batch_rows} x {sizes.length} source and as many target tokens for each replica, "
         f"without padding; {VOCABULARY:,} sub-words. A micro-batch is computed at once. The peak "
         f"is the best product of two {sizes.product:,} x {sizes.product:,} matrices on this "
-        f"device: {best or 'not measured'}. The share counts matrix products only. GB: the most "
-        "on a GPU, or that of the process on a CPU, beside what `train --dry_run` plans."
+        f"device: {best or 'not measured'}. The share counts matrix products only. {TF32} GB: the "
+        "most on a GPU, or that of the process on a CPU, beside what `train --dry_run` plans."
     )
     return Table("Training", note, TRAINING_COLUMNS, rows), failures
 
@@ -86,13 +88,12 @@ def _training_row(
     config = case.config.with_vocabularies(VOCABULARY, VOCABULARY).replace(
         max_length=sizes.length, micro_batch_tokens=case.micro_batch_tokens
     )
-    _reset_peak_memory()
+    reset_peak_memory()
     seconds = update_seconds(config, sizes, replicas, precision, case.jit_compile)
     rows, length = sizes.batch_rows * replicas, sizes.length
     share = matrix_operations(config.model, rows, length, length) / seconds / (peak * replicas)
-    shard_rows = min(sizes.batch_rows, case.micro_batch_tokens // length)
-    steps = -(-sizes.batch_rows // shard_rows)
-    planned = replica_bytes(config.model, shard_rows, length, precision, steps)
+    steps = gradient_accumulation_steps(rows, length, replicas, case.micro_batch_tokens)
+    planned = replica_bytes(config.model, -(-sizes.batch_rows // steps), length, precision, steps)
     if not tf.config.list_logical_devices("GPU"):
         planned = process_bytes(config.model, replicas, planned)
     return (
@@ -171,7 +172,7 @@ def measure_search(sizes: Sizes) -> tuple[Table, list[Result]]:
             failures += [failure] if failure else []
     note = (
         f"Sources of {sizes.length} sub-words; the model is untrained, and its translations have "
-        "the longest length. Tokens of the best translation of each sentence."
+        "the longest length. Tokens of the best translation of each sentence. " + TF32
     )
     return Table("Search", note, SEARCH_COLUMNS, rows), failures
 
@@ -198,7 +199,7 @@ def random_ids(rows: int, length: int, vocab_size: int) -> tf.Tensor:
     return tf.constant(ids, tf.int32)
 
 
-def _reset_peak_memory() -> None:
+def reset_peak_memory() -> None:
     """Forgets the most memory that was in use on each GPU."""
     for gpu in tf.config.list_logical_devices("GPU"):
         tf.config.experimental.reset_memory_stats(gpu.name.removeprefix("/device:"))

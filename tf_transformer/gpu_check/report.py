@@ -12,7 +12,7 @@ from tf_transformer.checkpoints.pretrained import DEFAULT
 from tf_transformer.gpu_check.checks import check_invariants, check_training, losses_table
 from tf_transformer.gpu_check.measurements import measure_search, measure_training
 from tf_transformer.gpu_check.published import PUBLISHED
-from tf_transformer.gpu_check.results import Result, Table
+from tf_transformer.gpu_check.results import Result, Table, describe_error
 from tf_transformer.gpu_check.short_runs import ShortRuns, pocket_pairs
 from tf_transformer.gpu_check.sizes import Sizes
 from tf_transformer.paper.invariant_case import make_case
@@ -47,18 +47,24 @@ def check_gpus(sizes: Sizes) -> Report:
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     replicas = len(devices)
     results: list[Result] = []
+    tables: list[Table] = []
     with tempfile.TemporaryDirectory() as scratch:
-        texts = [source for source, _ in pocket_pairs(sizes.sentences)]
-        case = make_case(DEFAULT, texts, scratch)
-        runs = ShortRuns(sizes, case.tokenizers)
-        for result in check_invariants(case, sizes):
-            results.append(_logged(result))
-        for result in check_training(runs, sizes, replicas, scratch):
-            results.append(_logged(result))
-    training, failures = measure_training(sizes, replicas)
-    search, more_failures = measure_search(sizes)
-    results += failures + more_failures
-    tables = [losses_table(runs, sizes), training, search, PUBLISHED]
+        try:
+            texts = [source for source, _ in pocket_pairs(sizes.sentences)]
+            case = make_case(DEFAULT, texts, scratch)
+            runs = ShortRuns(sizes, case.tokenizers)
+        except Exception as error:  # whatever TensorFlow raises
+            results.append(_logged(Result("built-in model", False, describe_error(error))))
+        else:
+            for result in check_invariants(case, sizes):
+                results.append(_logged(result))
+            for result in check_training(runs, sizes, replicas, scratch):
+                results.append(_logged(result))
+            tables.append(losses_table(runs, sizes))
+    for table, failures in (measure_training(sizes, replicas), measure_search(sizes)):
+        tables.append(table)
+        results += failures
+    tables.append(PUBLISHED)
     names = [device.name.split("device:")[-1] for device in devices]
     return Report(names, time.monotonic() - started, results, tables)
 
