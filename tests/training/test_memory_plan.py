@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import tensorflow as tf
 
 from tf_transformer.cli.main import main
 from tf_transformer.config import Config, ModelConfig
@@ -144,3 +145,12 @@ def test_dry_run(capsys, corpus_folder, tmp_path):
     loss = float(re.search(r"an update +of \d+ x \d+: .*; loss ([\d.]+)", out)[1])
     assert loss == pytest.approx(6.6, abs=0.6)
     assert not (tmp_path / "checkpoints").exists() and not (tmp_path / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("xla_shapes", "end"),
+    [(0, "XLA off"), (24, "XLA on: 24 shapes, each compiled when it first occurs")],
+)
+def test_the_shapes_that_xla_compiles_are_named(xla_shapes, end):
+    text = memory_plan.describe_devices(tf.distribute.get_strategy(), 2, "float32", xla_shapes)
+    assert text.endswith(f"gradient accumulation steps: 2; float32, {end}")

@@ -169,7 +169,7 @@ def largest_bucket(
 
 
 def describe_devices(
-    strategy: tf.distribute.Strategy, accumulation_steps: int, precision: str, jit_compile: bool
+    strategy: tf.distribute.Strategy, accumulation_steps: int, precision: str, xla_shapes: int
 ) -> str:
     """One line on what computes an update.
 
@@ -177,12 +177,13 @@ def describe_devices(
       strategy: of the replicas.
       accumulation_steps: the largest number of gradient accumulation steps.
       precision: name of a Keras dtype policy.
-      jit_compile: whether XLA compiles the gradients.
+      xla_shapes: shapes of shards for which XLA compiles the gradients; 0 without XLA.
     """
+    xla = f"on: {xla_shapes} shapes, each compiled when it first occurs" if xla_shapes else "off"
     devices = ", ".join(device.split("device:")[-1] for device in strategy.extended.worker_devices)
     return (
         f"{strategy.num_replicas_in_sync} replicas ({devices}), gradient accumulation steps: "
-        f"{accumulation_steps}; {precision}, XLA {'on' if jit_compile else 'off'}"
+        f"{accumulation_steps}; {precision}, XLA {xla}"
     )
 
 

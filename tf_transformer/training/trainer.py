@@ -28,6 +28,7 @@ from tf_transformer.model.transformer import Transformer
 from tf_transformer.training.distribution import Workers, on_all_replicas, worker_failures
 from tf_transformer.training.ema import assign_averages, averaged_weights
 from tf_transformer.training.memory_plan import (
+    bucket_shards,
     describe_devices,
     describe_plan,
     largest_bucket,
@@ -105,12 +106,15 @@ class Trainer:
     def _make_train_step(self, jit_compile: bool) -> Update:
         """Composes the update, and describes it in the log."""
         settings, strategy = self.config.train, self.workers.strategy
-        steps = max_accumulation_steps(
-            self.train_batches.buckets, self.workers.replicas, settings.micro_batch_tokens
-        )
+        division = self.workers.replicas, settings.micro_batch_tokens
+        buckets = self.train_batches.buckets
+        steps = max_accumulation_steps(buckets, *division)
+        shapes = {(bucket_shards(bucket, *division)[1], bucket.length) for bucket in buckets}
         precision = self.model.dtype_policy.name
         parameters = f"{self.model.count_params():,} parameters"
-        devices = describe_devices(strategy, steps, precision, jit_compile)
+        devices = describe_devices(
+            strategy, steps, precision, xla_shapes=len(shapes) if jit_compile else 0
+        )
         logger.info("%s; %s", parameters, devices)
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
