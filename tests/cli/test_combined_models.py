@@ -1,6 +1,11 @@
 """Ensembles, minimum Bayes risk decoding and rescoring on the command line."""
 
+import types
+
 import pytest
+
+from tf_transformer.cli import rescoring
+from tf_transformer.cli.minimum_bayes_risk import with_minimum_bayes_risk
 
 
 @pytest.fixture
@@ -40,6 +45,41 @@ def test_minimum_bayes_risk(run, refused, flags):
     assert "--mbr_samples is for" in refused("translate", *flags, "--mbr_samples=4", "--mbr=bleu")
     assert "give a larger --mbr_samples" in refused("translate", *sampling, "--n_best=5")
     assert "--split_sentences" in refused("translate", *flags, "--mbr=bleu", "--split_sentences")
+
+
+def test_minimum_bayes_risk_of_one_candidate(refused, flags):
+    message = refused("translate", *flags, "--mbr=chrf", "--beam_size=1")
+    assert "give a larger --beam_size, or --sampling" in message
+
+
+def test_scores_of_mbr_are_utilities():
+    values = types.SimpleNamespace(mbr="chrf", n_best=2)
+    lists = [[("a cat", -1.0)], [("", float("-inf"))]]
+    ranked = with_minimum_bayes_risk(values, lambda *_: lists, "en")
+    assert ranked([], 1, None) == [[("a cat", pytest.approx(100))], lists[1]]
+
+
+def test_rescore_gives_each_direction_its_pairs(run, flags, tmp_path, monkeypatch):
+    calls = []
+
+    def scores(values, folder, pairs, tag):
+        calls.append((folder, pairs, tag))
+        return [0.0] * len(pairs)
+
+    monkeypatch.setattr(rescoring, "_scores", scores)
+    monkeypatch.setattr(rescoring.paths, "load_config", lambda folder: None)
+    monkeypatch.setattr(rescoring, "_folders", lambda names: names.split(","))
+    (tmp_path / "list.txt").write_text("1\t-1\tAnna.\n")
+    (tmp_path / "one.txt").write_text("Ann.\n")
+    files = f"--input={tmp_path}/list.txt", f"--sources={tmp_path}/one.txt"
+    models = "--model_dir=a,unused", "--reverse_model_dir=b", "--weights=1,1,0,1"
+    assert run("rescore", *files, *models, "--tag=<2de>")[0] == 0
+    assert calls == [("a", [("<2de> Ann.", "Anna.")], "<2de>"), ("b", [("Anna.", "Ann.")], None)]
+
+
+def test_diversity_strength_of_evaluate_needs_groups(refused, flags):
+    message = refused("evaluate", flags[0], "--diversity_strength=1")
+    assert "--diversity_strength is for --diverse_groups" in message
 
 
 def test_rescore(run, refused, flags, tmp_path):

@@ -28,6 +28,16 @@ def test_utilities_are_those_of_brute_force():
         assert [value for _, value in found] == sorted(dict(found).values(), reverse=True)
 
 
+def test_bleu_ranks_languages_without_blanks():
+    for language, texts in {
+        "ja": ["猫がマットの上に座った。", "猫がマットに座った。", "犬が走る。"],
+        "zh_TW": ["猫坐在垫子上。", "猫坐在垫上。", "狗跑了吧。"],
+        "th": ["แมวนั่งบนเสื่อ", "แมวนั่งบนพรม", "สุนัขวิ่ง"],
+    }.items():
+        found = mean_utilities(texts, utility("bleu", language))
+        assert found[-1][0] == texts[2] and found[0][1] > found[-1][1] + 5, language
+
+
 def test_equal_candidates_are_scored_once_and_ties_keep_their_order():
     calls = []
 

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from tf_transformer.cli.define_flags import define, define_model
+from tf_transformer.cli.define_flags import define, define_model, define_tag
 
 LENGTH_PENALTY = "alpha of the length penalty ((5 + L) / 6) ^ alpha (default: that of the model)"
 
@@ -39,6 +39,7 @@ def define_rescoring(values: flags.FlagValues) -> None:
         "the same for models of the opposite direction, which give the probability of the source"
     )
     define(values, "reverse_model_dir", str, meaning)
+    define_tag(values, "for --model_dir; default: the lines have their tags")
     meaning = (
         "weights, separated by commas: of the score in the list, of each --model_dir, of each "
         "--reverse_model_dir (default: 1 for all)"

@@ -33,6 +33,8 @@ def evaluate(values: flags.FlagValues) -> None:
     from tf_transformer.data.sources import open_corpus
     from tf_transformer.evaluation.metrics import parse_metrics
 
+    if values["diversity_strength"].present and not values["diverse_groups"].present:
+        raise UserError("--diversity_strength is for --diverse_groups")
     models = model_list(required(values, "model_dir"), values.checkpoint)
     model_dir = models[0][0]  # its data and languages hold for an ensemble
     data = paths.load_config(model_dir).data

@@ -37,26 +37,43 @@ def number_of_samples(values: flags.FlagValues) -> int:
 
 
 def number_of_candidates(values: flags.FlagValues, beam_size: int) -> int:
-    """The translations of each line that the search or the sampler gives."""
+    """The translations of each line that the search or the sampler gives.
+
+    Raises: UserError where --mbr has nothing to compare.
+    """
     if not values.mbr:
         return values.n_best
-    return number_of_samples(values) if values.sampling else max(beam_size, values.n_best)
+    number = number_of_samples(values) if values.sampling else max(beam_size, values.n_best)
+    if number == 1:
+        raise UserError(
+            "--mbr compares the candidates of the beam, and a beam of 1 has only one: give a "
+            "larger --beam_size, or --sampling"
+        )
+    return number
 
 
-def with_minimum_bayes_risk(values: flags.FlagValues, n_best: NBest) -> NBest:
-    """Returns a function that ranks the candidates of `n_best` as --mbr says; itself without it."""
+def with_minimum_bayes_risk(values: flags.FlagValues, n_best: NBest, language: str) -> NBest:
+    """Returns a function that ranks the candidates of `n_best` as --mbr says; itself without it.
+
+    All scores are utilities, except -inf for a line that is too long.
+
+    Args:
+      values: the flags.
+      n_best: returns the candidates of lines.
+      language: code of the target language.
+    """
     if not values.mbr:
         return n_best
     from tf_transformer.decoding.minimum_bayes_risk import mean_utilities, utility
 
-    utility_of = utility(values.mbr)
+    utility_of = utility(values.mbr, language)
 
     def ranked(lines: list[tuple[str, str]], first_line: int, progress: Progress | None) -> Ranked:
         results = []
         for pairs in n_best(lines, first_line, progress):
             possible = [text for text, score in pairs if score > float("-inf")]
-            best = mean_utilities(possible, utility_of)[: values.n_best] if len(pairs) > 1 else []
-            results.append(best or pairs)  # blank and too long lines have one pair
+            best = mean_utilities(possible, utility_of)[: values.n_best]
+            results.append(best or pairs)  # the pair of a line that is too long
         return results
 
     return ranked

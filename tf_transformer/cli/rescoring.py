@@ -10,11 +10,12 @@ from tf_transformer.checkpoints import paths
 from tf_transformer.checkpoints.model_lists import model_list
 from tf_transformer.cli.terminal import open_output, required
 from tf_transformer.cli.translation import (
-    explain_decoding_memory,
+    explain_scoring_memory,
     load_translator,
     progress_bar,
 )
 from tf_transformer.data.corpus import read_lines
+from tf_transformer.data.tags import add_tag, check_tag
 from tf_transformer.decoding.rescoring import read_n_best, rescore
 from tf_transformer.errors import UserError
 
@@ -30,10 +31,14 @@ def rescoring(values: flags.FlagValues) -> None:
     sources = list(read_lines(required(values, "sources")))
     hypotheses = read_n_best(values.input, len(sources))
     pairs = [(sources[each.line - 1], each.text) for each in hypotheses]
+    tagged = [(add_tag(values.tag, source), target) for source, target in pairs]
+    reversed_pairs = [(target, source) for source, target in pairs]  # a tag is no text of theirs
     features = [[each.score for each in hypotheses]]
-    features += [_scores(values, folder, pairs) for folder in forward]
-    reversed_pairs = [(target, source) for source, target in pairs]
-    features += [_scores(values, folder, reversed_pairs) for folder in backward]
+    models = [(folder, tagged, values.tag) for folder in forward]
+    models += [(folder, reversed_pairs, None) for folder in backward]
+    for weight, (folder, texts, tag) in zip(weights[1:], models):
+        unused = [0.0] * len(pairs)  # a model of weight 0 does not compute
+        features.append(_scores(values, folder, texts, tag) if weight else unused)
     with open_output(values.output) as output:
         for best in rescore(hypotheses, features, weights):
             for each in best[: values.n_best]:
@@ -60,11 +65,15 @@ def _weights(text: str | None, number: int) -> list[float]:
     return weights
 
 
-def _scores(values: flags.FlagValues, model_dir: str, pairs: list[tuple[str, str]]) -> list[float]:
+def _scores(
+    values: flags.FlagValues, model_dir: str, pairs: list[tuple[str, str]], tag: str | None
+) -> list[float]:
     """The normalised log-probability of each target; -inf where a text is too long."""
     translator = load_translator(values, model_dir)
+    if tag:
+        check_tag(tag, lambda texts: translator.source.encode(texts).to_list())
     with (
-        explain_decoding_memory(translator.decode),
+        explain_scoring_memory(),
         progress_bar(total=len(pairs)) as progress,
     ):
         scores = translator.score(pairs, progress, skip_long=True)

@@ -53,8 +53,13 @@ def load_translator(
 
 
 @contextlib.contextmanager
-def explain_decoding_memory(decode: DecodeConfig, sampling: bool = False) -> Iterator[None]:
-    """Turns a device's out-of-memory error into a `UserError` with the flags that help."""
+def explain_decoding_memory(decode: DecodeConfig, samples_flag: str = "") -> Iterator[None]:
+    """Turns a device's out-of-memory error into a `UserError` with the flags that help.
+
+    Args:
+      decode: the settings of the search.
+      samples_flag: the flag with the number of samples; "" for a search.
+    """
     import tensorflow as tf
 
     try:
@@ -62,9 +67,23 @@ def explain_decoding_memory(decode: DecodeConfig, sampling: bool = False) -> Ite
     except tf.errors.ResourceExhaustedError as error:
         tokens = decode.decode_batch_tokens
         message = f"out of memory: give a smaller --decode_batch_tokens than {tokens}"
-        if sampling:
-            raise UserError(f"{message}, or a smaller --n_best") from error
+        if samples_flag:
+            raise UserError(f"{message}, or a smaller {samples_flag}") from error
         raise UserError(f"{message}, or a smaller --beam_size than {decode.beam_size}") from error
+
+
+@contextlib.contextmanager
+def explain_scoring_memory() -> Iterator[None]:
+    """The same for forced decoding, whose batches have no flag."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise UserError(
+            "out of memory: leave out the longest pairs, or compute on the CPU with "
+            "CUDA_VISIBLE_DEVICES=-1"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -115,17 +134,18 @@ def translate(values: flags.FlagValues) -> None:
     _check_combination(values)
     if values.sampling or values.target_prefix or values.constraints:
         sampling = SamplingConfig(**given(values, (SamplingConfig,)))
-        with _translator(values, model_dir) as (translator, _):
+        with _translator(values, model_dir) as (translator, data):
             number = number_of_candidates(values, translator.decode.beam_size)
             if not values.sampling:
                 translator.check_number(number)
-            _translate_input(values, _complete_or_sample(values, translator, sampling, number))
+            n_best = _complete_or_sample(values, translator, sampling, number)
+            _translate_input(values, n_best, data.target)
         return
     open_translator = ctranslate2_translator if uses_ctranslate2(values) else _translator
     with open_translator(values, model_dir) as (any_translator, data):
         number = number_of_candidates(values, any_translator.decode.beam_size)
         any_translator.check_number(number)
-        _translate_input(values, _n_best(values, any_translator, data, number))
+        _translate_input(values, _n_best(values, any_translator, data, number), data.target)
 
 
 def _check_combination(values: flags.FlagValues) -> None:
@@ -164,13 +184,14 @@ def _translator(
     translator = load_translator(values, model_dir, values.checkpoint)
     if values.tag:
         check_tag(values.tag, lambda texts: translator.source.encode(texts).to_list())
-    with explain_decoding_memory(translator.decode, values.sampling):
+    samples_flag = ("--mbr_samples" if values.mbr else "--n_best") if values.sampling else ""
+    with explain_decoding_memory(translator.decode, samples_flag):
         yield translator, paths.load_config(first_model_dir(model_dir)).data
 
 
-def _translate_input(values: flags.FlagValues, n_best: NBest) -> None:
+def _translate_input(values: flags.FlagValues, n_best: NBest, language: str) -> None:
     """Translates the lines of the input, or those that the user types."""
-    n_best = with_minimum_bayes_risk(values, n_best)
+    n_best = with_minimum_bayes_risk(values, n_best, language)
     files = values.input or values.output or values.target_prefix or values.constraints
     if not files and sys.stdin.isatty() and sys.stdout.isatty():
         _translate_interactively(n_best, values.n_best)
@@ -315,7 +336,7 @@ def score(values: flags.FlagValues) -> None:
         for result in results:
             yield _format_score(result, values)
 
-    with explain_decoding_memory(translator.decode):
+    with explain_scoring_memory():
         write_results(values, read_pair_windows(values.input), format_window)
 
 

@@ -13,6 +13,7 @@ This module does not import TensorFlow.
 """
 
 import collections
+import re
 from collections.abc import Callable, Sequence
 
 import sacrebleu
@@ -20,19 +21,32 @@ import sacrebleu
 Utility = Callable[[str, str], float]  # of a translation and a reference, 0 to 100
 
 METRICS = ("bleu", "chrf")
+# Languages written without blanks between words; "zh" has a tokenizer of its own in sacreBLEU.
+UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th"})
+CHINESE = frozenset({"wuu", "yue", "zh"})
 
 
-def utility(metric: str) -> Utility:
+def utility(metric: str, language: str = "en") -> Utility:
     """Returns sacreBLEU's sentence score.
 
     Args:
       metric: one of `METRICS`. BLEU has exponential smoothing and effective order, as for single
         sentences usual: n-grams that are longer than the sentence do not count.
+      language: code of the language of the candidates, such as "ja" or "zh_TW". It chooses the
+        tokenizer of BLEU, see `bleu_tokenizer`.
     """
     scorer: sacrebleu.metrics.BLEU | sacrebleu.metrics.CHRF = sacrebleu.metrics.CHRF()
     if metric == "bleu":
-        scorer = sacrebleu.metrics.BLEU(effective_order=True)
+        scorer = sacrebleu.metrics.BLEU(effective_order=True, tokenize=bleu_tokenizer(language))
     return lambda translation, reference: scorer.sentence_score(translation, [reference]).score
+
+
+def bleu_tokenizer(language: str) -> str:
+    """The name of sacreBLEU's tokenizer: words, or characters where no blanks are between words."""
+    code = re.split("[-_]", language)[0].lower()
+    if code in CHINESE:
+        return "zh"
+    return "char" if code in UNSPACED else "13a"
 
 
 def mean_utilities(candidates: Sequence[str], utility_of: Utility) -> list[tuple[str, float]]:
