@@ -137,7 +137,9 @@ def test_seeds_that_do_not_reach_their_end(run, refused, processes, tmp_path):
     assert len(processes) == 5
 
 
-def test_a_complete_seed_is_not_trained_further(run, processes, corpus_folder, tmp_path):
+def test_a_complete_seed_is_not_trained_further(
+    run, processes, corpus_folder, tmp_path, monkeypatch
+):
     """With --train_minutes its process would train for these minutes again."""
     flags = [f"--data={corpus_folder}", "--train_steps=20", f"--model_dir={tmp_path}"]
     config = preset("small").replace(
@@ -163,6 +165,15 @@ def test_a_complete_seed_is_not_trained_further(run, processes, corpus_folder, t
     run(*command, "--train_minutes=5", "--seeds=6")
     assert len(processes) == 1
 
+    def complete_the_run(command):  # Ctrl-C just before its end
+        pathlib.Path(folder, "metrics.jsonl").write_text("".join(lines))
+        return Ending(0, True)
+
+    monkeypatch.setattr(seeds, "run_process", complete_the_run)
+    code, out, _ = run(*command, "--train_minutes=5", "--seeds=6,2")
+    assert code == 0
+    assert "stopped; the run with seed 6 is complete" in out
+
 
 def test_mistakes_of_seeds(refused, processes, make_run, tmp_path, monkeypatch):
     given = f"--model_dir={tmp_path}"
@@ -174,6 +185,9 @@ def test_mistakes_of_seeds(refused, processes, make_run, tmp_path, monkeypatch):
     one_run = make_run(tmp_path / "run", 1)
     message = refused("train", "--seeds=1,2", f"--model_dir={one_run}")
     assert f"{one_run} is the model folder of one run" in message
+    (tmp_path / "file").touch()
+    message = refused("train", "--seeds=1,2", f"--model_dir={tmp_path / 'file'}")
+    assert f"--model_dir={tmp_path / 'file'} is a file" in message
     monkeypatch.setenv("TF_CONFIG", "{}")
     assert "unset TF_CONFIG" in refused("train", "--seeds=1,2", given)
     assert not processes

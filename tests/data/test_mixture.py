@@ -73,6 +73,9 @@ def test_names_with_commas(folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for one in ("pocket", "p.en,p.de", "no.en,no.de", "/no/a,/no/b"):
         assert corpus_names(one) == [one]
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "p.en").write_text("a\n")
+    assert corpus_names("text/p.en,text/p.de") == ["text/p.en,text/p.de"]  # p.de is missing
     for several in ("a,b", "p.tsv,q.tsv.gz", "pocket,p.tsv", "pocket@de-en,pocket", "a@en-de,no.en",
                     "wmt14_translate/de-en,ted_hrlr_translate/pt_to_en", "pocket,a,b"):  # fmt: skip
         assert corpus_names(several) == several.split(",")
@@ -89,10 +92,11 @@ def test_names_with_commas(folders, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("settings", "message"), [
     ({"data_weights": "1,2,3"}, "data_weights 1,2,3 are 3, and data names 2: give one weight"),
-    ({"data_weights": "1,0"}, "'0' is not a positive number"),
-    ({"data_weights": "1,x"}, "'x' is not a positive number"),
-    ({"data_weights": "1,"}, "'' is not a positive number"),
-    ({"data_weights": "1,nan"}, "'nan' is not a positive number"),
+    ({"data_weights": "1,0"}, "'0' is not a number from 0.000001 to 1,000,000"),
+    ({"data_weights": "1,x"}, "'x' is not a number from 0.000001 to 1,000,000"),
+    ({"data_weights": "1,"}, "'' is not a number from 0.000001 to 1,000,000"),
+    ({"data_weights": "1,1e308"}, "'1e308' is not a number from 0.000001 to 1,000,000"),
+    ({"data_weights": "1,nan"}, "'nan' is not a number from 0.000001 to 1,000,000"),
     ({"data_weights": "1,2", "data_temperature": 5.0}, "and data_temperature: give one of them"),
 ])  # fmt: skip
 def test_mistakes(folders, settings, message):

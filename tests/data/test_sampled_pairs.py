@@ -308,6 +308,13 @@ def test_other_ids_than_those_of_the_run_or_the_chief(make_sampler, pairs):
     batches.close()
 
 
+def test_a_rare_corpus_is_drawn_once_an_epoch(make_sampler, pairs):
+    """0.001 times each of its pairs would be none."""
+    batches = make_batches(pairs, make_sampler(), repetitions=[0.001])
+    assert len(batches._draw_pairs(np.random.default_rng(1))) == 1
+    batches.close()
+
+
 def test_repetitions(make_sampler, pairs):
     """As for `Batches`: each pair one and a half times."""
     batches = make_batches(pairs, make_sampler(), repetitions=[1.5])

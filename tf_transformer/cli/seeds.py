@@ -18,6 +18,7 @@ from tf_transformer.visualization.run_comparison import describe_runs, find_runs
 
 logger = logging.getLogger(__name__)
 
+RESUMING = "the same command, without --overwrite, resumes the runs"
 OWN_FLAGS = ("seeds", "seed", "model_dir")  # that a process gets with other values, or not at all
 
 
@@ -34,6 +35,8 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
     Raises: UserError when the flags are not valid, or the training of a seed fails.
     """
     seeds = _parse_seeds(values, config)
+    if os.path.isfile(model_dir):
+        raise UserError(f"--model_dir={model_dir} is a file: give a folder for the runs")
     if os.path.exists(os.path.join(model_dir, "config.json")):
         raise UserError(
             f"{model_dir} is the model folder of one run: give another --model_dir for the folder "
@@ -52,6 +55,10 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
             continue
         logger.info("seed %d, %d of %d", seed, number, len(seeds))
         ending = run_process([*program, *arguments, f"--seed={seed}", f"--model_dir={folder}"])
+        complete = not values.overwrite and _is_complete(folder, config.replace(seed=seed))
+        if ending.interrupted and complete:
+            print(f"\nstopped; the run with seed {seed} is complete; {RESUMING}")
+            return 0
         if ending.interrupted or ending.code:
             return _stop(seed, ending)
     if len(folders) > 1:
@@ -78,14 +85,13 @@ def _stop(seed: int, ending: Ending) -> int:
     Returns: the exit code.
     Raises: UserError when it failed.
     """
-    resuming = "the same command, without --overwrite, resumes the runs"
     code = SIGNAL - ending.code if ending.code < 0 else ending.code  # a signal ended the process
     if ending.interrupted and not code:
-        print(f"\nstopped and saved; {resuming}")
+        print(f"\nstopped and saved; {RESUMING}")
     elif ending.interrupted and code > SIGNAL:
-        print(f"\nstopped; the training with seed {seed} was not saved now; {resuming}")
+        print(f"\nstopped; the training with seed {seed} was not saved now; {RESUMING}")
     else:
-        raise UserError(f"the training with seed {seed} failed: see the messages above; {resuming}")
+        raise UserError(f"the training with seed {seed} failed: see the messages above; {RESUMING}")
     return code
 
 

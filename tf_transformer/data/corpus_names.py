@@ -16,11 +16,19 @@ def corpus_names(data: str) -> list[str]:
     Raises: UserError for an empty name.
     """
     names = data.split(",")
-    if os.path.exists(data) or (len(names) == 2 and not any(map(_is_one_corpus, names))):
+    if os.path.exists(data) or (len(names) == 2 and _are_files_of_two_languages(*names)):
         return [data]  # a name with a comma, or SOURCE_FILE,TARGET_FILE
     if len(names) > 1 and "" in names:
         raise UserError(f"data {data!r}: a name before or after a comma is missing")
     return names
+
+
+def _are_files_of_two_languages(first: str, second: str) -> bool:
+    """Whether two names are SOURCE_FILE,TARGET_FILE, of which one or both may be missing."""
+    if os.path.exists(first) != os.path.exists(second):
+        name = first if os.path.exists(first) else second
+        return not _is_one_corpus(name)  # and not the name of a data set, such as train.en
+    return not (_is_one_corpus(first) or _is_one_corpus(second))
 
 
 def _is_one_corpus(name: str) -> bool:

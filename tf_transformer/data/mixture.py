@@ -6,6 +6,8 @@ from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.tags import add_tag
 from tf_transformer.errors import UserError
 
+MOST = 1e6  # weights are between 1 / MOST and MOST
+
 
 class TaggedCorpus(Corpus):
     """A corpus with a tag before each source.
@@ -76,10 +78,10 @@ def parse_weights(text: str) -> list[float]:
             weights.append(float(part))
         except ValueError:
             weights.append(-1.0)
-        if not 0 < weights[-1] < float("inf"):
+        if not 1 / MOST <= weights[-1] <= MOST:
             raise UserError(
-                f"data_weights {text!r}: {part!r} is not a positive number: give one for each "
-                "corpus of data, such as 4,1"
+                f"data_weights {text!r}: {part!r} is not a number from {1 / MOST:.6f} to "
+                f"{MOST:,.0f}: give one for each corpus of data, such as 4,1"
             )
     return weights
 

@@ -128,7 +128,9 @@ class SampledBatches(Batches):
         drawn = []
         for shard, end, times in zip(self._pairs.shards, ends, self._repetitions):
             pairs = np.arange(end - len(shard), end, dtype=np.uint32)
-            drawn.append(draw(random, pairs, round(times * len(shard))))
+            # Of a shard with pairs, at least one is drawn.
+            number = max(round(times * len(shard)), min(1, len(shard)))
+            drawn.append(draw(random, pairs, number))
         return np.concatenate(drawn)
 
     def _submit(self, epoch: int) -> "Future[_Epoch]":

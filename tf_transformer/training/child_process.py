@@ -21,17 +21,20 @@ def run_process(command: list[str]) -> Ending:
     Args:
       command: the program and its arguments.
     """
-    process = subprocess.Popen(command)
     received = []
+    process: subprocess.Popen[bytes] | None = None
 
     def handle(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        if number == signal.SIGTERM:
+        if process and number == signal.SIGTERM:
             process.terminate()
 
     numbers = (signal.SIGINT, signal.SIGTERM)
     handlers = {number: signal.signal(number, handle) for number in numbers}
     try:
+        process = subprocess.Popen(command)
+        if signal.SIGTERM in received:  # before the process was there
+            process.terminate()
         code = process.wait()
     finally:
         for number, handler in handlers.items():
