@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.cli.main import main
-from tf_transformer.cli.translation import explain_decoding_memory
+from tf_transformer.cli.translation import explain_decoding_memory, explain_scoring_memory
 from tf_transformer.config import DecodeConfig
 from tf_transformer.data.trees import read_line
 from tf_transformer.decoding.translator import Translator
@@ -368,8 +368,11 @@ def test_trees_are_not_text(refused, model_dir):
 
 
 def test_advice_when_the_memory_of_a_search_is_too_small():
-    for sampling, advice in [(False, "--beam_size than 4"), (True, "--n_best")]:
+    for flag, advice in [("", "--beam_size than 4"), ("--mbr_samples", "--mbr_samples")]:
         message = f"--decode_batch_tokens than 50, or a smaller {advice}$"
         decode = DecodeConfig(beam_size=4, decode_batch_tokens=50)
-        with pytest.raises(UserError, match=message), explain_decoding_memory(decode, sampling):
+        with pytest.raises(UserError, match=message), explain_decoding_memory(decode, flag):
             raise tf.errors.ResourceExhaustedError(None, None, "")
+    message = "^out of memory: leave out the longest pairs"
+    with pytest.raises(UserError, match=message), explain_scoring_memory():
+        raise tf.errors.ResourceExhaustedError(None, None, "")
