@@ -40,8 +40,9 @@ def test_diverse_groups(run, refused, flags):
     assert [line.split("\t")[0] for line in out.splitlines()] == ["1"] * 4 + ["2"] + ["3"] * 4
     message = refused("translate", *flags, "--diverse_groups=3")
     assert "3 groups of a beam of 4: give a divisor of --beam_size" in message
-    message = refused("translate", *flags, "--diversity_strength=1")
-    assert "--diversity_strength is for --diverse_groups" in message
+    for groups in ((), ("--diverse_groups=1",)):
+        message = refused("translate", *flags, "--diversity_strength=1", *groups)
+        assert "--diversity_strength is for --diverse_groups of 2 or more" in message
     assert "--sampling" in refused("translate", *flags, "--sampling", "--diverse_groups=2")
 
 
@@ -55,6 +56,7 @@ def test_constraints(run, refused, flags, tmp_path):
     assert [number for number, *_ in lines] == ["1", "1", "2", "3", "3"]
     for _, _, text in lines[:2]:
         assert "Katze" in text and "im Garten" in text
+    assert run(*constraints, "--n_best=2", "--diverse_groups=1")[1] == out
     file.write_text("Katze\t\n\n\n")
     assert "line 1 has an empty constraint" in refused(*constraints)
     file.write_text("\n\n" + "Katze\t" * 20 + "Hund\n")

@@ -14,6 +14,7 @@ from tf_transformer.checkpoints import paths, pretrained
 from tf_transformer.checkpoints.model_lists import model_list
 from tf_transformer.cli.terminal import open_output, required
 from tf_transformer.cli.translation import (
+    check_diversity,
     explain_decoding_memory,
     load_translator,
     progress_bar,
@@ -33,8 +34,7 @@ def evaluate(values: flags.FlagValues) -> None:
     from tf_transformer.data.sources import open_corpus
     from tf_transformer.evaluation.metrics import parse_metrics
 
-    if values["diversity_strength"].present and not values["diverse_groups"].present:
-        raise UserError("--diversity_strength is for --diverse_groups")
+    check_diversity(values)
     models = model_list(required(values, "model_dir"), values.checkpoint)
     model_dir = models[0][0]  # its data and languages hold for an ensemble
     data = paths.load_config(model_dir).data

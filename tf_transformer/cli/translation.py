@@ -159,21 +159,28 @@ def _check_combination(values: flags.FlagValues) -> None:
     for flag in ("target_prefix", "constraints", "sampling"):
         if values[flag].value and values.split_sentences:
             raise UserError(f"--{flag} and --split_sentences: give one of them")
-    for flag in ("target_prefix", "sampling", "diverse_groups"):
+    check_diversity(values)
+    for flag in ("target_prefix", "sampling"):
         if values[flag].value and values.constraints:
             raise UserError(f"--constraints and --{flag}: give one of them")
+    if values.constraints and values.diverse_groups not in (None, 1):
+        raise UserError("--constraints and --diverse_groups: give one of them")
     for flag in ("target_prefix", "constraints", "sampling", *given(values, (ControlConfig,))):
         if values[flag].value and uses_ctranslate2(values):
             raise UserError(f"--{flag} is for --engine=tensorflow")
     if values.sampling and values["diverse_groups"].present:
         raise UserError("--sampling and --diverse_groups: give one of them; sampling has no beam")
-    if values["diversity_strength"].present and not values["diverse_groups"].present:
-        raise UserError("--diversity_strength is for --diverse_groups")
     if values.sampling and values["beam_size"].present:
         raise UserError("--sampling and --beam_size: give one of them; sampling has no beam")
     for flag in ("temperature", "top_k", "top_p", "seed"):
         if values[flag].present and not values.sampling:
             raise UserError(f"--{flag} is for --sampling")
+
+
+def check_diversity(values: flags.FlagValues) -> None:
+    """Raises: UserError for --diversity_strength without groups that could differ."""
+    if values["diversity_strength"].present and values.diverse_groups in (None, 1):
+        raise UserError("--diversity_strength is for --diverse_groups of 2 or more")
 
 
 @contextlib.contextmanager
