@@ -57,7 +57,6 @@ class FakeModel:
         outputs = {name: {"name": name, "dtype": dtype} for name, dtype in tensors.items()}
         inputs = {"text": {"name": "text:0", "dtype": "DT_STRING"}}
         self.metadata = {"serving_default": {"inputs": inputs, "outputs": outputs}}
-        self.background_requests = []
         self.gate = threading.Event()
         self.gate.set()
         self.batches = []

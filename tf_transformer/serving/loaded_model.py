@@ -80,9 +80,6 @@ class Signature:
 class LoadedModel:
     """A version of an exported model. The constructor runs its recorded warm-up requests.
 
-    Those of signatures with options would double the time of loading: the ones with a single row
-    become `background_requests`.
-
     Args:
       path: its folder, whose name is the version.
       concurrency: calls that are computed at the same time; others wait.
@@ -105,7 +102,6 @@ class LoadedModel:
         self._session = v1.Session(graph=tf.Graph(), config=config)
         self.signatures: dict[str, Signature] = {}
         self.metadata: dict[str, dict[str, Any]] = {}
-        self.background_requests: list[tuple[str, Inputs]] = []
         try:
             self._load()
         except Exception:
@@ -166,12 +162,9 @@ class LoadedModel:
                 name: np.atleast_1d(tf.make_ndarray(value)).tolist()
                 for name, value in request.inputs.items()
             }
-            name = request.model_spec.signature_name
-            signature = self.signatures[name]
-            if not default_values(signature.inputs):
+            signature = self.signatures[request.model_spec.signature_name]
+            if not default_values(signature.inputs):  # the others would double the time of loading
                 signature(inputs)
-            elif all(len(values) == 1 for values in inputs.values()):
-                self.background_requests.append((name, inputs))
 
 
 def _size_of_weights(path: str) -> int:

@@ -48,14 +48,11 @@ class Model(Protocol):
       path: its folder, whose name is the version.
       version: a number.
       metadata: name of a signature -> its `SignatureDef` as a dict.
-      background_requests: pairs (signature, inputs) of warm-up requests that a server runs while it
-        serves the version.
     """
 
     path: str
     version: int
     metadata: dict[str, dict[str, Any]]
-    background_requests: list[tuple[str, Inputs]]
 
     @property
     def signatures(self) -> Mapping[str, Signature]:

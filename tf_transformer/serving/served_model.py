@@ -7,7 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import NamedTuple
 
-from tf_transformer.serving.background_warm_up import warm_up_in_background
 from tf_transformer.serving.model_interface import Model
 from tf_transformer.serving.model_source import ModelSource
 from tf_transformer.serving.reloader import Reloader
@@ -62,7 +61,6 @@ class ServedModel:
         self._observe_batch = functools.partial(metrics.observe_batch, source.name)
         self._served: dict[int, ServedVersion] = {}  # what new requests may use
         self._open: set[ServedVersion] = set()  # those, and unloaded ones that still compute
-        self._warm_ups: dict[ServedVersion, asyncio.Task[None]] = {}
         # Short rows, long rows, and the count of sub-words are computed at the same time.
         self._reloader = Reloader(source, metrics, 2 * settings.concurrent_batches + 1)
 
@@ -126,24 +124,14 @@ class ServedModel:
         self._served[model.version] = version
         self._open.add(version)
         self._announce(self, model.version)
-        warm_up = asyncio.create_task(warm_up_in_background(version, self._settings.timeout))
-        self._warm_ups[version] = warm_up
-        warm_up.add_done_callback(lambda _: self._warm_ups.pop(version))
 
     async def _unload(self, number: int) -> None:
         """Ends a version after it has answered its requests."""
         version = self._served.pop(number)
-        self._end_warm_up(version)
         await version.close(self._settings.timeout)
         self._open.discard(version)
         logger.info("unloaded version %d of %s", number, self.source.name)
 
     async def close(self) -> None:
         """Ends all versions. Requests that are not answered get ShutdownError."""
-        for version in self._open:
-            self._end_warm_up(version)
         await asyncio.gather(*(version.close(0) for version in self._open))
-
-    def _end_warm_up(self, version: ServedVersion) -> None:
-        if version in self._warm_ups:
-            self._warm_ups[version].cancel()

@@ -92,11 +92,6 @@ class ServedVersion:
         return sum(batcher.queue_length for batcher in self._batchers.values())
 
     @property
-    def is_busy(self) -> bool:
-        """Whether a request is not answered."""
-        return bool(self._tasks)
-
-    @property
     def is_overdue(self) -> bool:
         """Whether a batch could not be stopped after its deadline."""
         return any(batcher.is_overdue for batcher in self._batchers.values())
