@@ -128,18 +128,26 @@ def define_split_sentences(values: flags.FlagValues) -> None:
     define(values, "split_sentences", bool, meaning, False)
 
 
-def define_sampling(values: flags.FlagValues) -> None:
-    """Defines --sampling and its settings."""
+def define_sampling(values: flags.FlagValues, note: str = "", default: bool = False) -> None:
+    """Defines --sampling, with a note in its help, and its settings."""
     meaning = (
-        "draw the translations from the model's distribution, instead of searching the best ones; "
-        "--n_best is their number"
+        "draw the translations from the model's distribution, instead of searching the best ones"
     )
-    define(values, "sampling", bool, meaning, False)
+    define(values, "sampling", bool, f"{meaning}{note}", default)
     for field in dataclasses.fields(settings.SamplingConfig):
         meaning = f"--sampling: {field.metadata['meaning']} (default: {field.default})"
         define(values, field.name, field.type, meaning)
     meaning = "--sampling: seed of the random numbers (default: 0)"
     define(values, "seed", int, meaning, lower_bound=0, upper_bound=MAX_INTEGER)
+
+
+def define_back_translation(values: flags.FlagValues) -> None:
+    """Defines the flags of back-translate."""
+    define_model(values, ensemble=True)
+    define_files(values, "text of its source language", "pairs, TSV: translation, line")
+    define_tag(values, "default: the lines have their tags")
+    define_sampling(values, "; false: beam search", default=True)
+    define_settings(values, (settings.DecodeConfig,))
 
 
 def define_controls(values: flags.FlagValues) -> None:

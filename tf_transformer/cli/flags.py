@@ -13,6 +13,7 @@ from tf_transformer.cli.define_flags import (
     GENERAL_GROUP,
     GROUPS,
     define,
+    define_back_translation,
     define_choice,
     define_cleaning,
     define_comparison,
@@ -37,6 +38,7 @@ from tf_transformer.serving.serve_config import ServeConfig
 COMMANDS = {
     "train": "train a model on sentence pairs, or resume a run",
     "translate": "translate lines of text with a trained model",
+    "back-translate": "make training pairs of text in the target language, with a reverse model",
     "evaluate": "translate or parse a test set, and score it with sacreBLEU or EVALB",
     "parse": "parse lines of text with a model that was trained on trees",
     "score": "compute the log-probability that a model gives to translations",
@@ -183,7 +185,7 @@ def _translate_flags(values: flags.FlagValues) -> None:
         "an empty line where there are none"
     )
     define(values, "constraints", str, meaning)
-    define_sampling(values)
+    define_sampling(values, "; --n_best is their number")
     define_mbr(values)
     meaning = (
         "write an empty line and a warning for a line with more sub-words than the model has "
@@ -369,6 +371,7 @@ def _gpu_check_flags(values: flags.FlagValues) -> None:
 _FLAGS: dict[str, Callable[[flags.FlagValues], None]] = {
     "train": _train_flags,
     "translate": _translate_flags,
+    "back-translate": define_back_translation,
     "evaluate": _evaluate_flags,
     "parse": _parse_flags,
     "score": define_score,

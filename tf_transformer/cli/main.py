@@ -94,6 +94,7 @@ def run_command(command: str, values: flags.FlagValues) -> int | None:
     Returns: the exit code; None for 0.
     """
     from tf_transformer.cli import (
+        back_translation,
         cleaning,
         comparison,
         doctor,
@@ -111,6 +112,7 @@ def run_command(command: str, values: flags.FlagValues) -> int | None:
     functions: dict[str, Callable[[flags.FlagValues], int | None]] = {
         "train": training.train,
         "translate": translation.translate,
+        "back-translate": back_translation.back_translate,
         "evaluate": evaluation.evaluate,
         "parse": translation.parse,
         "score": translation.score,

@@ -53,12 +53,14 @@ def load_translator(
 
 
 @contextlib.contextmanager
-def explain_decoding_memory(decode: DecodeConfig, samples_flag: str = "") -> Iterator[None]:
+def explain_decoding_memory(
+    decode: DecodeConfig, samples_flag: str | None = None
+) -> Iterator[None]:
     """Turns a device's out-of-memory error into a `UserError` with the flags that help.
 
     Args:
       decode: the settings of the search.
-      samples_flag: the flag with the number of samples; "" for a search.
+      samples_flag: the flag with the number of samples, "" for one sample; None for a search.
     """
     import tensorflow as tf
 
@@ -67,9 +69,11 @@ def explain_decoding_memory(decode: DecodeConfig, samples_flag: str = "") -> Ite
     except tf.errors.ResourceExhaustedError as error:
         tokens = decode.decode_batch_tokens
         message = f"out of memory: give a smaller --decode_batch_tokens than {tokens}"
-        if samples_flag:
-            raise UserError(f"{message}, or a smaller {samples_flag}") from error
-        raise UserError(f"{message}, or a smaller --beam_size than {decode.beam_size}") from error
+        if samples_flag is None:
+            message = f"{message}, or a smaller --beam_size than {decode.beam_size}"
+        elif samples_flag:
+            message = f"{message}, or a smaller {samples_flag}"
+        raise UserError(message) from error
 
 
 @contextlib.contextmanager
@@ -191,7 +195,7 @@ def _translator(
     translator = load_translator(values, model_dir, values.checkpoint)
     if values.tag:
         check_tag(values.tag, lambda texts: translator.source.encode(texts).to_list())
-    samples_flag = ("--mbr_samples" if values.mbr else "--n_best") if values.sampling else ""
+    samples_flag = ("--mbr_samples" if values.mbr else "--n_best") if values.sampling else None
     with explain_decoding_memory(translator.decode, samples_flag):
         yield translator, paths.load_config(first_model_dir(model_dir)).data
 
