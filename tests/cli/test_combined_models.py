@@ -25,6 +25,13 @@ def test_an_ensemble_of_a_model_and_itself(run, refused, model_dir, flags):
     assert "--model_dir names 2 models and --checkpoint 3" in message
 
 
+def test_export_an_ensemble(refused, model_dir):
+    pair = f"--model_dir={model_dir},{model_dir}"
+    assert "give the folder for the export of the ensemble" in refused("export", pair)
+    message = refused("export", pair, "--format=ctranslate2", "--output=x")
+    assert "--format=ctranslate2 has no ensembles: give one model" in message
+
+
 def test_evaluate_an_ensemble_keeps_the_translations_of_its_first_model(run, model_dir):
     code, out, _ = run("evaluate", f"--model_dir={model_dir},{model_dir}", "--max_pairs=2")
     assert code == 0

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
@@ -94,6 +95,28 @@ def test_a_process_without_the_package_gives_the_same_translations(
         ],
         "alternatives": [["target_prefix", "text"], ["probabilities", "scores", "translations"]],
     }
+
+
+def test_an_ensemble(model_dir, texts, tmp_path):
+    """Its export translates and scores as the live ensemble. It has no attention weights."""
+    checkpoints = "averaged,latest"
+    path = export_saved_model(str(model_dir), str(tmp_path / "out"), checkpoints, beam_size=2)
+    live = Translator.load(str(model_dir), checkpoints, beam_size=2)
+    signatures = tf.saved_model.load(path).signatures
+    assert "alignments" not in signatures
+    results = signatures["serving_default"](text=tf.constant(texts[:6]))
+    translations = [text.decode() for text in results["translation"].numpy()]
+    assert translations == live(texts[:6])
+    pairs = list(zip(texts[:6], translations))
+    sources, targets = map(tf.constant, (texts[:6], translations))
+    scores = signatures["score"](source=sources, target=targets)["log_probability"]
+    np.testing.assert_allclose(scores, [each.log_prob for each in live.score(pairs)], rtol=1e-5)
+    one = Translator.load(str(model_dir), "averaged").score(pairs)
+    assert not np.allclose(scores, [each.log_prob for each in one], rtol=1e-4)
+    assert read_description(path, {"max_aligned_subwords": int}) == {"max_aligned_subwords": 0}
+    assert "alignments" not in pathlib.Path(path, "README.md").read_text()
+    requests = os.path.join(path, "assets.extra", "tf_serving_warmup_requests")
+    assert b"alignments" not in pathlib.Path(requests).read_bytes()
 
 
 def test_separate_vocabularies(tiny_config, tmp_path):

@@ -255,7 +255,7 @@ def _average_flags(values: flags.FlagValues) -> None:
 
 
 def _export_flags(values: flags.FlagValues) -> None:
-    define_model(values)
+    define_model(values, ensemble=True)
     meaning = (
         "saved_model: for TensorFlow Serving; ctranslate2: for ctranslate2.Translator; "
         "keras: for keras.models.load_model; huggingface: for MarianMTModel of transformers"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from absl.flags import FlagValues
 
 from tf_transformer.checkpoints import paths, pretrained
+from tf_transformer.checkpoints.model_lists import model_list
 from tf_transformer.cli.engine import ctranslate2_versions, loader, uses_ctranslate2
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import required, start_tensorflow
@@ -35,16 +36,18 @@ INTERACTIVE_MAX_WAIT = 10.0  # seconds
 
 def export(values: FlagValues) -> None:
     """Writes a trained model in the format of another engine."""
-    model_dir = pretrained.find_model_dir(required(values, "model_dir"))
-    _check_format_flags(values)
-    paths.load_config(model_dir)
+    models = model_list(required(values, "model_dir"), values.checkpoint)
+    _check_format_flags(values, len(models))
+    for each, _ in models:
+        paths.load_config(each)
+    model_dir = models[0][0] if len(models) == 1 else values.model_dir
     defaults = {
         "saved_model": "saved_model",
         "ctranslate2": f"ctranslate2-{values.quantization}",
         "keras": "model.keras",
         "huggingface": "huggingface",
     }
-    folder = pretrained.writable_folder(model_dir)
+    folder = pretrained.writable_folder(models[0][0])
     output = values.output or os.path.join(folder, "export", defaults[values.format])
     output = output.rstrip("/") or "/"
     start_tensorflow()
@@ -86,8 +89,15 @@ def _export(values: FlagValues, model_dir: str, output: str) -> None:
         )
 
 
-def _check_format_flags(values: FlagValues) -> None:
-    """Raises: UserError for a flag that --format does not use."""
+def _check_format_flags(values: FlagValues, models: int) -> None:
+    """Raises: UserError for a flag that --format does not use, or for several models."""
+    if models > 1 and values.format != "saved_model":
+        raise UserError(f"--format={values.format} has no ensembles: give one model")
+    if models > 1 and not values.output:
+        raise UserError(
+            "give the folder for the export of the ensemble with --output: the export folder of "
+            "each model is for its own versions"
+        )
     formats = {
         "quantization": ["ctranslate2"],
         "name": ["saved_model"],

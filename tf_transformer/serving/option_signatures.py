@@ -6,7 +6,6 @@ row whose text or prefix has more sub-words than the model has positions is not 
 Shapes: N texts, n texts of a chunk, K hypotheses.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -20,12 +19,10 @@ from tf_transformer.decoding.inference import (
 )
 from tf_transformer.decoding.sampling import RowSampling
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
-from tf_transformer.serving.signatures import TextFunctions
+from tf_transformer.serving.signatures import Signature, TextFunctions
 from tf_transformer.special_tokens import PAD
 
 ALTERNATIVES = 10  # next sub-words that are completed, where the vocabulary has as many
-
-Signature = tuple[Callable[..., dict[str, tf.Tensor]], list[tf.TensorSpec]]
 
 
 class OptionFunctions(TextFunctions):

@@ -20,15 +20,14 @@ import tensorflow as tf
 
 from tf_transformer.atomic_io import atomic_folder, atomic_write
 from tf_transformer.checkpoints.checksums import write_checksums
-from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import Config, DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.model.transformer import Transformer
+from tf_transformer.decoding.ensemble import Ensemble, Model, load_models, members
 from tf_transformer.serving.export_errors import check_output_folder, explain_write_errors
 from tf_transformer.serving.model_description import write_description
 from tf_transformer.serving.model_name import check_model_name
 from tf_transformer.serving.option_signatures import OptionFunctions, option_signatures
-from tf_transformer.serving.signatures import ALIGNED_LENGTH
+from tf_transformer.serving.signatures import ALIGNED_LENGTH, text_signatures
 from tf_transformer.serving.warm_up import import_messages, warm_up_texts, write_warm_up
 
 # Texts in a batch of TensorFlow Serving. The graph divides a batch into smaller chunks.
@@ -42,31 +41,36 @@ def export_saved_model(
     name: str = "transformer",
     **decode: Any,
 ) -> str:
-    """Writes the next version of a model for serving.
+    """Writes the next version of a model, or of an ensemble, for serving.
 
     Args:
-      model_dir: a model folder, or the name of a built-in model.
+      model_dir, checkpoint: as for `model_list`.
       output: EXPORT_DIR, created if it does not exist. The version is the largest in it plus one.
-      checkpoint: a name or a path, as for `checkpoints.paths.find`.
       name: of the model, for the server.
       **decode: fields of `DecodeConfig` to change.
     Returns: the path of the version.
     Raises: UserError when tensorflow-serving-api is not installed, the name cannot be part of a
-      URL, the model cannot be read, or the output cannot be written.
+      URL, a model cannot be read, two models have different vocabularies, or the output cannot be
+      written.
     """
     check_model_name(name)
     # These fail before the model is loaded, which takes seconds.
     check_output_folder(output)
     import_messages()
-    model, tokenizers, config = load_model(model_dir, checkpoint)
-    config = config.replace(**decode)
+    model, tokenizers, config = load_models(model_dir, checkpoint)
+    config = config.replace(**decode, pe_input=model.pe_input, pe_target=model.pe_target)
     # A server ignores folders whose name is not a number, such as an unfinished one.
     with explain_write_errors(output), atomic_folder(output) as folder:
         module, signatures = make_signatures(model, tokenizers, config.decode)
         tf.saved_model.save(module, folder, signatures=signatures)
-        write_warm_up(folder, name, warm_up_texts(config, tokenizers[0]))
-        write_description(folder, config, ALIGNED_LENGTH)
-        _write(folder, "README.md", _readme(name, os.path.abspath(output), config))
+        write_warm_up(folder, name, warm_up_texts(config, tokenizers[0]), signatures)
+        readme = _readme(name, os.path.abspath(output), config)
+        if isinstance(model, Ensemble):  # which has no attention weights
+            readme = _without("`alignments`", readme)
+            write_description(folder, config, 0)
+        else:
+            write_description(folder, config, ALIGNED_LENGTH)
+        _write(folder, "README.md", readme)
         write_checksums(folder)
         for file, content in _server_settings(name).items():
             _write(output, file, content)
@@ -74,12 +78,12 @@ def export_saved_model(
 
 
 def make_signatures(
-    model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], decode: DecodeConfig
+    model: Model, tokenizers: tuple[Tokenizer, Tokenizer], decode: DecodeConfig
 ) -> tuple[tf.Module, dict[str, tf.types.experimental.PolymorphicFunction]]:
     """Creates the functions to serve.
 
     Args:
-      model: a built `Transformer`.
+      model: a built `Transformer`, or an `Ensemble`.
       tokenizers: of the source and of the target.
       decode: a `DecodeConfig`.
     Returns: a `tf.Module` that owns their resources; the functions by name, each from strings `[N]`
@@ -88,8 +92,8 @@ def make_signatures(
       - nbest: text -> translations `[N, K]`, scores `[N, K]`.
       - score: source, target -> log_probability `[N]`, token_log_probabilities `[N, T]`, tokens
         `[N, T]`.
-      - alignments: text -> translation `[N]`, source_tokens `[N, S]`, target_tokens `[N, T]`,
-        weights `[N, L, H, T, S]`.
+      - alignments, which an ensemble lacks: text -> translation `[N]`, source_tokens `[N, S]`,
+        target_tokens `[N, T]`, weights `[N, L, H, T, S]`.
       - count_tokens: text -> tokens `[N]`, the number of source sub-words.
       - translate_with_options, sample, alternatives: as the methods of `OptionFunctions`.
     """
@@ -97,39 +101,14 @@ def make_signatures(
     # The module owns the variables, not the Keras model: a session, as in TensorFlow Serving,
     # does not find variables under the names that Keras tracks.
     module = tf.Module()
-    module.weights = [variable.value for variable in model.variables]
+    module.weights = [variable.value for each in members(model) for variable in each.variables]
     module.tokenizers = [tokenizer.resource for tokenizer in tokenizers]
-
-    def serving_default(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        translations, scores = functions.translate(text)
-        return {"translation": translations[:, 0], "score": scores[:, 0]}
-
-    def nbest(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        translations, scores = functions.translate(text, decode.beam_size)
-        return {"translations": translations, "scores": scores}
-
-    def score(source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        names = ("log_probability", "token_log_probabilities", "tokens")
-        return dict(zip(names, functions.score(source, target)))
-
-    def alignments(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        names = ("translation", "source_tokens", "target_tokens", "weights")
-        return dict(zip(names, functions.alignments(text)))
-
-    def count_tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"tokens": functions.count_tokens(text)}
-
-    text = tf.TensorSpec([None], tf.string, name="text")
-    source = tf.TensorSpec([None], tf.string, name="source")
-    target = tf.TensorSpec([None], tf.string, name="target")
     signatures = {
-        "serving_default": (serving_default, [text]),
-        "nbest": (nbest, [text]),
-        "score": (score, [source, target]),
-        "alignments": (alignments, [text]),
-        "count_tokens": (count_tokens, [text]),
+        **text_signatures(functions, decode.beam_size),
         **option_signatures(functions, decode),
     }
+    if isinstance(model, Ensemble):
+        del signatures["alignments"]  # attention weights are those of one model
     return module, {
         name: tf.function(function, input_signature=inputs, autograph=False)
         for name, (function, inputs) in signatures.items()
@@ -215,8 +194,9 @@ more than the input.
 Options are values `[N]`, one for each text, and can be left out in a request.
 
 Scores are log-probabilities in nats. Those of translations are divided by
-((5 + length) / 6) ^ {penalty}. `weights` are the decoder's attention weights over the source: row t
-is where the model attends when it predicts target sub-word t.
+((5 + length) / 6) ^ {penalty}.
+
+`alignments`: row t of `weights` is where the model attends when it predicts target sub-word t.
 
 The result of a row does not depend on the other rows:
 
@@ -232,6 +212,11 @@ The result of a row does not depend on the other rows:
 With these batching settings, TensorFlow Serving refuses a request of more than
 {MAX_BATCH_SIZE} rows.
 """
+
+
+def _without(word: str, text: str) -> str:
+    """The lines of a text that do not have a word."""
+    return "".join(line for line in text.splitlines(keepends=True) if word not in line)
 
 
 def _signature_table(beam: int) -> str:

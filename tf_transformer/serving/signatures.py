@@ -16,20 +16,23 @@ import tensorflow as tf
 
 from tf_transformer.config import DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.ensemble import Model, single_model
 from tf_transformer.decoding.inference import (
     SCORED_TOKENS,
     detokenize,
     forced_decoding,
+    forced_logits,
     max_output_lengths,
     search_translations,
     token_log_probs,
 )
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.decoding.search import SearchResult
-from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD
 
 ALIGNED_LENGTH = 128  # most source sub-words of `alignments`: weights grow with the square
+
+Signature = tuple[Callable[..., dict[str, tf.Tensor]], list[tf.TensorSpec]]
 
 
 class TextFunctions:
@@ -38,13 +41,13 @@ class TextFunctions:
     They compute the texts in chunks, so that only the results grow with the number of texts.
 
     Args:
-      model: a built `Transformer`.
+      model: a built `Transformer`, or an `Ensemble`, which has no `alignments`.
       tokenizers: of the source and of the target.
       decode: a `DecodeConfig`.
     """
 
     def __init__(
-        self, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], decode: DecodeConfig
+        self, model: Model, tokenizers: tuple[Tokenizer, Tokenizer], decode: DecodeConfig
     ) -> None:
         self._model = model
         self._decode = decode
@@ -136,7 +139,8 @@ class TextFunctions:
 
         def score_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
             tar_real = tf.gather(tar, indices).to_tensor(PAD)  # (n, t), t <= T
-            logits, _ = self._teacher_forcing(inp, indices, tar_real)  # (n, t, V)
+            padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
+            logits = forced_logits(self._model, padded, tar_real)  # (n, t, V)
             log_probs = token_log_probs(logits, tar_real)  # (n, t)
             return (
                 tf.reduce_sum(log_probs, axis=1),
@@ -165,25 +169,26 @@ class TextFunctions:
           strings `[N, T]`, "" at padding; the decoder's attention weights over the source, float32
           `[N, L, H, T, S]`. Row t of the weights is where the model attends when it predicts
           target sub-word t. Text of more than 128 sub-words has no result.
+        Raises: UserError for an ensemble.
         """
+        model = single_model(self._model)
         inp, lengths, blank = self._encode(self._source, text)
-        aligned_length = min(ALIGNED_LENGTH, self._model.pe_input)
+        aligned_length = min(ALIGNED_LENGTH, model.pe_input)
         indices = tf.where(~blank & (lengths <= aligned_length))[:, 0]
         longest = _max_or_zero(tf.gather(lengths, indices))  # S
         tar = self._best_translations(inp, indices, lengths, longest)  # (N, T)
         number = tf.size(lengths)  # N
-        model = self._model
 
         def align_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
             tar_real = tf.gather(tar, indices)  # (n, T)
-            _, attention_weights = self._teacher_forcing(inp, indices, tar_real)
+            padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
+            _, attention_weights = forced_decoding(model, padded, tar_real)
             weights = _stack_source_attention(attention_weights, model.num_layers)  # (n,L,H,T,s)
             is_token = tf.cast(tar_real != PAD, tf.float32)  # (n, T)
             weights *= is_token[:, tf.newaxis, tf.newaxis, :, tf.newaxis]  # (n, L, H, T, s)
-            source_pieces = self._source.pieces_of(tf.gather(inp, indices).to_tensor(PAD))
             return (
                 detokenize(self._target, tar_real),
-                _pad_last_axis(source_pieces, longest),
+                _pad_last_axis(self._source.pieces_of(padded), longest),
                 self._target.pieces_of(tar_real),
                 _pad_last_axis(weights, longest),
             )
@@ -240,14 +245,44 @@ class TextFunctions:
         padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
         return search_translations(self._model, padded, self._decode, n_best)
 
-    def _teacher_forcing(
-        self, inp: tf.RaggedTensor, indices: tf.Tensor, tar_real: tf.Tensor
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Runs the model on the chosen sources and given target ids `[n, T]`.
 
-        Returns: logits `[n, T, V]`, attention weights by name.
-        """
-        return forced_decoding(self._model, tf.gather(inp, indices).to_tensor(PAD), tar_real)
+def text_signatures(functions: TextFunctions, beam_size: int) -> dict[str, Signature]:
+    """The signatures without options: name -> the function and the `TensorSpec`s of its inputs.
+
+    Args:
+      functions: a `TextFunctions`.
+      beam_size: that of the export, the number of translations of `nbest`.
+    """
+
+    def serving_default(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        translations, scores = functions.translate(text)
+        return {"translation": translations[:, 0], "score": scores[:, 0]}
+
+    def nbest(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        translations, scores = functions.translate(text, beam_size)
+        return {"translations": translations, "scores": scores}
+
+    def score(source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+        names = ("log_probability", "token_log_probabilities", "tokens")
+        return dict(zip(names, functions.score(source, target)))
+
+    def alignments(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        names = ("translation", "source_tokens", "target_tokens", "weights")
+        return dict(zip(names, functions.alignments(text)))
+
+    def count_tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"tokens": functions.count_tokens(text)}
+
+    text = tf.TensorSpec([None], tf.string, name="text")
+    source = tf.TensorSpec([None], tf.string, name="source")
+    target = tf.TensorSpec([None], tf.string, name="target")
+    return {
+        "serving_default": (serving_default, [text]),
+        "nbest": (nbest, [text]),
+        "score": (score, [source, target]),
+        "alignments": (alignments, [text]),
+        "count_tokens": (count_tokens, [text]),
+    }
 
 
 def _stack_source_attention(attention_weights: dict[str, tf.Tensor], num_layers: int) -> tf.Tensor:

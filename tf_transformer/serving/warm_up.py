@@ -6,6 +6,7 @@ of clients then do not wait for initialization.
 
 import itertools
 import os
+from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
@@ -53,19 +54,22 @@ def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
     return model_pb2, predict_pb2, prediction_log_pb2
 
 
-def write_warm_up(folder: str, name: str, texts: list[str]) -> None:
-    """Records requests of every signature.
+def write_warm_up(folder: str, name: str, texts: list[str], signatures: Collection[str]) -> None:
+    """Records requests of signatures.
 
     Args:
       folder: of the version.
       name: of the model.
       texts: source sentences of many lengths.
+      signatures: names.
     """
     model_pb2, predict_pb2, prediction_log_pb2 = import_messages()
     path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
     os.makedirs(os.path.dirname(path))
     with tf.io.TFRecordWriter(path) as writer:
         for signature, inputs in _requests(texts):
+            if signature not in signatures:
+                continue
             spec = model_pb2.ModelSpec(name=name, signature_name=signature)
             tensors = {key: tf.make_tensor_proto(value) for key, value in inputs.items()}
             request = predict_pb2.PredictRequest(model_spec=spec, inputs=tensors)
