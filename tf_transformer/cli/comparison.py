@@ -62,7 +62,8 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
     ]
     # The first run has a column too; it is not compared with anything.
     results = [
-        corpus_metrics(metrics, lines, [references], translations[0]) for lines in translations[1:]
+        corpus_metrics(metrics, lines, [references], translations[0], data.target)
+        for lines in translations[1:]
     ]
     rows: list[Row] = []
     signatures = []

@@ -160,7 +160,7 @@ def _score_translations(
     )
     from tf_transformer.evaluation.metrics import corpus_metrics
 
-    for result in corpus_metrics(metrics, translations, references, baseline):
+    for result in corpus_metrics(metrics, translations, references, baseline, data.target):
         print(result)
     if len(references) > 1:
         return

@@ -11,6 +11,7 @@ import sacrebleu
 import sacremoses
 
 from tf_transformer.config import DataConfig
+from tf_transformer.decoding.minimum_bayes_risk import bleu_tokenizer
 from tf_transformer.evaluation.metrics import check_lengths
 
 QUOTES = str.maketrans(dict.fromkeys("„“”«»", '"') | dict.fromkeys("‚‘’‹›", "'"))
@@ -32,17 +33,18 @@ class Scores:
         )
 
 
-def score(translations: Sequence[str], references: Sequence[str]) -> Scores:
+def score(translations: Sequence[str], references: Sequence[str], language: str = "en") -> Scores:
     """Computes BLEU and chrF with sacreBLEU, with one reference for each translation.
 
     Args:
       translations: a list of strings, detokenised.
       references: a list of strings of the same length.
+      language: code of their language, such as "ja", for the tokenizer; see `bleu_tokenizer`.
     Returns: `Scores`.
     Raises: UserError when the lengths differ or the lists are empty.
     """
     check_lengths(translations, references)
-    bleu = sacrebleu.metrics.BLEU()
+    bleu = sacrebleu.metrics.BLEU(tokenize=bleu_tokenizer(language))
     chrf = sacrebleu.metrics.CHRF()
     return Scores(
         bleu=bleu.corpus_score(translations, [references]).score,

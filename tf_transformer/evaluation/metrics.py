@@ -3,7 +3,6 @@
 All numbers are those of sacreBLEU, also the paired bootstrap test (Koehn 2004).
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -11,14 +10,15 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
+from tf_transformer.decoding.minimum_bayes_risk import bleu_tokenizer
 from tf_transformer.errors import UserError
 
-# Lower is better for TER, higher for the others.
-METRICS: dict[str, Callable[[], Metric]] = {
-    "bleu": BLEU,
-    "chrf": CHRF,
-    "chrf++": functools.partial(CHRF, word_order=2),
-    "ter": TER,
+# Of a language code. Lower is better for TER, higher for the others.
+METRICS: dict[str, Callable[[str], Metric]] = {
+    "bleu": lambda language: BLEU(tokenize=bleu_tokenizer(language)),
+    "chrf": lambda language: CHRF(),
+    "chrf++": lambda language: CHRF(word_order=2),
+    "ter": lambda language: TER(),
 }
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER"}
 # The statistics of 1,000 resampled test sets are in memory at the same time: about 1 GB.
@@ -63,6 +63,7 @@ def corpus_metrics(
     translations: Sequence[str],
     references: Sequence[Sequence[str]],
     baseline: Sequence[str] | None = None,
+    language: str = "en",
 ) -> list[MetricResult]:
     """Scores translations, and compares them with those of a baseline.
 
@@ -75,6 +76,8 @@ def corpus_metrics(
       translations: a list of strings, detokenised.
       references: for each set of references a list with a string for each translation.
       baseline: the translations of another system.
+      language: code of the language of the texts, such as "ja"; it chooses the tokenizer of BLEU,
+        see `bleu_tokenizer`.
     Returns: a `MetricResult` for each metric.
     Raises: UserError when the lengths differ, the lists are empty, or there are too many
       translations to compare them.
@@ -90,7 +93,7 @@ def corpus_metrics(
             )
     results = []
     for key in metrics:
-        metric = METRICS[key]()
+        metric = METRICS[key](language)
         if len(translations) > MAX_RESAMPLED:
             scores = [Result(metric.corpus_score(translations, references).score)]
             signature = metric.get_signature()

@@ -277,7 +277,7 @@ def _train_and_score(name: str, config: Config, folder: str) -> Result | None:
     translator = Translator(trainer.model, trainer.tokenizers, config.decode)
     translations = translator([source for source, _ in pairs])
     references = [target for _, target in pairs]
-    scores = score(translations, references)
+    scores = score(translations, references, config.data.target)
     split_bleu = None
     if has_papers_bleu(config.data):
         split_bleu, _ = compound_split_bleu(translations, references)

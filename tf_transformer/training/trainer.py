@@ -240,7 +240,7 @@ class Trainer:
         values = {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": accuracy}
         if self._bleu_pairs and self.workers.is_chief:
             sources, references = zip(*self._bleu_pairs)
-            bleu = score(self._translator(sources), list(references))
+            bleu = score(self._translator(sources), references, self.config.data.target)
             values |= {"BLEU": bleu.bleu, "signature": bleu.bleu_signature}
         return self.workers.broadcast(values)
 
