@@ -43,9 +43,8 @@ def test_decisions_and_loops():
 
 
 @pytest.mark.parametrize("name", [name for name in GRAPHS if name.startswith("update")])
-def test_an_update_copies_only_whether_the_gradient_is_finite(name):
-    copies = gpu_kernels.copies_to_host(GRAPHS[name]())
-    assert [(copy.op, copy.argument, copy.in_loop) for copy in copies] == [("If", "cond", False)]
+def test_an_update_copies_nothing(name):
+    assert not gpu_kernels.copies_to_host(GRAPHS[name]())
 
 
 def test_validation_copies_nothing():

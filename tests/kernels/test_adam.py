@@ -1,7 +1,10 @@
 """`FusedAdam` gives the results of `keras.optimizers.Adam`."""
 
+import functools
+
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tf_transformer.kernels.adam import FusedAdam
@@ -29,6 +32,30 @@ def test_by_hand():
     optimizer = FusedAdam(0.1, 0.9, 0.98, 1e-9)
     optimizer.apply_gradients([(tf.constant([3.0, -0.002, 0.0]), weight)])
     np.testing.assert_allclose(weight.numpy(), [0.9, -1.9, 0.5], rtol=1e-5)
+
+
+def apply_if_finite(optimizer, weight, gradient):
+    optimizer.apply_if(tf.reduce_all(tf.math.is_finite(gradient)), [gradient], [weight])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_gradient_that_is_not_finite_changes_no_weight_and_no_moment(bad):
+    """Every bit stays, in an eager call and in a graph; the next update is the usual one."""
+    results = []
+    for gradients in ([[1.0, -2.0], [bad, 3.0], [0.5, 0.25]], [[1.0, -2.0], None, [0.5, 0.25]]):
+        weight = keras.Variable([1.0, -0.0])
+        optimizer = FusedAdam(0.1, 0.9, 0.98, 1e-9)
+        optimizer.build([weight])
+        apply = functools.partial(apply_if_finite, optimizer, weight)
+        for function in (apply, tf.function(apply, autograph=False)):
+            for gradient in gradients:
+                if gradient is None:
+                    optimizer.iterations.assign_add(1)
+                else:
+                    function(tf.constant(gradient))
+        results.append([variable.numpy() for variable in (weight, *optimizer.variables)])
+    for left, right in zip(*results):
+        assert left.tobytes() == right.tobytes()
 
 
 def test_config_round_trip():

@@ -46,18 +46,21 @@ class FusedAdam(keras.optimizers.Adam):
         The gradients are already summed over the replicas. (`apply_gradients` would sum them
         again.)
 
+        Where the gradients are not finite, they are taken as 0, with b1 = b2 = 1 and lr = 0, so
+        that m, v and w stay as they are. This is decided on the device: a `tf.cond` would make the
+        host wait for the gradients before it starts the update.
+
         Args:
-          finite: bool scalar. Where it is false the weights do not change.
+          finite: bool scalar. Where it is false, weights and moments do not change.
           gradients: dense, equal in all replicas.
           variables: the weights, as given to `build`.
         """
-        learning_rate = self.learning_rate
-
-        def update() -> None:
-            for gradient, variable in zip(gradients, variables):
-                self.update_step(gradient, variable.value, learning_rate)
-
-        tf.cond(finite, update, lambda: None)
+        mask = tf.cast(finite, tf.float32)
+        learning_rate = tf.math.multiply_no_nan(tf.convert_to_tensor(self.learning_rate), mask)
+        betas = [tf.where(finite, beta, 1.0) for beta in (self.beta_1, self.beta_2)]
+        for gradient, variable in zip(gradients, variables):
+            gradient = tf.math.multiply_no_nan(gradient, mask)  # also of infinity it makes 0
+            self._apply(gradient, variable.value, learning_rate, *betas)
         self._update_model_variables_moving_average(variables)
         self.iterations.assign_add(1)
 
@@ -82,6 +85,17 @@ class FusedAdam(keras.optimizers.Adam):
         self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor
     ) -> None:
         """Updates one weight by a dense gradient of its shape."""
+        self._apply(gradient, variable, learning_rate, self.beta_1, self.beta_2)
+
+    def _apply(
+        self,
+        gradient: tf.Tensor,
+        variable: tf.Variable,
+        learning_rate: tf.Tensor,
+        beta_1: tf.Tensor | float,
+        beta_2: tf.Tensor | float,
+    ) -> None:
+        """Updates one weight; the decay rates of the moments can be tensors."""
         index = self._get_variable_index(variable)
         step = tf.cast(self.iterations.value + 1, variable.dtype)
         tf.raw_ops.ResourceApplyAdam(
@@ -91,8 +105,8 @@ class FusedAdam(keras.optimizers.Adam):
             beta1_power=tf.pow(tf.constant(self.beta_1, variable.dtype), step),
             beta2_power=tf.pow(tf.constant(self.beta_2, variable.dtype), step),
             lr=tf.cast(learning_rate, variable.dtype),
-            beta1=self.beta_1,
-            beta2=self.beta_2,
+            beta1=tf.cast(beta_1, variable.dtype),
+            beta2=tf.cast(beta_2, variable.dtype),
             epsilon=self.epsilon,
             grad=tf.cast(gradient, variable.dtype),
         )
