@@ -163,6 +163,13 @@ class DataConfig(Settings):
         minimum=1,
         maximum=100_000_000,
     )
+    max_shapes: int = setting(
+        0,
+        "most shapes of batches, each of which XLA compiles; with fewer there is more padding; 0 "
+        "means as many as save padding",
+        minimum=0,
+        maximum=100_000,
+    )
     bpe_dropout: float = setting(
         0.0,
         "BPE-dropout (Provilkov et al. 2020): probability of leaving out a merge, such as 0.1; the "

@@ -124,6 +124,19 @@ def test_the_plan_is_optimal():
     assert cost(plan) == pytest.approx(min(cost(division) for division in divisions))
 
 
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_fewer_shapes_have_more_padding_and_the_same_pairs(most):
+    pairs = captions(2000)
+    usual, fewer = Batches(pairs, 500, 1), Batches(pairs, 500, 1, max_shapes=most)
+    assert len(usual.buckets) > 4
+    assert 1 <= len(fewer.buckets) <= most
+    assert fewer.non_padding_fraction < usual.non_padding_fraction
+    found = np.concatenate([indices for indices, _ in fewer.order(0)])
+    assert sorted(found) == list(range(len(pairs)))
+    unlimited = Batches(pairs, 500, 1, max_shapes=len(usual.buckets))
+    assert unlimited.buckets == usual.buckets
+
+
 def test_the_order_is_a_function_of_seed_and_epoch():
     pairs = captions(2000)
 

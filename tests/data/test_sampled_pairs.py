@@ -226,7 +226,7 @@ def test_epochs(make_sampler, pairs, tokenizers, tmp_path):
 
 
 def make_batches(pairs, sampler, last_step=10**6, tokens=500, repetitions=None):
-    return SampledBatches(pairs, tokens, 1, repetitions, sampler, last_step, lambda value: value)
+    return SampledBatches(pairs, tokens, 1, repetitions, 0, sampler, last_step, lambda value: value)
 
 
 def read(dataset):
@@ -302,7 +302,9 @@ def test_other_ids_than_those_of_the_run_or_the_chief(make_sampler, pairs):
     with pytest.raises(UserError, match="sub-words of epoch 1 are not those with which it was"):
         batches.epoch(0)
     batches.close()
-    batches = SampledBatches(pairs, 500, 1, None, make_sampler(), 9, lambda checksum: checksum + 1)
+    batches = SampledBatches(
+        pairs, 500, 1, None, 0, make_sampler(), 9, lambda checksum: checksum + 1
+    )
     with pytest.raises(UserError, match="draws other sub-words here than the chief's"):
         batches.epoch(0)
     batches.close()

@@ -56,7 +56,7 @@ SMALLER = {"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32}
 class SGD(FusedAdam):
     """w -= lr g. Adam would turn rounding errors of tiny gradients into full steps."""
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient, variable, learning_rate, betas=None):
         tf.raw_ops.ResourceApplyGradientDescent(
             var=variable.handle, alpha=learning_rate, delta=gradient
         )

@@ -149,7 +149,7 @@ def test_dry_run(capsys, corpus_folder, tmp_path):
 
 @pytest.mark.parametrize(
     ("xla_shapes", "end"),
-    [(0, "XLA off"), (24, "XLA on: 24 shapes, each compiled when it first occurs")],
+    [(0, "XLA off"), (24, "XLA on: 24 shapes to compile")],
 )
 def test_the_shapes_that_xla_compiles_are_named(xla_shapes, end):
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")

@@ -53,7 +53,7 @@ def _describe_batches(
         )
     with tempfile.TemporaryDirectory(prefix="tf_transformer-") as cache:
         pairs = cached_pairs(corpus, "train", tokenizers, data, cache)
-        batches = Batches(pairs, data.batch_tokens, config.train.seed)
+        batches = Batches(pairs, data.batch_tokens, config.train.seed, max_shapes=data.max_shapes)
         mean_lengths = pairs.lengths.mean(axis=0)
     shapes = ", ".join(f"{bucket.rows} x {bucket.length}" for bucket in batches.buckets)
     return [

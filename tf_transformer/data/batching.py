@@ -60,7 +60,7 @@ def _ceil_divide(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def bucket_plan(counts: np.ndarray, batch_tokens: int) -> list[Bucket]:
+def bucket_plan(counts: np.ndarray, batch_tokens: int, max_shapes: int = 0) -> list[Bucket]:
     """Divides the range of lengths into the buckets with the lowest cost.
 
     The cost counts padding, partial batches and the number of buckets. Dynamic programming over
@@ -69,8 +69,19 @@ def bucket_plan(counts: np.ndarray, batch_tokens: int) -> list[Bucket]:
     Args:
       counts: int `[longest + 1]`, the number of pairs whose longer side has 0, 1, ... sub-words.
       batch_tokens: maximum number of tokens on one side of a batch, padding included.
+      max_shapes: most buckets; 0 for no limit. The cost of a bucket rises until there are no more.
     Returns: a list of `Bucket`, shortest first, that covers every length.
     """
+    shape_cost = SHAPE_COST
+    plan = _cheapest_plan(counts, batch_tokens, shape_cost)
+    while max_shapes and len(plan) > max_shapes:
+        shape_cost *= 1.5
+        plan = _cheapest_plan(counts, batch_tokens, shape_cost)
+    return plan
+
+
+def _cheapest_plan(counts: np.ndarray, batch_tokens: int, shape_cost: float) -> list[Bucket]:
+    """The plan for the cost of a bucket, a fraction of all tokens; as for `bucket_plan`."""
     pairs_up_to = np.cumsum(counts)  # pairs_up_to[n]: pairs with at most n sub-words
     tokens = int(np.sum(np.arange(len(counts)) * counts))
     ends = np.flatnonzero(counts).tolist()  # a bucket ends at a length that occurs
@@ -83,7 +94,7 @@ def bucket_plan(counts: np.ndarray, batch_tokens: int) -> list[Bucket]:
             bucket = _bucket(above, end, pairs, batch_tokens)
             padded = bucket.batches * bucket.rows * bucket.length
             shortfall = max(0, bucket.batches * batch_tokens - padded)
-            total = cost + padded + SHORTFALL_COST * shortfall + SHAPE_COST * tokens
+            total = cost + padded + SHORTFALL_COST * shortfall + shape_cost * tokens
             options.append((total, bucket))
         costs[end], last[end] = min(options, key=lambda option: option[0])
     plan = []
@@ -110,6 +121,7 @@ class Batches:
       repetitions: how often an epoch has each pair of each shard, on average; None for once. In
         each epoch as many pairs of a shard and a bucket are drawn at random as are missing from
         complete repetitions.
+      max_shapes: most shapes of batches; 0 for no limit.
 
     Attributes:
       buckets: the list of `Bucket`.
@@ -124,12 +136,13 @@ class Batches:
         batch_tokens: int,
         seed: int,
         repetitions: Sequence[float] | None = None,
+        max_shapes: int = 0,
     ) -> None:
         self._pairs = pairs
         self._seed = seed
         repeated = np.ones(len(pairs.shards)) if repetitions is None else np.array(repetitions)
         counts, tokens = _count_lengths(pairs, repeated)
-        plan = bucket_plan(counts, batch_tokens)
+        plan = bucket_plan(counts, batch_tokens, max_shapes)
         self._sorted, in_shards = _sort_by_bucket(pairs, plan)
         self._groups = _groups(in_shards, repeated)
         self.buckets = [

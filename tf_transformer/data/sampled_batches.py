@@ -45,7 +45,8 @@ class SampledBatches(Batches):
     """The batches of a corpus whose pairs are encoded anew in each epoch.
 
     Args:
-      pairs, batch_tokens, seed, repetitions: as for `Batches`; the ids are the usual ones.
+      pairs, batch_tokens, seed, repetitions, max_shapes: as for `Batches`; the ids are the usual
+        ones.
       sampler: the `PairSampler` of these pairs.
       last_step: updates of the run. No epoch is encoded in advance that begins after them.
       from_chief: a function that returns the chief's value of its argument on all workers.
@@ -62,30 +63,31 @@ class SampledBatches(Batches):
         batch_tokens: int,
         seed: int,
         repetitions: Sequence[float] | None,
+        max_shapes: int,
         sampler: PairSampler,
         last_step: int,
         from_chief: Callable[[int], int],
     ) -> None:
-        super().__init__(pairs, batch_tokens, seed, repetitions)
+        super().__init__(pairs, batch_tokens, seed, repetitions, max_shapes)
         self._repetitions = repetitions
         self._sampler = sampler
         self._last_step = last_step
         self._from_chief: Callable[[int], int] | None = from_chief
-        self._plan(batch_tokens)
+        self._plan(batch_tokens, max_shapes)
         self._starts: list[int] = []  # the first update of each epoch up to the next one
         self._ids: int | None = None  # the checksum of this epoch's pairs
         self._epochs: dict[int, Future[_Epoch]] = {}
         self._executor = concurrent.futures.ThreadPoolExecutor(1, "encoding-of-epoch")
         self._stopped = threading.Event()
 
-    def _plan(self, batch_tokens: int) -> None:
+    def _plan(self, batch_tokens: int, max_shapes: int) -> None:
         """Plans the shapes from a sample of the pairs."""
         sample = self._sampler.sample()
         pairs = sum(bucket.pairs for bucket in self.buckets)  # of an epoch
         longer = sample.lengths.max(axis=1)
         counts = np.bincount(longer, minlength=self._sampler.longest + 1) * pairs / len(sample)
         counts[-1] = max(counts[-1], 1)  # the sample may lack the longest pairs
-        plan = bucket_plan(np.ceil(counts).astype(np.int64), batch_tokens)
+        plan = bucket_plan(np.ceil(counts).astype(np.int64), batch_tokens, max_shapes)
         all_rows = -(-pairs // ROWS_MULTIPLE) * ROWS_MULTIPLE
         rows = [min(most_rows(bucket.length, batch_tokens), all_rows) for bucket in plan]
         self.buckets = [

@@ -60,7 +60,7 @@ class FusedAdam(keras.optimizers.Adam):
         betas = [tf.where(finite, beta, 1.0) for beta in (self.beta_1, self.beta_2)]
         for gradient, variable in zip(gradients, variables):
             gradient = tf.math.multiply_no_nan(gradient, mask)  # also of infinity it makes 0
-            self._apply(gradient, variable.value, learning_rate, *betas)
+            self.update_step(gradient, variable.value, learning_rate, betas)
         self._update_model_variables_moving_average(variables)
         self.iterations.assign_add(1)
 
@@ -82,20 +82,19 @@ class FusedAdam(keras.optimizers.Adam):
             )
 
     def update_step(
-        self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor
-    ) -> None:
-        """Updates one weight by a dense gradient of its shape."""
-        self._apply(gradient, variable, learning_rate, self.beta_1, self.beta_2)
-
-    def _apply(
         self,
         gradient: tf.Tensor,
         variable: tf.Variable,
         learning_rate: tf.Tensor,
-        beta_1: tf.Tensor | float,
-        beta_2: tf.Tensor | float,
+        betas: Sequence[tf.Tensor] | None = None,
     ) -> None:
-        """Updates one weight; the decay rates of the moments can be tensors."""
+        """Updates one weight by a dense gradient of its shape.
+
+        Args:
+          gradient, variable, learning_rate: as for `keras.optimizers.Adam`.
+          betas: other values of b1 and b2; their powers are still those of the optimizer's.
+        """
+        beta_1, beta_2 = (self.beta_1, self.beta_2) if betas is None else betas
         index = self._get_variable_index(variable)
         step = tf.cast(self.iterations.value + 1, variable.dtype)
         tf.raw_ops.ResourceApplyAdam(

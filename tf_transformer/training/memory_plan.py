@@ -179,7 +179,7 @@ def describe_devices(
       precision: name of a Keras dtype policy.
       xla_shapes: shapes of shards for which XLA compiles the gradients; 0 without XLA.
     """
-    xla = f"on: {xla_shapes} shapes, each compiled when it first occurs" if xla_shapes else "off"
+    xla = f"on: {xla_shapes} shapes to compile" if xla_shapes else "off"
     devices = ", ".join(device.split("device:")[-1] for device in strategy.extended.worker_devices)
     return (
         f"{strategy.num_replicas_in_sync} replicas ({devices}), gradient accumulation steps: "

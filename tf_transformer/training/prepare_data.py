@@ -94,7 +94,7 @@ def prepare_batches(
     if split == "validation":
         batch_tokens = min(batch_tokens, workers.replicas * config.train.micro_batch_tokens)
     repeated = _repetitions(config.data, parts, of_parts)
-    arguments = (pairs, batch_tokens, config.train.seed, repeated)
+    arguments = (pairs, batch_tokens, config.train.seed, repeated, config.data.max_shapes)
     if alpha:
         cache = os.path.join(directory.path, "cache")
         sampler = PairSampler(pairs, tokenizers, alpha, config.train.seed, cache)

@@ -96,7 +96,8 @@ def train_step(
         stop at the same update.
     Returns: a dict, equal in all replicas: sums `[5]` over the batch, as `shard_gradients` returns
       them; replica_tokens `[replicas]`, target tokens of each; gradient_norm; skipped, 1 where the
-      norm was not finite, in which case weights and moments have not changed; stop `[2]`.
+      norm was not finite, in which case weights and moments have not changed, nor have they for
+      a batch of padding; stop `[2]`.
     """
     tokens = tf.maximum(count_tokens(tar[:, 1:]), 1.0)
     scale = loss_scale.scale / tokens
@@ -109,7 +110,8 @@ def train_step(
     finite = tf.math.is_finite(norm) & tf.math.is_finite(sums[0])
     loss_scale.update(finite)
     gradients = clip(gradients, norm, train_config.clip_norm)
-    optimizer.apply_if(finite, gradients, model.trainable_variables)
+    has_tokens = sums[1] > 0  # a batch of padding, which `compile_updates` makes, has none
+    optimizer.apply_if(finite & has_tokens, gradients, model.trainable_variables)
     return {
         "sums": sums,
         "replica_tokens": replica_tokens,

@@ -25,10 +25,10 @@ from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import score
 from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.model.transformer import Transformer
+from tf_transformer.training.compilation import compile_updates, compiled_shapes
 from tf_transformer.training.distribution import Workers, on_all_replicas, worker_failures
 from tf_transformer.training.ema import assign_averages, averaged_weights
 from tf_transformer.training.memory_plan import (
-    bucket_shards,
     describe_devices,
     describe_plan,
     largest_bucket,
@@ -95,6 +95,7 @@ class Trainer:
         self._saved = NOT_SAVED  # step, and step of the last validation, of the last checkpoint
         self._accumulator = MetricsAccumulator()
         self._preemption = PreemptionHandler()
+        self._update_state = TrainingState(model, optimizer, loss_scale)
         self._train_step = self._make_train_step(jit_compile)
         self._eval_step = on_all_replicas(
             workers.strategy, functools.partial(eval_step, model), [IDS, IDS]
@@ -106,21 +107,15 @@ class Trainer:
     def _make_train_step(self, jit_compile: bool) -> Update:
         """Composes the update, and describes it in the log."""
         settings, strategy = self.config.train, self.workers.strategy
-        division = self.workers.replicas, settings.micro_batch_tokens
-        buckets = self.train_batches.buckets
-        steps = max_accumulation_steps(buckets, *division)
-        shapes = {(bucket_shards(bucket, *division)[1], bucket.length) for bucket in buckets}
+        sizes = self.train_batches.buckets, self.workers.replicas, settings.micro_batch_tokens
+        steps = max_accumulation_steps(*sizes)
+        self._to_compile = compiled_shapes(*sizes) if jit_compile else []
         precision = self.model.dtype_policy.name
-        parameters = f"{self.model.count_params():,} parameters"
-        devices = describe_devices(
-            strategy, steps, precision, xla_shapes=len(shapes) if jit_compile else 0
-        )
-        logger.info("%s; %s", parameters, devices)
+        devices = describe_devices(strategy, steps, precision, len(self._to_compile))
+        logger.info("%s parameters; %s", f"{self.model.count_params():,}", devices)
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
-
-        state = TrainingState(self.model, self.optimizer, self.loss_scale)
-        return make_update(state, settings, strategy, steps > 1, jit_compile)
+        return make_update(self._update_state, settings, strategy, steps > 1, jit_compile)
 
     @property
     def step(self) -> int:
@@ -259,6 +254,9 @@ class Trainer:
             if self._interrupted_alone():
                 return False
             self._save()
+        if 0 < len(self._to_compile) <= settings.train_steps - step:
+            stopped = self._interrupted_alone
+            compile_updates(self._train_step, self._update_state, self._to_compile, stopped)
         self._accumulator.start()
         while step < settings.train_steps and not self._stops_early():
             epoch, start = self.train_batches.position(step)
