@@ -368,8 +368,9 @@ def test_trees_are_not_text(refused, model_dir):
 
 
 def test_advice_when_the_memory_of_a_search_is_too_small():
-    for flag, advice in [("", "--beam_size than 4"), ("--mbr_samples", "--mbr_samples")]:
-        message = f"--decode_batch_tokens than 50, or a smaller {advice}$"
+    search, samples = ", or a smaller --beam_size than 4", ", or a smaller --mbr_samples"
+    for flag, advice in [(None, search), ("", ""), ("--mbr_samples", samples)]:
+        message = f"--decode_batch_tokens than 50{advice}$"
         decode = DecodeConfig(beam_size=4, decode_batch_tokens=50)
         with pytest.raises(UserError, match=message), explain_decoding_memory(decode, flag):
             raise tf.errors.ResourceExhaustedError(None, None, "")

@@ -20,6 +20,8 @@ GRAPH_BYTES = 50_000_000
 # Tensors of the size of the embedding matrix while its gradient is added up: the sum of the chunks
 # of tokens so far, the product of one chunk, and their sum.
 TABLE_GRADIENTS = 3
+# Arrays of the size of the weights that the loop over micro-batches holds beside the gradients.
+ACCUMULATION_ARRAYS = 2
 
 
 def bucket_shards(bucket: Bucket, replicas: int, micro_batch_tokens: int) -> tuple[int, int]:
@@ -72,10 +74,11 @@ def state_bytes(model: ModelConfig, accumulation_steps: int, ema_decay: float = 
 
     Args:
       model: a `ModelConfig`.
-      accumulation_steps: above 1 the accumulated gradients are held too.
+      accumulation_steps: above 1 the loop over micro-batches holds the sum so far and the next.
       ema_decay: above 0 the moving average of the weights is held too.
     """
-    arrays = 4 + (accumulation_steps > 1) + (ema_decay > 0)
+    accumulation = ACCUMULATION_ARRAYS if accumulation_steps > 1 else 0
+    arrays = 4 + accumulation + (ema_decay > 0)
     return 4 * arrays * model.parameters()
 
 
