@@ -86,18 +86,18 @@ def test_ids_are_those_of_the_tokenizer_in_graphs(tokenizers):
         texts.append("".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000) + ".")
     encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 10**6, 10**6)
     texts = [text for text in texts if tokenizers[0].normalize(text)]  # blank ones are dropped
-    shard = encoder.encode([(text, "a") for text in texts])
+    shard = encoder.encode([(text, "a", None) for text in texts])
     assert rows(EncodedPairs([shard])) == tokenizers[0].encode(texts).to_list()
 
 
 def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, monkeypatch):
     encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
-    assert encoder.encode([("a", "b")]).ids.dtype == np.uint16
+    assert encoder.encode([("a", "b", None)]).ids.dtype == np.uint16
     size = "sentencepiece.SentencePieceProcessor.get_piece_size"
     for number, dtype in ((2**16, np.uint16), (2**16 + 1, np.int32)):
         monkeypatch.setattr(size, lambda self, number=number: number)
         encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
-        assert encoder.encode([("a", "b")]).ids.dtype == dtype
+        assert encoder.encode([("a", "b", None)]).ids.dtype == dtype
 
 
 def test_the_result_does_not_depend_on_the_chunk_size(tokenizers, corpus_folder, monkeypatch):
@@ -217,7 +217,7 @@ def interrupted(tokenizers, corpus_folder, monkeypatch):
     monkeypatch.setattr(
         PairEncoder,
         "encode",
-        lambda self, pairs: encoded.extend(source for source, _ in pairs) or encode(self, pairs),
+        lambda self, pairs: encoded.extend(source for source, *_ in pairs) or encode(self, pairs),
     )
     return corpus, tokenizers, encoded
 
@@ -415,7 +415,7 @@ def test_processes_end_with_the_text_and_with_an_error_in_it(processes, tokenize
 
     def chunks(error):
         for _ in range(6):
-            yield [("Anna sleeps.", "Anna schläft.")]
+            yield [("Anna sleeps.", "Anna schläft.", None)]
         raise error
 
     for error in (UserError("line 7"), KeyboardInterrupt()):
@@ -431,7 +431,7 @@ def test_a_killed_process_gives_one_line(processes, tokenizers):
         for number in itertools.count():
             if number == 5:
                 processes[-1].kill()
-            yield [("Anna sleeps.", "Anna schläft.")]
+            yield [("Anna sleeps.", "Anna schläft.", None)]
 
     with pytest.raises(UserError, match="was killed by signal 9.*encoding continues where it"):
         list(encode_chunks(encoder, chunks()))

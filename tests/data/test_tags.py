@@ -73,7 +73,7 @@ def test_only_a_tag_before_a_sentence_is_one(tokenizer):
     encoder = PairEncoder((tokenizer.model, tokenizer.model), 100, 100.0)
     kept = [row for row in expected if len(row) > 1]
     shard = encoder.encode(
-        [(text, "<2de> a") for text, row in zip(texts, expected) if len(row) > 1]
+        [(text, "<2de> a", None) for text, row in zip(texts, expected) if len(row) > 1]
     )
     for i, row in enumerate(kept):
         assert shard.ids[shard.splits[2 * i] : shard.splits[2 * i + 1]].tolist() == row

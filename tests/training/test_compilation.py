@@ -42,7 +42,7 @@ def test_it_changes_no_variable(precision, jit_compile):
         return update(*arguments)
 
     shapes = 1 if jit_compile else 2  # XLA compiles a shape in seconds
-    compile_updates(counted, state, BUCKETS, lambda: len(calls) == shapes)
+    compile_updates(counted, state, BUCKETS, False, lambda: len(calls) == shapes)
     assert calls == [(8, 4), (8, 6)][:shapes]  # the others are left out
     after, scale_after = values_of(state)
     assert scale == scale_after

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import gzip
 import io
+import itertools
 import logging
 import os
 import sys
@@ -17,6 +18,7 @@ from absl import flags
 from tf_transformer.atomic_io import atomic_files
 from tf_transformer.cli.flags import given
 from tf_transformer.config import TREES, WORDS
+from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.filter_config import FilterConfig
 from tf_transformer.errors import UserError
 
@@ -24,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 SHOW_PAIRS = 10_000  # between two updates of the progress bar
 
-WritePair = Callable[[str, str], None]
+WritePair = Callable[[str, str, float | None], None]  # source, target, weight
 
 
 def clean(values: flags.FlagValues) -> None:
@@ -34,7 +36,9 @@ def clean(values: flags.FlagValues) -> None:
 
     config = FilterConfig(**given(values, (FilterConfig,)))
     outputs = _output_paths(values)
-    name, pairs = _open_pairs(values)
+    name, weighted = _open_pairs(values)
+    weighted, copy = itertools.tee(weighted)
+    pairs = ((source, target) for source, target, _ in copy)
     pair_filter = PairFilter(config, values.source, values.target)
     if pair_filter.unknown and config.min_script:
         languages = " and ".join(pair_filter.unknown)
@@ -45,12 +49,13 @@ def clean(values: flags.FlagValues) -> None:
     with _open_texts([*outputs, *rejected_path]) as files, progress as bar:
         rejected = files.pop() if rejected_path else None
         write = _pair_writer(files)
-        for reason, source, target in clean_pairs(pairs, pair_filter, config):
+        reasons = clean_pairs(pairs, pair_filter, config)
+        for (reason, source, target), (_, _, weight) in zip(reasons, weighted):
             counts[reason] += 1
             if not reason:
-                write(source, target)
+                write(source, target, weight)
             elif rejected:
-                rejected.write(f"{reason}\t{_tsv(source, target)}\n")
+                rejected.write(f"{reason}\t{_tsv(source, target, weight)}\n")
             if bar and counts.total() % SHOW_PAIRS == 0:
                 bar.show(counts.total())
     for line in _describe_counts(name, counts):
@@ -92,13 +97,14 @@ def _exists(path: str, outputs: list[str]) -> str:
     return f"{path} exists: give another path, or --overwrite to replace it"
 
 
-def _open_pairs(values: flags.FlagValues) -> tuple[str, Iterator[tuple[str, str]]]:
-    """The name of the text, for messages, and its sentence pairs.
+def _open_pairs(values: flags.FlagValues) -> tuple[str, Iterator[WeightedPair]]:
+    """The name of the text, for messages, and its sentence pairs with their weights.
 
     Raises: UserError for trees, or when there is no such text.
     """
-    from tf_transformer.data.corpus import read_lines, split_tsv
+    from tf_transformer.data.corpus import read_lines
     from tf_transformer.data.corpus_names import POCKET_TREES
+    from tf_transformer.data.pair_files import read_tsv
     from tf_transformer.data.sources import open_corpus
 
     if (values.source, values.target) == (WORDS, TREES) or values.data == POCKET_TREES:
@@ -106,22 +112,29 @@ def _open_pairs(values: flags.FlagValues) -> tuple[str, Iterator[tuple[str, str]
     if not values.data:
         if values.split:
             raise UserError("--split is for --data: standard input has no splits")
-        lines = enumerate(read_lines(None), start=1)
-        return "standard input", (split_tsv(line, number, None) for number, line in lines)
+        return "standard input", read_tsv(read_lines(None), None)
     corpus = open_corpus(values.data, values.source, values.target)
     # Pairs that train would hold out for validation are cleaned too.
     split = corpus.known(values.split or ("all" if "all" in corpus.splits else "train"))
-    return f"{split} of {corpus.name}", corpus.read(split)
+    return f"{split} of {corpus.name}", corpus.read_weighted(split)
 
 
 def _pair_writer(files: list[IO[str]]) -> WritePair:
-    """A function that writes a pair to a TSV file, to two files, or without one to the output."""
+    """A function that writes a pair to a TSV file, to two files, or without one to the output.
+
+    It raises: UserError for a weight, which two files cannot have.
+    """
     if len(files) < 2:
         file = files[0] if files else sys.stdout
-        return lambda source, target: _write_line(file, _tsv(source, target))
+        return lambda *pair: _write_line(file, _tsv(*pair))
     source_file, target_file = files
 
-    def write(source: str, target: str) -> None:
+    def write(source: str, target: str, weight: float | None) -> None:
+        if weight is not None:
+            raise UserError(
+                "the pairs have weights, which two text files cannot have: give a TSV file as "
+                "--output"
+            )
         _write_line(source_file, source)
         _write_line(target_file, target)
 
@@ -132,9 +145,10 @@ def _write_line(file: IO[str], line: str) -> None:
     file.write(f"{line}\n")
 
 
-def _tsv(source: str, target: str) -> str:
+def _tsv(source: str, target: str, weight: float | None) -> str:
     """A line of a TSV file; tabs in the text become blanks."""
-    return "\t".join(text.replace("\t", " ") for text in (source, target))
+    columns = [source, target] if weight is None else [source, target, f"{weight:g}"]
+    return "\t".join(text.replace("\t", " ") for text in columns)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 from tf_transformer.config import Config
 from tf_transformer.data.batching import Batches
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.encoded_pairs import describe_dropped
+from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped
 from tf_transformer.data.encoding import cached_pairs
 from tf_transformer.data.tokenizer import Tokenizer, learn_tokenizers
 
@@ -55,14 +55,27 @@ def _describe_batches(
         pairs = cached_pairs(corpus, "train", tokenizers, data, cache)
         batches = Batches(pairs, data.batch_tokens, config.train.seed, max_shapes=data.max_shapes)
         mean_lengths = pairs.lengths.mean(axis=0)
+        weights = _describe_weights(pairs)
     shapes = ", ".join(f"{bucket.rows} x {bucket.length}" for bucket in batches.buckets)
     return [
         f"  sub-words of train: {tokenizers[0].vocab_size:,} in {vocabulary}; mean length "
         f"{mean_lengths[0]:.1f} of sources, {mean_lengths[1]:.1f} of targets; "
         f"dropped: {describe_dropped(pairs)}",
+        *weights,
         f"  batches: {batches.per_epoch:,} per epoch, {batches.non_padding_fraction:.1%} of their "
         "tokens are not padding, rows x length:",
         f"    {shapes}",
+    ]
+
+
+def _describe_weights(pairs: EncodedPairs) -> list[str]:
+    """A line on the weights of the pairs in the loss, where they have some."""
+    if not pairs.weighted:
+        return []
+    weights = pairs.weights(np.arange(len(pairs)), len(pairs))
+    return [
+        f"  weights of train: {weights.min():g} to {weights.max():g}, mean {weights.mean():.3g}, "
+        f"{np.mean(weights == 1):.1%} are 1"
     ]
 
 

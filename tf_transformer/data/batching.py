@@ -25,6 +25,9 @@ ROWS_MULTIPLE = 8  # 2, 4 or 8 replicas then get shards of equal size
 SHAPE_COST = 0.001  # fraction of all tokens that a bucket must save; it limits the number of shapes
 SHORTFALL_COST = 0.1  # cost of a token by which a batch is smaller than the token budget
 
+IDS = tf.TensorSpec([None, None], tf.int32)  # of a batch
+WEIGHTS = tf.TensorSpec([None], tf.float32)  # of its pairs
+
 # Computes the order of the next epoch while this one is trained on.
 _background = concurrent.futures.ThreadPoolExecutor(1, "order-of-epoch")
 
@@ -105,6 +108,8 @@ def _cheapest_plan(counts: np.ndarray, batch_tokens: int, shape_cost: float) -> 
     return plan[::-1]
 
 
+# What an epoch yields: `inp`, `tar`, and the weights where pairs have some.
+Batch = tuple[tf.Tensor, ...]
 Order = list[tuple[np.ndarray, Bucket]]  # the indices of the pairs of each batch
 # The pairs of a bucket and a shard: their range in the sorted pairs, and how many an epoch has.
 Group = tuple[int, int, int]
@@ -127,6 +132,7 @@ class Batches:
       buckets: the list of `Bucket`.
       per_epoch: batches in an epoch.
       checksum: of the pairs.
+      weighted: whether pairs have weights in the loss.
       non_padding_fraction: the fraction of the tokens of an epoch that are not padding.
     """
 
@@ -153,6 +159,7 @@ class Batches:
         self._lock = threading.Lock()  # of `_orders`
         self.per_epoch = sum(bucket.batches for bucket in self.buckets)
         self.checksum = pairs.checksum
+        self.weighted = pairs.weighted
         padded = 2 * sum(b.batches * b.rows * b.length for b in self.buckets)
         self.non_padding_fraction = tokens / padded
 
@@ -182,14 +189,19 @@ class Batches:
                 for epoch in epochs
             }
 
-    def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns `inp` and `tar` of one batch."""
+    def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, ...]:
+        """Returns `inp`, `tar` and, where pairs have some, the weights of one batch."""
         with self._lock:
             order = self._orders.get(epoch)
             if order is None:  # the caller reads several epochs at once
                 order = self._orders[epoch] = _background.submit(self.order, epoch)
-        indices, bucket = order.result()[index]
-        return self._pairs.batch(indices, bucket.rows, bucket.length)
+        return self._arrays(self._pairs, *order.result()[index])
+
+    @staticmethod
+    def _arrays(pairs: EncodedPairs, indices: np.ndarray, bucket: Bucket) -> tuple[np.ndarray, ...]:
+        """The arrays of a batch of these pairs, as for `_read_batch`."""
+        batch = pairs.batch(indices, bucket.rows, bucket.length)
+        return (*batch, pairs.weights(indices, bucket.rows)) if pairs.weighted else batch
 
     def sentences(self, epoch: int, index: int) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Returns the pairs of one batch, without padding.
@@ -218,7 +230,8 @@ class Batches:
           skip: batches to leave out at the start.
         Returns: a `tf.data.Dataset` of int32 pairs `(inp, tar)`. A row of `inp [rows, length]` ends
           with the end token. A row of `tar [rows, length + 1]` also begins with the start token.
-          Unused rows contain only padding.
+          Unused rows contain only padding. Where the batches are `weighted`, a third tensor has the
+          weights of the pairs, float32 `[rows]`.
         """
         self._prefetch(epoch, epoch + 1)
         return self._dataset(epoch, skip, self.per_epoch)
@@ -226,10 +239,13 @@ class Batches:
     def _dataset(self, epoch: int, first: int, end: int) -> tf.data.Dataset:
         """The batches of an epoch from index `first` to `end`, without that at `end`."""
 
-        def make_batch(index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        specs = [IDS, IDS, WEIGHTS] if self.weighted else [IDS, IDS]
+        types = [spec.dtype for spec in specs]
+
+        def make_batch(index: tf.Tensor) -> Batch:
             # TensorFlow never forgets this function, so it must not hold the order of an epoch.
-            inp, tar = tf.numpy_function(self._read_batch, [epoch, index], (tf.int32, tf.int32))
-            return tf.ensure_shape(inp, [None, None]), tf.ensure_shape(tar, [None, None])
+            arrays = tf.numpy_function(self._read_batch, [epoch, index], types)
+            return tuple(tf.ensure_shape(x, spec.shape) for x, spec in zip(arrays, specs))
 
         dataset = tf.data.Dataset.range(first, end).with_options(_options())
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(8)

@@ -16,6 +16,9 @@ from tf_transformer.errors import UserError
 HELD_OUT_FRACTION = 0.05
 MAX_HELD_OUT = 1000
 
+# Source, target, and the weight of the pair in the loss; None: the text has no weights.
+WeightedPair = tuple[str, str, float | None]
+
 _UTF16 = "this is UTF-16 text: convert it, as with `iconv -f UTF-16 -t UTF-8`"
 # The first bytes of files that are not UTF-8 text.
 _OTHER_FORMATS = {
@@ -49,6 +52,11 @@ class Corpus:
     def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the (source, target) strings of a split."""
         raise NotImplementedError
+
+    def read_weighted(self, split: str) -> Iterator[WeightedPair]:
+        """Yields the same pairs, with their weights: (source, target, weight)."""
+        for source, target in self.read(split):
+            yield source, target, None
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes when the text of a split may have changed."""

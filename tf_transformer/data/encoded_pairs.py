@@ -22,6 +22,7 @@ class Shard:
     ids: np.ndarray  # uint16 or int32 [tokens]
     splits: np.ndarray  # uint32 [2 * pairs + 1]
     dropped: dict[str, int]  # reason -> number of pairs that were dropped
+    weights: np.ndarray | None = None  # float32 [pairs], of the pairs in the loss; None: all are 1
     file_checksum: int | None = None  # the checksum, where it was computed from the files
 
     def __len__(self) -> int:
@@ -34,10 +35,19 @@ class Shard:
 
     @functools.cached_property
     def checksum(self) -> int:
-        """The CRC-32 of the ids and the splits."""
+        """The CRC-32 of the arrays."""
         if self.file_checksum is not None:
             return self.file_checksum
-        return zlib.crc32(self.splits.data, zlib.crc32(self.ids.data))
+        checksum = 0
+        for array in self.arrays:
+            checksum = zlib.crc32(array.data, checksum)
+        return checksum
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The ids, the splits, and the weights where there are any."""
+        weights = () if self.weights is None else (self.weights,)
+        return (self.ids, self.splits, *weights)
 
     def side(self, side: int, pairs: np.ndarray, length: int) -> np.ndarray:
         """Reads one side of some pairs.
@@ -64,7 +74,16 @@ class Shard:
         lengths = np.concatenate([np.diff(part.splits) for part in parts])
         splits = np.zeros(len(lengths) + 1, np.uint32)
         np.cumsum(lengths, out=splits[1:])
-        return cls(ids, splits, _count_dropped(parts))
+        weights = None
+        if any(part.weights is not None for part in parts):
+            weights = np.concatenate([part.weights_of(np.arange(len(part))) for part in parts])
+        return cls(ids, splits, _count_dropped(parts), weights)
+
+    def weights_of(self, pairs: np.ndarray) -> np.ndarray:
+        """The weights of the pairs with these indices, float32 `[rows]`."""
+        if self.weights is None:
+            return np.ones(len(pairs), np.float32)
+        return np.take(self.weights, pairs)
 
 
 def _count_dropped(shards: Sequence[Shard]) -> dict[str, int]:
@@ -84,6 +103,7 @@ class EncodedPairs:
     Attributes:
       shards: the same.
       dropped: reason -> number of pairs.
+      weighted: whether pairs have weights.
       checksum: of the shards.
     """
 
@@ -91,6 +111,7 @@ class EncodedPairs:
         self.shards = shards
         self._ends = np.cumsum([len(shard) for shard in shards])  # (shards,)
         self.dropped = _count_dropped(shards)
+        self.weighted = any(shard.weights is not None for shard in shards)
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if self.shards else 0
@@ -123,6 +144,13 @@ class EncodedPairs:
             inp[places] = shard.side(0, pairs, length)
             tar[places, 1:] = shard.side(1, pairs, length)
         return inp, tar
+
+    def weights(self, indices: np.ndarray, rows: int) -> np.ndarray:
+        """Returns the weights of some pairs in the loss, float32 `[rows]`; 0 for padding."""
+        weights = np.zeros(rows, np.float32)
+        for shard, places, pairs in self._by_shard(indices):
+            weights[places] = shard.weights_of(pairs)
+        return weights
 
     def _by_shard(self, indices: np.ndarray) -> Iterator[tuple[Shard, np.ndarray, np.ndarray]]:
         """Groups pairs by their shards.

@@ -13,8 +13,9 @@ from concurrent.futures import Future
 from typing import Generic, Protocol, TypeVar
 
 from tf_transformer.cores import number_of_cores
+from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.encoded_pairs import Shard
-from tf_transformer.data.pair_encoder import Pair, PairEncoder
+from tf_transformer.data.pair_encoder import PairEncoder
 from tf_transformer.errors import UserError
 
 Chunk = TypeVar("Chunk")
@@ -31,7 +32,7 @@ class Encoder(Protocol[ChunkOf]):
 
 
 def encode_chunks(
-    encoder: PairEncoder, chunks: Iterable[list[Pair]]
+    encoder: PairEncoder, chunks: Iterable[list[WeightedPair]]
 ) -> Generator[Shard, None, None]:
     """Encodes lists of pairs, on all cores where there are many.
 

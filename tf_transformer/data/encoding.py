@@ -1,7 +1,8 @@
 """Encodes sentence pairs as ids, in memory or in a cache of memory-mapped files (Sec. 5.1).
 
 The cache of a split is a folder of shards, `00000.ids.npy` and `00000.splits.npy` and so on, whose
-arrays are those of a `Shard`, and `manifest.json`. The manifest says how many pairs of the text
+arrays are those of a `Shard` (`00000.weights.npy` only where pairs have weights), and
+`manifest.json`. The manifest says how many pairs of the text
 each shard has read and dropped, has its checksum, and says whether the end of the text is reached.
 """
 
@@ -23,10 +24,10 @@ import numpy as np
 
 from tf_transformer.atomic_io import atomic_write, remove_temporary_files, try_lock
 from tf_transformer.config import DataConfig
-from tf_transformer.data.corpus import Corpus, digest
+from tf_transformer.data.corpus import Corpus, WeightedPair, digest
 from tf_transformer.data.encoded_pairs import EncodedPairs, Shard, describe_dropped
 from tf_transformer.data.encoder_processes import encode_chunks
-from tf_transformer.data.pair_encoder import Pair, PairEncoder
+from tf_transformer.data.pair_encoder import PairEncoder
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import NPZ_DAMAGE, UserError
@@ -41,7 +42,7 @@ POLL_SECONDS = 0.5  # while another process encodes the same text
 
 
 def encode_pairs(
-    pairs: Iterable[Pair],
+    pairs: Iterable[tuple[str, str]],
     tokenizers: tuple[Tokenizer, Tokenizer],
     max_length: int,
     max_length_ratio: float,
@@ -57,7 +58,8 @@ def encode_pairs(
     Raises: UserError when no pair is left.
     """
     encoder = _encoder(tokenizers, max_length, max_length_ratio)
-    parts = [encoder.encode(chunk) for chunk in _chunks(pairs)]
+    weighted = ((source, target, None) for source, target in pairs)
+    parts = [encoder.encode(chunk) for chunk in _chunks(weighted)]
     return _not_empty(EncodedPairs([Shard.join(parts)] if parts else []), "the text")
 
 
@@ -68,7 +70,7 @@ def _encoder(
     return PairEncoder((source.model, target.model), max_length, max_length_ratio)
 
 
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+def _chunks(pairs: Iterable[WeightedPair]) -> Iterator[list[WeightedPair]]:
     """Yields lists of `CHUNK` pairs; the last one may be shorter."""
     iterator = iter(pairs)
     while chunk := list(itertools.islice(iterator, CHUNK)):
@@ -167,10 +169,10 @@ def _read_manifest(folder: str) -> dict[str, Any]:
     return {"complete": False, "shards": []}
 
 
-def _paths(folder: str, number: int) -> tuple[str, str]:
-    """The files of ids and splits of a shard."""
-    stem = os.path.join(folder, f"{number:05d}")
-    return f"{stem}.ids.npy", f"{stem}.splits.npy"
+def _paths(folder: str, number: int, weighted: bool) -> list[str]:
+    """The files of the arrays of a shard."""
+    names = ("ids", "splits", "weights") if weighted else ("ids", "splits")
+    return [os.path.join(folder, f"{number:05d}.{name}.npy") for name in names]
 
 
 def _open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard | None:
@@ -178,13 +180,13 @@ def _open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard | Non
     try:
         checksum = 0
         arrays = []
-        for path in _paths(folder, number):
+        for path in _paths(folder, number, record.get("weighted", False)):
             array = np.load(path, mmap_mode="r")
             checksum = _file_checksum(path, array.offset, checksum)
             arrays.append(np.asarray(array))  # indexing a `memmap` is slower
-        ids, splits = arrays
+        ids, splits, *weights = arrays
         if checksum == record["checksum"] and len(ids) == splits[-1]:
-            return Shard(ids, splits, record["dropped"], checksum)
+            return Shard(ids, splits, record["dropped"], weights[0] if weights else None, checksum)
     except NPZ_DAMAGE:
         pass
     return None
@@ -212,12 +214,14 @@ def write_shard(folder: str, number: int, shard: Shard, read: int) -> dict[str, 
       read: how many pairs of the text it has read.
     Returns: its record in the manifest.
     """
-    for path, array in zip(_paths(folder, number), (shard.ids, shard.splits)):
+    weighted = shard.weights is not None
+    for path, array in zip(_paths(folder, number, weighted), shard.arrays):
         with atomic_write(path, "wb") as file:
             header = np.lib.format.header_data_from_array_1_0(array)
             np.lib.format.write_array_header_1_0(file, header)
             file.write(array.data)  # `np.save` does not say why it fails, as on a full disk
-    return {"read": read, "dropped": shard.dropped, "checksum": shard.checksum}
+    record = {"read": read, "dropped": shard.dropped, "checksum": shard.checksum}
+    return {**record, "weighted": True} if weighted else record
 
 
 def write_manifest(folder: str, manifest: dict[str, Any]) -> None:
@@ -272,9 +276,9 @@ class _ShardWriter:
         self._write_manifest()
         return EncodedPairs([shard for shard in self._shards if shard is not None])
 
-    def _missing_chunks(self, corpus: Corpus) -> Iterator[list[Pair]]:
+    def _missing_chunks(self, corpus: Corpus) -> Iterator[list[WeightedPair]]:
         """Yields the chunks of the shards to encode, and notes them in `_pending`."""
-        pairs = corpus.read(self._split)
+        pairs = corpus.read_weighted(self._split)
         for number in itertools.count():
             of_shard = itertools.islice(pairs, CHUNK * CHUNKS_OF_SHARD)
             if number < len(self._shards) and self._shards[number] is not None:
@@ -295,7 +299,7 @@ class _ShardWriter:
         self._write_manifest()
         shard = _open_shard(self._folder, number, record)
         if shard is None:
-            raise OSError(f"{_paths(self._folder, number)[0]} cannot be read after it was written")
+            raise OSError(f"shard {number} of {self._folder} cannot be read after it was written")
         self._shards[number : number + 1] = [shard]
 
     def _write_manifest(self) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from tf_transformer.data.corpus import Corpus
+from tf_transformer.data.corpus import Corpus, WeightedPair
 from tf_transformer.data.tags import add_tag
 from tf_transformer.errors import UserError
 
@@ -26,8 +26,13 @@ class TaggedCorpus(Corpus):
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the (source, target) strings of a split."""
-        for source, target in self._corpus.read(split):
-            yield add_tag(self._tag, source), target
+        for source, target, _ in self.read_weighted(split):
+            yield source, target
+
+    def read_weighted(self, split: str) -> Iterator[WeightedPair]:
+        """Yields the same pairs, with their weights."""
+        for source, target, weight in self._corpus.read_weighted(split):
+            yield add_tag(self._tag, source), target, weight
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the tag, or when the text may have changed."""
@@ -54,8 +59,13 @@ class MixedCorpus(Corpus):
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the pairs of a split; for "train" those of all corpora, one after the other."""
+        for source, target, _ in self.read_weighted(split):
+            yield source, target
+
+    def read_weighted(self, split: str) -> Iterator[WeightedPair]:
+        """Yields the same pairs, with their weights."""
         for part in self.parts if split == "train" else self.parts[:1]:
-            yield from part.read(split)
+            yield from part.read_weighted(split)
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes when the text of a split may have changed."""

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
+from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.encoded_pairs import Shard
 from tf_transformer.data.tags import split_tag, vocabulary_tags
-
-Pair = tuple[str, str]
 
 
 class PairEncoder:
@@ -46,14 +45,14 @@ class PairEncoder:
     def __reduce__(self) -> tuple[Any, ...]:
         return PairEncoder, self._arguments
 
-    def encode(self, pairs: Sequence[Pair]) -> Shard:
+    def encode(self, pairs: Sequence[WeightedPair]) -> Shard:
         """Encodes pairs.
 
         Args:
-          pairs: of source and target strings; at least one.
+          pairs: (source, target, weight); at least one. The weight None is 1.
         Returns: a `Shard` without the pairs that are not usable for training.
         """
-        sources, targets = zip(*pairs)
+        sources, targets, given = zip(*pairs)
         ids = [self._encode_sources(sources), self._encode(1, targets)]
         lengths = np.array([[len(row) for row in side] for side in ids], np.uint32).T  # (pairs, 2)
         keep, dropped = self._usable(lengths)
@@ -61,7 +60,11 @@ class PairEncoder:
         np.cumsum(lengths[keep].ravel(), out=splits[1:])
         kept = itertools.compress(zip(*ids), keep)
         flat = itertools.chain.from_iterable(itertools.chain.from_iterable(kept))
-        return Shard(np.fromiter(flat, self._dtype, int(splits[-1])), splits, dropped)
+        flat_ids = np.fromiter(flat, self._dtype, int(splits[-1]))
+        weights = np.array([1.0 if weight is None else weight for weight in given], np.float32)[
+            keep
+        ]
+        return Shard(flat_ids, splits, dropped, None if np.all(weights == 1) else weights)
 
     def _encode(self, side: int, texts: Sequence[str]) -> list[list[int]]:
         return self._processors[side].encode(list(texts), add_eos=True, num_threads=1)

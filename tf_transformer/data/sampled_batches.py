@@ -145,11 +145,10 @@ class SampledBatches(Batches):
         """Returns the batches of an epoch, as for `Batches`; encodes it where that is needed."""
         return self._submit(epoch).result().order
 
-    def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns `inp` and `tar` of one batch."""
+    def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, ...]:
+        """Returns the arrays of one batch, as for `Batches`."""
         prepared = self._submit(epoch).result()
-        indices, bucket = prepared.order[index]
-        return prepared.pairs.batch(indices, bucket.rows, bucket.length)
+        return self._arrays(prepared.pairs, *prepared.order[index])
 
     def sentences(self, epoch: int, index: int) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Returns the pairs of one batch, as for `Batches`."""

@@ -66,7 +66,8 @@ class SampledEncoder:
         ids = np.empty(len(side_of_id), pairs.ids.dtype)
         for number, drawn in enumerate(of_sides):
             ids[side_of_id == number] = drawn
-        return Shard(ids, np.append(0, np.cumsum(lengths)).astype(np.uint32), {})
+        splits = np.append(0, np.cumsum(lengths)).astype(np.uint32)
+        return Shard(ids, splits, {}, pairs.weights)
 
 
 class _Side:

@@ -140,4 +140,6 @@ class PairSampler:
 def _slice(shard: Shard, first: int, end: int) -> Shard:
     """The pairs `first` to `end` of a shard, without that at `end`."""
     splits = shard.splits[2 * first : 2 * end + 1]
-    return Shard(np.array(shard.ids[splits[0] : splits[-1]]), splits - splits[0], {})
+    ids = np.array(shard.ids[splits[0] : splits[-1]])
+    weights = None if shard.weights is None else np.array(shard.weights[first:end])
+    return Shard(ids, splits - splits[0], {}, weights)

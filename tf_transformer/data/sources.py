@@ -9,7 +9,7 @@ import os
 from collections.abc import Hashable, Iterator
 
 from tf_transformer.config import TREES, WORDS, DataConfig
-from tf_transformer.data.corpus import Corpus, file_fingerprint, held_out, read_lines, split_tsv
+from tf_transformer.data.corpus import Corpus, WeightedPair, file_fingerprint, held_out
 from tf_transformer.data.corpus_names import (
     POCKET_TREES,
     TFDS_NAME,
@@ -18,10 +18,12 @@ from tf_transformer.data.corpus_names import (
     split_languages,
 )
 from tf_transformer.data.mixture import MixedCorpus, TaggedCorpus, parse_weights
+from tf_transformer.data.pair_files import is_json_lines, read_pair_files
 from tf_transformer.data.tags import parse_tags
 from tf_transformer.data.treebank import TreebankCorpus, tree_files
 from tf_transformer.errors import UserError
 
+ONE_FILE = ("tsv", "jsonl")  # the endings of the names of files with both sides
 VALIDATION_NAMES = ("validation", "valid", "val", "dev")
 
 
@@ -31,9 +33,10 @@ def open_corpus(data: str, source: str, target: str, tag: str = "") -> Corpus:
     Args:
       data: one of
         - "pocket", the built-in corpus;
-        - a folder with `train.SOURCE` and `train.TARGET` (plain or `.gz`), or `train.tsv`; with
-          validation files named `validation`, `valid`, `val` or `dev`, and test files `test*`;
-        - a TSV file;
+        - a folder with `train.SOURCE` and `train.TARGET` (plain or `.gz`), `train.tsv` or
+          `train.jsonl`; with validation files named `validation`, `valid`, `val` or `dev`, and
+          test files `test*`;
+        - a TSV file, or a file of JSON lines;
         - two files, "SOURCE_FILE,TARGET_FILE";
         - a TFDS name such as "wmt14_translate/de-en";
         - for trees (Sec. 6.3): "pocket-trees", the built-in treebank, or a folder of `.mrg` files;
@@ -97,11 +100,12 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
 
         return PocketCorpus(source, target)
     if os.path.isdir(data):
-        return FileCorpus(_folder_files(data, source, target), f"folder {data}")
+        files = _folder_files(data, source, target)
+        return FileCorpus(files, f"folder {data}", (source, target))
     if os.path.isfile(data):
-        return FileCorpus({"train": (data,)}, f"file {data}")
+        return FileCorpus({"train": (data,)}, f"file {data}", (source, target))
     if "," in data and not os.path.exists(data):
-        return FileCorpus({"train": _two_files(data)}, f"files {data}")
+        return FileCorpus({"train": _two_files(data)}, f"files {data}", (source, target))
     if TFDS_NAME.fullmatch(data):
         return TfdsCorpus(data, source, target)
     raise UserError(f"no such data folder or file: {data}: give its path with --data")
@@ -117,18 +121,22 @@ def _two_files(data: str) -> tuple[str, str]:
 
 
 class FileCorpus(Corpus):
-    """Pairs of lines from text files.
+    """Pairs from text files.
 
     Where `files` has no "validation", the end of "train" is held out for it, and the split "all"
     has both.
 
     Args:
-      files: a dict from split names to (SOURCE_FILE, TARGET_FILE) or (TSV_FILE,).
+      files: a dict from split names to the `paths` of `read_pair_files`.
       name: of the corpus, for messages.
+      languages: of source and target.
     """
 
-    def __init__(self, files: dict[str, tuple[str, ...]], name: str) -> None:
+    def __init__(
+        self, files: dict[str, tuple[str, ...]], name: str, languages: tuple[str, str]
+    ) -> None:
         self.name = name
+        self._languages = languages
         self._files = files
         self._hold_out = "validation" not in files
         self.splits = list(files)
@@ -137,25 +145,33 @@ class FileCorpus(Corpus):
             self.splits.append("all")
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:
-        """Reads the lines of a split.
+        """Reads the pairs of a split.
 
         Yields: (source, target) strings without line ends.
-        Raises: UserError for an unknown split, an empty file, sides with different line counts,
-          invalid UTF-8, a TSV line without exactly one tab, or only one pair where one is held out.
+        Raises: UserError for an unknown split, as `read_pair_files`, or for only one pair where one
+          is held out.
         """
+        for source, target, _ in self.read_weighted(split):
+            yield source, target
+
+    def read_weighted(self, split: str) -> Iterator[WeightedPair]:
+        """Reads the same pairs, with their weights."""
         self.known(split)
         if not self._hold_out or split not in ("train", "validation"):
-            yield from _read_files(self._files["train" if split == "all" else split])
+            yield from self._read("train" if split == "all" else split)
             return
         pairs = self._training_pairs
         boundary = pairs - held_out(pairs)
         first, last = (0, boundary) if split == "train" else (boundary, pairs)
-        yield from itertools.islice(_read_files(self._files["train"]), first, last)
+        yield from itertools.islice(self._read("train"), first, last)
+
+    def _read(self, files: str) -> Iterator[WeightedPair]:
+        return read_pair_files(self._files[files], self._languages)
 
     @functools.cached_property
     def _training_pairs(self) -> int:
         """The number of pairs of the training files, held-out pairs included."""
-        pairs = sum(1 for _ in _read_files(self._files["train"]))
+        pairs = sum(1 for _ in self._read("train"))
         if pairs < 2:
             raise UserError(
                 f"{self.name} has {pairs} pair: there must be at least 2, one to train on and one "
@@ -166,23 +182,24 @@ class FileCorpus(Corpus):
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the paths, sizes and modification times of files."""
         paths = self._files.get(split, self._files["train"])
-        return (split, self._hold_out, *map(file_fingerprint, paths))
+        languages = self._languages if is_json_lines(paths[0]) else ()  # else the paths say it
+        return (split, self._hold_out, *map(file_fingerprint, paths), *languages)
 
 
 def _folder_files(folder: str, source: str, target: str) -> dict[str, tuple[str, ...]]:
     """Finds the files of the splits of a folder.
 
     Returns: a dict from "train", "validation" (where there is one) and the test sets, sorted by
-      name, to (SOURCE_FILE, TARGET_FILE) or (TSV_FILE,).
+      name, to (SOURCE_FILE, TARGET_FILE), or one file of `ONE_FILE`.
     Raises: UserError when there is no training text, or it is not clear which files are a split.
     """
     files: dict[str, tuple[str, ...]] = {}
-    for stem, names in _names_by_stem(folder, (source, target, "tsv")).items():
+    for stem, names in _names_by_stem(folder, (source, target, *ONE_FILE)).items():
         split = "validation" if stem in VALIDATION_NAMES else stem
         if split not in ("train", "validation") and not stem.startswith("test"):
             continue
         by_language = _one_file_each(folder, names)
-        languages = ("tsv",) if "tsv" in by_language else (source, target)
+        languages = tuple(by_language) if set(by_language) & set(ONE_FILE) else (source, target)
         missing = [f"{stem}.{language}" for language in languages if language not in by_language]
         if split == "validation" and missing:
             raise UserError(
@@ -217,7 +234,7 @@ def _names_by_stem(folder: str, languages: tuple[str, ...]) -> dict[str, list[st
 def _one_file_each(folder: str, names: list[str]) -> dict[str, str]:
     """Returns the names of the files of one split by their languages.
 
-    Raises: UserError when two files have the same language, or a TSV file is beside others.
+    Raises: UserError when two files have the same language, or a file of both is beside others.
     """
     by_language: dict[str, str] = {}
     for name in names:
@@ -226,11 +243,12 @@ def _one_file_each(folder: str, names: list[str]) -> dict[str, str]:
             raise UserError(
                 f"folder {folder} has {other} and {name}: keep one, or rename or move the other"
             )
-    if "tsv" in by_language and len(by_language) > 1:
-        tsv = by_language.pop("tsv")
+    of_both = [by_language[each] for each in ONE_FILE if each in by_language]
+    if of_both and len(by_language) > 1:
+        others = [name for name in by_language.values() if name != of_both[0]]
         raise UserError(
-            f"folder {folder} has {tsv} and {' and '.join(by_language.values())}: keep the TSV "
-            "file or the text files, and rename or move the others"
+            f"folder {folder} has {of_both[0]} and {' and '.join(others)}: keep {of_both[0]} or "
+            "the others, and rename or move what you do not use"
         )
     return by_language
 
@@ -249,36 +267,9 @@ def _no_training_files(folder: str, source: str, target: str) -> UserError:
         )
     names = ", ".join(sorted(os.listdir(folder))) or "nothing"
     return UserError(
-        f"folder {folder} has no train.{source} and train.{target} (or .gz), or train.tsv: "
-        f"it has {names}"
+        f"folder {folder} has no train.{source} and train.{target} (or .gz), train.tsv or "
+        f"train.jsonl: it has {names}"
     )
-
-
-def _read_files(files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Reads pairs from (SOURCE_FILE, TARGET_FILE) or (TSV_FILE,)."""
-    if len(files) == 1:
-        yield from _read_tsv(files[0])
-        return
-    counts = [0, 0]
-    for source, target in itertools.zip_longest(read_lines(files[0]), read_lines(files[1])):
-        counts[0] += source is not None
-        counts[1] += target is not None
-        if source is not None and target is not None:
-            yield source, target
-    for path, count in zip(files, counts):
-        if not count:
-            raise UserError(f"{path} is empty")
-    if counts[0] != counts[1]:
-        lines = " and ".join(f"{path} has {count:,} lines" for path, count in zip(files, counts))
-        raise UserError(f"{lines}: the two sides must have one line for each pair")
-
-
-def _read_tsv(path: str) -> Iterator[tuple[str, str]]:
-    number = 0
-    for number, line in enumerate(read_lines(path), start=1):
-        yield split_tsv(line, number, path)
-    if not number:
-        raise UserError(f"{path} is empty")
 
 
 class TfdsCorpus(Corpus):

@@ -85,11 +85,12 @@ def chunked_loss_sums(
 
     def chunk_sums(chunk: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         x_chunk, labels = chunk
-        return token_sums(labels, project(x_chunk, *weights), label_smoothing)
+        _, sums = token_losses(labels, project(x_chunk, *weights), label_smoothing)
+        return sums
 
     sums = tf.map_fn(
         chunk_sums,
-        _chunks(x, tar_real),
+        (_chunks(x), _label_chunks(tar_real)),
         fn_output_signature=tf.TensorSpec([4], tf.float32),
         parallel_iterations=1,
     )  # (chunks, 4)
@@ -111,18 +112,17 @@ def chunked_cross_entropy(
     Args:
       project, weights, x, tar_real, label_smoothing: as for `chunked_loss_sums`.
       scale: float32 scalar, factor on the loss: one over the number of tokens of the batch, times
-        the loss scale of float16.
-    Returns: the loss, float32 scalar: scale times the sum of the smoothed losses; the sums `[4]`
-      of `chunked_loss_sums`, which have no gradient.
+        the loss scale of float16; or float32 `[B]`, such a factor for each pair.
+    Returns: the loss, float32 scalar: the sum of scale times the smoothed losses; the sums `[4]`
+      of `chunked_loss_sums`, without the scale and without a gradient.
     """
 
     def chunk_loss(
         labels: tf.Tensor, x: tf.Tensor, *weights: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        sums = token_sums(labels, project(x, *weights), label_smoothing)
-        return sums[0] * scale, sums
+        return token_losses(labels, project(x, *weights), label_smoothing)
 
-    return chunked_loss(chunk_loss, weights, [x], tar_real)
+    return chunked_loss(chunk_loss, weights, [x], tar_real, scale)
 
 
 def chunked_loss(
@@ -130,25 +130,29 @@ def chunked_loss(
     weights: Sequence[tf.Tensor],
     xs: Sequence[tf.Tensor],
     tar_real: tf.Tensor,
+    scale: tf.Tensor | float,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Adds up a loss over the chunks, and computes its gradients in the forward pass.
 
     Args:
       chunk_loss: a function `chunk_loss(labels, *x_chunks, *weights)` of labels int64 `[n]` and
-        chunks `[n, D]`, which returns the loss of these tokens and their sums `[4]`.
+        chunks `[n, D]`, which returns the losses `[n]` of these tokens and their sums `[4]`.
       weights: a list of tensors.
       xs: outputs of the decoder for the same labels, each `[B, T, D]`.
       tar_real: label ids `[B, T]`, 0 where there is padding.
+      scale: factor on the losses, as for `chunked_cross_entropy`.
     Returns: the loss, which can be differentiated by `xs` and the weights; the sums `[4]`, which
       have no gradient.
     """
+    scales = tf.reshape(tf.convert_to_tensor(scale), [-1, 1])  # (1, 1) or (B, 1)
+    scales = tf.broadcast_to(scales, tf.shape(tar_real))  # (B, T)
 
     @tf.custom_gradient
     def loss_and_sums(
         *tensors: tf.Tensor,
     ) -> tuple[tuple[tf.Tensor, tf.Tensor], Callable[[tf.Tensor, tf.Tensor], list[tf.Tensor]]]:
         xs, weights = tensors[:number], tensors[number:]
-        loss, sums, gradients = _loss_gradients(chunk_loss, weights, xs, tar_real)
+        loss, sums, gradients = _loss_gradients(chunk_loss, weights, xs, tar_real, scales)
 
         def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
             return [tf.cast(upstream, g.dtype) * g for g in gradients]
@@ -164,11 +168,12 @@ def _loss_gradients(
     weights: Sequence[tf.Tensor],
     xs: Sequence[tf.Tensor],
     tar_real: tf.Tensor,
+    scales: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     """The loss, the sums `[4]`, and the gradients by each of `xs` `[B, T, D]` and the weights."""
-    pairs = [_chunks(x, tar_real) for x in xs]
-    x_chunks = [x_chunk for x_chunk, _ in pairs]  # (chunks, n, D)
-    _, label_chunks = pairs[0]  # (chunks, n)
+    x_chunks = [_chunks(x) for x in xs]  # (chunks, n, D)
+    label_chunks = _label_chunks(tar_real)  # (chunks, n)
+    scale_chunks = _chunks(scales[..., tf.newaxis])[..., 0]  # (chunks, n)
     chunks = tf.shape(label_chunks)[0]
 
     def add_chunk(
@@ -178,7 +183,8 @@ def _loss_gradients(
         tensors = [*(chunk[i] for chunk in x_chunks), *weights]
         with tf.GradientTape() as tape:
             tape.watch(tensors)
-            new_loss, new_sums = chunk_loss(label_chunks[i], *tensors)
+            losses, new_sums = chunk_loss(label_chunks[i], *tensors)
+            new_loss = tf.reduce_sum(losses * scale_chunks[i])
         gradients = tape.gradient(new_loss, tensors)
         grad_xs = [array.write(i, new) for array, new in zip(grad_xs, gradients)]
         new_weights = gradients[len(xs) :]
@@ -202,30 +208,42 @@ def _loss_gradients(
     return loss, sums, [*gradients, *grad_weights]
 
 
-def _chunks(x: tf.Tensor, tar_real: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _chunks(x: tf.Tensor) -> tf.Tensor:
     """Divides the tokens into chunks of equal size n, at most `CHUNK_TOKENS`, padded at the end.
 
-    Returns: x `[chunks, n, D]`, labels int64 `[chunks, n]`.
+    Args:
+      x: `[B, T, D]`.
+    Returns: `[chunks, n, D]`.
     """
-    tokens, width = tf.size(tar_real), x.shape[-1]
+    width = x.shape[-1]
+    tokens = tf.size(x) // width
     chunks = tf.maximum(-(-tokens // CHUNK_TOKENS), 1)
     n = -(-tokens // chunks)
-    padding = [[0, chunks * n - tokens]]
-    x = tf.pad(tf.reshape(x, [tokens, width]), [*padding, [0, 0]])
-    labels = tf.pad(tf.reshape(tar_real, [tokens]), padding, constant_values=PAD)
+    x = tf.pad(tf.reshape(x, [tokens, width]), [[0, chunks * n - tokens], [0, 0]])
+    return tf.reshape(x, [chunks, n, width])
+
+
+def _label_chunks(tar_real: tf.Tensor) -> tf.Tensor:
+    """The same for labels: `[B, T]` -> int64 `[chunks, n]`; the id of padding is 0."""
     # TensorFlow compares int64 on a GPU, and int32 on the host.
-    labels = tf.cast(tf.reshape(labels, [chunks, n]), tf.int64)
-    return tf.reshape(x, [chunks, n, width]), labels
+    return tf.cast(_chunks(tar_real[..., tf.newaxis])[..., 0], tf.int64)
 
 
-def token_sums(labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float) -> tf.Tensor:
-    """labels `[n]`, logits `[n, V]` -> `[4]`, as `chunked_loss_sums` returns them."""
+def token_losses(
+    labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The loss of each token, 0 for padding, and the sums of `chunked_loss_sums`.
+
+    Args:
+      labels: int64 `[n]`.
+      logits: `[n, V]`.
+      label_smoothing: epsilon_ls.
+    Returns: float32 `[n]` and `[4]`.
+    """
     logits = tf.cast(logits, tf.float32)
     real = tf.cast(tf.not_equal(labels, PAD), tf.float32)  # (n)
     smoothed, unsmoothed = cross_entropy(labels, logits, label_smoothing)  # (n), (n)
     correct = tf.equal(labels, tf.argmax(logits, axis=-1))  # (n)
-    losses = tf.reduce_sum(smoothed * real), tf.reduce_sum(unsmoothed * real)
-    tokens = tf.reduce_sum(real)
-    return tf.stack(
-        [losses[0], tokens, tf.reduce_sum(tf.cast(correct, tf.float32) * real), losses[1]]
-    )
+    losses = smoothed * real  # (n)
+    of_tokens = [losses, real, tf.cast(correct, tf.float32) * real, unsmoothed * real]
+    return losses, tf.stack([tf.reduce_sum(values) for values in of_tokens])

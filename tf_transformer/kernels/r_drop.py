@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from tf_transformer.kernels.cross_entropy import Project, chunked_loss, token_sums
+from tf_transformer.kernels.cross_entropy import Project, chunked_loss, token_losses
 from tf_transformer.special_tokens import PAD
 
 
@@ -52,7 +52,7 @@ def chunked_r_drop(
         `cross_entropy.chunked_cross_entropy`.
       x_1, x_2: the decoder's outputs of the two passes, `[B, T, D]`.
       alpha: weight of the divergence.
-    Returns: the loss, float32 scalar: scale times the sum over the tokens; the sums `[4]` of
+    Returns: the loss, float32 scalar: the sum of scale times the losses; the sums `[4]` of
       `chunked_loss_sums`, means of both passes. The loss in them is the cross-entropy alone.
     """
 
@@ -60,11 +60,10 @@ def chunked_r_drop(
         labels: tf.Tensor, x_1: tf.Tensor, x_2: tf.Tensor, *weights: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         logits_1, logits_2 = project(x_1, *weights), project(x_2, *weights)  # (n, V)
-        sums_1 = token_sums(labels, logits_1, label_smoothing)
-        sums_2 = token_sums(labels, logits_2, label_smoothing)
-        sums = (sums_1 + sums_2) / 2
+        losses_1, sums_1 = token_losses(labels, logits_1, label_smoothing)
+        losses_2, sums_2 = token_losses(labels, logits_2, label_smoothing)
         real = tf.cast(labels != PAD, tf.float32)  # (n)
-        divergence = tf.reduce_sum(symmetric_divergence(logits_1, logits_2) * real)
-        return (sums[0] + alpha / 2 * divergence) * scale, sums
+        divergence = symmetric_divergence(logits_1, logits_2) * real  # (n)
+        return (losses_1 + losses_2 + alpha * divergence) / 2, (sums_1 + sums_2) / 2
 
-    return chunked_loss(chunk_loss, weights, [x_1, x_2], tar_real)
+    return chunked_loss(chunk_loss, weights, [x_1, x_2], tar_real, scale)

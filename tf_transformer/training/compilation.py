@@ -35,7 +35,11 @@ def compiled_shapes(
 
 
 def compile_updates(
-    update: Update, state: TrainingState, buckets: Sequence[Bucket], stopped: Callable[[], bool]
+    update: Update,
+    state: TrainingState,
+    buckets: Sequence[Bucket],
+    weighted: bool,
+    stopped: Callable[[], bool],
 ) -> None:
     """Makes an update with a batch of padding for each shape; the state does not change.
 
@@ -46,6 +50,7 @@ def compile_updates(
       update: of `make_update`.
       state: a `TrainingState`.
       buckets: of `compiled_shapes`.
+      weighted: as for `make_update`.
       stopped: a function that says whether to leave the other shapes to the first epoch.
     """
     start = time.monotonic()
@@ -60,7 +65,8 @@ def compile_updates(
                 break
             inp = tf.zeros([bucket.rows, bucket.length], tf.int32)
             tar = tf.zeros([bucket.rows, bucket.length + 1], tf.int32)
-            update(inp, tar, tf.zeros([2]))["sums"].numpy()  # waits for its end
+            weights = [tf.zeros([bucket.rows])] if weighted else []
+            update(inp, tar, tf.zeros([2]), *weights)["sums"].numpy()  # waits for its end
             done += 1
             progress.show(done)
     for variable, value in saved:

@@ -37,13 +37,16 @@ def gradient_accumulation_steps(
     return -(-rows // rows_at_once)
 
 
-def shard_of(ids: tf.Tensor, index: tf.Tensor | int, shards: tf.Tensor | int) -> tf.Tensor:
-    """Takes the rows of one shard: ids `[B, L]` -> `[B / shards, L]`.
+def shard_of(rows: tf.Tensor, index: tf.Tensor | int, shards: tf.Tensor | int) -> tf.Tensor:
+    """Takes the rows of one shard: `[B, ...]` -> `[B / shards, ...]`; a scalar is of all rows.
 
     Rows of padding are appended where `shards` does not divide B.
     """
-    ids = tf.pad(ids, [[0, -tf.shape(ids)[0] % shards], [0, 0]], constant_values=PAD)
-    return tf.ensure_shape(ids[index::shards], [None, None])
+    if not rows.shape.rank:
+        return rows
+    others = [[0, 0]] * (rows.shape.rank - 1)
+    rows = tf.pad(rows, [[0, -tf.shape(rows)[0] % shards], *others], constant_values=PAD)
+    return tf.ensure_shape(rows[index::shards], [None] * rows.shape.rank)
 
 
 def dropout_seed(step: tf.Tensor, seed: int, shard: tf.Tensor | int) -> tf.Tensor:
@@ -77,15 +80,14 @@ def one_shard(
       train_config: a `TrainConfig`.
       inp, tar: ids of the whole batch, `[B, S]` and `[B, T + 1]`.
       step: the update, counted from 0.
-      scale: factor on the sum of the token losses.
+      scale: factor on the token losses, float32 scalar, or `[B]` for each pair.
     Returns: the gradients and sums, as `shard_gradients` returns them.
     """
     replica = tf.distribute.get_replica_context()
     index, shards = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
     seed = dropout_seed(step, train_config.seed, index)
-    return shard_gradients(
-        model, shard_of(inp, index, shards), shard_of(tar, index, shards), seed, step, scale
-    )
+    inp, tar, scale = (shard_of(x, index, shards) for x in (inp, tar, scale))
+    return shard_gradients(model, inp, tar, seed, step, scale)
 
 
 def accumulated_shards(
@@ -111,9 +113,8 @@ def accumulated_shards(
     ) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
         index = i * replicas + replica_id
         seed = dropout_seed(step, train_config.seed, index)
-        new_gradients, new_sums = shard_gradients(
-            model, shard_of(inp, index, shards), shard_of(tar, index, shards), seed, step, scale
-        )
+        shard_inp, shard_tar, factor = (shard_of(x, index, shards) for x in (inp, tar, scale))
+        new_gradients, new_sums = shard_gradients(model, shard_inp, shard_tar, seed, step, factor)
         gradients = [total + new for total, new in zip(gradients, new_gradients)]
         return i + 1, gradients, sums + new_sums
 

@@ -9,7 +9,8 @@ The reference's `train_step` is
     optimizer.apply_gradients(zip(gradients, transformer.trainable_variables))
 
 Forward pass, loss and gradients are in `shard_gradients`, the update is in `train_step`. The loss
-of an update is the sum over all target tokens of the batch, divided by their number.
+of an update is the sum over all target tokens of the batch, divided by their number; where pairs
+have weights w, it is the sum of w x loss, divided by the sum of w.
 """
 
 import functools
@@ -46,7 +47,7 @@ def shard_gradients(
       tar: target ids `[b, T + 1]`, with start and end token.
       seed: of the dropout masks, int32 `[2]`.
       step: the update, counted from 0.
-      scale: factor on the sum of the token losses.
+      scale: factor on the token losses, float32 scalar, or `[b]` for each pair.
     Returns: a dense gradient for each weight; float32 `[5]`, sums: loss in nats, target tokens,
       correct target tokens, loss without smoothing, source tokens.
     """
@@ -80,6 +81,7 @@ def train_step(
     inp: tf.Tensor,
     tar: tf.Tensor,
     stop: tf.Tensor,
+    weights: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
     """One update; runs in each replica.
 
@@ -94,13 +96,17 @@ def train_step(
       tar: target ids of the whole batch `[B, T + 1]`, with start and end token.
       stop: float32 `[2]`, this worker's votes to stop. Their sums are returned, so that all workers
         stop at the same update.
+      weights: of the pairs in the loss, float32 `[B]`; None: all are 1.
     Returns: a dict, equal in all replicas: sums `[5]` over the batch, as `shard_gradients` returns
-      them; replica_tokens `[replicas]`, target tokens of each; gradient_norm; skipped, 1 where the
-      norm was not finite, in which case weights and moments have not changed, nor have they for
-      a batch of padding; stop `[2]`.
+      them, without the weights; replica_tokens `[replicas]`, target tokens of each; gradient_norm;
+      skipped, 1 where the norm was not finite, in which case weights and moments have not changed,
+      nor have they for a batch of padding; stop `[2]`.
     """
-    tokens = tf.maximum(count_tokens(tar[:, 1:]), 1.0)
-    scale = loss_scale.scale / tokens
+    scale = loss_scale.scale / tf.maximum(count_tokens(tar[:, 1:]), 1.0)
+    if weights is not None:
+        row_tokens = tf.reduce_sum(tf.cast(tar[:, 1:] != PAD, tf.float32), axis=1)  # (B)
+        mean = tf.math.divide_no_nan(1.0, tf.reduce_sum(weights * row_tokens))
+        scale = loss_scale.scale * mean * weights  # (B)
     step = tf.convert_to_tensor(optimizer.iterations)
     gradients, sums = replica_gradients(inp, tar, step, scale)
     gradients, sums, replica_tokens, stop = sum_over_replicas(gradients, sums, stop)

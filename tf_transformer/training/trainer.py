@@ -115,7 +115,8 @@ class Trainer:
         logger.info("%s parameters; %s", f"{self.model.count_params():,}", devices)
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
-        return make_update(self._update_state, settings, strategy, steps > 1, jit_compile)
+        weighted = self.train_batches.weighted
+        return make_update(self._update_state, settings, strategy, steps > 1, jit_compile, weighted)
 
     @property
     def step(self) -> int:
@@ -195,12 +196,12 @@ class Trainer:
         # An epoch of sub-word regularisation may lack the largest batch.
         index = max(range(len(order)), key=lambda i: (order[i][1] is bucket, order[i][1].length))
         _, bucket = order[index]
-        inp, tar = next(iter(self.train_batches.epoch(0, index)))
+        inp, tar, *weights = next(iter(self.train_batches.epoch(0, index)))
         seconds = []
         with worker_failures():
             for _ in range(2):  # the first one builds the graph
                 before = time.monotonic()
-                sums = self._train_step(inp, tar, tf.zeros([2]))["sums"].numpy()
+                sums = self._train_step(inp, tar, tf.zeros([2]), *weights)["sums"].numpy()
                 seconds.append(time.monotonic() - before)
         self.train_batches.close()
         self.directory.close()
@@ -227,7 +228,7 @@ class Trainer:
           meanwhile.
         """
         sums = np.zeros(3)
-        for inp, tar in self.validation_batches.epoch(0):
+        for inp, tar, *_ in self.validation_batches.epoch(0):
             sums += self._eval_step(inp, tar).numpy()
             if self._interrupted_alone():
                 return None
@@ -255,15 +256,16 @@ class Trainer:
                 return False
             self._save()
         if 0 < len(self._to_compile) <= settings.train_steps - step:
+            shapes, weighted = self._to_compile, self.train_batches.weighted
             stopped = self._interrupted_alone
-            compile_updates(self._train_step, self._update_state, self._to_compile, stopped)
+            compile_updates(self._train_step, self._update_state, shapes, weighted, stopped)
         self._accumulator.start()
         while step < settings.train_steps and not self._stops_early():
             epoch, start = self.train_batches.position(step)
-            for inp, tar in self.train_batches.epoch(epoch, start):
+            for inp, tar, *weights in self.train_batches.epoch(epoch, start):
                 late = deadline and time.monotonic() + 2 * validation_seconds >= deadline
                 votes = tf.constant([float(self._preemption.requested), float(bool(late))])
-                result = self._train_step(inp, tar, votes)
+                result = self._train_step(inp, tar, votes, *weights)
                 in_flight.append((step, result, inp.shape[0] * inp.shape[1]))
                 step += 1
 

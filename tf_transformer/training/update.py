@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config, TrainConfig
+from tf_transformer.data.batching import IDS, WEIGHTS
 from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.training.distribution import on_all_replicas
@@ -17,10 +18,9 @@ from tf_transformer.training.precision import LossScale, NoLossScale, make_loss_
 from tf_transformer.training.sharding import ShardGradients, accumulated_shards, one_shard
 from tf_transformer.training.train_step import compiled, shard_gradients, train_step
 
-IDS = tf.TensorSpec([None, None], tf.int32)
-
-# A function of source ids, target ids and votes to stop; see `train_step`.
-Update = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], dict[str, tf.Tensor]]
+# A function of source ids, target ids, votes to stop, and weights of the pairs where they have
+# some; see `train_step`.
+Update = Callable[..., dict[str, tf.Tensor]]
 
 
 class TrainingState(NamedTuple):
@@ -53,6 +53,7 @@ def make_update(
     strategy: tf.distribute.Strategy,
     accumulate: bool,
     jit_compile: bool,
+    weighted: bool = False,
 ) -> Update:
     """Composes an update of shard gradients, accumulation and apply.
 
@@ -63,6 +64,7 @@ def make_update(
       accumulate: whether a replica may compute its rows in several micro-batches. Without
         accumulation the graph is half as large.
       jit_compile: whether XLA compiles the gradients.
+      weighted: whether the pairs of the batches have weights.
     Returns: an `Update`.
     """
     gradients: ShardGradients = functools.partial(shard_gradients, settings)
@@ -73,4 +75,5 @@ def make_update(
     update = functools.partial(
         train_step, state.model, state.optimizer, settings, gradients, state.loss_scale
     )
-    return on_all_replicas(strategy, update, [IDS, IDS, tf.TensorSpec([2], tf.float32)])
+    specs = [IDS, IDS, tf.TensorSpec([2], tf.float32), *([WEIGHTS] if weighted else [])]
+    return on_all_replicas(strategy, update, specs)
