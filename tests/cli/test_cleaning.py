@@ -109,3 +109,17 @@ def test_mistakes(refused, data, tmp_path):
     assert "the two sides must have one line for each pair" in message
     assert out.read_text() == "precious"
     assert sorted(os.listdir(tmp_path)) == ["in.de", "in.en", "out.tsv"]
+
+
+def test_weights_are_kept(run, refused, tmp_path):
+    path = tmp_path / "in.tsv"
+    path.write_text("".join(f"{s}\t{t}\t{i / 4}\n" for i, (s, t) in enumerate(PAIRS, 1)))
+    rejected = tmp_path / "rejected.tsv"
+    code, out, _ = run("clean", f"--data={path}", f"--rejected={rejected}")
+    assert (code, out) == (
+        0, "A good sentence.\tEin guter Satz.\t0.25\nAnother one, naïve\tNoch einer, größer\t1.25\n"
+    )  # fmt: skip
+    assert "duplicate pair\tA good sentence.\tEin guter Satz.\t0.75\n" in rejected.read_text()
+    outputs = f"--output={tmp_path}/a,{tmp_path}/b"
+    assert "give a TSV file as --output" in refused("clean", f"--data={path}", outputs)
+    assert not (tmp_path / "a").exists()

@@ -42,3 +42,13 @@ def test_describing_models_does_not_import_tensorflow(model_dir):
     command = [sys.executable, "-c", code]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert out.splitlines()[-1] == "[0, 0, 0] False"
+
+
+def test_weights_of_pairs(run, corpus_folder, tmp_path):
+    lines = zip(
+        *((corpus_folder / f"train.{side}").read_text().splitlines() for side in ("en", "de"))
+    )
+    text = "".join(f"{source}\t{target}\t{1 + i % 2}\n" for i, (source, target) in enumerate(lines))
+    (tmp_path / "pairs.tsv").write_text(text)
+    code, out, _ = run("info", f"--data={tmp_path}/pairs.tsv")
+    assert code == 0 and "  weights of train: 1 to 2, mean 1.5, 50.0% are 1\n" in out

@@ -55,10 +55,10 @@ def test_json_lines(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("x.tsv", "a\tb\t1\na\tb\n", ":2: 2 columns, and line 1 has 3: give all lines a weight or"),
-        ("x.tsv", "a\tb\na\tb\t1\n", ":2: 3 columns, and line 1 has 2"),
+        ("x.tsv", "a\tb\t1\na\tb\n", ":2: 2 columns: give source, one tab, target; a third column"),
+        ("x.tsv", "a\tb\na\tb\t1\n", ":2: 3 columns: give source, one tab, target"),
         ("x.tsv", "a\tb\tno\n", ":1: the weight 'no' is not a number from 0.000001 to 1,000,000"),
-        ("x.tsv", "a\tb\tnan\n", "the weight 'nan' is not"),
+        ("x.tsv", "a\tb\tnan\n", "1,000,000; to remove the third column, use `cut -f 1,2`"),
         ("x.tsv", "a\tb\t0\n", "the weight '0' is not"),
         ("x.tsv", "a\tb\t1\tc\n", ":1: 4 columns: give source, one tab, target; a third column is"),
         ("x.tsv", "a\n", ":1: 1 columns"),

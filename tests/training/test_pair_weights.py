@@ -23,7 +23,8 @@ from tf_transformer.training.update import make_state, make_update
 # gradient. A dropout rate of 0 makes a repeated pair equal to a weight of 2.
 CONFIG = Config().replace(
     num_layers=1, d_model=16, num_heads=2, dff=32, dropout_rate=0.0, epsilon=1.0,
-    learning_rate_schedule="constant", learning_rate=10.0, warmup_steps=1, max_length=24, micro_batch_tokens=32,
+    learning_rate_schedule="constant", learning_rate=10.0, warmup_steps=1, max_length=24,
+    micro_batch_tokens=32,
 )  # fmt: skip
 INP, TAR = sentences(16, 8, 1), sentences(16, 8, 51, start=True)
 WEIGHTS = np.random.default_rng(1).integers(1, 4, 16)

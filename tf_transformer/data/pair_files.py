@@ -72,18 +72,17 @@ def read_tsv(lines: Iterator[str], path: str | None) -> Iterator[WeightedPair]:
     for number, line in enumerate(lines, start=1):
         columns = line.split("\t")
         place = f"{path or 'standard input'}:{number}"
-        if len(columns) not in (2, 3):
+        first = first or len(columns)
+        if len(columns) != first or first not in (2, 3):
             raise UserError(
                 f"{place}: {len(columns)} columns: give source, one tab, target; a third column is "
-                "the weight of the pair"
+                "the weight of the pair, in all lines or in none"
             )
-        first = first or len(columns)
-        if len(columns) != first:
-            raise UserError(
-                f"{place}: {len(columns)} columns, and line 1 has {first}: give all lines a weight "
-                "or none"
-            )
-        yield columns[0], columns[1], _weight(columns[2], place) if first == 3 else None
+        weight = None
+        if first == 3:
+            advice = "; to remove the third column, use `cut -f 1,2`"
+            weight = _weight(columns[2], place, advice)
+        yield columns[0], columns[1], weight
 
 
 def _read_json(
@@ -120,7 +119,7 @@ def _example(languages: tuple[str, str]) -> str:
     return f'{{"{source}": "...", "{target}": "..."}}, and "weight" where a pair has one'
 
 
-def _weight(value: Any, place: str) -> float:
+def _weight(value: Any, place: str, advice: str = "") -> float:
     """The weight of a pair. Raises: UserError where it is no number from LEAST to MOST."""
     try:
         weight = -1.0 if isinstance(value, bool) else float(value)
@@ -130,5 +129,5 @@ def _weight(value: Any, place: str) -> float:
         return weight
     raise UserError(
         f"{place}: the weight {value!r} is not a number from {LEAST_WEIGHT:.6f} to "
-        f"{MOST_WEIGHT:,.0f}"
+        f"{MOST_WEIGHT:,.0f}{advice}"
     )
