@@ -4,24 +4,27 @@ import asyncio
 import os
 import socket
 import ssl
+import sys
 import threading
 import time
 
 import pytest
 import trustme
-import uvicorn
 from cryptography.hazmat.primitives import serialization
 from serving.fake_models import add_versions, fake_source
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tf_transformer.cli.main import main
 from tf_transformer.errors import UserError
 from tf_transformer.serving.client import RestClient, translate_lines
 from tf_transformer.serving.grpc_client import GrpcClient
 from tf_transformer.serving.serve_config import ServeConfig
-from tf_transformer.serving.server import Server
+from tf_transformer.serving.server import Server, _Uvicorn
 from tf_transformer.serving.tls import check_certificate
 
 KEY = "k" * 16
+LARGE = b"x" * 12_000_000  # more than the buffers of a connection
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +109,12 @@ def address(tmp_path_factory, files, grpc_port):
         tls_certificate=files["certificate"],
         tls_key=files["key"],
     )
-    server = uvicorn.Server(Server([fake_source(folder)], settings).uvicorn_config())
+    with_routes = Server([fake_source(folder)], settings)
+    with_routes.app.router.routes.append(Route("/large", lambda _: Response(LARGE)))
+    server = _Uvicorn(with_routes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(asyncio.constants, "SSL_HANDSHAKE_TIMEOUT", 1.0)
+        patch.setattr(asyncio.constants, "SSL_SHUTDOWN_TIMEOUT", 0.5)
         thread = threading.Thread(target=server.run)
         thread.start()
         while not server.started:
@@ -220,3 +226,17 @@ def test_a_client_that_does_not_end_its_connections(address, files):
         time.sleep(2.5)
         assert len(os.listdir("/proc/self/fd")) <= descriptors + 2
         assert secure.recv(9999) == b""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio has no setting for it")
+def test_a_client_that_reads_slowly_gets_all(address, files):
+    """The end of the connection waits for it, longer than asyncio's limit (here 0.5 seconds)."""
+    received = 0
+    with connect(address, files) as secure:
+        secure.settimeout(10)
+        secure.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        start = time.monotonic()
+        while part := secure.recv(16384):
+            received += len(part)
+            time.sleep(0.004)
+    assert received > len(LARGE) and time.monotonic() - start > 1.5

@@ -6,6 +6,8 @@ import http
 import logging
 import resource
 import socket
+import sys
+from asyncio import sslproto
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -18,6 +20,8 @@ from tf_transformer.serving.serve_config import ServeConfig
 
 logger = logging.getLogger(__name__)
 
+# For which a client may read the end of a response over TLS, before the connection is closed.
+TLS_SHUTDOWN_SECONDS = 300.0
 RESERVED_CONNECTIONS = 100  # beyond `max_connections`, for health checks
 OTHER_FILES = 256  # open files that are not connections
 
@@ -101,6 +105,40 @@ def allow_connections(number: int) -> None:
         )
 
 
+@contextlib.contextmanager
+def patient_tls() -> Iterator[None]:
+    """Servers that are created within wait for `TLS_SHUTDOWN_SECONDS`, and not for 30 seconds.
+
+    uvicorn has no setting for it, and Python before 3.11 neither.
+    """
+    loop = asyncio.get_running_loop()
+    create_server = loop.create_server
+    if sys.version_info < (3, 11):
+        yield
+        return
+
+    async def create(*arguments: Any, **keywords: Any) -> asyncio.Server:
+        if keywords.get("ssl"):
+            keywords["ssl_shutdown_timeout"] = TLS_SHUTDOWN_SECONDS
+        return await create_server(*arguments, **keywords)
+
+    loop.create_server = create
+    try:
+        yield
+    finally:
+        del loop.create_server  # what the class defines remains
+
+
+def unsent_bytes(transport: Any) -> int:
+    """How much of what was written to a connection has not been given to the system."""
+    unsent = transport.get_write_buffer_size()
+    if isinstance(transport, sslproto._SSLProtocolTransport):
+        # What TLS has encrypted is in the connection below, for which asyncio has no public name.
+        below: Any = transport._ssl_protocol._transport
+        unsent += below.get_write_buffer_size() if below else 0
+    return unsent
+
+
 class HttpProtocol(H11Protocol):
     """HTTP/1.1 with bounds that uvicorn lacks, and errors in JSON.
 
@@ -135,7 +173,7 @@ class HttpProtocol(H11Protocol):
     def is_idle(self) -> bool:
         """Whether no request is in progress, all responses are sent, and the connection is open."""
         answered = self.cycle is None or self.cycle.response_complete
-        is_sent = self.transport.get_write_buffer_size() == 0
+        is_sent = unsent_bytes(self.transport) == 0
         return answered and is_sent and not self.transport.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -151,12 +189,12 @@ class HttpProtocol(H11Protocol):
         self._watch_unsent()
 
     def _watch_unsent(self) -> None:
-        unsent = self.transport.get_write_buffer_size()
+        unsent = unsent_bytes(self.transport)
         self._write_timer = self.loop.call_later(self.idle_seconds, self._close_if_unread, unsent)
 
     def _close_if_unread(self, unsent: int) -> None:
         """Closes a connection whose client has read nothing since `unsent` bytes were unsent."""
-        if self.transport.get_write_buffer_size() < unsent:
+        if unsent_bytes(self.transport) < unsent:
             self._watch_unsent()
         else:
             self.transport.abort()
@@ -181,7 +219,7 @@ class HttpProtocol(H11Protocol):
     def _wait_for_request(self, last_cycle: object) -> None:
         if self._timer:
             self._timer.cancel()
-        unsent = self.transport.get_write_buffer_size()  # of the last response
+        unsent = unsent_bytes(self.transport)  # of the last response
         self._timer = self.loop.call_later(
             self.idle_seconds, self._close_if_idle, last_cycle, unsent
         )
@@ -209,7 +247,7 @@ class HttpProtocol(H11Protocol):
     def _close_if_idle(self, last_cycle: object, unsent: int) -> None:
         if self.cycle is not last_cycle:
             return
-        now_unsent = self.transport.get_write_buffer_size()
+        now_unsent = unsent_bytes(self.transport)
         if 0 < now_unsent < unsent:  # the client reads the end of the last response slowly
             self._wait_for_request(last_cycle)
         elif now_unsent:

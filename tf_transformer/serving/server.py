@@ -42,6 +42,7 @@ from tf_transformer.serving.connections import (
     HttpProtocol,
     allow_connections,
     explain_unavailable_address,
+    patient_tls,
 )
 from tf_transformer.serving.interface_page import interface_routes
 from tf_transformer.serving.missing_package import SERVING_API, explain_missing_package
@@ -171,6 +172,7 @@ class Server:
             # Otherwise uvicorn trusts X-Forwarded-For of each process of this host.
             proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,
             ws="none",
+            loop="asyncio",
             http=type("Protocol", (HttpProtocol,), protocol),
             ssl_certfile=settings.tls_certificate or None,
             ssl_keyfile=settings.tls_key or None,
@@ -293,6 +295,11 @@ class _Uvicorn(uvicorn.Server):
             os._exit(128 + sig)
         self._is_signalled = True
         super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens."""
+        with patient_tls():
+            await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops accepting requests, and ends when the pending ones are answered."""
