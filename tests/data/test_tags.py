@@ -88,6 +88,16 @@ def test_tags_are_not_decoded(tokenizer):
     assert tokenizer.decode(ids).numpy().tolist() == [b"The dog sleeps.", b"a <2de> b"]
 
 
+def test_tags_in_targets_are_text(tokenizer):
+    """Also with a shared vocabulary, which has the tags."""
+    texts = ["<2de> The dog", "The dog"]
+    target = tokenizer.for_targets()
+    ids = target.encode(texts).to_list()
+    assert not set(ids[0]) & {4, 5, 6} and ids[1] == tokenizer.encode(texts).to_list()[1]
+    assert target.decode(target.encode(texts)).numpy().tolist() == [b"<2de> The dog", b"The dog"]
+    assert target.fingerprint == tokenizer.fingerprint and tokenizer.tags
+
+
 def test_a_tagged_corpus(corpus_folder):
     plain = open_corpus(str(corpus_folder), "en", "de")
     tagged = open_corpus(str(corpus_folder), "en", "de", "<2de>")

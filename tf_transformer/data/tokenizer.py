@@ -1,5 +1,6 @@
 """Sub-word tokenization (Sec. 5.1): byte-pair encoding with SentencePiece, in and out of graphs."""
 
+import copy
 import functools
 import hashlib
 import io
@@ -107,6 +108,15 @@ class Tokenizer:
         """Writes the SentencePiece model, atomically."""
         with atomic_write(path, "wb") as file:
             file.write(self.model)
+
+    def for_targets(self) -> "Tokenizer":
+        """Returns a tokenizer of the same vocabulary, in whose texts a tag is text like any other.
+
+        Tags begin sources only, but a shared vocabulary has them too.
+        """
+        tokenizer = copy.copy(self)
+        tokenizer.tags = {}
+        return tokenizer
 
     def encode(self, texts: list[str] | tf.Tensor) -> tf.RaggedTensor:
         """Encodes text; also runs in a graph.

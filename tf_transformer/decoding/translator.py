@@ -71,7 +71,7 @@ class Translator:
         self.model = model
         self.decode = decode
         self.controls = controls
-        self.source, self.target = tokenizers
+        self.source, self.target = tokenizers[0], tokenizers[1].for_targets()
         self._replicas = [Replica(model, decode, controls=controls)]
 
     @classmethod

@@ -51,7 +51,7 @@ class TextFunctions:
     ) -> None:
         self._model = model
         self._decode = decode
-        self._source, self._target = tokenizers
+        self._source, self._target = tokenizers[0], tokenizers[1].for_targets()
 
     def count_tokens(self, text: tf.Tensor) -> tf.Tensor:
         """Counts the source sub-words of texts.
