@@ -1,9 +1,12 @@
 """The file of `serve --model_config_file`."""
 
+from importlib import metadata
+
 import pytest
 
 from tf_transformer.errors import UserError
 from tf_transformer.serving.model_config import read_model_config
+from tf_transformer.serving.model_source import load_saved_model
 
 
 @pytest.fixture
@@ -44,6 +47,20 @@ def test_models(read, tmp_path):
     assert first.labels == {"stable": 1, "new": 3}
     assert (second.name, second.folder) == ("b", str(tmp_path / "berta"))
     assert (second.latest, second.specific, second.labels) == (1, frozenset(), {})
+
+
+def test_platforms(read, monkeypatch):
+    more = config("b", platform="ctranslate2")
+    first, second = read(configs(config(), more))
+    assert first.load is load_saved_model and second.load is not load_saved_model
+    monkeypatch.setattr("tf_transformer.serving.ctranslate2_translator.metadata.version", missing)
+    assert len(read(configs(config()))) == 1
+    with pytest.raises(UserError, match="the package ctranslate2 is missing"):
+        read(configs(config(), more))
+
+
+def missing(name):
+    raise metadata.PackageNotFoundError(name)
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,12 @@ from tf_transformer.cores import number_of_cores
 from tf_transformer.data.tags import check_tag
 from tf_transformer.errors import UserError
 from tf_transformer.serving.model_description import SEARCH_TYPES, read_description
-from tf_transformer.serving.model_source import load_saved_model
+from tf_transformer.serving.model_source import ctranslate2_loader, load_saved_model
 from tf_transformer.serving.versions import list_versions
 
 if TYPE_CHECKING:
     from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
-    from tf_transformer.serving.model_interface import LoadModel, Model
+    from tf_transformer.serving.model_interface import LoadModel
 
 logger = logging.getLogger(__name__)
 
@@ -45,18 +45,9 @@ def uses_ctranslate2(values: FlagValues) -> bool:
 
 def loader(values: FlagValues) -> LoadModel:
     """Returns the function with which the server loads a version. Raises: UserError."""
-    if not uses_ctranslate2(values):
-        return load_saved_model
-    from tf_transformer.serving.ctranslate2_translator import installed_version
-
-    installed_version()
-
-    def load(path: str, concurrency: int) -> Model:
-        from tf_transformer.serving.ctranslate2_model import CTranslate2Model
-
-        return CTranslate2Model(path, concurrency, values.compute_type)
-
-    return load
+    if uses_ctranslate2(values):
+        return ctranslate2_loader(values.compute_type)
+    return load_saved_model
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@
     }
 
 A policy is `latest { num_versions: N }`, `all {}` or `specific { ... }`; without one, the newest
-version is served.
+version is served. The platform "ctranslate2" is for exports for CTranslate2.
 """
 
 import os
@@ -21,11 +21,11 @@ from typing import Any
 from tf_transformer.errors import UserError
 from tf_transformer.serving.missing_package import SERVING_API, explain_missing_package
 from tf_transformer.serving.model_name import check_model_name
-from tf_transformer.serving.model_source import ModelSource
+from tf_transformer.serving.model_source import ModelSource, ctranslate2_loader, load_saved_model
 from tf_transformer.serving.small_file import read_small_file
 from tf_transformer.serving.versions import MAX_VERSION, list_versions
 
-PLATFORM = "tensorflow"
+TENSORFLOW, CTRANSLATE2 = "tensorflow", "ctranslate2"  # platforms
 FIELDS = ("name", "base_path", "model_platform", "model_version_policy", "version_labels")
 
 
@@ -76,15 +76,20 @@ def _read_model(model: Any, place: str, folder: str) -> ModelSource:
             raise UserError(f"{place}: {field.name} is not supported: remove it")
     if not model.base_path:
         raise UserError(f"{place}: base_path is missing: give the folder of the versions")
-    if model.model_platform != PLATFORM:
+    if model.model_platform not in (TENSORFLOW, CTRANSLATE2):
         wrong = f"is {model.model_platform!r}" if model.model_platform else "is missing"
-        raise UserError(f'{place}: model_platform {wrong}: write model_platform: "{PLATFORM}"')
+        raise UserError(
+            f'{place}: model_platform {wrong}: write model_platform: "{TENSORFLOW}", or '
+            f'"{CTRANSLATE2}"'
+        )
+    is_tensorflow = model.model_platform == TENSORFLOW
+    load = load_saved_model if is_tensorflow else ctranslate2_loader("default")
     base_path = os.path.join(folder, model.base_path)
     if not os.path.isdir(base_path):
         raise UserError(f"{place}: base_path {base_path} is not a folder")
     latest, specific = _read_policy(model.model_version_policy, place)
     labels = dict(model.version_labels)
-    source = ModelSource(model.name, base_path, latest, specific, labels)
+    source = ModelSource(model.name, base_path, latest, specific, labels, load)
     _check_labels(source, place)
     return source
 

@@ -21,6 +21,25 @@ def load_saved_model(path: str, concurrency: int) -> Model:
     return LoadedModel(path, concurrency)
 
 
+def ctranslate2_loader(compute_type: str) -> LoadModel:
+    """Returns a function that loads a version of an export for CTranslate2.
+
+    Args:
+      compute_type: of `CTranslate2Model`.
+    Raises: UserError when the package ctranslate2 is not installed.
+    """
+    from tf_transformer.serving.ctranslate2_translator import installed_version
+
+    installed_version()
+
+    def load(path: str, concurrency: int) -> Model:
+        from tf_transformer.serving.ctranslate2_model import CTranslate2Model
+
+        return CTranslate2Model(path, concurrency, compute_type)
+
+    return load
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelSource:
     """A model and its version policy, as in TensorFlow Serving.
