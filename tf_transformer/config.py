@@ -121,9 +121,9 @@ class DataConfig(Settings):
 
     data: str = setting(
         "pocket",
-        "pocket, a folder, a TSV file, SOURCE_FILE,TARGET_FILE, or a TFDS name such as "
-        "wmt14_translate/de-en; for trees pocket-trees or a folder; several, separated by commas, "
-        "are trained on together",
+        "pocket, a folder, a file (TSV or JSON lines), SOURCE_FILE,TARGET_FILE, or a TFDS name "
+        "such as wmt14_translate/de-en; for trees pocket-trees or a folder; several, separated by "
+        "commas, are trained on together",
     )
     data_weights: str = setting(
         "",

@@ -123,3 +123,21 @@ def test_weights_are_kept(run, refused, tmp_path):
     outputs = f"--output={tmp_path}/a,{tmp_path}/b"
     assert "give a TSV file as --output" in refused("clean", f"--data={path}", outputs)
     assert not (tmp_path / "a").exists()
+
+
+def test_a_weight_for_all_pairs_or_none(run, tmp_path):
+    """What is written can be read again, where only some pairs had a weight."""
+    lines = [
+        '{"en": "One cat.", "de": "Eine Katze."}',
+        '{"en": "A", "de": "B", "weight": 0.1234567}',
+    ]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "plain.tsv").write_text("Two cats.\tZwei Katzen.\n" * 2)
+    expected = "One cat.\tEine Katze.\t1\nA\tB\t0.1234567\n"
+    assert run("clean", f"--data={tmp_path}/in.jsonl")[:2] == (0, expected)
+    both = f"{tmp_path}/plain.tsv,{tmp_path}/in.jsonl"
+    code, out, _ = run("clean", f"--data={both}", "--drop_duplicates=false")
+    assert code == 0 and all(line.count("\t") == 2 for line in out.splitlines())
+    (tmp_path / "ones.jsonl").write_text(lines[0] + "\n" + lines[0] + "\n")
+    outputs = f"--output={tmp_path}/x.en,{tmp_path}/x.de"
+    assert run("clean", f"--data={tmp_path}/ones.jsonl", outputs)[0] == 0

@@ -42,7 +42,7 @@ def test_json_lines(tmp_path, suffix):
     path = tmp_path / f"train.{suffix}"
     data = "".join(f"{json.dumps(record)}\n" for record in JSON).encode()
     path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else data)
-    expected = [("a cat", "eine Katze", 0.5), ("a dog", "ein Hund", None)]
+    expected = [("a cat", "eine Katze", 0.5), ("a dog", "ein Hund", 1.0)]
     assert read(path) == read(tmp_path) == expected
     assert read(path, "de", "en")[0] == ("eine Katze", "a cat", 0.5)
     fingerprints = {
@@ -68,6 +68,9 @@ def test_json_lines(tmp_path, suffix):
         ("x.jsonl", '{"en": "a"}\n', ':1: no text "de": give {"en": "...", "de": "..."}'),
         ("x.jsonl", '{"en": "a", "de": 7}\n', ':1: no text "de"'),
         ("x.jsonl", '{"translation": "a", "de": "b"}\n', ':1: no text "en"'),
+        ("x.jsonl", '{"en": "a", "de": "b \\ud83d"}\n', ':1: the text "de" is not Unicode'),
+        ("x.jsonl", "[" * 100_000 + "\n", ":1: not a line of JSON"),
+        ("x.jsonl", '{"en": "a", "de": "b", "weight": 1%s}\n' % ("0" * 400), "is not a number"),
         ("x.jsonl", '{"en": "a", "de": "b", "weight": true}\n', "the weight True is not a number"),
         ("x.jsonl", '{"en": "a", "de": "b", "weight": -1}\n', "the weight -1 is not a number"),
     ],
@@ -77,6 +80,13 @@ def test_mistakes(tmp_path, name, text, message):
     with pytest.raises(UserError) as raised:
         read(tmp_path / name)
     assert message in str(raised.value) and str(tmp_path / name) in str(raised.value)
+
+
+def test_two_files_of_json_lines_are_two_corpora(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"en": name, "de": name}) + "\n" * 1)
+    corpus = open_corpus(f"{tmp_path}/a.jsonl,{tmp_path}/b.jsonl", "en", "de")
+    assert [part.name[-7:] for part in corpus.parts] == ["a.jsonl", "b.jsonl"]
 
 
 def test_a_folder_with_two_kinds_of_files(tmp_path):

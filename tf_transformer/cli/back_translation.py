@@ -26,7 +26,7 @@ from tf_transformer.cli.translation import (
 )
 from tf_transformer.config import TREES, SamplingConfig
 from tf_transformer.data.line_windows import read_windows
-from tf_transformer.data.tags import add_tag, check_tag
+from tf_transformer.data.tags import add_tag, check_tag, split_tag
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ logger = logging.getLogger(__name__)
 
 
 def back_translate(values: flags.FlagValues) -> None:
-    """Writes a TSV line for each line of the input: its translation, a tab, the line itself."""
+    """Writes a TSV line for each line of the input: its translation, a tab, the line.
+
+    The tag of a line, which chooses the language of the translation, is not written.
+    """
     _check(values)
     model_dir = required(values, "model_dir")
     if paths.load_config(first_model_dir(model_dir)).data.target == TREES:
@@ -61,7 +64,8 @@ def back_translate(values: flags.FlagValues) -> None:
             kind = "blank" if not line else "pairs" if translation else "left out"
             count[kind] += 1
             if kind == "pairs":
-                yield f"{translation}\t{line}"
+                _, target = split_tag(line, translator.source.tags)
+                yield f"{translation}\t{target}"
 
     with explain_decoding_memory(translator.decode, "" if values.sampling else None):
         write_results(values, read_windows(values.input), format_window)

@@ -116,7 +116,12 @@ def _open_pairs(values: flags.FlagValues) -> tuple[str, Iterator[WeightedPair]]:
     corpus = open_corpus(values.data, values.source, values.target)
     # Pairs that train would hold out for validation are cleaned too.
     split = corpus.known(values.split or ("all" if "all" in corpus.splits else "train"))
-    return f"{split} of {corpus.name}", corpus.read_weighted(split)
+    pairs = corpus.read_weighted(split)
+    parts = corpus.parts if split == "train" else corpus.parts[:1]
+    firsts = [next(part.read_weighted(split), ("", "", None)) for part in parts]
+    if any(weight is not None for _, _, weight in firsts):  # then all pairs get one
+        pairs = ((s, t, 1.0 if weight is None else weight) for s, t, weight in pairs)
+    return f"{split} of {corpus.name}", pairs
 
 
 def _pair_writer(files: list[IO[str]]) -> WritePair:
@@ -130,7 +135,7 @@ def _pair_writer(files: list[IO[str]]) -> WritePair:
     source_file, target_file = files
 
     def write(source: str, target: str, weight: float | None) -> None:
-        if weight is not None:
+        if weight not in (None, 1.0):
             raise UserError(
                 "the pairs have weights, which two text files cannot have: give a TSV file as "
                 "--output"
@@ -147,7 +152,7 @@ def _write_line(file: IO[str], line: str) -> None:
 
 def _tsv(source: str, target: str, weight: float | None) -> str:
     """A line of a TSV file; tabs in the text become blanks."""
-    columns = [source, target] if weight is None else [source, target, f"{weight:g}"]
+    columns = [source, target] if weight is None else [source, target, f"{weight:.9g}"]
     return "\t".join(text.replace("\t", " ") for text in columns)
 
 

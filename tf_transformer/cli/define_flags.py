@@ -191,7 +191,9 @@ def define_cleaning(values: flags.FlagValues) -> None:
         "name ends in .gz (default: TSV on standard output)"
     )
     define(values, "output", str, meaning)
-    meaning = "file for the other pairs, TSV: reason, source, target"
+    meaning = (
+        "file for the other pairs, TSV: reason, source, target, and weight where there are some"
+    )
     define(values, "rejected", str, meaning)
     define(values, "overwrite", bool, "replace files that exist", False)
     for field in dataclasses.fields(FilterConfig):

@@ -201,9 +201,7 @@ def _evaluate_flags(values: flags.FlagValues) -> None:
     meaning = "sentence pairs, as for train (default: those that the model was trained on)"
     define(values, "data", str, meaning)
     define_tag(values, "default: that of its first corpus")
-    meaning = (
-        "test, validation or another split; all for two files or a TSV file (default: test, or all)"
-    )
+    meaning = "test, validation or another split; all for one or two files (default: test, or all)"
     define(values, "split", str, meaning)
     meaning = (
         "file for the translations (default: MODEL_DIR/evaluation/SPLIT.TARGET, or "

@@ -189,7 +189,7 @@ def split_tsv(line: str, number: int, path: str | None) -> tuple[str, str]:
     if len(columns) != 2:
         raise UserError(
             f"{path or 'standard input'}:{number}: {len(columns)} columns: give source, one tab, "
-            "target"
+            "target (`cut -f 1,2` removes other columns)"
         )
     return columns[0], columns[1]
 

@@ -35,7 +35,7 @@ def _is_one_corpus(name: str) -> bool:
     """Whether a name between commas is a corpus, and not one of SOURCE_FILE,TARGET_FILE."""
     name, *_ = split_languages(name, "", "")
     if os.path.exists(name):
-        return os.path.isdir(name) or name.removesuffix(".gz").endswith(".tsv")
+        return os.path.isdir(name) or name.removesuffix(".gz").endswith((".tsv", ".jsonl"))
     return TFDS_NAME.fullmatch(name) is not None or name == POCKET_TREES
 
 

@@ -20,7 +20,8 @@ def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterato
       paths: (SOURCE_FILE, TARGET_FILE), (TSV_FILE,), or (FILE,) of JSON lines, whose name ends in
         `.jsonl` or `.jsonl.gz`.
       languages: of source and target, the names of the texts in JSON lines.
-    Yields: (source, target, weight). The weight is None where the file has no weights.
+    Yields: (source, target, weight). The weight is None where the file has no weights; in JSON
+      lines it is 1 where a line has none.
     Raises: UserError for an empty file, two files with different line counts, invalid UTF-8, and a
       line of another form.
     """
@@ -96,14 +97,13 @@ def _read_json(
         place = f"{path}:{number}"
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{place}: not a line of JSON ({error})") from None
         if not isinstance(record, dict):
             raise UserError(f"{place}: not an object of JSON: give {_example(languages)}")
         texts = record.get("translation", record)
         sides = [_text(texts, language, languages, place) for language in languages]
-        weight = record.get("weight")
-        yield sides[0], sides[1], None if weight is None else _weight(weight, place)
+        yield sides[0], sides[1], _weight(record.get("weight", 1.0), place)
 
 
 def _text(texts: Any, language: str, languages: tuple[str, str], place: str) -> str:
@@ -111,6 +111,11 @@ def _text(texts: Any, language: str, languages: tuple[str, str], place: str) -> 
     text = texts.get(language) if isinstance(texts, dict) else None
     if not isinstance(text, str):
         raise UserError(f'{place}: no text "{language}": give {_example(languages)}')
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise UserError(
+            f'{place}: the text "{language}" is not Unicode: it has half of a surrogate pair, as '
+            "after a cut within an emoji"
+        )
     return " ".join(text.splitlines())
 
 
@@ -123,7 +128,7 @@ def _weight(value: Any, place: str, advice: str = "") -> float:
     """The weight of a pair. Raises: UserError where it is no number from LEAST to MOST."""
     try:
         weight = -1.0 if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         weight = -1.0
     if LEAST_WEIGHT <= weight <= MOST_WEIGHT:
         return weight

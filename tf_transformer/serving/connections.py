@@ -131,12 +131,13 @@ def patient_tls() -> Iterator[None]:
 
 def unsent_bytes(transport: Any) -> int:
     """How much of what was written to a connection has not been given to the system."""
-    unsent = transport.get_write_buffer_size()
-    if isinstance(transport, sslproto._SSLProtocolTransport):
-        # What TLS has encrypted is in the connection below, for which asyncio has no public name.
-        below: Any = transport._ssl_protocol._transport
-        unsent += below.get_write_buffer_size() if below else 0
-    return unsent
+    if not isinstance(transport, sslproto._SSLProtocolTransport):
+        return transport.get_write_buffer_size()
+    # What TLS has encrypted is in the connection below, for which asyncio has no public name.
+    tls: Any = transport._ssl_protocol
+    if tls is None or tls._transport is None:  # closed
+        return 0
+    return transport.get_write_buffer_size() + tls._transport.get_write_buffer_size()
 
 
 class HttpProtocol(H11Protocol):
@@ -171,10 +172,12 @@ class HttpProtocol(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is in progress, all responses are sent, and the connection is open."""
+        """Whether no request is in progress, and all responses are sent.
+
+        The client of such a connection may not have ended TLS yet.
+        """
         answered = self.cycle is None or self.cycle.response_complete
-        is_sent = unsent_bytes(self.transport) == 0
-        return answered and is_sent and not self.transport.is_closing()
+        return answered and unsent_bytes(self.transport) == 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Is called by asyncio when the connection is closed."""
@@ -250,7 +253,15 @@ class HttpProtocol(H11Protocol):
         now_unsent = unsent_bytes(self.transport)
         if 0 < now_unsent < unsent:  # the client reads the end of the last response slowly
             self._wait_for_request(last_cycle)
-        elif now_unsent:
+        elif now_unsent or self.transport.is_closing():  # it does not read, or does not end TLS
             self.transport.abort()
-        elif not self.transport.is_closing():
+        else:
             self.transport.close()
+            self._wait_for_request(last_cycle)
+
+    def shutdown(self) -> None:
+        """Is called by uvicorn when the server ends."""
+        if self.transport.is_closing() and self.is_idle:
+            self.transport.abort()  # a second `close` of TLS would do nothing more
+        else:
+            super().shutdown()

@@ -91,10 +91,12 @@ def prepare_batches(
         of_parts.append(pairs)
     pairs = EncodedPairs([shard for of_part in of_parts for shard in of_part.shards])
     batch_tokens = config.data.batch_tokens
-    if split == "validation":
+    max_shapes = config.data.max_shapes
+    if split == "validation":  # which XLA does not compile
+        max_shapes = 0
         batch_tokens = min(batch_tokens, workers.replicas * config.train.micro_batch_tokens)
     repeated = _repetitions(config.data, parts, of_parts)
-    arguments = (pairs, batch_tokens, config.train.seed, repeated, config.data.max_shapes)
+    arguments = (pairs, batch_tokens, config.train.seed, repeated, max_shapes)
     if alpha:
         cache = os.path.join(directory.path, "cache")
         sampler = PairSampler(pairs, tokenizers, alpha, config.train.seed, cache)
