@@ -57,7 +57,8 @@ def test_adjusted_log_probabilities(controls, length):
     rng = np.random.default_rng(length)
     log_probs = np.log(rng.dirichlet(np.ones(V), [2, 3])).astype(np.float32)
     tokens = rng.choice([1, 4, 5], [2, 3, length])
-    ids = np.concatenate([np.full([2, 3, 1], START), tokens], axis=2)
+    padding = np.full([2, 3, 4], PAD)
+    ids = np.concatenate([np.full([2, 3, 1], START), tokens, padding], axis=2)
     found = make_adjust(controls)(tf.constant(log_probs), tf.constant(ids), tf.constant(length))
     expected = [
         [adjusted(log_probs[i, k], tokens[i, k].tolist(), controls) for k in range(3)]
@@ -68,11 +69,11 @@ def test_adjusted_log_probabilities(controls, length):
 
 def test_by_hand():
     log_probs = tf.math.log(tf.constant([[[0.1, 0.1, 0.1, 0.1, 0.2, 0.4]]]))
-    ids = tf.constant([[[START, 4, 5, 1, 4]]], tf.int64)
-    found = exclude_repeated_ngrams(log_probs, ids, 2)[0, 0].numpy()
+    ids = tf.constant([[[START, 4, 5, 1, 4, PAD, PAD]]], tf.int64)
+    found = exclude_repeated_ngrams(log_probs, ids, 4, 2)[0, 0].numpy()
     assert found[5] == NEGATIVE_INFINITY  # 4 5 would be there twice
     np.testing.assert_array_equal(found[1:5], log_probs[0, 0, 1:5])
-    assert (exclude_repeated_ngrams(log_probs, ids, 3)[0, 0, 1:] > -3).numpy().all()
+    assert (exclude_repeated_ngrams(log_probs, ids, 4, 3)[0, 0, 1:] > -3).numpy().all()
     found = np.exp(penalize_repetition(log_probs, ids, 2.0)[0, 0])
     np.testing.assert_allclose(found[[1, 3, 4, 5]], [0.01, 0.1, 0.04, 0.16], rtol=1e-5)
 

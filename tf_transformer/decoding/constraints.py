@@ -15,7 +15,7 @@ can overlap in the output. A candidate is left out where the tokens that are not
 end token, do not fit into the longest output; so every output contains its phrases.
 
 Shapes: B sentences, K hypotheses a sentence, t tokens so far, V vocabulary, P phrases a sentence,
-M tokens of the longest phrase, N = P M, C candidates, n hypotheses wanted.
+M tokens of the longest phrase, N = P M, C candidates, n hypotheses wanted, L longest output.
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +33,13 @@ from tf_transformer.decoding.search import (
     continuations,
     next_beam,
 )
-from tf_transformer.decoding.search_loop import BeamState, SearchResult, of_rows, run_loop
+from tf_transformer.decoding.search_loop import (
+    BeamState,
+    SearchResult,
+    last_tokens,
+    of_rows,
+    run_loop,
+)
 from tf_transformer.special_tokens import END, PAD, START
 
 
@@ -56,6 +62,7 @@ def constrained_beam_search(
     alpha: float = 0.6,
     n_best: int = 1,
     adjust: Adjust | None = None,
+    longest: tf.Tensor | None = None,
 ) -> SearchResult:
     """Searches the outputs that contain all phrases of their sentences.
 
@@ -66,18 +73,18 @@ def constrained_beam_search(
         where its phrases and the end token have more tokens than its maximum length.
       adjust: as for `beam_search`; the tokens of the phrases keep the log-probabilities of the
         model.
+      longest: as for `beam_search`.
     Returns: a `SearchResult` with n = n_best.
     """
     constraints = make_phrases(tf.cast(phrases, tf.int64))
     options = BeamOptions(beam_size, alpha, n_best, adjust=adjust)
 
     def loop_body(beam: BeamState) -> BeamState:
-        last_ids = beam.alive_ids[:, :, -1]  # (B, K)
-        logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
+        logits, state = step(last_tokens(beam), beam.t, beam.beam_indices, beam.state)  # (B, K, V)
         of_sentences = Phrases(*(of_rows(part, beam) for part in constraints))
         return _extend(logits, beam, of_sentences, options)._replace(state=state)
 
-    return run_loop(loop_body, state, max_lengths, beam_size, n_best)
+    return run_loop(loop_body, state, max_lengths, beam_size, n_best, longest=longest)
 
 
 def make_phrases(phrases: tf.Tensor) -> Phrases:
@@ -126,10 +133,7 @@ def _extend(
         """The candidates with the highest priorities."""
         _, chosen = tf.math.top_k(priorities, number)
         parts = (log_probs, beam_indices, tokens)
-        scores, indices, last = (tf.gather(part, chosen, batch_dims=1) for part in parts)
-        prefixes = tf.gather(beam.alive_ids, indices, batch_dims=1)
-        ids = tf.concat([prefixes, last[:, :, tf.newaxis]], axis=2)
-        return Candidates(scores, indices, last, ids)
+        return Candidates(*(tf.gather(part, chosen, batch_dims=1) for part in parts))
 
     # Finished: as in beam search, those that end among the K best of the last bank.
     last_bank = choose(tf.where(met == total, log_probs, NEGATIVE_INFINITY), options.beam_size)
@@ -149,10 +153,10 @@ def complete_phrases(ids: tf.Tensor, phrases: Phrases) -> tf.Tensor:
     """Whether each hypothesis contains each phrase, bool `[B, K, P]`; empty ones are contained.
 
     Args:
-      ids: int64 `[B, K, t + 1]`.
+      ids: int64 `[B, K, L + 1]`, the start token, t tokens, and padding.
       phrases: `Phrases`.
     """
-    windows = _last_tokens(ids, tf.shape(phrases.beginnings)[2])  # (B, K, t + 1, M)
+    windows = _windows(ids, tf.shape(phrases.beginnings)[2])  # (B, K, L + 1, M)
     whole = tf.maximum(phrases.lengths - 1, 0)  # (B, P)
     whole = tf.gather(phrases.beginnings, whole, batch_dims=2)  # (B, P, M)
     occurs = _match(windows[:, :, :, tf.newaxis], whole[:, tf.newaxis, tf.newaxis])
@@ -199,8 +203,8 @@ def _phrase_candidates(
     log_probs = tf.where(tokens == PAD, NEGATIVE_INFINITY, log_probs)
 
     longest = tf.shape(phrases.beginnings)[2]  # M
-    windows = _last_tokens(beam.alive_ids, longest)[:, :, -1:, 1:]  # (B, K, 1, M - 1)
-    windows = tf.tile(windows, [1, 1, tf.shape(tokens)[2], 1])  # (B, K, N, M - 1)
+    windows = _windows(beam.alive_ids, longest)[:, :, beam.t, 1:]  # (B, K, M - 1)
+    windows = tf.tile(windows[:, :, tf.newaxis], [1, 1, tf.shape(tokens)[2], 1])
     windows = tf.concat([windows, tokens[..., tf.newaxis]], axis=3)  # (B, K, N, M)
     beginnings = phrases.beginnings[:, tf.newaxis, tf.newaxis]  # (B, 1, 1, P, M, M)
     ends_with = _match(windows[:, :, :, tf.newaxis, tf.newaxis], beginnings)  # (B, K, N, P, M)
@@ -237,8 +241,8 @@ def _turns(can_stay: tf.Tensor, missing: tf.Tensor, banks: tf.Tensor, size: int)
     return rank * tf.cast(banks, tf.float32) + tf.cast(missing, tf.float32)
 
 
-def _last_tokens(ids: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    """The last tokens at each position: `[B, K, T]` -> `[B, K, T, number]`, START before them."""
+def _windows(ids: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+    """The tokens up to each position: `[B, K, T]` -> `[B, K, T, number]`, START before them."""
     start = tf.tile(tf.zeros_like(ids[:, :, :1]) + START, [1, 1, number - 1])
     index = tf.range(tf.shape(ids)[2])[:, tf.newaxis] + tf.range(number)  # (T, number)
     return tf.gather(tf.concat([start, ids], axis=2), index, axis=2)

@@ -3,13 +3,14 @@
 A search calls `adjust(log_probs, ids, t)` at each step. It takes
 
 - log_probs: float32 `[B, K, V]`, log p(next token) of each hypothesis;
-- ids: int64 `[B, K, t + 1]`, the tokens so far, the start token first;
-- t: int32 scalar, the number of tokens without the start token.
+- ids: int64 `[B, K, L + 1]`, the start token, the tokens so far, and padding;
+- t: int32 scalar, the number of tokens so far, without the start token.
 
 It returns the log-probabilities, float32 `[B, K, V]`, with which the search continues. They are
 not divided by their sum again.
 
-Shapes: B sentences, K hypotheses a sentence, t tokens so far, V vocabulary, N tokens to change.
+Shapes: B sentences, K hypotheses a sentence, t tokens so far, L longest output, V vocabulary,
+N tokens to change.
 """
 
 import tensorflow as tf
@@ -42,7 +43,7 @@ def make_adjust(controls: ControlConfig) -> Adjust | None:
     if controls.no_repeat_ngram_size:
         adjustments.append(
             lambda log_probs, ids, t: exclude_repeated_ngrams(
-                log_probs, ids, controls.no_repeat_ngram_size
+                log_probs, ids, t, controls.no_repeat_ngram_size
             )
         )
     return combine(adjustments)
@@ -70,33 +71,36 @@ def penalize_repetition(log_probs: tf.Tensor, ids: tf.Tensor, penalty: float) ->
 
     Args:
       log_probs: float32 `[B, K, V]`.
-      ids: int64 `[B, K, t + 1]`, the tokens so far.
+      ids: int64 `[B, K, L + 1]`. Padding is impossible anyway.
       penalty: more than 1 makes these tokens less probable, less than 1 more probable.
     Returns: float32 `[B, K, V]`.
     """
-    penalized = tf.gather(log_probs, ids, batch_dims=2) * penalty  # (B, K, t + 1)
+    penalized = tf.gather(log_probs, ids, batch_dims=2) * penalty  # (B, K, L + 1)
     return replace_tokens(log_probs, ids, penalized)
 
 
-def exclude_repeated_ngrams(log_probs: tf.Tensor, ids: tf.Tensor, size: int) -> tf.Tensor:
+def exclude_repeated_ngrams(
+    log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor, size: int
+) -> tf.Tensor:
     """Excludes the tokens that would repeat an n-gram (Paulus et al. 2017, Sec. 2.5).
 
     Where the last n - 1 tokens occurred before, the token that followed them is impossible.
 
     Args:
       log_probs: float32 `[B, K, V]`.
-      ids: int64 `[B, K, t + 1]`, the tokens so far. The start token occurs only once, so it makes
-        no repetition.
+      ids: int64 `[B, K, L + 1]`. The start token occurs only once, so it makes no repetition.
+      t: int32 scalar.
       size: n, at least 1.
     Returns: float32 `[B, K, V]`.
     """
-    length = tf.shape(ids)[2]
-    number = tf.maximum(length - size + 1, 0)  # N, n-grams so far
+    number = tf.maximum(tf.shape(ids)[2] - size + 1, 0)  # N, n-grams and windows with padding
     followers = ids[:, :, size - 1 :]  # (B, K, N), the last token of each
     repeats = tf.ones_like(followers, tf.bool)
     for i in range(size - 1):
-        last = length - (size - 1) + i  # the position of token i of the n - 1 last ones
-        repeats &= ids[:, :, i : i + number] == ids[:, :, last : last + 1]  # (B, K, N)
+        # The position of token i of the n - 1 last ones. Before there are as many, one of them is
+        # the start token at another place, which is no repetition.
+        last = tf.maximum(t - (size - 2) + i, 0)
+        repeats &= ids[:, :, i : i + number] == ids[:, :, last, tf.newaxis]  # (B, K, N)
     excluded = tf.where(repeats, followers, tf.constant(PAD, tf.int64))  # PAD is impossible anyway
     return replace_tokens(log_probs, excluded, tf.fill(tf.shape(excluded), NEGATIVE_INFINITY))
 

@@ -25,7 +25,7 @@ from tf_transformer.decoding.search import (
     extend_beam,
     padded_prefix,
 )
-from tf_transformer.decoding.search_loop import BeamState, SearchResult, run_loop
+from tf_transformer.decoding.search_loop import BeamState, SearchResult, last_tokens, run_loop, trim
 
 
 def diverse_beam_search(
@@ -39,11 +39,12 @@ def diverse_beam_search(
     n_best: int = 1,
     prefix: tf.Tensor | None = None,
     adjust: Adjust | None = None,
+    longest: tf.Tensor | None = None,
 ) -> SearchResult:
     """Searches with groups that avoid each other's tokens.
 
     Args:
-      step, state, max_lengths, beam_size, alpha, prefix, adjust: as for `beam_search`.
+      step, state, max_lengths, beam_size, alpha, prefix, adjust, longest: as for `beam_search`.
       groups: G, a divisor of the beam size; 1 is beam search.
       strength: lambda of the diversity, at least 0.
       n_best: hypotheses wanted, at most K.
@@ -55,8 +56,7 @@ def diverse_beam_search(
     options = BeamOptions(size, alpha, min(n_best, size), prefix)
 
     def loop_body(beam: BeamState) -> BeamState:
-        last_ids = beam.alive_ids[:, :, -1]  # (B, K)
-        logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
+        logits, state = step(last_tokens(beam), beam.t, beam.beam_indices, beam.state)  # (B, K, V)
         extended: list[BeamState] = []
         for start in range(0, beam_size, size):
             adjustments = [adjust] if adjust else []
@@ -67,17 +67,18 @@ def diverse_beam_search(
             extended.append(extend_beam(of_group, _group(beam, start, size), group))
         return _join(extended, size)._replace(state=state)
 
-    result = run_loop(loop_body, state, max_lengths, beam_size, beam_size, groups)
+    result = run_loop(loop_body, state, max_lengths, beam_size, beam_size, groups, longest)
     scores, best = tf.math.top_k(result.scores, n_best)  # (B, n)
     ids, lengths = (tf.gather(each, best, batch_dims=1) for each in (result.ids, result.lengths))
-    return SearchResult(ids[:, :, : tf.maximum(tf.reduce_max(lengths), 0)], scores, lengths)
+    result = SearchResult(ids, scores, lengths)
+    return trim(result) if longest is None else result
 
 
 def _avoid_tokens(groups: list[BeamState], strength: float) -> Adjust:
     """The function that makes the last tokens of these groups less probable."""
 
     def adjust(log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
-        tokens = tf.concat([group.alive_ids[:, :, -1] for group in groups], axis=1)  # (B, k)
+        tokens = tf.concat([last_tokens(group) for group in groups], axis=1)  # (B, k)
         alive = tf.concat([is_possible(group.alive_log_probs) for group in groups], axis=1)
         taken = (
             tf.one_hot(tokens, log_probs.shape[-1]) * tf.cast(alive, tf.float32)[..., tf.newaxis]

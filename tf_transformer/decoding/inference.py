@@ -32,6 +32,7 @@ def search_translations(
     n_best: int = 1,
     prefix: tf.Tensor | None = None,
     controls: ControlConfig = NO_CONTROLS,
+    fixed_shapes: bool = False,
 ) -> SearchResult:
     """Searches the translations of a batch; runs in a graph.
 
@@ -43,21 +44,28 @@ def search_translations(
       prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
         padding; at most `model.pe_target` - 1 ids. None: all translations are free.
       controls: a `ControlConfig`.
+      fixed_shapes: whether all shapes follow from that of the batch, as XLA needs it. The result
+        is the same, with more padding.
     Returns: a `SearchResult`.
     """
-    step, state = make_decode_step(model, inp, decode.beam_size)
+    longest = _longest(model, inp, decode, prefix) if fixed_shapes else None
+    step, state = make_decode_step(model, inp, decode.beam_size, longest)
     max_lengths = _max_lengths(model, inp, decode, prefix)  # (B)
-    alpha, adjust = decode.length_penalty, make_adjust(controls)
+    options = {
+        "alpha": decode.length_penalty,
+        "prefix": prefix,
+        "adjust": make_adjust(controls),
+        "longest": longest,
+    }
     if decode.beam_size == 1:
-        return greedy_search(step, state, max_lengths, alpha, prefix, adjust)
+        return greedy_search(step, state, max_lengths, **options)
+    options["n_best"] = n_best
     if controls.diverse_groups > 1:
         groups = controls.diverse_groups, controls.diversity_strength
         return diverse_beam_search(
-            step, state, max_lengths, decode.beam_size, *groups, alpha, n_best, prefix, adjust
+            step, state, max_lengths, decode.beam_size, *groups, **options
         )
-    return beam_search(
-        step, state, max_lengths, decode.beam_size, alpha, n_best, prefix, adjust=adjust
-    )
+    return beam_search(step, state, max_lengths, decode.beam_size, **options)
 
 
 def constrained_translations(
@@ -67,18 +75,20 @@ def constrained_translations(
     n_best: int,
     phrases: tf.Tensor,
     controls: ControlConfig = NO_CONTROLS,
+    fixed_shapes: bool = False,
 ) -> SearchResult:
     """Searches the translations of a batch that contain given phrases; runs in a graph.
 
     Args:
-      model, inp, decode, n_best: as for `search_translations`.
+      model, inp, decode, n_best, fixed_shapes: as for `search_translations`.
       phrases: int32 `[B, P, M]`, as for `constrained_beam_search`.
       controls: a `ControlConfig`, whose groups have no effect.
     Returns: a `SearchResult`.
     """
-    step, state = make_decode_step(model, inp, decode.beam_size)
+    longest = _longest(model, inp, decode, None) if fixed_shapes else None
+    step, state = make_decode_step(model, inp, decode.beam_size, longest)
     max_lengths = _max_lengths(model, inp, decode, None)  # (B)
-    options = decode.beam_size, decode.length_penalty, n_best, make_adjust(controls)
+    options = decode.beam_size, decode.length_penalty, n_best, make_adjust(controls), longest
     return constrained_beam_search(step, state, max_lengths, phrases, *options)
 
 
@@ -203,6 +213,15 @@ def _max_lengths(
     if limits is not None:
         max_lengths = tf.where(limits == 0, max_lengths, tf.minimum(max_lengths, limits))
     return max_lengths if prefix is None else tf.maximum(max_lengths, _count(prefix) + 1)
+
+
+def _longest(
+    model: Model, inp: tf.Tensor, decode: DecodeConfig, prefix: tf.Tensor | None
+) -> tf.Tensor:
+    """The most that `_max_lengths` can be, from the shapes alone, int32 scalar."""
+    longest = max_output_lengths(model, tf.shape(inp)[1] - 1, decode)
+    longest = longest if prefix is None else tf.maximum(longest, tf.shape(prefix)[1] + 1)
+    return tf.maximum(longest, 1)
 
 
 def _count(ids: tf.Tensor) -> tf.Tensor:

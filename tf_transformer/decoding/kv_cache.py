@@ -51,6 +51,7 @@ Shapes: B sentences, K hypotheses a sentence (the beam), P slots, S source, H he
 V vocabulary; `depth` is that of a head's keys, or of its values.
 """
 
+import functools
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -81,7 +82,7 @@ class DecodeState(NamedTuple):
 
 
 def make_decode_step(
-    model: Transformer, inp: tf.Tensor, beam_size: int
+    model: Transformer, inp: tf.Tensor, beam_size: int, longest: tf.Tensor | None = None
 ) -> tuple[StepFunction, DecodeState]:
     """Encodes the sources and makes the step function that `decoding.search` calls.
 
@@ -89,37 +90,44 @@ def make_decode_step(
       model: a built `Transformer`.
       inp: source ids `[B, S]`, each ending with the end token, then padding.
       beam_size: K, hypotheses for each sentence.
+      longest: int32 scalar, steps for which the cache has slots from the start, so that no shape
+        changes, as XLA needs it. None: the cache grows.
     Returns: `step(ids, position, beam_indices, state)`, which returns logits `[B, K, V]` and the
       new state; and the first `DecodeState`.
     """
     padding_mask = create_padding_mask(inp)  # (B, 1, 1, S)
     enc_output = model.encoder(inp, False, padding_mask)  # (B, S, D)
-    cache = init_cache(model.decoder, tf.shape(inp)[0], beam_size)
+    cache = init_cache(model.decoder, tf.shape(inp)[0], beam_size, longest)
     state = DecodeState(cache, *cross_keys_values(model.decoder, enc_output), padding_mask)
 
     def step(
         ids: tf.Tensor, position: tf.Tensor, beam_indices: tf.Tensor, state: DecodeState
     ) -> tuple[tf.Tensor, DecodeState]:
-        x, state = decode_step(model.decoder, ids, position, beam_indices, state)
+        grows = longest is None
+        x, state = decode_step(model.decoder, ids, position, beam_indices, state, grows)
         return tf.reshape(logits(model, x), [-1, beam_size, model.target_vocab_size]), state
 
     return step, state
 
 
-def init_cache(decoder: Decoder, batch_size: tf.Tensor, beam_size: int) -> KVCache:
-    """An empty cache, P = 0.
+def init_cache(
+    decoder: Decoder, batch_size: tf.Tensor, beam_size: int, longest: tf.Tensor | None = None
+) -> KVCache:
+    """An empty cache, P = 0, or with P = K x `longest` hidden slots.
 
     Args:
       decoder: a built `Decoder`.
       batch_size: B, int32 scalar.
       beam_size: K.
+      longest: as for `make_decode_step`.
     """
+    slots = 0 if longest is None else longest * beam_size  # P
     keys, values = [], []
     for mha in (layer.mha1 for layer in decoder.dec_layers):
-        shape = (batch_size, mha.num_heads, 0)
+        shape = (batch_size, mha.num_heads, slots)
         keys.append(tf.zeros((*shape, mha.depth), decoder.compute_dtype))
         values.append(tf.zeros((*shape, mha.value_depth), decoder.compute_dtype))
-    return KVCache(tf.zeros((batch_size, beam_size, 0)), keys, values)
+    return KVCache(tf.ones((batch_size, beam_size, slots)), keys, values)
 
 
 def cross_keys_values(
@@ -144,6 +152,7 @@ def decode_step(
     position: tf.Tensor,
     beam_indices: tf.Tensor,
     state: DecodeState,
+    grows: bool = True,
 ) -> tuple[tf.Tensor, DecodeState]:
     """Computes the decoder for one token of each hypothesis (invariant 4: equals the full pass).
 
@@ -155,18 +164,23 @@ def decode_step(
       position: int32 scalar, their position; 0 for the start token.
       beam_indices: int64 `[B, K]`, which hypothesis of the step before each one continues.
       state: a `DecodeState`, as of `make_decode_step` or of the step before.
+      grows: whether the cache grows; False: it has a slot for each step and hypothesis.
     Returns: the decoder's output `[B * K, D]`, and the new `DecodeState`.
     """
     beam_size = ids.shape[1]  # K
     mask, keys, values = state.cache
     cache = KVCache(tf.gather(mask, beam_indices, batch_dims=1), keys, values)
-    cache = tf.cond(position % CAPACITY_STEP == 0, lambda: grow_cache(cache), lambda: cache)
-    slots = tf.shape(cache.mask)[2]  # P
-    slot = slots - (CAPACITY_STEP - position % CAPACITY_STEP) * beam_size  # the first to write
+    if grows:
+        cache = tf.cond(position % CAPACITY_STEP == 0, lambda: grow_cache(cache), lambda: cache)
+        slots = tf.shape(cache.mask)[2]  # P
+        slot = slots - (CAPACITY_STEP - position % CAPACITY_STEP) * beam_size  # the first to write
+        write = functools.partial(write_slots, slot=slot, slots=slots)
+    else:
+        write = functools.partial(replace_slots, step=position)
 
     # Each hypothesis sees its own new token and not those of the others.
     others = tf.zeros_like(ids, tf.float32)[:, :, tf.newaxis] + 1 - tf.eye(beam_size)  # (B, K, K)
-    mask = write_slots(cache.mask[..., tf.newaxis], others[..., tf.newaxis], slot, slots)[..., 0]
+    mask = write(cache.mask[..., tf.newaxis], others[..., tf.newaxis])[..., 0]
     look_ahead_mask = mask[:, tf.newaxis]  # (B, 1, K, P)
 
     x = decoder.embedding(tf.reshape(ids, [-1]))  # (B * K, D), times sqrt(d_model)
@@ -178,8 +192,8 @@ def decode_step(
         q = split_heads(mha1, mha1.wq(x), beam_size)  # (B, H, K, depth)
         new_keys = split_heads(mha1, mha1.wk(x), beam_size)  # (B, H, K, depth)
         new_values = split_heads(mha1, mha1.wv(x), beam_size)  # (B, H, K, depth)
-        keys.append(write_slots(cache.keys[i], new_keys, slot, slots))
-        values.append(write_slots(cache.values[i], new_values, slot, slots))
+        keys.append(write(cache.keys[i], new_keys))
+        values.append(write(cache.values[i], new_values))
         out1 = layer.layernorm1(attend(mha1, q, keys[i], values[i], look_ahead_mask) + x)
 
         q = split_heads(mha2, mha2.wq(out1), beam_size)  # (B, H, K, depth)
@@ -270,3 +284,18 @@ def write_slots(x: tf.Tensor, new: tf.Tensor, slot: tf.Tensor, slots: tf.Tensor)
         end_mask=1,
     )
     return tf.reshape(flat, [-1, *others, slots, depth])
+
+
+def replace_slots(x: tf.Tensor, new: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    """The same where x has n slots for each step: those of one step, by operations of XLA.
+
+    Args:
+      x: `[B, ..., steps x n, depth]`.
+      new: `[B, ..., n, depth]`.
+      step: int32 scalar.
+    """
+    *others, number, depth = new.shape[1:]
+    steps = tf.shape(x)[-2] // number
+    is_step = tf.one_hot(step, steps, True, False, dtype=tf.bool)[:, tf.newaxis, tf.newaxis]
+    of_steps = tf.reshape(x, [-1, *others, steps, number, depth])
+    return tf.reshape(tf.where(is_step, new[..., tf.newaxis, :, :], of_steps), tf.shape(x))

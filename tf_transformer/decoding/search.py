@@ -32,17 +32,18 @@ from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
 from tf_transformer.decoding.search_loop import (
     BeamState,
     SearchResult,
-    append_padding,
     column,
     is_last_token,
+    is_next_position,
+    last_tokens,
     of_rows,
     run_loop,
 )
 from tf_transformer.special_tokens import END, PAD, START
 
 StepFunction = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
-# Takes the log-probabilities of the next token [B, K, V], the tokens so far [B, K, t + 1] with the
-# start token, and t; returns other log-probabilities [B, K, V], at most 0.
+# Takes the log-probabilities of the next token [B, K, V], the ids [B, K, L + 1] of the start token,
+# t tokens and padding, and t; returns other log-probabilities [B, K, V], at most 0.
 Adjust = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
@@ -63,7 +64,6 @@ class Candidates(NamedTuple):
     log_probs: tf.Tensor  # float32 [B, C]
     beam_indices: tf.Tensor  # int64 [B, C], the hypothesis that each continues
     tokens: tf.Tensor  # int64 [B, C], the last one
-    ids: tf.Tensor  # int64 [B, C, t + 2], with the start token
 
 
 def length_penalty(length: tf.Tensor | int, alpha: float | tf.Tensor) -> tf.Tensor:
@@ -78,6 +78,7 @@ def greedy_search(
     alpha: float | tf.Tensor = 0.6,
     prefix: tf.Tensor | None = None,
     adjust: Adjust | None = None,
+    longest: tf.Tensor | None = None,
 ) -> SearchResult:
     """Takes the most probable token at each step.
 
@@ -90,6 +91,7 @@ def greedy_search(
         end token, then padding. It is cut where only the end token fits. None: all are free.
       adjust: of `decoding.controls`; None for the model's log-probabilities. Scores are sums of
         those that it returns.
+      longest: of `run_loop`, for XLA; None for a search that XLA does not compile.
     Returns: a `SearchResult` with n = 1.
     """
     prefix = None if prefix is None else padded_prefix(prefix)
@@ -97,7 +99,7 @@ def greedy_search(
     def choose(logits: tf.Tensor, beam: BeamState) -> tuple[tf.Tensor, tf.Tensor]:
         return continuations(logits, beam, 1, prefix, adjust)
 
-    return follow(step, state, max_lengths, choose, alpha)
+    return follow(step, state, max_lengths, choose, alpha, longest)
 
 
 def follow(
@@ -106,11 +108,12 @@ def follow(
     max_lengths: tf.Tensor,
     choose: Callable[[tf.Tensor, BeamState], tuple[tf.Tensor, tf.Tensor]],
     alpha: float | tf.Tensor,
+    longest: tf.Tensor | None = None,
 ) -> SearchResult:
     """Extends one hypothesis of each sentence, by the token that a function chooses.
 
     Args:
-      step, state, max_lengths, alpha: as for `greedy_search`.
+      step, state, max_lengths, alpha, longest: as for `greedy_search`.
       choose: a function of the logits `[B, 1, V]` and the `BeamState`; it returns the tokens'
         log-probabilities `[B, 1, 1]`, and the tokens, int64 `[B, 1, 1]`. At the longest output it
         must choose the end token.
@@ -118,27 +121,25 @@ def follow(
     """
 
     def loop_body(beam: BeamState) -> BeamState:
-        last_ids = beam.alive_ids[:, :, -1]  # (B, 1)
-        logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, 1, V)
+        logits, state = step(last_tokens(beam), beam.t, beam.beam_indices, beam.state)  # (B, 1, V)
         log_probs, tokens = choose(logits, beam)  # (B, 1, 1)
         log_probs = beam.alive_log_probs + log_probs[:, :, 0]  # (B, 1)
-        alive_ids = tf.concat([beam.alive_ids, tokens], axis=2)  # (B, 1, t + 2)
+        alive_ids = tf.where(is_next_position(beam), tokens, beam.alive_ids)  # (B, 1, L + 1)
 
         ends = (tokens[:, 0, 0] == END) & ~beam.done  # (B)
-        old_ids = append_padding(beam)  # (B, 1, t + 1)
         penalty = length_penalty(beam.t + 1, column(of_rows(alpha, beam)))
         scores = log_probs / penalty  # (B, 1)
         return beam._replace(
             t=beam.t + 1,
             alive_ids=alive_ids,
             alive_log_probs=log_probs,
-            finished_ids=tf.where(ends[:, tf.newaxis, tf.newaxis], alive_ids[:, :, 1:], old_ids),
+            finished_ids=tf.where(ends[:, tf.newaxis, tf.newaxis], alive_ids, beam.finished_ids),
             finished_scores=tf.where(ends[:, tf.newaxis], scores, beam.finished_scores),
             done=beam.done | ends | is_last_token(beam),
             state=state,
         )
 
-    return run_loop(loop_body, state, max_lengths, 1, 1)
+    return run_loop(loop_body, state, max_lengths, 1, 1, longest=longest)
 
 
 def beam_search(
@@ -151,6 +152,7 @@ def beam_search(
     prefix: tf.Tensor | None = None,
     beam_sizes: tf.Tensor | None = None,
     adjust: Adjust | None = None,
+    longest: tf.Tensor | None = None,
 ) -> SearchResult:
     """Keeps the `beam_size` most probable prefixes of each sentence (Sec. 6.1; Wu et al. 2016).
 
@@ -166,7 +168,7 @@ def beam_search(
       beam_size: K.
       alpha: of the length penalty, at least 0; a number or float32 `[B]`.
       n_best: hypotheses wanted, at most K; a number or int32 `[B]`.
-      prefix, adjust: as for `greedy_search`.
+      prefix, adjust, longest: as for `greedy_search`.
       beam_sizes: int32 `[B]`, the beam size of each sentence, 1 to K; None: all have K.
     Returns: a `SearchResult` with n = n_best, or n = K where n_best is a tensor.
     """
@@ -178,11 +180,10 @@ def beam_search(
     options = BeamOptions(beam_size, alpha, n_best, prefix, beam_sizes, adjust)
 
     def loop_body(beam: BeamState) -> BeamState:
-        last_ids = beam.alive_ids[:, :, -1]  # (B, K)
-        logits, state = step(last_ids, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
+        logits, state = step(last_tokens(beam), beam.t, beam.beam_indices, beam.state)  # (B, K, V)
         return extend_beam(logits, beam, options)._replace(state=state)
 
-    return run_loop(loop_body, state, max_lengths, beam_size, wanted)
+    return run_loop(loop_body, state, max_lengths, beam_size, wanted, longest=longest)
 
 
 def extend_beam(logits: tf.Tensor, beam: BeamState, options: BeamOptions) -> BeamState:
@@ -227,10 +228,7 @@ def best_candidates(logits: tf.Tensor, beam: BeamState, options: BeamOptions) ->
     best = tf.cast(best, tf.int64)
     tokens = tf.reshape(tokens, [-1, options.beam_size * candidates])
     tokens = tf.gather(tokens, best, batch_dims=1)  # (B, 2K)
-    beam_indices = best // candidates  # (B, 2K)
-    prefixes = tf.gather(beam.alive_ids, beam_indices, batch_dims=1)  # (B, 2K, t + 1)
-    ids = tf.concat([prefixes, tokens[:, :, tf.newaxis]], axis=2)  # (B, 2K, t + 2)
-    return Candidates(log_probs, beam_indices, tokens, ids)
+    return Candidates(log_probs, best // candidates, tokens)
 
 
 def add_finished(
@@ -250,8 +248,16 @@ def add_finished(
     scores = tf.where(ends_now, candidates.log_probs / penalty, NEGATIVE_INFINITY)  # (B, C)
     scores = tf.concat([beam.finished_scores, scores], axis=1)  # (B, K + C)
     scores, best = tf.math.top_k(scores, options.beam_size)  # (B, K)
-    ids = tf.concat([append_padding(beam), candidates.ids[:, :, 1:]], axis=1)
-    ids = tf.gather(ids, best, batch_dims=1)  # (B, K, t + 1)
+
+    # Those that end now are an alive hypothesis and the end token.
+    size = options.beam_size
+    old = tf.zeros_like(beam.beam_indices) + tf.range(size, dtype=tf.int64)  # (B, K)
+    source = tf.concat([old, size + candidates.beam_indices], axis=1)  # (B, K + C)
+    source = tf.gather(source, best, batch_dims=1)  # (B, K)
+    ids = tf.concat([beam.finished_ids, beam.alive_ids], axis=1)  # (B, 2K, L + 1)
+    ids = tf.gather(ids, source, batch_dims=1)  # (B, K, L + 1)
+    ends_here = (source >= size)[:, :, tf.newaxis] & is_next_position(beam)  # (B, K, L + 1)
+    ids = tf.where(ends_here, tf.constant(END, tf.int64), ids)
     return beam._replace(finished_ids=ids, finished_scores=scores)
 
 
@@ -282,11 +288,14 @@ def next_beam(
         done |= is_possible(scores[:, 0])
     elif options.beam_sizes is not None:
         done |= is_possible(scores[:, 0]) & (of_rows(options.beam_sizes, beam) == 1)
+    beam_indices = tf.gather(candidates.beam_indices, chosen, batch_dims=1)  # (B, K)
+    tokens = tf.gather(candidates.tokens, chosen, batch_dims=1)[:, :, tf.newaxis]  # (B, K, 1)
+    prefixes = tf.gather(beam.alive_ids, beam_indices, batch_dims=1)  # (B, K, L + 1)
     return beam._replace(
         t=beam.t + 1,
-        alive_ids=tf.gather(candidates.ids, chosen, batch_dims=1),
+        alive_ids=tf.where(is_next_position(beam), tokens, prefixes),
         alive_log_probs=alive_log_probs,
-        beam_indices=tf.gather(candidates.beam_indices, chosen, batch_dims=1),
+        beam_indices=beam_indices,
         done=done,
     )
 
