@@ -203,8 +203,9 @@ def _phrase_candidates(
     log_probs = tf.where(tokens == PAD, NEGATIVE_INFINITY, log_probs)
 
     longest = tf.shape(phrases.beginnings)[2]  # M
-    windows = _windows(beam.alive_ids, longest)[:, :, beam.t, 1:]  # (B, K, M - 1)
-    windows = tf.tile(windows[:, :, tf.newaxis], [1, 1, tf.shape(tokens)[2], 1])
+    # Two slices: XLA takes the second one from 0 where `beam.t` is in the same brackets.
+    windows = _windows(beam.alive_ids, longest)[:, :, beam.t]  # (B, K, M)
+    windows = tf.tile(windows[:, :, tf.newaxis, 1:], [1, 1, tf.shape(tokens)[2], 1])
     windows = tf.concat([windows, tokens[..., tf.newaxis]], axis=3)  # (B, K, N, M)
     beginnings = phrases.beginnings[:, tf.newaxis, tf.newaxis]  # (B, 1, 1, P, M, M)
     ends_with = _match(windows[:, :, :, tf.newaxis, tf.newaxis], beginnings)  # (B, K, N, P, M)

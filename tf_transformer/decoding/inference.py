@@ -32,7 +32,7 @@ def search_translations(
     n_best: int = 1,
     prefix: tf.Tensor | None = None,
     controls: ControlConfig = NO_CONTROLS,
-    fixed_shapes: bool = False,
+    for_xla: bool = False,
 ) -> SearchResult:
     """Searches the translations of a batch; runs in a graph.
 
@@ -44,11 +44,11 @@ def search_translations(
       prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
         padding; at most `model.pe_target` - 1 ids. None: all translations are free.
       controls: a `ControlConfig`.
-      fixed_shapes: whether all shapes follow from that of the batch, as XLA needs it. The result
-        is the same, with more padding.
+      for_xla: whether XLA compiles the graph: then all shapes follow from that of the batch. The
+        result is the same, with more padding.
     Returns: a `SearchResult`.
     """
-    longest = _longest(model, inp, decode, prefix) if fixed_shapes else None
+    longest = _longest(model, inp, decode, prefix) if for_xla else None
     step, state = make_decode_step(model, inp, decode.beam_size, longest)
     max_lengths = _max_lengths(model, inp, decode, prefix)  # (B)
     options = {
@@ -62,9 +62,7 @@ def search_translations(
     options["n_best"] = n_best
     if controls.diverse_groups > 1:
         groups = controls.diverse_groups, controls.diversity_strength
-        return diverse_beam_search(
-            step, state, max_lengths, decode.beam_size, *groups, **options
-        )
+        return diverse_beam_search(step, state, max_lengths, decode.beam_size, *groups, **options)
     return beam_search(step, state, max_lengths, decode.beam_size, **options)
 
 
@@ -75,17 +73,17 @@ def constrained_translations(
     n_best: int,
     phrases: tf.Tensor,
     controls: ControlConfig = NO_CONTROLS,
-    fixed_shapes: bool = False,
+    for_xla: bool = False,
 ) -> SearchResult:
     """Searches the translations of a batch that contain given phrases; runs in a graph.
 
     Args:
-      model, inp, decode, n_best, fixed_shapes: as for `search_translations`.
+      model, inp, decode, n_best, for_xla: as for `search_translations`.
       phrases: int32 `[B, P, M]`, as for `constrained_beam_search`.
       controls: a `ControlConfig`, whose groups have no effect.
     Returns: a `SearchResult`.
     """
-    longest = _longest(model, inp, decode, None) if fixed_shapes else None
+    longest = _longest(model, inp, decode, None) if for_xla else None
     step, state = make_decode_step(model, inp, decode.beam_size, longest)
     max_lengths = _max_lengths(model, inp, decode, None)  # (B)
     options = decode.beam_size, decode.length_penalty, n_best, make_adjust(controls), longest

@@ -55,6 +55,7 @@ import functools
 from typing import NamedTuple
 
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice
 
 from tf_transformer.decoding.search import StepFunction
 from tf_transformer.model.attention import MultiHeadAttention, scaled_dot_product_attention
@@ -176,7 +177,7 @@ def decode_step(
         slot = slots - (CAPACITY_STEP - position % CAPACITY_STEP) * beam_size  # the first to write
         write = functools.partial(write_slots, slot=slot, slots=slots)
     else:
-        write = functools.partial(replace_slots, step=position)
+        write = functools.partial(replace_slots, slot=position * beam_size)
 
     # Each hypothesis sees its own new token and not those of the others.
     others = tf.zeros_like(ids, tf.float32)[:, :, tf.newaxis] + 1 - tf.eye(beam_size)  # (B, K, K)
@@ -286,16 +287,12 @@ def write_slots(x: tf.Tensor, new: tf.Tensor, slot: tf.Tensor, slots: tf.Tensor)
     return tf.reshape(flat, [-1, *others, slots, depth])
 
 
-def replace_slots(x: tf.Tensor, new: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-    """The same where x has n slots for each step: those of one step, by operations of XLA.
+def replace_slots(x: tf.Tensor, new: tf.Tensor, slot: tf.Tensor) -> tf.Tensor:
+    """The same as `write_slots`, for XLA, which compiles no slice update from a computed place.
 
     Args:
-      x: `[B, ..., steps x n, depth]`.
+      x: `[B, ..., P, depth]`.
       new: `[B, ..., n, depth]`.
-      step: int32 scalar.
+      slot: int32 scalar, the first slot.
     """
-    *others, number, depth = new.shape[1:]
-    steps = tf.shape(x)[-2] // number
-    is_step = tf.one_hot(step, steps, True, False, dtype=tf.bool)[:, tf.newaxis, tf.newaxis]
-    of_steps = tf.reshape(x, [-1, *others, steps, number, depth])
-    return tf.reshape(tf.where(is_step, new[..., tf.newaxis, :, :], of_steps), tf.shape(x))
+    return dynamic_update_slice(x, new, tf.stack([0] * (len(x.shape) - 2) + [slot, 0]))

@@ -29,6 +29,7 @@ class Replica:
       decode: a `DecodeConfig`.
       device: a name such as "GPU:1"; None for TensorFlow's choice.
       controls: a `ControlConfig`.
+      jit_compile: whether XLA compiles `search`, once for each shape of a batch.
     """
 
     def __init__(
@@ -37,11 +38,13 @@ class Replica:
         decode: DecodeConfig,
         device: str | None = None,
         controls: ControlConfig = NO_CONTROLS,
+        jit_compile: bool = False,
     ) -> None:
         self._model = model
         self._decode = decode
         self._controls = controls
         self._device = device
+        self._jit_compile = jit_compile
         self._searches: dict[tuple[int, int], tf.types.experimental.PolymorphicFunction] = {}
         self._samplers: dict[
             tuple[int, SamplingConfig], tf.types.experimental.PolymorphicFunction
@@ -75,11 +78,15 @@ class Replica:
         if key not in self._searches:
 
             def search(inp: tf.Tensor, prefix: tf.Tensor | None = None) -> SearchResult:
-                options = self._decode, n_best, prefix, self._controls
+                options = self._decode, n_best, prefix, self._controls, self._jit_compile
                 return search_translations(self._model, inp, *options)
 
-            signature = [IDS] * len(arguments)
-            self._searches[key] = tf.function(search, input_signature=signature, autograph=False)
+            self._searches[key] = tf.function(
+                search,
+                input_signature=[IDS] * len(arguments),
+                autograph=False,
+                jit_compile=self._jit_compile or None,
+            )
         with tf.device(self._device):
             result = self._searches[key](*arguments)
         return result.ids.numpy(), result.scores.numpy()

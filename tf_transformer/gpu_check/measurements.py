@@ -1,6 +1,7 @@
 """The speed of training and of search, and the peak that it is compared with."""
 
 import functools
+import itertools
 import time
 from collections.abc import Callable
 
@@ -31,7 +32,7 @@ TRAINING_COLUMNS = (
     "model", "replicas", "micro-batch", "precision", "XLA", "s an update", "target tokens/s",
     "share of peak", "GB", "GB planned",
 )  # fmt: skip
-SEARCH_COLUMNS = ("search", "sentences", "precision", "s a batch", "tokens/s")
+SEARCH_COLUMNS = ("search", "sentences", "precision", "XLA", "s a batch", "tokens/s")
 
 
 def measure_training(sizes: Sizes, replicas: int) -> tuple[Table, list[Result]]:
@@ -160,16 +161,16 @@ def measure_search(sizes: Sizes) -> tuple[Table, list[Result]]:
     """
     fastest = choose_precision("auto", tf.config.get_visible_devices("GPU"))
     rows, failures = [], []
-    for precision in sorted({"float32", fastest}):
-        for beam_size in sizes.beam_sizes:
-            name = "greedy" if beam_size == 1 else f"beam {beam_size}"
-            measure = functools.partial(_search_row, sizes, precision, beam_size)
-            labels = (name, f"{sizes.search_rows}", precision)
-            row, failure = run_measurement(
-                f"{name} search, {precision}", labels, len(SEARCH_COLUMNS), measure
-            )
-            rows.append(row)
-            failures += [failure] if failure else []
+    precisions = sorted({"float32", fastest})
+    for precision, beam_size, jit in itertools.product(precisions, sizes.beam_sizes, (False, True)):
+        name = "greedy" if beam_size == 1 else f"beam {beam_size}"
+        measure = functools.partial(_search_row, sizes, precision, beam_size, jit)
+        labels = (name, f"{sizes.search_rows}", precision, "on" if jit else "off")
+        row, failure = run_measurement(
+            f"{name} search, {precision}, XLA {labels[3]}", labels, len(SEARCH_COLUMNS), measure
+        )
+        rows.append(row)
+        failures += [failure] if failure else []
     note = (
         f"Sources of {sizes.length} sub-words; the model is untrained, and its translations have "
         "the longest length. Tokens of the best translation of each sentence. " + TF32
@@ -177,10 +178,13 @@ def measure_search(sizes: Sizes) -> tuple[Table, list[Result]]:
     return Table("Search", note, SEARCH_COLUMNS, rows), failures
 
 
-def _search_row(sizes: Sizes, precision: str, beam_size: int) -> tuple[str, ...]:
+def _search_row(
+    sizes: Sizes, precision: str, beam_size: int, jit_compile: bool
+) -> tuple[str, ...]:
     """The cells of a search: seconds and tokens/s."""
     config = sizes.search.with_vocabularies(VOCABULARY, VOCABULARY)
-    replica = Replica(build_model(config.model, precision), DecodeConfig(beam_size=beam_size))
+    model, decode = build_model(config.model, precision), DecodeConfig(beam_size=beam_size)
+    replica = Replica(model, decode, jit_compile=jit_compile)
     inp = random_ids(sizes.search_rows, sizes.length, VOCABULARY).numpy()
     seconds = []
     for _ in range(ROUNDS):  # the first one builds the graph
