@@ -1,4 +1,4 @@
-"""Times a decoded token: search with a KV cache, search without a cache, and CTranslate2.
+"""Times a decoded token: search with a KV cache, with XLA, without a cache, and CTranslate2.
 
     python benchmarks/search.py                  # batches of 32 and 1: 15 minutes on two cores
     python benchmarks/search.py --rounds=1       # quicker and noisier
@@ -45,7 +45,7 @@ def make_model(vocab_size):
     return model, config.model
 
 
-def cached_search(model, beam_size, output_length):
+def cached_search(model, beam_size, output_length, jit_compile=False):
     """Our search with a KV cache: a function of source ids `[B, S]`, returns ids."""
     import tensorflow as tf
 
@@ -56,10 +56,12 @@ def cached_search(model, beam_size, output_length):
     decode = DecodeConfig(beam_size=beam_size, extra_decode_length=extra)
 
     def search(inp):
-        return search_translations(model, inp, decode).ids
+        return search_translations(model, inp, decode, for_xla=jit_compile).ids
 
     ids = tf.TensorSpec([None, None], tf.int32)
-    return tf.function(search, input_signature=[ids], autograph=False)
+    return tf.function(
+        search, input_signature=[ids], autograph=False, jit_compile=jit_compile or None
+    )
 
 
 def uncached_search(model, beam_size, output_length):
@@ -85,7 +87,7 @@ def uncached_search(model, beam_size, output_length):
         sentences = tf.shape(inp)[0]
         max_lengths = tf.fill([sentences], output_length)
         repeated_inp = tf.repeat(inp[:, tf.newaxis], beam_size, axis=1)  # (B, K, S)
-        state = (repeated_inp, tf.zeros([sentences, beam_size, 0], tf.int32))
+        state = (repeated_inp, tf.zeros([sentences, beam_size, 0], tf.int64))
         if beam_size == 1:
             return greedy_search(decode_step, state, max_lengths).ids
         return beam_search(decode_step, state, max_lengths, beam_size).ids
@@ -167,6 +169,7 @@ def compare_searches(rounds, output_length):
         kind = "greedy" if beam_size == 1 else f"beam {beam_size}"
         searches = {
             "KV cache": cached_search(model, beam_size, output_length),
+            "XLA": cached_search(model, beam_size, output_length, jit_compile=True),
             "no cache": uncached_search(model, beam_size, output_length),
         }
         try:

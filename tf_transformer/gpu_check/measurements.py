@@ -178,9 +178,7 @@ def measure_search(sizes: Sizes) -> tuple[Table, list[Result]]:
     return Table("Search", note, SEARCH_COLUMNS, rows), failures
 
 
-def _search_row(
-    sizes: Sizes, precision: str, beam_size: int, jit_compile: bool
-) -> tuple[str, ...]:
+def _search_row(sizes: Sizes, precision: str, beam_size: int, jit_compile: bool) -> tuple[str, ...]:
     """The cells of a search: seconds and tokens/s."""
     config = sizes.search.with_vocabularies(VOCABULARY, VOCABULARY)
     model, decode = build_model(config.model, precision), DecodeConfig(beam_size=beam_size)
