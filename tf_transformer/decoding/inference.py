@@ -51,19 +51,14 @@ def search_translations(
     longest = _longest(model, inp, decode, prefix) if for_xla else None
     step, state = make_decode_step(model, inp, decode.beam_size, longest)
     max_lengths = _max_lengths(model, inp, decode, prefix)  # (B)
-    options = {
-        "alpha": decode.length_penalty,
-        "prefix": prefix,
-        "adjust": make_adjust(controls),
-        "longest": longest,
-    }
+    alpha, adjust = decode.length_penalty, make_adjust(controls)
     if decode.beam_size == 1:
-        return greedy_search(step, state, max_lengths, **options)
-    options["n_best"] = n_best
+        return greedy_search(step, state, max_lengths, alpha, prefix, adjust, longest)
+    problem = step, state, max_lengths, decode.beam_size
     if controls.diverse_groups > 1:
         groups = controls.diverse_groups, controls.diversity_strength
-        return diverse_beam_search(step, state, max_lengths, decode.beam_size, *groups, **options)
-    return beam_search(step, state, max_lengths, decode.beam_size, **options)
+        return diverse_beam_search(*problem, *groups, alpha, n_best, prefix, adjust, longest)
+    return beam_search(*problem, alpha, n_best, prefix, adjust=adjust, longest=longest)
 
 
 def constrained_translations(
