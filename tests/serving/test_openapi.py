@@ -11,7 +11,7 @@ import openapi_spec_validator
 import pytest
 from starlette.testclient import TestClient
 
-from tf_transformer.serving.interface_page import outline
+from tf_transformer.serving.interface_page import curl, outline
 from tf_transformer.serving.model_source import one_model
 from tf_transformer.serving.openapi import openapi_document
 from tf_transformer.serving.serve_config import ServeConfig
@@ -166,6 +166,21 @@ def test_a_server_that_does_not_compute(tmp_path, document):
         assert "the model is being loaded" in response.text
 
 
+def test_labels():
+    models = {name: Model(ids=("DT_INT32", -1)) for name in ("a", "b")}
+    labels = {"a": {"stable": 1, "next version": 3}, "b": {}}
+    document = openapi_document(models, ServeConfig(), "x", labels)
+    openapi_spec_validator.validate(document)
+    path = "/v1/models/a/labels/{label}"
+    assert {path, f"{path}:predict", f"{path}/metadata"} <= set(document["paths"])
+    assert not [path for path in document["paths"] if path.startswith("/v1/models/b/labels")]
+    (operation,) = document["paths"][path].values()
+    (parameter,) = operation["parameters"]
+    assert parameter["schema"]["enum"] == ["next version", "stable"]
+    command = curl(document, "get", path, operation)
+    assert shlex.split(command)[-1] == "x/v1/models/a/labels/next%20version"
+
+
 class Model:
     """A model with one signature, whose output has each kind of value."""
 
@@ -189,7 +204,9 @@ def test_types_and_shapes_of_outputs():
         pair=("DT_FLOAT", -1, 2),
         raw_bytes=("DT_STRING", -1),
     )
-    document = openapi_document({"a": model, "b": Model(ids=("DT_INT32", -1))}, ServeConfig(), "x")
+    document = openapi_document(
+        {"a": model, "b": Model(ids=("DT_INT32", -1))}, ServeConfig(), "x", {}
+    )
     openapi_spec_validator.validate(document)
     schemas = document["components"]["schemas"]
     row = {"flags": True, "ids": [1, 2], "pair": [0.5, None], "raw_bytes": {"b64": ""}}
@@ -227,8 +244,8 @@ def test_each_example_of_the_page_runs(web):
     assert response.status_code == 200
     found = commands(response.text)
     assert len(found) == 16 + 1 + 4 + 3  # signatures; of a version; status, signatures; server
-    for curl, url, *options in found:
-        assert curl == "curl"
+    for program, url, *options in found:
+        assert program == "curl"
         options = dict(zip(options[::2], options[1::2], strict=True))
         headers = {"Authorization": ""}
         if "/v1/" in url:

@@ -9,8 +9,9 @@ import http
 import json
 import shlex
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,13 +34,16 @@ KEY_INTRODUCTION = (
 
 
 def interface_routes(
-    models: Callable[[], Mapping[str, Described]], settings: ServeConfig
+    models: Callable[[], Mapping[str, Described]],
+    settings: ServeConfig,
+    labels: Mapping[str, Collection[str]],
 ) -> list[Route]:
     """Returns the routes `GET /openapi.json` and `GET /docs`. They need no API key.
 
     Args:
       models: returns the models that are loaded, by name. Without one, the status is 503.
       settings: a `ServeConfig`.
+      labels: of the versions of a model, by its name.
     """
     template = string.Template((PAGE / "docs.html").read_text("utf-8"))
     style = (PAGE / "docs.css").read_text("utf-8")
@@ -47,7 +51,7 @@ def interface_routes(
     def document(request: Request) -> dict[str, Any] | None:
         address = str(request.base_url).rstrip("/")
         loaded = models()
-        return openapi_document(loaded, settings, address) if loaded else None
+        return openapi_document(loaded, settings, address, labels) if loaded else None
 
     def get_document(request: Request) -> Response:
         content = document(request)
@@ -164,7 +168,8 @@ def curl(
 ) -> str:
     """Returns a command that sends a request, with the examples of its parameters."""
     for parameter in operation.get("parameters", []):
-        path = path.replace(f"{{{parameter['name']}}}", str(parameter["example"]))
+        example = quote(str(parameter["example"]), safe="")
+        path = path.replace(f"{{{parameter['name']}}}", example)
     lines = [f"curl {shlex.quote(document['servers'][0]['url'] + path)}"]
     if operation.get("security"):
         lines.append(f'-H "Authorization: Bearer ${ENVIRONMENT_VARIABLE}"')

@@ -2,7 +2,7 @@
 
 import http
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import tf_transformer
@@ -45,6 +45,12 @@ VERSION = {
     "required": True,
     "description": "Number of the version.",
     "schema": {"type": "integer", "minimum": 0, "maximum": MAX_VERSION},
+}
+LABEL = {
+    "name": "label",
+    "in": "path",
+    "required": True,
+    "description": "Label of a version.",
 }
 REQUEST_ID = {"schema": {"type": "string"}, "description": "That of the request, or a new one."}
 RETRY_AFTER = {"schema": {"type": "integer", "minimum": 1}, "description": "Seconds to wait."}
@@ -97,7 +103,10 @@ HEALTH_SCHEMA = {
 
 
 def openapi_document(
-    models: Mapping[str, Described], settings: ServeConfig, address: str
+    models: Mapping[str, Described],
+    settings: ServeConfig,
+    address: str,
+    labels: Mapping[str, Collection[str]],
 ) -> dict[str, Any]:
     """Returns the document, which JSON can hold.
 
@@ -105,12 +114,13 @@ def openapi_document(
       models: the models that are loaded, by name.
       settings: a `ServeConfig`: API keys, and a rate limit.
       address: URL of the server.
+      labels: of the versions of a model, by its name.
     """
     components = _components(settings)
     paths: dict[str, Any] = {}
     for name, model in models.items():
         exchanges = _add_schemas(name, model, components["schemas"])
-        paths |= _model_paths(name, model.version, exchanges)
+        paths |= _model_paths(name, model.version, labels.get(name, ()), exchanges)
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
@@ -194,17 +204,24 @@ def _add_schemas(
 
 
 def _model_paths(
-    name: str, version: int, exchanges: tuple[list[Schema], list[Schema]]
+    name: str,
+    version: int,
+    labels: Collection[str],
+    exchanges: tuple[list[Schema], list[Schema]],
 ) -> dict[str, dict[str, Operation]]:
-    """The paths of a model, and those of each of its versions."""
+    """The paths of a model, those of each of its versions, and those of its labels."""
     requests, responses = exchanges
-    parameter = {**VERSION, "example": version}
+    parameters: dict[str, dict[str, Any]] = {"version": {**VERSION, "example": version}}
+    if labels:
+        schema = {"type": "string", "enum": sorted(labels)}
+        parameters["label"] = {**LABEL, "schema": schema, "example": min(labels)}
     paths = {}
-    for part, parameters in [("", []), ("/versions/{version}", [parameter])]:
-        path = f"/v1/models/{name}{part}"
-        suffix = f"{name}_version" if part else name
-        of = f"of a version of {name}" if part else f"of {name}"
-        common = {"tags": [name], "parameters": parameters}
+    for part in ("", *parameters):
+        path = f"/v1/models/{name}" + (f"/{part}s/{{{part}}}" if part else "")
+        suffix = f"{name}_{part}" if part else name
+        of = {"": "of", "version": "of a version of", "label": "of a labelled version of"}[part]
+        of = f"{of} {name}"
+        common = {"tags": [name], "parameters": [parameters[part]] if part else []}
         predict = {
             **common,
             "operationId": f"predict_{suffix}",

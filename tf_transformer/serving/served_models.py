@@ -1,7 +1,7 @@
 """All models of a server."""
 
 import concurrent.futures
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import anyio
 
@@ -62,6 +62,11 @@ class ServedModels:
         """The newest version of each model that is served."""
         versions = {name: model.newest for name, model in self._models.items()}
         return {name: version.model for name, version in versions.items() if version}
+
+    @property
+    def labels(self) -> dict[str, Mapping[str, int]]:
+        """The labels of the versions of each model: name -> label -> version."""
+        return {name: model.source.labels for name, model in self._models.items()}
 
     @property
     def are_checked(self) -> bool:

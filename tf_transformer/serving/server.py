@@ -97,7 +97,7 @@ class Server:
         self.app = Starlette(
             routes=[
                 *page_routes(self._models.names, self._models.newest_folder),
-                *interface_routes(lambda: self._models.newest, settings),
+                *interface_routes(lambda: self._models.newest, settings, self._models.labels),
                 Route("/healthz/live", _get_live),
                 Route("/healthz/ready", self._get_ready),
                 Route("/healthz", self._get_ready),
