@@ -109,8 +109,8 @@ def test_broken_where_the_decoder_ignores_the_target(case, monkeypatch):
 def test_broken_where_the_cache_is_not_written(case, monkeypatch):
     write_slots = kv_cache.write_slots
 
-    def write_zeros(x, new, *place):
-        return write_slots(x, tf.zeros_like(new), *place)
+    def write_zeros(x, new, **place):
+        return write_slots(x, tf.zeros_like(new), **place)
 
     monkeypatch.setattr(kv_cache, "write_slots", write_zeros)
     assert_broken(invariants.cache, case, "log-probabilities of 12 translations differ")
