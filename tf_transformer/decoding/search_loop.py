@@ -75,10 +75,21 @@ def run_loop(
         )
         return _result(beam.finished_ids[:, :n_best], beam.finished_scores[:, :n_best])
     longest = tf.maximum(tf.reduce_max(max_lengths), 0)  # L
-    sentences = tf.shape(max_lengths)[0]
-    ids = tf.zeros([sentences, n_best, longest + 1], tf.int64)
+    beam = _first_beam(state, max_lengths, longest, beam_size, groups)
+    return trim(_result(*_run_with_leaving(loop_body, beam, n_best)))
+
+
+def _run_with_leaving(
+    loop_body: Callable[[BeamState], BeamState], beam: BeamState, n_best: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The loop in which sentences leave.
+
+    Returns: int64 ids `[B, n, L + 1]` with start tokens, and scores `[B, n]`.
+    """
+    sentences, _, length = tf.unstack(tf.shape(beam.finished_ids))
+    ids = tf.zeros([sentences, n_best, length], tf.int64)
     scores = tf.fill([sentences, n_best], NEGATIVE_INFINITY)
-    shapes = _shapes(beam_size, state)
+    shapes = _shapes(beam.alive_ids.shape[1], beam.state)
 
     def most_are_not_done(beam: BeamState) -> tf.Tensor:
         return tf.reduce_mean(tf.cast(beam.done, tf.float32)) < 0.5
@@ -95,10 +106,10 @@ def run_loop(
     ids, scores, _ = tf.while_loop(
         any_left,
         until_half_are_done,
-        (ids, scores, _first_beam(state, max_lengths, longest, beam_size, groups)),
+        (ids, scores, beam),
         shape_invariants=(ids.shape, scores.shape, shapes),
     )
-    return trim(_result(ids, scores))
+    return ids, scores
 
 
 def _result(ids: tf.Tensor, scores: tf.Tensor) -> SearchResult:
