@@ -66,7 +66,21 @@ def test_export_keeps_the_newest_versions(run, refused, model_dir, tmp_path, mon
     assert f"removed {tmp_path}/1" in err
     assert "--keep_versions" in refused(*flags, "--keep_versions=0")
     message = refused(*flags, "--keep_versions=2", "--format=keras")
-    assert "--keep_versions is for --format=saved_model" in message
+    assert "--keep_versions is for --format=saved_model or ctranslate2" in message
+
+
+def test_ctranslate2_export_keeps_the_newest_versions(run, refused, model_dir, tmp_path):
+    flags = ("export", f"--model_dir={model_dir}", "--format=ctranslate2", "--keep_versions=2")
+    for version in (9, 10, 11):
+        assert run(*flags, f"--output={tmp_path}/{version}")[0] == 0
+    assert sorted(os.listdir(tmp_path)) == ["10", "11"]
+    # The version that was just written stays, even if it is not one of the newest.
+    assert run(*flags, f"--output={tmp_path}/8/")[0] == 0
+    assert sorted(os.listdir(tmp_path)) == ["10", "11", "8"]
+    for name in ("new", "007"):
+        message = refused(*flags, f"--output={tmp_path}/{name}")
+        assert f"such as {tmp_path}/{name}/1" in message
+    assert sorted(os.listdir(tmp_path)) == ["10", "11", "8"]
 
 
 def test_export_to_a_wrong_output(refused, model_dir, tmp_path):

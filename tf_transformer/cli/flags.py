@@ -267,7 +267,8 @@ def _export_flags(values: flags.FlagValues) -> None:
     define(values, "output", str, meaning)
     define(values, "name", str, "saved_model: the model's name on the server", "transformer")
     meaning = (
-        "saved_model: number of newest versions to keep; older ones are removed (default: all)"
+        "saved_model, ctranslate2: number of newest versions to keep; older ones are removed "
+        "(default: all)"
     )
     define(values, "keep_versions", int, meaning, lower_bound=1)
     define_choice(values, "quantization", ["float32", "int8"], "ctranslate2: type of the weights")

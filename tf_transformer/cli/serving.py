@@ -24,6 +24,7 @@ from tf_transformer.serving.model_config import read_model_config
 from tf_transformer.serving.model_name import check_model_name
 from tf_transformer.serving.model_source import ModelSource, one_model
 from tf_transformer.serving.serve_config import ServeConfig
+from tf_transformer.serving.versions import is_version_number, remove_old_versions
 
 if TYPE_CHECKING:
     from tf_transformer.serving.access import Access
@@ -50,6 +51,8 @@ def export(values: FlagValues) -> None:
     folder = pretrained.writable_folder(models[0][0])
     output = values.output or os.path.join(folder, "export", defaults[values.format])
     output = output.rstrip("/") or "/"
+    if values.format == "ctranslate2" and values.keep_versions:
+        _check_version(output)
     start_tensorflow()
     _export(values, model_dir, output)
 
@@ -57,7 +60,6 @@ def export(values: FlagValues) -> None:
 def _export(values: FlagValues, model_dir: str, output: str) -> None:
     if values.format == "saved_model":
         from tf_transformer.serving.saved_model import export_saved_model
-        from tf_transformer.serving.versions import remove_old_versions
 
         decode = given(values, (DecodeConfig,))
         path = export_saved_model(model_dir, output, values.checkpoint, values.name, **decode)
@@ -72,6 +74,8 @@ def _export(values: FlagValues, model_dir: str, output: str) -> None:
         write_ctranslate2_folder(
             model_dir, output, values.checkpoint, values.quantization, **decode
         )
+        if values.keep_versions:
+            remove_old_versions(os.path.dirname(output) or ".", values.keep_versions, output)
         print(f"wrote {output}; load it with ctranslate2.Translator({output!r})")
     elif values.format == "huggingface":
         from tf_transformer.interchange.huggingface_export import export_huggingface
@@ -101,7 +105,7 @@ def _check_format_flags(values: FlagValues, models: int) -> None:
     formats = {
         "quantization": ["ctranslate2"],
         "name": ["saved_model"],
-        "keep_versions": ["saved_model"],
+        "keep_versions": ["saved_model", "ctranslate2"],
         "beam_size": ["saved_model", "ctranslate2", "huggingface"],
         "length_penalty": ["saved_model", "ctranslate2", "huggingface"],
         "extra_decode_length": ["saved_model", "ctranslate2"],
@@ -110,6 +114,15 @@ def _check_format_flags(values: FlagValues, models: int) -> None:
     for name, only in formats.items():
         if values[name].present and values.format not in only:
             raise UserError(f"--{name} is for --format={' or '.join(only)}")
+
+
+def _check_version(output: str) -> None:
+    """Raises: UserError unless the name of a folder is a version."""
+    if not is_version_number(os.path.basename(output)):
+        raise UserError(
+            "--keep_versions with --format=ctranslate2: end --output with the number of the "
+            f"version, such as {os.path.join(output, '1')}"
+        )
 
 
 def serve(values: FlagValues) -> None:

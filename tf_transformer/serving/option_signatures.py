@@ -6,6 +6,8 @@ row whose text or prefix has more sub-words than the model has positions is not 
 Shapes: N texts, n texts of a chunk, K hypotheses.
 """
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -22,6 +24,18 @@ from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
 from tf_transformer.serving.signatures import Signature, TextFunctions
 from tf_transformer.special_tokens import PAD
 
+TYPES = {  # of the inputs
+    "text": tf.string,
+    "target_prefix": tf.string,
+    "beam_size": tf.int32,
+    "n_best": tf.int32,
+    "length_penalty": tf.float32,
+    "max_decode_length": tf.int32,
+    "temperature": tf.float32,
+    "top_k": tf.int32,
+    "top_p": tf.float32,
+    "seed": tf.int64,
+}
 ALTERNATIVES = 10  # next sub-words that are completed, where the vocabulary has as many
 
 
@@ -196,21 +210,15 @@ def option_signatures(functions: OptionFunctions, decode: DecodeConfig) -> dict[
     def alternatives(text: tf.Tensor, target_prefix: tf.Tensor = no_prefix) -> dict[str, tf.Tensor]:
         return functions.alternatives(text, _for_all(target_prefix, text))
 
-    def specs(**types: tf.DType) -> list[tf.TensorSpec]:
-        return [tf.TensorSpec([None], dtype, name=name) for name, dtype in types.items()]
-
-    text, prefix = {"text": tf.string}, {"target_prefix": tf.string}
-    limit = {"max_decode_length": tf.int32}
-    beam = {"beam_size": tf.int32, "n_best": tf.int32}
-    sampling = {"temperature": tf.float32, "top_k": tf.int32, "top_p": tf.float32, "seed": tf.int64}
     return {
-        "translate_with_options": (
-            translate_with_options,
-            specs(**text, **beam, **limit, length_penalty=tf.float32, **prefix),
-        ),
-        "sample": (sample, specs(**text, **sampling, **limit, **prefix)),
-        "alternatives": (alternatives, specs(**text, **prefix)),
+        function.__name__: (function, _specs(function))
+        for function in (translate_with_options, sample, alternatives)
     }
+
+
+def _specs(function: Callable[..., dict[str, tf.Tensor]]) -> list[tf.TensorSpec]:
+    names = inspect.signature(function).parameters
+    return [tf.TensorSpec([None], TYPES[name], name=name) for name in names]
 
 
 def _for_all(option: tf.Tensor, text: tf.Tensor) -> tf.Tensor:

@@ -5,13 +5,19 @@ A version is a folder whose name is its number, without leading zeros.
 
 import logging
 import os
+import re
 
 from tf_transformer.atomic_io import atomic_folder
 
 logger = logging.getLogger(__name__)
 
 MAX_VERSION = 2**63 - 1  # versions are int64
-MODEL_FILE = "saved_model.pb"  # each version has it
+MODEL_FILES = ("saved_model.pb", "model.bin")  # a SavedModel or an export for CTranslate2 has one
+
+
+def is_version_number(name: str) -> bool:
+    """Whether a folder of this name is a version."""
+    return bool(re.fullmatch("0|[1-9][0-9]{0,18}", name)) and int(name) <= MAX_VERSION
 
 
 def list_versions(folder: str) -> list[int]:
@@ -20,10 +26,7 @@ def list_versions(folder: str) -> list[int]:
         names = os.listdir(folder)
     except OSError:
         return []
-    numbers = {int(name) for name in names if name.isascii() and name.isdigit()}
-    # "01" is no version: a version has one folder.
-    versions = {number for number in numbers if str(number) in names}
-    return sorted((number for number in versions if number <= MAX_VERSION), reverse=True)
+    return sorted((int(name) for name in names if is_version_number(name)), reverse=True)
 
 
 def remove_old_versions(folder: str, keep: int, new: str) -> None:
@@ -45,7 +48,8 @@ def remove_old_versions(folder: str, keep: int, new: str) -> None:
 
 
 def _is_version(path: str) -> bool:
-    return not os.path.islink(path) and os.path.isfile(os.path.join(path, MODEL_FILE))
+    files = [os.path.join(path, name) for name in MODEL_FILES]
+    return not os.path.islink(path) and any(os.path.isfile(file) for file in files)
 
 
 def _remove(folder: str, path: str) -> None:
