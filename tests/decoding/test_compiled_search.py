@@ -66,6 +66,29 @@ def test_every_bucket(model, shape, beam_size):
     np.testing.assert_allclose(scores, compiled_scores, rtol=1e-4)
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_replica_compiles_on_request(model, monkeypatch, jit_compile):
+    """Its results are the same without XLA, so they do not show it."""
+    functions = []
+    function = tf.function
+
+    def recorded(*args, **options):
+        functions.append(function(*args, **options))
+        return functions[-1]
+
+    monkeypatch.setattr(tf, "function", recorded)
+    replica, inp = Replica(model, decode_config(2), jit_compile=jit_compile), sentences(2, 5)
+    phrases = np.array([[[5, 6]], [[7, 0]]], np.int32)
+    replica.search(inp, 1)
+    replica.constrained_search(inp, 1, phrases)
+    for search, batch in zip(functions, [(inp, None), (inp, phrases)], strict=True):
+        if jit_compile:
+            assert "while" in search.experimental_get_compiler_ir(*batch)(stage="hlo")
+        else:
+            with pytest.raises(ValueError, match="jit_compile=True"):
+                search.experimental_get_compiler_ir(*batch)
+
+
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("controls", CONTROLS)
 def test_controls_and_prefixes(model, controls, beam_size):
@@ -75,6 +98,8 @@ def test_controls_and_prefixes(model, controls, beam_size):
 
     prefix = tf.constant([[5, 6, 7], [8, 0, 0], [0, 0, 0]])
     assert_same(*results(search, tf.constant(sentences(3, 9)), prefix))
+    longer_than_the_limit = tf.constant([list(range(5, 20)), [8, *[0] * 14], [0] * 15])
+    assert_same(*results(search, tf.constant(sentences(3, 4)), longer_than_the_limit))
 
 
 def test_constraints(model):

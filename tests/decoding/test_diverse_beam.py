@@ -50,6 +50,7 @@ def test_a_search_in_python_finds_the_same(beam_size, groups, strength):
     arguments = tf.constant(max_lengths), beam_size, groups, strength, 0.6
     result = diverse_beam_search(step, state, *arguments, n_best=beam_size)
     best = diverse_beam_search(step, state, *arguments)
+    assert best.ids.shape[2] == np.max(best.lengths)
     for i, max_length in enumerate(max_lengths):
         chain = table[i].numpy().astype(np.float64)
         expected = search_in_python(chain, max_length, beam_size, groups, strength, 0.6)

@@ -1,5 +1,6 @@
 """The OpenAPI document, compared with the responses of a server, and its page."""
 
+import dataclasses
 import html
 import re
 import shlex
@@ -30,7 +31,9 @@ def web(exported, tmp_path_factory):
     key_file.chmod(0o600)
     settings = ServeConfig(max_rows=2, api_key_file=str(key_file), rate_limit=1e6, rate_burst=10**6)
     headers = {"Authorization": f"Bearer {KEY}"}
-    app = Server(one_model(str(folder), "anna"), settings).app
+    (source,) = one_model(str(folder), "anna")
+    sources = [dataclasses.replace(source, labels={"in use": 1})]
+    app = Server(sources, settings).app
     with TestClient(app, "http://anna.example:8501", headers=headers) as client:
         while client.get("/healthz/ready").status_code != 200:
             time.sleep(0.05)
@@ -83,7 +86,7 @@ def test_the_document_is_valid(document):
         for path in document["paths"].values()
         for operation in path.values()
     ]
-    assert len(set(ids)) == len(ids) == 9
+    assert len(set(ids)) == len(ids) == 12
 
 
 def exchanges(document):
@@ -102,8 +105,9 @@ def test_all_signatures(web, document):
     signatures |= {"translate_with_options", "sample", "alternatives"}
     formats = {f"{name}, {form}" for name in signatures for form in ("rows", "columns")}
     assert {request["title"] for request, _ in exchanges(document)} == formats
-    for path in ("/v1/models/anna:predict", "/v1/models/anna/versions/1:predict"):
-        template = path.replace("versions/1", "versions/{version}")
+    for end in ("", "/versions/1", "/labels/in%20use"):
+        path = f"/v1/models/anna{end}:predict"
+        template = path.replace("/1", "/{version}").replace("in%20use", "{label}")
         for request, response in exchanges(document):
             assert request["title"] == response["title"]
             for body in request["examples"]:
@@ -132,7 +136,7 @@ def test_requests_in_their_forms(web, document):
 def test_other_paths(web, document):
     for path in document["paths"]:
         if not path.endswith(":predict"):
-            response = web.get(path.replace("{version}", "1"))
+            response = web.get(path.replace("{version}", "1").replace("{label}", "in%20use"))
             assert check_response(document, path, response) == 200
 
 
@@ -243,7 +247,7 @@ def test_each_example_of_the_page_runs(web):
     response = web.get("/docs")
     assert response.status_code == 200
     found = commands(response.text)
-    assert len(found) == 16 + 1 + 4 + 3  # signatures; of a version; status, signatures; server
+    assert len(found) == 16 + 2 + 6 + 3  # signatures; by version, label; status, signatures; server
     for program, url, *options in found:
         assert program == "curl"
         options = dict(zip(options[::2], options[1::2], strict=True))

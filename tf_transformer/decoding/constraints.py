@@ -62,7 +62,7 @@ def constrained_beam_search(
     alpha: float = 0.6,
     n_best: int = 1,
     adjust: Adjust | None = None,
-    longest: tf.Tensor | None = None,
+    fixed_length: tf.Tensor | None = None,
 ) -> SearchResult:
     """Searches the outputs that contain all phrases of their sentences.
 
@@ -73,7 +73,7 @@ def constrained_beam_search(
         where its phrases and the end token have more tokens than its maximum length.
       adjust: as for `beam_search`; the tokens of the phrases keep the log-probabilities of the
         model.
-      longest: as for `beam_search`.
+      fixed_length: as for `beam_search`.
     Returns: a `SearchResult` with n = n_best.
     """
     constraints = make_phrases(tf.cast(phrases, tf.int64))
@@ -84,7 +84,7 @@ def constrained_beam_search(
         of_sentences = Phrases(*(of_rows(part, beam) for part in constraints))
         return _extend(logits, beam, of_sentences, options)._replace(state=state)
 
-    return run_loop(loop_body, state, max_lengths, beam_size, n_best, longest=longest)
+    return run_loop(loop_body, state, max_lengths, beam_size, n_best, fixed_length=fixed_length)
 
 
 def make_phrases(phrases: tf.Tensor) -> Phrases:
@@ -203,7 +203,7 @@ def _phrase_candidates(
     log_probs = tf.where(tokens == PAD, NEGATIVE_INFINITY, log_probs)
 
     longest = tf.shape(phrases.beginnings)[2]  # M
-    # Two slices: XLA takes the second one from 0 where `beam.t` is in the same brackets.
+    # Two slices: in a loop, XLA takes the second one from 0 where `beam.t` is in the same brackets.
     windows = _windows(beam.alive_ids, longest)[:, :, beam.t]  # (B, K, M)
     windows = tf.tile(windows[:, :, tf.newaxis, 1:], [1, 1, tf.shape(tokens)[2], 1])
     windows = tf.concat([windows, tokens[..., tf.newaxis]], axis=3)  # (B, K, N, M)

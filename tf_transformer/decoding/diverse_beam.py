@@ -39,12 +39,13 @@ def diverse_beam_search(
     n_best: int = 1,
     prefix: tf.Tensor | None = None,
     adjust: Adjust | None = None,
-    longest: tf.Tensor | None = None,
+    fixed_length: tf.Tensor | None = None,
 ) -> SearchResult:
     """Searches with groups that avoid each other's tokens.
 
     Args:
-      step, state, max_lengths, beam_size, alpha, prefix, adjust, longest: as for `beam_search`.
+      step, state, max_lengths, beam_size: as for `beam_search`.
+      alpha, prefix, adjust, fixed_length: as for `beam_search`.
       groups: G, a divisor of the beam size; 1 is beam search.
       strength: lambda of the diversity, at least 0.
       n_best: hypotheses wanted, at most K.
@@ -67,11 +68,11 @@ def diverse_beam_search(
             extended.append(extend_beam(of_group, _group(beam, start, size), group))
         return _join(extended, size)._replace(state=state)
 
-    result = run_loop(loop_body, state, max_lengths, beam_size, beam_size, groups, longest)
+    result = run_loop(loop_body, state, max_lengths, beam_size, beam_size, groups, fixed_length)
     scores, best = tf.math.top_k(result.scores, n_best)  # (B, n)
     ids, lengths = (tf.gather(each, best, batch_dims=1) for each in (result.ids, result.lengths))
     result = SearchResult(ids, scores, lengths)
-    return trim(result) if longest is None else result
+    return trim(result) if fixed_length is None else result
 
 
 def _avoid_tokens(groups: list[BeamState], strength: float) -> Adjust:

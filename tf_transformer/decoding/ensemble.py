@@ -84,18 +84,18 @@ def average_logits(logits: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def make_decode_step(
-    model: Model, inp: tf.Tensor, beam_size: int, longest: tf.Tensor | None = None
+    model: Model, inp: tf.Tensor, beam_size: int, fixed_length: tf.Tensor | None = None
 ) -> tuple[StepFunction, Any]:
     """Makes the step function of a model or an ensemble.
 
     Args:
       model: a built `Transformer`, or an `Ensemble`.
-      inp, beam_size, longest: as for `kv_cache.make_decode_step`.
+      inp, beam_size, fixed_length: as for `kv_cache.make_decode_step`.
     Returns: as `kv_cache.make_decode_step`; the state of an ensemble is a tuple of `DecodeState`.
     """
     if isinstance(model, Transformer):
-        return kv_cache.make_decode_step(model, inp, beam_size, longest)
-    parts = [kv_cache.make_decode_step(each, inp, beam_size, longest) for each in model.models]
+        return kv_cache.make_decode_step(model, inp, beam_size, fixed_length)
+    parts = [kv_cache.make_decode_step(each, inp, beam_size, fixed_length) for each in model.models]
     steps, states = zip(*parts)
 
     def step(

@@ -48,17 +48,17 @@ def search_translations(
         result is the same, with more padding.
     Returns: a `SearchResult`.
     """
-    longest = _longest(model, inp, decode, prefix) if for_xla else None
-    step, state = make_decode_step(model, inp, decode.beam_size, longest)
+    fixed_length = _fixed_length(model, inp, decode, prefix) if for_xla else None
+    step, state = make_decode_step(model, inp, decode.beam_size, fixed_length)
     max_lengths = _max_lengths(model, inp, decode, prefix)  # (B)
     alpha, adjust = decode.length_penalty, make_adjust(controls)
     if decode.beam_size == 1:
-        return greedy_search(step, state, max_lengths, alpha, prefix, adjust, longest)
+        return greedy_search(step, state, max_lengths, alpha, prefix, adjust, fixed_length)
     problem = step, state, max_lengths, decode.beam_size
     if controls.diverse_groups > 1:
         groups = controls.diverse_groups, controls.diversity_strength
-        return diverse_beam_search(*problem, *groups, alpha, n_best, prefix, adjust, longest)
-    return beam_search(*problem, alpha, n_best, prefix, adjust=adjust, longest=longest)
+        return diverse_beam_search(*problem, *groups, alpha, n_best, prefix, adjust, fixed_length)
+    return beam_search(*problem, alpha, n_best, prefix, adjust=adjust, fixed_length=fixed_length)
 
 
 def constrained_translations(
@@ -78,10 +78,10 @@ def constrained_translations(
       controls: a `ControlConfig`, whose groups have no effect.
     Returns: a `SearchResult`.
     """
-    longest = _longest(model, inp, decode, None) if for_xla else None
-    step, state = make_decode_step(model, inp, decode.beam_size, longest)
+    fixed_length = _fixed_length(model, inp, decode, None) if for_xla else None
+    step, state = make_decode_step(model, inp, decode.beam_size, fixed_length)
     max_lengths = _max_lengths(model, inp, decode, None)  # (B)
-    options = decode.beam_size, decode.length_penalty, n_best, make_adjust(controls), longest
+    options = decode.beam_size, decode.length_penalty, n_best, make_adjust(controls), fixed_length
     return constrained_beam_search(step, state, max_lengths, phrases, *options)
 
 
@@ -208,13 +208,15 @@ def _max_lengths(
     return max_lengths if prefix is None else tf.maximum(max_lengths, _count(prefix) + 1)
 
 
-def _longest(
+def _fixed_length(
     model: Model, inp: tf.Tensor, decode: DecodeConfig, prefix: tf.Tensor | None
 ) -> tf.Tensor:
     """The most that `_max_lengths` can be, from the shapes alone, int32 scalar."""
-    longest = max_output_lengths(model, tf.shape(inp)[1] - 1, decode)
-    longest = longest if prefix is None else tf.maximum(longest, tf.shape(prefix)[1] + 1)
-    return tf.maximum(longest, 1)
+    fixed_length = max_output_lengths(model, tf.shape(inp)[1] - 1, decode)
+    fixed_length = (
+        fixed_length if prefix is None else tf.maximum(fixed_length, tf.shape(prefix)[1] + 1)
+    )
+    return tf.maximum(fixed_length, 1)
 
 
 def _count(ids: tf.Tensor) -> tf.Tensor:

@@ -83,7 +83,7 @@ class DecodeState(NamedTuple):
 
 
 def make_decode_step(
-    model: Transformer, inp: tf.Tensor, beam_size: int, longest: tf.Tensor | None = None
+    model: Transformer, inp: tf.Tensor, beam_size: int, fixed_length: tf.Tensor | None = None
 ) -> tuple[StepFunction, DecodeState]:
     """Encodes the sources and makes the step function that `decoding.search` calls.
 
@@ -91,20 +91,20 @@ def make_decode_step(
       model: a built `Transformer`.
       inp: source ids `[B, S]`, each ending with the end token, then padding.
       beam_size: K, hypotheses for each sentence.
-      longest: int32 scalar, steps for which the cache has slots from the start, so that no shape
-        changes, as XLA needs it. None: the cache grows.
+      fixed_length: int32 scalar, steps for which the cache has slots from the start, so that no
+        shape changes, as XLA needs it. None: the cache grows.
     Returns: `step(ids, position, beam_indices, state)`, which returns logits `[B, K, V]` and the
       new state; and the first `DecodeState`.
     """
     padding_mask = create_padding_mask(inp)  # (B, 1, 1, S)
     enc_output = model.encoder(inp, False, padding_mask)  # (B, S, D)
-    cache = init_cache(model.decoder, tf.shape(inp)[0], beam_size, longest)
+    cache = init_cache(model.decoder, tf.shape(inp)[0], beam_size, fixed_length)
     state = DecodeState(cache, *cross_keys_values(model.decoder, enc_output), padding_mask)
 
     def step(
         ids: tf.Tensor, position: tf.Tensor, beam_indices: tf.Tensor, state: DecodeState
     ) -> tuple[tf.Tensor, DecodeState]:
-        grows = longest is None
+        grows = fixed_length is None
         x, state = decode_step(model.decoder, ids, position, beam_indices, state, grows)
         return tf.reshape(logits(model, x), [-1, beam_size, model.target_vocab_size]), state
 
@@ -112,17 +112,17 @@ def make_decode_step(
 
 
 def init_cache(
-    decoder: Decoder, batch_size: tf.Tensor, beam_size: int, longest: tf.Tensor | None = None
+    decoder: Decoder, batch_size: tf.Tensor, beam_size: int, fixed_length: tf.Tensor | None = None
 ) -> KVCache:
-    """An empty cache, P = 0, or with P = K x `longest` hidden slots.
+    """An empty cache, P = 0, or with P = K x `fixed_length` hidden slots.
 
     Args:
       decoder: a built `Decoder`.
       batch_size: B, int32 scalar.
       beam_size: K.
-      longest: as for `make_decode_step`.
+      fixed_length: as for `make_decode_step`.
     """
-    slots = 0 if longest is None else longest * beam_size  # P
+    slots = 0 if fixed_length is None else fixed_length * beam_size  # P
     keys, values = [], []
     for mha in (layer.mha1 for layer in decoder.dec_layers):
         shape = (batch_size, mha.num_heads, slots)

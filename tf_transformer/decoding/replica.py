@@ -1,6 +1,7 @@
 """A model or an ensemble on one device, with its compiled search and forced decoding."""
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -29,7 +30,8 @@ class Replica:
       decode: a `DecodeConfig`.
       device: a name such as "GPU:1"; None for TensorFlow's choice.
       controls: a `ControlConfig`.
-      jit_compile: whether XLA compiles `search`, once for each shape of a batch.
+      jit_compile: whether XLA compiles `search` and `constrained_search`, once for each shape of a
+        batch.
     """
 
     def __init__(
@@ -81,12 +83,7 @@ class Replica:
                 options = self._decode, n_best, prefix, self._controls, self._jit_compile
                 return search_translations(self._model, inp, *options)
 
-            self._searches[key] = tf.function(
-                search,
-                input_signature=[IDS] * len(arguments),
-                autograph=False,
-                jit_compile=self._jit_compile or None,
-            )
+            self._searches[key] = self._compile(search, [IDS] * len(arguments))
         with tf.device(self._device):
             result = self._searches[key](*arguments)
         return result.ids.numpy(), result.scores.numpy()
@@ -103,15 +100,22 @@ class Replica:
         if n_best not in self._constrained:
 
             def search(inp: tf.Tensor, phrases: tf.Tensor) -> SearchResult:
-                options = self._decode, n_best, phrases, self._controls
+                options = self._decode, n_best, phrases, self._controls, self._jit_compile
                 return constrained_translations(self._model, inp, *options)
 
             signature = [IDS, tf.TensorSpec([None, None, None], tf.int32)]
-            function = tf.function(search, input_signature=signature, autograph=False)
-            self._constrained[n_best] = function
+            self._constrained[n_best] = self._compile(search, signature)
         with tf.device(self._device):
             result = self._constrained[n_best](inp, phrases)
         return result.ids.numpy(), result.scores.numpy()
+
+    def _compile(
+        self, search: Callable[..., SearchResult], signature: list[tf.TensorSpec]
+    ) -> tf.types.experimental.PolymorphicFunction:
+        jit_compile = self._jit_compile or None
+        return tf.function(
+            search, input_signature=signature, autograph=False, jit_compile=jit_compile
+        )
 
     def sample(
         self,

@@ -78,7 +78,7 @@ def greedy_search(
     alpha: float | tf.Tensor = 0.6,
     prefix: tf.Tensor | None = None,
     adjust: Adjust | None = None,
-    longest: tf.Tensor | None = None,
+    fixed_length: tf.Tensor | None = None,
 ) -> SearchResult:
     """Takes the most probable token at each step.
 
@@ -91,7 +91,7 @@ def greedy_search(
         end token, then padding. It is cut where only the end token fits. None: all are free.
       adjust: of `decoding.controls`; None for the model's log-probabilities. Scores are sums of
         those that it returns.
-      longest: of `run_loop`, for XLA; None for a search that XLA does not compile.
+      fixed_length: of `run_loop`, for XLA; None for a search that XLA does not compile.
     Returns: a `SearchResult` with n = 1.
     """
     prefix = None if prefix is None else padded_prefix(prefix)
@@ -99,7 +99,7 @@ def greedy_search(
     def choose(logits: tf.Tensor, beam: BeamState) -> tuple[tf.Tensor, tf.Tensor]:
         return continuations(logits, beam, 1, prefix, adjust)
 
-    return follow(step, state, max_lengths, choose, alpha, longest)
+    return follow(step, state, max_lengths, choose, alpha, fixed_length)
 
 
 def follow(
@@ -108,12 +108,12 @@ def follow(
     max_lengths: tf.Tensor,
     choose: Callable[[tf.Tensor, BeamState], tuple[tf.Tensor, tf.Tensor]],
     alpha: float | tf.Tensor,
-    longest: tf.Tensor | None = None,
+    fixed_length: tf.Tensor | None = None,
 ) -> SearchResult:
     """Extends one hypothesis of each sentence, by the token that a function chooses.
 
     Args:
-      step, state, max_lengths, alpha, longest: as for `greedy_search`.
+      step, state, max_lengths, alpha, fixed_length: as for `greedy_search`.
       choose: a function of the logits `[B, 1, V]` and the `BeamState`; it returns the tokens'
         log-probabilities `[B, 1, 1]`, and the tokens, int64 `[B, 1, 1]`. At the longest output it
         must choose the end token.
@@ -139,7 +139,7 @@ def follow(
             state=state,
         )
 
-    return run_loop(loop_body, state, max_lengths, 1, 1, longest=longest)
+    return run_loop(loop_body, state, max_lengths, 1, 1, fixed_length=fixed_length)
 
 
 def beam_search(
@@ -152,7 +152,7 @@ def beam_search(
     prefix: tf.Tensor | None = None,
     beam_sizes: tf.Tensor | None = None,
     adjust: Adjust | None = None,
-    longest: tf.Tensor | None = None,
+    fixed_length: tf.Tensor | None = None,
 ) -> SearchResult:
     """Keeps the `beam_size` most probable prefixes of each sentence (Sec. 6.1; Wu et al. 2016).
 
@@ -168,7 +168,7 @@ def beam_search(
       beam_size: K.
       alpha: of the length penalty, at least 0; a number or float32 `[B]`.
       n_best: hypotheses wanted, at most K; a number or int32 `[B]`.
-      prefix, adjust, longest: as for `greedy_search`.
+      prefix, adjust, fixed_length: as for `greedy_search`.
       beam_sizes: int32 `[B]`, the beam size of each sentence, 1 to K; None: all have K.
     Returns: a `SearchResult` with n = n_best, or n = K where n_best is a tensor.
     """
@@ -183,7 +183,7 @@ def beam_search(
         logits, state = step(last_tokens(beam), beam.t, beam.beam_indices, beam.state)  # (B, K, V)
         return extend_beam(logits, beam, options)._replace(state=state)
 
-    return run_loop(loop_body, state, max_lengths, beam_size, wanted, longest=longest)
+    return run_loop(loop_body, state, max_lengths, beam_size, wanted, fixed_length=fixed_length)
 
 
 def extend_beam(logits: tf.Tensor, beam: BeamState, options: BeamOptions) -> BeamState:

@@ -49,7 +49,7 @@ def run_loop(
     beam_size: int,
     n_best: int,
     groups: int = 1,
-    longest: tf.Tensor | None = None,
+    fixed_length: tf.Tensor | None = None,
 ) -> SearchResult:
     """Extends the hypotheses by one token at a time, until all sentences are done.
 
@@ -63,13 +63,14 @@ def run_loop(
       beam_size: K.
       n_best: n, at most K.
       groups: into which the beam is divided; each begins with one hypothesis.
-      longest: int32 scalar, at least all of `max_lengths`; for XLA, which must know it before the
-        search starts. None: sentences leave, and the results have no more padding than they need.
-    Returns: a `SearchResult`; its L is `longest` where that is given.
+      fixed_length: int32 scalar, at least all of `max_lengths`; for XLA, which must know it before
+        the search starts. None: sentences leave, and the results have no more padding than they
+        need.
+    Returns: a `SearchResult`; its L is `fixed_length` where that is given.
     """
     max_lengths = tf.maximum(max_lengths, 1)  # room for the end token
-    if longest is not None:
-        beam = _first_beam(state, max_lengths, longest, beam_size, groups)
+    if fixed_length is not None:
+        beam = _first_beam(state, max_lengths, fixed_length, beam_size, groups)
         (beam,) = tf.while_loop(
             lambda beam: ~tf.reduce_all(beam.done), lambda beam: (loop_body(beam),), (beam,)
         )
