@@ -28,7 +28,7 @@ def compare_saved_model(model_dir, folder, texts):
     import tensorflow as tf
 
     from tf_transformer.decoding.translator import Translator
-    from tf_transformer.serving.saved_model import export_saved_model
+    from tf_transformer.export.saved_model import export_saved_model
 
     live = [best[0] for best in Translator.load(model_dir).n_best(texts, 1)]
     live_scores = [score for _, score in live]
@@ -54,7 +54,7 @@ def compare_ctranslate2(model_dir, folder, texts):
     import sentencepiece
 
     from tf_transformer.decoding.translator import Translator
-    from tf_transformer.serving.ctranslate2_export import write_ctranslate2_folder
+    from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 
     live = {}
     for name, (beam_size, penalty) in SEARCHES.items():
@@ -82,7 +82,7 @@ def compare_engine(folder, texts, live):
       texts: a list of sentences.
       live: name of a search -> a list with the best (translation, score) of each sentence.
     """
-    from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
+    from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 
     for quantization in ("float32", "int8"):
         for name, (beam_size, penalty) in SEARCHES.items():

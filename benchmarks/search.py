@@ -100,7 +100,7 @@ def ctranslate2_search(model, model_config, beam_size, output_length):
     """CTranslate2 with the same weights and number of threads."""
     import ctranslate2
 
-    from tf_transformer.serving.ctranslate2_export import make_spec
+    from tf_transformer.export.ctranslate2_folder import make_spec
 
     tokens = ["[PAD]", "[UNK]", "[START]", "[END]"]
     tokens += [f"w{i}" for i in range(4, model_config.input_vocab_size)]

@@ -133,7 +133,7 @@ def serve():
 @pytest.fixture(scope="session")
 def exported(model_dir, tmp_path_factory):
     """The path of version 1 of this model, exported for serving under the name "anna"."""
-    from tf_transformer.serving.saved_model import export_saved_model
+    from tf_transformer.export.saved_model import export_saved_model
 
     folder = tmp_path_factory.mktemp("serving") / "exported"
     return export_saved_model(str(model_dir), str(folder), name="anna")

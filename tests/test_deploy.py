@@ -13,7 +13,7 @@ import yaml
 
 import tf_transformer
 from tf_transformer.cli.flags import parse
-from tf_transformer.serving import saved_model
+from tf_transformer.export import saved_model
 from tf_transformer.serving.serve_config import ServeConfig
 
 ROOT = pathlib.Path(__file__).parents[1]

@@ -13,10 +13,10 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 
 # A subpackage or top-level module imports only itself and the parts before it in this list.
 ORDER = [
-    "errors", "special_tokens", "keras_compat", "atomic_io", "cores", "setting", "train_config",
-    "config", "presets",
+    "errors", "special_tokens", "keras_compat", "atomic_io", "cores",
+    "setting", "train_config", "config", "presets",
     "kernels", "model", "data", "checkpoints", "decoding", "evaluation", "parsing", "training",
-    "serving", "interchange", "visualization", "paper", "gpu_check", "cli",
+    "export", "interchange", "serving", "visualization", "paper", "gpu_check", "cli",
 ]  # fmt: skip
 ENTRY_POINTS = {"__init__", "__main__"}  # these may import any part
 

@@ -2,7 +2,7 @@
 
 Where the other invariants are tested: 5 (search) in decoding/test_search.py, 6 (replicas) in
 training/test_distribution.py, 7 (exact resume) in training/test_resume.py, 8 (export) in
-serving/test_saved_model.py, and 9 (round trip) in data/test_tokenizer.py,
+export/test_saved_model.py, and 9 (round trip) in data/test_tokenizer.py,
 checkpoints/test_checkpoint.py and model/test_every_layer.py.
 """
 

@@ -1,8 +1,12 @@
 """The errors that the package raises for a user's mistake, and those of a damaged `.npz` file."""
 
+import contextlib
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
+
+SERVING_API = "tensorflow-serving-api"  # for pip; its module is tensorflow_serving
 
 # What `zipfile`, NumPy and `json` raise for a damaged file. NumPy parses the header of an array,
 # with Python's tokenizer, before the CRC of the array is checked.
@@ -22,3 +26,22 @@ class UserError(ValueError):
 
 class DamagedError(UserError):
     """A checkpoint whose bytes have changed since it was written."""
+
+
+@contextlib.contextmanager
+def explain_missing_package(name: str = "") -> Iterator[None]:
+    """Turns the error of an import into a `UserError` that tells how to install the package.
+
+    The package is one of the extra "serving".
+
+    Args:
+      name: of the package for pip; "" for that of the module which was not found.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("tf_transformer"):
+            raise  # a bug
+        raise UserError(
+            f"the package {name or error.name} is missing: pip install 'tf_transformer[serving]'"
+        ) from None

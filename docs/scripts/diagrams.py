@@ -17,8 +17,9 @@ PACKAGES = {
     "paper": (2, 1, 1, "Tables 2, 3; checks"),
     "parsing": (0, 2, 1, "Sec. 6.3"),
     "visualization": (1, 2, 1, "plots, viewer"),
-    "serving": (3, 2, 1, "exports, server"),
-    "interchange": (3, 1, 1, "Hugging Face"),
+    "serving": (3, 1, 1, "server, clients"),
+    "interchange": (4, 1, 1, "Hugging Face"),
+    "export": (3, 2, 1, "SavedModel, CTranslate2"),
     "training": (2, 2, 1, "Sec. 5"),
     "evaluation": (0, 3, 1, "BLEU, EVALB"),
     "decoding": (2, 3, 1, "search, KV cache"),
@@ -26,15 +27,15 @@ PACKAGES = {
     "data": (1, 5, 1, "text to batches"),
     "model": (2.5, 5, 1, "Sec. 3"),
     "kernels": (2.5, 6, 1, "faster versions"),
-    "errors, config, presets": (0, 7, 4, "and the other top-level modules"),
+    "errors, config, presets": (0, 7, 5, "and the other top-level modules"),
 }  # fmt: skip
 IMPORTS = [
     ("cli", "gpu_check"), ("gpu_check", "paper"),
     ("cli", "paper"), ("cli", "parsing"), ("parsing", "evaluation"), ("parsing", "decoding"),
-    ("paper", "visualization"), ("paper", "training"), ("paper", "serving"),
-    ("cli", "interchange"), ("interchange", "serving"),
+    ("paper", "visualization"), ("paper", "training"), ("paper", "export"),
+    ("cli", "interchange"), ("interchange", "export"), ("cli", "serving"), ("serving", "export"),
     ("visualization", "decoding"), ("training", "decoding"), ("training", "evaluation"),
-    ("serving", "decoding"), ("decoding", "checkpoints"), ("evaluation", "data"),
+    ("export", "decoding"), ("decoding", "checkpoints"), ("evaluation", "data"),
     ("checkpoints", "data"), ("checkpoints", "model"), ("model", "kernels"),
 ]  # fmt: skip
 

@@ -8,8 +8,8 @@ from importlib import metadata
 
 import pytest
 
+from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.serving import server
-from tf_transformer.serving.ctranslate2_export import write_ctranslate2_folder
 
 ENGINE = "--engine=ctranslate2"
 

@@ -12,8 +12,9 @@ from serving.scripted_server import scripted_server, translated
 from tf_transformer.checkpoints import pretrained
 from tf_transformer.checkpoints.checksums import is_intact, write_checksums
 from tf_transformer.errors import UserError
-from tf_transformer.serving import built_in_export, saved_model, server
+from tf_transformer.export import built_in, saved_model
 from tf_transformer.serving import client as serving_client
+from tf_transformer.serving import server
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_serve_exports_the_built_in_model(run, in_empty_folder, monkeypatch):
         os.mkdir(os.path.join(folder, "1"))
         write_checksums(os.path.join(folder, "1"))
 
-    monkeypatch.setattr(built_in_export, "export_saved_model", export)
+    monkeypatch.setattr(built_in, "export_saved_model", export)
     monkeypatch.setattr(server, "Server", RecordedServer)
     code, _, err = run("serve", "--port=0")
     assert code == 0, err

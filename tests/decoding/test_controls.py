@@ -18,7 +18,7 @@ from tf_transformer.decoding.sampling import sample
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
 from tf_transformer.decoding.search import beam_search, greedy_search, length_penalty
 from tf_transformer.errors import UserError
-from tf_transformer.serving.ctranslate2_export import make_spec
+from tf_transformer.export.ctranslate2_folder import make_spec
 from tf_transformer.special_tokens import END, PAD, START
 
 CONTROLS = [

@@ -15,10 +15,10 @@ from tf_transformer.checkpoints.paths import load_config
 from tf_transformer.decoding.inference import forced_decoding, token_log_probs
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
+from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
+from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 from tf_transformer.interchange.huggingface_import import import_huggingface
 from tf_transformer.interchange.marian_vocabulary import to_tokenizer, token_order
-from tf_transformer.serving.ctranslate2_export import write_ctranslate2_folder
-from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 MARIAN = pathlib.Path(__file__).with_name("marian")

@@ -18,10 +18,10 @@ from tf_transformer.checkpoints import checkpoint as checkpoints
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.decoding.inference import LINE_SEPARATORS, detokenize
 from tf_transformer.errors import UserError
-from tf_transformer.serving import ctranslate2_export
-from tf_transformer.serving.ctranslate2_export import write_ctranslate2_folder
+from tf_transformer.export import ctranslate2_folder
+from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
+from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 from tf_transformer.serving.ctranslate2_model import CTranslate2Model
-from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
 from tf_transformer.serving.dynamic_batching import Batcher, BatchLimits
 from tf_transformer.serving.loaded_model import InvalidInputError, LoadedModel
 from tf_transformer.serving.model_source import one_model
@@ -173,7 +173,7 @@ def test_metadata_equals_that_of_the_saved_model(model, saved_model):
 
 
 def test_padding_and_start_are_never_produced(model_dir, tmp_path, monkeypatch):
-    load_model = ctranslate2_export.load_model
+    load_model = ctranslate2_folder.load_model
 
     def load_broken_model(*arguments):
         """Loads the model, and makes the embeddings of padding and start the most probable."""
@@ -183,7 +183,7 @@ def test_padding_and_start_are_never_produced(model_dir, tmp_path, monkeypatch):
         table.assign(tf.tensor_scatter_nd_update(table, [[PAD], [START]], [rows, -rows]))
         return model, tokenizers, config
 
-    monkeypatch.setattr(ctranslate2_export, "load_model", load_broken_model)
+    monkeypatch.setattr(ctranslate2_folder, "load_model", load_broken_model)
     path = str(tmp_path / "1")
     write_ctranslate2_folder(str(model_dir), path)
     translator = CTranslate2Translator(path)

@@ -53,7 +53,7 @@ def test_platforms(read, monkeypatch):
     more = config("b", platform="ctranslate2")
     first, second = read(configs(config(), more))
     assert first.load is load_saved_model and second.load is not load_saved_model
-    monkeypatch.setattr("tf_transformer.serving.ctranslate2_translator.metadata.version", missing)
+    monkeypatch.setattr("tf_transformer.export.ctranslate2_translator.metadata.version", missing)
     assert len(read(configs(config()))) == 1
     with pytest.raises(UserError, match="the package ctranslate2 is missing"):
         read(configs(config(), more))

@@ -21,12 +21,12 @@ from tf_transformer.config import DataConfig, DecodeConfig
 from tf_transformer.cores import number_of_cores
 from tf_transformer.data.tags import check_tag
 from tf_transformer.errors import UserError
-from tf_transformer.serving.model_description import SEARCH_TYPES, read_description
+from tf_transformer.export.description import SEARCH_TYPES, read_description
+from tf_transformer.export.versions import list_versions
 from tf_transformer.serving.model_source import ctranslate2_loader, load_saved_model
-from tf_transformer.serving.versions import list_versions
 
 if TYPE_CHECKING:
-    from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
+    from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
     from tf_transformer.serving.model_interface import LoadModel
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def ctranslate2_versions(export_dir: str | None, model_dir: str) -> Iterator[str
     Raises: UserError.
     """
     if not export_dir:
-        from tf_transformer.serving.ctranslate2_cache import ctranslate2_export
+        from tf_transformer.export.ctranslate2_cache import ctranslate2_export
 
         with ctranslate2_export(model_dir, None, start_tensorflow) as folder:
             yield folder
@@ -106,7 +106,7 @@ def ctranslate2_translator(
     Yields: the translator, and a `DataConfig` with the languages.
     Raises: UserError.
     """
-    from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
+    from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 
     decode = given(values, (DecodeConfig,))
     with _export_folder(values, model_dir) as folder:
@@ -128,7 +128,7 @@ def _export_folder(values: FlagValues, model_dir: str) -> Iterator[str]:
             raise UserError(f"--checkpoint: {model_dir} is an export, which has no checkpoints")
         yield model_dir
         return
-    from tf_transformer.serving.ctranslate2_cache import ctranslate2_export
+    from tf_transformer.export.ctranslate2_cache import ctranslate2_export
 
     with ctranslate2_export(model_dir, values.checkpoint, start_tensorflow) as folder:
         yield os.path.join(folder, str(list_versions(folder)[0]))

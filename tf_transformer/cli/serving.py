@@ -18,13 +18,12 @@ from tf_transformer.cli.engine import ctranslate2_versions, loader, uses_ctransl
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import required, start_tensorflow
 from tf_transformer.config import DecodeConfig
-from tf_transformer.errors import UserError
-from tf_transformer.serving.missing_package import explain_missing_package
+from tf_transformer.errors import UserError, explain_missing_package
+from tf_transformer.export.model_name import check_model_name
+from tf_transformer.export.versions import is_version_number, remove_old_versions
 from tf_transformer.serving.model_config import read_model_config
-from tf_transformer.serving.model_name import check_model_name
 from tf_transformer.serving.model_source import ModelSource, one_model
 from tf_transformer.serving.serve_config import ServeConfig
-from tf_transformer.serving.versions import is_version_number, remove_old_versions
 
 if TYPE_CHECKING:
     from tf_transformer.serving.access import Access
@@ -59,7 +58,7 @@ def export(values: FlagValues) -> None:
 
 def _export(values: FlagValues, model_dir: str, output: str) -> None:
     if values.format == "saved_model":
-        from tf_transformer.serving.saved_model import export_saved_model
+        from tf_transformer.export.saved_model import export_saved_model
 
         decode = given(values, (DecodeConfig,))
         path = export_saved_model(model_dir, output, values.checkpoint, values.name, **decode)
@@ -68,7 +67,7 @@ def _export(values: FlagValues, model_dir: str, output: str) -> None:
         print(f"wrote {path} for TensorFlow Serving")
         print(f"{path}/README.md explains how to start a server and what to send to it")
     elif values.format == "ctranslate2":
-        from tf_transformer.serving.ctranslate2_export import write_ctranslate2_folder
+        from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 
         decode = given(values, (DecodeConfig,))
         write_ctranslate2_folder(
@@ -84,7 +83,7 @@ def _export(values: FlagValues, model_dir: str, output: str) -> None:
         export_huggingface(model_dir, output, values.checkpoint, **decode)
         print(f"wrote {output}; load it with MarianMTModel.from_pretrained({output!r})")
     else:
-        from tf_transformer.serving.keras_export import export_keras
+        from tf_transformer.export.keras_file import export_keras
 
         export_keras(model_dir, output, values.checkpoint)
         print(
@@ -195,7 +194,7 @@ def _export_to_serve(export_dir: str | None, model_dir: str) -> Iterator[str]:
             folder = os.path.join(pretrained.writable_folder(model_dir), "export", "saved_model")
         yield folder
         return
-    from tf_transformer.serving.built_in_export import built_in_export
+    from tf_transformer.export.built_in import built_in_export
 
     with built_in_export(model_dir) as folder:
         yield folder

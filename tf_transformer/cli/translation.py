@@ -25,7 +25,7 @@ from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.translator import PairScore, Progress, Translator
-    from tf_transformer.serving.ctranslate2_translator import CTranslate2Translator
+    from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 
 Item = TypeVar("Item")
 Lines = list[tuple[str, str]]  # each with its prefix or its constraints, "" for none

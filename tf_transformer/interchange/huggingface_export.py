@@ -23,10 +23,10 @@ from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import Config, ModelConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
+from tf_transformer.export.errors import explain_write_errors
 from tf_transformer.interchange.marian_vocabulary import vocabulary_text
 from tf_transformer.interchange.marian_weights import to_marian
 from tf_transformer.interchange.safetensors_file import import_safetensors, write_tensors
-from tf_transformer.serving.export_errors import explain_write_errors
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 SPECIAL_IDS = {

@@ -18,12 +18,12 @@ from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config, DataConfig, DecodeConfig, ModelConfig
 from tf_transformer.data.tokenizer import Tokenizer, save_tokenizers
 from tf_transformer.errors import UserError
+from tf_transformer.export.errors import explain_write_errors
 from tf_transformer.interchange import marian_weights
 from tf_transformer.interchange.marian_vocabulary import to_tokenizer, token_order
 from tf_transformer.interchange.marian_weights import Weights
 from tf_transformer.interchange.safetensors_file import import_safetensors, read_tensors
 from tf_transformer.model.transformer import Transformer
-from tf_transformer.serving.export_errors import explain_write_errors
 from tf_transformer.special_tokens import START
 
 ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish"}

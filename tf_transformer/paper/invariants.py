@@ -26,11 +26,11 @@ from tf_transformer.decoding.kv_cache import make_decode_step
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.decoding.search import beam_search, greedy_search, length_penalty
 from tf_transformer.errors import UserError
+from tf_transformer.export.saved_model import export_saved_model
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.paper.invariant_case import Case, make_case
 from tf_transformer.paper.invariant_results import InvariantResult, InvariantResults
 from tf_transformer.paper.resumed_run import resumed_run
-from tf_transformer.serving.saved_model import export_saved_model
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 ROUNDING = 1e-4  # largest difference allowed between two ways to compute a value in float32

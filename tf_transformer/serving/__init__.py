@@ -1,1 +1,1 @@
-"""Exports of a trained model (SavedModel, CTranslate2, Keras), a REST server, and clients."""
+"""A server of exported models with REST and gRPC interfaces, its page, and its clients."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import SERVING_API, UserError, explain_missing_package
 from tf_transformer.serving.client import (
     KEY_ADVICE,
     InvalidRequestError,
@@ -12,7 +12,6 @@ from tf_transformer.serving.client import (
     other_model_error,
     read_ca,
 )
-from tf_transformer.serving.missing_package import SERVING_API, explain_missing_package
 
 OPTIONS = [
     ("grpc.max_receive_message_length", -1),

@@ -18,12 +18,11 @@ import os
 import re
 from typing import Any
 
-from tf_transformer.errors import UserError
-from tf_transformer.serving.missing_package import SERVING_API, explain_missing_package
-from tf_transformer.serving.model_name import check_model_name
+from tf_transformer.errors import SERVING_API, UserError, explain_missing_package
+from tf_transformer.export.model_name import check_model_name
+from tf_transformer.export.versions import MAX_VERSION, list_versions
 from tf_transformer.serving.model_source import ModelSource, ctranslate2_loader, load_saved_model
 from tf_transformer.serving.small_file import read_small_file
-from tf_transformer.serving.versions import MAX_VERSION, list_versions
 
 TENSORFLOW, CTRANSLATE2 = "tensorflow", "ctranslate2"  # platforms
 FIELDS = ("name", "base_path", "model_platform", "model_version_policy", "version_labels")

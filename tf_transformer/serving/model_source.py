@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
-from tf_transformer.serving.model_name import check_model_name
+from tf_transformer.export.model_name import check_model_name
 
 if TYPE_CHECKING:
     from tf_transformer.serving.model_interface import LoadModel, Model
@@ -28,7 +28,7 @@ def ctranslate2_loader(compute_type: str) -> LoadModel:
       compute_type: of `CTranslate2Model`.
     Raises: UserError when the package ctranslate2 is not installed.
     """
-    from tf_transformer.serving.ctranslate2_translator import installed_version
+    from tf_transformer.export.ctranslate2_translator import installed_version
 
     installed_version()
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import tf_transformer
+from tf_transformer.export.versions import MAX_VERSION
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.signature_schemas import TEXT, Schema, column_exchange, row_exchange
-from tf_transformer.serving.versions import MAX_VERSION
 
 Operation = dict[str, Any]
 

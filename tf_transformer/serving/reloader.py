@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Collection
 
+from tf_transformer.export.versions import list_versions
 from tf_transformer.serving.model_interface import Model
 from tf_transformer.serving.model_source import ModelSource
 from tf_transformer.serving.server_metrics import ServerMetrics
-from tf_transformer.serving.versions import list_versions
 
 logger = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from tf_transformer.export.versions import MAX_VERSION
 from tf_transformer.serving.access import Access
 from tf_transformer.serving.lingering_response import LingeringResponse
 from tf_transformer.serving.model_interface import Inputs, Outputs
@@ -36,7 +37,6 @@ from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.served_models import ServedModels
 from tf_transformer.serving.served_version import ServedVersion, explain_errors
 from tf_transformer.serving.server_metrics import ServerMetrics
-from tf_transformer.serving.versions import MAX_VERSION
 
 logger = logging.getLogger(__name__)
 

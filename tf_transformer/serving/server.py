@@ -35,7 +35,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import SERVING_API, UserError, explain_missing_package
 from tf_transformer.serving.access import Access, allow_origins
 from tf_transformer.serving.access_log import AccessLog, LoggedApp
 from tf_transformer.serving.connections import (
@@ -45,7 +45,6 @@ from tf_transformer.serving.connections import (
     patient_tls,
 )
 from tf_transformer.serving.interface_page import interface_routes
-from tf_transformer.serving.missing_package import SERVING_API, explain_missing_package
 from tf_transformer.serving.model_source import ModelSource
 from tf_transformer.serving.page import page_routes
 from tf_transformer.serving.request_record import RequestRecord

@@ -38,11 +38,11 @@ from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import ModelConfig
 from tf_transformer.data.tokenizer import save_tokenizers
 from tf_transformer.errors import UserError
+from tf_transformer.export.ctranslate2_translator import missing_package
+from tf_transformer.export.description import write_description
+from tf_transformer.export.errors import explain_write_errors
 from tf_transformer.model.embedding import positional_encoding
 from tf_transformer.model.transformer import Transformer
-from tf_transformer.serving.ctranslate2_translator import missing_package
-from tf_transformer.serving.export_errors import explain_write_errors
-from tf_transformer.serving.model_description import write_description
 from tf_transformer.special_tokens import END, START, UNK
 
 Weights = dict[str, np.ndarray]  # by their names in a checkpoint

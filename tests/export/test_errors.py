@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.errors import UserError
-from tf_transformer.serving import saved_model
-from tf_transformer.serving.ctranslate2_export import write_ctranslate2_folder
-from tf_transformer.serving.export_errors import check_output_folder, explain_write_errors
-from tf_transformer.serving.keras_export import export_keras
-from tf_transformer.serving.saved_model import export_saved_model
+from tf_transformer.export import saved_model
+from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
+from tf_transformer.export.errors import check_output_folder, explain_write_errors
+from tf_transformer.export.keras_file import export_keras
+from tf_transformer.export.saved_model import export_saved_model
 
 
 def raise_in_context(error):

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 
 from tf_transformer.checkpoints import paths
-from tf_transformer.serving.ctranslate2_translator import installed_version
-from tf_transformer.serving.export_cache import cached_export, fingerprint_of
+from tf_transformer.export.cache import cached_export, fingerprint_of
+from tf_transformer.export.ctranslate2_translator import installed_version
 
 
 @contextlib.contextmanager
@@ -32,7 +32,7 @@ def ctranslate2_export(
 
     def export(folder: str) -> None:
         start_tensorflow()
-        from tf_transformer.serving.ctranslate2_export import write_ctranslate2_folder
+        from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 
         write_ctranslate2_folder(model_dir, os.path.join(folder, "1"), checkpoint)
 

@@ -17,10 +17,10 @@ from tf_transformer.checkpoints.paths import load_config
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
-from tf_transformer.serving import saved_model
-from tf_transformer.serving.model_description import SEARCH_TYPES, TYPES, read_description
-from tf_transformer.serving.saved_model import export_saved_model
-from tf_transformer.serving.warm_up import WARM_UP_TEXTS, warm_up_texts
+from tf_transformer.export import saved_model
+from tf_transformer.export.description import SEARCH_TYPES, TYPES, read_description
+from tf_transformer.export.saved_model import export_saved_model
+from tf_transformer.export.warm_up import WARM_UP_TEXTS, warm_up_texts
 from tf_transformer.training.build import build_trainer
 
 LOAD_SAVED_MODEL = (pathlib.Path(__file__).parent / "load_saved_model.py").read_text("utf-8")

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.errors import UserError
-from tf_transformer.serving.keras_export import export_keras
+from tf_transformer.export.keras_file import export_keras
 
 LOAD_AND_RUN = """
 import sys, keras, numpy

@@ -3,7 +3,7 @@
 import logging
 import os
 
-from tf_transformer.serving.versions import list_versions, remove_old_versions
+from tf_transformer.export.versions import list_versions, remove_old_versions
 
 
 def make_version(folder, name):

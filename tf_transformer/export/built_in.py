@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from tf_transformer.checkpoints import checksums
-from tf_transformer.serving.export_cache import cached_export, fingerprint_of
-from tf_transformer.serving.saved_model import export_saved_model
+from tf_transformer.export.cache import cached_export, fingerprint_of
+from tf_transformer.export.saved_model import export_saved_model
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from tf_transformer.config import ModelConfig
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
-from tf_transformer.serving.ctranslate2_export import make_spec, write_ctranslate2_folder
+from tf_transformer.export.ctranslate2_folder import make_spec, write_ctranslate2_folder
 from tf_transformer.special_tokens import END, PAD
 
 VARIANTS = {

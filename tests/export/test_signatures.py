@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.decoding.search import SearchResult
-from tf_transformer.serving import signatures
-from tf_transformer.serving.signatures import TextFunctions
+from tf_transformer.export import signatures
+from tf_transformer.export.signatures import TextFunctions
 from tf_transformer.special_tokens import END
 
 TOO_LONG = "long words " * 200

@@ -16,8 +16,7 @@ import tensorflow as tf
 from tf_transformer.config import Config, DataConfig
 from tf_transformer.data.sources import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.errors import UserError
-from tf_transformer.serving.missing_package import SERVING_API, explain_missing_package
+from tf_transformer.errors import SERVING_API, UserError, explain_missing_package
 
 WARM_UP_TEXTS = 32  # in the largest recorded request
 SPACE = "\u2581"  # SentencePiece writes it for a space

@@ -5,7 +5,7 @@ import os
 from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.errors import UserError
-from tf_transformer.serving.export_errors import explain_write_errors
+from tf_transformer.export.errors import explain_write_errors
 
 
 def export_keras(model_dir: str, output: str, checkpoint: str | None = None) -> None:

@@ -4,11 +4,10 @@ import sys
 
 import pytest
 
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, explain_missing_package
+from tf_transformer.export.warm_up import import_messages
 from tf_transformer.serving.grpc_client import GrpcClient
-from tf_transformer.serving.missing_package import explain_missing_package
 from tf_transformer.serving.model_config import read_model_config
-from tf_transformer.serving.warm_up import import_messages
 
 MESSAGE = r"the package {} is missing: pip install 'tf_transformer\[serving\]'"
 

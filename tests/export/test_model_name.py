@@ -3,7 +3,7 @@
 import pytest
 
 from tf_transformer.errors import UserError
-from tf_transformer.serving.model_name import check_model_name
+from tf_transformer.export.model_name import check_model_name
 
 
 def test_letters_digits_and_punctuation_of_urls_are_accepted():

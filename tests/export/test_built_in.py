@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from tf_transformer.checkpoints.checksums import write_checksums
-from tf_transformer.serving import built_in_export
-from tf_transformer.serving.built_in_export import built_in_export as exported_model
+from tf_transformer.export import built_in as built_in_module
+from tf_transformer.export.built_in import built_in_export as exported_model
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def exports(monkeypatch):
         write_checksums(str(version))
         folders.append(folder)
 
-    monkeypatch.setattr(built_in_export, "export_saved_model", export)
+    monkeypatch.setattr(built_in_module, "export_saved_model", export)
     return folders
 
 

@@ -21,7 +21,7 @@ from tf_transformer.decoding.inference import (
 )
 from tf_transformer.decoding.sampling import RowSampling
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
-from tf_transformer.serving.signatures import Signature, TextFunctions
+from tf_transformer.export.signatures import Signature, TextFunctions
 from tf_transformer.special_tokens import PAD
 
 TYPES = {  # of the inputs

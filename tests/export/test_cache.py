@@ -1,4 +1,4 @@
-"""The cache of exports: how many stay. (`test_built_in_export.py` has the rest.)"""
+"""The cache of exports: how many stay. (`test_built_in.py` has the rest.)"""
 
 import os
 import pathlib
@@ -8,8 +8,8 @@ import time
 import pytest
 
 from tf_transformer.checkpoints.checksums import write_checksums
-from tf_transformer.serving import export_cache
-from tf_transformer.serving.export_cache import cached_export, fingerprint_of
+from tf_transformer.export import cache as export_cache
+from tf_transformer.export.cache import cached_export, fingerprint_of
 
 
 @pytest.fixture(autouse=True)

@@ -23,12 +23,12 @@ from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.config import Config, DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Ensemble, Model, load_models, members
-from tf_transformer.serving.export_errors import check_output_folder, explain_write_errors
-from tf_transformer.serving.model_description import write_description
-from tf_transformer.serving.model_name import check_model_name
-from tf_transformer.serving.option_signatures import OptionFunctions, option_signatures
-from tf_transformer.serving.signatures import ALIGNED_LENGTH, text_signatures
-from tf_transformer.serving.warm_up import import_messages, warm_up_texts, write_warm_up
+from tf_transformer.export.description import write_description
+from tf_transformer.export.errors import check_output_folder, explain_write_errors
+from tf_transformer.export.model_name import check_model_name
+from tf_transformer.export.option_signatures import OptionFunctions, option_signatures
+from tf_transformer.export.signatures import ALIGNED_LENGTH, text_signatures
+from tf_transformer.export.warm_up import import_messages, warm_up_texts, write_warm_up
 
 # Texts in a batch of TensorFlow Serving. The graph divides a batch into smaller chunks.
 MAX_BATCH_SIZE = 128

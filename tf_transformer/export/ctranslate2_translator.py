@@ -23,7 +23,7 @@ from tf_transformer.decoding.length_batches import length_batches
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.decoding.split_lines import LINE_SEPARATORS
 from tf_transformer.errors import UserError
-from tf_transformer.serving.model_description import SEARCH_TYPES, read_description
+from tf_transformer.export.description import SEARCH_TYPES, read_description
 from tf_transformer.special_tokens import END, PAD, START
 
 logger = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""Exports of a trained model: SavedModel, CTranslate2 and Keras."""
