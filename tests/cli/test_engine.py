@@ -8,6 +8,7 @@ from importlib import metadata
 
 import pytest
 
+from tf_transformer.cli import serving
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.serving import server
 
@@ -96,6 +97,21 @@ class RecordedServer:
 
     def run(self, bound):
         pass
+
+
+@pytest.mark.parametrize("platforms", [["ctranslate2"], ["ctranslate2", "tensorflow"]])
+def test_tensorflow_starts_only_for_its_models(run, export, tmp_path, monkeypatch, platforms):
+    folder, started = os.path.dirname(export), []
+    config = "".join(
+        f'config {{ name: "{platform}" base_path: "{folder}" model_platform: "{platform}" }}'
+        for platform in platforms
+    )
+    (tmp_path / "models").write_text(f"model_config_list {{ {config} }}")
+    monkeypatch.setattr(server.Server, "run", lambda self, bound: None)
+    monkeypatch.setattr(serving, "start_tensorflow", lambda: started.append(True))
+    flags = ("serve", "--port=0", f"--model_config_file={tmp_path}/models")
+    assert run(*flags)[0] == 0
+    assert bool(started) == ("tensorflow" in platforms)
 
 
 def test_serve_takes_an_export_or_a_folder_of_versions(run, refused, export, monkeypatch):

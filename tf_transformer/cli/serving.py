@@ -22,7 +22,7 @@ from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export.model_name import check_model_name
 from tf_transformer.export.versions import is_version_number, remove_old_versions
 from tf_transformer.serving.model_config import read_model_config
-from tf_transformer.serving.model_source import ModelSource, one_model
+from tf_transformer.serving.model_source import ModelSource, load_saved_model, one_model
 from tf_transformer.serving.serve_config import ServeConfig
 
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ def serve(values: FlagValues) -> None:
     # A wrong setting is reported before TensorFlow, the export and the model are loaded.
     access, bound = _check_settings(config)
     with bound:
-        if not uses_ctranslate2(values) or config.grpc_port:
+        loaders = [source.load for source in sources] or [load]
+        if load_saved_model in loaders or config.grpc_port:
             start_tensorflow()
         from tf_transformer.serving.server import Server
 
