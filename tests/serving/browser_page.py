@@ -85,6 +85,13 @@ def displayed(page, *ids):
 RESULTS = ("results", "hypotheses", "attention")
 
 
+def test_a_new_version(page, fake):
+    fake.states[1:] = [{"version": "8", "state": "AVAILABLE"}, {"version": "7", "state": "END"}]
+    translate(page, LINES[0])
+    wait_for_version(page, "version 8")
+    assert "1 sentence in" in texts(page, "#message")[0]
+
+
 def test_a_real_model_with_the_keyboard(browser, exported, serve, translator):  # noqa: F811
     from tf_transformer.serving.model_source import one_model
     from tf_transformer.serving.serve_config import ServeConfig

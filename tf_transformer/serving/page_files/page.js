@@ -6,6 +6,7 @@ const TEXTS_OF_REQUEST = 16; // longer texts are translated in several requests
 const SMALLEST_SCORE = -1e8; // a hypothesis that was not found has a smaller score
 // Intl.Segmenter does not know abbreviations: this is the end of "Mr. ", "z. B. " or "on 3. ".
 const ABBREVIATION = /(?<![\p{L}\p{N}])(\p{Lu}\p{Ll}?|Mrs|Prof|\p{N}{1,2})\.\s+$/u;
+let version = "";   // that the page shows; "" until the server has loaded one
 let model = {};      // what the exported model says of itself; {} for a model that says nothing
 let chosen = null;   // the line whose hypotheses and attention are shown
 let isBusy = false;  // whether a translation is running
@@ -89,15 +90,21 @@ function showLanguages() {
   setLanguage(byId("text"), model.source);
 }
 
+// Returns the version that answers.
+async function availableVersion() {
+  const {model_version_status: states} = await request(`v1/models/${NAME}`);
+  const available = states.find(({state}) => state === "AVAILABLE");
+  if (!available) throw new Error("The model is being loaded.");
+  return available.version;
+}
+
 // Shows what the model is. Tries again until the server has loaded it.
 async function showModel() {
   try {
-    const {model_version_status: states} = await request(`v1/models/${NAME}`);
-    const available = states.find(({state}) => state === "AVAILABLE");
-    if (!available) throw new Error("The model is being loaded.");
+    version = await availableVersion();
     model = await request(`model.json?model=${encodeURIComponent(NAME)}`);
     await readSignatures();
-    showMessage("version", `version ${available.version}`);
+    showMessage("version", `version ${version}`);
     showLanguages();
     showScoreHelp();
   } catch (error) {
@@ -251,6 +258,7 @@ async function translate(event) {
   byId("go").setAttribute("aria-disabled", true); // a disabled button would lose the focus
   try {
     await translateTexts(texts);
+    if (await availableVersion() !== version) await showModel();
   } catch (error) {
     showMessage("message", error.message, true);
   } finally {
