@@ -35,7 +35,7 @@ RUN := $(BIN)/python -m tf_transformer
 # $(call score,folder,split): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
 
-.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k table3 parse pretrained gpu-check test test-gpu test-wheel test-browser notebooks poster lab docs docs-serve lint format clean
+.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-gpu test-wheel test-browser notebooks poster lab docs docs-serve lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,6 +118,13 @@ multi30k: SPLIT := $(call named,SPLIT,test_2016_flickr)
 multi30k: $(STAMP) ## train on Multi30k, English to German, in DATA=folder, and score test_2016_flickr
 	$(RUN) train --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
 	$(call score,$(MODEL_DIR),$(SPLIT))
+
+# Papers on Multi30k train on such text. The folder of the prepared text is DATA-lowercased.
+multi30k-lowercased: TEXT := $(call named,DATA,multi30k)
+multi30k-lowercased: LOWERCASED = $(patsubst %/,%,$(TEXT))-lowercased
+multi30k-lowercased: $(STAMP) ## the same with lower-cased, normalised, tokenised text
+	$(BIN)/python benchmarks/lowercased_text.py '$(TEXT)' '$(LOWERCASED)'
+	@$(MAKE) --no-print-directory multi30k DATA='$(LOWERCASED)'
 
 table3: $(STAMP) ## print Table 3 with our parameter counts; FLAGS='--run --data=...' trains its rows at a reduced size
 	@$(RUN) table3 $(call flags,DATA SOURCE TARGET STEPS MODEL_DIR) $(FLAGS)

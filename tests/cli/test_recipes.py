@@ -56,6 +56,9 @@ def test_multi30k():
         "--split=test_2016_flickr",
     ]
     assert len(commands("multi30k", flags="--dry_run")) == 1
+    assert commands("multi30k-lowercased", "my/run", more=["DATA=some/folder/"]) == commands(
+        "multi30k", "my/run", more=["DATA=some/folder-lowercased"]
+    )
 
 
 def train_config(arguments):

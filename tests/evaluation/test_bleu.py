@@ -7,6 +7,7 @@ import sacremoses
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import (
     compound_split_bleu,
+    lowercase_tokenizer,
     moses_language,
     normalized_bleu,
     score,
@@ -96,6 +97,14 @@ def test_normalized_bleu_has_the_rules_of_the_language():
     bleu, settings = normalized_bleu(translations, references, "eo")
     assert bleu == 0  # English rules: l 'eau est ici maintenant
     assert settings.endswith("|no rules for eo: English")
+
+
+def test_lowercase_tokenizer():
+    tokenize = lowercase_tokenizer("de")
+    line = tokenize("„Zwei Männer's T-Shirts“ & 3 Bälle, z. B. rot.")
+    assert line == '" zwei männer \' s t-shirts " & 3 bälle , z. b. rot .'
+    assert tokenize(line) == line
+    assert lowercase_tokenizer("fr")("L'eau") == "l' eau"
 
 
 def test_moses_language():

@@ -115,13 +115,7 @@ def normalized_bleu(
     Raises: UserError when the lengths differ or the lists are empty.
     """
     rules = moses_language(language)
-    normalizer = sacremoses.MosesPunctNormalizer(lang=rules)
-    tokenizer = sacremoses.MosesTokenizer(lang=rules)
-
-    def tokenize(line: str) -> str:
-        return tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True)
-
-    bleu, signature = _bleu_of_tokens(translations, references, tokenize)
+    bleu, signature = _bleu_of_tokens(translations, references, lowercase_tokenizer(language))
     settings = (
         f"{signature}|text:lower-cased|punctuation:normalised"
         f"|moses.{rules}:sacremoses.{sacremoses.__version__}"
@@ -129,6 +123,25 @@ def normalized_bleu(
     if rules == "en" and not language.lower().startswith("en"):
         settings += f"|no rules for {language}: English"
     return bleu, settings
+
+
+def lowercase_tokenizer(language: str) -> Callable[[str], str]:
+    """Returns the function that prepares text as the scripts of Multi30k do.
+
+    It lower-cases a line, normalises its punctuation, and separates its tokens by blanks. A line
+    that is prepared already stays as it is.
+
+    Args:
+      language: code of the language, as for `normalized_bleu`.
+    """
+    rules = moses_language(language)
+    normalizer = sacremoses.MosesPunctNormalizer(lang=rules)
+    tokenizer = sacremoses.MosesTokenizer(lang=rules)
+
+    def tokenize(line: str) -> str:
+        return tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True, escape=False)
+
+    return tokenize
 
 
 def moses_language(language: str) -> str:
