@@ -49,7 +49,7 @@ class SampledBatches(Batches):
         ones.
       sampler: the `PairSampler` of these pairs.
       last_step: updates of the run. No epoch is encoded in advance that begins after them.
-      from_chief: a function that returns the chief's value of its argument on all workers.
+      broadcast: a function that returns the chief's value of its argument on all workers.
 
     Attributes:
       buckets, per_epoch, non_padding_fraction: as for `Batches`, but the numbers of batches, pairs
@@ -66,13 +66,13 @@ class SampledBatches(Batches):
         max_shapes: int,
         sampler: PairSampler,
         last_step: int,
-        from_chief: Callable[[int], int],
+        broadcast: Callable[[int], int],
     ) -> None:
         super().__init__(pairs, batch_tokens, seed, repetitions, max_shapes)
         self._repetitions = repetitions
         self._sampler = sampler
         self._last_step = last_step
-        self._from_chief: Callable[[int], int] | None = from_chief
+        self._broadcast: Callable[[int], int] | None = broadcast
         self._plan(batch_tokens, max_shapes)
         self._starts: list[int] = []  # the first update of each epoch up to the next one
         self._ids: int | None = None  # the checksum of this epoch's pairs
@@ -186,12 +186,12 @@ class SampledBatches(Batches):
                 f"with {version}, the sub-words of epoch {epoch + 1} are not those with which it "
                 "was started: install the version that was used, or give another --model_dir"
             )
-        if self._from_chief:  # once: the other epochs are then the same too
-            if self._from_chief(checksum) != checksum:
+        if self._broadcast:  # once: the other epochs are then the same too
+            if self._broadcast(checksum) != checksum:
                 raise UserError(
                     f"{version} draws other sub-words here than the chief's version: install that"
                 )
-            self._from_chief = None
+            self._broadcast = None
 
     def position(self, step: int) -> tuple[int, int]:
         """Returns the epoch of an update, counted from 0, and the index of its batch there.
