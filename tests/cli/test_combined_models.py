@@ -69,8 +69,8 @@ def test_scores_of_mbr_are_utilities():
 def test_rescore_gives_each_direction_its_pairs(run, flags, tmp_path, monkeypatch):
     calls = []
 
-    def scores(values, folder, pairs, tag):
-        calls.append((folder, pairs, tag))
+    def scores(values, folder, pairs, tag_flag):
+        calls.append((folder, pairs, values[tag_flag].value))
         return [0.0] * len(pairs)
 
     monkeypatch.setattr(rescoring, "_scores", scores)
@@ -81,7 +81,10 @@ def test_rescore_gives_each_direction_its_pairs(run, flags, tmp_path, monkeypatc
     files = f"--input={tmp_path}/list.txt", f"--sources={tmp_path}/one.txt"
     models = "--model_dir=a,unused", "--reverse_model_dir=b", "--weights=1,1,0,1"
     assert run("rescore", *files, *models, "--tag=<2de>")[0] == 0
-    assert calls == [("a", [("<2de> Ann.", "Anna.")], "<2de>"), ("b", [("Anna.", "Ann.")], None)]
+    forward, backward = ("a", [("<2de> Ann.", "Anna.")], "<2de>"), [("Anna.", "Ann.")]
+    assert calls == [forward, ("b", backward, None)]
+    assert run("rescore", *files, *models, "--tag=<2de>", "--reverse_tag=<2en>")[0] == 0
+    assert calls[2:] == [forward, ("b", [("<2en> Anna.", "Ann.")], "<2en>")]
 
 
 def test_diversity_strength_of_evaluate_needs_groups(refused, flags):
@@ -110,3 +113,5 @@ def test_rescore(run, refused, flags, tmp_path):
     assert "give at least one model" in refused(*rescore)
     assert "--weights=1: give 2 numbers" in refused(*rescore, model, "--weights=1")
     assert "--sources is missing" in refused(*rescore[:2], model)
+    reverse = refused(*rescore, "--reverse_model_dir=pocket-en-de", "--reverse_tag=<2en>")
+    assert "--reverse_tag=<2en>: the model has no such tag" in reverse

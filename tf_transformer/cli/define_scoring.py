@@ -40,6 +40,8 @@ def define_rescoring(values: flags.FlagValues) -> None:
     )
     define(values, "reverse_model_dir", str, meaning)
     define_tag(values, "for --model_dir; default: the lines have their tags")
+    meaning = "tag to put before each translation for --reverse_model_dir (default: none)"
+    define(values, "reverse_tag", str, meaning)
     meaning = (
         "weights, separated by commas: of the score in the list, of each --model_dir, of each "
         "--reverse_model_dir (default: 1 for all)"

@@ -32,13 +32,13 @@ def rescoring(values: flags.FlagValues) -> None:
     hypotheses = read_n_best(values.input, len(sources))
     pairs = [(sources[each.line - 1], each.text) for each in hypotheses]
     tagged = [(add_tag(values.tag, source), target) for source, target in pairs]
-    reversed_pairs = [(target, source) for source, target in pairs]  # a tag is no text of theirs
+    reversed_pairs = [(add_tag(values.reverse_tag, target), source) for source, target in pairs]
     features = [[each.score for each in hypotheses]]
-    models = [(folder, tagged, values.tag) for folder in forward]
-    models += [(folder, reversed_pairs, None) for folder in backward]
-    for weight, (folder, texts, tag) in zip(weights[1:], models):
+    models = [(folder, tagged, "tag") for folder in forward]
+    models += [(folder, reversed_pairs, "reverse_tag") for folder in backward]
+    for weight, (folder, texts, flag) in zip(weights[1:], models):
         unused = [0.0] * len(pairs)  # a model of weight 0 does not compute
-        features.append(_scores(values, folder, texts, tag) if weight else unused)
+        features.append(_scores(values, folder, texts, flag) if weight else unused)
     with open_output(values.output) as output:
         for best in rescore(hypotheses, features, weights):
             for each in best[: values.n_best]:
@@ -66,12 +66,12 @@ def _weights(text: str | None, number: int) -> list[float]:
 
 
 def _scores(
-    values: flags.FlagValues, model_dir: str, pairs: list[tuple[str, str]], tag: str | None
+    values: flags.FlagValues, model_dir: str, pairs: list[tuple[str, str]], tag_flag: str
 ) -> list[float]:
     """The normalised log-probability of each target; -inf where a text is too long."""
     translator = load_translator(values, model_dir)
-    if tag:
-        check_tag(tag, lambda texts: translator.source.encode(texts).to_list())
+    if tag := values[tag_flag].value:
+        check_tag(tag, lambda texts: translator.source.encode(texts).to_list(), tag_flag)
     with (
         explain_scoring_memory(),
         progress_bar(total=len(pairs)) as progress,

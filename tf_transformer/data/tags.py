@@ -54,18 +54,21 @@ def vocabulary_tags(processor: "sentencepiece.SentencePieceProcessor") -> dict[s
     return tags
 
 
-def check_tag(tag: str, encode: Callable[[list[str]], Sequence[Sequence[object]]]) -> None:
-    """Checks the flag --tag.
+def check_tag(
+    tag: str, encode: Callable[[list[str]], Sequence[Sequence[object]]], flag: str = "tag"
+) -> None:
+    """Checks a tag that a flag gives.
 
     Args:
       tag: the tag.
       encode: returns the source sub-words of texts. A tag is one of them.
+      flag: the name of the flag, for the message.
     Raises: UserError when the model has no such tag.
     """
     tagged, sentence = encode([f"{tag} a", "a"])
     if not TAG.fullmatch(tag) or len(tagged) != len(sentence) + 1:
         raise UserError(
-            f"--tag={tag}: the model has no such tag: give one of those that it was trained with"
+            f"--{flag}={tag}: the model has no such tag: give one of those that it was trained with"
         )
 
 
