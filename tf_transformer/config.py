@@ -236,7 +236,7 @@ class SamplingConfig(Settings):
         maximum=100,
     )
     top_k: int = setting(
-        0, "draw each sub-word from the most probable ones, so many; 0 means all", minimum=0
+        0, "number of most probable sub-words from which each is drawn; 0 means all", minimum=0
     )
     top_p: float = setting(
         1.0,

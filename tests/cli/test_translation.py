@@ -243,6 +243,33 @@ def test_evaluate_other_data_with_references_and_a_baseline(
         assert problem in refused(*flags, flag)
 
 
+def test_evaluate_scores_given_translations(run, refused, model_dir, corpus_folder, tmp_path):
+    """The scores are those of translating; the model does not translate, and writes nothing."""
+    output = tmp_path / "out.de"
+    flags = ("evaluate", f"--model_dir={model_dir}")
+    _, expected, _ = run(*flags, "--max_pairs=20", f"--output={output}")
+    _, own, _ = run(*flags, f"--translations={corpus_folder}/test.de", "--metrics=bleu")
+    assert "60 pairs, translations of" in own and "100.00" in own
+    lines = output.read_text().splitlines()
+    output.write_text("\n".join(lines + ["x"] * 40) + "\n")
+    before = sorted(path for path in model_dir.rglob("*"))
+    code, out, _ = run(*flags, f"--translations={output}", "--max_pairs=20")
+    assert code == 0
+    assert out.splitlines()[1:] == expected.splitlines()[1:-1]
+    assert sorted(path for path in model_dir.rglob("*")) == before
+    code, out, _ = run(*flags, f"--translations={output}", f"--baseline={output}")
+    assert code == 0 and "no difference" in out
+    for flag, problem in (
+        ("--beam_size=4", "--beam_size is for translating"),
+        (f"--output={output}", "--output is for translating"),
+        ("--checkpoint=best", "--checkpoint is for translating"),
+    ):
+        assert problem in refused(*flags, f"--translations={output}", flag)
+    output.write_text("x\n")
+    message = refused(*flags, f"--translations={output}")
+    assert "has 1 lines, and the test set 60 pairs: give one translation" in message
+
+
 def test_score(run, refused, model_dir, corpus_folder, tmp_path, translator):
     files = f"--input={corpus_folder}/test.en,{corpus_folder}/test.de"
     code, out, _ = run("score", f"--model_dir={model_dir}", files)
@@ -349,7 +376,9 @@ def test_parse(run, parser_dir, tmp_path):
     assert read_line(lines[2], "out")[0].words() == "Otto -LRB-who sleeps-RRB- eats .".split()
 
 
-def test_evaluate_a_parser(run, parser_dir):
+def test_evaluate_a_parser(run, refused, parser_dir):
+    message = refused("evaluate", f"--model_dir={parser_dir}", "--translations=x")
+    assert "--translations are for translations; this model is a parser" in message
     code, out, _ = run("evaluate", f"--model_dir={parser_dir}", "--extra_decode_length=20")
     assert code == 0
     assert "test of treebank" in out

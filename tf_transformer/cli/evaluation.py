@@ -19,7 +19,7 @@ from tf_transformer.cli.translation import (
     load_translator,
     progress_bar,
 )
-from tf_transformer.config import TREES, DataConfig
+from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,10 +28,27 @@ if TYPE_CHECKING:
 Pairs = list[tuple[str, str]]
 
 
+@dataclasses.dataclass(frozen=True)
+class _TestSet:
+    """The pairs that are scored."""
+
+    split: str
+    name: str  # of the corpus
+    pairs: Pairs  # at most --max_pairs
+    size: int  # without this limit
+    references: list[list[str]]  # one or more for each pair
+    data: DataConfig  # the settings of the model's data, with the languages of these pairs
+
+    def __str__(self) -> str:
+        return f"{self.split} of {self.name}: {len(self.pairs):,} pairs"
+
+    @property
+    def sources(self) -> list[str]:
+        return [source for source, _ in self.pairs]
+
+
 def evaluate(values: flags.FlagValues) -> None:
-    """Translates or parses a test set, and scores it."""
-    from tf_transformer.data.corpus_names import absolute_path, languages_of
-    from tf_transformer.data.sources import open_corpus
+    """Translates or parses a test set, and scores it; or scores given translations of it."""
     from tf_transformer.evaluation.metrics import parse_metrics
 
     check_diversity(values)
@@ -39,9 +56,50 @@ def evaluate(values: flags.FlagValues) -> None:
     model_dir = models[0][0]  # its data and languages hold for an ensemble
     data = paths.load_config(model_dir).data
     metrics = parse_metrics(values.metrics)
-    if data.target == TREES and (values.references or values.baseline):
-        raise UserError("--references and --baseline are for translations; this model is a parser")
+    if data.target == TREES and (values.references or values.baseline or values.translations):
+        raise UserError(
+            "--references, --baseline and --translations are for translations; this model is a "
+            "parser"
+        )
+    if values.translations:
+        _check_only_scored(values)
+        test = _read_test_set(values, data)
+        outputs = _read_aligned(values.translations, test.size, "translation")
+        baseline = _baseline_translations(values, data, test)
+        print(f"{test}, translations of {values.translations}")
+        _score_translations(test, metrics, outputs[: len(test.pairs)], baseline)
+        return
     translator = load_translator(values, values.model_dir, values.checkpoint)
+    test = _read_test_set(values, data)
+    baseline = _baseline_translations(values, data, test)
+    output = values.output or translations_path(model_dir, data, values.data, test.split)
+    if len(models) > 1 and not values.output:  # the file without prefix is that of the first model
+        output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
+    with open_output(output) as file:  # a wrong path is reported before the translation
+        start = time.monotonic()
+        outputs = _translate(translator, test.sources)
+        seconds = time.monotonic() - start
+        file.writelines(f"{text}\n" for text in outputs)
+    print(f"{test}, beam {translator.decode.beam_size}")
+    if data.target == TREES:
+        _score_parses(test.pairs, outputs, output)
+    else:
+        _score_translations(test, metrics, outputs, baseline)
+    kind = "trees" if data.target == TREES else "translations"
+    print(f"{len(outputs) / seconds:,.1f} sentences/s; {kind} in {output}")
+
+
+def _read_test_set(values: flags.FlagValues, data: DataConfig) -> _TestSet:
+    """Reads the pairs of --data and --split, or those of the model's own test set.
+
+    Args:
+      values: the flags.
+      data: the settings of the text that the model was trained on.
+    Raises: UserError when there are none, or a file of references has another number of lines.
+    """
+    from tf_transformer.data.corpus_names import absolute_path, languages_of
+    from tf_transformer.data.sources import open_corpus
+
     own_data = not values.data or absolute_path(values.data) == absolute_path(data.data)
     tag = values.tag or (data.tag if own_data else data.tag.split(",")[0])
     corpus = open_corpus(values.data or data.data, data.source, data.target, tag)
@@ -49,30 +107,22 @@ def evaluate(values: flags.FlagValues) -> None:
     pairs = list(corpus.read(split))
     if not pairs:
         raise UserError(f"nothing to score: {split} of {corpus.name} has no pairs")
-    references = _read_references(values.references, pairs)
     number = min(len(pairs), values.max_pairs or len(pairs))
-    sources = [source for source, _ in pairs[:number]]
-    baseline = _baseline_translations(values, data, sources, len(pairs))
+    references = [lines[:number] for lines in _read_references(values.references, pairs)]
+    source, target = languages_of(values.data or data.data, data.source, data.target)
+    languages = dataclasses.replace(data, source=source, target=target)
+    return _TestSet(split, corpus.name, pairs[:number], len(pairs), references, languages)
 
-    output = values.output or translations_path(model_dir, data, values.data, split)
-    if len(models) > 1 and not values.output:  # the file without prefix is that of the first model
-        output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
-    with open_output(output) as file:  # a wrong path is reported before the translation
-        start = time.monotonic()
-        outputs = _translate(translator, sources)
-        seconds = time.monotonic() - start
-        file.writelines(f"{text}\n" for text in outputs)
-    print(f"{split} of {corpus.name}: {number:,} pairs, beam {translator.decode.beam_size}")
-    if data.target == TREES:
-        kind = "trees"
-        _score_parses(pairs[:number], outputs, output)
-    else:
-        kind = "translations"
-        references = [lines[:number] for lines in references]
-        source, target = languages_of(values.data or data.data, data.source, data.target)
-        languages = dataclasses.replace(data, source=source, target=target)
-        _score_translations(languages, metrics, outputs, references, baseline)
-    print(f"{number / seconds:,.1f} sentences/s; {kind} in {output}")
+
+def _check_only_scored(values: flags.FlagValues) -> None:
+    """Raises: UserError for a flag of the search, or of its output, beside --translations."""
+    fields = dataclasses.fields(DecodeConfig) + dataclasses.fields(ControlConfig)
+    for name in ("checkpoint", "output", *(field.name for field in fields)):
+        if values[name].present:
+            raise UserError(
+                f"--{name} is for translating, and --translations={values.translations} is only "
+                "scored: give one of them"
+            )
 
 
 def translations_path(model_dir: str, data: DataConfig, test_data: str | None, split: str) -> str:
@@ -128,13 +178,13 @@ def _read_aligned(path: str, number: int, kind: str) -> list[str]:
 
 
 def _baseline_translations(
-    values: flags.FlagValues, data: DataConfig, sources: list[str], all_pairs: int
+    values: flags.FlagValues, data: DataConfig, test: _TestSet
 ) -> list[str] | None:
     """The translations of --baseline, a file or a model; None without the flag."""
     if not values.baseline:
         return None
     if os.path.isfile(values.baseline):
-        return _read_aligned(values.baseline, all_pairs, "translation")[: len(sources)]
+        return _read_aligned(values.baseline, test.size, "translation")[: len(test.pairs)]
     model_dir = pretrained.find_model_dir(values.baseline)
     other = paths.load_config(model_dir).data
     if (other.source, other.target) != (data.source, data.target):
@@ -142,15 +192,11 @@ def _baseline_translations(
             f"the baseline {model_dir} translates {other.source} to {other.target}, and this model "
             f"{data.source} to {data.target}: give a model for the same languages"
         )
-    return _translate(load_translator(values, model_dir), sources)
+    return _translate(load_translator(values, model_dir), test.sources)
 
 
 def _score_translations(
-    data: DataConfig,
-    metrics: list[str],
-    translations: list[str],
-    references: list[list[str]],
-    baseline: list[str] | None,
+    test: _TestSet, metrics: list[str], translations: list[str], baseline: list[str] | None
 ) -> None:
     """Prints the metrics, then with one reference also the tokenised BLEU of published scores."""
     from tf_transformer.evaluation.bleu import (
@@ -160,14 +206,15 @@ def _score_translations(
     )
     from tf_transformer.evaluation.metrics import corpus_metrics
 
-    for result in corpus_metrics(metrics, translations, references, baseline, data.target):
+    references, target = test.references, test.data.target
+    for result in corpus_metrics(metrics, translations, references, baseline, target):
         print(result)
     if len(references) > 1:
         return
-    if has_papers_bleu(data):
+    if has_papers_bleu(test.data):
         bleu, signature = compound_split_bleu(translations, references[0])
         print(f"tokenised, compound-split BLEU {bleu:.2f}, as in the paper  ({signature})")
-    bleu, signature = normalized_bleu(translations, references[0], data.target)
+    bleu, signature = normalized_bleu(translations, references[0], target)
     print(f"lower-cased, tokenised BLEU {bleu:.2f}, as in papers on Multi30k  ({signature})")
 
 

@@ -208,6 +208,11 @@ def _evaluate_flags(values: flags.FlagValues) -> None:
         "DATA.SPLIT.TARGET with --data)"
     )
     define(values, "output", str, meaning)
+    meaning = (
+        "file of translations to score instead of translating, such as the output of rescore, line "
+        "by line for the sources"
+    )
+    define(values, "translations", str, meaning)
     meaning = "maximum number of pairs to score, from the start; 0 means all"
     define(values, "max_pairs", int, meaning, 0, lower_bound=0)
     meaning = (

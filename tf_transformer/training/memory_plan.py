@@ -184,8 +184,10 @@ def describe_devices(
     """
     xla = f"on: {xla_shapes} shapes to compile" if xla_shapes else "off"
     devices = ", ".join(device.split("device:")[-1] for device in strategy.extended.worker_devices)
+    number = strategy.num_replicas_in_sync
+    replicas = "1 replica" if number == 1 else f"{number} replicas"
     return (
-        f"{strategy.num_replicas_in_sync} replicas ({devices}), gradient accumulation steps: "
+        f"{replicas} ({devices}), gradient accumulation steps: "
         f"{accumulation_steps}; {precision}, XLA {xla}"
     )
 
