@@ -40,16 +40,20 @@ def commands(recipe, folder=None, size="base", flags="", more=()):
     if folder:
         make.append(f"MODEL_DIR={folder}")
     done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True)
-    lines = [line for line in done.stdout.splitlines() if "-m tf_transformer" in line]
+    joined = done.stdout.replace("\\\n", " ")
+    lines = [line for line in joined.splitlines() if "-m tf_transformer" in line]
     return [shlex.split(line)[3:] for line in lines]
 
 
 def test_multi30k():
-    """The recipe trains the preset tiny on the folder, and scores the test split."""
-    train, evaluate = commands("multi30k", more=["DATA=some/folder"])
+    """The recipe trains both directions, continues with one, and scores the test split."""
+    first, train, evaluate = commands("multi30k", more=["DATA=some/folder"])
+    both, config = train_config(first)
+    assert (both.preset, config.data.data) == ("tiny", "some/folder,some/folder@de-en")
     values, config = train_config(train)
     assert (values.preset, config.data.data) == ("tiny", "some/folder")
     assert (config.data.source, config.data.target) == ("en", "de")
+    assert values.init_from == both.model_dir
     assert evaluate == [
         "evaluate",
         f"--model_dir={values.model_dir}",
@@ -130,6 +134,16 @@ def test_default_folder_of_the_parser():
     train, _ = commands("parse")
     values, config = train_config(train)
     assert values.model_dir == default_model_dir(values.preset, config.data)
+
+
+def test_multi30k_end_to_end(corpus_folder, tmp_path, capsys):
+    flags = f"{TINY} --vocab_size=500 --warmup_steps=1"
+    more = [f"DATA={corpus_folder}", "SPLIT=test"]
+    for arguments in commands("multi30k", tmp_path / "model", flags=flags, more=more):
+        assert main(arguments) == 0, capsys.readouterr().err
+    assert "lower-cased, tokenised BLEU" in capsys.readouterr().out
+    train = Config.load(str(tmp_path / "model" / "config.json")).train
+    assert train.init_from == str(tmp_path / "model-both-directions")
 
 
 @pytest.mark.parametrize("recipe", ["wmt14-ende", "wmt14-enfr"])

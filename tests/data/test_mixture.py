@@ -56,6 +56,8 @@ def test_languages_of_a_corpus(tmp_path):
         name = "y" if target == "fr" else "x"
         first = next(part.read("train"))
         assert first == (f"{name} train {source} 0", f"{name} train {target} 0")
+    assert corpus.parts[0].name == f"folder {german}"
+    assert corpus.parts[2].name == f"folder {german} (de-en)"
     assert languages_of(f"{french}@en-fr,pocket", "en", "de") == ("en", "fr")
     assert languages_of("pocket,pocket@de-en", "en", "de") == ("en", "de")
     german, english = next(corpus.parts[3].read("test"))

@@ -51,7 +51,7 @@ def open_corpus(data: str, source: str, target: str, tag: str = "") -> Corpus:
     """
     names = corpus_names(data)
     tags = parse_tags(tag, len(names))
-    corpora = [_open_one(*split_languages(name, source, target)) for name in names]
+    corpora = [_open_with_languages(name, source, target) for name in names]
     corpora = [TaggedCorpus(each, tag) if tag else each for each, tag in zip(corpora, tags)]
     return corpora[0] if len(corpora) == 1 else MixedCorpus(corpora)
 
@@ -77,6 +77,15 @@ def corpus_of_run(data: DataConfig) -> Corpus:
             "give one weight for each corpus"
         )
     return open_corpus(data.data, data.source, data.target, data.tag)
+
+
+def _open_with_languages(name: str, source: str, target: str) -> Corpus:
+    """Opens the corpus of `DATA` or `DATA@SOURCE-TARGET`, whose name for messages has both."""
+    data, *languages = split_languages(name, source, target)
+    corpus = _open_one(data, *languages)
+    if data != name:
+        corpus.name = f"{corpus.name} ({'-'.join(languages)})"
+    return corpus
 
 
 def _open_one(data: str, source: str, target: str) -> Corpus:
