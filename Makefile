@@ -115,16 +115,18 @@ wmt14-ende wmt14-enfr: $(STAMP)
 
 # Real text on two CPU cores. DATA is the folder with train.en.gz, train.de.gz, val.* and test_2016_flickr.*.
 # The first run learns both directions, and the second one continues with one of them.
-multi30k: PRESET := tiny
+multi30k: PRESET := $(call named,PRESET,tiny)
 multi30k: DATA := $(call named,DATA,multi30k)
 multi30k: SPLIT := $(call named,SPLIT,test_2016_flickr)
-multi30k: BOTH = $(MODEL_DIR)-both-directions
+multi30k: BOTH = $(patsubst %/,%,$(MODEL_DIR))-both-directions
 multi30k: TRAIN = $(RUN) train --preset=$(PRESET) --source=$(SOURCE) --target=$(TARGET)
 multi30k: $(STAMP) ## train on Multi30k, English to German, in DATA=folder, and score test_2016_flickr
 	$(TRAIN) --data='$(DATA),$(DATA)@$(TARGET)-$(SOURCE)' --model_dir='$(BOTH)' --train_steps=7000 \
 	  $(call flags,STEPS MINUTES) $(FLAGS)
+	@$(call trained,[ -e '$(BOTH)/averaged.npz' ] || { echo "$(BOTH) is not complete: run the same command again" >&2; exit 2; })
 	$(call trained,$(TRAIN) --data='$(DATA)' --model_dir='$(MODEL_DIR)' --init_from='$(BOTH)' --train_steps=6000 \
-	  --learning_rate=0.002 --warmup_steps=500 --dropout_warmup_steps=0 $(call flags,STEPS MINUTES) $(FLAGS))
+	  --learning_rate_schedule=linear --learning_rate=0.002 --warmup_steps=500 --dropout_warmup_steps=0 \
+	  $(call flags,STEPS MINUTES) $(FLAGS))
 	$(call score,$(MODEL_DIR),$(SPLIT))
 
 # Papers on Multi30k train on such text. The folder of the prepared text is DATA-lowercased.

@@ -248,25 +248,47 @@ def test_evaluate_scores_given_translations(run, refused, model_dir, corpus_fold
     output = tmp_path / "out.de"
     flags = ("evaluate", f"--model_dir={model_dir}")
     _, expected, _ = run(*flags, "--max_pairs=20", f"--output={output}")
-    _, own, _ = run(*flags, f"--translations={corpus_folder}/test.de", "--metrics=bleu")
-    assert "60 pairs, translations of" in own and "100.00" in own
     lines = output.read_text().splitlines()
     output.write_text("\n".join(lines + ["x"] * 40) + "\n")
-    before = sorted(path for path in model_dir.rglob("*"))
-    code, out, _ = run(*flags, f"--translations={output}", "--max_pairs=20")
+    given = (*flags, f"--translations={output}")
+
+    def times():
+        return {path: path.stat().st_mtime_ns for path in model_dir.rglob("*")}
+
+    before = times()
+    code, out, _ = run(*given, "--max_pairs=20")
     assert code == 0
+    assert (
+        out.splitlines()[0] == f"{expected.splitlines()[0].split(',')[0]}, translations in {output}"
+    )
     assert out.splitlines()[1:] == expected.splitlines()[1:-1]
-    assert sorted(path for path in model_dir.rglob("*")) == before
-    code, out, _ = run(*flags, f"--translations={output}", f"--baseline={output}")
-    assert code == 0 and "no difference" in out
-    for flag, problem in (
-        ("--beam_size=4", "--beam_size is for translating"),
-        (f"--output={output}", "--output is for translating"),
-        ("--checkpoint=best", "--checkpoint is for translating"),
-    ):
-        assert problem in refused(*flags, f"--translations={output}", flag)
+    files = f"{corpus_folder}/test.en,{corpus_folder}/test.de"
+    assert (
+        run(*given, "--max_pairs=20", f"--data={files}")[1].splitlines()[1:]
+        == (out.splitlines()[1:])
+    )
+    assert times() == before
+    own = f"--translations={corpus_folder}/test.de"
+    code, out, _ = run(*flags, own, "--metrics=bleu", f"--baseline={output}")
+    assert code == 0 and "100.00" in out and "p = " in out
+    code, out, _ = run(*flags, own, "--max_pairs=2", f"--baseline={model_dir}", "--beam_size=1")
+    assert code == 0 and "p = " in out
+
+
+def test_flags_without_effect_on_given_translations(refused, model_dir, tmp_path):
+    output = tmp_path / "out.de"
     output.write_text("x\n")
-    message = refused(*flags, f"--translations={output}")
+    flags = ("evaluate", f"--model_dir={model_dir}", f"--translations={output}")
+    for flag in (
+        "--beam_size=4",
+        "--no_repeat_ngram_size=2",
+        f"--output={output}",
+        "--checkpoint=best",
+    ):
+        assert f"{flag.split('=')[0]} has no effect with --trans" in refused(*flags, flag)
+    ensemble = ("evaluate", f"--model_dir={model_dir},{model_dir}", f"--translations={output}")
+    assert "give one folder in --model_dir" in refused(*ensemble)
+    message = refused(*flags)
     assert "has 1 lines, and the test set 60 pairs: give one translation" in message
 
 

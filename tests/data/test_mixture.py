@@ -86,6 +86,9 @@ def test_names_with_commas(folders, tmp_path, monkeypatch):
     assert absolute_path("b@en-de,pocket@de-en,p.tsv") == (
         f"{folders[1]}@en-de,pocket@de-en,{tmp_path}/p.tsv"
     )
+    assert corpus_names("/no,/no@de-en") == ["/no", "/no@de-en"]
+    with pytest.raises(UserError, match="no such data folder or file: /no: give"):
+        open_corpus("/no,/no@de-en", "en", "de")
     with pytest.raises(UserError, match="a name before or after a comma is missing"):
         open_corpus("b,,pocket", "en", "de")
     with pytest.raises(UserError, match="no such data folder or file: nothing.tsv"):

@@ -62,11 +62,11 @@ def evaluate(values: flags.FlagValues) -> None:
             "parser"
         )
     if values.translations:
-        _check_only_scored(values)
+        _check_only_scored(values, len(models))
         test = _read_test_set(values, data)
         outputs = _read_aligned(values.translations, test.size, "translation")
         baseline = _baseline_translations(values, data, test)
-        print(f"{test}, translations of {values.translations}")
+        print(f"{test}, translations in {values.translations}")
         _score_translations(test, metrics, outputs[: len(test.pairs)], baseline)
         return
     translator = load_translator(values, values.model_dir, values.checkpoint)
@@ -114,15 +114,30 @@ def _read_test_set(values: flags.FlagValues, data: DataConfig) -> _TestSet:
     return _TestSet(split, corpus.name, pairs[:number], len(pairs), references, languages)
 
 
-def _check_only_scored(values: flags.FlagValues) -> None:
-    """Raises: UserError for a flag of the search, or of its output, beside --translations."""
-    fields = dataclasses.fields(DecodeConfig) + dataclasses.fields(ControlConfig)
-    for name in ("checkpoint", "output", *(field.name for field in fields)):
+def _check_only_scored(values: flags.FlagValues, models: int) -> None:
+    """Checks the flags that are given with --translations.
+
+    Args:
+      values: the flags.
+      models: number of models that --model_dir and --checkpoint name.
+    Raises: UserError for several models, and for flags that have no effect: those of the output,
+      and those of the search, unless --baseline is a model that translates.
+    """
+    names = ["checkpoint", "output"]
+    if not values.baseline or os.path.isfile(values.baseline):
+        parts = (DecodeConfig, ControlConfig)
+        names += [field.name for part in parts for field in dataclasses.fields(part)]
+    for name in names:
         if values[name].present:
             raise UserError(
-                f"--{name} is for translating, and --translations={values.translations} is only "
-                "scored: give one of them"
+                f"--{name} has no effect with --translations={values.translations}, which is "
+                "scored as it is: leave out one of them"
             )
+    if models > 1:
+        raise UserError(
+            f"--translations={values.translations} is scored with the data and the languages of "
+            "one model: give one folder in --model_dir"
+        )
 
 
 def translations_path(model_dir: str, data: DataConfig, test_data: str | None, split: str) -> str:

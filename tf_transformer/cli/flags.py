@@ -210,7 +210,7 @@ def _evaluate_flags(values: flags.FlagValues) -> None:
     define(values, "output", str, meaning)
     meaning = (
         "file of translations to score instead of translating, such as the output of rescore, line "
-        "by line for the sources"
+        "by line for the sources; the model gives only the data and the languages"
     )
     define(values, "translations", str, meaning)
     meaning = "maximum number of pairs to score, from the start; 0 means all"

@@ -33,10 +33,11 @@ def _are_files_of_two_languages(first: str, second: str) -> bool:
 
 def _is_one_corpus(name: str) -> bool:
     """Whether a name between commas is a corpus, and not one of SOURCE_FILE,TARGET_FILE."""
-    name, *_ = split_languages(name, "", "")
-    if os.path.exists(name):
-        return os.path.isdir(name) or name.removesuffix(".gz").endswith((".tsv", ".jsonl"))
-    return TFDS_NAME.fullmatch(name) is not None or name == POCKET_TREES
+    data, *_ = split_languages(name, "", "")
+    if os.path.exists(data):
+        return os.path.isdir(data) or data.removesuffix(".gz").endswith((".tsv", ".jsonl"))
+    has_languages = data != name
+    return has_languages or TFDS_NAME.fullmatch(data) is not None or data == POCKET_TREES
 
 
 def split_languages(name: str, source: str, target: str) -> tuple[str, str, str]:
