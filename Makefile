@@ -32,10 +32,8 @@ EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 # The name of the stamp has the extras, so that the package is installed again on a host that gets a GPU.
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
-# $(call trained,command): a command of a recipe that needs a trained model, which a dry run does not make.
-trained = $(if $(filter --dry_run%,$(FLAGS)),,$(1))
-# $(call score,folder,split): the last command of a recipe.
-score = $(call trained,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
+# $(call score,folder,split): the last command of a recipe. After a dry run there is no model to score.
+score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
 
 .PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-gpu test-wheel test-browser notebooks poster lab docs docs-serve lint format clean
 
@@ -114,19 +112,11 @@ wmt14-ende wmt14-enfr: $(STAMP)
 	$(call score,$(RECIPE_DIR))
 
 # Real text on two CPU cores. DATA is the folder with train.en.gz, train.de.gz, val.* and test_2016_flickr.*.
-# The first run learns both directions, and the second one continues with one of them.
 multi30k: PRESET := $(call named,PRESET,tiny)
 multi30k: DATA := $(call named,DATA,multi30k)
 multi30k: SPLIT := $(call named,SPLIT,test_2016_flickr)
-multi30k: BOTH = $(patsubst %/,%,$(MODEL_DIR))-both-directions
-multi30k: TRAIN = $(RUN) train --preset=$(PRESET) --source=$(SOURCE) --target=$(TARGET)
 multi30k: $(STAMP) ## train on Multi30k, English to German, in DATA=folder, and score test_2016_flickr
-	$(TRAIN) --data='$(DATA),$(DATA)@$(TARGET)-$(SOURCE)' --model_dir='$(BOTH)' --train_steps=7000 \
-	  $(call flags,STEPS MINUTES) $(FLAGS)
-	@$(call trained,[ -e '$(BOTH)/averaged.npz' ] || { echo "$(BOTH) is not complete: run the same command again" >&2; exit 2; })
-	$(call trained,$(TRAIN) --data='$(DATA)' --model_dir='$(MODEL_DIR)' --init_from='$(BOTH)' --train_steps=6000 \
-	  --learning_rate_schedule=linear --learning_rate=0.002 --warmup_steps=500 --dropout_warmup_steps=0 \
-	  $(call flags,STEPS MINUTES) $(FLAGS))
+	$(RUN) train --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
 	$(call score,$(MODEL_DIR),$(SPLIT))
 
 # Papers on Multi30k train on such text. The folder of the prepared text is DATA-lowercased.

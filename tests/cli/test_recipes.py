@@ -40,33 +40,21 @@ def commands(recipe, folder=None, size="base", flags="", more=()):
     if folder:
         make.append(f"MODEL_DIR={folder}")
     done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True)
-    joined = done.stdout.replace("\\\n", " ")
-    lines = [line for line in joined.splitlines() if "-m tf_transformer" in line]
+    lines = [line for line in done.stdout.splitlines() if "-m tf_transformer" in line]
     return [shlex.split(line)[3:] for line in lines]
 
 
-@pytest.mark.parametrize("name", ["tiny", "small"])
-def test_multi30k(name):
-    """The recipe trains both directions, continues with one, and scores the test split."""
-    more = ["DATA=some/folder", f"PRESET={name}"]
-    first, train, evaluate = commands("multi30k", "my/run/", more=more)
-    both, config = train_config(first)
-    assert (both.preset, config.data.data) == (name, "some/folder,some/folder@de-en")
-    assert config.train.train_steps == 7000
+def test_multi30k():
+    """The recipe trains the preset tiny on the folder, and scores the test split."""
+    train, evaluate = commands("multi30k", more=["DATA=some/folder"])
     values, config = train_config(train)
-    assert (values.preset, config.data.data) == (name, "some/folder")
+    assert (values.preset, config.data.data) == ("tiny", "some/folder")
     assert (config.data.source, config.data.target) == ("en", "de")
-    assert values.init_from == both.model_dir == "my/run-both-directions"
-    assert config.train.learning_rate_schedule == "linear"
-    assert config.train.dropout_warmup_steps == 0
-    assert config.train.train_steps == 6000
-    assert evaluate == ["evaluate", "--model_dir=my/run/", "--split=test_2016_flickr"]
-
-
-def test_variables_of_multi30k():
-    for arguments in commands("multi30k", flags="--seed=3", more=["STEPS=1200"])[:2]:
-        _, config = train_config(arguments)
-        assert (config.train.seed, config.train.train_steps) == (3, 1200)
+    assert evaluate == [
+        "evaluate",
+        f"--model_dir={values.model_dir}",
+        "--split=test_2016_flickr",
+    ]
     assert len(commands("multi30k", flags="--dry_run")) == 1
     assert commands("multi30k-lowercased", "my/run", more=["DATA=some/folder/"]) == commands(
         "multi30k", "my/run", more=["DATA=some/folder-lowercased"]
@@ -150,8 +138,6 @@ def test_multi30k_end_to_end(corpus_folder, tmp_path, capsys):
     for arguments in commands("multi30k", tmp_path / "model", flags=flags, more=more):
         assert main(arguments) == 0, capsys.readouterr().err
     assert "lower-cased, tokenised BLEU" in capsys.readouterr().out
-    train = Config.load(str(tmp_path / "model" / "config.json")).train
-    assert train.init_from == str(tmp_path / "model-both-directions")
 
 
 @pytest.mark.parametrize("recipe", ["wmt14-ende", "wmt14-enfr"])

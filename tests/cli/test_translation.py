@@ -267,6 +267,8 @@ def test_evaluate_scores_given_translations(run, refused, model_dir, corpus_fold
         run(*given, "--max_pairs=20", f"--data={files}")[1].splitlines()[1:]
         == (out.splitlines()[1:])
     )
+    both = f"--data={corpus_folder},{corpus_folder}@de-en"
+    assert run(*given, both)[1].startswith(f"test of folder {corpus_folder}: 60 pairs, trans")
     assert times() == before
     own = f"--translations={corpus_folder}/test.de"
     code, out, _ = run(*flags, own, "--metrics=bleu", f"--baseline={output}")

@@ -111,7 +111,8 @@ def _read_test_set(values: flags.FlagValues, data: DataConfig) -> _TestSet:
     references = [lines[:number] for lines in _read_references(values.references, pairs)]
     source, target = languages_of(values.data or data.data, data.source, data.target)
     languages = dataclasses.replace(data, source=source, target=target)
-    return _TestSet(split, corpus.name, pairs[:number], len(pairs), references, languages)
+    tested = corpus if split == "train" else corpus.parts[0]  # of several corpora, the first one
+    return _TestSet(split, tested.name, pairs[:number], len(pairs), references, languages)
 
 
 def _check_only_scored(values: flags.FlagValues, models: int) -> None:
