@@ -243,7 +243,7 @@ def test_evaluate_other_data_with_references_and_a_baseline(
         assert problem in refused(*flags, flag)
 
 
-def test_evaluate_scores_given_translations(run, refused, model_dir, corpus_folder, tmp_path):
+def test_evaluate_scores_given_translations(run, model_dir, corpus_folder, tmp_path):
     """The scores are those of translating; the model does not translate, and writes nothing."""
     output = tmp_path / "out.de"
     flags = ("evaluate", f"--model_dir={model_dir}")

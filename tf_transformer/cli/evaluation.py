@@ -12,6 +12,7 @@ from absl import flags
 
 from tf_transformer.checkpoints import paths, pretrained
 from tf_transformer.checkpoints.model_lists import model_list
+from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import open_output, required
 from tf_transformer.cli.translation import (
     check_diversity,
@@ -82,10 +83,11 @@ def evaluate(values: flags.FlagValues) -> None:
         file.writelines(f"{text}\n" for text in outputs)
     print(f"{test}, beam {translator.decode.beam_size}")
     if data.target == TREES:
+        kind = "trees"
         _score_parses(test.pairs, outputs, output)
     else:
+        kind = "translations"
         _score_translations(test, metrics, outputs, baseline)
-    kind = "trees" if data.target == TREES else "translations"
     print(f"{len(outputs) / seconds:,.1f} sentences/s; {kind} in {output}")
 
 
@@ -124,16 +126,14 @@ def _check_only_scored(values: flags.FlagValues, models: int) -> None:
     Raises: UserError for several models, and for flags that have no effect: those of the output,
       and those of the search, unless --baseline is a model that translates.
     """
-    names = ["checkpoint", "output"]
+    without_effect = [name for name in ("checkpoint", "output") if values[name].present]
     if not values.baseline or os.path.isfile(values.baseline):
-        parts = (DecodeConfig, ControlConfig)
-        names += [field.name for part in parts for field in dataclasses.fields(part)]
-    for name in names:
-        if values[name].present:
-            raise UserError(
-                f"--{name} has no effect with --translations={values.translations}, which is "
-                "scored as it is: leave out one of them"
-            )
+        without_effect += given(values, (DecodeConfig, ControlConfig))
+    if without_effect:
+        raise UserError(
+            f"--{without_effect[0]} has no effect with --translations={values.translations}, which "
+            "is scored as it is: leave out one of them"
+        )
     if models > 1:
         raise UserError(
             f"--translations={values.translations} is scored with the data and the languages of "
