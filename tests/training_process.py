@@ -4,7 +4,9 @@ import re
 import subprocess
 import sys
 
-# A tiny model, and a run that logs every update.
+# A tiny model, and a run that logs every update. Some weights have gradients that are zero except
+# for rounding. With Adam's default epsilon, 1e-9, their updates have the size of the learning rate
+# and random signs: after 100 updates, two runs that differ by rounding differ by 1e-4 in the loss.
 FLAGS = {
     "num_layers": 1,
     "d_model": 32,
@@ -15,6 +17,7 @@ FLAGS = {
     "max_length": 64,
     "precision": "float32",
     "warmup_steps": 100,
+    "epsilon": 1e-6,
     "bleu_sentences": 4,
     "log_steps": 1,
 }

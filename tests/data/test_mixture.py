@@ -45,22 +45,31 @@ def test_fingerprints(folders):
     mixed = MixedCorpus([a, b])
     assert mixed.fingerprint("train") != MixedCorpus([b, a]).fingerprint("train")
     assert mixed.fingerprint("validation") == a.fingerprint("validation")
-    assert [part.fingerprint("train") for part in mixed.parts] == list(mixed.fingerprint("train"))
+    fingerprints = tuple(part.fingerprint("train") for part in mixed.parts("train"))
+    assert fingerprints == mixed.fingerprint("train")
+
+
+def test_descriptions(folders):
+    """The pairs of other splits than "train" are those of the first corpus."""
+    corpus = open_corpus(",".join(folders), "en", "de")
+    assert corpus.describe("train") == f"train of folder {folders[0]} and folder {folders[1]}"
+    assert corpus.describe("test") == f"test of folder {folders[0]}"
 
 
 def test_languages_of_a_corpus(tmp_path):
     german = write_folder(tmp_path, "x", 2)
     french = write_folder(tmp_path, "y", 2, ("en", "fr"))
     corpus = open_corpus(f"{german},{french}@en-fr,{german}@de-en,pocket@de-en", "en", "de")
-    for part, (source, target) in zip(corpus.parts, (("en", "de"), ("en", "fr"), ("de", "en"))):
+    parts = corpus.parts("train")
+    for part, (source, target) in zip(parts, (("en", "de"), ("en", "fr"), ("de", "en"))):
         name = "y" if target == "fr" else "x"
         first = next(part.read("train"))
         assert first == (f"{name} train {source} 0", f"{name} train {target} 0")
-    assert corpus.parts[0].name == f"folder {german}"
-    assert corpus.parts[2].name == f"folder {german} (de-en)"
+    assert parts[0].name == f"folder {german}"
+    assert parts[2].name == f"folder {german} (de-en)"
     assert languages_of(f"{french}@en-fr,pocket", "en", "de") == ("en", "fr")
     assert languages_of("pocket,pocket@de-en", "en", "de") == ("en", "de")
-    german, english = next(corpus.parts[3].read("test"))
+    german, english = next(parts[3].read("test"))
     assert next(open_corpus("pocket", "en", "de").read("test")) == (english, german)
     with pytest.raises(
         UserError, match="x@de-en, has the languages de and en, and the model en and"

@@ -86,7 +86,7 @@ def test_two_files_of_json_lines_are_two_corpora(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps({"en": name, "de": name}) + "\n" * 1)
     corpus = open_corpus(f"{tmp_path}/a.jsonl,{tmp_path}/b.jsonl", "en", "de")
-    assert [part.name[-7:] for part in corpus.parts] == ["a.jsonl", "b.jsonl"]
+    assert [part.name[-7:] for part in corpus.parts("train")] == ["a.jsonl", "b.jsonl"]
 
 
 def test_a_folder_with_two_kinds_of_files(tmp_path):
@@ -148,7 +148,7 @@ def test_pairs_without_weights_beside_others(weighted, tiny_config, corpus_folde
     mixed = open_corpus(f"{folder},{corpus_folder}", "en", "de")
     first, second = (
         cached_pairs(part, "train", tokenizers, tiny_config.data, str(tmp_path))
-        for part in mixed.parts
+        for part in mixed.parts("train")
     )
     assert first.weighted and not second.weighted
     assert [pair[2] for pair in mixed.read_weighted("train")][-1] is None

@@ -111,7 +111,7 @@ def test_a_tagged_corpus(corpus_folder):
     half = open_corpus(data, "en", "de", ",<BT>")
     sources = [source for source, _ in half.read("train")]
     assert [source.startswith("<BT> ") for source in sources] == [False] * 400 + [True] * 400
-    assert [part.fingerprint("train") for part in half.parts][0] == plain.fingerprint("train")
+    assert half.parts("train")[0].fingerprint("train") == plain.fingerprint("train")
 
 
 @pytest.mark.parametrize(("text", "corpora", "message"), [

@@ -120,9 +120,11 @@ def test_ensemble(model):
     assert_same(*results(search, tf.constant(sentences(4, 9))))
 
 
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
-def test_low_precision(precision):
-    """The logits of a step differ by rounding only."""
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [("mixed_bfloat16", 0.05), ("mixed_float16", 0.01)]
+)
+def test_low_precision(precision, tolerance):
+    """The logits of a step differ by rounding only: some units in the last place of the type."""
     model, inp = make_model(precision), tf.constant(sentences(3, 9))
     ids, indices = tf.constant([[5, 6], [7, 8], [9, 10]], tf.int64), tf.zeros([3, 2], tf.int64)
 
@@ -134,7 +136,7 @@ def test_low_precision(precision):
 
     plain = logits(None)
     compiled = tf.function(lambda: logits(8), autograph=False, jit_compile=True)()
-    np.testing.assert_allclose(plain, compiled, atol=0.02 * np.abs(plain).max())
+    np.testing.assert_allclose(plain, compiled, atol=tolerance * np.abs(plain).max())
 
 
 @pytest.mark.parametrize("shape", [(3, 10, 4), (3, 2, 10, 4)])

@@ -129,7 +129,7 @@ def test_without_constraints_it_is_beam_search(beam_size, n_best):
                 possible = is_possible(expected.scores[i]).numpy()
                 np.testing.assert_array_equal(is_possible(result.scores[i]), possible)
                 np.testing.assert_allclose(
-                    result.scores[i][possible], expected.scores[i][possible], rtol=1e-6
+                    result.scores[i][possible], expected.scores[i][possible], rtol=1e-6, atol=1e-6
                 )
                 for rank in np.flatnonzero(possible):
                     ids = without_padding(expected.ids[i, rank])
@@ -147,7 +147,7 @@ def test_batch_independence():
             step, state, tf.constant(max_lengths[i : i + 1]), padded([row])
         )
         assert without_padding(alone.ids[0, 0]) == without_padding(together.ids[i, 0])
-        np.testing.assert_allclose(alone.scores[0], together.scores[i], rtol=1e-6)
+        np.testing.assert_allclose(alone.scores[0], together.scores[i], rtol=1e-6, atol=1e-6)
 
 
 def test_complete_phrases_by_hand():

@@ -60,7 +60,7 @@ def gradients_by_weight(precision, jit_compile, **changes):
     ids=["shared embeddings", "separate embeddings"],
 )
 def test_low_precision_gradients_of_many_tokens(changes, cases):
-    """Each gradient is within 3% of that in float32, with and without XLA.
+    """Each gradient is within 5% of that in float32, with and without XLA.
 
     The remaining error comes from the rounding of weights and activations. With sums over the
     tokens in the compute type, the largest errors are 14% in float16 and 90% in bfloat16.
@@ -74,4 +74,4 @@ def test_low_precision_gradients_of_many_tokens(changes, cases):
             # not depend on it, so its gradient is rounding noise.
             if not name.endswith("wk/bias"):
                 error = np.linalg.norm(found[name] - value) / np.linalg.norm(value)
-                assert error < 0.03, (precision, jit_compile, name, error)
+                assert error < 0.05, (precision, jit_compile, name, error)

@@ -117,11 +117,10 @@ def _open_pairs(values: flags.FlagValues) -> tuple[str, Iterator[WeightedPair]]:
     # Pairs that train would hold out for validation are cleaned too.
     split = corpus.known(values.split or ("all" if "all" in corpus.splits else "train"))
     pairs = corpus.read_weighted(split)
-    parts = corpus.parts if split == "train" else corpus.parts[:1]
-    firsts = [next(part.read_weighted(split), ("", "", None)) for part in parts]
+    firsts = [next(part.read_weighted(split), ("", "", None)) for part in corpus.parts(split)]
     if any(weight is not None for _, _, weight in firsts):  # then all pairs get one
         pairs = ((s, t, 1.0 if weight is None else weight) for s, t, weight in pairs)
-    return f"{split} of {corpus.name}", pairs
+    return corpus.describe(split), pairs
 
 
 def _pair_writer(files: list[IO[str]]) -> WritePair:

@@ -34,14 +34,14 @@ class _TestSet:
     """The pairs that are scored."""
 
     split: str
-    name: str  # of the corpus
+    description: str  # the split and the name of its corpus
     pairs: Pairs  # at most --max_pairs
     size: int  # without this limit
     references: list[list[str]]  # one or more for each pair
     data: DataConfig  # the settings of the model's data, with the languages of these pairs
 
     def __str__(self) -> str:
-        return f"{self.split} of {self.name}: {len(self.pairs):,} pairs"
+        return f"{self.description}: {len(self.pairs):,} pairs"
 
     @property
     def sources(self) -> list[str]:
@@ -108,13 +108,13 @@ def _read_test_set(values: flags.FlagValues, data: DataConfig) -> _TestSet:
     split = values.split or corpus.default_test(seen=own_data)
     pairs = list(corpus.read(split))
     if not pairs:
-        raise UserError(f"nothing to score: {split} of {corpus.name} has no pairs")
+        raise UserError(f"nothing to score: {corpus.describe(split)} has no pairs")
     number = min(len(pairs), values.max_pairs or len(pairs))
     references = [lines[:number] for lines in _read_references(values.references, pairs)]
     source, target = languages_of(values.data or data.data, data.source, data.target)
     languages = dataclasses.replace(data, source=source, target=target)
-    tested = corpus if split == "train" else corpus.parts[0]  # of several corpora, the first one
-    return _TestSet(split, tested.name, pairs[:number], len(pairs), references, languages)
+    pairs, size = pairs[:number], len(pairs)
+    return _TestSet(split, corpus.describe(split), pairs, size, references, languages)
 
 
 def _check_only_scored(values: flags.FlagValues, models: int) -> None:

@@ -44,10 +44,13 @@ class Corpus:
     splits: list[str] = []
     downloads: bool = False
 
-    @property
-    def parts(self) -> list["Corpus"]:
-        """The corpora that it consists of, each of which is encoded alone."""
+    def parts(self, split: str) -> list["Corpus"]:
+        """Returns the corpora whose text a split has, each of which is encoded alone."""
         return [self]
+
+    def describe(self, split: str) -> str:
+        """Returns a split and the names of its corpora, for messages: "test of folder data"."""
+        return f"{split} of {' and '.join(part.name for part in self.parts(split))}"
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the (source, target) strings of a split."""

@@ -115,7 +115,7 @@ def cached_pairs(
             encoder = _encoder(tokenizers, data.max_length, data.max_length_ratio)
             pairs = _ShardWriter(folder, split).encode(corpus, encoder)
             _remove_incomplete(cache, split)
-    return _not_empty(pairs, f"{split} of {corpus.name}")
+    return _not_empty(pairs, corpus.describe(split))
 
 
 def shard_folder(

@@ -52,10 +52,9 @@ class MixedCorpus(Corpus):
         self.splits = [split for split in parts[0].splits if split != "all"]
         self.downloads = any(part.downloads for part in parts)
 
-    @property
-    def parts(self) -> list[Corpus]:
-        """The corpora."""
-        return self._parts
+    def parts(self, split: str) -> list[Corpus]:
+        """Returns all corpora for "train", the first one for other splits."""
+        return self._parts if split == "train" else self._parts[:1]
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the pairs of a split; for "train" those of all corpora, one after the other."""
@@ -64,19 +63,19 @@ class MixedCorpus(Corpus):
 
     def read_weighted(self, split: str) -> Iterator[WeightedPair]:
         """Yields the same pairs, with their weights."""
-        for part in self.parts if split == "train" else self.parts[:1]:
+        for part in self.parts(split):
             yield from part.read_weighted(split)
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes when the text of a split may have changed."""
         if split != "train":
-            return self.parts[0].fingerprint(split)
-        return tuple(part.fingerprint(split) for part in self.parts)
+            return self._parts[0].fingerprint(split)
+        return tuple(part.fingerprint(split) for part in self._parts)
 
     def check(self) -> None:
         """Checks the first corpus, and the training text of the others. Raises: UserError."""
-        self.parts[0].check()
-        for part in self.parts[1:]:
+        self._parts[0].check()
+        for part in self._parts[1:]:
             part.check_split("train")
 
 

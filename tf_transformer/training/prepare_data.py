@@ -76,7 +76,7 @@ def prepare_batches(
     Raises: UserError for text that cannot be used, or that differs from the chief's.
     """
     alpha = sampling_alpha(config.data, tokenizers) if split == "train" else 0.0
-    parts = corpus.parts if split == "train" else corpus.parts[:1]
+    parts = corpus.parts(split)
     different = (
         f"{workers.name} has another {split} text in {config.data.data} than the chief: copy the "
         "chief's text there"
