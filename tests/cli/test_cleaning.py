@@ -82,6 +82,19 @@ def test_pairs_held_out_for_validation_are_cleaned_too(run, data, tmp_path):
     assert out.startswith(f"all of folder {folder}: 5 pairs\n")
     _, out, _ = run("clean", f"--data={folder}", "--split=validation", f"--output={tmp_path}/v")
     assert out.startswith(f"validation of folder {folder}: 1 pairs\n")
+    # Those of each of several corpora, too.
+    both = f"--data={folder},{folder}", "--drop_duplicates=false", f"--output={tmp_path}/both.tsv"
+    _, out, _ = run("clean", *both)
+    assert out.startswith(f"all of folder {folder} and all of folder {folder}: 10 pairs\n")
+
+
+def test_the_script_is_that_of_the_languages_of_a_corpus(run, tmp_path):
+    (tmp_path / "ru.tsv").write_text("Кошка спит.\tThe cat sleeps.\n" * 2, "utf-8")
+    (tmp_path / "de.tsv").write_text("The dog sleeps.\tDer Hund schläft.\n" * 2, "utf-8")
+    data = f"--data={tmp_path}/de.tsv,{tmp_path}/ru.tsv@ru-en"
+    code, out, _ = run("clean", data)
+    assert code == 0
+    assert out == "The dog sleeps.\tDer Hund schläft.\nКошка спит.\tThe cat sleeps.\n"
 
 
 def test_mistakes(refused, data, tmp_path):

@@ -69,22 +69,26 @@ def test_scores_of_mbr_are_utilities():
 def test_rescore_gives_each_direction_its_pairs(run, flags, tmp_path, monkeypatch):
     calls = []
 
-    def scores(values, folder, pairs, tag_flag):
-        calls.append((folder, pairs, values[tag_flag].value))
+    def scores(values, folder, pairs):
+        calls.append((folder, pairs))
         return [0.0] * len(pairs)
 
     monkeypatch.setattr(rescoring, "_scores", scores)
-    monkeypatch.setattr(rescoring.paths, "load_config", lambda folder: None)
+    monkeypatch.setattr(rescoring, "_check_models", lambda *arguments: None)
     monkeypatch.setattr(rescoring, "_folders", lambda names: names.split(","))
     (tmp_path / "list.txt").write_text("1\t-1\tAnna.\n")
     (tmp_path / "one.txt").write_text("Ann.\n")
     files = f"--input={tmp_path}/list.txt", f"--sources={tmp_path}/one.txt"
     models = "--model_dir=a,unused", "--reverse_model_dir=b", "--weights=1,1,0,1"
     assert run("rescore", *files, *models, "--tag=<2de>")[0] == 0
-    forward, backward = ("a", [("<2de> Ann.", "Anna.")], "<2de>"), [("Anna.", "Ann.")]
-    assert calls == [forward, ("b", backward, None)]
+    forward, backward = ("a", [("<2de> Ann.", "Anna.")]), ("b", [("Anna.", "Ann.")])
+    assert calls == [forward, backward]
     assert run("rescore", *files, *models, "--tag=<2de>", "--reverse_tag=<2en>")[0] == 0
-    assert calls[2:] == [forward, ("b", [("<2en> Anna.", "Ann.")], "<2en>")]
+    assert calls[2:] == [forward, ("b", [("<2en> Anna.", "Ann.")])]
+    # A tag of the sources is not a part of their text.
+    (tmp_path / "one.txt").write_text("<2de> Ann.\n")
+    assert run("rescore", *files, *models)[0] == 0
+    assert calls[4:] == [forward, backward]
 
 
 def test_diversity_strength_of_evaluate_needs_groups(refused, flags):
@@ -115,3 +119,6 @@ def test_rescore(run, refused, flags, tmp_path):
     assert "--sources is missing" in refused(*rescore[:2], model)
     reverse = refused(*rescore, "--reverse_model_dir=pocket-en-de", "--reverse_tag=<2en>")
     assert "--reverse_tag=<2en>: the model has no such tag" in reverse
+    assert "--reverse_tag is for --reverse_model_dir" in refused(
+        *rescore, model, "--reverse_tag=<x>"
+    )

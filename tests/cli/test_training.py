@@ -1,5 +1,9 @@
 """The commands train, average and plot."""
 
+import shutil
+
+from tf_transformer.config import Config
+
 
 def test_other_settings_than_the_run(refused, model_dir, corpus_folder):
     message = refused("train", f"--data={corpus_folder}", f"--model_dir={model_dir}")
@@ -45,6 +49,21 @@ def test_average(run, refused, model_dir, tmp_path):
     assert "averaged step-00000012.npz into" in out  # the only one with a validation score
     assert "1 were validated" in refused("average", folder, "--best=2")
     assert "give one of them" in refused("average", folder, "--best=1", "--last=1")
+
+
+def test_average_of_a_run_with_a_moving_average(run, refused, model_dir, tmp_path):
+    """`averaged.npz` has the moving average, and validations are of it."""
+    folder = tmp_path / "run"
+    shutil.copytree(model_dir, folder)
+    Config.load(str(folder / "config.json")).replace(ema_decay=0.9).save(
+        str(folder / "config.json")
+    )
+    before = (folder / "averaged.npz").read_bytes()
+    assert "give --output=FILE" in refused("average", f"--model_dir={folder}")
+    output = f"--output={tmp_path}/mean.npz"
+    assert "give --last" in refused("average", f"--model_dir={folder}", "--best=1", output)
+    assert run("average", f"--model_dir={folder}", "--last=2", output)[0] == 0
+    assert (folder / "averaged.npz").read_bytes() == before and (tmp_path / "mean.npz").exists()
 
 
 def test_plot(run, refused, model_dir, tmp_path):

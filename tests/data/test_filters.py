@@ -149,7 +149,8 @@ def test_other_languages():
 
 def clean(pairs, **changes):
     config = FilterConfig(**changes)
-    return [reason for reason, _, _ in clean_pairs(pairs, PairFilter(config, "en", "de"), config)]
+    texts = [(PairFilter(config, "en", "de"), [(*pair, None) for pair in pairs])]
+    return [reason for reason, _ in clean_pairs(texts, config)]
 
 
 def test_duplicates(monkeypatch):

@@ -232,7 +232,8 @@ def test_tfds_without_validation_text_holds_out_the_end_of_train(tmp_path, monke
             self.info.splits = {"train": types.SimpleNamespace(num_examples=100)}
 
         def as_dataset(self, split, shuffle_files):
-            first, last = split.removeprefix("train[").removesuffix("]").split(":")
+            slices = split.removeprefix("train").removeprefix("[").removesuffix("]")
+            first, _, last = slices.partition(":")
             numbers = [str(n) for n in range(100)][int(first or 0) : int(last or 100)]
             return tf.data.Dataset.from_tensor_slices({"en": numbers, "de": numbers})
 
@@ -240,7 +241,8 @@ def test_tfds_without_validation_text_holds_out_the_end_of_train(tmp_path, monke
     corpus = open_corpus("some_translate/de-en", "en", "de")
     assert len(list(corpus.read("train"))) == 95
     assert [n for n, _ in corpus.read("validation")] == ["95", "96", "97", "98", "99"]
-    assert corpus.splits == ["train", "validation"]
+    assert len(list(corpus.read("all"))) == 100
+    assert corpus.splits == ["train", "validation", "all"]
     assert corpus.default_test(seen=True) == "validation"
 
 

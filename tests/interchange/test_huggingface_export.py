@@ -14,7 +14,11 @@ from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import ModelConfig
 from tf_transformer.errors import UserError
-from tf_transformer.interchange.huggingface_export import _check_sizes, export_huggingface
+from tf_transformer.interchange.huggingface_export import (
+    _check_sizes,
+    _warn_of_tags,
+    export_huggingface,
+)
 from tf_transformer.interchange.huggingface_import import import_huggingface
 from tf_transformer.interchange.marian_weights import from_marian, marian_name, to_marian
 from tf_transformer.model.embedding import positional_encoding
@@ -55,6 +59,14 @@ def test_files_of_an_export(tmp_path):
     assert "length_penalty" not in generation
     with pytest.raises(UserError, match="already exists"):
         export_huggingface("pocket-en-de", str(tmp_path / "marian"))
+
+
+def test_tags_that_are_no_language_codes_are_reported(caplog):
+    _warn_of_tags([">>de<<", "<2fr>", "<BT>"])
+    assert "MarianTokenizer encodes <2fr> and <BT> as text" in caplog.text
+    caplog.clear()
+    _warn_of_tags([">>de<<"])
+    assert not caplog.text
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -110,11 +110,36 @@ def test_the_flag_of_translate_and_evaluate(mixed_run, corpus_folder, monkeypatc
         (["--split=test"], "<2de>"),
         ([f"--data={corpus_folder}", "--split=test", "--tag=<2en>"], "<2en>"),
         ([f"--data={corpus_folder}", "--split=test"], "<2de>"),
+        ([f"--data={corpus_folder}@de-en", "--split=test"], "<2en>"),
+        (["--split=test", "--tag=<2en>"], "<2en>"),
     ):
         assert main(["evaluate", model, "--beam_size=1", "--max_pairs=2", *flags]) == 0
         assert all(text.startswith(f"{tag} ") for text in texts.pop())
-    assert main(["translate", model, "--tag=<2fr>"]) == 2
-    assert b"--tag=<2fr>: the model has no such tag" in capfdbinary.readouterr().err
+    for command in ("translate", "evaluate"):
+        assert main([command, model, "--tag=<2fr>"]) == 2
+        assert b"--tag=<2fr>: the model has no such tag" in capfdbinary.readouterr().err
+
+
+def test_each_model_of_a_comparison_gets_its_own_tag(
+    mixed_run, model_dir, corpus_folder, monkeypatch, capfdbinary
+):
+    sources = []
+
+    def recorded(self, lines, *arguments, **options):
+        sources.append(list(lines))
+        return [[("x", 0.0)] for _ in lines]
+
+    monkeypatch.setattr(Translator, "n_best", recorded)
+    for model, baseline in ((mixed_run, model_dir), (model_dir, mixed_run)):
+        flags = [f"--model_dir={model}", f"--baseline={baseline}", "--split=test"]
+        assert main(["evaluate", *flags, "--max_pairs=2", "--metrics=bleu"]) == 0
+    plain = [line.split("\n")[0] for line in open(corpus_folder / "test.en", encoding="utf-8")][:2]
+    tagged = [f"<2de> {line}" for line in plain]
+    assert sources == [plain, tagged, tagged, plain]
+    flags = [f"--model_dir={mixed_run}", f"--data={corpus_folder}@de-en", "--split=test"]
+    assert main(["evaluate", *flags, f"--baseline={model_dir}"]) == 2
+    message = capfdbinary.readouterr().err.decode()
+    assert "translates en to de, and the test set has de and en" in message
 
 
 def test_back_translation_writes_no_tag(mixed_run, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from tiny_model import make_model
 
 from tf_transformer.checkpoints import checkpoint
+from tf_transformer.checkpoints.initial_model import initial_settings
 from tf_transformer.checkpoints.paths import load_config
 from tf_transformer.checkpoints.pretrained import find_model_dir
 from tf_transformer.data.sources import open_corpus
@@ -99,6 +100,22 @@ def test_overwrite_removes_nothing_before_the_text_is_checked(
         patch.setattr(run_directory, "learn_tokenizers", fail)
         with pytest.raises(KeyboardInterrupt):
             start(tiny_config.replace(vocab_size=400), corpus, finished, overwrite=True)
+    assert contents(finished) == before
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"init_from": "pocket-en-de", "tag": "<2de>"}, "has no tag <2de>"),
+    ({"sentencepiece_alpha": 0.2}, "is for vocabularies of the kind unigram"),
+])  # fmt: skip
+def test_overwrite_removes_nothing_where_the_vocabulary_does_not_suit(
+    tiny_config, corpus, finished, changes, message
+):
+    config = tiny_config.replace(**changes)
+    if "init_from" in changes:
+        config = config.replace(**initial_settings("pocket-en-de"))
+    before = contents(finished)
+    with pytest.raises(UserError, match=message):
+        start(config, corpus, finished, overwrite=True)
     assert contents(finished) == before
 
 

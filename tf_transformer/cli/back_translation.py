@@ -20,13 +20,14 @@ from tf_transformer.checkpoints.model_lists import first_model_dir
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import required
 from tf_transformer.cli.translation import (
+    check_translator_tag,
     explain_decoding_memory,
     load_translator,
     write_results,
 )
 from tf_transformer.config import TREES, SamplingConfig
 from tf_transformer.data.line_windows import read_windows
-from tf_transformer.data.tags import add_tag, check_tag, split_tag
+from tf_transformer.data.tags import add_tag, split_tag
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,15 +46,14 @@ def back_translate(values: flags.FlagValues) -> None:
     if paths.load_config(first_model_dir(model_dir)).data.target == TREES:
         raise UserError(f"the model in {model_dir} is a parser: give one that translates")
     translator = load_translator(values, model_dir, values.checkpoint)
-    if values.tag:
-        check_tag(values.tag, lambda texts: translator.source.encode(texts).to_list())
+    check_translator_tag(values.tag, translator)
     sampling = SamplingConfig(**given(values, (SamplingConfig,)))
     seed = values.seed or 0
     count: collections.Counter[str] = collections.Counter()
 
     def format_window(window: list[str], first_line: int, progress: Progress) -> Iterator[str]:
         lines = list(map(_one_column, window))
-        texts = [add_tag(values.tag, line) if line else "" for line in lines]
+        texts = [add_tag(values.tag, line) for line in lines]
         options = progress, range(first_line, first_line + len(lines)), True
         if values.sampling:
             results = translator.sample(texts, 1, sampling, seed, *options)

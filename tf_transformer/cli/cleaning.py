@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import gzip
 import io
 import itertools
@@ -29,6 +30,15 @@ SHOW_PAIRS = 10_000  # between two updates of the progress bar
 WritePair = Callable[[str, str, float | None], None]  # source, target, weight
 
 
+@dataclasses.dataclass(frozen=True)
+class _Text:
+    """A text to clean."""
+
+    name: str  # for messages
+    languages: tuple[str, str]  # of source and target
+    pairs: Iterator[WeightedPair]
+
+
 def clean(values: flags.FlagValues) -> None:
     """Writes the sentence pairs that no filter rejects, and prints how many each one rejects."""
     from tf_transformer.data.filters import PairFilter, clean_pairs
@@ -36,21 +46,19 @@ def clean(values: flags.FlagValues) -> None:
 
     config = FilterConfig(**given(values, (FilterConfig,)))
     outputs = _output_paths(values)
-    name, weighted = _open_pairs(values)
-    weighted, copy = itertools.tee(weighted)
-    pairs = ((source, target) for source, target, _ in copy)
-    pair_filter = PairFilter(config, values.source, values.target)
-    if pair_filter.unknown and config.min_script:
-        languages = " and ".join(pair_filter.unknown)
-        logger.warning("--min_script does not check %s: the script is not known", languages)
+    texts = _read_input(values)
+    filters = [PairFilter(config, *text.languages) for text in texts]
+    if config.min_script:
+        for language in dict.fromkeys(itertools.chain(*(each.unknown for each in filters))):
+            logger.warning("--min_script does not check %s: the script is not known", language)
     counts: collections.Counter[str] = collections.Counter()
     progress = Progress("cleaning", "pairs") if outputs else contextlib.nullcontext()
     rejected_path = [values.rejected] if values.rejected else []
     with _open_texts([*outputs, *rejected_path]) as files, progress as bar:
         rejected = files.pop() if rejected_path else None
         write = _pair_writer(files)
-        reasons = clean_pairs(pairs, pair_filter, config)
-        for (reason, source, target), (_, _, weight) in zip(reasons, weighted):
+        all_pairs = zip(filters, [text.pairs for text in texts])
+        for reason, (source, target, weight) in clean_pairs(all_pairs, config):
             counts[reason] += 1
             if not reason:
                 write(source, target, weight)
@@ -58,7 +66,7 @@ def clean(values: flags.FlagValues) -> None:
                 rejected.write(f"{reason}\t{_tsv(source, target, weight)}\n")
             if bar and counts.total() % SHOW_PAIRS == 0:
                 bar.show(counts.total())
-    for line in _describe_counts(name, counts):
+    for line in _describe_counts(" and ".join(text.name for text in texts), counts):
         if outputs:
             print(line)
         else:  # standard output has the pairs
@@ -97,13 +105,10 @@ def _exists(path: str, outputs: list[str]) -> str:
     return f"{path} exists: give another path, or --overwrite to replace it"
 
 
-def _open_pairs(values: flags.FlagValues) -> tuple[str, Iterator[WeightedPair]]:
-    """The name of the text, for messages, and its sentence pairs with their weights.
-
-    Raises: UserError for trees, or when there is no such text.
-    """
+def _read_input(values: flags.FlagValues) -> list[_Text]:
+    """Opens the texts to clean. Raises: UserError for trees, or when there is no such text."""
     from tf_transformer.data.corpus import read_lines
-    from tf_transformer.data.corpus_names import POCKET_TREES
+    from tf_transformer.data.corpus_names import POCKET_TREES, corpus_names, split_languages
     from tf_transformer.data.pair_files import read_tsv
     from tf_transformer.data.sources import open_corpus
 
@@ -112,15 +117,22 @@ def _open_pairs(values: flags.FlagValues) -> tuple[str, Iterator[WeightedPair]]:
     if not values.data:
         if values.split:
             raise UserError("--split is for --data: standard input has no splits")
-        return "standard input", read_tsv(read_lines(None), None)
+        languages = values.source, values.target
+        return [_Text("standard input", languages, read_tsv(read_lines(None), None))]
     corpus = open_corpus(values.data, values.source, values.target)
+    corpora = corpus.parts(corpus.known(values.split or "train"))
     # Pairs that train would hold out for validation are cleaned too.
-    split = corpus.known(values.split or ("all" if "all" in corpus.splits else "train"))
-    pairs = corpus.read_weighted(split)
-    firsts = [next(part.read_weighted(split), ("", "", None)) for part in corpus.parts(split)]
-    if any(weight is not None for _, _, weight in firsts):  # then all pairs get one
-        pairs = ((s, t, 1.0 if weight is None else weight) for s, t, weight in pairs)
-    return corpus.describe(split), pairs
+    splits = [values.split or ("all" if "all" in each.splits else "train") for each in corpora]
+    firsts = [next(each.read_weighted(split), None) for each, split in zip(corpora, splits)]
+    has_weights = any(first and first[2] is not None for first in firsts)
+    texts = []
+    for name, each, split in zip(corpus_names(values.data), corpora, splits):
+        _, source, target = split_languages(name, values.source, values.target)
+        pairs = each.read_weighted(split)
+        if has_weights:  # then all pairs get one
+            pairs = ((s, t, 1.0 if weight is None else weight) for s, t, weight in pairs)
+        texts.append(_Text(each.describe(split), (source, target), pairs))
+    return texts
 
 
 def _pair_writer(files: list[IO[str]]) -> WritePair:

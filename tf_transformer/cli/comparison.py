@@ -9,7 +9,7 @@ import os
 from absl import flags
 
 from tf_transformer.checkpoints import paths
-from tf_transformer.cli.evaluation import translations_path
+from tf_transformer.cli.evaluation_data import translations_path
 from tf_transformer.cli.terminal import required
 from tf_transformer.config import TREES
 from tf_transformer.errors import UserError
@@ -46,6 +46,7 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
 
     Raises: UserError when a run has no translations of the test set.
     """
+    from tf_transformer.data.corpus_names import languages_of
     from tf_transformer.data.sources import open_corpus
     from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics
 
@@ -54,6 +55,7 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
     data = runs[0].config.data
     test_data = values.data or data.data  # one text for all runs
     corpus = open_corpus(test_data, data.source, data.target)
+    _, language = languages_of(test_data, data.source, data.target)
     pairs = list(corpus.read(values.split))
     references = [target for _, target in pairs[: values.max_pairs or len(pairs)]]
     translations = [
@@ -62,7 +64,7 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
     ]
     # The first run has a column too; it is not compared with anything.
     results = [
-        corpus_metrics(metrics, lines, [references], translations[0], data.target)
+        corpus_metrics(metrics, lines, [references], translations[0], language)
         for lines in translations[1:]
     ]
     rows: list[Row] = []
@@ -115,7 +117,8 @@ def _read_translations(run: Run, test_data: str, split: str, number: int, pairs:
     from tf_transformer.data.corpus import read_lines
 
     path = translations_path(run.path, run.config.data, test_data, split)
-    data = "" if test_data == run.config.data.data else f" --data={test_data}"
+    own = path == translations_path(run.path, run.config.data, None, split)
+    data = "" if own else f" --data={test_data}"
     command = f"tf-transformer evaluate --model_dir={run.path}{data} --split={split}"
     if not os.path.isfile(path):
         raise UserError(f"{run.path} has no translations of {split}: run `{command}`")

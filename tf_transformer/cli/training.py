@@ -199,14 +199,33 @@ def _print_next_commands(data: DataConfig, model_dir: str, program: str) -> None
 def average(values: flags.FlagValues) -> None:
     """Averages checkpoints."""
     model_dir = required(values, "model_dir")
-    paths.load_config(model_dir)
+    config = paths.load_config(model_dir)
     if values.best is not None and values.last is not None:
         raise UserError("--last and --best: give one of them")
+    if config.train.ema_decay:
+        _check_moving_average(values, model_dir)
     _check_number(model_dir, values.last, paths.step_checkpoints(model_dir))
     start_tensorflow()
     output = values.output or os.path.join(model_dir, "averaged.npz")
     chosen = _average(model_dir, values.last, values.best, output)
     print(f"averaged {', '.join(os.path.basename(path) for path in chosen)} into {output}")
+
+
+def _check_moving_average(values: flags.FlagValues, model_dir: str) -> None:
+    """Raises: UserError where a run with --ema_decay has no weights that the flags would average.
+
+    Its checkpoints have the weights of the updates, and its validations are of the moving average.
+    """
+    if values.best is not None:
+        raise UserError(
+            f"--best: the validations of {model_dir} are of its moving average, not of the weights "
+            "that are averaged: give --last"
+        )
+    if not values.output:
+        raise UserError(
+            f"averaged.npz in {model_dir} has the moving average of the run (--ema_decay): give "
+            "--output=FILE for an average of the weights of checkpoints"
+        )
 
 
 def _average(model_dir: str, last: int | None, best: int | None, output: str) -> list[str]:

@@ -52,6 +52,18 @@ def load_translator(
     return translator
 
 
+def check_translator_tag(tag: str | None, translator: Translator, flag: str = "tag") -> None:
+    """Checks the tag that a flag gives, if any. Raises: UserError when the model does not have it.
+
+    Args:
+      tag: the tag, or None.
+      translator: the model.
+      flag: the name of the flag.
+    """
+    if tag:
+        check_tag(tag, lambda texts: translator.source.encode(texts).to_list(), flag)
+
+
 @contextlib.contextmanager
 def explain_decoding_memory(
     decode: DecodeConfig, samples_flag: str | None = None
@@ -193,8 +205,7 @@ def _translator(
 ) -> Iterator[tuple[Translator, DataConfig]]:
     """Loads a model into TensorFlow. Yields: the translator, and the settings of its data."""
     translator = load_translator(values, model_dir, values.checkpoint)
-    if values.tag:
-        check_tag(values.tag, lambda texts: translator.source.encode(texts).to_list())
+    check_translator_tag(values.tag, translator)
     samples_flag = ("--mbr_samples" if values.mbr else "--n_best") if values.sampling else None
     with explain_decoding_memory(translator.decode, samples_flag):
         yield translator, paths.load_config(first_model_dir(model_dir)).data

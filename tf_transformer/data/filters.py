@@ -12,6 +12,7 @@ from html.entities import name2codepoint
 import numpy as np
 import regex
 
+from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.damage import is_damaged
 from tf_transformer.data.duplicates import SeenTexts
 from tf_transformer.data.filter_config import FilterConfig
@@ -111,26 +112,25 @@ class PairFilter:
 
 
 def clean_pairs(
-    pairs: Iterable[tuple[str, str]], pair_filter: PairFilter, config: FilterConfig
-) -> Iterator[tuple[str, str, str]]:
+    texts: Iterable[tuple[PairFilter, Iterable[WeightedPair]]], config: FilterConfig
+) -> Iterator[tuple[str, WeightedPair]]:
     """Finds the pairs to reject.
 
     Args:
-      pairs: (source, target) strings.
-      pair_filter: a `PairFilter` of `config`.
+      texts: of each text its `PairFilter` of `config`, and its pairs: (source, target, weight).
       config: a `FilterConfig`.
-    Yields: (reason, source, target) for each pair; the reason is one of `REASONS`, or "" for a pair
-      that is kept.
+    Yields: the reason and the pair, for each pair of all texts; the reason is one of `REASONS`, or
+      "" for a pair that is kept.
     """
     seen_pairs = SeenTexts() if config.drop_duplicates else None
     seen_sources = SeenTexts() if config.drop_source_duplicates else None
-    stream = iter(pairs)
+    stream = ((pair_filter, pair) for pair_filter, pairs in texts for pair in pairs)
     while window := list(itertools.islice(stream, WINDOW)):
-        reasons = [pair_filter.reason(source, target) for source, target in window]
-        _mark(reasons, DUPLICATE, seen_pairs, ["\n".join(pair) for pair in window])
-        _mark(reasons, SOURCE_DUPLICATE, seen_sources, [source for source, _ in window])
-        for reason, (source, target) in zip(reasons, window):
-            yield reason, source, target
+        reasons = [pair_filter.reason(*pair[:2]) for pair_filter, pair in window]
+        pairs = [pair for _, pair in window]
+        _mark(reasons, DUPLICATE, seen_pairs, ["\n".join(pair[:2]) for pair in pairs])
+        _mark(reasons, SOURCE_DUPLICATE, seen_sources, [source for source, _, _ in pairs])
+        yield from zip(reasons, pairs)
 
 
 def _mark(reasons: list[str], reason: str, seen: SeenTexts | None, texts: list[str]) -> None:

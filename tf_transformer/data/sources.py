@@ -70,6 +70,9 @@ def corpus_of_run(data: DataConfig) -> Corpus:
             f"model {data.source} and {data.target}: give --source={languages[0]} "
             f"--target={languages[1]}, or another first corpus"
         )
+    if len(names) == 1 and (data.data_weights or data.data_temperature != 1):
+        name = "data_weights" if data.data_weights else "data_temperature"
+        raise UserError(f"{name} is for several corpora, and data names one: leave it out")
     weights = parse_weights(data.data_weights)
     if weights and len(weights) != len(names):
         raise UserError(
@@ -285,7 +288,7 @@ class TfdsCorpus(Corpus):
     """A translation data set of TensorFlow Datasets.
 
     The first `read` downloads it. Where it has no split "validation", the end of "train" is held
-    out for it.
+    out for it, and the split "all" has both.
 
     Args:
       name: such as "wmt14_translate/de-en" or "ted_hrlr_translate/pt_to_en".
@@ -321,7 +324,7 @@ class TfdsCorpus(Corpus):
         self.splits = list(self._builder.info.splits) or ["train", "validation", "test"]
         self._hold_out = "validation" not in self.splits
         if self._hold_out:
-            self.splits.append("validation")
+            self.splits += ["validation", "all"]
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Reads a split.
@@ -335,6 +338,8 @@ class TfdsCorpus(Corpus):
             pairs = self._builder.info.splits["train"].num_examples
             boundary = pairs - held_out(pairs)
             tfds_split = f"train[:{boundary}]" if split == "train" else f"train[{boundary}:]"
+        elif self._hold_out and split == "all":
+            tfds_split = "train"
         examples = self._builder.as_dataset(split=tfds_split, shuffle_files=False)
         for example in examples.as_numpy_iterator():
             yield _one_line(example[self._source]), _one_line(example[self._target])

@@ -84,6 +84,12 @@ def split_tag(text: str, tags: Iterable[str]) -> tuple[str, str]:
     return (head, sentence) if sentence and head in tags else ("", text)
 
 
+def remove_tag(text: str) -> str:
+    """Returns a text without the tag that it begins with, of whatever model."""
+    head, *_ = text.lstrip(" ").split(" ", maxsplit=1)
+    return split_tag(text, [head])[1] if TAG.fullmatch(head) else text
+
+
 def tag_pattern(tags: Iterable[str]) -> str:
     """Returns a regular expression of RE2 that does the same: the groups are tag and sentence."""
     return f"(?s) *({'|'.join(map(re.escape, tags))}) +([^ ].*)"

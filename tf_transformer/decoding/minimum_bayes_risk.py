@@ -20,7 +20,6 @@ import sacrebleu
 
 Utility = Callable[[str, str], float]  # of a translation and a reference, 0 to 100
 
-METRICS = ("bleu", "chrf")
 # Languages written without blanks between words; "zh" has a tokenizer of its own in sacreBLEU.
 UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th"})
 CHINESE = frozenset({"wuu", "yue", "zh"})
@@ -30,7 +29,7 @@ def utility(metric: str, language: str = "en") -> Utility:
     """Returns sacreBLEU's sentence score.
 
     Args:
-      metric: one of `METRICS`. BLEU has exponential smoothing and effective order, as for single
+      metric: "bleu" or "chrf". BLEU has exponential smoothing and effective order, as for single
         sentences usual: n-grams that are longer than the sentence do not count.
       language: code of the language of the candidates, such as "ja" or "zh_TW". It chooses the
         tokenizer of BLEU, see `bleu_tokenizer`.

@@ -86,11 +86,7 @@ def corpus_metrics(
     systems = [("system", translations)]
     if baseline:
         systems.insert(0, ("baseline", baseline))
-        if len(translations) > MAX_RESAMPLED:
-            raise UserError(
-                f"{len(translations):,} pairs are too many for the bootstrap test: give "
-                f"--max_pairs={MAX_RESAMPLED} or fewer"
-            )
+        check_resampling(len(translations))
     results = []
     for key in metrics:
         metric = METRICS[key](language)
@@ -106,6 +102,15 @@ def corpus_metrics(
         first = scores[0] if baseline else None
         results.append(MetricResult(NAMES[key], str(signature), scores[-1], first))
     return results
+
+
+def check_resampling(pairs: int) -> None:
+    """Raises: UserError for more pairs than the bootstrap test has memory for."""
+    if pairs > MAX_RESAMPLED:
+        raise UserError(
+            f"{pairs:,} pairs are too many for the bootstrap test: give "
+            f"--max_pairs={MAX_RESAMPLED} or fewer"
+        )
 
 
 def check_lengths(translations: Sequence[str], *references: Sequence[str]) -> None:

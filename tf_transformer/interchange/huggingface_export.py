@@ -14,7 +14,9 @@ The ids of the sub-words are ours. transformers differs in:
 """
 
 import json
+import logging
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from tf_transformer.atomic_io import atomic_folder, atomic_write
@@ -28,6 +30,8 @@ from tf_transformer.interchange.marian_vocabulary import vocabulary_text
 from tf_transformer.interchange.marian_weights import to_marian
 from tf_transformer.interchange.safetensors_file import import_safetensors, write_tensors
 from tf_transformer.special_tokens import END, PAD, START, UNK
+
+logger = logging.getLogger(__name__)
 
 SPECIAL_IDS = {
     "pad_token_id": PAD,
@@ -55,6 +59,7 @@ def export_huggingface(
     import_safetensors()  # fails before the model is loaded, which takes seconds
     model, tokenizers, config = load_model(model_dir, checkpoint)
     _check_sizes(config.model)
+    _warn_of_tags(tokenizers[0].tags)
     config = config.replace(**decode)
     variables = checkpoints.named_weights(model)
     weights = {name: variable.numpy() for name, variable in variables.items()}
@@ -80,6 +85,17 @@ def _check_sizes(sizes: ModelConfig) -> None:
         raise UserError(
             "Hugging Face's Marian has only heads of depth d_model / num_heads: this model has "
             "another key_dim or value_dim"
+        )
+
+
+def _warn_of_tags(tags: Iterable[str]) -> None:
+    """Warns of tags that are not language codes of `MarianTokenizer`, which are ids only there."""
+    others = [tag for tag in tags if not tag.startswith(">>")]
+    if others:
+        logger.warning(
+            "MarianTokenizer encodes %s as text, because a tag for it is like >>de<<: put the id "
+            "of the tag, which is in vocab.json, before the ids of a source",
+            " and ".join(others),
         )
 
 

@@ -27,6 +27,7 @@ from tf_transformer.checkpoints.pretrained import is_built_in
 from tf_transformer.config import Config, DataConfig, TrainConfig
 from tf_transformer.data.corpus import Corpus, digest
 from tf_transformer.data.corpus_names import absolute_path
+from tf_transformer.data.sampled_pairs import sampling_alpha
 from tf_transformer.data.tokenizer import (
     Tokenizer,
     learn_tokenizers,
@@ -114,7 +115,6 @@ class RunDirectory:
                 _check_no_model(self.path)
             corpus.check()
             tokenizers = self._new_vocabulary(config, corpus)
-            _check_tags(config, tokenizers[0])
         sizes = (tokenizer.vocab_size for tokenizer in tokenizers)
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
         if started:
@@ -122,42 +122,51 @@ class RunDirectory:
         return config, tokenizers
 
     def _new_vocabulary(self, config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
-        """The vocabularies of a new run: those of the initial model, or learned ones."""
-        if not config.train.init_from:
-            return self._learn_vocabulary(config.data, corpus)
-        tokenizers = initial_vocabulary(config)
+        """The vocabularies of a new run: those of the initial model, or learned ones.
+
+        A run that is overwritten is removed only when they suit the settings.
+        """
+        record = os.path.join(self.path, "cache", "vocabulary.json")
+        if config.train.init_from:
+            tokenizers = initial_vocabulary(config)
+        else:
+            tokenizers = self._learn_vocabulary(config.data, corpus, record)
+        _check_tags(config, tokenizers[0])
+        sampling_alpha(config.data, tokenizers)
         if self._overwrite:
             self._remove_run()
         save_tokenizers(tokenizers, self.path)
+        if not config.train.init_from:
+            os.makedirs(os.path.dirname(record), exist_ok=True)
+            with atomic_write(record) as file:
+                json.dump(_vocabulary_record(config.data, corpus, tokenizers), file)
         return tokenizers
 
-    def _learn_vocabulary(self, data: DataConfig, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
-        """Learns the vocabularies; an interrupted start may have learned them."""
-        key = digest(corpus.fingerprint("train"), data.vocab_size, data.shared_vocab)
-        record = os.path.join(self.path, "cache", "vocabulary.json")
+    def _learn_vocabulary(
+        self, data: DataConfig, corpus: Corpus, record: str
+    ) -> tuple[Tokenizer, Tokenizer]:
+        """Learns the vocabularies, or loads those that an interrupted start has learned.
+
+        Args:
+          data, corpus: the settings and the text that they depend on.
+          record: the path of the record of the vocabularies in the folder.
+        """
         try:
             tokenizers = load_tokenizers(self.path, data.shared_vocab)
             with open(record, encoding="utf-8") as file:
-                is_learned = json.load(file) == _vocabulary_record(key, tokenizers)
+                if json.load(file) == _vocabulary_record(data, corpus, tokenizers):
+                    logger.info(
+                        "the vocabulary in the folder was learned from this text: it is kept"
+                    )
+                    return tokenizers
         except (OSError, ValueError):  # missing or damaged
-            is_learned = False
-        if is_learned:
-            logger.info("the vocabulary in the folder was learned from this text: it is kept")
-        else:
-            size = f"{data.vocab_size:,}"
-            logger.info("learning a vocabulary of %s sub-words from %s", size, corpus.name)
-            tags = [tag for tag in dict.fromkeys(data.tag.split(",")) if tag]
-            tokenizers = learn_tokenizers(
-                lambda: corpus.read("train"), data.vocab_size, data.shared_vocab, tags
-            )
-        if self._overwrite:
-            self._remove_run()
-        if self._overwrite or not is_learned:
-            save_tokenizers(tokenizers, self.path)
-            os.makedirs(os.path.dirname(record), exist_ok=True)
-            with atomic_write(record) as file:
-                json.dump(_vocabulary_record(key, tokenizers), file)
-        return tokenizers
+            pass
+        size = f"{data.vocab_size:,}"
+        logger.info("learning a vocabulary of %s sub-words from %s", size, corpus.name)
+        tags = [tag for tag in dict.fromkeys(data.tag.split(",")) if tag]
+        return learn_tokenizers(
+            lambda: corpus.read("train"), data.vocab_size, data.shared_vocab, tags
+        )
 
     def _remove_run(self) -> None:
         """Removes the run or the model in the folder, so that no part of it is left in its place.
@@ -318,10 +327,12 @@ def _check_tags(config: Config, source: Tokenizer) -> None:
         )
 
 
-def _vocabulary_record(key: str, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[str, Any]:
-    """What identifies vocabularies; `key` identifies the text and the settings."""
+def _vocabulary_record(
+    data: DataConfig, corpus: Corpus, tokenizers: tuple[Tokenizer, Tokenizer]
+) -> dict[str, Any]:
+    """What identifies vocabularies, and the text and the settings that they were learned from."""
     return {
-        "learned_from": key,
+        "learned_from": digest(corpus.fingerprint("train"), data.vocab_size, data.shared_vocab),
         "fingerprints": [tokenizer.fingerprint for tokenizer in tokenizers],
     }
 

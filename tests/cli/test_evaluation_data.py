@@ -1,0 +1,97 @@
+"""The test set of evaluate and compare: its split, its tags, and the names of its translations."""
+
+import os
+import types
+
+import pytest
+
+from tf_transformer.cli.evaluation_data import read_test_set, tag_for, translations_path
+from tf_transformer.config import DataConfig
+from tf_transformer.errors import UserError
+
+
+@pytest.fixture
+def texts(tmp_path, monkeypatch):
+    """a.tsv and b.tsv in the working directory, 40 pairs each."""
+    monkeypatch.chdir(tmp_path)
+    for name in "ab":
+        lines = (f"{name} {number}\t{name.upper()} {number}\n" for number in range(40))
+        (tmp_path / f"{name}.tsv").write_text("".join(lines))
+    (tmp_path / "c").mkdir()
+    for name in ("train", "test"):
+        (tmp_path / "c" / f"{name}.tsv").write_text("c\tC\n")
+
+
+def read(own, **flags):
+    """The test set of a model with these settings of its data."""
+    defaults = dict.fromkeys(("data", "split", "tag", "max_pairs", "references", "baseline"))
+    return read_test_set(types.SimpleNamespace(**{**defaults, **flags}), own)
+
+
+@pytest.mark.parametrize(("given", "description"), [
+    (None, "validation of file a.tsv: 2 pairs"),
+    ("a.tsv", "validation of file a.tsv: 2 pairs"),
+    ("b.tsv@de-en", "validation of file b.tsv (de-en): 2 pairs"),
+    ("c,a.tsv", "test of folder c: 1 pairs"),
+])  # fmt: skip
+def test_text_that_the_model_was_trained_on_is_no_test(texts, given, description):
+    """Also where it is one of several corpora, or has its languages the other way round."""
+    data = DataConfig(data=f"{os.getcwd()}/a.tsv,{os.getcwd()}/b.tsv")
+    assert str(read(data, data=given)).replace(f"{os.getcwd()}/", "") == description
+    unseen = DataConfig(data=f"{os.getcwd()}/c")
+    assert read(unseen, data="a.tsv").split == "all"
+
+
+@pytest.mark.parametrize(("flags", "tag"), [
+    ({}, "<2de>"),
+    ({"tag": "<BT>"}, "<BT>"),
+    ({"data": "c"}, "<2de>"),
+    ({"data": "c@de-en"}, "<2en>"),
+    ({"data": "c@de-en", "tag": "<2fr>"}, "<2fr>"),
+    ({"data": "c@de-fr"}, "<2de>"),  # no corpus of the model has these languages
+    ({"data": "c,b.tsv"}, "<2de>"),
+])  # fmt: skip
+def test_the_tag_is_that_of_the_languages(texts, flags, tag):
+    names = "a.tsv,a.tsv@de-en,b.tsv"
+    tested = read(DataConfig(data=names, tag="<2de>,<2en>,<BT>"), **flags)
+    expected = ["c"] if "c" in flags.get("data", "") else ["a 38", "a 39"]
+    assert tested.sources == [f"{tag} {source}" for source in expected]
+    assert tested.sources_without_tags == expected
+    assert read(DataConfig(data=names), **{**flags, "tag": None}).sources == expected
+
+
+def test_tags_of_a_model_whose_text_is_elsewhere():
+    """The files of the names do not exist here, so a comma could also be between two files."""
+    data = DataConfig(data="/other/a.tsv,/other/back.tsv@de-en", tag=",<2en>")
+    assert tag_for(data, "en", "de") == ""
+    assert tag_for(data, "de", "en") == "<2en>"
+    assert tag_for(data, "en", "fr") is None
+
+
+def test_the_split_train_of_several_corpora_has_their_tags(texts):
+    tested = read(DataConfig(data="a.tsv,b.tsv", tag=",<BT>"), split="train")
+    assert tested.sources == [f"a {i}" for i in range(38)] + [f"<BT> b {i}" for i in range(38)]
+    assert tested.sources_without_tags[38] == "b 0"
+
+
+def test_too_many_pairs_for_a_comparison(texts, monkeypatch):
+    monkeypatch.setattr("tf_transformer.evaluation.metrics.MAX_RESAMPLED", 1)
+    with pytest.raises(UserError, match="2 pairs are too many for the bootstrap test"):
+        read(DataConfig(data="a.tsv"), baseline="other.de")
+    assert read(DataConfig(data="a.tsv"), baseline="other.de", max_pairs=1).size == 2
+
+
+def test_names_of_translations(texts, tmp_path):
+    """The same test set has the same name, however --data names it; another one has another."""
+
+    def name(own, given, split="test"):
+        return os.path.basename(translations_path("model", DataConfig(data=own), given, split))
+
+    a, path = str(tmp_path / "a.tsv"), str(tmp_path).strip("/").replace("/", "-")
+    assert name(a, None) == name(a, "a.tsv") == name(a, "a.tsv@en-de") == "test.de"
+    # Only the split train has text of the other corpora.
+    assert name(f"{a},b.tsv", "a.tsv") == name(a, "a.tsv,b.tsv") == "test.de"
+    assert name(f"{a},b.tsv", "a.tsv", "train") == f"{path}-a.tsv.train.de"[-109:]
+    assert name(a, "b.tsv") == name(a, str(tmp_path / "b.tsv")) == f"{path}-b.tsv.test.de"[-108:]
+    assert name(a, "a.tsv@de-en") == f"{path}-a.tsv-de-en.test.en"[-108:]
+    assert name("pocket", "wmt14_translate/de-en") == "wmt14_translate-de-en.test.de"
