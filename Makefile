@@ -112,12 +112,23 @@ wmt14-ende wmt14-enfr: $(STAMP)
 	$(call score,$(RECIPE_DIR))
 
 # Real text on two CPU cores. DATA is the folder with train.en.gz, train.de.gz, val.* and test_2016_flickr.*.
+# Of 12 translations of a sentence, the best one is chosen with the help of a model of the opposite direction.
 multi30k: PRESET := $(call named,PRESET,tiny)
 multi30k: DATA := $(call named,DATA,multi30k)
 multi30k: SPLIT := $(call named,SPLIT,test_2016_flickr)
-multi30k: $(STAMP) ## train on Multi30k, English to German, in DATA=folder, and score test_2016_flickr
-	$(RUN) train --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
-	$(call score,$(MODEL_DIR),$(SPLIT))
+multi30k: SOURCES = $(firstword $(wildcard $(DATA)/$(SPLIT).$(SOURCE) $(DATA)/$(SPLIT).$(SOURCE).gz))
+multi30k: RESULT = $(MODEL_DIR)/evaluation/$(SPLIT)
+multi30k: TRAIN = $(RUN) train --preset=$(PRESET) --data='$(DATA)'
+multi30k: $(STAMP) ## train on Multi30k, English to German and back, in DATA=folder, and score test_2016_flickr
+	@[ -n '$(SOURCES)' ] || { echo "there is no $(DATA)/$(SPLIT).$(SOURCE) or $(DATA)/$(SPLIT).$(SOURCE).gz: give DATA=FOLDER with Multi30k" >&2; exit 2; }
+	$(TRAIN) --source=$(SOURCE) --target=$(TARGET) $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
+	$(TRAIN) --source=$(TARGET) --target=$(SOURCE) --train_steps=12000 $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)-reverse' $(FLAGS)
+ifeq (,$(filter --dry_run%,$(FLAGS)))
+	$(RUN) evaluate --model_dir='$(MODEL_DIR)' --split='$(SPLIT)'
+	$(RUN) translate --model_dir='$(MODEL_DIR)' --input='$(SOURCES)' --n_best=12 --beam_size=12 --output='$(RESULT).n_best.txt'
+	$(RUN) rescore --input='$(RESULT).n_best.txt' --sources='$(SOURCES)' --reverse_model_dir='$(MODEL_DIR)-reverse' --weights=1,0.3 --output='$(RESULT).rescored.$(TARGET)'
+	$(RUN) evaluate --model_dir='$(MODEL_DIR)' --split='$(SPLIT)' --translations='$(RESULT).rescored.$(TARGET)'
+endif
 
 # Papers on Multi30k train on such text. The folder of the prepared text is DATA-lowercased.
 multi30k-lowercased: TEXT := $(call named,DATA,multi30k)

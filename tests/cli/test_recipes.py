@@ -45,17 +45,24 @@ def commands(recipe, folder=None, size="base", flags="", more=()):
 
 
 def test_multi30k():
-    """The recipe trains the preset tiny on the folder, and scores the test split."""
-    train, evaluate = commands("multi30k", more=["DATA=some/folder"])
+    """The recipe trains the preset tiny on the folder in both directions, rescores and scores."""
+    train, train_reverse, *others = commands("multi30k", more=["DATA=some/folder"])
     values, config = train_config(train)
-    assert (values.preset, config.data.data) == ("tiny", "some/folder")
+    reverse, reverse_config = train_config(train_reverse)
+    assert reverse.model_dir == f"{values.model_dir}-reverse"
     assert (config.data.source, config.data.target) == ("en", "de")
-    assert evaluate == [
-        "evaluate",
-        f"--model_dir={values.model_dir}",
-        "--split=test_2016_flickr",
-    ]
-    assert len(commands("multi30k", flags="--dry_run")) == 1
+    assert (reverse_config.data.source, reverse_config.data.target) == ("de", "en")
+    for each, settings in ((values, config), (reverse, reverse_config)):
+        assert (each.preset, settings.data.data) == ("tiny", "some/folder")
+    assert (config.train.train_steps, reverse_config.train.train_steps) == (16000, 12000)
+    assert [command for command, *_ in others] == ["evaluate", "translate", "rescore", "evaluate"]
+    assert others[0][1:] == [f"--model_dir={values.model_dir}", "--split=test_2016_flickr"]
+    assert others[3][1:3] == others[0][1:]
+    assert [
+        train_config(each)[1].train.train_steps
+        for each in commands("multi30k", more=["STEPS=2000"])[:2]
+    ] == [2000] * 2
+    assert [command for command, *_ in commands("multi30k", flags="--dry_run")] == ["train"] * 2
     assert commands("multi30k-lowercased", "my/run", more=["DATA=some/folder/"]) == commands(
         "multi30k", "my/run", more=["DATA=some/folder-lowercased"]
     )
@@ -137,7 +144,10 @@ def test_multi30k_end_to_end(corpus_folder, tmp_path, capsys):
     more = [f"DATA={corpus_folder}", "SPLIT=test"]
     for arguments in commands("multi30k", tmp_path / "model", flags=flags, more=more):
         assert main(arguments) == 0, capsys.readouterr().err
-    assert "lower-cased, tokenised BLEU" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.count("lower-cased, tokenised BLEU") == 2
+    assert out.count(f"test of folder {corpus_folder}: 60 pairs") == 2
+    assert len((tmp_path / "model/evaluation/test.rescored.de").read_text().splitlines()) == 60
 
 
 @pytest.mark.parametrize("recipe", ["wmt14-ende", "wmt14-enfr"])
