@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -124,6 +125,16 @@ def test_cpu_without_avx(monkeypatch):
     assert texts(doctor.versions()) == ["tensorflow cannot be imported: this CPU has no AVX"]
 
 
+def test_no_folder_for_temporary_files(monkeypatch):
+    def fail():
+        raise FileNotFoundError("No usable temporary directory")
+
+    monkeypatch.setattr(tempfile, "gettempdir", fail)
+    (problem,) = doctor.versions().problems
+    assert "no folder for temporary files can be written to" in problem.text
+    assert "name one in TMPDIR" in problem.remedy and "pip" not in problem.remedy
+
+
 def test_working_directory_is_gone(monkeypatch, tmp_path):
     folder = tmp_path / "gone"
     folder.mkdir()
@@ -189,6 +200,9 @@ def test_environment(monkeypatch):
     section = doctor.describe_environment({"TF_A": "1", "HOME": "/", "MALLOC_ARENA_MAX": "1"})
     expected = [("MALLOC_ARENA_MAX", "1 (set by tf-transformer)"), ("TF_A", "1")]
     assert section.rows[1:] == expected
+    # Users paste the report into issues.
+    section = doctor.describe_environment({"TF_TRANSFORMER_API_KEY": "5d0e", "TF_HUB_TOKEN": "x"})
+    assert section.rows[1:] == [("TF_HUB_TOKEN", "(set)"), ("TF_TRANSFORMER_API_KEY", "(set)")]
     (problem,) = section.problems
     assert "ISO-8859-1" in problem.text
     assert not problem.prevents_training

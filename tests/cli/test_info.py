@@ -30,6 +30,9 @@ def test_info(run, refused, model_dir, corpus_folder):
     assert "in the model's vocabulary" in out
     assert "no such data" in refused("info", "--data=/no/where")
     assert "unknown preset 'huge'" in refused("info", "--preset=huge")
+    message = refused("info", f"--model_dir={model_dir}", "--preset=tiny")
+    assert "--model_dir and --preset: give one of them" in message
+    assert "--source is for --data" in refused("info", "--source=fr")
 
 
 def test_describing_models_does_not_import_tensorflow(model_dir):

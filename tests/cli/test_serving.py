@@ -204,6 +204,9 @@ def test_wrong_settings_of_serve(refused, exported, monkeypatch):
         "--tls_certificate=none": "--tls_certificate: cannot read none: No such file or directory",
         "--cors_origins=none": "--cors_origins has 'none'",
         "--rate_limit=-1": "rate_limit is -1.0: give at least 0",
+        "--rate_burst=5": "--rate_burst is for --rate_limit",
+        "--model_dir=pocket-en-de": "--export_dir and --model_dir: give one of them",
+        "--max_connections=2147483647": "give at most 1,000,000",
     }.items():
         assert expected in refused("serve", folder, flag)
     message = refused("serve", folder, "--host=192.0.2.1")
@@ -222,6 +225,12 @@ def test_client_without_a_server(refused, lines):
     assert f"no answer from {address}/v1/models/transformer:predict" in line
     line = refused("client", "--grpc=127.0.0.1:9", "--max_wait=0", lines)
     assert "127.0.0.1:9 returned UNAVAILABLE: " in line
+
+
+def test_client_flags_without_effect(refused, lines):
+    message = refused("client", "--grpc=127.0.0.1:9", "--server=127.0.0.1:9", lines)
+    assert "--grpc and --server: give one of them" in message
+    assert "--target is for --split_sentences" in refused("client", "--target=de", lines)
 
 
 def test_client_with_a_wrong_address(refused, lines):

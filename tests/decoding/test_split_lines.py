@@ -36,3 +36,14 @@ def test_a_line_with_an_impossible_sentence_has_no_translation():
     for impossible in (float("-inf"), NEGATIVE_INFINITY):
         joined = split.join([("a", -1.0), ("", impossible), ("c", -2.0)])
         assert joined == [("", impossible), ("c", -2.0)]
+
+
+def test_each_sentence_has_the_tag_of_its_line():
+    """Without the tags of a model, whatever has the form of a tag is one."""
+    lines = ["<2de> One. Two.", ">>de<< Three.", "<b> Four. Five."]
+    split = SplitLines(lines, "en", "de")
+    expected = ["<2de> One.", "<2de> Two.", ">>de<< Three.", "<b> Four.", "<b> Five."]
+    assert split.sentences == expected
+    assert split.join(results("a", "b", "c", "d", "e"))[0][0] == "a b"
+    split = SplitLines(lines[1:], "en", "de", {">>de<<": 4})
+    assert split.sentences == [">>de<< Three.", "<b> Four.", "Five."]

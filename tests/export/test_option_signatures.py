@@ -139,6 +139,28 @@ def test_texts_and_prefixes_that_are_too_long(call):
         assert np.all(scores == -1e9)
 
 
+def test_the_longest_prefixes(call, translator):
+    """Those of the translator: the model needs a position after them, and two for alternatives."""
+    positions = translator.model.pe_target
+    word = next(
+        word for word in "abcdefg" if len(translator.target.encode([word]).to_list()[0]) == 2
+    )
+    for name, following in (("translate_with_options", 1), ("sample", 1), ("alternatives", 2)):
+        longest = " ".join([word] * (positions - following))
+        for prefix, fits in ((longest, True), (f"{longest} {word}", False)):
+            found = call(name, text=TEXTS[:1], target_prefix=[prefix])
+            scores = found.get("scores", found.get("score"))
+            assert (scores.flat[0] > -1e9) == fits, (name, fits)
+            if name == "alternatives":
+                live = translator.alternatives(TEXTS[:1], [prefix], 10, skip_long=True)[0]
+                assert bool(live) == fits
+            else:
+                ((_, score),) = translator.n_best(
+                    TEXTS[:1], 1, skip_long=True, target_prefixes=[prefix]
+                )[0]
+                assert (score > -np.inf) == fits
+
+
 @pytest.mark.parametrize(
     ("name", "inputs", "message"),
     [

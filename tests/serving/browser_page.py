@@ -185,6 +185,10 @@ def test_lines_are_split_into_sentences(page, fake):
     sentences = ["Mr. Smith came on 3. May.", "He left!", "(Did he?)", LINES[0]]
     assert fake.requests[0] == ("nbest", sentences)
     assert texts(page, ".line .source") == sentences
+    translate(page, "<2de>  One. Two.", "<0x41> Three. Four.")
+    wait_for_message(page, "4 sentences in")
+    sentences = ["<2de> One.", "<2de> Two.", "<0x41> Three.", "Four."]
+    assert texts(page, ".line .source") == sentences
     page.find_element(By.ID, "split").click()
     translate(page, text, LINES[0])
     wait_for_message(page, "2 lines in")

@@ -127,12 +127,14 @@ def test_the_server_counts_sub_words(tmp_path):
         return model
 
     add_versions(tmp_path, 1)
-    settings = ServeConfig(rate_limit_tokens=1.0)
+    settings = ServeConfig(rate_limit_tokens=1.0, max_request_tokens=80)
     app = Server(one_model(str(tmp_path), "anna", load), settings).app
     with TestClient(app, client=("127.0.0.1", 5000)) as web:
         while web.get("/healthz/ready").status_code != 200:
             time.sleep(0.02)
+        # Requests that are refused cost nothing.
         assert web.post(PREDICT, json={"instances": ["a"] * 999}).status_code == 413
+        assert web.post(PREDICT, json={"instances": ["a"] * 3}).status_code == 413
         assert web.post(PREDICT, json={"instances": ["a", "b"]}).status_code == 200
         response = web.post(PREDICT, json={"instances": ["a"]})
     assert response.status_code == 429

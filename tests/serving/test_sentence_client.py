@@ -1,6 +1,14 @@
 """The client that translates sentences."""
 
-from tf_transformer.serving.client import UnavailableError, translate_lines
+import pytest
+
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY
+from tf_transformer.serving.client import (
+    NotInTimeError,
+    RequestTooLargeError,
+    UnavailableError,
+    translate_lines,
+)
 from tf_transformer.serving.sentence_client import SentenceClient
 
 
@@ -40,3 +48,28 @@ def test_sentences_that_were_answered_are_not_sent_again():
     assert [text for text, _ in results] == [line.upper() for line in lines]
     answered = requests[::2]
     assert answered == [["One."], ["Two."], ["Three."], ["Four."], ["Five."], ["Six."]]
+
+
+@pytest.mark.parametrize("error", [RequestTooLargeError, NotInTimeError])
+def test_requests_inside_a_line_are_sent_in_halves(error):
+    """A sentence that is too large alone makes its line one without a translation."""
+    sizes = []
+
+    def client(texts):
+        sizes.append(len(texts))
+        if len(texts) > 3 or "Too large." in texts:
+            raise error("no")
+        return [(text.upper(), -1.0) for text in texts]
+
+    sentence_client = SentenceClient(client, "en", "de", batch_size=10)
+    line = " ".join(f"The cat sleeps {i} times." for i in range(10))
+    results = list(translate_lines(sentence_client, [line], max_wait=0))
+    assert results == [(line.upper(), -1.0)]
+    assert sizes == [10, 5, 2, 2, 2, 2, 2]
+    assert not sentence_client._unfinished
+    if error is RequestTooLargeError:
+        results = list(translate_lines(sentence_client, ["One. Too large. Two.", "Three."]))
+        assert results == [("", NEGATIVE_INFINITY), ("THREE.", -1.0)]
+    else:
+        with pytest.raises(NotInTimeError, match="line 1: .*split the line"):
+            list(translate_lines(sentence_client, ["One. Too large.", "Three."], max_wait=0))

@@ -134,6 +134,12 @@ def test_the_client_with_a_key_and_a_ca_of_its_own(address, files):
         list(translate_lines(client, ["a"]))
 
 
+def test_the_client_with_a_ca_sends_nothing_without_tls(files):
+    assert RestClient("host:8501", "anna", tls_ca=files["ca"]).address == "https://host:8501"
+    with pytest.raises(UserError, match="--tls_ca needs an address with https://"):
+        RestClient("http://host:8501", "anna", tls_ca=files["ca"])
+
+
 def test_the_command_client(address, files, grpc_port, tmp_path, monkeypatch):
     (tmp_path / "in").write_text("a\nb\n")
     (tmp_path / "keys").write_text(f"alice {KEY}\n")
@@ -168,7 +174,7 @@ def test_a_server_that_the_client_does_not_trust(address, files):
             list(translate_lines(client, ["a"]))
         assert "\n" not in str(raised.value)
     plain = RestClient(url.replace("https", "http"), "anna")
-    with pytest.raises(UserError, match=r"\(a server with TLS needs https:// or --tls_ca\)"):
+    with pytest.raises(UserError, match=r"\(a server with TLS needs https://\)"):
         list(translate_lines(plain, ["a"], max_wait=0))
     with pytest.raises(UserError, match="^--tls_ca: cannot read .*missing: No such file"):
         RestClient(url, "anna", tls_ca=files["missing"])

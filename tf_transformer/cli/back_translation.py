@@ -64,7 +64,7 @@ def back_translate(values: flags.FlagValues) -> None:
             kind = "blank" if not line else "pairs" if translation else "left out"
             count[kind] += 1
             if kind == "pairs":
-                _, target = split_tag(line, translator.source.tags)
+                _, target = split_tag(line, translator.tags)
                 yield f"{translation}\t{target}"
 
     with explain_decoding_memory(translator.decode, "" if values.sampling else None):

@@ -11,6 +11,7 @@ import json
 import locale
 import os
 import platform
+import re
 import shutil
 import sys
 import tempfile
@@ -23,7 +24,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from tf_transformer import __version__
 from tf_transformer.cli import cuda_libraries, host, requirements
 from tf_transformer.cli.allocator import SETTINGS
-from tf_transformer.cli.terminal import captured_stderr, has_nvidia_device
+from tf_transformer.cli.terminal import (
+    captured_stderr,
+    check_temporary_folder,
+    has_nvidia_device,
+)
+from tf_transformer.errors import UserError
 from tf_transformer.presets import preset
 
 if TYPE_CHECKING:
@@ -56,6 +62,7 @@ VARIABLES = (  # beginnings of the names of environment variables
     "CUDA_VISIBLE_DEVICES", "GLIBC_TUNABLES", "KERAS_", "LC_", "LANG", "LD_LIBRARY_PATH", "MALLOC_",
     "OMP_", "PYTHONPATH", "PYTHONUTF8", "TF_", "XLA_",
 )  # fmt: skip
+SECRET = re.compile("KEY|TOKEN|SECRET|PASSWORD")  # in the name of a variable whose value is hidden
 
 
 class Problem(NamedTuple):
@@ -160,6 +167,11 @@ def _first_broken_import() -> tuple[str, str, str]:
     Returns: the first package that fails, why, and what to do, where to install it again does not
       help; "" where none fails. The packages after it may fail only because of it.
     """
+    try:
+        check_temporary_folder()
+    except UserError as error:
+        reason, _, remedy = str(error).partition(": ")
+        return "tensorflow", reason, remedy
     cpu = host.cpu_flags()
     log_level = "0" if has_nvidia_device() else "3"  # as in start_tensorflow
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", log_level)
@@ -253,7 +265,7 @@ def describe_environment(environment: dict[str, str]) -> Section:
     for name, value in sorted(environment.items()):
         if name.startswith(VARIABLES):
             ours = " (set by tf-transformer)" if SETTINGS.get(name) == value else ""
-            rows.append((name, value + ours))
+            rows.append((name, "(set)" if SECRET.search(name) else value + ours))
     problems = []
     if encoding.lower().replace("-", "") != "utf8":
         text = f"the encoding of the locale is {encoding}, but the program writes UTF-8"

@@ -6,11 +6,17 @@ from tf_transformer.checkpoints.paths import load_config
 from tf_transformer.checkpoints.pretrained import find_model_dir
 from tf_transformer.cli.describe import describe_folder, describe_preset
 from tf_transformer.cli.terminal import start_tensorflow
+from tf_transformer.errors import UserError
 from tf_transformer.presets import preset
 
 
 def info(values: flags.FlagValues) -> None:
     """Describes a model folder, or else a preset; with --data also sentence pairs."""
+    if values.model_dir and values["preset"].present:
+        raise UserError("--model_dir and --preset: give one of them")
+    for name in ("source", "target"):
+        if values[name].present and not values.data:
+            raise UserError(f"--{name} is for --data")
     model_dir = find_model_dir(values.model_dir) if values.model_dir else ""
     if model_dir:
         parts = [describe_folder(model_dir)]

@@ -16,7 +16,7 @@ from tf_transformer.cli.translation import (
 )
 from tf_transformer.config import Config
 from tf_transformer.data.corpus import read_lines
-from tf_transformer.data.tags import add_tag, check_tag, remove_tag
+from tf_transformer.data.tags import add_tag, check_tag, split_tag
 from tf_transformer.decoding.rescoring import read_n_best, rescore
 from tf_transformer.errors import UserError
 
@@ -34,7 +34,7 @@ def rescoring(values: flags.FlagValues) -> None:
     pairs = [(sources[each.line - 1], each.text) for each in hypotheses]
     tagged = [(add_tag(values.tag, source), target) for source, target in pairs]
     # The tag of a line says what a forward model translates to. It is no text.
-    reversed_pairs = [(add_tag(values.reverse_tag, y), remove_tag(x)) for x, y in pairs]
+    reversed_pairs = [(add_tag(values.reverse_tag, y), split_tag(x, None)[1]) for x, y in pairs]
     features = [[each.score for each in hypotheses]]
     models = [(folder, tagged) for folder in forward]
     models += [(folder, reversed_pairs) for folder in backward]

@@ -127,6 +127,10 @@ def _check_version(output: str) -> None:
 def serve(values: FlagValues) -> None:
     """Serves an exported model over HTTP until SIGINT or SIGTERM."""
     config = ServeConfig(**given(values, (ServeConfig,)))
+    if values.export_dir and values.model_dir:
+        raise UserError("--export_dir and --model_dir: give one of them")
+    if values["rate_burst"].present and not config.rate_limit:
+        raise UserError("--rate_burst is for --rate_limit")
     sources = _configured_models(values)
     check_model_name(values.name)
     model_dir = "" if sources or values.export_dir else _find_model(values.model_dir)
@@ -208,6 +212,9 @@ def client(values: FlagValues) -> None:
     from tf_transformer.serving.client import MAX_WAIT, Client, translate_lines
     from tf_transformer.serving.sentence_client import SentenceClient
 
+    for name in ("source", "target"):
+        if values[name].present and not values.split_sentences:
+            raise UserError(f"--{name} is for --split_sentences")
     server = _connect(values)
     translate_texts: Client = server
     if values.split_sentences:
@@ -246,6 +253,8 @@ def _connect(values: FlagValues) -> RestClient | GrpcClient:
     from tf_transformer.serving.api_keys import client_key
 
     key = client_key(values.api_key_file)
+    if values.grpc and values["server"].present:
+        raise UserError("--grpc and --server: give one of them")
     if values.grpc:
         start_tensorflow()
         from tf_transformer.serving.grpc_client import GrpcClient

@@ -23,7 +23,7 @@ def start_tensorflow() -> None:
 
     Raises: UserError when there is no folder for temporary files, which TensorFlow needs.
     """
-    _check_temporary_folder()
+    check_temporary_folder()
     nvidia = has_nvidia_device()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if nvidia else "3")
     with captured_stderr() as messages:
@@ -43,7 +43,8 @@ def start_tensorflow() -> None:
         )
 
 
-def _check_temporary_folder() -> None:
+def check_temporary_folder() -> None:
+    """Raises: UserError where no folder for temporary files can be written to."""
     import tempfile
 
     try:

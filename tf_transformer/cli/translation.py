@@ -291,7 +291,7 @@ def _n_best(
         if not values.split_sentences:
             texts = [add_tag(values.tag, line) for line in lines]
             return translator.n_best(texts, number, progress, numbers, skip)
-        split = SplitLines(lines, data.source, data.target)
+        split = SplitLines(lines, data.source, data.target, translator.tags)
         sentences = [add_tag(values.tag, sentence) for sentence in split.sentences]
         numbers_of_sentences = [numbers[index] for index in split.line_indices]
         results = translator.n_best(sentences, 1, None, numbers_of_sentences, skip)

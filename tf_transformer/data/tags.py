@@ -7,7 +7,7 @@ encoded as its id. Anywhere else it is text like any other.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
@@ -77,17 +77,18 @@ def add_tag(tag: str | None, text: str) -> str:
     return f"{tag} {text}" if tag and text.strip() else text
 
 
-def split_tag(text: str, tags: Iterable[str]) -> tuple[str, str]:
-    """Splits a text into its tag, "" for none, and the sentence."""
+def split_tag(text: str, tags: Container[str] | None) -> tuple[str, str]:
+    """Splits a text into its tag and the sentence.
+
+    Args:
+      text: the text.
+      tags: of the model; None where it is not known, so whatever has the form of a tag is one.
+    Returns: the tag, "" for none; the sentence.
+    """
     head, _, sentence = text.lstrip(" ").partition(" ")
     sentence = sentence.lstrip(" ")
-    return (head, sentence) if sentence and head in tags else ("", text)
-
-
-def remove_tag(text: str) -> str:
-    """Returns a text without the tag that it begins with, of whatever model."""
-    head, *_ = text.lstrip(" ").split(" ", maxsplit=1)
-    return split_tag(text, [head])[1] if TAG.fullmatch(head) else text
+    is_tag = TAG.fullmatch(head) if tags is None else head in tags
+    return (head, sentence) if sentence and is_tag else ("", text)
 
 
 def tag_pattern(tags: Iterable[str]) -> str:

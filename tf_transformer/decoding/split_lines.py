@@ -1,9 +1,10 @@
 """Translating the sentences of lines one by one, and joining the translations to lines again."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from tf_transformer.data.sentences import base_language, split_sentences
+from tf_transformer.data.tags import add_tag, split_tag
 from tf_transformer.decoding.scores import is_possible
 
 UNSPACED = frozenset({"ja", "yue", "zh"})  # languages without white space between sentences
@@ -16,20 +17,25 @@ class SplitLines:
     Args:
       lines: a list of strings.
       source, target: the language codes of the lines and of their translations.
+      tags: of the model; None where it is not known, see `data.tags.split_tag`.
     Raises: UserError when the package sentencex is not installed.
 
     Attributes:
-      sentences: of all lines, in order. A blank line has none.
+      sentences: of all lines, in order, each with the tag of its line. A blank line has none.
       line_indices: for each sentence, the index of its line.
     """
 
-    def __init__(self, lines: Sequence[str], source: str, target: str) -> None:
+    def __init__(
+        self, lines: Sequence[str], source: str, target: str, tags: Container[str] | None = None
+    ) -> None:
         self._is_target_unspaced = base_language(target) in UNSPACED
-        self._lines = [split_sentences(line, source) for line in lines]
+        self._lines = []
         self.sentences: list[str] = []
         self.line_indices: list[int] = []
-        for index, pairs in enumerate(self._lines):
-            sentences = [sentence for sentence, _ in pairs if sentence]
+        for index, line in enumerate(lines):
+            tag, text = split_tag(line, tags)
+            self._lines.append(split_sentences(text, source))
+            sentences = [add_tag(tag, sentence) for sentence, _ in self._lines[-1] if sentence]
             self.sentences += sentences
             self.line_indices += [index] * len(sentences)
 

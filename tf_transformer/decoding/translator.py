@@ -235,7 +235,9 @@ class Translator:
             return replica.alternatives(inp, number, prefix)
 
         options = None, None, skip_long, target_prefixes
-        found = self._decode_texts(complete, texts, number, *options)
+        # One position for the next sub-word, and one for the end token or another sub-word.
+        longest = self.model.pe_target - 2
+        found = self._decode_texts(complete, texts, number, *options, longest)
         return [[Alternative(*each) for each in row if len(each) == 3] for row in found]
 
     def _decode_texts(
@@ -247,6 +249,7 @@ class Translator:
         line_numbers: Sequence[int] | None,
         skip_long: bool,
         target_prefixes: Sequence[str] | None,
+        longest_prefix: int | None = None,
     ) -> list[list[tuple]]:
         """Calls a function for batches of texts.
 
@@ -254,6 +257,7 @@ class Translator:
           decode: the function.
           rows_per_text: hypotheses of each text that are computed at the same time.
           texts, progress, line_numbers, skip_long, target_prefixes: as for `n_best`.
+          longest_prefix: in sub-words; None for that of a search.
         Returns: as `n_best`; each tuple also has the further numbers of the function.
         """
         if target_prefixes is not None and len(target_prefixes) != len(texts):
@@ -262,7 +266,8 @@ class Translator:
         line_numbers = line_numbers or range(1, len(rows) + 1)
         long = find_long(rows, self.model.pe_input, line_numbers, skip_long)
         prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [])]
-        long |= find_long(prefixes, self.model.pe_target - 1, line_numbers, skip_long, True)
+        longest = self.model.pe_target - 1 if longest_prefix is None else longest_prefix
+        long |= find_long(prefixes, longest, line_numbers, skip_long, True)
         results: list[list[tuple]] = [[("", 0.0)] for _ in rows]
         for i in long:
             results[i] = [("", float("-inf"))]
@@ -280,6 +285,11 @@ class Translator:
             if progress:
                 progress(len(batch))
         return results
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """The tags of the source vocabulary, with their ids."""
+        return self.source.tags
 
     def check_number(self, number: int) -> None:
         """Raises: UserError for a number of translations above the beam size."""

@@ -68,7 +68,7 @@ class CTranslate2Translator:
         names = ("beam_size", "length_penalty", "extra_decode_length")
         self.decode = DecodeConfig(**{name: description[name] for name in names} | decode)
         self._source, self._target = _load_tokenizers(folder)
-        self._tags = vocabulary_tags(self._source)
+        self.tags = vocabulary_tags(self._source)
         self._excluded = [[self._target.id_to_piece(token)] for token in (PAD, START)]
         self.end = self._target.id_to_piece(END)
         self._parallel = parallel
@@ -78,7 +78,7 @@ class CTranslate2Translator:
         """Splits source texts into tags and sub-words. Invalid UTF-8 is read as U+FFFD."""
         rows = []
         for text in texts:
-            tag, sentence = split_tag(_text(text), self._tags)
+            tag, sentence = split_tag(_text(text), self.tags)
             pieces = self._source.encode(sentence, out_type=str)
             rows.append([tag, *pieces] if tag else pieces)
         return rows

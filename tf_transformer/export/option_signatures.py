@@ -147,7 +147,7 @@ class OptionFunctions(TextFunctions):
         """
         number = min(ALTERNATIVES, self._model.target_vocab_size - 2)
         inp, lengths, blank = self._encode(self._source, text)
-        prefix, prefix_lengths, fits = self._encode_prefix(target_prefix)
+        prefix, prefix_lengths, fits = self._encode_prefix(target_prefix, following=2)
 
         def complete(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
             padded, prefixes = _padded(inp, indices), _padded(prefix, indices)
@@ -161,11 +161,17 @@ class OptionFunctions(TextFunctions):
         return dict(zip(("translations", "scores", "probabilities"), results))
 
     def _encode_prefix(
-        self, target_prefix: tf.Tensor
+        self, target_prefix: tf.Tensor, following: int = 1
     ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Ragged ids without the end token, their lengths, and whether the model can continue."""
+        """Encodes the beginnings of translations.
+
+        Args:
+          target_prefix: strings `[N]`.
+          following: positions that the model needs after them.
+        Returns: ragged ids without the end token; their lengths; whether there are the positions.
+        """
         ids, lengths, _ = self._encode(self._target, target_prefix)
-        return ids[:, :-1], lengths - 1, lengths < self._model.pe_target
+        return ids[:, :-1], lengths - 1, lengths - 1 + following <= self._model.pe_target
 
 
 def option_signatures(functions: OptionFunctions, decode: DecodeConfig) -> dict[str, Signature]:

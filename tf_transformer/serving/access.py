@@ -67,7 +67,7 @@ class Access:
 
         Args:
           client: of `check`.
-          tokens: source sub-words of the request.
+          tokens: sub-words of all texts of the request.
         Raises: RequestError with status 429 above the rate limit.
         """
         self._wait(TOKENS, client)

@@ -76,7 +76,8 @@ class RestClient:
     """Translates over REST, one request for each call.
 
     Args:
-      address: such as "http://127.0.0.1:8501"; "http://" may be left out.
+      address: such as "http://127.0.0.1:8501"; "http://" may be left out, and with `tls_ca`
+        "https://".
       name: of the model.
       timeout: seconds to wait for a response.
       api_key: a key of the server, or None.
@@ -84,7 +85,7 @@ class RestClient:
     Raises: UserError when the address is not an HTTP URL, or the CA cannot be read.
 
     Attributes:
-      address: with "http://", and without a slash at the end.
+      address: with "http://" or "https://", and without a slash at the end.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class RestClient:
         api_key: str | None = None,
         tls_ca: str | None = None,
     ) -> None:
-        self.address = _complete_url(address)
+        self.address = _complete_url(address, bool(tls_ca))
         # After a redirect to another host, urllib3 leaves out the header Authorization.
         self._headers = {"Content-Type": "application/json"}
         if api_key:
@@ -139,7 +140,7 @@ class RestClient:
             message += " (a server with a CA of its own needs --tls_ca)"
         is_http = self._url.startswith("http://")
         if is_http and isinstance(reason, urllib3.exceptions.ProtocolError):
-            message += " (a server with TLS needs https:// or --tls_ca)"
+            message += " (a server with TLS needs https://)"
         broken = (
             urllib3.exceptions.NewConnectionError,
             urllib3.exceptions.ConnectTimeoutError,
@@ -183,11 +184,17 @@ class RestClient:
         )
 
 
-def _complete_url(address: str) -> str:
-    """Adds "http://" to an address where it is missing. Raises: UserError for another scheme."""
-    url = address if "://" in address else f"http://{address}"
+def _complete_url(address: str, has_ca: bool) -> str:
+    """Adds "http://", or with a CA "https://", to an address where it is missing.
+
+    Raises: UserError for another scheme, and for "http://" with a CA: the connection would not be
+      encrypted.
+    """
+    url = address if "://" in address else f"{'https' if has_ca else 'http'}://{address}"
     try:
         parsed = urllib3.util.parse_url(url)
+        if parsed.scheme == "http" and has_ca:
+            raise UserError(f"server {address}: --tls_ca needs an address with https://")
         if parsed.scheme in ("http", "https") and parsed.host:
             return url.rstrip("/")
     except urllib3.exceptions.LocationParseError:

@@ -136,6 +136,13 @@ class Batcher:
         """Whether a batch still runs though its deadline passed some seconds ago."""
         return any(time.monotonic() > end + OVERDUE_SECONDS for end in self._running.values())
 
+    def check_room(self) -> None:
+        """Raises: QueueFullError when too many requests wait; ShutdownError after `close`."""
+        if self._closed:
+            raise ShutdownError
+        if self.queue_length >= self._limits.max_queue:
+            raise QueueFullError
+
     def submit(
         self,
         inputs: Inputs,
@@ -155,10 +162,7 @@ class Batcher:
           of the function.
         Raises: QueueFullError when too many requests wait; ShutdownError after `close`.
         """
-        if self._closed:
-            raise ShutdownError
-        if self.queue_length >= self._limits.max_queue:
-            raise QueueFullError
+        self.check_room()
         future = asyncio.get_running_loop().create_future()
         request = _Request(inputs, deadline, future, timing or Timing())
         request.timing.submit(sum(lengths))

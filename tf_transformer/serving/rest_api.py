@@ -47,6 +47,7 @@ PATH = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 RETRY_SECONDS = 1  # of the header Retry-After
+LARGE_BODY = 2**16  # bytes of a body that is parsed in a thread of its own
 
 
 class IncompleteRequestError(RequestError):
@@ -184,7 +185,11 @@ class RestApi:
         body = await self._read_body(request)
         served = self._find(target)
         record.version = served.model.version
-        record.signature, inputs, in_rows = parse_predict(body, served.model.signatures)
+        parse = functools.partial(parse_predict, body, served.model.signatures)
+        # Half a second for a body of 1 MiB: other requests go on meanwhile.
+        is_large = len(body) > LARGE_BODY
+        parsed = await asyncio.to_thread(parse) if is_large else parse()
+        record.signature, inputs, in_rows = parsed
         record.rows = len(next(iter(inputs.values())))
         with self._metrics.in_flight(record):
             outputs = await self._until_disconnect(request, served, inputs, record)

@@ -1,7 +1,13 @@
 """A client that translates each sentence of a text."""
 
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.decoding.split_lines import SplitLines
-from tf_transformer.serving.client import Client, UnavailableError
+from tf_transformer.serving.client import (
+    Client,
+    NotInTimeError,
+    RequestTooLargeError,
+    UnavailableError,
+)
 
 
 class SentenceClient:
@@ -25,16 +31,34 @@ class SentenceClient:
         """Translates a list of texts, each of them one line.
 
         A call that is repeated after an UnavailableError continues after the sentences that were
-        answered. Otherwise a rate limit could refuse one of its requests in each attempt.
+        answered. Otherwise a rate limit could refuse one of its requests in each attempt. A request
+        that is too large, or that the server does not compute in time, is sent in halves.
 
         Returns: a list of pairs (translation, score), one for each text; see `SplitLines.join`.
-        Raises: what the client does; UserError when the package sentencex is not installed.
+        Raises: what the client does, but RequestTooLargeError; UserError when the package sentencex
+          is not installed.
         """
         split = SplitLines(texts, self._source, self._target)
         results = self._unfinished.pop(tuple(texts), [])
+        size = self._batch_size
         try:
             while left := split.sentences[len(results) :]:
-                results += self._client(left[: self._batch_size])
+                size = min(size, len(left))
+                try:
+                    results += self._client(left[:size])
+                except RequestTooLargeError:
+                    if size == 1:
+                        results.append(("", NEGATIVE_INFINITY))
+                except NotInTimeError:
+                    if size == 1:
+                        raise
+                else:
+                    continue
+                size = max(1, size // 2)
+        except NotInTimeError:
+            if len(texts) == 1:  # several texts are not sent again together
+                self._unfinished[tuple(texts)] = results
+            raise
         except UnavailableError:
             self._unfinished[tuple(texts)] = results
             raise

@@ -45,7 +45,7 @@ class ServeConfig(Settings):
     )
     max_request_tokens: int = setting(
         16_384,
-        "maximum number of source sub-words in a request; larger ones get status 413",
+        "maximum number of sub-words of all texts of a request; larger ones get status 413",
         minimum=1,
     )
     max_request_bytes: int = setting(
@@ -56,6 +56,7 @@ class ServeConfig(Settings):
         "maximum number of requests at the same time, without health checks and metrics; others "
         "get status 503",
         minimum=1,
+        maximum=10**6,
     )
     timeout: float = setting(
         60.0,
@@ -94,7 +95,7 @@ class ServeConfig(Settings):
     )
     rate_limit_tokens: float = setting(
         0.0,
-        "source sub-words per second of each API key, or of each client address without keys; the "
+        "sub-words per second of each API key, or of each client address without keys; the "
         "requests after those beyond it get status 429; 0 means no limit",
         minimum=0.0,
         maximum=1e9,

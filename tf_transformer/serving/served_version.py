@@ -111,8 +111,8 @@ class ServedVersion:
           inputs: lists of values by name, all of the same length.
           deadline: a time of `time.monotonic`.
           timing: a new `Timing`, which records when the request waits and is computed.
-          admit: is called with the source sub-words before they are computed; an exception of it is
-            that of the task.
+          admit: is called with the number of sub-words before they are computed, unless the request
+            is refused; an exception of it is that of the task.
         Returns: a task whose result is arrays `[rows, ...]` by name. Its exceptions: TooLargeError;
           QueueFullError; TimeoutError after the deadline; ShutdownError; InvalidInputError. To
           withdraw the request, cancel the task.
@@ -135,31 +135,18 @@ class ServedVersion:
         self._check_rows(name, len(next(iter(inputs.values()))))
         try:
             lengths = await asyncio.to_thread(self._lengths, name, inputs, deadline)
+            # A request that is refused costs its client nothing.
+            self._check_tokens(sum(lengths))
+            self._batchers[name].check_room()
             admit(sum(lengths))
-            return await self._compute(name, inputs, lengths, deadline, timing)
+            # When the task of the request is cancelled, so is the future.
+            result = self._batchers[name].submit(inputs, lengths, deadline, timing)
+            with anyio.fail_after(deadline - time.monotonic()):
+                return await result
         except Exception:
             if self._closed:  # the model was closed during a computation
                 raise ShutdownError from None
             raise
-
-    async def _compute(
-        self,
-        name: str,
-        inputs: Inputs,
-        lengths: list[int],
-        deadline: float,
-        timing: Timing | None,
-    ) -> Outputs:
-        total = sum(lengths)
-        if total > self._settings.max_request_tokens:
-            raise TooLargeError(
-                f"{total:,} sub-words in one request: the server takes at most "
-                f"{self._settings.max_request_tokens:,}"
-            )
-        # When the task of the request is cancelled, so is the future.
-        result = self._batchers[name].submit(inputs, lengths, deadline, timing)
-        with anyio.fail_after(deadline - time.monotonic()):
-            return await result
 
     def _check_rows(self, name: str, rows: int) -> None:
         settings = self._settings
@@ -167,6 +154,13 @@ class ServedVersion:
         max_rows = settings.max_rows if may_be_batched else settings.max_rows_alone
         if rows > max_rows:
             raise TooLargeError(f"{rows} rows in one request: {name} takes at most {max_rows}")
+
+    def _check_tokens(self, tokens: int) -> None:
+        if tokens > self._settings.max_request_tokens:
+            raise TooLargeError(
+                f"{tokens:,} sub-words in one request: the server takes at most "
+                f"{self._settings.max_request_tokens:,}"
+            )
 
     def _lengths(self, name: str, inputs: Inputs, deadline: float) -> list[int]:
         """Counts the sub-words of each row in all texts, with the source's tokenizer.

@@ -11,7 +11,7 @@ class Timing:
     answered. A request of several parts is being computed while at least one of them is.
 
     Attributes:
-      tokens: source sub-words of all rows.
+      tokens: sub-words of all texts.
       batch_rows: rows of the largest batch that a part of the request was in; 0 before the first.
     """
 

@@ -5,6 +5,8 @@ const SECONDS_TO_RETRY = 2;  // while the server loads the model
 const TEXTS_OF_REQUEST = 16; // longer texts are translated in several requests
 const SMALLEST_SCORE = -1e8; // a hypothesis that was not found has a smaller score
 // Intl.Segmenter does not know abbreviations: this is the end of "Mr. ", "z. B. " or "on 3. ".
+// A tag at the beginning of a line, as in data/tags.py, and the text after it.
+const TAGGED = /^ *((?:<(?!0x[0-9A-F]{2}>)[^\s<>,]+>|>>[^\s<>,]+<<)) +([^ ].*)$/u;
 const ABBREVIATION = /(?<![\p{L}\p{N}])(\p{Lu}\p{Ll}?|Mrs|Prof|\p{N}{1,2})\.\s+$/u;
 let version = "";   // that the page shows; "" until the server has loaded one
 let model = {};      // what the exported model says of itself; {} for a model that says nothing
@@ -213,14 +215,16 @@ function clearResults() {
 }
 
 // Returns the sentences of a line; the line itself where the browser cannot split it.
+// The tag of a line, such as <2de>, is put before each of its sentences.
 function splitSentences(line) {
   if (!Intl.Segmenter) return [line];
+  const [, tag = "", text] = line.match(TAGGED) ?? [, "", line];
   const sentences = [];
-  for (const {segment} of createSegmenter(model.source, "sentence").segment(line)) {
+  for (const {segment} of createSegmenter(model.source, "sentence").segment(text)) {
     const continues = sentences.length && ABBREVIATION.test(sentences.at(-1));
     sentences.push(continues ? sentences.pop() + segment : segment);
   }
-  return sentences;
+  return sentences.map((sentence) => sentence.trim() && tag ? `${tag} ${sentence}` : sentence);
 }
 
 // Returns the texts to translate: the lines of the form, or their sentences. None is blank.
