@@ -116,16 +116,20 @@ def _permissions(path: str) -> int | None:
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
-        mode = stat.S_IFDIR if path.endswith("/") else stat.S_IFREG | (0o666 & ~_umask())
+        mode = stat.S_IFDIR if path.endswith("/") else stat.S_IFREG | (0o666 & ~UMASK)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     return stat.S_IMODE(mode) if stat.S_ISREG(mode) else None
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+# Read once: in a moment between the two calls, another thread would create files for everybody.
+UMASK = _read_umask()
 
 
 @contextlib.contextmanager
@@ -199,7 +203,7 @@ def atomic_folder(parent: str) -> Iterator[str]:
     path = tempfile.mkdtemp(prefix=UNFINISHED_FOLDER, dir=parent)
     lock = _lock_folder(path)
     try:
-        os.chmod(path, 0o777 & ~_umask())  # mkdtemp makes it readable by us alone
+        os.chmod(path, 0o777 & ~UMASK)  # mkdtemp makes it readable by us alone
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)

@@ -365,7 +365,13 @@ class Config:
         """
         try:
             with open(path, encoding="utf-8") as file:
-                return cls.from_dict(json.load(file))
+                values = json.load(file)
+            if isinstance(values, dict) and "model_type" in values:
+                raise UserError(
+                    "this is a model of Hugging Face: make a model folder of it with "
+                    "`tf-transformer import`"
+                )
+            return cls.from_dict(values)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
         except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -164,8 +164,29 @@ def test_best_checkpoints(tmp_path):
     assert checkpoint.best_checkpoints(files, 3) == [files[0], files[1], files[3]]
     save_validated(files[3], model, 4, [4, {"loss": 9.0, "BLEU": 7.0}])
     assert checkpoint.best_checkpoints(files, 1) == [files[3]]
-    with pytest.raises(UserError, match="of 4 checkpoints that are kept, 3 were validated"):
-        checkpoint.best_checkpoints(files, 4)
+    # A loss is not compared with BLEU.
+    with pytest.raises(UserError, match="of 4 checkpoints that are kept, 1 were validated"):
+        checkpoint.best_checkpoints(files, 2)
+
+
+def test_average_without_damaged_checkpoints(tmp_path, caplog):
+    files = [str(tmp_path / f"{step}.npz") for step in (1, 2, 3)]
+    for step, path in enumerate(files, start=1):
+        checkpoint.save(path, make(step), state={"step": step})
+    expected, found = str(tmp_path / "expected.npz"), str(tmp_path / "found.npz")
+    assert checkpoint.average(files[1:], expected) == []
+    with open(files[0], "r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(DamagedError, match="1.npz is damaged"):
+        checkpoint.average(files, found)
+    assert checkpoint.average(files, found, skip_damaged=True) == files[:1]
+    assert "1.npz is damaged" in caplog.text
+    assert checkpoint.read_state(found) == checkpoint.read_state(expected)
+    with np.load(found) as one, np.load(expected) as other:
+        for name in one.files:
+            np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    with pytest.raises(DamagedError):
+        checkpoint.average(files[:1], found, skip_damaged=True)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def processes(make_run, monkeypatch):
     commands = []
     endings = {
         "6": Ending(0, True), "7": Ending(130, True), "8": Ending(2, False), "9": Ending(2, True),
-        "10": Ending(-2, True),
+        "10": Ending(-2, True), "11": Ending(0, False),
     }  # fmt: skip
 
     def run_process(command):
@@ -123,9 +123,10 @@ def test_train_with_seeds(run, refused, processes, tmp_path):
 
 
 def test_seeds_that_do_not_reach_their_end(run, refused, processes, tmp_path):
-    """The exit code is 0 only where the run was saved."""
+    """The exit code is 0 only where the run was saved. No other seed is trained after it."""
     given = f"--model_dir={tmp_path}"
-    for seed, expected in ((6, 0), (7, 130), (10, 130)):
+    write_run(tmp_path / "seed-11", complete=False)  # its process got the signal itself
+    for seed, expected in ((6, 0), (7, 130), (10, 130), (11, 0)):
         code, out, _ = run("train", f"--seeds={seed},1", given)
         assert code == expected
         assert ("stopped and saved" in out) == (code == 0)
@@ -134,7 +135,7 @@ def test_seeds_that_do_not_reach_their_end(run, refused, processes, tmp_path):
         assert f"the training with seed {seed} failed" in refused(
             "train", f"--seeds={seed},1", given
         )
-    assert len(processes) == 5
+    assert len(processes) == 6
 
 
 def test_a_complete_seed_is_not_trained_further(

@@ -2,6 +2,8 @@
 
 import shutil
 
+from tf_transformer.cli import training
+from tf_transformer.cli.flags import parse
 from tf_transformer.config import Config
 
 
@@ -34,6 +36,17 @@ def test_results_and_log_lines_are_separate(run, model_dir, corpus_folder, tiny_
     assert " INFO " not in out
     assert " INFO learning a vocabulary of 500 sub-words" in err
     assert "plan for" not in err
+
+
+def test_the_learning_rate_of_another_schedule(refused, tmp_path):
+    """The preset tiny has the peak of its own schedule, which noam does not take."""
+    values = parse("train", ["--preset=tiny", "--learning_rate_schedule=noam"])
+    assert training._config(values)[0].train.learning_rate == 0.0
+    flags = "--preset=tiny", f"--model_dir={tmp_path}"
+    message = refused("train", *flags, "--learning_rate_scale=2")
+    assert "--learning_rate_scale is for --learning_rate_schedule=noam, and this one is" in message
+    message = refused("train", *flags, "--learning_rate_schedule=noam", "--learning_rate=1")
+    assert "learning_rate 1 has no effect on the schedule noam" in message
 
 
 def test_average(run, refused, model_dir, tmp_path):

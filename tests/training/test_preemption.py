@@ -45,11 +45,30 @@ def test_hangups_and_a_termination():
         assert preemption.requested
 
 
-def test_nohup():
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+@pytest.mark.parametrize("number", PreemptionHandler.SIGNALS)
+def test_ignored_signals_stay_ignored(number):
+    """As SIGHUP under `nohup`, and Ctrl-C in a background job of a script."""
+    signal.signal(number, signal.SIG_IGN)
     with PreemptionHandler() as preemption:
-        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), number)
         assert not preemption.requested
+
+
+def test_a_termination_that_arrives_twice(monkeypatch):
+    """From the system and from the parent process; later, a second one stops the process."""
+    received = []
+    signal.signal(signal.SIGTERM, lambda *_: received.append("former handler"))
+    with PreemptionHandler() as preemption:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert preemption.requested and not received
+        monkeypatch.setattr("tf_transformer.training.preemption.SAME_SIGTERM_SECONDS", 0.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == ["former handler"]
+    with PreemptionHandler():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert len(received) == 2
 
 
 def test_closed_standard_error():

@@ -329,6 +329,35 @@ def test_interrupted_before_a_validation(tiny_config, model_dir, tmp_path, monke
         assert_same_arrays(tmp_path / name, model_dir / name)
 
 
+def test_interrupted_in_the_translation_of_the_validation_text(
+    tiny_config, model_dir, tmp_path, monkeypatch
+):
+    def interrupted(self, translated):
+        self._preemption.requested = True
+        return check(self, translated)
+
+    check = Trainer._check_interrupted
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_check_interrupted", interrupted)
+        assert build_trainer(tiny_config, str(tmp_path)).run() is False
+    state = checkpoint.read_state(step_checkpoints(str(tmp_path))[-1])
+    assert (state["step"], state["progress"]["validated"][0]) == (6, 0)
+    assert build_trainer(tiny_config, str(tmp_path)).run()
+    assert losses(tmp_path) == losses(model_dir)
+
+
+def test_a_damaged_checkpoint_is_left_out_of_the_average(tiny_config, model_dir, tmp_path, caplog):
+    """It does not end the run, whose later checkpoints are complete."""
+    folder = tmp_path / "model"
+    shutil.copytree(model_dir, folder)
+    first, last = step_checkpoints(str(folder))
+    with open(first, "r+b") as file:
+        file.truncate(os.path.getsize(first) // 2)
+    assert build_trainer(tiny_config, str(folder)).run()
+    assert f"{first} is damaged" in caplog.text
+    assert os.path.exists(f"{first}.damaged") and step_checkpoints(str(folder)) == [last]
+
+
 @pytest.mark.parametrize("step", [6, 12])
 def test_interrupted_twice_in_a_validation(tiny_config, model_dir, tmp_path, monkeypatch, step):
     """The first time after the update of the validation, then at the start of the resumed run."""

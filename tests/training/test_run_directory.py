@@ -17,6 +17,7 @@ from tf_transformer.checkpoints.pretrained import find_model_dir
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.errors import UserError
 from tf_transformer.training import run_directory
+from tf_transformer.training.build import build_trainer
 from tf_transformer.training.run_directory import (
     BATCH_ORDER,
     RunDirectory,
@@ -54,7 +55,10 @@ def start(config, corpus, folder, overwrite=False):
     """Prepares the vocabulary of a run, then ends it. Returns: the `Config`, the tokenizers."""
     directory = RunDirectory(str(folder), overwrite)
     try:
-        return directory.prepare_vocabulary(config, corpus)
+        prepared = directory.prepare_vocabulary(config, corpus)
+        assert not overwrite or directory.restore(None, None) is None
+        directory.begin()
+        return prepared
     finally:
         directory.close()
 
@@ -117,6 +121,15 @@ def test_overwrite_removes_nothing_where_the_vocabulary_does_not_suit(
     with pytest.raises(UserError, match=message):
         start(config, corpus, finished, overwrite=True)
     assert contents(finished) == before
+
+
+def test_overwrite_removes_nothing_before_the_run_begins(tiny_config, finished):
+    before = contents(finished)
+    with pytest.raises(UserError, match="no pair of sentences is left in train"):
+        build_trainer(tiny_config.replace(max_length=2), str(finished), overwrite=True)
+    build_trainer(tiny_config, str(finished), overwrite=True).directory.close()
+    kept = {path: content for path, content in contents(finished).items() if path in before}
+    assert kept == before
 
 
 def test_overwrite_respects_the_lock(tiny_config, corpus, model_dir, tmp_path):

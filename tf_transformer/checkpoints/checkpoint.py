@@ -6,6 +6,7 @@ a checkpoint is always complete. The CRCs of the archive detect bytes that chang
 """
 
 import json
+import logging
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,8 @@ import tensorflow as tf
 
 from tf_transformer.atomic_io import DISK_FULL, atomic_write
 from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError
+
+logger = logging.getLogger(__name__)
 
 # Prefixes of the names of arrays.
 MODEL = "model/"
@@ -90,30 +93,43 @@ def restore(
     return state
 
 
-def average(paths: Sequence[str], path: str) -> None:
+def average(paths: Sequence[str], path: str, skip_damaged: bool = False) -> list[str]:
     """Writes the mean of the weights of several checkpoints (Sec. 6.1), summed in float64.
 
     Args:
       paths: the checkpoints.
       path: of the new checkpoint. It has no optimizer state, and the training state of the last
         of `paths`.
-    Raises: UserError when `paths` is empty, or the checkpoints are of different models.
+      skip_damaged: whether to leave out damaged checkpoints, with a warning.
+    Returns: the damaged checkpoints.
+    Raises: UserError when `paths` is empty, or the checkpoints are of different models;
+      DamagedError when one of them is damaged, or all are.
     """
     if not paths:
         raise UserError("no checkpoint to average: train first")
     sums: dict[str, np.ndarray] = {}
     state: dict[str, Any] = {}
+    damaged: list[str] = []
     for checkpoint_path in paths:
-        arrays, state = _read(checkpoint_path, (MODEL,))
+        try:
+            arrays, state = _read(checkpoint_path, (MODEL,))
+        except DamagedError as error:
+            damaged.append(checkpoint_path)
+            if not skip_damaged or len(damaged) == len(paths):
+                raise
+            logger.warning("%s; the average is without it", error)
+            continue
         if not sums:
             sums = {name: np.zeros(array.shape, np.float64) for name, array in arrays.items()}
         if _shapes(arrays) != _shapes(sums):
             raise UserError(f"{checkpoint_path} is of another model than {paths[0]}")
         for name, array in arrays.items():
             sums[name] += array
-    means = {name: (total / len(paths)).astype(np.float32) for name, total in sums.items()}
-    names = [os.path.basename(checkpoint_path) for checkpoint_path in paths]
+    averaged = [each for each in paths if each not in damaged]
+    means = {name: (total / len(averaged)).astype(np.float32) for name, total in sums.items()}
+    names = [os.path.basename(checkpoint_path) for checkpoint_path in averaged]
     _write(path, means, {**state, "averaged": names})
+    return damaged
 
 
 def _shapes(arrays: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
@@ -141,12 +157,15 @@ def best_checkpoints(paths: Sequence[str], number: int) -> list[str]:
     Returns: a sorted list of paths.
     Raises: UserError when fewer of them were validated at the update at which they were written.
     """
-    scores: dict[str, float] = {}
+    of_measures: dict[str, dict[str, float]] = {}
     for path in paths:
         state = read_state(path)
         step, values = state["progress"]["validated"]
         if values and step == state["step"]:
-            _, scores[path] = validation_score(values)
+            measure, score = validation_score(values)
+            # A resumed run may compute no BLEU any more, or begin to: only the latter is compared.
+            of_measures.setdefault(measure, {})[path] = score
+    scores = of_measures.get("BLEU") or of_measures.get("loss", {})
     if not 1 <= number <= len(scores):
         raise UserError(
             f"--best={number}: of {len(paths)} checkpoints that are kept, {len(scores)} were "

@@ -59,7 +59,8 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
         if ending.interrupted and complete:
             print(f"\nstopped; the run with seed {seed} is complete; {RESUMING}")
             return 0
-        if ending.interrupted or ending.code:
+        # A process that gets a signal itself saves, and ends with code 0 too.
+        if ending.interrupted or ending.code or not read_run(folder).complete:
             return _stop(seed, ending)
     if len(folders) > 1:
         print(f"\n{describe_runs(find_runs(list(folders.values())))}")
@@ -86,7 +87,7 @@ def _stop(seed: int, ending: Ending) -> int:
     Raises: UserError when it failed.
     """
     code = SIGNAL - ending.code if ending.code < 0 else ending.code  # a signal ended the process
-    if ending.interrupted and not code:
+    if not code:
         print(f"\nstopped and saved; {RESUMING}")
     elif ending.interrupted and code > SIGNAL:
         print(f"\nstopped; the training with seed {seed} was not saved now; {RESUMING}")

@@ -34,7 +34,7 @@ def start_tensorflow() -> None:
 
         gpus = tf.config.list_physical_devices("GPU")
         tf.get_logger().setLevel("ERROR")
-    if nvidia and not gpus and os.environ.get("CUDA_VISIBLE_DEVICES") != "-1":
+    if nvidia and not gpus and os.environ.get("CUDA_VISIBLE_DEVICES") not in ("-1", ""):
         print(messages(), file=sys.stderr)
         print(
             "tf-transformer: warning: this computer has an NVIDIA device, but TensorFlow finds no "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import logging
 import os
 import shlex
@@ -20,6 +21,7 @@ from tf_transformer.cli.terminal import explain_out_of_memory, required, start_t
 from tf_transformer.config import TREES, Config, DataConfig
 from tf_transformer.errors import UserError
 from tf_transformer.presets import preset
+from tf_transformer.train_config import NOAM
 
 if TYPE_CHECKING:
     from absl import flags
@@ -96,9 +98,21 @@ def _config(values: flags.FlagValues) -> tuple[Config, str]:
     model_dir = values.model_dir or paths.default_model_dir(values.preset, data)
     initial = {}
     if values.init_from:
-        resumes = paths.step_checkpoints(model_dir) and not values.overwrite
-        initial = initial_settings(model_dir if resumes else values.init_from)
-    return config.replace(**{**initial, **given(values, SETTINGS)}), model_dir
+        folders = [model_dir]
+        if values.seeds:
+            folders = sorted(glob.glob(os.path.join(glob.escape(model_dir), "seed-*")))
+        started = [] if values.overwrite else list(filter(paths.step_checkpoints, folders))
+        initial = initial_settings(started[0] if started else values.init_from)
+    own = given(values, SETTINGS)
+    schedule = own.get("learning_rate_schedule", config.train.learning_rate_schedule)
+    if schedule == NOAM and "learning_rate" not in own:
+        own["learning_rate"] = 0.0  # a preset may have the peak of its own schedule
+    if schedule != NOAM and "learning_rate_scale" in own:
+        raise UserError(
+            f"--learning_rate_scale is for --learning_rate_schedule={NOAM}, and this one is "
+            f"{schedule}: give --learning_rate"
+        )
+    return config.replace(**{**initial, **own}), model_dir
 
 
 def _check_model_size(config: Config, workers: Workers) -> None:

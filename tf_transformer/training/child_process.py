@@ -29,7 +29,12 @@ def run_process(command: list[str]) -> Ending:
         if process and number == signal.SIGTERM:
             process.terminate()
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    # A signal that is ignored, as by background jobs of a script, stays ignored.
+    numbers = [
+        number
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) != signal.SIG_IGN
+    ]
     handlers = {number: signal.signal(number, handle) for number in numbers}
     try:
         process = subprocess.Popen(command)

@@ -174,8 +174,10 @@ class Workers:
         if self.count == 1:
             return value
         content = np.frombuffer(json.dumps(value).encode(), np.uint8)
-        (size,) = self._broadcast_vector(np.array([len(content)], np.float32)).astype(int)
-        content = content if self.is_chief else np.zeros(size, np.uint8)
+        # In two numbers, because float32 has only the whole numbers up to 2^24.
+        size = np.array(divmod(len(content), 2**16), np.float32)
+        high, low = self._broadcast_vector(size).astype(int)
+        content = content if self.is_chief else np.zeros(high * 2**16 + low, np.uint8)
         vector = self._broadcast_vector(content.astype(np.float32))
         return json.loads(vector.astype(np.uint8).tobytes())
 

@@ -5,7 +5,7 @@ import logging
 import os
 import tempfile
 
-from tf_transformer.atomic_io import atomic_write
+from tf_transformer.atomic_io import UNFINISHED_FOLDER, atomic_write
 from tf_transformer.config import Config, DataConfig
 from tf_transformer.data.batching import Batches
 from tf_transformer.data.corpus import Corpus
@@ -147,7 +147,7 @@ def _encoded(
     text = (corpus, split, tokenizers, config.data)
     folder = os.path.abspath(shard_folder(*text, cache))
     shared = None  # the chief's shards, which this worker opens
-    with tempfile.TemporaryDirectory(prefix=".seen-", dir=directory.path) as mark:
+    with tempfile.TemporaryDirectory(prefix=UNFINISHED_FOLDER, dir=directory.path) as mark:
         chief_mark, chief_folder = workers.broadcast([os.path.abspath(mark), folder])
         same_text = os.path.basename(folder) == os.path.basename(chief_folder)
         if not workers.is_chief and same_text and os.path.isdir(chief_mark):

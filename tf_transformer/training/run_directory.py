@@ -68,7 +68,7 @@ class RunDirectory:
       path: the folder, created where it does not exist; None for a temporary one, which a worker
         other than the chief has.
       overwrite: whether to remove a run or a model in it, and to start a new run. They are removed
-        when the text has been checked and the vocabulary has been learned.
+        by `begin`, when nothing can refuse the new run any more.
     Raises: UserError when another process trains in it.
     """
 
@@ -76,6 +76,9 @@ class RunDirectory:
         self.path = path or tempfile.mkdtemp(prefix="tf_transformer-")
         self._temporary = path is None
         self._overwrite = overwrite
+        # Of the run that overwrites another one, until it begins.
+        self._unsaved_vocabulary: tuple[Tokenizer, Tokenizer] | None = None
+        self._vocabulary_record: dict[str, Any] = {}
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise UserError(f"{self.path} is a file, not a folder: give another --model_dir")
         if is_built_in(self.path):
@@ -124,36 +127,48 @@ class RunDirectory:
     def _new_vocabulary(self, config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
         """The vocabularies of a new run: those of the initial model, or learned ones.
 
-        A run that is overwritten is removed only when they suit the settings.
+        They are saved at once, so that an interrupted start need not learn them again, but where a
+        run is overwritten.
         """
-        record = os.path.join(self.path, "cache", "vocabulary.json")
         if config.train.init_from:
             tokenizers = initial_vocabulary(config)
         else:
-            tokenizers = self._learn_vocabulary(config.data, corpus, record)
+            tokenizers = self._learn_vocabulary(config.data, corpus)
+            self._vocabulary_record = _vocabulary_record(config.data, corpus, tokenizers)
         _check_tags(config, tokenizers[0])
         sampling_alpha(config.data, tokenizers)
-        if self._overwrite:
-            self._remove_run()
-        save_tokenizers(tokenizers, self.path)
-        if not config.train.init_from:
-            os.makedirs(os.path.dirname(record), exist_ok=True)
-            with atomic_write(record) as file:
-                json.dump(_vocabulary_record(config.data, corpus, tokenizers), file)
+        self._unsaved_vocabulary = tokenizers
+        if not self._overwrite:
+            self._save_vocabulary()
         return tokenizers
 
-    def _learn_vocabulary(
-        self, data: DataConfig, corpus: Corpus, record: str
-    ) -> tuple[Tokenizer, Tokenizer]:
-        """Learns the vocabularies, or loads those that an interrupted start has learned.
+    def _save_vocabulary(self) -> None:
+        if self._unsaved_vocabulary:
+            save_tokenizers(self._unsaved_vocabulary, self.path)
+        if self._vocabulary_record:
+            os.makedirs(os.path.dirname(self._record_path), exist_ok=True)
+            with atomic_write(self._record_path) as file:
+                json.dump(self._vocabulary_record, file)
+        self._unsaved_vocabulary = None
 
-        Args:
-          data, corpus: the settings and the text that they depend on.
-          record: the path of the record of the vocabularies in the folder.
+    def begin(self) -> None:
+        """Removes the run or the model that is overwritten, and saves the new vocabulary.
+
+        Nothing may refuse the new run any more.
         """
+        if self._unsaved_vocabulary:
+            self._remove_run()
+            self._save_vocabulary()
+
+    @property
+    def _record_path(self) -> str:
+        return os.path.join(self.path, "cache", "vocabulary.json")
+
+    def _learn_vocabulary(self, data: DataConfig, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
+        """Learns the vocabularies, or loads those that an interrupted start has learned."""
         try:
             tokenizers = load_tokenizers(self.path, data.shared_vocab)
-            with open(record, encoding="utf-8") as file:
+            with open(self._record_path, encoding="utf-8") as file:
                 if json.load(file) == _vocabulary_record(data, corpus, tokenizers):
                     logger.info(
                         "the vocabulary in the folder was learned from this text: it is kept"
@@ -184,9 +199,11 @@ class RunDirectory:
     ) -> dict[str, Any] | None:
         """Restores the newest checkpoint that is not damaged.
 
-        Returns: its training state, or None where there is no checkpoint yet.
+        Returns: its training state, or None where there is no checkpoint of the run yet.
         Raises: UserError when all checkpoints are damaged.
         """
+        if self._unsaved_vocabulary:  # the checkpoints are of the run that is overwritten
+            return None
         paths = step_checkpoints(self.path)
         damaged = []
         while paths:
@@ -196,8 +213,7 @@ class RunDirectory:
                 damaged.append(paths.pop())
                 logger.warning("%s; trying the one before", error)
                 continue
-            for path in damaged:
-                os.replace(path, f"{path}.damaged")  # so that no average includes it
+            _set_aside(damaged)
             logger.info("resuming from %s", paths[-1])
             return state
         if damaged:
@@ -250,6 +266,8 @@ class RunDirectory:
     def average(self, model: keras.Model, settings: TrainConfig) -> int:
         """Writes the mean of the newest checkpoints (Sec. 6.1) and restores it into the model.
 
+        Checkpoints that are damaged are left out.
+
         Args:
           model: a built `Transformer`.
           settings: a `TrainConfig`.
@@ -257,9 +275,16 @@ class RunDirectory:
         """
         self._prune(settings)  # the process may have been killed after the last save
         paths = step_checkpoints(self.path)
-        checkpoint.average(paths, self._averaged)
+        damaged = checkpoint.average(paths, self._averaged, skip_damaged=True)
+        _set_aside(damaged)
         checkpoint.restore(self._averaged, model)
-        return len(paths)
+        return len(paths) - len(damaged)
+
+
+def _set_aside(damaged: list[str]) -> None:
+    """Renames damaged checkpoints, so that nothing reads them again."""
+    for path in damaged:
+        os.replace(path, f"{path}.damaged")
 
 
 def check_same_batches(state: dict[str, Any], checksum: int, folder: str) -> None:

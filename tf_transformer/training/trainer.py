@@ -45,6 +45,7 @@ from tf_transformer.training.run_directory import (
     RunDirectory,
     check_same_batches,
 )
+from tf_transformer.training.schedule import make_schedule
 from tf_transformer.training.train_step import eval_step
 from tf_transformer.training.update import IDS, TrainingState, Update, make_update
 
@@ -55,6 +56,10 @@ NOT_SAVED = (0, 0)
 
 # The step, the result and the padded tokens of each started update.
 InFlight = collections.deque[tuple[int, dict[str, tf.Tensor], int]]
+
+
+class _Interrupted(Exception):
+    """The run is to stop during the translation of the validation text."""
 
 
 class Trainer:
@@ -94,6 +99,7 @@ class Trainer:
         self._started = started
         self._saved = NOT_SAVED  # step, and step of the last validation, of the last checkpoint
         self._accumulator = MetricsAccumulator()
+        self._schedule = make_schedule(config.model, config.train)
         self._preemption = PreemptionHandler()
         self._update_state = TrainingState(model, optimizer, loss_scale)
         self._train_step = self._make_train_step(jit_compile)
@@ -160,6 +166,7 @@ class Trainer:
           has stopped.
         """
         settings = self.config.train
+        self.directory.begin()
         self.config.save(os.path.join(self.directory.path, "config.json"))
         minutes = settings.train_minutes
         deadline = self._started + minutes * 60 if minutes else None
@@ -236,9 +243,19 @@ class Trainer:
         values = {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": accuracy}
         if self._bleu_pairs and self.workers.is_chief:
             sources, references = zip(*self._bleu_pairs)
-            bleu = score(self._translator(sources), references, self.config.data.target)
+            try:
+                translations = self._translator.n_best(sources, 1, self._check_interrupted)
+            except _Interrupted:
+                return None
+            outputs = [best[0][0] for best in translations]
+            bleu = score(outputs, references, self.config.data.target)
             values |= {"BLEU": bleu.bleu, "signature": bleu.bleu_signature}
         return self.workers.broadcast(values)
+
+    def _check_interrupted(self, translated: int) -> None:
+        """Ends the translation of the validation text when the run is to stop."""
+        if self._interrupted_alone():
+            raise _Interrupted
 
     def _interrupted_alone(self) -> bool:
         """Whether to save and stop now. Several workers agree through `train_step`'s votes."""
@@ -278,7 +295,7 @@ class Trainer:
                     self._read_results(in_flight, 0)
                 metrics.advance(step)
                 if log_due or last:
-                    learning_rate = float(self.optimizer.learning_rate)
+                    learning_rate = float(self._schedule(step - 1))  # of the last update
                     skipped = self.progress.skipped_steps
                     metrics.train(step, learning_rate, skipped, self._accumulator.take())
                 if not interrupted and (last or self._eval_due(step)):
