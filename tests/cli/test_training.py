@@ -2,9 +2,12 @@
 
 import shutil
 
+import pytest
+
 from tf_transformer.cli import training
 from tf_transformer.cli.flags import parse
 from tf_transformer.config import Config
+from tf_transformer.errors import UserError
 
 
 def test_other_settings_than_the_run(refused, model_dir, corpus_folder):
@@ -47,6 +50,16 @@ def test_the_learning_rate_of_another_schedule(refused, tmp_path):
     assert "--learning_rate_scale is for --learning_rate_schedule=noam, and this one is" in message
     message = refused("train", *flags, "--learning_rate_schedule=noam", "--learning_rate=1")
     assert "learning_rate 1 has no effect on the schedule noam" in message
+
+
+def test_seeds_resume_without_the_initial_model(model_dir, tmp_path):
+    """The settings that a run took over from it are in the folder of each seed."""
+    shutil.copytree(model_dir, tmp_path / "seed-2")
+    flags = ["--seeds=1,2", "--init_from=gone", "--max_length=64", f"--model_dir={tmp_path}"]
+    config, _ = training._config(parse("train", flags))
+    assert (config.model.d_model, config.data.vocab_size) == (32, 500)
+    with pytest.raises(UserError, match="--init_from=gone"):
+        training._config(parse("train", [*flags, "--overwrite"]))
 
 
 def test_average(run, refused, model_dir, tmp_path):
