@@ -116,17 +116,18 @@ wmt14-ende wmt14-enfr: $(STAMP)
 multi30k: PRESET := $(call named,PRESET,tiny)
 multi30k: DATA := $(call named,DATA,multi30k)
 multi30k: SPLIT := $(call named,SPLIT,test_2016_flickr)
-multi30k: SOURCES = $(firstword $(wildcard $(DATA)/$(SPLIT).$(SOURCE) $(DATA)/$(SPLIT).$(SOURCE).gz))
+multi30k: SOURCES = $(shell ls -d '$(DATA)/$(SPLIT).$(SOURCE)' '$(DATA)/$(SPLIT).$(SOURCE).gz' 2>/dev/null | head -n 1)
 multi30k: RESULT = $(MODEL_DIR)/evaluation/$(SPLIT)
+multi30k: REVERSE_DIR = $(patsubst %/,%,$(MODEL_DIR))-reverse
 multi30k: TRAIN = $(RUN) train --preset=$(PRESET) --data='$(DATA)'
 multi30k: $(STAMP) ## train on Multi30k, English to German and back, in DATA=folder, and score test_2016_flickr
 	@[ -n '$(SOURCES)' ] || { echo "there is no $(DATA)/$(SPLIT).$(SOURCE) or $(DATA)/$(SPLIT).$(SOURCE).gz: give DATA=FOLDER with Multi30k" >&2; exit 2; }
 	$(TRAIN) --source=$(SOURCE) --target=$(TARGET) $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
-	$(TRAIN) --source=$(TARGET) --target=$(SOURCE) --train_steps=12000 $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)-reverse' $(FLAGS)
+	$(TRAIN) --source=$(TARGET) --target=$(SOURCE) --train_steps=12000 $(call flags,STEPS MINUTES) --model_dir='$(REVERSE_DIR)' $(FLAGS)
 ifeq (,$(filter --dry_run%,$(FLAGS)))
 	$(RUN) evaluate --model_dir='$(MODEL_DIR)' --split='$(SPLIT)'
 	$(RUN) translate --model_dir='$(MODEL_DIR)' --input='$(SOURCES)' --n_best=12 --beam_size=12 --output='$(RESULT).n_best.txt'
-	$(RUN) rescore --input='$(RESULT).n_best.txt' --sources='$(SOURCES)' --reverse_model_dir='$(MODEL_DIR)-reverse' --weights=1,0.3 --output='$(RESULT).rescored.$(TARGET)'
+	$(RUN) rescore --input='$(RESULT).n_best.txt' --sources='$(SOURCES)' --reverse_model_dir='$(REVERSE_DIR)' --weights=1,0.3 --output='$(RESULT).rescored.$(TARGET)'
 	$(RUN) evaluate --model_dir='$(MODEL_DIR)' --split='$(SPLIT)' --translations='$(RESULT).rescored.$(TARGET)'
 endif
 

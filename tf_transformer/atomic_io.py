@@ -199,7 +199,7 @@ def atomic_folder(parent: str) -> Iterator[str]:
     Yields: its path, whose name begins with a dot.
     """
     os.makedirs(parent, exist_ok=True)
-    _remove_unfinished_folders(parent)
+    remove_unfinished_folders(parent)
     path = tempfile.mkdtemp(prefix=UNFINISHED_FOLDER, dir=parent)
     lock = _lock_folder(path)
     try:
@@ -211,7 +211,7 @@ def atomic_folder(parent: str) -> Iterator[str]:
             os.close(lock)
 
 
-def _remove_unfinished_folders(parent: str) -> None:
+def remove_unfinished_folders(parent: str) -> None:
     """Removes the unfinished folders of processes that have ended."""
     for path in glob.glob(os.path.join(glob.escape(parent), f"{UNFINISHED_FOLDER}*")):
         with contextlib.suppress(OSError):

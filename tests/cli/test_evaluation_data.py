@@ -88,10 +88,13 @@ def test_names_of_translations(texts, tmp_path):
         return os.path.basename(translations_path("model", DataConfig(data=own), given, split))
 
     a, path = str(tmp_path / "a.tsv"), str(tmp_path).strip("/").replace("/", "-")
+    assert len(path) < 85
     assert name(a, None) == name(a, "a.tsv") == name(a, "a.tsv@en-de") == "test.de"
     # Only the split train has text of the other corpora.
     assert name(f"{a},b.tsv", "a.tsv") == name(a, "a.tsv,b.tsv") == "test.de"
-    assert name(f"{a},b.tsv", "a.tsv", "train") == f"{path}-a.tsv.train.de"[-109:]
-    assert name(a, "b.tsv") == name(a, str(tmp_path / "b.tsv")) == f"{path}-b.tsv.test.de"[-108:]
-    assert name(a, "a.tsv@de-en") == f"{path}-a.tsv-de-en.test.en"[-108:]
+    assert name(f"{a},b.tsv", "a.tsv", "train") == f"{path}-a.tsv.train.de"
+    assert name(a, "b.tsv") == name(a, str(tmp_path / "b.tsv")) == f"{path}-b.tsv.test.de"
+    assert name(a, "a.tsv@de-en") == f"{path}-a.tsv-de-en.test.en"
+    long = [name(a, f"pocket,{tmp_path}/{'x' * 90}{end}") for end in "ab"]
+    assert long[0] != long[1] and max(map(len, long)) < 120
     assert name("pocket", "wmt14_translate/de-en") == "wmt14_translate-de-en.test.de"

@@ -41,13 +41,18 @@ def test_results_and_log_lines_are_separate(run, model_dir, corpus_folder, tiny_
     assert "plan for" not in err
 
 
-def test_the_learning_rate_of_another_schedule(refused, tmp_path):
+def test_settings_without_an_effect(refused, model_dir, tmp_path):
     """The preset tiny has the peak of its own schedule, which noam does not take."""
     values = parse("train", ["--preset=tiny", "--learning_rate_schedule=noam"])
     assert training._config(values)[0].train.learning_rate == 0.0
     flags = "--preset=tiny", f"--model_dir={tmp_path}"
     message = refused("train", *flags, "--learning_rate_scale=2")
     assert "--learning_rate_scale is for --learning_rate_schedule=noam, and this one is" in message
+    for flag in ("--data_weights=1", "--data_temperature=5"):
+        assert "is for several corpora" in refused("train", *flags, "--data=pocket", flag)
+    # Runs that were started with such flags can be resumed with them.
+    resumed = ["--preset=tiny", f"--model_dir={model_dir}", "--learning_rate_scale=2"]
+    assert training._config(parse("train", resumed))[0].train.learning_rate_scale == 2
     message = refused("train", *flags, "--learning_rate_schedule=noam", "--learning_rate=1")
     assert "learning_rate 1 has no effect on the schedule noam" in message
 

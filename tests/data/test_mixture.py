@@ -111,13 +111,11 @@ def test_names_with_commas(folders, tmp_path, monkeypatch):
     ({"data_weights": "1,"}, "'' is not a number from 0.000001 to 1,000,000"),
     ({"data_weights": "1,1e308"}, "'1e308' is not a number from 0.000001 to 1,000,000"),
     ({"data_weights": "1,nan"}, "'nan' is not a number from 0.000001 to 1,000,000"),
-    ({"data": "pocket", "data_weights": "3"}, "data_weights is for several corpora"),
-    ({"data": "pocket", "data_temperature": 5.0}, "data_temperature is for several corpora"),
     ({"data_weights": "1,2", "data_temperature": 5.0}, "and data_temperature: give one of them"),
 ])  # fmt: skip
 def test_mistakes(folders, settings, message):
     with pytest.raises(UserError, match=message):
-        corpus_of_run(DataConfig(**{"data": ",".join(folders), **settings}))
+        corpus_of_run(DataConfig(data=",".join(folders), **settings))
 
 
 def test_repetitions():

@@ -39,11 +39,11 @@ def test_a_line_with_an_impossible_sentence_has_no_translation():
 
 
 def test_each_sentence_has_the_tag_of_its_line():
-    """Without the tags of a model, whatever has the form of a tag is one."""
+    """Without the tags of a model, those of languages are tags."""
     lines = ["<2de> One. Two.", ">>de<< Three.", "<b> Four. Five."]
     split = SplitLines(lines, "en", "de")
-    expected = ["<2de> One.", "<2de> Two.", ">>de<< Three.", "<b> Four.", "<b> Five."]
+    expected = ["<2de> One.", "<2de> Two.", ">>de<< Three.", "<b> Four.", "Five."]
     assert split.sentences == expected
     assert split.join(results("a", "b", "c", "d", "e"))[0][0] == "a b"
-    split = SplitLines(lines[1:], "en", "de", {">>de<<": 4})
-    assert split.sentences == [">>de<< Three.", "<b> Four.", "Five."]
+    split = SplitLines(lines, "en", "de", {"<b>": 4})
+    assert split.sentences == ["<2de> One.", "Two.", ">>de<< Three.", "<b> Four.", "<b> Five."]

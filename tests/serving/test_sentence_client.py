@@ -67,6 +67,14 @@ def test_requests_inside_a_line_are_sent_in_halves(error):
     assert results == [(line.upper(), -1.0)]
     assert sizes == [10, 5, 2, 2, 2, 2, 2]
     assert not sentence_client._unfinished
+    # Several lines are sent in halves first, so that no answered sentence is sent again.
+    sizes.clear()
+    lines = ["One. Two.", "Three. Four."]
+    assert [text for text, _ in translate_lines(sentence_client, lines)] == [
+        "ONE. TWO.",
+        "THREE. FOUR.",
+    ]
+    assert sizes == [4, 2, 2]
     if error is RequestTooLargeError:
         results = list(translate_lines(sentence_client, ["One. Too large. Two.", "Three."]))
         assert results == [("", NEGATIVE_INFINITY), ("THREE.", -1.0)]

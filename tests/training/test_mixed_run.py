@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -121,7 +122,7 @@ def test_the_flag_of_translate_and_evaluate(mixed_run, corpus_folder, monkeypatc
 
 
 def test_each_model_of_a_comparison_gets_its_own_tag(
-    mixed_run, model_dir, corpus_folder, monkeypatch, capfdbinary
+    mixed_run, model_dir, corpus_folder, tmp_path, monkeypatch, capfdbinary
 ):
     sources = []
 
@@ -136,6 +137,12 @@ def test_each_model_of_a_comparison_gets_its_own_tag(
     plain = [line.split("\n")[0] for line in open(corpus_folder / "test.en", encoding="utf-8")][:2]
     tagged = [f"<2de> {line}" for line in plain]
     assert sources == [plain, tagged, tagged, plain]
+    # Other names of the same languages.
+    for side, name in (("en", "eng"), ("de", "deu")):
+        shutil.copy(corpus_folder / f"test.{side}", tmp_path / f"train.{name}")
+    flags = [f"--model_dir={mixed_run}", f"--data={tmp_path}@eng-deu", "--max_pairs=2"]
+    assert main(["evaluate", *flags, f"--baseline={model_dir}", "--metrics=bleu"]) == 0
+    assert sources[4:] == [plain, tagged]
     flags = [f"--model_dir={mixed_run}", f"--data={corpus_folder}@de-en", "--split=test"]
     assert main(["evaluate", *flags, f"--baseline={model_dir}"]) == 2
     message = capfdbinary.readouterr().err.decode()

@@ -99,7 +99,7 @@ def average(paths: Sequence[str], path: str, skip_damaged: bool = False) -> list
     Args:
       paths: the checkpoints.
       path: of the new checkpoint. It has no optimizer state, and the training state of the last
-        of `paths`.
+        checkpoint that is averaged.
       skip_damaged: whether to leave out damaged checkpoints, with a warning.
     Returns: the damaged checkpoints.
     Raises: UserError when `paths` is empty, or the checkpoints are of different models;
@@ -163,7 +163,7 @@ def best_checkpoints(paths: Sequence[str], number: int) -> list[str]:
         step, values = state["progress"]["validated"]
         if values and step == state["step"]:
             measure, score = validation_score(values)
-            # A resumed run may compute no BLEU any more, or begin to: only the latter is compared.
+            # BLEU and loss are not compared: a run may compute BLEU only after it was resumed.
             of_measures.setdefault(measure, {})[path] = score
     scores = of_measures.get("BLEU") or of_measures.get("loss", {})
     if not 1 <= number <= len(scores):

@@ -27,7 +27,7 @@ from tf_transformer.cli.translation import (
     load_translator,
     progress_bar,
 )
-from tf_transformer.config import TREES, ControlConfig, DecodeConfig
+from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig
 from tf_transformer.data.tags import add_tag
 from tf_transformer.errors import UserError
 
@@ -53,14 +53,14 @@ def evaluate(values: flags.FlagValues) -> None:
         _check_only_scored(values, len(models))
         test = read_test_set(values, data)
         outputs = read_aligned(values.translations, test.size, "translation")
-        baseline = _baseline_translations(values, test)
+        baseline = _baseline_translations(values, data, test)
         print(f"{test}, translations in {values.translations}")
         _score_translations(test, metrics, outputs[: len(test.pairs)], baseline)
         return
     translator = load_translator(values, values.model_dir, values.checkpoint)
     check_translator_tag(values.tag, translator)
     test = read_test_set(values, data)
-    baseline = _baseline_translations(values, test)
+    baseline = _baseline_translations(values, data, test)
     output = values.output or translations_path(model_dir, data, values.data, test.split)
     if len(models) > 1 and not values.output:  # the file without prefix is that of the first model
         output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
@@ -112,15 +112,27 @@ def _translate(translator: Translator, sources: list[str]) -> list[str]:
         return [hypotheses[0][0] for hypotheses in translator.n_best(sources, 1, progress)]
 
 
-def _baseline_translations(values: flags.FlagValues, test: TestSet) -> list[str] | None:
-    """The translations of --baseline, a file or a model; None without the flag."""
+def _baseline_translations(
+    values: flags.FlagValues, own: DataConfig, test: TestSet
+) -> list[str] | None:
+    """The translations of --baseline, a file or a model; None without the flag.
+
+    Args:
+      values: the flags.
+      own: the settings of the data of the evaluated model.
+      test: the test set.
+    """
     if not values.baseline:
         return None
     if os.path.isfile(values.baseline):
         return read_aligned(values.baseline, test.size, "translation")[: len(test.pairs)]
     model_dir = pretrained.find_model_dir(values.baseline)
     data = paths.load_config(model_dir).data
-    tag = tag_for(data, test.data.source, test.data.target)
+    languages = test.data.source, test.data.target
+    tag = tag_for(data, *languages)
+    if tag is None and tag_for(own, *languages) is None:  # it has other names for languages
+        is_same = (data.source, data.target) == (own.source, own.target)
+        tag = data.tag.split(",")[0] if is_same else None
     if tag is None:
         raise UserError(
             f"the baseline {model_dir} translates {data.source} to {data.target}, and the test set "

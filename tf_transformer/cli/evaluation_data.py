@@ -10,6 +10,7 @@ from absl import flags
 
 from tf_transformer.checkpoints import pretrained
 from tf_transformer.config import DataConfig
+from tf_transformer.data.corpus import digest
 from tf_transformer.data.corpus_names import (
     absolute_path,
     corpus_names,
@@ -156,8 +157,9 @@ def _paths(name: str) -> list[str]:
 
 
 def _as_file_name(data: str) -> str:
-    """The value of --data as a part of a file name."""
-    return re.sub(r"[^\w.+-]+", "-", data).strip("-")[-100:]
+    """The value of --data as a part of a file name; a long one ends with a hash of all of it."""
+    name = re.sub(r"[^\w.+-]+", "-", data).strip("-")
+    return name if len(name) <= 100 else f"{name[:80]}-{digest(data)}"
 
 
 def _read_references(paths_of_files: str | None, pairs: Pairs) -> list[list[str]]:

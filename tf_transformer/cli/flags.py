@@ -200,12 +200,12 @@ def _evaluate_flags(values: flags.FlagValues) -> None:
     define_model(values, ensemble=True)
     meaning = "sentence pairs, as for train (default: those that the model was trained on)"
     define(values, "data", str, meaning)
-    define_tag(values, "default: that of its first corpus")
+    define_tag(values, "default: that of its first corpus with these languages")
     meaning = "test, validation or another split; all for one or two files (default: test, or all)"
     define(values, "split", str, meaning)
     meaning = (
         "file for the translations (default: MODEL_DIR/evaluation/SPLIT.TARGET, or "
-        "DATA.SPLIT.TARGET with --data)"
+        "PATH.SPLIT.TARGET for other text)"
     )
     define(values, "output", str, meaning)
     meaning = (

@@ -18,7 +18,10 @@ from tf_transformer.visualization.run_comparison import describe_runs, find_runs
 
 logger = logging.getLogger(__name__)
 
-RESUMING = "the same command, without --overwrite, resumes the runs"
+RESUMING = "the same command resumes the runs"
+RESUMING_NEW = (
+    "the same command without --overwrite resumes the runs, and keeps those that were not replaced"
+)
 OWN_FLAGS = ("seeds", "seed", "model_dir")  # that a process gets with other values, or not at all
 
 
@@ -49,6 +52,7 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
         if values[name].present and name not in OWN_FLAGS
     ]
     program = [sys.executable, "-m", "tf_transformer", "train"]
+    advice = RESUMING_NEW if values.overwrite else RESUMING
     for number, (seed, folder) in enumerate(folders.items(), start=1):
         if not values.overwrite and _is_complete(folder, config.replace(seed=seed)):
             logger.info("seed %d, %d of %d, is complete", seed, number, len(seeds))
@@ -57,11 +61,11 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
         ending = run_process([*program, *arguments, f"--seed={seed}", f"--model_dir={folder}"])
         complete = not values.overwrite and _is_complete(folder, config.replace(seed=seed))
         if ending.interrupted and complete:
-            print(f"\nstopped; the run with seed {seed} is complete; {RESUMING}")
+            print(f"\nstopped; the run with seed {seed} is complete; {advice}")
             return 0
         # A process that gets a signal itself saves, and ends with code 0 too.
         if ending.interrupted or ending.code or not read_run(folder).complete:
-            return _stop(seed, ending)
+            return _stop(seed, ending, advice)
     if len(folders) > 1:
         print(f"\n{describe_runs(find_runs(list(folders.values())))}")
     return 0
@@ -80,19 +84,23 @@ def _is_complete(folder: str, config: Config) -> bool:
     return run.complete and run.config == config
 
 
-def _stop(seed: int, ending: Ending) -> int:
+def _stop(seed: int, ending: Ending, advice: str) -> int:
     """Says how the training with a seed ended, which did not reach its end.
 
+    Args:
+      seed: the seed.
+      ending: of its process.
+      advice: how to go on.
     Returns: the exit code.
     Raises: UserError when it failed.
     """
     code = SIGNAL - ending.code if ending.code < 0 else ending.code  # a signal ended the process
     if not code:
-        print(f"\nstopped and saved; {RESUMING}")
+        print(f"\nstopped and saved; {advice}")
     elif ending.interrupted and code > SIGNAL:
-        print(f"\nstopped; the training with seed {seed} was not saved now; {RESUMING}")
+        print(f"\nstopped; the training with seed {seed} was not saved now; {advice}")
     else:
-        raise UserError(f"the training with seed {seed} failed: see the messages above; {RESUMING}")
+        raise UserError(f"the training with seed {seed} failed: see the messages above; {advice}")
     return code
 
 

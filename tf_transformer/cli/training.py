@@ -9,7 +9,7 @@ import os
 import shlex
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tf_transformer.checkpoints import paths
 from tf_transformer.checkpoints.initial_model import initial_settings
@@ -19,6 +19,7 @@ from tf_transformer.cli.logs import log_to_folder, record_in_run_log
 from tf_transformer.cli.seeds import train_seeds
 from tf_transformer.cli.terminal import explain_out_of_memory, required, start_tensorflow
 from tf_transformer.config import TREES, Config, DataConfig
+from tf_transformer.data.corpus_names import corpus_names
 from tf_transformer.errors import UserError
 from tf_transformer.presets import preset
 from tf_transformer.train_config import NOAM
@@ -94,25 +95,39 @@ def _config(values: flags.FlagValues) -> tuple[Config, str]:
     A run that is resumed does not need the initial model any more: its folder has the settings.
     """
     config = preset(values.preset)
+    own = given(values, SETTINGS)
     data = dataclasses.replace(config.data, **given(values, (DataConfig,)))
     model_dir = values.model_dir or paths.default_model_dir(values.preset, data)
+    folders = [model_dir]
+    if values.seeds:
+        folders = sorted(glob.glob(os.path.join(glob.escape(model_dir), "seed-*")))
+    started = [] if values.overwrite else list(filter(paths.step_checkpoints, folders))
     initial = {}
     if values.init_from:
-        folders = [model_dir]
-        if values.seeds:
-            folders = sorted(glob.glob(os.path.join(glob.escape(model_dir), "seed-*")))
-        started = [] if values.overwrite else list(filter(paths.step_checkpoints, folders))
         initial = initial_settings(started[0] if started else values.init_from)
-    own = given(values, SETTINGS)
     schedule = own.get("learning_rate_schedule", config.train.learning_rate_schedule)
     if schedule == NOAM and "learning_rate" not in own:
         own["learning_rate"] = 0.0  # a preset may have the peak of its own schedule
+    if not started:
+        _check_effects(own, data.data, schedule)
+    return config.replace(**{**initial, **own}), model_dir
+
+
+def _check_effects(own: dict[str, Any], data: str, schedule: str) -> None:
+    """Checks the settings of a new run. Raises: UserError for one without an effect.
+
+    Args:
+      own: the settings that the user gave.
+      data, schedule: of the run.
+    """
     if schedule != NOAM and "learning_rate_scale" in own:
         raise UserError(
             f"--learning_rate_scale is for --learning_rate_schedule={NOAM}, and this one is "
             f"{schedule}: give --learning_rate"
         )
-    return config.replace(**{**initial, **own}), model_dir
+    for name in ("data_weights", "data_temperature"):
+        if name in own and len(corpus_names(data)) == 1:
+            raise UserError(f"--{name} is for several corpora, and --data names one: leave it out")
 
 
 def _check_model_size(config: Config, workers: Workers) -> None:
@@ -237,7 +252,7 @@ def _check_moving_average(values: flags.FlagValues, model_dir: str) -> None:
         )
     if not values.output:
         raise UserError(
-            f"averaged.npz in {model_dir} has the moving average of the run (--ema_decay): give "
+            f"averaged.npz in {model_dir} is for the moving average of the run (--ema_decay): give "
             "--output=FILE for an average of the weights of checkpoints"
         )
 

@@ -52,16 +52,10 @@ def load_translator(
     return translator
 
 
-def check_translator_tag(tag: str | None, translator: Translator, flag: str = "tag") -> None:
-    """Checks the tag that a flag gives, if any. Raises: UserError when the model does not have it.
-
-    Args:
-      tag: the tag, or None.
-      translator: the model.
-      flag: the name of the flag.
-    """
+def check_translator_tag(tag: str | None, translator: Translator) -> None:
+    """Checks the value of --tag, if any. Raises: UserError when the model has no such tag."""
     if tag:
-        check_tag(tag, lambda texts: translator.source.encode(texts).to_list(), flag)
+        check_tag(tag, lambda texts: translator.source.encode(texts).to_list())
 
 
 @contextlib.contextmanager

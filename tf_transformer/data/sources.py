@@ -70,9 +70,6 @@ def corpus_of_run(data: DataConfig) -> Corpus:
             f"model {data.source} and {data.target}: give --source={languages[0]} "
             f"--target={languages[1]}, or another first corpus"
         )
-    if len(names) == 1 and (data.data_weights or data.data_temperature != 1):
-        name = "data_weights" if data.data_weights else "data_temperature"
-        raise UserError(f"{name} is for several corpora, and data names one: leave it out")
     weights = parse_weights(data.data_weights)
     if weights and len(weights) != len(names):
         raise UserError(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # the command doctor runs without it
 # <2de>, or >>de<< as in OPUS-MT; not <0x41>, the name of a byte.
 TAG = re.compile(r"<(?!0x[0-9A-F]{2}>)[^\s<>,]+>|>>[^\s<>,]+<<")
 
+LANGUAGE_TAG = re.compile(r"<2[\w-]+>|>>[\w-]+<<")
+
 
 def parse_tags(text: str, corpora: int) -> list[str]:
     """Parses the setting `tag`, such as "<2de>,<2fr>".
@@ -82,12 +84,13 @@ def split_tag(text: str, tags: Container[str] | None) -> tuple[str, str]:
 
     Args:
       text: the text.
-      tags: of the model; None where it is not known, so whatever has the form of a tag is one.
+      tags: of the model; None where it is not known. Then the usual tags of languages are some,
+        such as <2de> and >>de<<.
     Returns: the tag, "" for none; the sentence.
     """
     head, _, sentence = text.lstrip(" ").partition(" ")
     sentence = sentence.lstrip(" ")
-    is_tag = TAG.fullmatch(head) if tags is None else head in tags
+    is_tag = LANGUAGE_TAG.fullmatch(head) if tags is None else head in tags
     return (head, sentence) if sentence and is_tag else ("", text)
 
 

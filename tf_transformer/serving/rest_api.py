@@ -185,10 +185,15 @@ class RestApi:
         body = await self._read_body(request)
         served = self._find(target)
         record.version = served.model.version
-        parse = functools.partial(parse_predict, body, served.model.signatures)
-        # Half a second for a body of 1 MiB: other requests go on meanwhile.
-        is_large = len(body) > LARGE_BODY
-        parsed = await asyncio.to_thread(parse) if is_large else parse()
+        if len(body) > LARGE_BODY:  # half a second for 1 MiB: other requests go on meanwhile
+            parsed = await asyncio.to_thread(parse_predict, body, served.model.signatures)
+            # The version may have been unloaded meanwhile.
+            before, served = served, self._find(target)
+            if served is not before:
+                parsed = parse_predict(body, served.model.signatures)
+        else:
+            parsed = parse_predict(body, served.model.signatures)
+        record.version = served.model.version
         record.signature, inputs, in_rows = parsed
         record.rows = len(next(iter(inputs.values())))
         with self._metrics.in_flight(record):

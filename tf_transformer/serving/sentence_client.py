@@ -32,11 +32,11 @@ class SentenceClient:
 
         A call that is repeated after an UnavailableError continues after the sentences that were
         answered. Otherwise a rate limit could refuse one of its requests in each attempt. A request
-        that is too large, or that the server does not compute in time, is sent in halves.
+        for one text that is too large, or that the server does not compute in time, is sent in
+        halves; that of several texts is left to `translate_lines`, which sends them in halves.
 
         Returns: a list of pairs (translation, score), one for each text; see `SplitLines.join`.
-        Raises: what the client does, but RequestTooLargeError; UserError when the package sentencex
-          is not installed.
+        Raises: what the client does; UserError when the package sentencex is not installed.
         """
         split = SplitLines(texts, self._source, self._target)
         results = self._unfinished.pop(tuple(texts), [])
@@ -47,19 +47,18 @@ class SentenceClient:
                 try:
                     results += self._client(left[:size])
                 except RequestTooLargeError:
+                    if len(texts) > 1:
+                        raise
                     if size == 1:
                         results.append(("", NEGATIVE_INFINITY))
+                    size = max(1, size // 2)
                 except NotInTimeError:
-                    if size == 1:
+                    if len(texts) > 1 or size == 1:
                         raise
-                else:
-                    continue
-                size = max(1, size // 2)
-        except NotInTimeError:
-            if len(texts) == 1:  # several texts are not sent again together
+                    size //= 2
+        except UnavailableError as error:
+            # Several texts whose request was not computed in time are not sent together again.
+            if len(texts) == 1 or not isinstance(error, NotInTimeError):
                 self._unfinished[tuple(texts)] = results
-            raise
-        except UnavailableError:
-            self._unfinished[tuple(texts)] = results
             raise
         return split.join(results)

@@ -135,7 +135,7 @@ class ServedVersion:
         self._check_rows(name, len(next(iter(inputs.values()))))
         try:
             lengths = await asyncio.to_thread(self._lengths, name, inputs, deadline)
-            # A request that is refused costs its client nothing.
+            # A request that is refused costs its client no sub-words.
             self._check_tokens(sum(lengths))
             self._batchers[name].check_room()
             admit(sum(lengths))

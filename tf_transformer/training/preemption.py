@@ -17,7 +17,7 @@ from typing import Any
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
 
-SAME_SIGTERM_SECONDS = 1.0  # between two SIGTERMs that are one for the user
+SAME_SIGTERM_SECONDS = 5.0  # between two SIGTERMs that are one for the user
 
 
 class PreemptionHandler:

@@ -13,7 +13,12 @@ from typing import IO, Any
 
 import keras
 
-from tf_transformer.atomic_io import atomic_folder, atomic_write, remove_temporary_files
+from tf_transformer.atomic_io import (
+    atomic_folder,
+    atomic_write,
+    remove_temporary_files,
+    remove_unfinished_folders,
+)
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.loading import check_vocabularies
 from tf_transformer.checkpoints.paths import (
@@ -89,6 +94,7 @@ class RunDirectory:
         self._best = os.path.join(self.path, "best.npz")
         for folder in ("", "checkpoints", "cache"):  # of a process that was killed while writing
             remove_temporary_files(os.path.join(self.path, folder))
+        remove_unfinished_folders(self.path)
 
     def close(self) -> None:
         """Releases the lock."""
@@ -127,8 +133,8 @@ class RunDirectory:
     def _new_vocabulary(self, config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
         """The vocabularies of a new run: those of the initial model, or learned ones.
 
-        They are saved at once, so that an interrupted start need not learn them again, but where a
-        run is overwritten.
+        They are saved at once, so that an interrupted start need not learn them again, except
+        where a run is overwritten.
         """
         if config.train.init_from:
             tokenizers = initial_vocabulary(config)

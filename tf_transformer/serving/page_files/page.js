@@ -5,9 +5,9 @@ const SECONDS_TO_RETRY = 2;  // while the server loads the model
 const TEXTS_OF_REQUEST = 16; // longer texts are translated in several requests
 const SMALLEST_SCORE = -1e8; // a hypothesis that was not found has a smaller score
 // Intl.Segmenter does not know abbreviations: this is the end of "Mr. ", "z. B. " or "on 3. ".
-// A tag at the beginning of a line, as in data/tags.py, and the text after it.
-const TAGGED = /^ *((?:<(?!0x[0-9A-F]{2}>)[^\s<>,]+>|>>[^\s<>,]+<<)) +([^ ].*)$/u;
 const ABBREVIATION = /(?<![\p{L}\p{N}])(\p{Lu}\p{Ll}?|Mrs|Prof|\p{N}{1,2})\.\s+$/u;
+// The tag of a language at the beginning of a line, such as <2de> or >>de<<; the text after it.
+const TAGGED = /^ *(<2[\w-]+>|>>[\w-]+<<) +([^ ].*)$/u;
 let version = "";   // that the page shows; "" until the server has loaded one
 let model = {};      // what the exported model says of itself; {} for a model that says nothing
 let chosen = null;   // the line whose hypotheses and attention are shown
