@@ -125,7 +125,7 @@ multi30k: $(STAMP) ## train on Multi30k, English to German and back, in DATA=fol
 	$(TRAIN) --source=$(SOURCE) --target=$(TARGET) $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
 	$(TRAIN) --source=$(TARGET) --target=$(SOURCE) --train_steps=12000 $(call flags,STEPS MINUTES) --model_dir='$(REVERSE_DIR)' $(FLAGS)
 ifeq (,$(filter --dry_run%,$(FLAGS)))
-	$(RUN) evaluate --model_dir='$(MODEL_DIR)' --split='$(SPLIT)'
+	$(call score,$(MODEL_DIR),$(SPLIT))
 	$(RUN) translate --model_dir='$(MODEL_DIR)' --input='$(SOURCES)' --n_best=12 --beam_size=12 --output='$(RESULT).n_best.txt'
 	$(RUN) rescore --input='$(RESULT).n_best.txt' --sources='$(SOURCES)' --reverse_model_dir='$(REVERSE_DIR)' --weights=1,0.3 --output='$(RESULT).rescored.$(TARGET)'
 	$(RUN) evaluate --model_dir='$(MODEL_DIR)' --split='$(SPLIT)' --translations='$(RESULT).rescored.$(TARGET)'

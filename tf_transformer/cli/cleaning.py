@@ -120,12 +120,11 @@ def _read_input(values: flags.FlagValues) -> list[_Text]:
         languages = values.source, values.target
         return [_Text("standard input", languages, read_tsv(read_lines(None), None))]
     corpus = open_corpus(values.data, values.source, values.target)
-    # The split "all" is of each corpus.
-    split = values.split if values.split not in (None, "all") else "train"
-    corpora = corpus.parts(corpus.known(split))
-    # Pairs that train would hold out for validation are cleaned too.
+    # The split "all" of a corpus also has the pairs that train would hold out for validation.
+    wanted = values.split or "all"
+    corpora = corpus.parts("train" if wanted == "all" else corpus.known(wanted))
     splits = [
-        each.known(values.split or ("all" if "all" in each.splits else "train")) for each in corpora
+        each.known(wanted if values.split or "all" in each.splits else "train") for each in corpora
     ]
     firsts = [next(each.read_weighted(split), None) for each, split in zip(corpora, splits)]
     has_weights = any(first and first[2] is not None for first in firsts)

@@ -65,8 +65,8 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     source, target = languages_of(name, data.source, data.target)
     tag = _tags(values, data)
     corpus = open_corpus(name, data.source, data.target, tag)
-    seen = bool(set(_paths(name)) & set(_paths(data.data)))
-    split = values.split or corpus.default_test(seen)
+    tested, trained = ({path for path, *_ in _texts(each, data)} for each in (name, data.data))
+    split = values.split or corpus.default_test(seen=bool(tested & trained))
     pairs = list(corpus.read(split))
     if not pairs:
         raise UserError(f"nothing to score: {corpus.describe(split)} has no pairs")
@@ -132,10 +132,10 @@ def _tags(values: flags.FlagValues, data: DataConfig) -> str:
     name = values.data or data.data
     if not values.tag and _texts(name, data) == _texts(data.data, data):
         return data.tag
+    first = data.tag.split(",")[0]
     tags = []
-    for corpus in corpus_names(name):
-        of_languages = tag_for(data, *split_languages(corpus, data.source, data.target)[1:])
-        first = data.tag.split(",")[0]
+    for _, source, target in _texts(name, data):
+        of_languages = tag_for(data, source, target)
         tags.append(values.tag or (first if of_languages is None else of_languages))
     return ",".join(tags) if any(tags) else ""
 
@@ -149,11 +149,6 @@ def _texts(name: str, data: DataConfig) -> list[tuple[str, str, str]]:
     """
     names = corpus_names(absolute_path(name))
     return [split_languages(each, data.source, data.target) for each in names]
-
-
-def _paths(name: str) -> list[str]:
-    """The paths, or the names, of the corpora that a setting `data` names, without languages."""
-    return [split_languages(each, "", "")[0] for each in corpus_names(absolute_path(name))]
 
 
 def _as_file_name(data: str) -> str:

@@ -61,7 +61,7 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
         ending = run_process([*program, *arguments, f"--seed={seed}", f"--model_dir={folder}"])
         complete = not values.overwrite and _is_complete(folder, config.replace(seed=seed))
         if ending.interrupted and complete:
-            print(f"\nstopped; the run with seed {seed} is complete; {advice}")
+            print(f"\nstopped; the run with seed {seed} is complete; {RESUMING}")
             return 0
         # A process that gets a signal itself saves, and ends with code 0 too.
         if ending.interrupted or ending.code or not read_run(folder).complete:

@@ -236,8 +236,7 @@ class Translator:
 
         options = None, None, skip_long, target_prefixes
         # One position for the next sub-word, and one for the end token or another sub-word.
-        longest = self.model.pe_target - 2
-        found = self._decode_texts(complete, texts, number, *options, longest)
+        found = self._decode_texts(complete, texts, number, *options, following=2)
         return [[Alternative(*each) for each in row if len(each) == 3] for row in found]
 
     def _decode_texts(
@@ -249,7 +248,7 @@ class Translator:
         line_numbers: Sequence[int] | None,
         skip_long: bool,
         target_prefixes: Sequence[str] | None,
-        longest_prefix: int | None = None,
+        following: int = 1,
     ) -> list[list[tuple]]:
         """Calls a function for batches of texts.
 
@@ -257,7 +256,7 @@ class Translator:
           decode: the function.
           rows_per_text: hypotheses of each text that are computed at the same time.
           texts, progress, line_numbers, skip_long, target_prefixes: as for `n_best`.
-          longest_prefix: in sub-words; None for that of a search.
+          following: positions that the model needs after a prefix.
         Returns: as `n_best`; each tuple also has the further numbers of the function.
         """
         if target_prefixes is not None and len(target_prefixes) != len(texts):
@@ -266,7 +265,7 @@ class Translator:
         line_numbers = line_numbers or range(1, len(rows) + 1)
         long = find_long(rows, self.model.pe_input, line_numbers, skip_long)
         prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [])]
-        longest = self.model.pe_target - 1 if longest_prefix is None else longest_prefix
+        longest = self.model.pe_target - following
         long |= find_long(prefixes, longest, line_numbers, skip_long, True)
         results: list[list[tuple]] = [[("", 0.0)] for _ in rows]
         for i in long:

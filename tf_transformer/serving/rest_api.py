@@ -187,13 +187,11 @@ class RestApi:
         record.version = served.model.version
         if len(body) > LARGE_BODY:  # half a second for 1 MiB: other requests go on meanwhile
             parsed = await asyncio.to_thread(parse_predict, body, served.model.signatures)
-            # The version may have been unloaded meanwhile.
-            before, served = served, self._find(target)
-            if served is not before:
+            if (current := self._find(target)) is not served:  # which was unloaded meanwhile
+                served, record.version = current, current.model.version
                 parsed = parse_predict(body, served.model.signatures)
         else:
             parsed = parse_predict(body, served.model.signatures)
-        record.version = served.model.version
         record.signature, inputs, in_rows = parsed
         record.rows = len(next(iter(inputs.values())))
         with self._metrics.in_flight(record):

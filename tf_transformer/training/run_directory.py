@@ -1,15 +1,14 @@
 """What a training run keeps in its model folder: lock, settings, vocabulary, checkpoints."""
 
 import dataclasses
-import fcntl
+import functools
 import json
 import logging
 import os
-import re
 import shutil
-import socket
 import tempfile
-from typing import IO, Any
+from collections.abc import Callable
+from typing import Any
 
 import keras
 
@@ -42,6 +41,7 @@ from tf_transformer.data.tokenizer import (
 from tf_transformer.errors import DamagedError, UserError
 from tf_transformer.train_config import DECAY_TO_0
 from tf_transformer.training.fine_tuning import initial_vocabulary
+from tf_transformer.training.folder_lock import lock_folder, unlock_folder
 
 logger = logging.getLogger(__name__)
 
@@ -81,15 +81,14 @@ class RunDirectory:
         self.path = path or tempfile.mkdtemp(prefix="tf_transformer-")
         self._temporary = path is None
         self._overwrite = overwrite
-        # Of the run that overwrites another one, until it begins.
-        self._unsaved_vocabulary: tuple[Tokenizer, Tokenizer] | None = None
-        self._vocabulary_record: dict[str, Any] = {}
+        # Saves the vocabulary of the run that overwrites another one; None when it has begun.
+        self._save_new: Callable[[], None] | None = None
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise UserError(f"{self.path} is a file, not a folder: give another --model_dir")
         if is_built_in(self.path):
             raise UserError(f"{self.path} is a built-in model: give another --model_dir")
         os.makedirs(self.path, exist_ok=True)
-        self._lock: str | None = _lock(self.path)
+        self._lock: str | None = lock_folder(self.path)
         self._averaged = os.path.join(self.path, "averaged.npz")
         self._best = os.path.join(self.path, "best.npz")
         for folder in ("", "checkpoints", "cache"):  # of a process that was killed while writing
@@ -99,7 +98,7 @@ class RunDirectory:
     def close(self) -> None:
         """Releases the lock."""
         if self._lock:
-            _unlock(self._lock)
+            unlock_folder(self._lock)
             self._lock = None
         if self._temporary:
             shutil.rmtree(self.path, ignore_errors=True)
@@ -136,35 +135,39 @@ class RunDirectory:
         They are saved at once, so that an interrupted start need not learn them again, except
         where a run is overwritten.
         """
+        record = None  # of learned ones
         if config.train.init_from:
             tokenizers = initial_vocabulary(config)
         else:
             tokenizers = self._learn_vocabulary(config.data, corpus)
-            self._vocabulary_record = _vocabulary_record(config.data, corpus, tokenizers)
+            record = _vocabulary_record(config.data, corpus, tokenizers)
         _check_tags(config, tokenizers[0])
         sampling_alpha(config.data, tokenizers)
-        self._unsaved_vocabulary = tokenizers
-        if not self._overwrite:
-            self._save_vocabulary()
+        save = functools.partial(self._save_vocabulary, tokenizers, record)
+        if self._overwrite:
+            self._save_new = save
+        else:
+            save()
         return tokenizers
 
-    def _save_vocabulary(self) -> None:
-        if self._unsaved_vocabulary:
-            save_tokenizers(self._unsaved_vocabulary, self.path)
-        if self._vocabulary_record:
+    def _save_vocabulary(
+        self, tokenizers: tuple[Tokenizer, Tokenizer], record: dict[str, Any] | None
+    ) -> None:
+        save_tokenizers(tokenizers, self.path)
+        if record:
             os.makedirs(os.path.dirname(self._record_path), exist_ok=True)
             with atomic_write(self._record_path) as file:
-                json.dump(self._vocabulary_record, file)
-        self._unsaved_vocabulary = None
+                json.dump(record, file)
 
     def begin(self) -> None:
         """Removes the run or the model that is overwritten, and saves the new vocabulary.
 
         Nothing may refuse the new run any more.
         """
-        if self._unsaved_vocabulary:
+        if self._save_new:
             self._remove_run()
-            self._save_vocabulary()
+            self._save_new()
+            self._save_new = None
 
     @property
     def _record_path(self) -> str:
@@ -208,7 +211,7 @@ class RunDirectory:
         Returns: its training state, or None where there is no checkpoint of the run yet.
         Raises: UserError when all checkpoints are damaged.
         """
-        if self._unsaved_vocabulary:  # the checkpoints are of the run that is overwritten
+        if self._save_new:  # the checkpoints are of the run that is overwritten
             return None
         paths = step_checkpoints(self.path)
         damaged = []
@@ -366,64 +369,3 @@ def _vocabulary_record(
         "learned_from": digest(corpus.fingerprint("train"), data.vocab_size, data.shared_vocab),
         "fingerprints": [tokenizer.fingerprint for tokenizer in tokenizers],
     }
-
-
-_locks: dict[str, IO[str]] = {}  # path -> file. The system would let one process lock a file twice.
-
-
-def _lock(folder: str) -> str:
-    """Locks a folder for this process; the system releases the lock when the process ends.
-
-    Returns: the path of the lock. Raises: UserError when another process has it.
-    """
-    path = os.path.join(os.path.realpath(folder), "training.lock")
-    while path not in _locks:
-        file = open(path, "a+")
-        file.seek(0)
-        owner = file.read().strip() or "unknown process"
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            file.close()
-            raise UserError(
-                f"another process trains in {folder} ({owner}): wait, stop it, or give another "
-                "--model_dir"
-            ) from None
-        except OSError:  # a file system without locks: only the text in the file is left
-            if _may_run(owner):
-                file.close()
-                raise UserError(
-                    f"another process trains in {folder} ({owner}), or it was killed: wait, stop "
-                    f"it, or if it is not running, remove {path}"
-                ) from None
-        if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(file.fileno())):
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            file.flush()
-            _locks[path] = file
-        else:  # its last owner has just removed it
-            file.close()
-    return path
-
-
-def _may_run(owner: str) -> bool:
-    """Whether the process that a lock names may be running; on another host, it may."""
-    match = re.fullmatch(r"process (\d+) on (.*)", owner)
-    if not match:  # the file is new
-        return False
-    process, host = int(match[1]), match[2]
-    if host != socket.gethostname():
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # a process of another user
-        return True
-    return process != os.getpid()  # an earlier process had our number
-
-
-def _unlock(path: str) -> None:
-    if path in _locks:
-        os.remove(path)
-        _locks.pop(path).close()
