@@ -153,6 +153,15 @@ def clean(pairs, **changes):
     return [reason for reason, _ in clean_pairs(texts, config)]
 
 
+def test_one_source_in_several_target_languages():
+    """It is a duplicate only of a pair with the same target language."""
+    config = FilterConfig(drop_source_duplicates=True)
+    german = [("Good morning", "Guten Morgen", None), ("Good morning", "Morgen", None)]
+    french = [("Good morning", "Bonjour", None)]
+    texts = [(PairFilter(config, "en", "de"), german), (PairFilter(config, "en", "fr"), french)]
+    assert [reason for reason, _ in clean_pairs(texts, config)] == ["", SOURCE_DUPLICATE, ""]
+
+
 def test_duplicates(monkeypatch):
     """The first of equal pairs is kept, in the same window or in an earlier one."""
     monkeypatch.setattr("tf_transformer.data.filters.WINDOW", 3)

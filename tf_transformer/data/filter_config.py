@@ -54,5 +54,5 @@ class FilterConfig(Settings):
     drop_html: bool = setting(True, "drop pairs with HTML tags or entities")
     drop_duplicates: bool = setting(True, "drop all but the first of equal pairs")
     drop_source_duplicates: bool = setting(
-        False, "drop all but the first of the pairs with the same source"
+        False, "drop all but the first of the pairs with the same source and target language"
     )

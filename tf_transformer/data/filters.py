@@ -58,10 +58,12 @@ class PairFilter:
       config: a `FilterConfig`.
       source, target: language codes.
     Attributes:
+      target: the code of the target language.
       unknown: those of the two languages whose script is not known; it is not checked.
     """
 
     def __init__(self, config: FilterConfig, source: str, target: str) -> None:
+        self.target = target
         self._config = config
         self._scripts = []
         self.unknown = []
@@ -129,7 +131,9 @@ def clean_pairs(
         reasons = [pair_filter.reason(*pair[:2]) for pair_filter, pair in window]
         pairs = [pair for _, pair in window]
         _mark(reasons, DUPLICATE, seen_pairs, ["\n".join(pair[:2]) for pair in pairs])
-        _mark(reasons, SOURCE_DUPLICATE, seen_sources, [source for source, _, _ in pairs])
+        # A source may have a translation into each language.
+        sources = [f"{pair_filter.target}\n{source}" for pair_filter, (source, _, _) in window]
+        _mark(reasons, SOURCE_DUPLICATE, seen_sources, sources)
         yield from zip(reasons, pairs)
 
 
