@@ -130,19 +130,19 @@ def clean_pairs(
     while window := list(itertools.islice(stream, WINDOW)):
         reasons = [pair_filter.reason(*pair[:2]) for pair_filter, pair in window]
         pairs = [pair for _, pair in window]
-        _mark(reasons, DUPLICATE, seen_pairs, ["\n".join(pair[:2]) for pair in pairs])
+        _mark(reasons, DUPLICATE, seen_pairs, ("\n".join(pair[:2]) for pair in pairs))
         # A source may have a translation into each language.
-        sources = [f"{pair_filter.target}\n{source}" for pair_filter, (source, _, _) in window]
+        sources = (f"{pair_filter.target}\n{source}" for pair_filter, (source, _, _) in window)
         _mark(reasons, SOURCE_DUPLICATE, seen_sources, sources)
         yield from zip(reasons, pairs)
 
 
-def _mark(reasons: list[str], reason: str, seen: SeenTexts | None, texts: list[str]) -> None:
+def _mark(reasons: list[str], reason: str, seen: SeenTexts | None, texts: Iterable[str]) -> None:
     """Writes a reason where a text was seen before, of the pairs that are not rejected so far."""
     if seen is None:
         return
     kept = [index for index, other in enumerate(reasons) if not other]
-    is_new = seen.add([texts[index] for index in kept])
+    is_new = seen.add([text for text, other in zip(texts, reasons) if not other])
     for index in np.flatnonzero(~is_new):
         reasons[kept[index]] = reason
 
