@@ -118,8 +118,8 @@ class TrainConfig(Settings):
     )
     max_checkpoints: int = setting(
         5,
-        "newest checkpoints that are kept, and averaged at the end (Sec. 6.1: 5 for base, 20 for "
-        "big)",
+        "newest checkpoints that are kept; at the end, those of the last eighth of the updates are "
+        "averaged (Sec. 6.1: 5 for base, 20 for big)",
         minimum=1,
     )
     eval_steps: int = setting(1000, "updates between validations", minimum=1)

@@ -25,6 +25,7 @@ from tf_transformer.checkpoints.paths import (
     checkpoint_step,
     read_metrics,
     step_checkpoints,
+    step_path,
 )
 from tf_transformer.errors import UserError
 from tf_transformer.training.build import build_trainer
@@ -341,9 +342,10 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(tiny_config, model_dir,
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
     first, last = step_checkpoints(str(folder))
+    first = shutil.move(first, step_path(str(folder), 11))  # in the last eighth of the updates
     with open(first, "r+b") as file:
         file.truncate(os.path.getsize(first) // 2)
-    assert build_trainer(tiny_config, str(folder)).run()
+    assert build_trainer(tiny_config.replace(save_steps=1), str(folder)).run()
     assert f"{first} is damaged" in caplog.text
     assert os.path.exists(f"{first}.damaged") and step_checkpoints(str(folder)) == [last]
 
@@ -386,12 +388,14 @@ def test_interrupted_with_updates_in_flight(tiny_config, model_dir, tmp_path, mo
 
 
 def test_killed_before_old_checkpoints_are_removed(tiny_config, model_dir, tmp_path):
-    """The average has the usual number of checkpoints; a finished command changes nothing."""
+    """The average is without that of an interruption; a finished command changes nothing."""
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
     checkpoints = folder / "checkpoints"
-    shutil.copy(checkpoints / "step-00000008.npz", checkpoints / "step-00000004.npz")
+    for step in (4, 11):
+        shutil.copy(checkpoints / "step-00000008.npz", step_path(str(folder), step))
     assert build_trainer(tiny_config, str(folder)).run()
+    assert os.listdir(checkpoints) == os.listdir(model_dir / "checkpoints")
     assert_same_arrays(folder / "averaged.npz", model_dir / "averaged.npz")
     assert losses(folder) == losses(model_dir)
 

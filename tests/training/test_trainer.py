@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.paths import step_checkpoints
+from tf_transformer.checkpoints.paths import step_checkpoints, step_path
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.training.build import build_trainer
@@ -50,11 +51,31 @@ def test_metrics_of_a_run(model_dir):
     assert lines[3]["loss"] < lines[0]["loss"]
 
 
-def test_averaged_weights_are_the_mean(model_dir):
-    checkpoints = [weights(path) for path in step_checkpoints(str(model_dir))]
-    for name, value in weights(model_dir / "averaged.npz").items():
-        mean = np.mean([checkpoint[name] for checkpoint in checkpoints], axis=0)
-        np.testing.assert_allclose(value, mean, atol=1e-7)
+def test_averaged_weights_are_the_mean(tiny_config, model_dir, tmp_path, caplog):
+    """Of the checkpoints of the last eighth of the updates."""
+    caplog.set_level("INFO")
+    shutil.copytree(model_dir, tmp_path / "model", ignore=shutil.ignore_patterns("averaged.npz"))
+    kept = step_checkpoints(str(tmp_path / "model"))
+    settings = tiny_config.replace(max_checkpoints=3).train
+    directory = RunDirectory(str(tmp_path / "model"))
+    model = Translator.load(str(model_dir), "latest").model
+    try:
+        for old, new in zip(kept, (92, 100), strict=True):
+            os.replace(old, step_path(directory.path, new))
+        start = step_path(directory.path, 84)  # 16 of 100 updates before the end
+        shutil.copy(model_dir / "best.npz", start)
+        directory.average(model, settings)
+    finally:
+        directory.close()
+    first, last = (weights(path) for path in step_checkpoints(str(model_dir)))
+    averaged = weights(tmp_path / "model" / "averaged.npz")
+    for name, value in averaged.items():
+        np.testing.assert_allclose(value, (first[name] + last[name]) / 2, atol=1e-7)
+    for name, variable in checkpoint.named_weights(model).items():
+        np.testing.assert_array_equal(variable.numpy(), averaged[f"model/{name}"])
+    assert "averaged the last 2 checkpoints" in caplog.text
+    assert "1 checkpoints are left out" in caplog.text and "--save_steps=4" in caplog.text
+    assert os.path.exists(start)
 
 
 def test_seed_determines_the_weights(tiny_config, model_dir, tmp_path):

@@ -58,6 +58,10 @@ MAY_CHANGE = {
     "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
 }  # fmt: skip
 
+# The part of the updates from whose checkpoints the average is. The weights at the end of a run are
+# similar; in a short run, the newest `max_checkpoints` can reach back to its beginning.
+AVERAGED_PART = 1 / 8
+
 # What a run leaves in its folder, except for the cache, whose files have keys. `config.json` is the
 # first to be removed: without it, the other files are not taken for a run.
 RUN_FILES = (
@@ -272,22 +276,33 @@ class RunDirectory:
         """Writes the moving average of the weights, which the model has, as `averaged.npz`."""
         checkpoint.save(self._averaged, model, state=state)
 
-    def average(self, model: keras.Model, settings: TrainConfig) -> int:
+    def average(self, model: keras.Model, settings: TrainConfig) -> None:
         """Writes the mean of the newest checkpoints (Sec. 6.1) and restores it into the model.
 
-        Checkpoints that are damaged are left out.
+        They are those that are kept from the last eighth of the updates. Damaged ones are left out.
 
         Args:
           model: a built `Transformer`.
           settings: a `TrainConfig`.
-        Returns: how many checkpoints are averaged.
         """
         self._prune(settings)  # the process may have been killed after the last save
-        paths = step_checkpoints(self.path)
+        kept = step_checkpoints(self.path)
+        averaged_steps = AVERAGED_PART * checkpoint_step(kept[-1])
+        start = checkpoint_step(kept[-1]) - averaged_steps
+        paths = [path for path in kept if checkpoint_step(path) > start]
         damaged = checkpoint.average(paths, self._averaged, skip_damaged=True)
         _set_aside(damaged)
         checkpoint.restore(self._averaged, model)
-        return len(paths) - len(damaged)
+        logger.info("averaged the last %d checkpoints (Sec. 6.1)", len(paths) - len(damaged))
+        save_steps = int(averaged_steps / settings.max_checkpoints)
+        if len(paths) < len(kept) and save_steps:
+            logger.info(
+                "%d checkpoints are left out, from before the last eighth of the updates: with "
+                "--save_steps=%d, the average is of %d",
+                len(kept) - len(paths),
+                save_steps,
+                settings.max_checkpoints,
+            )
 
 
 def _set_aside(damaged: list[str]) -> None:

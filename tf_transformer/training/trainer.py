@@ -157,7 +157,8 @@ class Trainer:
     def run(self, second_interrupt: Handler = None) -> bool:
         """Trains until the wanted number of updates or minutes, or until Ctrl-C, SIGTERM or SIGHUP.
 
-        At the end, the last checkpoints are averaged, unless the run has a moving average.
+        At the end, checkpoints are averaged (`RunDirectory.average`), unless the run has a moving
+        average.
 
         Args:
           second_interrupt: the effect of a second Ctrl-C, as for `PreemptionHandler`.
@@ -358,8 +359,7 @@ class Trainer:
             if self.workers.is_chief:
                 self.directory.save_average(self.model, self._state())
         elif self.workers.is_chief:
-            number = self.directory.average(self.model, self.config.train)
-            logger.info("averaged the last %d checkpoints (Sec. 6.1)", number)
+            self.directory.average(self.model, self.config.train)
         self.workers.broadcast_weights(self.model.trainable_variables)
         if values := self.validate():
             metrics.validation(self.step, values, kind="average")
