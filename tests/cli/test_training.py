@@ -73,6 +73,9 @@ def test_average(run, refused, model_dir, tmp_path):
     assert code == 0
     assert "step-00000008.npz, step-00000012.npz" in out
     assert (tmp_path / "mean.npz").exists()
+    code, out, _ = run("average", folder, f"--output={tmp_path}/default.npz")
+    assert code == 0
+    assert "averaged step-00000012.npz into" in out  # the last eighth of the updates
     message = refused("average", folder, "--last=3")
     assert f"{model_dir} has 2 checkpoints (train keeps --max_checkpoints of them)" in message
     code, out, _ = run("average", folder, "--best=1", f"--output={tmp_path}/best.npz")

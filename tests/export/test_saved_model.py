@@ -13,7 +13,8 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from tf_transformer.checkpoints.paths import load_config
+from tf_transformer.checkpoints import checkpoint
+from tf_transformer.checkpoints.paths import load_config, step_checkpoints
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
@@ -99,7 +100,9 @@ def test_a_process_without_the_package_gives_the_same_translations(
 
 def test_an_ensemble(model_dir, texts, tmp_path):
     """Its export translates and scores as the live ensemble. It has no attention weights."""
-    checkpoints = "averaged,latest"
+    average = str(tmp_path / "average.npz")
+    checkpoint.average(step_checkpoints(str(model_dir)), average)
+    checkpoints = f"{average},latest"
     path = export_saved_model(str(model_dir), str(tmp_path / "out"), checkpoints, beam_size=2)
     live = Translator.load(str(model_dir), checkpoints, beam_size=2)
     signatures = tf.saved_model.load(path).signatures
@@ -111,7 +114,7 @@ def test_an_ensemble(model_dir, texts, tmp_path):
     sources, targets = map(tf.constant, (texts[:6], translations))
     scores = signatures["score"](source=sources, target=targets)["log_probability"]
     np.testing.assert_allclose(scores, [each.log_prob for each in live.score(pairs)], rtol=1e-5)
-    one = Translator.load(str(model_dir), "averaged").score(pairs)
+    one = Translator.load(str(model_dir), "latest").score(pairs)
     assert not np.allclose(scores, [each.log_prob for each in one], rtol=1e-4)
     assert read_description(path, {"max_aligned_subwords": int}) == {"max_aligned_subwords": 0}
     assert "alignments" not in pathlib.Path(path, "README.md").read_text()

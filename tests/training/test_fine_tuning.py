@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tf_transformer.checkpoints.checkpoint import named_weights
+from tf_transformer.checkpoints.checkpoint import average, last_eighth, named_weights
 from tf_transformer.checkpoints.paths import load_config, read_metrics, step_checkpoints, step_path
 from tf_transformer.checkpoints.pretrained import FOLDER
 from tf_transformer.cli.flags import parse
@@ -32,12 +32,16 @@ def assert_same_arrays(path, expected_path):
 
 def test_run_from_another_model(tiny_config, model_dir, tmp_path):
     """The weights and the vocabulary are those of the model, the optimizer is new."""
+    initial = tmp_path / "initial"
+    shutil.copytree(model_dir, initial, ignore=shutil.ignore_patterns("training.lock"))
+    average(step_checkpoints(str(initial)), str(initial / "averaged.npz"))
     config = tiny_config.replace(
-        init_from=os.path.relpath(model_dir), freeze="encoder,embeddings", train_steps=2,
+        init_from=os.path.relpath(initial), freeze="encoder,embeddings", train_steps=2,
         warmup_steps=1, bleu_sentences=0,
     )  # fmt: skip
-    trainer = build_trainer(config, str(tmp_path))
-    start = arrays(model_dir / "averaged.npz")
+    folder = tmp_path / "run"
+    trainer = build_trainer(config, str(folder))
+    start = arrays(initial / "averaged.npz")
     assert trainer.step == 0
     replicas = trainer.workers.strategy.experimental_local_results
     for name, variable in named_weights(trainer.model).items():
@@ -48,30 +52,36 @@ def test_run_from_another_model(tiny_config, model_dir, tmp_path):
     for moment in trainer.optimizer._momentums:
         assert not moment.numpy().any()
     assert trainer.run()
-    for path in (step_path(str(tmp_path), 2), tmp_path / "averaged.npz"):
+    for path in (step_path(str(folder), 2), folder / "averaged.npz"):
         for name, value in arrays(path).items():
             frozen = name.startswith(("encoder/", "embedding/"))
             assert np.array_equal(value, start[name]) == frozen, name
-    assert (tmp_path / "shared.model").read_bytes() == (model_dir / "shared.model").read_bytes()
-    assert load_config(str(tmp_path)).train.init_from == str(model_dir)
+    assert (folder / "shared.model").read_bytes() == (model_dir / "shared.model").read_bytes()
+    assert load_config(str(folder)).train.init_from == str(initial)
 
-    resumed = build_trainer(config.replace(train_steps=3), str(tmp_path))
+    resumed = build_trainer(config.replace(train_steps=3), str(folder))
     assert resumed.step == 2
     resumed.directory.close()
-    with pytest.raises(UserError, match=f"started with init_from {model_dir} .now none.*freeze"):
-        build_trainer(config.replace(init_from="", freeze=""), str(tmp_path))
+    with pytest.raises(UserError, match=f"started with init_from {initial} .now none.*freeze"):
+        build_trainer(config.replace(init_from="", freeze=""), str(folder))
 
 
 def test_optimizer_of_the_model(tiny_config, model_dir, tmp_path):
     settings = {"init_from": str(model_dir), "init_optimizer": True}
     with pytest.raises(UserError, match="has 12 updates, .*give a larger --train_steps than 12"):
         build_trainer(tiny_config.replace(**settings), str(tmp_path))
-    trainer = build_trainer(tiny_config.replace(**settings, train_steps=13), str(tmp_path))
+    config = tiny_config.replace(**settings, train_steps=14, save_steps=1, bleu_sentences=0)
+    trainer = build_trainer(config, str(tmp_path))
     assert trainer.step == 12
     saved = arrays(step_path(str(model_dir), 12), "optimizer/")
     for variable, value in zip(trainer.optimizer.variables, saved.values()):
         np.testing.assert_array_equal(variable.numpy(), value)
-    trainer.directory.close()
+    assert trainer.run()
+    resumed = build_trainer(config, str(tmp_path))
+    assert (resumed.step, resumed.first_step) == (14, 12)
+    resumed.directory.close()
+    checkpoints = step_checkpoints(str(tmp_path))
+    assert last_eighth(checkpoints) == checkpoints[1:]  # of two updates, not of fourteen
 
 
 def test_models_that_cannot_be_used(tiny_config, model_dir, tmp_path):

@@ -16,9 +16,12 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.atomic_io import DISK_FULL, atomic_write
+from tf_transformer.checkpoints.paths import checkpoint_step
 from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError
 
 logger = logging.getLogger(__name__)
+
+AVERAGED_PART = 1 / 8  # of the updates of a run: its last checkpoints, which are averaged
 
 # Prefixes of the names of arrays.
 MODEL = "model/"
@@ -146,6 +149,23 @@ def validation_score(values: dict[str, Any]) -> tuple[str, float]:
     if "BLEU" in values:
         return "BLEU", values["BLEU"]
     return "loss", -values["loss"]
+
+
+def last_eighth(paths: Sequence[str]) -> list[str]:
+    """Returns the checkpoints of the last eighth of the updates of a run.
+
+    Their weights are similar. In a short run, the newest checkpoints can reach back to the
+    beginning, and then their average is worse than the last of them.
+
+    Args:
+      paths: the checkpoints that are kept, oldest first.
+    Returns: the newest of them.
+    Raises: UserError when the last one is damaged.
+    """
+    first_step = read_state(paths[-1]).get("first_step", 0)
+    last_step = checkpoint_step(paths[-1])
+    start = last_step - AVERAGED_PART * (last_step - first_step)
+    return [path for path in paths if checkpoint_step(path) > start]
 
 
 def best_checkpoints(paths: Sequence[str], number: int) -> list[str]:

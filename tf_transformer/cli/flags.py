@@ -246,7 +246,9 @@ def _evalb_flags(values: flags.FlagValues) -> None:
 
 def _average_flags(values: flags.FlagValues) -> None:
     define(values, "model_dir", str, "model folder (required)")
-    meaning = "number of newest checkpoints to average (default: all that are kept)"
+    meaning = (
+        "number of newest checkpoints to average (default: those of the last eighth of the updates)"
+    )
     define(values, "last", int, meaning)
     meaning = (
         "number of checkpoints to average, those with the best validation scores of all that are "

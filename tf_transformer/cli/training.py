@@ -268,10 +268,12 @@ def _average(model_dir: str, last: int | None, best: int | None, output: str) ->
     while True:
         kept = paths.step_checkpoints(model_dir)
         try:
-            if best is None:
+            if best is not None:
+                chosen = checkpoint.best_checkpoints(kept, best)
+            elif last is not None:
                 chosen = kept[-_check_number(model_dir, last, kept) :]
             else:
-                chosen = checkpoint.best_checkpoints(kept, best)
+                chosen = checkpoint.last_eighth(kept)
             checkpoint.average(chosen, output)
             return chosen
         except UserError:

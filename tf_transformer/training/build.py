@@ -69,6 +69,7 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
             )
             if not trainer.restore() and config.train.init_from:
                 load_initial_weights(model, optimizer, config.train, workers)
+                trainer.first_step = trainer.step
             return trainer
     except BaseException:
         directory.close()

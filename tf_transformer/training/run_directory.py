@@ -58,10 +58,6 @@ MAY_CHANGE = {
     "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
 }  # fmt: skip
 
-# The part of the updates from whose checkpoints the average is. The weights at the end of a run are
-# similar; in a short run, the newest `max_checkpoints` can reach back to its beginning.
-AVERAGED_PART = 1 / 8
-
 # What a run leaves in its folder, except for the cache, whose files have keys. `config.json` is the
 # first to be removed: without it, the other files are not taken for a run.
 RUN_FILES = (
@@ -279,7 +275,7 @@ class RunDirectory:
     def average(self, model: keras.Model, settings: TrainConfig) -> None:
         """Writes the mean of the newest checkpoints (Sec. 6.1) and restores it into the model.
 
-        They are those that are kept from the last eighth of the updates. Damaged ones are left out.
+        They are those of `checkpoint.last_eighth`. Damaged ones are left out.
 
         Args:
           model: a built `Transformer`.
@@ -287,21 +283,18 @@ class RunDirectory:
         """
         self._prune(settings)  # the process may have been killed after the last save
         kept = step_checkpoints(self.path)
-        averaged_steps = AVERAGED_PART * checkpoint_step(kept[-1])
-        start = checkpoint_step(kept[-1]) - averaged_steps
-        paths = [path for path in kept if checkpoint_step(path) > start]
+        paths = checkpoint.last_eighth(kept)
         damaged = checkpoint.average(paths, self._averaged, skip_damaged=True)
         _set_aside(damaged)
         checkpoint.restore(self._averaged, model)
-        logger.info("averaged the last %d checkpoints (Sec. 6.1)", len(paths) - len(damaged))
-        save_steps = int(averaged_steps / settings.max_checkpoints)
-        if len(paths) < len(kept) and save_steps:
+        number = len(paths) - len(damaged)
+        average = f"{number} checkpoints" if number > 1 else "checkpoint"
+        logger.info("averaged the last %s (Sec. 6.1)", average)
+        if len(paths) < len(kept):
             logger.info(
-                "%d checkpoints are left out, from before the last eighth of the updates: with "
-                "--save_steps=%d, the average is of %d",
-                len(kept) - len(paths),
-                save_steps,
-                settings.max_checkpoints,
+                "those from before the last eighth of the updates (%d of %d) are left out: a "
+                "smaller --save_steps averages more",
+                *(len(kept) - len(paths), len(kept)),
             )
 
 

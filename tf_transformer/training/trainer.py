@@ -96,6 +96,7 @@ class Trainer:
         self.optimizer = optimizer
         self.loss_scale = loss_scale
         self.progress = Progress()
+        self.first_step = 0  # updates before this run, with `init_optimizer`
         self._started = started
         self._saved = NOT_SAVED  # step, and step of the last validation, of the last checkpoint
         self._accumulator = MetricsAccumulator()
@@ -147,6 +148,7 @@ class Trainer:
         self.train_batches.restore(state.get("batches", {}))
         self.progress = Progress(**state["progress"])
         self._accumulator = MetricsAccumulator(state["metrics"])
+        self.first_step = state.get("first_step", 0)
         self._saved = (state["step"], self.progress.validated[0])
         moments = [variable for variable in self.optimizer.variables if variable.dtype == "float32"]
         self.workers.broadcast_weights([*self.model.weights, *moments])
@@ -157,8 +159,7 @@ class Trainer:
     def run(self, second_interrupt: Handler = None) -> bool:
         """Trains until the wanted number of updates or minutes, or until Ctrl-C, SIGTERM or SIGHUP.
 
-        At the end, checkpoints are averaged (`RunDirectory.average`), unless the run has a moving
-        average.
+        At the end, the last checkpoints are averaged, unless the run has a moving average.
 
         Args:
           second_interrupt: the effect of a second Ctrl-C, as for `PreemptionHandler`.
@@ -367,6 +368,7 @@ class Trainer:
     def _state(self) -> dict[str, Any]:
         return {
             "step": self.step,
+            "first_step": self.first_step,
             "progress": dataclasses.asdict(self.progress),
             "metrics": self._accumulator.state(),
             "loss_scale": self.loss_scale.state(),
