@@ -56,6 +56,7 @@ def test_round_trip(tmp_path, name):
             {"learning_rate_schedule": "linear", "learning_rate": 0.001, "train_steps": 4000},
             "warmup_steps 4000 is not less than train_steps 4000",
         ),
+        ({"plateau_steps": 5}, "plateau_steps 5 has no effect on the schedule noam"),
         ({"ema_decay": 1.0}, "ema_decay is 1.0: give at most 0.999999"),
         ({"r_drop": 5.0, "dropout_rate": 0.0}, "but dropout_rate is 0"),
         ({"freeze": "encoder,head"}, "freeze 'head': give encoder, decoder or embeddings"),

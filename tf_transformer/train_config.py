@@ -6,8 +6,9 @@ from tf_transformer.errors import UserError
 from tf_transformer.setting import Settings, listed, setting
 
 NOAM = "noam"  # tensor2tensor's name of Eq. 3
+INVERSE_SQRT = "inverse_sqrt"  # fairseq's name
 DECAY_TO_0 = ("linear", "cosine")  # schedules that end at train_steps
-SCHEDULES = (NOAM, "inverse_sqrt", "constant", *DECAY_TO_0)
+SCHEDULES = (NOAM, INVERSE_SQRT, "constant", *DECAY_TO_0)
 FREEZABLE = ("encoder", "decoder", "embeddings")
 
 
@@ -28,6 +29,9 @@ class TrainConfig(Settings):
         choices=SCHEDULES,
     )
     warmup_steps: int = setting(4000, "updates while the learning rate rises (Eq. 3)", minimum=1)
+    plateau_steps: int = setting(
+        0, "updates at the peak of inverse_sqrt, between its warm-up and its decay", minimum=0
+    )
     learning_rate: float = setting(
         0.0, "peak of the schedules other than noam", minimum=0, maximum=1000
     )
@@ -146,6 +150,11 @@ class TrainConfig(Settings):
             raise UserError(
                 f"learning_rate_schedule {schedule} needs a peak: give learning_rate, such as "
                 "0.0005"
+            )
+        if schedule != INVERSE_SQRT and self.plateau_steps:
+            raise UserError(
+                f"plateau_steps {self.plateau_steps} has no effect on the schedule {schedule}: it "
+                f"is for learning_rate_schedule {INVERSE_SQRT}"
             )
         if schedule in DECAY_TO_0 and self.warmup_steps >= self.train_steps:
             raise UserError(

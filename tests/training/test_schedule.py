@@ -8,7 +8,12 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.config import Config
-from tf_transformer.training.schedule import CustomSchedule, LinearSchedule, make_schedule
+from tf_transformer.training.schedule import (
+    CustomSchedule,
+    InverseSqrtSchedule,
+    LinearSchedule,
+    make_schedule,
+)
 
 
 def test_config_round_trip():
@@ -101,6 +106,26 @@ def test_noam_is_equation_3():
     schedule = schedule_of("noam", learning_rate_scale=0.5)
     steps = tf.range(50)
     np.testing.assert_array_equal(schedule(steps), CustomSchedule(512, 10, 0.5)(steps))
+
+
+def test_inverse_sqrt_is_the_curve_of_equation_3():
+    steps = tf.range(1, 200)
+    expected = CustomSchedule(64, 30)(steps)
+    peak = float(CustomSchedule(64, 30)(30))
+    np.testing.assert_allclose(InverseSqrtSchedule(peak, 30)(steps), expected, rtol=1e-6)
+
+
+def test_plateau_by_hand():
+    """Five updates at the peak; then the decay as without a plateau, five updates later."""
+    schedule = schedule_of("inverse_sqrt", plateau_steps=5)
+    assert schedule.get_config()["plateau_steps"] == 5
+    found = schedule(tf.constant([0, 5, 10, 12, 15, 25, 45]))
+    expected = [0, 0.2, 0.4, 0.4, 0.4, 0.4 * 0.5**0.5, 0.2]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    plain = schedule_of("inverse_sqrt")
+    np.testing.assert_array_equal(schedule(tf.range(15, 60)), plain(tf.range(10, 55)))
+    again = type(schedule).from_config(json.loads(json.dumps(schedule.get_config())))
+    assert again(17) == schedule(17)
 
 
 def test_linear_schedule_of_many_steps():

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.config import ModelConfig, TrainConfig
-from tf_transformer.train_config import NOAM
+from tf_transformer.train_config import INVERSE_SQRT, NOAM
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -45,6 +45,41 @@ class CustomSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
         return {"d_model": self.d_model, "warmup_steps": self.warmup_steps, "scale": self.scale}
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+class InverseSqrtSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """The curve of Eq. 3 with its peak given, and optionally a plateau at the peak.
+
+        lrate = learning_rate * min(1, step / warmup_steps,
+                                    sqrt(warmup_steps / (step - plateau_steps)))
+
+    Args:
+      learning_rate: the peak.
+      warmup_steps: updates while the rate rises.
+      plateau_steps: updates at the peak, after the warm-up.
+    """
+
+    def __init__(self, learning_rate: float, warmup_steps: int, plateau_steps: int = 0) -> None:
+        super().__init__()
+        self.learning_rate = learning_rate
+        self.warmup_steps = warmup_steps
+        self.plateau_steps = plateau_steps
+
+    def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
+        """Returns the learning rate; arguments and result as of `CustomSchedule`."""
+        step = tf.cast(step, tf.float32)
+        decayed = tf.maximum(step - self.plateau_steps, self.warmup_steps)  # before: no decay
+        decay = tf.sqrt(self.warmup_steps / decayed)
+        return self.learning_rate * tf.minimum(step / self.warmup_steps, decay)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {
+            "learning_rate": self.learning_rate,
+            "warmup_steps": self.warmup_steps,
+            "plateau_steps": self.plateau_steps,
+        }
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -95,12 +130,12 @@ def make_schedule(
       model_config: a `ModelConfig`; its width is in Eq. 3.
       train_config: a `TrainConfig`; `learning_rate_schedule` is one of `train_config.SCHEDULES`.
     """
-    name, d_model = train_config.learning_rate_schedule, model_config.d_model
+    name = train_config.learning_rate_schedule
     peak, warmup_steps = train_config.learning_rate, train_config.warmup_steps
     if name == NOAM:
-        return CustomSchedule(d_model, warmup_steps, train_config.learning_rate_scale)
-    if name == "inverse_sqrt":  # Eq. 3 with scale 1 has the peak (d_model * warmup_steps)^-0.5
-        return CustomSchedule(d_model, warmup_steps, peak * (d_model * warmup_steps) ** 0.5)
+        return CustomSchedule(model_config.d_model, warmup_steps, train_config.learning_rate_scale)
+    if name == INVERSE_SQRT:
+        return InverseSqrtSchedule(peak, warmup_steps, train_config.plateau_steps)
     if name == "constant":
         return LinearSchedule(peak, warmup_steps)
     if name == "linear":
