@@ -88,6 +88,13 @@ class TrainConfig(Settings):
         False,
         "take Adam's moments and the number of updates from the newest checkpoint of init_from too",
     )
+    extend_vocab: int = setting(
+        0,
+        "sub-words of the training text that are added to the vocabulary of init_from, at most; 0 "
+        "means that it stays",
+        minimum=0,
+        maximum=100_000,
+    )
     freeze: str = setting(
         "",
         "weights that are not updated: encoder, decoder, embeddings, or several of them, separated "
@@ -163,6 +170,13 @@ class TrainConfig(Settings):
             )
         if self.init_optimizer and not self.init_from:
             raise UserError("init_optimizer needs init_from, the model to start with")
+        if self.extend_vocab and not self.init_from:
+            raise UserError("extend_vocab needs init_from, whose vocabulary it extends")
+        if self.extend_vocab and self.init_optimizer:
+            raise UserError(
+                "extend_vocab and init_optimizer: give one of them, since Adam has no moments of "
+                "new sub-words"
+            )
         self._check_freeze()
 
     def _check_freeze(self) -> None:

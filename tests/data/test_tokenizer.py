@@ -159,12 +159,12 @@ def test_ctrl_c_interrupts_the_trainer(monkeypatch):
     trainer_ends = threading.Event()
     reading_ended = threading.Event()
 
-    def train(sentences, vocab_size, tags, model):  # runs until the test ends, as C++ code would
-        assert next(sentences) == "a"
+    def train(sentence_iterator, **options):  # runs until the test ends, as C++ code would
+        assert next(sentence_iterator) == "a"
         all_read.set()
         trainer_ends.wait(20)
         try:
-            next(sentences)
+            next(sentence_iterator)
         except InterruptedError:
             reading_ended.set()
 
@@ -174,7 +174,7 @@ def test_ctrl_c_interrupts_the_trainer(monkeypatch):
         signal.raise_signal(signal.SIGINT)
 
     pressed = []
-    monkeypatch.setattr("tf_transformer.data.tokenizer._train", train)
+    monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", train)
     threading.Thread(target=press_ctrl_c).start()
     with pytest.raises(KeyboardInterrupt):
         Tokenizer.learn(iter(["a", "b"]), 300)

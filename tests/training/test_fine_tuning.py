@@ -11,6 +11,9 @@ from tf_transformer.checkpoints.paths import load_config, read_metrics, step_che
 from tf_transformer.checkpoints.pretrained import FOLDER
 from tf_transformer.cli.flags import parse
 from tf_transformer.cli.training import _config
+from tf_transformer.data.tokenizer import load_tokenizers
+from tf_transformer.data.vocabulary_extension import segment_new_pieces
+from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.training.build import build_trainer
 
@@ -84,12 +87,56 @@ def test_optimizer_of_the_model(tiny_config, model_dir, tmp_path):
     assert last_eighth(checkpoints) == checkpoints[1:]  # of two updates, not of fourteen
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_extended_vocabulary(tiny_config, tmp_path, shared):
+    """Old rows are copied; a new one is the mean of the old ones of its text, but for tags."""
+    initial, folder = str(tmp_path / "initial"), str(tmp_path / "run")
+    settings = {"shared_vocab": shared, "shared_embeddings": shared, "bleu_sentences": 0}
+    assert build_trainer(tiny_config.replace(**settings, train_steps=2), initial).run()
+    text = tmp_path / "referees.tsv"
+    text.write_text("Two referees sleep.\tZwei Schiedsrichter schlafen.\n" * 90)
+    config = load_config(initial).replace(
+        data=str(text), tag="<2de>", init_from=initial, extend_vocab=30, warmup_steps=1
+    )
+    trainer = build_trainer(config, folder)
+    before = load_tokenizers(initial, shared)
+    sides = dict(zip(("encoder/", "decoder/", "final_layer/", "embedding/"), (0, 1, 1, 1)))
+    start = arrays(os.path.join(initial, "averaged.npz"))
+    changed = set()
+    for name, variable in named_weights(trainer.model).items():
+        found, old = variable.numpy(), start[name]
+        if found.shape != old.shape:
+            changed.add(name)
+            side = next(side for part, side in sides.items() if name.startswith(part))
+            found, old = (np.moveaxis(x, name.endswith("/kernel"), 0) for x in (found, old))
+            parts = segment_new_pieces(before[side], trainer.tokenizers[side])
+            assert found.shape[0] == len(old) + len(parts) > len(old)
+            for row, ids in zip(found[len(old) :], parts):
+                if ids:
+                    np.testing.assert_allclose(row, np.mean(old[ids], axis=0), rtol=1e-6, atol=1e-8)
+            found = found[: len(old)]
+        np.testing.assert_array_equal(found, old, err_msg=name)
+    separate = {f"{name}/embedding/table" for name in ("encoder", "decoder")}
+    separate |= {"final_layer/kernel", "final_layer/bias"}
+    assert changed == ({"embedding/table"} if shared else separate)
+    assert trainer.tokenizers[0].tags == {"<2de>": before[0].vocab_size}
+    assert trainer.run()
+    translator = Translator.load(folder)
+    assert len(translator(["<2de> Two referees sleep."])) == 1
+    shutil.rmtree(initial)  # the run does not need it any more
+    resumed = build_trainer(config.replace(train_steps=3), folder)
+    assert resumed.step == 2
+    resumed.directory.close()
+
+
 def test_models_that_cannot_be_used(tiny_config, model_dir, tmp_path):
     config = tiny_config.replace(init_from=str(model_dir))
     cases = [
         ({"d_model": 48, "vocab_size": 600}, "has d_model 32 .now 48., vocab_size 500 .now 600.: "),
         ({"shared_vocab": False, "shared_embeddings": False}, "has shared_embeddings True .now"),
         ({"init_from": str(tmp_path / "none")}, "--init_from=.*: no model folder"),
+        ({"init_from": "", "extend_vocab": 9}, "extend_vocab needs init_from"),
+        ({"init_optimizer": True, "extend_vocab": 9}, "give one of them, since Adam has no"),
         ({"init_optimizer": True, "freeze": "encoder"}, "has freeze none .now encoder.: "),
         ({"init_from": str(tmp_path)}, "--init_from=.*: .* holds no model"),
         ({"init_from": "pocket-en-de"}, "the model pocket-en-de has num_layers 2 .now 1."),

@@ -96,6 +96,12 @@ def restore(
     return state
 
 
+def read_weights(path: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Returns the weights of a checkpoint by name, and its training state. Raises: as `restore`."""
+    arrays, state = _read(path, (MODEL,))
+    return {name.removeprefix(MODEL): array for name, array in arrays.items()}, state
+
+
 def average(paths: Sequence[str], path: str, skip_damaged: bool = False) -> list[str]:
     """Writes the mean of the weights of several checkpoints (Sec. 6.1), summed in float64.
 

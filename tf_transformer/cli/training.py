@@ -139,7 +139,7 @@ def _check_model_size(config: Config, workers: Workers) -> None:
     """
     from tf_transformer.training.memory_plan import state_bytes
 
-    size = config.data.vocab_size
+    size = config.data.vocab_size + config.train.extend_vocab
     model = config.with_vocabularies(size, size).model
     state = state_bytes(model, 1, config.train.ema_decay)
     positional_encodings = 4 * (model.pe_input + model.pe_target) * model.d_model

@@ -47,13 +47,9 @@ def parse_tags(text: str, corpora: int) -> list[str]:
 
 
 def vocabulary_tags(processor: "sentencepiece.SentencePieceProcessor") -> dict[str, int]:
-    """Returns the tags of a vocabulary with their ids, which follow the special tokens."""
-    tags = {}
-    for token in range(END + 1, processor.get_piece_size()):
-        if not processor.is_control(token):
-            break
-        tags[processor.id_to_piece(token)] = token
-    return tags
+    """Returns the tags of a vocabulary with their ids: its control symbols that are not special."""
+    ids = filter(processor.is_control, range(END + 1, processor.get_piece_size()))
+    return {processor.id_to_piece(token): token for token in ids}
 
 
 def check_tag(

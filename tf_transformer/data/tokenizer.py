@@ -9,6 +9,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import sentencepiece
 import tensorflow as tf
@@ -79,7 +80,21 @@ class Tokenizer:
         Returns: a `Tokenizer`.
         Raises: UserError when there is no text, or `vocab_size` is too small for its characters.
         """
-        tokenizer = cls(_learn_model(_Sentences(sentences), vocab_size, tags))
+        model = train_sentencepiece(
+            sentences,
+            vocab_size,
+            byte_fallback=True,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=START,
+            eos_id=END,
+            pad_piece="[PAD]",
+            unk_piece="[UNK]",
+            bos_piece="[START]",
+            eos_piece="[END]",
+            control_symbols=list(tags),
+        )
+        tokenizer = cls(model)
         if tokenizer.vocab_size < vocab_size:
             size = f"{tokenizer.vocab_size:,}"
             logger.info("this text has no more than %s different sub-words", size)
@@ -227,21 +242,38 @@ class _Sentences:
         return sentence
 
 
-def _learn_model(sentences: _Sentences, vocab_size: int, tags: Sequence[str]) -> bytes:
-    """Runs SentencePiece's trainer in a thread, and shows its progress.
+def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -> bytes:
+    """Learns a SentencePiece model of byte-pair encoding, and shows the progress.
 
     Python handles Ctrl-C in the main thread only, between two steps of Python code. The trainer is
-    one step, of C++ code.
+    one step, of C++ code, so it runs in a thread.
 
+    Args:
+      texts: an iterator of strings.
+      vocab_size: number of sub-words at most.
+      **options: of SentencePiece's trainer.
     Returns: the SentencePiece model.
-    Raises: UserError when no vocabulary can be learned; and what `sentences` raises.
+    Raises: UserError when no vocabulary can be learned; and what `texts` raises.
     """
+    sentences = _Sentences(texts)
     model = io.BytesIO()
     errors: list[Exception] = []
 
     def train() -> None:
         try:
-            _train(sentences, vocab_size, tags, model)
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=sentences,
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=vocab_size,
+                hard_vocab_limit=False,
+                input_sentence_size=MAX_SENTENCES,
+                max_sentence_length=MAX_SENTENCE_BYTES,
+                shuffle_input_sentence=True,
+                num_threads=os.cpu_count(),
+                minloglevel=2,
+                **options,
+            )
         except Exception as error:
             errors.append(error)
 
@@ -260,32 +292,6 @@ def _learn_model(sentences: _Sentences, vocab_size: int, tags: Sequence[str]) ->
     if errors:
         raise _learning_error(errors[0], sentences, vocab_size) from None
     return model.getvalue()
-
-
-def _train(sentences: _Sentences, vocab_size: int, tags: Sequence[str], model: io.BytesIO) -> None:
-    """Learns a SentencePiece model and writes it to `model`."""
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=sentences,
-        model_writer=model,
-        model_type="bpe",
-        vocab_size=vocab_size,
-        hard_vocab_limit=False,
-        byte_fallback=True,
-        pad_id=PAD,
-        unk_id=UNK,
-        bos_id=START,
-        eos_id=END,
-        pad_piece="[PAD]",
-        unk_piece="[UNK]",
-        bos_piece="[START]",
-        eos_piece="[END]",
-        control_symbols=list(tags),
-        input_sentence_size=MAX_SENTENCES,
-        max_sentence_length=MAX_SENTENCE_BYTES,
-        shuffle_input_sentence=True,
-        num_threads=os.cpu_count(),
-        minloglevel=2,
-    )
 
 
 def _learning_error(error: Exception, sentences: _Sentences, vocab_size: int) -> Exception:

@@ -68,7 +68,7 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
                 started=started,
             )
             if not trainer.restore() and config.train.init_from:
-                load_initial_weights(model, optimizer, config.train, workers)
+                load_initial_weights(model, optimizer, tokenizers, config.train, workers)
                 trainer.first_step = trainer.step
             return trainer
     except BaseException:

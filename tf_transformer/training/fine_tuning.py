@@ -6,8 +6,14 @@ The settings are `init_from`, `init_optimizer` and `freeze`.
 import logging
 
 import keras
+import numpy as np
 
-from tf_transformer.checkpoints.checkpoint import named_weights, read_state, restore
+from tf_transformer.checkpoints.checkpoint import (
+    named_weights,
+    read_state,
+    read_weights,
+    restore,
+)
 from tf_transformer.checkpoints.initial_model import (
     check_same_model,
     initial_checkpoint,
@@ -17,6 +23,7 @@ from tf_transformer.checkpoints.loading import check_same_vocabularies, check_vo
 from tf_transformer.checkpoints.pretrained import find_model_dir
 from tf_transformer.config import Config, TrainConfig
 from tf_transformer.data.tokenizer import Tokenizer, load_tokenizers
+from tf_transformer.data.vocabulary_extension import segment_new_pieces
 from tf_transformer.errors import UserError
 from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.model.transformer import Transformer
@@ -58,13 +65,19 @@ def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
 
 
 def load_initial_weights(
-    model: Transformer, optimizer: FusedAdam, settings: TrainConfig, workers: Workers
+    model: Transformer,
+    optimizer: FusedAdam,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    settings: TrainConfig,
+    workers: Workers,
 ) -> None:
     """Starts a run with the weights of the initial model; the chief reads them.
 
     Args:
       model: a built `Transformer`.
       optimizer: a built `FusedAdam`. It stays new unless `init_optimizer` is set.
+      tokenizers: of source and target. With `extend_vocab` they have more sub-words than those of
+        the initial model.
       settings: a `TrainConfig`.
       workers: the `Workers`.
     Raises: UserError when the checkpoint is damaged, or has another optimizer.
@@ -75,11 +88,55 @@ def load_initial_weights(
         variables += [variable for variable in optimizer.variables if variable.dtype == "float32"]
     if workers.is_chief:
         path = initial_checkpoint(settings)
-        state = restore(path, model, optimizer if settings.init_optimizer else None)
-        step = state["step"] if settings.init_optimizer else 0
+        if settings.extend_vocab:
+            _restore_extended(model, tokenizers, settings.init_from, path)
+        else:
+            state = restore(path, model, optimizer if settings.init_optimizer else None)
+            step = state["step"] if settings.init_optimizer else 0
         logger.info("starting with the weights of %s", path)
     workers.broadcast_weights(variables)
     optimizer.iterations.assign(workers.broadcast(step))
+
+
+def _restore_extended(
+    model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], init_from: str, path: str
+) -> None:
+    """Restores the weights of the initial model into one with more sub-words.
+
+    The rows of the old sub-words are copied. Those of a new one become the mean of the rows of the
+    old ones of which it is made. A tag has none, and keeps its random row.
+    """
+    folder = find_model_dir(init_from)
+    before = load_tokenizers(folder, initial_config(init_from).data.shared_vocab)
+    source, target = map(segment_new_pieces, before, tokenizers)
+    arrays, _ = read_weights(path)
+    for name, variable in named_weights(model).items():
+        array = arrays[name]
+        if array.shape != tuple(variable.shape):
+            parts = source if name.startswith("encoder/") else target
+            axis = next(i for i, n in enumerate(array.shape) if n != variable.shape[i])
+            array = _with_new_rows(array, variable.numpy(), parts, axis)
+        variable.assign(array)
+
+
+def _with_new_rows(
+    array: np.ndarray, initial: np.ndarray, parts: list[list[int]], axis: int
+) -> np.ndarray:
+    """The weights of old sub-words, then those of new ones.
+
+    Args:
+      array: the weights of the old sub-words along an axis.
+      initial: initial weights of all sub-words.
+      parts: the old ids of which each new sub-word is made.
+      axis: that of the sub-words.
+    """
+    extended = np.moveaxis(initial.copy(), axis, 0)
+    rows = np.moveaxis(array, axis, 0)
+    extended[: len(rows)] = rows
+    for i, ids in enumerate(parts, start=len(rows)):
+        if ids:
+            extended[i] = rows[ids].mean(axis=0)
+    return np.moveaxis(extended, 0, axis)
 
 
 def freeze(model: Transformer, parts: str) -> None:

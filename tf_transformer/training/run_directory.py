@@ -38,6 +38,7 @@ from tf_transformer.data.tokenizer import (
     load_tokenizers,
     save_tokenizers,
 )
+from tf_transformer.data.vocabulary_extension import extend_tokenizers
 from tf_transformer.errors import DamagedError, UserError
 from tf_transformer.train_config import DECAY_TO_0
 from tf_transformer.training.fine_tuning import initial_vocabulary
@@ -138,6 +139,8 @@ class RunDirectory:
         record = None  # of learned ones
         if config.train.init_from:
             tokenizers = initial_vocabulary(config)
+            if config.train.extend_vocab:
+                tokenizers = self._extend_vocabulary(config, corpus, tokenizers)
         else:
             tokenizers = self._learn_vocabulary(config.data, corpus)
             record = _vocabulary_record(config.data, corpus, tokenizers)
@@ -149,6 +152,20 @@ class RunDirectory:
         else:
             save()
         return tokenizers
+
+    def _extend_vocabulary(
+        self, config: Config, corpus: Corpus, tokenizers: tuple[Tokenizer, Tokenizer]
+    ) -> tuple[Tokenizer, Tokenizer]:
+        """Adds sub-words of the text, and the tags of the run."""
+        extended = extend_tokenizers(
+            tokenizers, lambda: corpus.read("train"), config.train.extend_vocab, _tags(config.data)
+        )
+        for before, after in dict(zip(tokenizers, extended)).items():
+            logger.info(
+                f"the vocabulary of {config.train.init_from} is extended from "
+                f"{before.vocab_size:,} to {after.vocab_size:,} sub-words"
+            )
+        return extended
 
     def _save_vocabulary(
         self, tokenizers: tuple[Tokenizer, Tokenizer], record: dict[str, Any] | None
@@ -187,9 +204,8 @@ class RunDirectory:
             pass
         size = f"{data.vocab_size:,}"
         logger.info("learning a vocabulary of %s sub-words from %s", size, corpus.name)
-        tags = [tag for tag in dict.fromkeys(data.tag.split(",")) if tag]
         return learn_tokenizers(
-            lambda: corpus.read("train"), data.vocab_size, data.shared_vocab, tags
+            lambda: corpus.read("train"), data.vocab_size, data.shared_vocab, _tags(data)
         )
 
     def _remove_run(self) -> None:
@@ -359,13 +375,19 @@ def _check_no_model(folder: str) -> None:
         )
 
 
+def _tags(data: DataConfig) -> list[str]:
+    """The tags of a run, each once."""
+    return [tag for tag in dict.fromkeys(data.tag.split(",")) if tag]
+
+
 def _check_tags(config: Config, source: Tokenizer) -> None:
     """Raises: UserError when the vocabulary of the initial model lacks a tag."""
-    missing = set(config.data.tag.split(",")) - {"", *source.tags}
+    missing = set(_tags(config.data)) - set(source.tags)
     if missing:
         raise UserError(
             f"the vocabulary of {config.train.init_from} has no tag "
-            f"{' or '.join(sorted(missing))}: its tags are {', '.join(source.tags) or 'none'}"
+            f"{' or '.join(sorted(missing))}: its tags are {', '.join(source.tags) or 'none'}; "
+            "--extend_vocab adds tags too"
         )
 
 

@@ -1,0 +1,190 @@
+"""Adds sub-words of another text to a vocabulary, for fine-tuning.
+
+The ids of the vocabulary stay. Byte-pair encoding (BPE) continues: its next merges are those of the
+most frequent neighbours in the text as the vocabulary segments it. SentencePiece learns them from a
+text in which one character stands for each sub-word.
+"""
+
+import itertools
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import sentencepiece
+
+from tf_transformer.data.segmentation import BLANK, messages
+from tf_transformer.data.tags import without_tags
+from tf_transformer.data.tokenizer import Tokenizer, train_sentencepiece
+from tf_transformer.errors import UserError
+
+# The characters that stand for sub-words: the private use planes of Unicode.
+FIRST_SYMBOLS = range(0xF0000, 0xFFFFE)
+MORE_SYMBOLS = range(0x100000, 0x10FFFE)
+SYMBOLS = len(FIRST_SYMBOLS) + len(MORE_SYMBOLS)
+BOUNDARY = "\t"  # which no merge crosses
+SENTENCES = 1000  # that are encoded at a time
+
+Piece = messages.ModelProto.SentencePiece
+
+
+def extend_vocabulary(
+    tokenizer: Tokenizer, sentences: Iterable[str], number: int, tags: Sequence[str] = ()
+) -> Tokenizer:
+    """Adds the most frequent sub-words of a text, and tags.
+
+    Args:
+      tokenizer: the `Tokenizer` to extend, of a BPE vocabulary.
+      sentences: the text.
+      number: how many sub-words are added at most, the new characters of the text included.
+      tags: which are added where the vocabulary lacks them.
+    Returns: a `Tokenizer`, whose first ids are those of `tokenizer`.
+    Raises: UserError for a vocabulary that is not BPE.
+    """
+    model = messages.ModelProto.FromString(tokenizer.model)
+    if model.trainer_spec.model_type != messages.TrainerSpec.BPE:
+        raise UserError("extend_vocab is for a vocabulary of byte-pair encoding, and this is none")
+    if tokenizer.vocab_size > SYMBOLS:
+        raise UserError(f"extend_vocab is for a vocabulary of at most {SYMBOLS:,} sub-words")
+    known = {piece.piece for piece in model.pieces}
+    for tag in tags:
+        if tag not in known:
+            model.pieces.append(Piece(piece=tag, type=Piece.CONTROL))
+    lowest = min(piece.score for piece in model.pieces)  # an earlier merge has a larger score
+    learned = (piece for piece in _learn(tokenizer, sentences, number) if piece not in known)
+    for rank, piece in enumerate(itertools.islice(learned, number), start=1):
+        model.pieces.append(Piece(piece=piece, score=lowest - rank, type=Piece.NORMAL))
+    model.trainer_spec.vocab_size = len(model.pieces)
+    return Tokenizer(model.SerializeToString())
+
+
+def extend_tokenizers(
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    pairs: Callable[[], Iterable[tuple[str, str]]],
+    number: int,
+    tags: Sequence[str],
+) -> tuple[Tokenizer, Tokenizer]:
+    """Extends one shared vocabulary, or one for each language, as `extend_vocabulary` does.
+
+    Args:
+      tokenizers: of source and target; one object twice when they are shared.
+      pairs: a function that returns an iterator of (source, target) strings.
+      number: of sub-words that are added at most to each vocabulary.
+      tags: which begin sources, and are added to their vocabulary.
+    Returns: the source's and the target's `Tokenizer`; one object twice when shared.
+    Raises: UserError as `extend_vocabulary`.
+    """
+    source, target = tokenizers
+    if source is target:
+        texts = (sentence for pair in without_tags(pairs(), tags) for sentence in pair)
+        extended = extend_vocabulary(source, texts, number, tags)
+        return extended, extended
+    sources = (sentence for sentence, _ in without_tags(pairs(), tags))
+    targets = (sentence for _, sentence in pairs())
+    return (
+        extend_vocabulary(source, sources, number, tags),
+        extend_vocabulary(target, targets, number),
+    )
+
+
+def segment_new_pieces(before: Tokenizer, after: Tokenizer) -> list[list[int]]:
+    """Returns the sub-words of which the new ones are made.
+
+    Args:
+      before: a `Tokenizer`.
+      after: the same with more sub-words.
+    Returns: for each new id, the ids of its text in `before`; empty for a tag.
+    """
+    model = messages.ModelProto.FromString(before.model)
+    model.normalizer_spec.add_dummy_prefix = False  # a sub-word can be the end of a word
+    model.normalizer_spec.remove_extra_whitespaces = False
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
+    new = range(before.vocab_size, after.vocab_size)
+    texts = ["" if piece in after.tags else piece for piece in after.pieces(new)]
+    return processor.encode([text.replace(BLANK, " ") for text in texts])
+
+
+def _learn(tokenizer: Tokenizer, sentences: Iterable[str], number: int) -> Iterator[str]:
+    """The sub-words of the text that the next merges make: new characters, then merges."""
+    text = _SymbolText(tokenizer)
+    try:
+        model = train_sentencepiece(
+            text.convert(sentences),
+            tokenizer.vocab_size + number,  # the symbols of the vocabulary count too
+            normalization_rule_name="identity",
+            add_dummy_prefix=False,
+            remove_extra_whitespaces=False,
+            split_by_unicode_script=False,
+            split_by_number=False,
+            pretokenization_delimiter=BOUNDARY,
+        )
+    except UserError as error:
+        raise UserError(f"extend_vocab {number}: {error}") from None
+    pieces = [
+        piece.piece
+        for piece in messages.ModelProto.FromString(model).pieces
+        if piece.type == Piece.NORMAL
+    ]
+    characters = [piece for piece in pieces if len(piece) == 1]
+    merges = [piece for piece in pieces if len(piece) > 1]
+    return map(text.text_of, characters + merges)
+
+
+class _SymbolText:
+    """Text with one character, a symbol, for each sub-word of a vocabulary.
+
+    Characters that are not in the vocabulary, whose bytes are sub-words, stay.
+
+    Args:
+      tokenizer: of the vocabulary.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+        self._pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+        self._symbols = [chr(n) for n in itertools.chain(FIRST_SYMBOLS, MORE_SYMBOLS)]
+        self._ids = {symbol: i for i, symbol in enumerate(self._symbols[: len(self._pieces)])}
+
+    def convert(self, sentences: Iterable[str]) -> Iterator[str]:
+        """Yields the sentences in symbols, with a boundary where no merge is allowed."""
+        sentences = iter(sentences)
+        while batch := list(itertools.islice(sentences, SENTENCES)):
+            for ids in self._processor.encode(batch):
+                yield self._convert_ids(ids)
+
+    def _convert_ids(self, ids: list[int]) -> str:
+        symbols: list[str] = []
+        before = BLANK  # so that the first sub-word has no boundary before it
+        for text, symbol in self._texts_with_symbols(ids):
+            if not _may_merge(before, text):
+                symbols.append(BOUNDARY)
+            symbols.append(symbol)
+            before = text
+        return "".join(symbols)
+
+    def _texts_with_symbols(self, ids: list[int]) -> Iterator[tuple[str, str]]:
+        """The sub-words, and the characters that have none, each with what stands for it."""
+        for is_byte, group in itertools.groupby(ids, self._processor.is_byte):
+            if is_byte:
+                for character in self._processor.decode(list(group)):
+                    yield character, BOUNDARY if character in self._ids else character
+            else:
+                for i in group:
+                    yield self._pieces[i], self._symbols[i]
+
+    def text_of(self, symbols: str) -> str:
+        """The text of a piece of such text."""
+        return "".join(
+            self._pieces[self._ids[symbol]] if symbol in self._ids else symbol for symbol in symbols
+        )
+
+
+def _may_merge(first: str, second: str) -> bool:
+    """Whether a merge may join two neighbours: of a word, both letters, numbers or neither."""
+    if first == BLANK:
+        return True
+    return not second.startswith(BLANK) and _kind(first[-1]) == _kind(second[0])
+
+
+def _kind(character: str) -> str:
+    """The kind of a character: letters with their marks, numbers, or others."""
+    category = unicodedata.category(character)[0]
+    return {"L": "letter", "M": "letter", "N": "number"}.get(category, "other")
