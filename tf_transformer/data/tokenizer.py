@@ -44,7 +44,7 @@ class Tokenizer:
     """Converts text to ids of one vocabulary and back.
 
     Ids 0 to 3 are the special tokens: padding, unknown, start, end. Tags, bytes and sub-words
-    follow.
+    follow, and then those that have been added to the vocabulary.
     A character that is not in the vocabulary is encoded as its UTF-8 bytes, so encoding never
     loses text.
 
