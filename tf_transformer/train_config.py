@@ -177,6 +177,11 @@ class TrainConfig(Settings):
                 "extend_vocab and init_optimizer: give one of them, since Adam has no moments of "
                 "new sub-words"
             )
+        if self.extend_vocab and "embeddings" in self.freeze:
+            raise UserError(
+                "extend_vocab and freeze embeddings: give one of them, since new sub-words have to "
+                "be trained"
+            )
         self._check_freeze()
 
     def _check_freeze(self) -> None:

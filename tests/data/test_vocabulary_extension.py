@@ -12,7 +12,7 @@ from tf_transformer.data.vocabulary_extension import (
     extend_vocabulary,
     segment_new_pieces,
 )
-from tf_transformer.errors import UserError
+from tf_transformer.errors import DamagedError, UserError
 
 TEXT = [sentence for pair in pocket.generate(1000) for sentence in pair]
 OTHER = [
@@ -30,7 +30,7 @@ def before():
 
 @pytest.fixture(scope="module")
 def after(before):
-    return extend_vocabulary(before, iter(OTHER), 90, ["<2de>", ">>fr<<"])
+    return extend_vocabulary(before, lambda: OTHER, 90, ["<2de>", ">>fr<<"])
 
 
 def ids_of(tokenizer, texts):
@@ -64,15 +64,32 @@ def test_every_new_sub_word_is_text_of_which_it_was_learned(before, after):
     for piece in new_pieces(before, after)[2:]:
         word = piece.removeprefix("\u2581")
         assert any(w.startswith(word) if piece != word else word in w for w in words), piece
-        # Of letters, or of digits, or of neither, as where a vocabulary is learned.
-        assert re.fullmatch(r"\d+|[^\W\d]+|\W+", word), piece
+        # Letters, or no letters, as where a vocabulary is learned.
+        assert re.fullmatch(r"[^\W\d]+|[\W\d]+", word), piece
+
+
+def test_boundaries_are_those_of_a_learned_vocabulary(before):
+    """Of scripts, of letters and other characters, and of length."""
+    text = ["abcжд 3,50 10:30 Anna's 日本の"] * 50
+    text += ["Donaudampfschifffahrtsgesellschaft Donaudampfschifffahrtsgesellschaft"] * 50
+    extended = extend_vocabulary(before, lambda: text, 400)
+    learned = Tokenizer.learn(iter(text), 1000)
+    pieces = set(new_pieces(before, extended))
+    assert max(map(len, pieces)) > 9
+    for piece in ("3,50", "10:30", "abc", "жд"):
+        for tokenizer in (extended, learned):
+            found = tokenizer.pieces(range(tokenizer.vocab_size))
+            assert piece in [text.strip("\u2581") for text in found], piece
+    allowed = r"\u2581?([a-zA-Z]+|[а-я]+|[日本の]+|[\d,:']+)"
+    for piece in pieces:
+        assert re.fullmatch(allowed, piece) and len(piece) <= 16, piece
 
 
 def test_merges_continue():
     """400 sub-words, extended by 60 with the same text, are the 460 of that text."""
     text = [sentence for sentence in TEXT if re.fullmatch(r"[a-zA-Zäöüß .]+", sentence)]
     small, large = (Tokenizer.learn(iter(text), size) for size in (400, 460))
-    extended = extend_vocabulary(small, iter(text), 60)
+    extended = extend_vocabulary(small, lambda: text, 60)
     assert set(extended.pieces(range(460))) == set(large.pieces(range(460)))
     assert [extended.pieces(ids) for ids in ids_of(extended, text)] == [
         large.pieces(ids) for ids in ids_of(large, text)
@@ -83,7 +100,7 @@ def test_tagged_text(before, after):
     ((tag, *ids),) = ids_of(after, ["<2de> Anna schläft."])
     assert tag == after.tags["<2de>"]
     assert ids_of(after, ["Anna schläft."]) == [ids]
-    again = extend_vocabulary(after, ["Anna schläft."], 3, ["<2de>", "<BT>"])
+    again = extend_vocabulary(after, lambda: ["Anna schläft."], 3, ["<2de>", "<BT>"])
     assert again.tags == {**after.tags, "<BT>": after.vocab_size}
 
 
@@ -93,18 +110,18 @@ def test_parts_of_new_sub_words(before, after):
     assert len(parts) == len(pieces)
     assert parts[:2] == [[], []]  # tags
     for piece, ids in zip(pieces[2:], parts[2:]):
-        text = before.pieces(ids)
-        if all(len(part) == 6 and part.startswith("<0x") for part in text):
-            assert bytes(int(part[1:-1], 16) for part in text).decode() == piece
-        else:
-            joined = "".join(text)
-            assert joined == piece or "<0x" in joined
+        assert ids
+        text = b""
+        for part in before.pieces(ids):
+            is_byte = re.fullmatch(r"<0x(..)>", part)
+            text += bytes.fromhex(is_byte[1]) if is_byte else part.encode()
+        assert text.decode() == piece
 
 
 def test_a_character_that_stands_for_a_sub_word(before):
     """It occurs in the text: it is not taken for the sub-word, and gets none."""
     text = "a\U000f0010b \U000f0010 ab"
-    after = extend_vocabulary(before, [text] * 5, 20)
+    after = extend_vocabulary(before, lambda: [text] * 5, 20)
     assert "\U000f0010" not in "".join(new_pieces(before, after))
     assert after.decode(after.encode([text])).numpy()[0].decode() == text
 
@@ -122,17 +139,53 @@ def test_separate_vocabularies(before):
     assert "referee" in text and "Schieds" in text
 
 
+def test_more_new_characters_than_are_added(before):
+    """The most frequent ones are added."""
+    text = ["".join(map(chr, range(0x4E00, 0x4E00 + n))) for n in range(1, 600, 7)]
+    after = extend_vocabulary(before, lambda: text, 20)
+    pieces = new_pieces(before, after)
+    assert len(pieces) == 20 and {chr(0x4E00), chr(0x4E05)} < set(pieces)
+
+
+def test_long_lines(before):
+    line = "Schiedsrichter pfeift " * 100
+    assert "Schiedsrichter" in "".join(
+        new_pieces(before, extend_vocabulary(before, lambda: [line] * 3, 30))
+    )
+
+
+def test_a_vocabulary_without_bytes():
+    """Characters without an id are boundaries, and get no ids."""
+    model = messages.ModelProto.FromString(Tokenizer.learn(iter(TEXT), 400).model)
+    for piece in model.pieces:
+        if piece.type == messages.ModelProto.SentencePiece.BYTE:
+            piece.type = messages.ModelProto.SentencePiece.UNUSED
+    model.trainer_spec.byte_fallback = False
+    without = Tokenizer(model.SerializeToString())
+    after = extend_vocabulary(without, lambda: ["私 Donau 私x ж"] * 9, 40)
+    assert "\u2581Donau" in new_pieces(without, after)
+    assert not re.search("UNK|<|私|ж", "".join(new_pieces(without, after)))
+
+
 def test_what_cannot_be_extended(before):
-    with pytest.raises(UserError, match="extend_vocab 5: .*the text is blank"):
-        extend_vocabulary(before, ["", " "], 5)
+    with pytest.raises(UserError, match="^no vocabulary can be learned: the text is blank"):
+        extend_vocabulary(before, lambda: ["", " "], 5)
 
     def damaged():
         yield "text"
-        raise UserError("line 2 is damaged")
+        raise DamagedError("line 2 is damaged")
 
-    with pytest.raises(UserError, match="line 2 is damaged"):
-        extend_vocabulary(before, damaged(), 5)
+    with pytest.raises(DamagedError, match="^line 2 is damaged"):
+        extend_vocabulary(before, damaged, 5)
+    with pytest.raises(UserError, match="^tag <0x41>: it is a sub-word of the vocabulary"):
+        extend_vocabulary(before, lambda: ["text"], 5, ["<0x41>"])
     model = messages.ModelProto.FromString(before.model)
     model.trainer_spec.model_type = messages.TrainerSpec.UNIGRAM
-    with pytest.raises(UserError, match="for a vocabulary of byte-pair encoding"):
-        extend_vocabulary(Tokenizer(model.SerializeToString()), ["text"], 5)
+    unigram = Tokenizer(model.SerializeToString())
+    with pytest.raises(UserError, match="is for byte-pair encoding"):
+        extend_vocabulary(unigram, lambda: ["text"], 5)
+
+
+def test_a_tag_that_is_text_too(before):
+    after = extend_vocabulary(before, lambda: ["a <-> b <-> c"] * 9, 20, ["<->", "<->"])
+    assert after.tags == {"<->": before.vocab_size}

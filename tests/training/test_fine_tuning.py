@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tf_transformer.checkpoints.checkpoint import average, last_eighth, named_weights
+from tf_transformer.checkpoints.checkpoint import average, last_eighth, named_weights, read_state
 from tf_transformer.checkpoints.paths import load_config, read_metrics, step_checkpoints, step_path
 from tf_transformer.checkpoints.pretrained import FOLDER
 from tf_transformer.cli.flags import parse
@@ -84,7 +84,8 @@ def test_optimizer_of_the_model(tiny_config, model_dir, tmp_path):
     assert (resumed.step, resumed.first_step) == (14, 12)
     resumed.directory.close()
     checkpoints = step_checkpoints(str(tmp_path))
-    assert last_eighth(checkpoints) == checkpoints[1:]  # of two updates, not of fourteen
+    assert last_eighth(checkpoints, 12) == checkpoints[1:]  # of two updates, not of fourteen
+    assert read_state(str(tmp_path / "averaged.npz"))["averaged"] == ["step-00000014.npz"]
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -111,9 +112,13 @@ def test_an_extended_vocabulary(tiny_config, tmp_path, shared):
             found, old = (np.moveaxis(x, name.endswith("/kernel"), 0) for x in (found, old))
             parts = segment_new_pieces(before[side], trainer.tokenizers[side])
             assert found.shape[0] == len(old) + len(parts) > len(old)
+            tags = trainer.tokenizers[side].tags
+            assert [i for i, ids in enumerate(parts, len(old)) if not ids] == list(tags.values())
             for row, ids in zip(found[len(old) :], parts):
                 if ids:
                     np.testing.assert_allclose(row, np.mean(old[ids], axis=0), rtol=1e-6, atol=1e-8)
+                else:
+                    assert np.any(row) or "/bias" in name  # a tag has initial weights
             found = found[: len(old)]
         np.testing.assert_array_equal(found, old, err_msg=name)
     separate = {f"{name}/embedding/table" for name in ("encoder", "decoder")}
@@ -136,6 +141,7 @@ def test_models_that_cannot_be_used(tiny_config, model_dir, tmp_path):
         ({"shared_vocab": False, "shared_embeddings": False}, "has shared_embeddings True .now"),
         ({"init_from": str(tmp_path / "none")}, "--init_from=.*: no model folder"),
         ({"init_from": "", "extend_vocab": 9}, "extend_vocab needs init_from"),
+        ({"extend_vocab": 9, "freeze": "encoder,embeddings"}, "new sub-words have to be trained"),
         ({"init_optimizer": True, "extend_vocab": 9}, "give one of them, since Adam has no"),
         ({"init_optimizer": True, "freeze": "encoder"}, "has freeze none .now encoder.: "),
         ({"init_from": str(tmp_path)}, "--init_from=.*: .* holds no model"),

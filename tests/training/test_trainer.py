@@ -64,7 +64,7 @@ def test_averaged_weights_are_the_mean(tiny_config, model_dir, tmp_path, caplog)
             os.replace(old, step_path(directory.path, new))
         start = step_path(directory.path, 84)  # 16 of 100 updates before the end
         shutil.copy(model_dir / "best.npz", start)
-        directory.average(model, settings)
+        directory.average(model, settings, 0)
     finally:
         directory.close()
     first, last = (weights(path) for path in step_checkpoints(str(model_dir)))

@@ -157,18 +157,17 @@ def validation_score(values: dict[str, Any]) -> tuple[str, float]:
     return "loss", -values["loss"]
 
 
-def last_eighth(paths: Sequence[str]) -> list[str]:
+def last_eighth(paths: Sequence[str], first_step: int) -> list[str]:
     """Returns the checkpoints of the last eighth of the updates of a run.
 
     Their weights are similar. In a short run, the newest checkpoints can reach back to the
     beginning, and then their average is worse than the last of them.
 
     Args:
-      paths: the checkpoints that are kept, oldest first.
+      paths: the checkpoints that are kept, oldest first; at least one.
+      first_step: updates before the run, which the training state has.
     Returns: the newest of them.
-    Raises: UserError when the last one is damaged.
     """
-    first_step = read_state(paths[-1]).get("first_step", 0)
     last_step = checkpoint_step(paths[-1])
     start = last_step - AVERAGED_PART * (last_step - first_step)
     return [path for path in paths if checkpoint_step(path) > start]

@@ -133,13 +133,16 @@ def _check_effects(own: dict[str, Any], data: str, schedule: str) -> None:
 def _check_model_size(config: Config, workers: Workers) -> None:
     """Checks that the weights fit into memory, before the text is read.
 
-    The vocabularies are not known yet; they have at most `vocab_size` sub-words.
+    The vocabularies are not known yet. They have at most `vocab_size` sub-words, or those of the
+    initial model and `extend_vocab` more.
 
     Raises: UserError when they do not fit.
     """
     from tf_transformer.training.memory_plan import state_bytes
 
-    size = config.data.vocab_size + config.train.extend_vocab
+    size = config.data.vocab_size
+    if config.train.init_from:
+        size = config.model.target_vocab_size + config.train.extend_vocab
     model = config.with_vocabularies(size, size).model
     state = state_bytes(model, 1, config.train.ema_decay)
     positional_encodings = 4 * (model.pe_input + model.pe_target) * model.d_model
@@ -273,7 +276,9 @@ def _average(model_dir: str, last: int | None, best: int | None, output: str) ->
             elif last is not None:
                 chosen = kept[-_check_number(model_dir, last, kept) :]
             else:
-                chosen = checkpoint.last_eighth(kept)
+                _check_number(model_dir, last, kept)
+                first_step = checkpoint.read_state(kept[-1]).get("first_step", 0)
+                chosen = checkpoint.last_eighth(kept, first_step)
             checkpoint.average(chosen, output)
             return chosen
         except UserError:

@@ -256,23 +256,23 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
     Raises: UserError when no vocabulary can be learned; and what `texts` raises.
     """
     sentences = _Sentences(texts)
+    options = {
+        "model_type": "bpe",
+        "hard_vocab_limit": False,
+        "input_sentence_size": MAX_SENTENCES,
+        "max_sentence_length": MAX_SENTENCE_BYTES,
+        "shuffle_input_sentence": True,
+        "num_threads": os.cpu_count(),
+        "minloglevel": 2,
+        **options,
+    }
     model = io.BytesIO()
     errors: list[Exception] = []
 
     def train() -> None:
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=sentences,
-                model_writer=model,
-                model_type="bpe",
-                vocab_size=vocab_size,
-                hard_vocab_limit=False,
-                input_sentence_size=MAX_SENTENCES,
-                max_sentence_length=MAX_SENTENCE_BYTES,
-                shuffle_input_sentence=True,
-                num_threads=os.cpu_count(),
-                minloglevel=2,
-                **options,
+                sentence_iterator=sentences, model_writer=model, vocab_size=vocab_size, **options
             )
         except Exception as error:
             errors.append(error)

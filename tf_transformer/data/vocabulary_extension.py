@@ -5,6 +5,7 @@ most frequent neighbours in the text as the vocabulary segments it. SentencePiec
 text in which one character stands for each sub-word.
 """
 
+import functools
 import itertools
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,41 +14,52 @@ import sentencepiece
 
 from tf_transformer.data.segmentation import BLANK, messages
 from tf_transformer.data.tags import without_tags
-from tf_transformer.data.tokenizer import Tokenizer, train_sentencepiece
+from tf_transformer.data.tokenizer import MAX_SENTENCE_BYTES, Tokenizer, train_sentencepiece
 from tf_transformer.errors import UserError
+from tf_transformer.special_tokens import UNK
 
 # The characters that stand for sub-words: the private use planes of Unicode.
 FIRST_SYMBOLS = range(0xF0000, 0xFFFFE)
 MORE_SYMBOLS = range(0x100000, 0x10FFFE)
 SYMBOLS = len(FIRST_SYMBOLS) + len(MORE_SYMBOLS)
 BOUNDARY = "\t"  # which no merge crosses
+SYMBOL_BYTES = 4  # in UTF-8
 SENTENCES = 1000  # that are encoded at a time
+MAX_PIECE_CHARACTERS = 16  # of a sub-word, as where SentencePiece learns a vocabulary
 
 Piece = messages.ModelProto.SentencePiece
 
 
 def extend_vocabulary(
-    tokenizer: Tokenizer, sentences: Iterable[str], number: int, tags: Sequence[str] = ()
+    tokenizer: Tokenizer,
+    sentences: Callable[[], Iterable[str]],
+    number: int,
+    tags: Sequence[str] = (),
 ) -> Tokenizer:
     """Adds the most frequent sub-words of a text, and tags.
 
     Args:
       tokenizer: the `Tokenizer` to extend, of a BPE vocabulary.
-      sentences: the text.
+      sentences: a function that returns an iterator of the text, which is read twice.
       number: how many sub-words are added at most, the new characters of the text included.
       tags: which are added where the vocabulary lacks them.
     Returns: a `Tokenizer`, whose first ids are those of `tokenizer`.
-    Raises: UserError for a vocabulary that is not BPE.
+    Raises: UserError for a vocabulary that is not BPE, for a tag that is one of its sub-words, and
+      for text of which nothing can be learned.
     """
     model = messages.ModelProto.FromString(tokenizer.model)
     if model.trainer_spec.model_type != messages.TrainerSpec.BPE:
-        raise UserError("extend_vocab is for a vocabulary of byte-pair encoding, and this is none")
+        raise UserError("extend_vocab is for byte-pair encoding, not for other vocabularies")
     if tokenizer.vocab_size > SYMBOLS:
         raise UserError(f"extend_vocab is for a vocabulary of at most {SYMBOLS:,} sub-words")
     known = {piece.piece for piece in model.pieces}
-    for tag in tags:
-        if tag not in known:
-            model.pieces.append(Piece(piece=tag, type=Piece.CONTROL))
+    for tag in dict.fromkeys(tags):
+        if tag in tokenizer.tags:
+            continue
+        if tag in known:
+            raise UserError(f"tag {tag}: it is a sub-word of the vocabulary: give another name")
+        known.add(tag)
+        model.pieces.append(Piece(piece=tag, type=Piece.CONTROL))
     lowest = min(piece.score for piece in model.pieces)  # an earlier merge has a larger score
     learned = (piece for piece in _learn(tokenizer, sentences, number) if piece not in known)
     for rank, piece in enumerate(itertools.islice(learned, number), start=1):
@@ -73,15 +85,16 @@ def extend_tokenizers(
     Raises: UserError as `extend_vocabulary`.
     """
     source, target = tokenizers
+
+    def texts(sides: Sequence[int]) -> Iterator[str]:
+        return (pair[side] for pair in without_tags(pairs(), tags) for side in sides)
+
     if source is target:
-        texts = (sentence for pair in without_tags(pairs(), tags) for sentence in pair)
-        extended = extend_vocabulary(source, texts, number, tags)
+        extended = extend_vocabulary(source, lambda: texts((0, 1)), number, tags)
         return extended, extended
-    sources = (sentence for sentence, _ in without_tags(pairs(), tags))
-    targets = (sentence for _, sentence in pairs())
     return (
-        extend_vocabulary(source, sources, number, tags),
-        extend_vocabulary(target, targets, number),
+        extend_vocabulary(source, lambda: texts((0,)), number, tags),
+        extend_vocabulary(target, lambda: texts((1,)), number),
     )
 
 
@@ -102,30 +115,30 @@ def segment_new_pieces(before: Tokenizer, after: Tokenizer) -> list[list[int]]:
     return processor.encode([text.replace(BLANK, " ") for text in texts])
 
 
-def _learn(tokenizer: Tokenizer, sentences: Iterable[str], number: int) -> Iterator[str]:
+def _learn(
+    tokenizer: Tokenizer, sentences: Callable[[], Iterable[str]], number: int
+) -> Iterator[str]:
     """The sub-words of the text that the next merges make: new characters, then merges."""
     text = _SymbolText(tokenizer)
-    try:
-        model = train_sentencepiece(
-            text.convert(sentences),
-            tokenizer.vocab_size + number,  # the symbols of the vocabulary count too
-            normalization_rule_name="identity",
-            add_dummy_prefix=False,
-            remove_extra_whitespaces=False,
-            split_by_unicode_script=False,
-            split_by_number=False,
-            pretokenization_delimiter=BOUNDARY,
-        )
-    except UserError as error:
-        raise UserError(f"extend_vocab {number}: {error}") from None
+    characters = len(set().union(*sentences()))
+    model = train_sentencepiece(
+        text.convert(sentences()),
+        tokenizer.vocab_size + characters + number,  # SentencePiece counts all symbols too
+        max_sentence_length=SYMBOL_BYTES * MAX_SENTENCE_BYTES,
+        normalization_rule_name="identity",
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+        split_by_unicode_script=False,
+        split_by_number=False,
+        pretokenization_delimiter=BOUNDARY,
+    )
     pieces = [
         piece.piece
         for piece in messages.ModelProto.FromString(model).pieces
         if piece.type == Piece.NORMAL
     ]
-    characters = [piece for piece in pieces if len(piece) == 1]
-    merges = [piece for piece in pieces if len(piece) > 1]
-    return map(text.text_of, characters + merges)
+    learned = map(text.text_of, sorted(pieces, key=lambda piece: len(piece) > 1))
+    return (piece for piece in learned if len(piece) <= MAX_PIECE_CHARACTERS)
 
 
 class _SymbolText:
@@ -168,7 +181,8 @@ class _SymbolText:
                     yield character, BOUNDARY if character in self._ids else character
             else:
                 for i in group:
-                    yield self._pieces[i], self._symbols[i]
+                    # The unknown token occurs where a vocabulary has no bytes.
+                    yield self._pieces[i], BOUNDARY if i == UNK else self._symbols[i]
 
     def text_of(self, symbols: str) -> str:
         """The text of a piece of such text."""
@@ -178,13 +192,19 @@ class _SymbolText:
 
 
 def _may_merge(first: str, second: str) -> bool:
-    """Whether a merge may join two neighbours: of a word, both letters, numbers or neither."""
+    """Whether a merge may join two neighbours, as where SentencePiece learns a vocabulary.
+
+    They are of one word, and both letters of one script, or neither of them letters.
+    """
     if first == BLANK:
         return True
     return not second.startswith(BLANK) and _kind(first[-1]) == _kind(second[0])
 
 
+@functools.cache
 def _kind(character: str) -> str:
-    """The kind of a character: letters with their marks, numbers, or others."""
-    category = unicodedata.category(character)[0]
-    return {"L": "letter", "M": "letter", "N": "number"}.get(category, "other")
+    """The script of a letter, by the first word of its name; "" for other characters."""
+    if unicodedata.category(character)[0] not in "LM":
+        return ""
+    script = unicodedata.name(character, "").partition(" ")[0]
+    return "CJK" if script in ("HIRAGANA", "KATAKANA") else script

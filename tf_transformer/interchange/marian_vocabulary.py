@@ -26,6 +26,7 @@ Piece: Any = messages.ModelProto.SentencePiece
 START_PIECE = "[START]"
 # The first token of a source of a multilingual model, such as >>fra<<.
 LANGUAGE_CODE = re.compile(r">>.+<<")
+CONTROL_SYMBOLS = ("<s>", "</s>", "<pad>", "<unk>")  # of SentencePiece, by default
 
 
 def token_order(size: int, pad: int, unk: int, start: int, end: int) -> list[int]:
@@ -100,7 +101,10 @@ def _piece(text: str, known: dict[str, Any], lowest: float) -> Any:
       lowest: the lowest score of them.
     """
     if text in known:
-        return known[text]
+        piece = known[text]
+        if text in CONTROL_SYMBOLS:  # which would be taken for tags
+            piece.type = Piece.UNUSED
+        return piece
     if len(text) == 1:
         # Marian's tokenizer looks up the id of a character that its model does not know. The score
         # is below all others, as SentencePiece's score of an unknown character.

@@ -110,13 +110,18 @@ def _restore_extended(
     before = load_tokenizers(folder, initial_config(init_from).data.shared_vocab)
     source, target = map(segment_new_pieces, before, tokenizers)
     arrays, _ = read_weights(path)
+    extended = {}
     for name, variable in named_weights(model).items():
-        array = arrays[name]
-        if array.shape != tuple(variable.shape):
+        array, initial = arrays.get(name, np.zeros(0)), variable.numpy()
+        if array.shape != initial.shape and array.ndim == initial.ndim:
             parts = source if name.startswith("encoder/") else target
-            axis = next(i for i, n in enumerate(array.shape) if n != variable.shape[i])
-            array = _with_new_rows(array, variable.numpy(), parts, axis)
-        variable.assign(array)
+            axis = int(np.argmax(np.not_equal(array.shape, initial.shape)))
+            array = _with_new_rows(array, initial, parts, axis)
+        if array.shape != initial.shape:
+            raise UserError(f"{path} is of another model than its folder: {name} does not fit")
+        extended[name] = array
+    for name, variable in named_weights(model).items():
+        variable.assign(extended[name])
 
 
 def _with_new_rows(
@@ -130,13 +135,10 @@ def _with_new_rows(
       parts: the old ids of which each new sub-word is made.
       axis: that of the sub-words.
     """
-    extended = np.moveaxis(initial.copy(), axis, 0)
     rows = np.moveaxis(array, axis, 0)
-    extended[: len(rows)] = rows
-    for i, ids in enumerate(parts, start=len(rows)):
-        if ids:
-            extended[i] = rows[ids].mean(axis=0)
-    return np.moveaxis(extended, 0, axis)
+    new = np.moveaxis(initial, axis, 0)[len(rows) :]
+    means = [rows[ids].mean(axis=0) if ids else row for ids, row in zip(parts, new)]
+    return np.moveaxis(np.concatenate([rows, means]), 0, axis)
 
 
 def freeze(model: Transformer, parts: str) -> None:

@@ -288,7 +288,7 @@ class RunDirectory:
         """Writes the moving average of the weights, which the model has, as `averaged.npz`."""
         checkpoint.save(self._averaged, model, state=state)
 
-    def average(self, model: keras.Model, settings: TrainConfig) -> None:
+    def average(self, model: keras.Model, settings: TrainConfig, first_step: int) -> None:
         """Writes the mean of the newest checkpoints (Sec. 6.1) and restores it into the model.
 
         They are those of `checkpoint.last_eighth`. Damaged ones are left out.
@@ -296,10 +296,11 @@ class RunDirectory:
         Args:
           model: a built `Transformer`.
           settings: a `TrainConfig`.
+          first_step: updates before the run.
         """
         self._prune(settings)  # the process may have been killed after the last save
         kept = step_checkpoints(self.path)
-        paths = checkpoint.last_eighth(kept)
+        paths = checkpoint.last_eighth(kept, first_step)
         damaged = checkpoint.average(paths, self._averaged, skip_damaged=True)
         _set_aside(damaged)
         checkpoint.restore(self._averaged, model)

@@ -52,7 +52,7 @@ class InverseSqrtSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """The curve of Eq. 3 with its peak given, and optionally a plateau at the peak.
 
         lrate = learning_rate * min(1, step / warmup_steps,
-                                    sqrt(warmup_steps / (step - plateau_steps)))
+                                    sqrt(warmup_steps / max(step - plateau_steps, warmup_steps)))
 
     Args:
       learning_rate: the peak.

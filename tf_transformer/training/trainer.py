@@ -360,7 +360,7 @@ class Trainer:
             if self.workers.is_chief:
                 self.directory.save_average(self.model, self._state())
         elif self.workers.is_chief:
-            self.directory.average(self.model, self.config.train)
+            self.directory.average(self.model, self.config.train, self.first_step)
         self.workers.broadcast_weights(self.model.trainable_variables)
         if values := self.validate():
             metrics.validation(self.step, values, kind="average")
