@@ -94,6 +94,7 @@ def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, monkeypat
     encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
     assert encoder.encode([("a", "b", None)]).ids.dtype == np.uint16
     size = "sentencepiece.SentencePieceProcessor.get_piece_size"
+    monkeypatch.setattr("tf_transformer.data.pair_encoder.vocabulary_tags", lambda processor: {})
     for number, dtype in ((2**16, np.uint16), (2**16 + 1, np.int32)):
         monkeypatch.setattr(size, lambda self, number=number: number)
         encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
