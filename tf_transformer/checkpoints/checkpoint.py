@@ -8,7 +8,7 @@ a checkpoint is always complete. The CRCs of the archive detect bytes that chang
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -26,6 +26,9 @@ AVERAGED_PART = 1 / 8  # of the updates of a run: its last checkpoints, which ar
 # Prefixes of the names of arrays.
 MODEL = "model/"
 OPTIMIZER = "optimizer/"
+
+# A function of a weight's name, its array in a file, and its initial value in a model.
+Adapt = Callable[[str, np.ndarray, np.ndarray], np.ndarray]
 
 
 def named_weights(model: keras.Model) -> dict[str, tf.Variable]:
@@ -69,7 +72,10 @@ def save(
 
 
 def restore(
-    path: str, model: keras.Model, optimizer: keras.optimizers.Optimizer | None = None
+    path: str,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer | None = None,
+    adapt: Adapt | None = None,
 ) -> dict[str, Any]:
     """Restores a checkpoint.
 
@@ -77,6 +83,7 @@ def restore(
       path: of the checkpoint.
       model: a built `Transformer`, which gets the weights.
       optimizer: a built optimizer, which gets its state; None to leave that state unread.
+      adapt: an `Adapt`, which returns the array that a weight gets; None for that in the file.
     Returns: the training state that was saved with it.
     Raises: UserError when the file is missing or has the weights of another model; then nothing
       changes. DamagedError when bytes of the file have changed.
@@ -85,6 +92,8 @@ def restore(
     arrays, state = _read(path, prefixes)
     variables = _named_variables(model, optimizer)
     for name, variable in variables.items():
+        if adapt and name in arrays and name.startswith(MODEL):
+            arrays[name] = adapt(name.removeprefix(MODEL), arrays[name], variable.numpy())
         shape = arrays[name].shape if name in arrays else "nothing"
         if shape != tuple(variable.shape):
             raise UserError(
@@ -94,12 +103,6 @@ def restore(
     for name, variable in variables.items():
         variable.assign(arrays[name])
     return state
-
-
-def read_weights(path: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Returns the weights of a checkpoint by name, and its training state. Raises: as `restore`."""
-    arrays, state = _read(path, (MODEL,))
-    return {name.removeprefix(MODEL): array for name, array in arrays.items()}, state
 
 
 def average(paths: Sequence[str], path: str, skip_damaged: bool = False) -> list[str]:

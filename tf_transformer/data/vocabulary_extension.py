@@ -120,7 +120,7 @@ def _learn(
 ) -> Iterator[str]:
     """The sub-words of the text that the next merges make: new characters, then merges."""
     text = _SymbolText(tokenizer)
-    characters = len(set().union(*sentences()))
+    characters = len(set(itertools.chain.from_iterable(sentences())))
     model = train_sentencepiece(
         text.convert(sentences()),
         tokenizer.vocab_size + characters + number,  # SentencePiece counts all symbols too
@@ -153,8 +153,9 @@ class _SymbolText:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
         self._pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-        self._symbols = [chr(n) for n in itertools.chain(FIRST_SYMBOLS, MORE_SYMBOLS)]
-        self._ids = {symbol: i for i, symbol in enumerate(self._symbols[: len(self._pieces)])}
+        symbols = map(chr, itertools.chain(FIRST_SYMBOLS, MORE_SYMBOLS))
+        self._symbols = list(itertools.islice(symbols, tokenizer.vocab_size))
+        self._ids = {symbol: i for i, symbol in enumerate(self._symbols)}
 
     def convert(self, sentences: Iterable[str]) -> Iterator[str]:
         """Yields the sentences in symbols, with a boundary where no merge is allowed."""

@@ -8,12 +8,7 @@ import logging
 import keras
 import numpy as np
 
-from tf_transformer.checkpoints.checkpoint import (
-    named_weights,
-    read_state,
-    read_weights,
-    restore,
-)
+from tf_transformer.checkpoints.checkpoint import Adapt, named_weights, read_state, restore
 from tf_transformer.checkpoints.initial_model import (
     check_same_model,
     initial_checkpoint,
@@ -88,57 +83,42 @@ def load_initial_weights(
         variables += [variable for variable in optimizer.variables if variable.dtype == "float32"]
     if workers.is_chief:
         path = initial_checkpoint(settings)
-        if settings.extend_vocab:
-            _restore_extended(model, tokenizers, settings.init_from, path)
-        else:
-            state = restore(path, model, optimizer if settings.init_optimizer else None)
-            step = state["step"] if settings.init_optimizer else 0
+        adapt = _row_extension(tokenizers, settings.init_from) if settings.extend_vocab else None
+        state = restore(path, model, optimizer if settings.init_optimizer else None, adapt)
+        step = state["step"] if settings.init_optimizer else 0
         logger.info("starting with the weights of %s", path)
     workers.broadcast_weights(variables)
     optimizer.iterations.assign(workers.broadcast(step))
 
 
-def _restore_extended(
-    model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer], init_from: str, path: str
-) -> None:
-    """Restores the weights of the initial model into one with more sub-words.
+def _row_extension(tokenizers: tuple[Tokenizer, Tokenizer], init_from: str) -> Adapt:
+    """Returns the function that gives weights of the initial model the rows of new sub-words.
 
-    The rows of the old sub-words are copied. Those of a new one become the mean of the rows of the
-    old ones of which it is made. A tag has none, and keeps its random row.
-    """
-    folder = find_model_dir(init_from)
-    before = load_tokenizers(folder, initial_config(init_from).data.shared_vocab)
-    source, target = map(segment_new_pieces, before, tokenizers)
-    arrays, _ = read_weights(path)
-    extended = {}
-    for name, variable in named_weights(model).items():
-        array, initial = arrays.get(name, np.zeros(0)), variable.numpy()
-        if array.shape != initial.shape and array.ndim == initial.ndim:
-            parts = source if name.startswith("encoder/") else target
-            axis = int(np.argmax(np.not_equal(array.shape, initial.shape)))
-            array = _with_new_rows(array, initial, parts, axis)
-        if array.shape != initial.shape:
-            raise UserError(f"{path} is of another model than its folder: {name} does not fit")
-        extended[name] = array
-    for name, variable in named_weights(model).items():
-        variable.assign(extended[name])
-
-
-def _with_new_rows(
-    array: np.ndarray, initial: np.ndarray, parts: list[list[int]], axis: int
-) -> np.ndarray:
-    """The weights of old sub-words, then those of new ones.
+    The rows of the old sub-words stay. Those of a new one become the mean of the rows of the old
+    ones of which it is made. A tag has none, and keeps its random row.
 
     Args:
-      array: the weights of the old sub-words along an axis.
-      initial: initial weights of all sub-words.
-      parts: the old ids of which each new sub-word is made.
-      axis: that of the sub-words.
+      tokenizers: of source and target, with more sub-words than those of the initial model.
+      init_from: the initial model.
     """
-    rows = np.moveaxis(array, axis, 0)
-    new = np.moveaxis(initial, axis, 0)[len(rows) :]
-    means = [rows[ids].mean(axis=0) if ids else row for ids, row in zip(parts, new)]
-    return np.moveaxis(np.concatenate([rows, means]), 0, axis)
+    before = load_tokenizers(find_model_dir(init_from), initial_config(init_from).data.shared_vocab)
+    source, target = map(segment_new_pieces, before, tokenizers)
+
+    def extend(name: str, array: np.ndarray, initial: np.ndarray) -> np.ndarray:
+        shapes = zip(array.shape, initial.shape)
+        differing = [i for i, (old, new) in enumerate(shapes) if old != new]
+        if len(differing) != 1:  # not a matrix of sub-words, or of another model
+            return array
+        (axis,) = differing
+        parts = source if name.startswith("encoder/") else target
+        rows, initial_rows = (np.moveaxis(each, axis, 0) for each in (array, initial))
+        added = initial_rows[len(rows) :]
+        if len(added) != len(parts):
+            return array
+        means = [rows[ids].mean(axis=0) if ids else row for ids, row in zip(parts, added)]
+        return np.moveaxis(np.concatenate([rows, means]), 0, axis)
+
+    return extend
 
 
 def freeze(model: Transformer, parts: str) -> None:
