@@ -35,7 +35,7 @@ RUN := $(BIN)/python -m tf_transformer
 # $(call score,folder,split): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
 
-.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-gpu test-wheel test-browser notebooks poster lab docs docs-serve lint format clean
+.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-gpu test-transformers test-wheel test-browser notebooks poster lab docs docs-serve lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,23 +112,28 @@ wmt14-ende wmt14-enfr: $(STAMP)
 	$(call score,$(RECIPE_DIR))
 
 # Real text on two CPU cores. DATA is the folder with train.en.gz, train.de.gz, val.* and test_2016_flickr.*.
-# Of 12 translations of a sentence, the best one is chosen with the help of a model of the opposite direction.
+# Two models search together for 12 translations of a sentence. A model of the opposite direction helps to choose one.
 multi30k: PRESET := $(call named,PRESET,tiny)
 multi30k: DATA := $(call named,DATA,multi30k)
 multi30k: SPLIT := $(call named,SPLIT,test_2016_flickr)
 multi30k: SOURCES = $(shell ls -d '$(DATA)/$(SPLIT).$(SOURCE)' '$(DATA)/$(SPLIT).$(SOURCE).gz' 2>/dev/null | head -n 1)
-multi30k: RESULT = $(MODEL_DIR)/evaluation/$(SPLIT)
-multi30k: REVERSE_DIR = $(patsubst %/,%,$(MODEL_DIR))-reverse
+multi30k: FIRST_DIR = $(patsubst %/,%,$(MODEL_DIR))
+multi30k: SECOND_DIR = $(FIRST_DIR)-seed-2
+multi30k: REVERSE_DIR = $(FIRST_DIR)-reverse
+multi30k: RESULT = $(FIRST_DIR)/evaluation/$(SPLIT)
 multi30k: TRAIN = $(RUN) train --preset=$(PRESET) --data='$(DATA)'
+multi30k: FORWARD = $(TRAIN) --source=$(SOURCE) --target=$(TARGET) --train_steps=12000 $(call flags,STEPS MINUTES)
+multi30k: REVERSE = $(TRAIN) --source=$(TARGET) --target=$(SOURCE) --train_steps=8000 $(call flags,STEPS MINUTES)
 multi30k: $(STAMP) ## train on Multi30k, English to German and back, in DATA=folder, and score test_2016_flickr
 	@[ -n '$(SOURCES)' ] || { echo "there is no $(DATA)/$(SPLIT).$(SOURCE) or $(DATA)/$(SPLIT).$(SOURCE).gz: give DATA=FOLDER with Multi30k" >&2; exit 2; }
-	$(TRAIN) --source=$(SOURCE) --target=$(TARGET) $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
-	$(TRAIN) --source=$(TARGET) --target=$(SOURCE) --train_steps=12000 $(call flags,STEPS MINUTES) --model_dir='$(REVERSE_DIR)' $(FLAGS)
+	$(FORWARD) --model_dir='$(FIRST_DIR)' $(FLAGS)
+	$(FORWARD) --model_dir='$(SECOND_DIR)' $(FLAGS) --seed=2
+	$(REVERSE) --model_dir='$(REVERSE_DIR)' $(FLAGS)
 ifeq (,$(filter --dry_run%,$(FLAGS)))
-	$(call score,$(MODEL_DIR),$(SPLIT))
-	$(RUN) translate --model_dir='$(MODEL_DIR)' --input='$(SOURCES)' --n_best=12 --beam_size=12 --output='$(RESULT).n_best.txt'
+	$(call score,$(FIRST_DIR),$(SPLIT))
+	$(RUN) translate --model_dir='$(FIRST_DIR),$(SECOND_DIR)' --input='$(SOURCES)' --n_best=12 --beam_size=12 --output='$(RESULT).n_best.txt'
 	$(RUN) rescore --input='$(RESULT).n_best.txt' --sources='$(SOURCES)' --reverse_model_dir='$(REVERSE_DIR)' --weights=1,0.3 --output='$(RESULT).rescored.$(TARGET)'
-	$(RUN) evaluate --model_dir='$(MODEL_DIR)' --split='$(SPLIT)' --translations='$(RESULT).rescored.$(TARGET)'
+	$(RUN) evaluate --model_dir='$(FIRST_DIR)' --split='$(SPLIT)' --translations='$(RESULT).rescored.$(TARGET)'
 endif
 
 # Papers on Multi30k train on such text. The folder of the prepared text is DATA-lowercased.
@@ -207,6 +212,15 @@ docs: $(DOCS_STAMP) ## build the documentation in site/; every warning is an err
 
 docs-serve: $(DOCS_STAMP) ## show the documentation at http://127.0.0.1:8000, and build it again after a change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
+# PyTorch takes several GB.
+TRANSFORMERS_STAMP := .venv/installed-transformers
+$(TRANSFORMERS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch>=2.9' 'transformers>=5'
+	touch $@
+
+test-transformers: $(TRANSFORMERS_STAMP) ## compare exports and imports with Hugging Face transformers
+	$(BIN)/python -m pytest tests/interchange/transformers_parity.py $(FLAGS)
 
 # The wheel and its dependencies are installed into an empty environment; the first time, pip downloads them.
 test-wheel: $(STAMP) ## build the wheel, install it into an empty environment, and run its commands

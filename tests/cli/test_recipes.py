@@ -45,24 +45,32 @@ def commands(recipe, folder=None, size="base", flags="", more=()):
 
 
 def test_multi30k():
-    """The recipe trains the preset tiny on the folder in both directions, rescores and scores."""
-    train, train_reverse, *others = commands("multi30k", more=["DATA=some/folder"])
-    values, config = train_config(train)
-    reverse, reverse_config = train_config(train_reverse)
-    assert reverse.model_dir == f"{values.model_dir}-reverse"
-    assert (config.data.source, config.data.target) == ("en", "de")
-    assert (reverse_config.data.source, reverse_config.data.target) == ("de", "en")
-    for each, settings in ((values, config), (reverse, reverse_config)):
-        assert (each.preset, settings.data.data) == ("tiny", "some/folder")
-    assert (config.train.train_steps, reverse_config.train.train_steps) == (16000, 12000)
-    assert [command for command, *_ in others] == ["evaluate", "translate", "rescore", "evaluate"]
-    assert others[0][1:] == [f"--model_dir={values.model_dir}", "--split=test_2016_flickr"]
-    assert others[3][1:3] == others[0][1:]
+    """The recipe trains two models and one of the opposite direction, rescores and scores."""
+    *trainings, evaluate, translate, rescore, evaluate_rescored = commands(
+        "multi30k", more=["DATA=some/folder"]
+    )
+    folders, directions, steps, seeds = [], [], [], []
+    for values, config in map(train_config, trainings):
+        assert (values.preset, config.data.data) == ("tiny", "some/folder")
+        folders.append(values.model_dir)
+        directions.append((config.data.source, config.data.target))
+        steps.append(config.train.train_steps)
+        seeds.append(config.train.seed)
+    first, second, reverse = folders
+    assert (second, reverse) == (f"{first}-seed-2", f"{first}-reverse")
+    assert directions == [("en", "de"), ("en", "de"), ("de", "en")]
+    assert steps == [12000, 12000, 8000]
+    assert seeds == [1, 2, 1]
+    assert evaluate == ["evaluate", f"--model_dir={first}", "--split=test_2016_flickr"]
+    assert translate[:2] == ["translate", f"--model_dir={first},{second}"]
+    assert rescore[0] == "rescore"
+    assert f"--reverse_model_dir={reverse}" in rescore
+    assert evaluate_rescored[:3] == evaluate
     assert [
         train_config(each)[1].train.train_steps
-        for each in commands("multi30k", more=["STEPS=2000"])[:2]
-    ] == [2000] * 2
-    assert [command for command, *_ in commands("multi30k", flags="--dry_run")] == ["train"] * 2
+        for each in commands("multi30k", more=["STEPS=2000"])[:3]
+    ] == [2000] * 3
+    assert [command for command, *_ in commands("multi30k", flags="--dry_run")] == ["train"] * 3
     assert commands("multi30k-lowercased", "my/run", more=["DATA=some/folder/"]) == commands(
         "multi30k", "my/run", more=["DATA=some/folder-lowercased"]
     )

@@ -2,6 +2,7 @@
 
 `test_huggingface_import.py` compares an imported model with transformers, and here the import of an
 export is the exported model: so the weights of an export are what transformers expects.
+`transformers_parity.py` compares an export with transformers itself.
 """
 
 import json
