@@ -1,6 +1,7 @@
 """Fixtures: a tiny corpus, and a model trained on it for a few updates."""
 
 import os
+import shutil
 import signal
 import stat
 import threading
@@ -65,6 +66,7 @@ def tiny_config(corpus_folder):
         eval_steps=6,
         bleu_sentences=8,
         log_steps=4,
+        logical_devices=1,  # each replica takes seconds to trace
     )
 
 
@@ -137,3 +139,15 @@ def exported(model_dir, tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("serving") / "exported"
     return export_saved_model(str(model_dir), str(folder), name="anna")
+
+
+@pytest.fixture(scope="session")
+def cold_export(exported, tmp_path_factory):
+    """The path of a copy of this version without warm-up requests: it is loaded in a third."""
+    from tf_transformer.checkpoints.checksums import write_checksums
+
+    path = tmp_path_factory.mktemp("cold") / "1"
+    shutil.copytree(exported, path)
+    (path / "assets.extra" / "tf_serving_warmup_requests").unlink()
+    write_checksums(str(path))
+    return str(path)

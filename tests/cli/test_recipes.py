@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 TINY = (
     "--num_layers=1 --d_model=16 --num_heads=2 --dff=16 --vocab_size=300 --train_steps=4 "
     "--eval_steps=2 --bleu_sentences=2 --batch_tokens=512 --max_length=256 --precision=float32 "
-    "--beam_size=2"
+    "--beam_size=2 --logical_devices=1"
 )
 
 

@@ -381,6 +381,7 @@ def parser_dir(tmp_path_factory):
         "--vocab_size=300",
         "--train_steps=2",
         "--beam_size=2",
+        "--logical_devices=1",
     ]
     assert main(["train", *flags]) == 0
     return folder / "model"

@@ -92,12 +92,12 @@ def test_a_new_version(page, fake):
     assert "1 sentence in" in texts(page, "#message")[0]
 
 
-def test_a_real_model_with_the_keyboard(browser, exported, serve, translator):  # noqa: F811
+def test_a_real_model_with_the_keyboard(browser, cold_export, serve, translator):  # noqa: F811
     from tf_transformer.serving.model_source import one_model
     from tf_transformer.serving.serve_config import ServeConfig
     from tf_transformer.serving.server import Server
 
-    server = Server(one_model(os.path.dirname(exported), "anna"), ServeConfig(port=0))
+    server = Server(one_model(os.path.dirname(cold_export), "anna"), ServeConfig(port=0))
     requested_urls(browser), console_errors(browser)
     open_page(browser, serve(server))
     wait_for_version(browser, "version 1")
@@ -575,12 +575,12 @@ def test_the_input_for_the_api_key(browser, fake, serve):  # noqa: F811
     console_errors(browser)  # those of status 401
 
 
-def test_the_description_of_the_interface(browser, serve, exported, width, color_scheme):  # noqa: F811
+def test_the_description_of_the_interface(browser, serve, cold_export, width, color_scheme):  # noqa: F811
     from tf_transformer.serving.model_source import one_model
     from tf_transformer.serving.serve_config import ServeConfig
     from tf_transformer.serving.server import Server
 
-    host, port = serve(Server(one_model(os.path.dirname(exported), "anna"), ServeConfig(port=0)))
+    host, port = serve(Server(one_model(os.path.dirname(cold_export), "anna"), ServeConfig(port=0)))
     open_page(browser, (host, port))
     console_errors(browser)
     browser.find_element(By.LINK_TEXT, "API").click()

@@ -57,8 +57,8 @@ def model(export):
 
 
 @pytest.fixture(scope="module")
-def saved_model(exported):
-    model = LoadedModel(exported)
+def saved_model(cold_export):
+    model = LoadedModel(cold_export)
     yield model
     model.close()
 

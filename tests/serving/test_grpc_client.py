@@ -61,8 +61,8 @@ def translated(texts):
     return {"translation": [text.upper() for text in texts], "score": [-0.5] * len(texts)}
 
 
-def test_translations_equal_those_of_the_translator_in_order(start, exported, translator):
-    signature = LoadedModel(exported).signatures["serving_default"]
+def test_translations_equal_those_of_the_translator_in_order(start, cold_export, translator):
+    signature = LoadedModel(cold_export).signatures["serving_default"]
     address = start(lambda texts: signature({"text": texts}))
     texts = [
         "Anna sleeps.",

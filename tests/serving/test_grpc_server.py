@@ -134,9 +134,9 @@ def wait_until(condition):
         time.sleep(0.02)
 
 
-def test_a_real_model(exported, translator):
+def test_a_real_model(cold_export, translator):
     """Client and server translate; outputs have the types that TensorFlow Serving sends."""
-    folder = exported.rpartition("/")[0]
+    folder = cold_export.rpartition("/")[0]
     texts = ["Anna sleeps.", "", "The old man reads a book."]
     with serving(*one_model(folder, "anna"), max_rows=2) as client:
         grpc_client = GrpcClient(client.address, "anna")

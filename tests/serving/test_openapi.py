@@ -22,10 +22,10 @@ KEY = "k" * 16
 
 
 @pytest.fixture(scope="module")
-def web(exported, tmp_path_factory):
+def web(cold_export, tmp_path_factory):
     """An HTTP client of a server with API keys."""
     folder = tmp_path_factory.mktemp("versions")
-    shutil.copytree(exported, folder / "1")
+    shutil.copytree(cold_export, folder / "1")
     key_file = folder / "keys"
     key_file.write_text(f"alice {KEY}")
     key_file.chmod(0o600)

@@ -32,10 +32,10 @@ from tf_transformer.serving.server import Server
 
 
 @pytest.fixture(scope="module")
-def folder(exported, tmp_path_factory):
+def folder(cold_export, tmp_path_factory):
     """A folder of versions, with a copy of version 1."""
     path = tmp_path_factory.mktemp("versions")
-    shutil.copytree(exported, path / "1")
+    shutil.copytree(cold_export, path / "1")
     return path
 
 
@@ -215,9 +215,9 @@ def test_errors_equal_those_of_tensorflow_serving(web, method, path, status, mes
         assert response.headers["allow"] == ("POST" if ":" in path else "GET")
 
 
-def test_requests_at_the_end_of_the_server(exported, tmp_path, monkeypatch):
+def test_requests_at_the_end_of_the_server(cold_export, tmp_path, monkeypatch):
     """A request that is computed, one of a replaced version, and one that is incomplete."""
-    shutil.copytree(exported, tmp_path / "1")
+    shutil.copytree(cold_export, tmp_path / "1")
     replace_signature(monkeypatch, _SlowModel())
     server = Server(
         one_model(str(tmp_path), "anna"), ServeConfig(reload_seconds=0.1, grace_seconds=1.0)
@@ -243,7 +243,7 @@ def test_requests_at_the_end_of_the_server(exported, tmp_path, monkeypatch):
 
             await wait_for_version(1)
             replaced = send(json={"instances": ["a"]})
-            shutil.copytree(exported, tmp_path / "incomplete")
+            shutil.copytree(cold_export, tmp_path / "incomplete")
             os.rename(tmp_path / "incomplete", tmp_path / "2")
             await wait_for_version(2)
             computed = send(json={"instances": ["a"]})
@@ -293,6 +293,7 @@ def test_a_compressed_request(web, translator):
 def test_a_long_request_does_not_delay_a_short_one(folder):
     settings = ServeConfig(timeout=1.5, max_request_tokens=10**6, max_rows=9999)
     with running(Server(one_model(str(folder), "anna"), settings)) as web:
+        predict(web, instances=["Anna sleeps."])  # the first one takes longer
         # Much more than can be translated within the timeout.
         rows = ["a " * 90] * 4000
         statuses = []
@@ -401,8 +402,8 @@ def _failing_signature(feed, deadline):
     return {"translation": texts}
 
 
-def test_a_newer_version_replaces_the_current_one_unless_it_is_broken(exported, tmp_path, log):
-    shutil.copytree(exported, tmp_path / "1")
+def test_a_newer_version_replaces_the_current_one_unless_it_is_broken(cold_export, tmp_path, log):
+    shutil.copytree(cold_export, tmp_path / "1")
     with running(Server(one_model(str(tmp_path), "anna"), ServeConfig(reload_seconds=0.1))) as web:
         (tmp_path / "3").mkdir()  # not a model
         wait_until(lambda: "WARNING" in dict(log()))
@@ -418,7 +419,7 @@ def test_a_newer_version_replaces_the_current_one_unless_it_is_broken(exported, 
         attempts = ":tensorflow:cc:saved_model:load_attempt_count"
         assert f'{attempts}{{model_path="{tmp_path}/1",status="success"}} 1.0' in metrics
         assert f'{attempts}{{model_path="{tmp_path}/3",status="fail"}} 1.0' in metrics
-        shutil.copytree(exported, tmp_path / "incomplete")
+        shutil.copytree(cold_export, tmp_path / "incomplete")
         os.rename(tmp_path / "incomplete", tmp_path / "12")
         wait_until(lambda: web.get("/healthz").json()["version"] == 12)
         assert predict(web, instances=["a"]).status_code == 200
@@ -447,9 +448,9 @@ def test_a_folder_without_a_version_is_an_error(tmp_path, log):
     assert "1 cannot be loaded" in log()[1][1]
 
 
-def test_a_damaged_version_is_not_served(exported, tmp_path, log):
-    shutil.copytree(exported, tmp_path / "1")
-    shutil.copytree(exported, tmp_path / "2")
+def test_a_damaged_version_is_not_served(cold_export, tmp_path, log):
+    shutil.copytree(cold_export, tmp_path / "1")
+    shutil.copytree(cold_export, tmp_path / "2")
     with open(tmp_path / "2" / "README.md", "a") as file:
         file.write("x")
     with running(Server(one_model(str(tmp_path), "anna"), ServeConfig())) as web:
@@ -459,9 +460,9 @@ def test_a_damaged_version_is_not_served(exported, tmp_path, log):
         assert status["status"]["error_message"] == message
 
 
-def test_a_broken_newest_version_is_loaded_after_its_files_change(exported, tmp_path, log):
-    shutil.copytree(exported, tmp_path / "1")
-    shutil.copytree(exported, tmp_path / "2")
+def test_a_broken_newest_version_is_loaded_after_its_files_change(cold_export, tmp_path, log):
+    shutil.copytree(cold_export, tmp_path / "1")
+    shutil.copytree(cold_export, tmp_path / "2")
     missing = tmp_path / "2" / "variables" / "variables.index"
     missing.rename(tmp_path / "kept")
     with running(Server(one_model(str(tmp_path), "anna"), ServeConfig(reload_seconds=0.1))) as web:
@@ -629,8 +630,8 @@ def test_health_checks_are_answered_when_there_are_too_many_requests(folder, ser
     assert httpx2.get(f"{address}/v1/models/anna").status_code == 200
 
 
-def test_readiness_is_apart_from_liveness(exported, tmp_path, monkeypatch):
-    shutil.copytree(exported, tmp_path / "1")
+def test_readiness_is_apart_from_liveness(cold_export, tmp_path, monkeypatch):
+    shutil.copytree(cold_export, tmp_path / "1")
     gate = threading.Event()
     load = LoadedModel._load
 

@@ -40,7 +40,7 @@ def test_run_from_another_model(tiny_config, model_dir, tmp_path):
     average(step_checkpoints(str(initial)), str(initial / "averaged.npz"))
     config = tiny_config.replace(
         init_from=os.path.relpath(initial), freeze="encoder,embeddings", train_steps=2,
-        warmup_steps=1, bleu_sentences=0,
+        warmup_steps=1, bleu_sentences=0, logical_devices=2,
     )  # fmt: skip
     folder = tmp_path / "run"
     trainer = build_trainer(config, str(folder))

@@ -20,7 +20,7 @@ def mixed_config(tiny_config):
     folder = tiny_config.data.data
     return tiny_config.replace(
         data=f"{folder},{folder}@de-en", tag="<2de>,<2en>", data_weights="3,1", train_steps=6,
-        save_steps=3, eval_steps=6, bleu_sentences=0,
+        save_steps=3, eval_steps=6, bleu_sentences=0, logical_devices=2,
     )  # fmt: skip
 
 

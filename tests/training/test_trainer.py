@@ -150,7 +150,7 @@ def test_run_killed_after_its_first_validation_resumes(tiny_config, tmp_path, mo
 
 def test_train_minutes_limits_a_run(tiny_config, tmp_path):
     config = tiny_config.replace(
-        train_steps=10_000, train_minutes=0.5, bleu_sentences=0, eval_steps=10_000,
+        train_steps=10_000, train_minutes=0.2, bleu_sentences=0, eval_steps=10_000,
         save_steps=10_000,
     )  # fmt: skip
     start = time.monotonic()

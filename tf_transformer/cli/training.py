@@ -51,10 +51,10 @@ def _train_run(values: flags.FlagValues, config: Config, model_dir: str) -> None
     """Trains, resumes, or with --dry_run plans one run."""
     start_tensorflow()
     from tf_transformer.training.build import build_trainer
-    from tf_transformer.training.distribution import Workers, make_strategy, split_cpu
+    from tf_transformer.training.distribution import Workers, split_cpu, strategy_of_run
 
     split_cpu(config.train.logical_devices)
-    workers = Workers(make_strategy(cpu_only=bool(config.train.logical_devices)))
+    workers = Workers(strategy_of_run(config.train))
     _check_model_size(config, workers)
     if workers.is_chief and not values.dry_run:
         log_to_folder(model_dir)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tf_transformer.checkpoints.initial_model import absolute_model_dir, check_other_folder
 from tf_transformer.config import Config
 from tf_transformer.data.sources import corpus_of_run
-from tf_transformer.training.distribution import Workers, make_strategy, worker_failures
+from tf_transformer.training.distribution import Workers, strategy_of_run, worker_failures
 from tf_transformer.training.fine_tuning import load_initial_weights
 from tf_transformer.training.precision import choose_jit_compile, choose_precision
 from tf_transformer.training.prepare_data import prepare_batches, prepare_vocabulary
@@ -31,7 +31,7 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
       model without its checkpoints, or one in which another process trains.
     """
     started = time.monotonic()
-    strategy = make_strategy(cpu_only=bool(config.train.logical_devices))
+    strategy = strategy_of_run(config.train)
     workers = Workers(strategy)
     if not workers.is_chief:
         logging.getLogger("tf_transformer").setLevel(logging.WARNING)

@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from tf_transformer.cores import number_of_cores
 from tf_transformer.errors import UserError
+from tf_transformer.train_config import TrainConfig
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,17 @@ def make_strategy(cpu_only: bool = False, replicas: int | None = None) -> tf.dis
     gpus = [] if cpu_only else tf.config.list_logical_devices("GPU")
     devices = (gpus or tf.config.list_logical_devices("CPU"))[:replicas]
     return _strategy(tf.distribute.MirroredStrategy, tuple(device.name for device in devices))
+
+
+def strategy_of_run(settings: TrainConfig) -> tf.distribute.Strategy:
+    """Makes the strategy of a run: of `logical_devices` CPUs, or where it is 0, of all devices.
+
+    Args:
+      settings: of the run. A process with more logical CPUs uses the first ones.
+    Raises: UserError for an invalid `TF_CONFIG`.
+    """
+    count = settings.logical_devices
+    return make_strategy(cpu_only=count > 0, replicas=count or None)
 
 
 @functools.cache
