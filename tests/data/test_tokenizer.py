@@ -142,6 +142,9 @@ def test_a_tokenizer_works_after_a_new_seed(tokenizer):
     assert tokenizer.encode(["a word"]).to_list() == ids.to_list()
     tf.random.set_seed(6)
     assert tokenizer.decode(ids).numpy()[0] == b"a word"
+    tf.random.set_seed(7)
+    in_graph = tf.function(lambda texts: tokenizer.decode(tokenizer.encode(texts)))
+    assert in_graph(tf.constant(["a word"])).numpy()[0] == b"a word"
 
 
 def test_ctrl_c_interrupts_learning():

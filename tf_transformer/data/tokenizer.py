@@ -142,9 +142,9 @@ class Tokenizer:
         """
         if self.tags:
             tag, texts = self._split_tags(texts)
-            ids = tf.concat([tag, self._in_graph("tokenize", texts)], axis=1)
+            ids = tf.concat([tag, self.resource.tokenize(texts)], axis=1)
         else:
-            ids = self._in_graph("tokenize", texts)
+            ids = self.resource.tokenize(texts)
         end = tf.fill([ids.nrows(), 1], END)
         return tf.concat([ids, end], axis=1)
 
@@ -153,7 +153,7 @@ class Tokenizer:
         pattern = tag_pattern(self.tags)
         tagged = tf.strings.regex_full_match(texts, pattern)  # (N)
         names = tf.boolean_mask(texts, tagged)
-        ids = self._in_graph("string_to_id", tf.strings.regex_replace(names, pattern, r"\1"))
+        ids = self.resource.string_to_id(tf.strings.regex_replace(names, pattern, r"\1"))
         sentences = tf.where(tagged, tf.strings.regex_replace(texts, pattern, r"\2"), texts)
         return tf.RaggedTensor.from_row_lengths(ids, tf.cast(tagged, tf.int64)), sentences
 
@@ -164,25 +164,19 @@ class Tokenizer:
           ids: int32, ragged or padded, `[N, T]`. Start, end and padding tokens add no text.
         Returns: strings `[N]`.
         """
-        return self._in_graph("detokenize", ids)
-
-    def _in_graph(
-        self, method: str, argument: list[str] | tf.Tensor | tf.RaggedTensor
-    ) -> tf.Tensor | tf.RaggedTensor:
-        """Calls a method of the TensorFlow tokenizer.
-
-        `tf.random.set_seed` frees the tokenizer's resource with all other kernels. This then makes
-        a new tokenizer.
-        """
-        try:
-            return getattr(self.resource, method)(argument)
-        except tf.errors.NotFoundError:
-            _graph_tokenizer.cache_clear()
-            return getattr(self.resource, method)(argument)
+        return self.resource.detokenize(ids)
 
     @property
     def resource(self) -> tf_text.SentencepieceTokenizer:
-        """The TensorFlow tokenizer. A `tf.Module` that is to be saved must have it as attribute."""
+        """The TensorFlow tokenizer. A `tf.Module` that is to be saved must have it as attribute.
+
+        `tf.random.set_seed` frees the resources of all tokenizers. A new one is then made.
+        """
+        try:
+            with tf.init_scope():
+                _graph_tokenizer(self.model).vocab_size()
+        except tf.errors.NotFoundError:
+            _graph_tokenizer.cache_clear()
         return _graph_tokenizer(self.model)
 
     def pieces_of(self, ids: tf.Tensor) -> tf.Tensor:
