@@ -213,14 +213,16 @@ docs: $(DOCS_STAMP) ## build the documentation in site/; every warning is an err
 docs-serve: $(DOCS_STAMP) ## show the documentation at http://127.0.0.1:8000, and build it again after a change
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
-# PyTorch takes several GB.
-TRANSFORMERS_STAMP := .venv/installed-transformers
+# PyTorch takes several GB, and does not always run in a process with TensorFlow.
+TRANSFORMERS := .venv/transformers
+TRANSFORMERS_STAMP := $(TRANSFORMERS)/installed
 $(TRANSFORMERS_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch>=2.9' 'transformers>=5'
+	$(BIN)/python -m venv $(TRANSFORMERS)
+	$(TRANSFORMERS)/bin/python -m pip install --quiet --disable-pip-version-check torch 'transformers>=5' sentencepiece safetensors
 	touch $@
 
 test-transformers: $(TRANSFORMERS_STAMP) ## compare exports and imports with Hugging Face transformers
-	$(BIN)/python -m pytest tests/interchange/transformers_parity.py $(FLAGS)
+	TRANSFORMERS_PYTHON=$(TRANSFORMERS)/bin/python $(BIN)/python -m pytest tests/interchange/transformers_parity.py $(FLAGS)
 
 # The wheel and its dependencies are installed into an empty environment; the first time, pip downloads them.
 test-wheel: $(STAMP) ## build the wheel, install it into an empty environment, and run its commands

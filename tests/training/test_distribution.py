@@ -116,6 +116,13 @@ def assert_same(one, other, atol=1e-6):
 ONE, TWO = tf.distribute.get_strategy, distribution.make_strategy
 
 
+def test_replicas_of_a_run():
+    """`logical_devices` of the two logical CPUs of this process; 0 for all."""
+    for count, expected in ((0, 2), (1, 1), (2, 2)):
+        strategy = distribution.strategy_of_run(TrainConfig(logical_devices=count))
+        assert strategy.num_replicas_in_sync == expected
+
+
 def test_two_replicas_equal_one():
     """Sentences of unequal length, an odd number of rows, and a replica without tokens."""
     found = []
