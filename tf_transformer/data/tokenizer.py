@@ -36,8 +36,14 @@ def _graph_tokenizer(model: bytes) -> tf_text.SentencepieceTokenizer:
     """
     # Otherwise a tokenizer that is first used in a graph belongs to that graph, and no other graph
     # can use it.
+    # A process that loads SavedModels has one kernel for each name, so each model needs its own.
+    name = f"sentencepiece_{_fingerprint(model)}"
     with tf.init_scope():
-        return tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
+        return tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32, name=name)
+
+
+def _fingerprint(model: bytes) -> str:
+    return hashlib.sha256(model).hexdigest()[:16]
 
 
 class Tokenizer:
@@ -64,7 +70,7 @@ class Tokenizer:
         self._python = sentencepiece.SentencePieceProcessor(model_proto=model)
         self.vocab_size = self._python.get_piece_size()
         self.tags = vocabulary_tags(self._python)
-        self.fingerprint = hashlib.sha256(model).hexdigest()[:16]
+        self.fingerprint = _fingerprint(model)
 
     @classmethod
     def learn(
