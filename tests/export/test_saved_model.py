@@ -123,7 +123,7 @@ def test_an_ensemble(model_dir, texts, tmp_path):
 
 
 def test_separate_vocabularies(tiny_config, tmp_path):
-    """Source and target keep their own tokenizers, also beside those of another export."""
+    """Source and target keep their own tokenizers."""
     config = tiny_config.replace(
         shared_vocab=False, train_steps=1, vocab_size=450, bleu_sentences=0
     )
