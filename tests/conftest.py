@@ -143,7 +143,7 @@ def exported(model_dir, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def cold_export(exported, tmp_path_factory):
-    """The path of a copy of this version without warm-up requests: it is loaded in a third."""
+    """The path of a copy of this version without warm-up requests: it loads in less time."""
     from tf_transformer.checkpoints.checksums import write_checksums
 
     path = tmp_path_factory.mktemp("cold") / "1"

@@ -34,15 +34,16 @@ def _graph_tokenizer(model: bytes) -> tf_text.SentencepieceTokenizer:
     It is cached because all tokenizers of a model share one resource, and the first of them to be
     deleted frees it.
     """
-    # Otherwise a tokenizer that is first used in a graph belongs to that graph, and no other graph
-    # can use it.
     # A process that loads SavedModels has one kernel for each name, so each model needs its own.
     name = f"sentencepiece_{_fingerprint(model)}"
+    # Otherwise a tokenizer that is first used in a graph belongs to that graph, and no other graph
+    # can use it.
     with tf.init_scope():
         return tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32, name=name)
 
 
 def _fingerprint(model: bytes) -> str:
+    """A hash of a SentencePiece model."""
     return hashlib.sha256(model).hexdigest()[:16]
 
 
