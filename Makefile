@@ -114,7 +114,7 @@ wmt14-ende wmt14-enfr: $(STAMP)
 # Real text on two CPU cores. DATA is the folder with train.en.gz, train.de.gz, val.* and test_2016_flickr.*.
 # Two models search together for 12 translations of a sentence. A model of the opposite direction helps to choose one.
 multi30k: PRESET := $(call named,PRESET,tiny)
-multi30k: DATA := $(call named,DATA,multi30k)
+multi30k: DATA := $(call named,DATA,data/multi30k)
 multi30k: SPLIT := $(call named,SPLIT,test_2016_flickr)
 multi30k: SOURCES = $(shell ls -d '$(DATA)/$(SPLIT).$(SOURCE)' '$(DATA)/$(SPLIT).$(SOURCE).gz' 2>/dev/null | head -n 1)
 multi30k: FIRST_DIR = $(patsubst %/,%,$(MODEL_DIR))
@@ -137,7 +137,7 @@ ifeq (,$(filter --dry_run%,$(FLAGS)))
 endif
 
 # Papers on Multi30k train on such text. The folder of the prepared text is DATA-lowercased.
-multi30k-lowercased: TEXT := $(call named,DATA,multi30k)
+multi30k-lowercased: TEXT := $(call named,DATA,data/multi30k)
 multi30k-lowercased: LOWERCASED = $(patsubst %/,%,$(TEXT))-lowercased
 multi30k-lowercased: $(STAMP) ## the same with lower-cased, normalised, tokenised text
 	$(BIN)/python benchmarks/lowercased_text.py '$(TEXT)' '$(LOWERCASED)'

@@ -108,6 +108,8 @@ def test_mistakes(refused, data, tmp_path):
     message = refused("clean", given, f"--output={out},{tmp_path}/out.de")
     assert f"{out} exists and {tmp_path}/out.de does not, as after a run that was" in message
     assert "give a TSV file, or two files" in refused("clean", given, "--output=a,b,c")
+    message = refused("clean", given, "--output=a.jsonl.gz")
+    assert "a.jsonl.gz: clean writes TSV or two text files, not JSON lines" in message
     assert "the name of a file is missing" in refused("clean", given, "--output=a,")
     assert "--max_overlap" in refused("clean", given, "--max_overlap=x")
     assert "max_overlap is 2.0: give at most 1" in refused("clean", given, "--max_overlap=2")

@@ -7,6 +7,7 @@ from chains import V, exhaustive_outputs, make_search, markov_chains, without_pa
 from tiny_model import make_model, sentences
 
 from tf_transformer.config import ControlConfig, DecodeConfig
+from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.constraints import (
     complete_phrases,
     constrained_beam_search,
@@ -14,6 +15,7 @@ from tf_transformer.decoding.constraints import (
 )
 from tf_transformer.decoding.controls import make_adjust
 from tf_transformer.decoding.inference import constrained_translations
+from tf_transformer.decoding.phrases import encode_phrases
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.decoding.search import beam_search, length_penalty
 from tf_transformer.errors import UserError
@@ -185,6 +187,21 @@ def test_translator(translator):
     for pair, other in zip(found[3], translator.n_best(texts[3:], 2)[0]):
         assert pair == (other[0], pytest.approx(other[1], rel=1e-5))
     assert found[2] == [("", 0.0)]
+
+
+def test_phrases_begin_with_a_word_except_in_scripts_without_blanks():
+    """The search appends sub-words: after others, a phrase is text as in a sentence."""
+    text = ["私は東京に住んでいます。", "東京は大きい。", "ฉันรักกรุงเทพ", "I live in Tokyo."]
+    tokenizer = Tokenizer.learn(text * 9, 350)
+    for beginning, phrase, expected in (
+        ("私は", "東京", "私は東京"),
+        ("ฉันรัก", "กรุงเทพ", "ฉันรักกรุงเทพ"),
+        ("I live in", "Tokyo", "I live in Tokyo"),
+        ("東京は", "Tokyo", "東京は Tokyo"),
+    ):
+        ((ids,),) = encode_phrases(tokenizer, [[phrase]], [50])
+        before = tokenizer.encode([beginning]).to_list()[0][:-1]
+        assert tokenizer.decode(tf.constant([before + ids])).numpy()[0].decode() == expected
 
 
 @pytest.mark.parametrize(

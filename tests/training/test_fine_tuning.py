@@ -62,9 +62,11 @@ def test_run_from_another_model(tiny_config, model_dir, tmp_path):
     assert (folder / "shared.model").read_bytes() == (model_dir / "shared.model").read_bytes()
     assert load_config(str(folder)).train.init_from == str(initial)
 
-    resumed = build_trainer(config.replace(train_steps=3), str(folder))
-    assert resumed.step == 2
-    resumed.directory.close()
+    moved = str(tmp_path / "elsewhere" / "initial")
+    for path in (config.train.init_from, moved):
+        resumed = build_trainer(config.replace(train_steps=3, init_from=path), str(folder))
+        assert resumed.step == 2
+        resumed.directory.close()
     with pytest.raises(UserError, match=f"started with init_from {initial} .now none.*freeze"):
         build_trainer(config.replace(init_from="", freeze=""), str(folder))
 

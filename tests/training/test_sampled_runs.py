@@ -1,5 +1,6 @@
 """Runs with sub-word regularisation."""
 
+import glob
 import os
 import shutil
 
@@ -19,7 +20,7 @@ def losses(folder):
 def test_resume_across_epochs(tiny_config, tmp_path):
     """A run that is resumed in the middle of an epoch equals one that is not, to the last bit."""
     config = tiny_config.replace(
-        bpe_dropout=0.1, batch_tokens=4096, train_steps=7, save_steps=3, max_checkpoints=3,
+        bpe_dropout=0.1, batch_tokens=4096, train_steps=12, save_steps=3, max_checkpoints=4,
         log_steps=1, bleu_sentences=0, logical_devices=1,
     )  # fmt: skip
     folders = [str(tmp_path / name) for name in ("whole", "parts")]
@@ -36,5 +37,8 @@ def test_resume_across_epochs(tiny_config, tmp_path):
     whole, parts = (np.load(path) for path in last)
     for name in whole.files:
         np.testing.assert_array_equal(whole[name], parts[name], err_msg=name)
+    epochs = set(glob.glob(f"{folders[0]}/cache/epoch-*"))
+    assert "plan for" in build_trainer(config, folders[0]).dry_run()
+    assert epochs and epochs <= set(glob.glob(f"{folders[0]}/cache/epoch-*"))
     with pytest.raises(UserError, match=r"was started with bpe_dropout 0.1 \(now 0.2\)"):
         build_trainer(config.replace(bpe_dropout=0.2), folders[0])

@@ -76,7 +76,8 @@ def clean(values: flags.FlagValues) -> None:
 def _output_paths(values: flags.FlagValues) -> list[str]:
     """The paths of --output: of a TSV file, or of two files; none for standard output.
 
-    Raises: UserError when a path is given twice, or a file exists and --overwrite is not given.
+    Raises: UserError when a path is given twice or is for JSON lines, or a file exists and
+      --overwrite is not given.
     """
     outputs = values.output.split(",") if values.output else []
     if len(outputs) > 2:
@@ -87,6 +88,8 @@ def _output_paths(values: flags.FlagValues) -> list[str]:
     for index, path in enumerate(written):
         if not path:
             raise UserError(f"--output={values.output}: the name of a file is missing")
+        if path.removesuffix(".gz").endswith(".jsonl"):
+            raise UserError(f"{path}: clean writes TSV or two text files, not JSON lines")
         if os.path.realpath(path) in map(os.path.realpath, written[:index]):
             raise UserError(f"{path} is given twice: give another path to one of the outputs")
         if os.path.isfile(path) and not values.overwrite:

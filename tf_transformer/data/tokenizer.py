@@ -14,6 +14,7 @@ from typing import Any
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
+from sentencepiece import sentencepiece_model_pb2
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.data.progress import Progress
@@ -22,6 +23,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 logger = logging.getLogger(__name__)
+messages: Any = sentencepiece_model_pb2  # whose classes are made when it is imported
 
 MAX_SENTENCES = 2_000_000  # a vocabulary is learned from a random sample of at most this size
 MAX_SENTENCE_BYTES = 4192  # longer ones are left out of the sample
@@ -139,6 +141,13 @@ class Tokenizer:
         tokenizer = copy.copy(self)
         tokenizer.tags = {}
         return tokenizer
+
+    @functools.cached_property
+    def without_initial_blank(self) -> "Tokenizer":
+        """A tokenizer of the same vocabulary that puts no blank before a text."""
+        proto = messages.ModelProto.FromString(self.model)
+        proto.normalizer_spec.add_dummy_prefix = False
+        return Tokenizer(proto.SerializeToString())
 
     def encode(self, texts: list[str] | tf.Tensor) -> tf.RaggedTensor:
         """Encodes text; also runs in a graph.

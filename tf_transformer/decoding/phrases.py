@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import regex
 
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.text_batches import encode
@@ -10,6 +11,12 @@ from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import PAD
 
 PhraseIds = list[list[int]]  # of one text
+
+# Begins with a character of a script without blanks between words.
+_UNSPACED = regex.compile(
+    r"\s*[\p{Script=Hani}\p{Script=Hira}\p{Script=Kana}\p{Script=Thai}\p{Script=Laoo}"
+    r"\p{Script=Khmr}\p{Script=Mymr}\p{Script=Tibt}]"
+)
 
 
 def encode_phrases(
@@ -19,6 +26,8 @@ def encode_phrases(
     line_numbers: Sequence[int] | None = None,
 ) -> list[PhraseIds]:
     """Encodes the phrases of each text, without the end token.
+
+    A phrase begins with a blank, and so with a word, except in scripts without blanks.
 
     Args:
       tokenizer: of the target.
@@ -33,6 +42,9 @@ def encode_phrases(
     for i, phrases in enumerate(constraints):
         number = line_numbers[i] if line_numbers else i + 1
         rows = [row[:-1] for row in encode(tokenizer, phrases)]
+        for place, phrase in enumerate(phrases):
+            if _UNSPACED.match(phrase):
+                ((*rows[place], _),) = encode(tokenizer.without_initial_blank, [phrase])
         if not all(rows):
             raise UserError(
                 f"line {number:,} has an empty constraint: give a phrase, or an empty line for none"

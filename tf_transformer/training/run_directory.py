@@ -356,12 +356,18 @@ def check_same_settings(old: Config, new: Config, subject: str) -> None:
         before = dataclasses.asdict(getattr(old, part))
         after = dataclasses.asdict(getattr(new, part))
         for name in before:
-            if before[name] != after[name] and name not in may_change:
+            same = _compared(name, before[name]) == _compared(name, after[name])
+            if not same and name not in may_change:
                 values = [value if value != "" else "none" for value in (before[name], after[name])]
                 differences.append("{} {} (now {})".format(name, *values))
     if differences:
         listed = ", ".join(differences)
         raise UserError(f"{subject} {listed}: give those settings, or another --model_dir")
+
+
+def _compared(name: str, value: Any) -> Any:
+    """What is compared of a setting: of the initial model its name, since it may have moved."""
+    return os.path.basename(value) if name == "init_from" else value
 
 
 def _check_no_model(folder: str) -> None:

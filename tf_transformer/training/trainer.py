@@ -201,11 +201,12 @@ class Trainer:
         cpu_replicas = 0 if on_gpus else replicas // self.workers.count
         plan = describe_plan(self.config, self.train_batches, replicas, precision, cpu_replicas)
         bucket, _ = largest_bucket(self.config, self.train_batches, replicas, precision)
-        order = self.train_batches.order(0)
+        epoch, _ = self.train_batches.position(self.step)
+        order = self.train_batches.order(epoch)
         # An epoch of sub-word regularisation may lack the largest batch.
         index = max(range(len(order)), key=lambda i: (order[i][1] is bucket, order[i][1].length))
         _, bucket = order[index]
-        inp, tar, *weights = next(iter(self.train_batches.epoch(0, index)))
+        inp, tar, *weights = next(iter(self.train_batches.epoch(epoch, index)))
         seconds = []
         with worker_failures():
             for _ in range(2):  # the first one builds the graph
