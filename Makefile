@@ -74,9 +74,13 @@ export: $(STAMP) ## export a model for TensorFlow Serving, or with FLAGS=--forma
 	$(RUN) export --model_dir='$(MODEL_DIR)' $(if $(filter command,$(origin NAME)),--name=$(NAME)) \
 	  $(if $(filter command,$(origin EXPORT_DIR)),--output='$(EXPORT_DIR)') $(FLAGS)
 
+# The default folder gets a new version where the model is newer than the last one.
+EXPORT_IS_OLD = $(if $(filter file,$(origin EXPORT_DIR)),|| [ '$(MODEL_DIR)/averaged.npz' -nt '$(EXPORT_DIR)/models.config' ])
 # SERVER=ours selects our own server even where another one is installed.
 serve: $(STAMP) ## serve the exported model over HTTP with tensorflow_model_server, Docker, or our own server
-	@[ -e '$(EXPORT_DIR)/models.config' ] || $(RUN) export --model_dir='$(MODEL_DIR)' --output='$(EXPORT_DIR)' --name=$(NAME)
+	@if [ ! -e '$(EXPORT_DIR)/models.config' ] $(EXPORT_IS_OLD); then \
+	  $(RUN) export --model_dir='$(MODEL_DIR)' --output='$(EXPORT_DIR)' --name=$(NAME); \
+	fi
 	@set -e; folder=$$(cd '$(EXPORT_DIR)' && pwd); \
 	if [ '$(SERVER)' != ours ] && command -v tensorflow_model_server >/dev/null; then \
 	  set -x; exec tensorflow_model_server --port=8500 --rest_api_port=8501 --model_name=$(NAME) --model_base_path="$$folder" \

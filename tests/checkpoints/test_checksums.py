@@ -22,6 +22,8 @@ def test_checksums_detect_every_change(tmp_path):
     assert not is_intact(str(tmp_path))
     (tmp_path / "b.txt").write_text("two")
     assert is_intact(str(tmp_path))
+    (tmp_path / ".DS_Store").touch()  # of the system
+    assert is_intact(str(tmp_path))
     (tmp_path / "new.txt").touch()
     assert not is_intact(str(tmp_path))
     (tmp_path / "new.txt").unlink()

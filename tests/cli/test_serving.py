@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import socket
 import sys
 import types
@@ -145,6 +146,21 @@ def test_serve_exports_the_built_in_model(run, in_empty_folder, monkeypatch):
     # The name does the same, and the export is in the cache by now.
     assert run("serve", "--port=0", "--model_dir=pocket-en-de") == (0, "", "")
     assert RecordedServer.folders == [folder, folder]
+
+
+def test_serve_warns_of_an_export_that_is_older_than_the_model(
+    run, model_dir, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(server, "Server", RecordedServer)
+    shutil.copytree(model_dir, tmp_path / "m", ignore=shutil.ignore_patterns("export"))
+    version = tmp_path / "m" / "export" / "saved_model" / "2"
+    version.mkdir(parents=True)
+    command = "serve", "--port=0", f"--model_dir={tmp_path}/m"
+    assert run(*command) == (0, "", "")
+    os.utime(version, (0, 0))
+    code, _, err = run(*command)
+    assert code == 0
+    assert f"{version} is older than the model; to export it again: `tf-transformer export" in err
 
 
 def test_serve_without_a_model(refused, tmp_path):

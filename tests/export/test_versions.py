@@ -17,7 +17,10 @@ def make_version(folder, name):
 def test_versions_are_numbers_without_leading_zeros(tmp_path):
     for name in ("2", "10", "03", "0", "x", "1.5", "-1", "²", ".4", str(2**63 - 1), str(2**63)):
         (tmp_path / name).mkdir()
-    assert list_versions(str(tmp_path)) == [2**63 - 1, 10, 2, 0]
+    (tmp_path / "7").write_text("no folder")
+    (tmp_path / "8").symlink_to(tmp_path / "removed")
+    (tmp_path / "9").symlink_to(tmp_path / "2")
+    assert list_versions(str(tmp_path)) == [2**63 - 1, 10, 9, 2, 0]
     assert list_versions(str(tmp_path / "missing")) == []
 
 

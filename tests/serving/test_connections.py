@@ -145,6 +145,17 @@ def test_the_address_in_numbers():
         assert bound.getsockname()[0] == numeric_address("localhost")
 
 
+def test_the_ipv6_wildcard_accepts_both_kinds_of_addresses():
+    try:
+        bound = bind_address(ServeConfig(host="::", port=0))
+    except UserError:
+        pytest.skip("the host has no IPv6")
+    with bound:
+        bound.listen()
+        for host in ("::1", "127.0.0.1"):
+            socket.create_connection((host, bound.getsockname()[1]), timeout=5).close()
+
+
 def test_a_port_that_is_in_use():
     with bind_address(ServeConfig(port=0)) as bound:
         bound.listen()

@@ -2,10 +2,13 @@
 
 import concurrent.futures
 import contextlib
+import dataclasses
+import itertools
 import os
 import shutil
 import threading
 import time
+from unittest import mock
 
 import pytest
 from serving.fake_models import FakeModel, add_versions, fake_source, waiting
@@ -14,6 +17,7 @@ from starlette.testclient import TestClient
 from tf_transformer.errors import UserError
 from tf_transformer.serving.connections import bind_address
 from tf_transformer.serving.model_source import ModelSource
+from tf_transformer.serving.reloader import Reloader
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.server import Server
 
@@ -116,6 +120,39 @@ def test_removed_versions_of_the_policy_all(tmp_path):
         wait_until(lambda: in_memory(tmp_path) == [2, 3])
         assert predict(web) == 3
         assert predict(web, "anna/versions/1")[0] == 404
+
+
+def test_a_file_in_place_of_a_version_does_not_keep_the_others_from_service(tmp_path):
+    add_versions(tmp_path, 1)
+    (tmp_path / "2").write_text("no folder")
+    (tmp_path / "3").symlink_to(tmp_path / "removed")
+    with serving(fake_source(tmp_path)) as web:
+        assert states(web) == {1: "AVAILABLE"}
+
+
+def test_a_version_that_failed_is_tried_again_after_growing_pauses(tmp_path, monkeypatch):
+    """A reason may pass without a change of the files."""
+    add_versions(tmp_path, 1)
+    now, attempts = [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def load(path, concurrency):
+        attempts.append(now[0])
+        if len(attempts) < 10:
+            raise MemoryError("too little memory")
+        return path
+
+    source = dataclasses.replace(fake_source(tmp_path), load=load)
+    reloader = Reloader(source, mock.Mock())
+    loaded = None
+    while not loaded:
+        for version in reloader.wanted([]):
+            loaded = reloader.load(version)
+        assert bool(loaded) == (reloader.failures != {1: "too little memory"})
+        now[0] += 60
+    pauses = [int(after - before) // 60 for before, after in itertools.pairwise(attempts)]
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert reloader.failures == {}
 
 
 def test_a_specific_version_that_is_missing(tmp_path):

@@ -1,6 +1,7 @@
 """HTTPS: the certificate of the server, and its client."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import ssl
@@ -132,6 +133,25 @@ def test_the_client_with_a_key_and_a_ca_of_its_own(address, files):
     client = RestClient(url, "anna", api_key="x" * 16, tls_ca=files["ca"])
     with pytest.raises(UserError, match="status 401: the API key is not valid: give a key of this"):
         list(translate_lines(client, ["a"]))
+
+
+def test_a_connection_that_ends_in_the_handshake_is_tried_again(files):
+    """As that to a load balancer without a server behind it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def close_each():
+            with contextlib.suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        thread = threading.Thread(target=close_each)
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        client = RestClient(url, "anna", tls_ca=files["ca"])
+        with pytest.raises(UserError, match="no answer from .*tried again for 0.3 s"):
+            list(translate_lines(client, ["a"], max_wait=0.3))
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 def test_the_client_with_a_ca_sends_nothing_without_tls(files):

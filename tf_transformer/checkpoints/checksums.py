@@ -17,7 +17,10 @@ def write_checksums(folder: str) -> None:
 
 
 def is_intact(folder: str) -> bool:
-    """Whether the files of a folder are those of its SHA256SUMS, with the same content."""
+    """Whether the files of a folder are those of its SHA256SUMS, with the same content.
+
+    Hidden files are ignored, since some systems add them, such as .DS_Store.
+    """
     try:
         text = pathlib.Path(folder, NAME).read_text("utf-8")
         lines = [line.split("  ", 1) for line in text.splitlines()]
@@ -27,10 +30,10 @@ def is_intact(folder: str) -> bool:
 
 
 def _checksums(folder: str) -> dict[str, str]:
-    """The SHA-256 of each file but SHA256SUMS, by its path in the folder, sorted by path."""
+    """The SHA-256 of each file but SHA256SUMS and hidden ones, by its path, sorted by path."""
     checksums = {}
     for path in sorted(pathlib.Path(folder).rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and name != NAME:
+        if path.is_file() and name != NAME and not path.name.startswith("."):
             checksums[name] = hashlib.sha256(path.read_bytes()).hexdigest()
     return checksums

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import logging
 import os
 import socket
 import sys
@@ -20,7 +21,11 @@ from tf_transformer.cli.terminal import required, start_tensorflow
 from tf_transformer.config import DecodeConfig
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export.model_name import check_model_name
-from tf_transformer.export.versions import is_version_number, remove_old_versions
+from tf_transformer.export.versions import (
+    is_version_number,
+    list_versions,
+    remove_old_versions,
+)
 from tf_transformer.serving.model_config import read_model_config
 from tf_transformer.serving.model_source import ModelSource, load_saved_model, one_model
 from tf_transformer.serving.serve_config import ServeConfig
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     from tf_transformer.serving.access import Access
     from tf_transformer.serving.client import RestClient
     from tf_transformer.serving.grpc_client import GrpcClient
+
+logger = logging.getLogger(__name__)
 
 MAX_LISTED_LINES = 20  # line numbers in an error message
 INTERACTIVE_MAX_WAIT = 10.0  # seconds
@@ -197,12 +204,24 @@ def _export_to_serve(export_dir: str | None, model_dir: str) -> Iterator[str]:
         folder = os.path.join(model_dir, "export", "saved_model")
         if not os.path.isdir(folder):
             folder = os.path.join(pretrained.writable_folder(model_dir), "export", "saved_model")
+        _warn_of_old_export(folder, model_dir)
         yield folder
         return
     from tf_transformer.export.built_in import built_in_export
 
     with built_in_export(model_dir) as folder:
         yield folder
+
+
+def _warn_of_old_export(folder: str, model_dir: str) -> None:
+    """Warns where a model has been trained since its newest version was exported."""
+    versions = list_versions(folder)
+    if not versions or not paths.all_checkpoints(model_dir):
+        return
+    version = os.path.join(folder, str(versions[0]))
+    if os.path.getmtime(version) < os.path.getmtime(paths.find(model_dir)):
+        command = f"tf-transformer export --model_dir={model_dir}"
+        logger.warning("%s is older than the model; to export it again: `%s`", version, command)
 
 
 def client(values: FlagValues) -> None:

@@ -21,12 +21,16 @@ def is_version_number(name: str) -> bool:
 
 
 def list_versions(folder: str) -> list[int]:
-    """Returns the versions in a folder, newest first; [] for a folder that cannot be read."""
+    """Returns the versions in a folder, newest first; [] for a folder that cannot be read.
+
+    A file, and a link to a folder that is not there, is no version.
+    """
     try:
-        names = os.listdir(folder)
+        names = [name for name in os.listdir(folder) if is_version_number(name)]
     except OSError:
         return []
-    return sorted((int(name) for name in names if is_version_number(name)), reverse=True)
+    folders = (name for name in names if os.path.isdir(os.path.join(folder, name)))
+    return sorted(map(int, folders), reverse=True)
 
 
 def remove_old_versions(folder: str, keep: int, new: str) -> None:

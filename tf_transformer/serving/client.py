@@ -146,7 +146,9 @@ class RestClient:
             urllib3.exceptions.ConnectTimeoutError,
             urllib3.exceptions.ProtocolError,
         )
-        return (UnavailableError if isinstance(reason, broken) else UserError)(message)
+        # The server has closed the connection during the handshake of TLS.
+        closed = isinstance(reason, urllib3.exceptions.SSLError) and "EOF" in str(reason)
+        return (UnavailableError if closed or isinstance(reason, broken) else UserError)(message)
 
     def _read_response(
         self, response: urllib3.BaseHTTPResponse, number: int

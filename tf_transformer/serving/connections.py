@@ -64,8 +64,8 @@ def _bind(settings: ServeConfig, flag: str) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # Without TCP_NODELAY, each response waits 40 ms until its header is acknowledged.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if family == socket.AF_INET6:
-        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    if family == socket.AF_INET6:  # "::" accepts IPv4 too, as with gRPC
+        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:
         with explain_unavailable_address(settings, flag):
             bound.bind((settings.host, getattr(settings, flag)))
