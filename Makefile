@@ -135,7 +135,7 @@ multi30k: $(STAMP) ## train on Multi30k, English to German and back, in DATA=fol
 	$(REVERSE) --model_dir='$(REVERSE_DIR)' $(FLAGS)
 ifeq (,$(filter --dry_run%,$(FLAGS)))
 	$(call score,$(FIRST_DIR),$(SPLIT))
-	$(RUN) translate --model_dir='$(FIRST_DIR),$(SECOND_DIR)' --input='$(SOURCES)' --n_best=12 --beam_size=12 --output='$(RESULT).n_best.txt'
+	$(RUN) translate --model_dir='$(FIRST_DIR),$(SECOND_DIR)' --input='$(SOURCES)' --n_best=30 --beam_size=30 --output='$(RESULT).n_best.txt'
 	$(RUN) rescore --input='$(RESULT).n_best.txt' --sources='$(SOURCES)' --reverse_model_dir='$(REVERSE_DIR)' --weights=1,0.3 --output='$(RESULT).rescored.$(TARGET)'
 	$(RUN) evaluate --model_dir='$(FIRST_DIR)' --split='$(SPLIT)' --translations='$(RESULT).rescored.$(TARGET)'
 endif
