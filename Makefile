@@ -74,7 +74,7 @@ export: $(STAMP) ## export a model for TensorFlow Serving, or with FLAGS=--forma
 	$(RUN) export --model_dir='$(MODEL_DIR)' $(if $(filter command,$(origin NAME)),--name=$(NAME)) \
 	  $(if $(filter command,$(origin EXPORT_DIR)),--output='$(EXPORT_DIR)') $(FLAGS)
 
-# The default folder gets a new version where the model is newer than the last one.
+# The default folder gets a new version where the averaged weights are newer than the last one.
 EXPORT_IS_OLD = $(if $(filter file,$(origin EXPORT_DIR)),|| [ '$(MODEL_DIR)/averaged.npz' -nt '$(EXPORT_DIR)/models.config' ])
 # SERVER=ours selects our own server even where another one is installed.
 serve: $(STAMP) ## serve the exported model over HTTP with tensorflow_model_server, Docker, or our own server
@@ -116,7 +116,7 @@ wmt14-ende wmt14-enfr: $(STAMP)
 	$(call score,$(RECIPE_DIR))
 
 # Real text on two CPU cores. DATA is the folder with train.en.gz, train.de.gz, val.* and test_2016_flickr.*.
-# Two models search together for 12 translations of a sentence. A model of the opposite direction helps to choose one.
+# Two models search together for 30 translations of a sentence. A model of the opposite direction helps to choose one.
 multi30k: PRESET := $(call named,PRESET,tiny)
 multi30k: DATA := $(call named,DATA,data/multi30k)
 multi30k: SPLIT := $(call named,SPLIT,test_2016_flickr)

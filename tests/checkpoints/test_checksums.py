@@ -23,6 +23,8 @@ def test_checksums_detect_every_change(tmp_path):
     (tmp_path / "b.txt").write_text("two")
     assert is_intact(str(tmp_path))
     (tmp_path / ".DS_Store").touch()  # of the system
+    (tmp_path / ".snapshot").mkdir()
+    (tmp_path / ".snapshot" / "b.txt").touch()
     assert is_intact(str(tmp_path))
     (tmp_path / "new.txt").touch()
     assert not is_intact(str(tmp_path))

@@ -64,6 +64,7 @@ def test_multi30k():
     assert seeds == [1, 2, 1]
     assert evaluate == ["evaluate", f"--model_dir={first}", "--split=test_2016_flickr"]
     assert translate[:2] == ["translate", f"--model_dir={first},{second}"]
+    assert {"--n_best=30", "--beam_size=30"} < set(translate)
     assert rescore[0] == "rescore"
     assert f"--reverse_model_dir={reverse}" in rescore
     assert evaluate_rescored[:3] == evaluate

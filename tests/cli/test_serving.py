@@ -160,7 +160,7 @@ def test_serve_warns_of_an_export_that_is_older_than_the_model(
     os.utime(version, (0, 0))
     code, _, err = run(*command)
     assert code == 0
-    assert f"{version} is older than the model; to export it again: `tf-transformer export" in err
+    assert f"{version} is older than the files of the model; to export it again: `tf-tr" in err
 
 
 def test_serve_without_a_model(refused, tmp_path):

@@ -191,10 +191,11 @@ def test_translator(translator):
 
 def test_phrases_begin_with_a_word_except_in_scripts_without_blanks():
     """The search appends sub-words: after others, a phrase is text as in a sentence."""
-    text = ["私は東京に住んでいます。", "東京は大きい。", "ฉันรักกรุงเทพ", "I live in Tokyo."]
+    text = ["「私は東京に住んでいます。」", "東京は大きい。", "ฉันรักกรุงเทพ", "I live in Tokyo."]
     tokenizer = Tokenizer.learn(text * 9, 350)
     for beginning, phrase, expected in (
         ("私は", "東京", "私は東京"),
+        ("私は", "「東京」", "私は「東京」"),
         ("ฉันรัก", "กรุงเทพ", "ฉันรักกรุงเทพ"),
         ("I live in", "Tokyo", "I live in Tokyo"),
         ("東京は", "Tokyo", "東京は Tokyo"),

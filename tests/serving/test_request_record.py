@@ -34,6 +34,7 @@ def test_bytes_of_a_path_that_are_not_ascii():
 def test_the_address_of_a_client():
     for address in ("192.0.2.7", "::1", "fe80::1%eth0"):
         assert request_record(scope_of(client=(address, 7))).remote == address
+    assert request_record(scope_of(client=("::ffff:192.0.2.7", 7))).remote == "192.0.2.7"
     # A Unix socket, and what a proxy may write into X-Forwarded-For.
     for client in (None, ("", 0), ("unknown", 0), ("_hidden", 0), ('"[::1]:7"', 0)):
         assert request_record(scope_of(client=client)).remote == ""

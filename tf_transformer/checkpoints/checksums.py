@@ -10,7 +10,7 @@ NAME = "SHA256SUMS"
 
 
 def write_checksums(folder: str) -> None:
-    """Writes SHA256SUMS of all files in a folder and below it."""
+    """Writes SHA256SUMS of all files in a folder and below it, except hidden ones."""
     lines = [f"{checksum}  {name}\n" for name, checksum in _checksums(folder).items()]
     with atomic_write(os.path.join(folder, NAME)) as file:
         file.writelines(lines)
@@ -33,7 +33,8 @@ def _checksums(folder: str) -> dict[str, str]:
     """The SHA-256 of each file but SHA256SUMS and hidden ones, by its path, sorted by path."""
     checksums = {}
     for path in sorted(pathlib.Path(folder).rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and name != NAME and not path.name.startswith("."):
-            checksums[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        parts = path.relative_to(folder).parts
+        is_hidden = any(part.startswith(".") for part in parts)
+        if path.is_file() and not is_hidden and parts != (NAME,):
+            checksums["/".join(parts)] = hashlib.sha256(path.read_bytes()).hexdigest()
     return checksums

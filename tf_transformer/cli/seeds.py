@@ -78,7 +78,10 @@ def _is_complete(folder: str, config: Config) -> bool:
         sizes = run.config.model.input_vocab_size, run.config.model.target_vocab_size
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
         if config.train.init_from:
-            config = config.replace(init_from=absolute_model_dir(config.train.init_from))
+            initial = absolute_model_dir(config.train.init_from)
+            if os.path.basename(initial) == os.path.basename(run.config.train.init_from):
+                initial = run.config.train.init_from  # it may have moved
+            config = config.replace(init_from=initial)
     except UserError:  # there is no run, or one of other settings, which its process will refuse
         return False
     return run.complete and run.config == config

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import logging
 import os
+import shlex
 import socket
 import sys
 from collections.abc import Iterable, Iterator
@@ -219,9 +220,15 @@ def _warn_of_old_export(folder: str, model_dir: str) -> None:
     if not versions or not paths.all_checkpoints(model_dir):
         return
     version = os.path.join(folder, str(versions[0]))
-    if os.path.getmtime(version) < os.path.getmtime(paths.find(model_dir)):
-        command = f"tf-transformer export --model_dir={model_dir}"
-        logger.warning("%s is older than the model; to export it again: `%s`", version, command)
+    try:
+        is_old = os.path.getmtime(version) < os.path.getmtime(paths.find(model_dir))
+    except (OSError, UserError):  # removed just now
+        return
+    if is_old:
+        command = f"tf-transformer export --model_dir={shlex.quote(model_dir)}"
+        logger.warning(
+            "%s is older than the files of the model; to export it again: `%s`", version, command
+        )
 
 
 def client(values: FlagValues) -> None:

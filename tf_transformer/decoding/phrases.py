@@ -12,9 +12,9 @@ from tf_transformer.special_tokens import PAD
 
 PhraseIds = list[list[int]]  # of one text
 
-# Begins with a character of a script without blanks between words.
+# The first letter is of a script without blanks between words.
 _UNSPACED = regex.compile(
-    r"\s*[\p{Script=Hani}\p{Script=Hira}\p{Script=Kana}\p{Script=Thai}\p{Script=Laoo}"
+    r"\P{L}*[\p{Script=Hani}\p{Script=Hira}\p{Script=Kana}\p{Script=Thai}\p{Script=Laoo}"
     r"\p{Script=Khmr}\p{Script=Mymr}\p{Script=Tibt}]"
 )
 

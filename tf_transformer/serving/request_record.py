@@ -91,10 +91,11 @@ def _address(scope: MutableMapping[str, Any]) -> str:
     """The IP address of the client; "" where a proxy gives no such address."""
     address = (scope.get("client") or ("",))[0]
     try:
-        ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return ""
-    return address
+    mapped = parsed.ipv4_mapped if parsed.version == 6 else None  # of a server at "::"
+    return str(mapped or address)
 
 
 def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
