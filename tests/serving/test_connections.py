@@ -153,7 +153,8 @@ def test_the_ipv6_wildcard_accepts_both_kinds_of_addresses():
     with bound:
         bound.listen()
         for host in ("::1", "127.0.0.1"):
-            socket.create_connection((host, bound.getsockname()[1]), timeout=5).close()
+            with socket.create_connection((host, bound.getsockname()[1]), timeout=5) as client:
+                assert client.getpeername()[0] == host
 
 
 def test_a_port_that_is_in_use():

@@ -61,6 +61,11 @@ def absolute_model_dir(model_dir: str) -> str:
     return os.path.basename(path) if is_built_in(path) else os.path.abspath(path)
 
 
+def initial_name(init_from: str) -> str:
+    """Returns what a run that is resumed compares: the name of the folder, which may have moved."""
+    return os.path.basename(os.path.abspath(init_from)) if init_from else ""
+
+
 def check_other_folder(init_from: str, model_dir: str) -> None:
     """Raises: UserError where a run would start with the model that it replaces."""
     if os.path.realpath(find_model_dir(init_from)) == os.path.realpath(model_dir):

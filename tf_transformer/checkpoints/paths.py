@@ -125,6 +125,14 @@ def find(model_dir: str, checkpoint: str | None = None) -> str:
     )
 
 
+def is_older_than_model(path: str, model_dir: str) -> bool:
+    """Whether a file or a folder is older than the weights that commands use by default.
+
+    Raises: UserError when the model has none, OSError for what is not there.
+    """
+    return os.path.getmtime(path) < os.path.getmtime(find(model_dir))
+
+
 def load_config(model_dir: str) -> Config:
     """Loads the `Config` of a model folder. Raises: UserError when it is missing or damaged."""
     if not os.path.isdir(model_dir):

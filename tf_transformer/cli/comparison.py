@@ -133,6 +133,6 @@ def _read_translations(run: Run, test_data: str, split: str, number: int, pairs:
             f"{path} has translations of {len(lines):,} of {number:,} pairs: run `{command}`, or "
             f"give --max_pairs={len(lines)}"
         )
-    if os.path.getmtime(path) < os.path.getmtime(paths.find(run.path)):
+    if paths.is_older_than_model(path, run.path):
         logger.warning("%s is older than the model; to translate again: `%s`", path, command)
     return lines[:number]

@@ -8,7 +8,7 @@ import sys
 
 from absl import flags
 
-from tf_transformer.checkpoints.initial_model import absolute_model_dir
+from tf_transformer.checkpoints.initial_model import initial_name
 from tf_transformer.cli.failures import SIGNAL
 from tf_transformer.config import Config
 from tf_transformer.data.corpus_names import absolute_path
@@ -77,10 +77,8 @@ def _is_complete(folder: str, config: Config) -> bool:
         run = read_run(folder)
         sizes = run.config.model.input_vocab_size, run.config.model.target_vocab_size
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
-        if config.train.init_from:
-            initial = absolute_model_dir(config.train.init_from)
-            if os.path.basename(initial) == os.path.basename(run.config.train.init_from):
-                initial = run.config.train.init_from  # it may have moved
+        initial = run.config.train.init_from
+        if initial_name(initial) == initial_name(config.train.init_from):
             config = config.replace(init_from=initial)
     except UserError:  # there is no run, or one of other settings, which its process will refuse
         return False

@@ -217,18 +217,15 @@ def _export_to_serve(export_dir: str | None, model_dir: str) -> Iterator[str]:
 def _warn_of_old_export(folder: str, model_dir: str) -> None:
     """Warns where a model has been trained since its newest version was exported."""
     versions = list_versions(folder)
-    if not versions or not paths.all_checkpoints(model_dir):
+    if not versions:
         return
     version = os.path.join(folder, str(versions[0]))
-    try:
-        is_old = os.path.getmtime(version) < os.path.getmtime(paths.find(model_dir))
-    except (OSError, UserError):  # removed just now
-        return
-    if is_old:
-        command = f"tf-transformer export --model_dir={shlex.quote(model_dir)}"
-        logger.warning(
-            "%s is older than the files of the model; to export it again: `%s`", version, command
-        )
+    # The model may have no weights any more, and files may be removed just now.
+    with contextlib.suppress(OSError, UserError):
+        if paths.is_older_than_model(version, model_dir):
+            command = f"tf-transformer export --model_dir={shlex.quote(model_dir)}"
+            message = "%s is older than the files of the model; to export it again: `%s`"
+            logger.warning(message, version, command)
 
 
 def client(values: FlagValues) -> None:

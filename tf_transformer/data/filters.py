@@ -16,7 +16,7 @@ from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.damage import is_damaged
 from tf_transformer.data.duplicates import SeenTexts
 from tf_transformer.data.filter_config import FilterConfig
-from tf_transformer.data.scripts import ScriptShare, scripts_of
+from tf_transformer.data.scripts import EAST_ASIAN, SOUTH_EAST_ASIAN, ScriptShare, scripts_of
 
 # Why a pair is rejected, in the order of the filters.
 EMPTY = "empty side"
@@ -44,11 +44,9 @@ _TAG = regex.compile(r"</?[a-z][a-z0-9]*(\s+[a-z][\w:.-]*\s*=[^<>]*|\s*)/?>|<!--
 _ENTITY = regex.compile(r"&(?:([a-z]+[0-9]*)|#[0-9]+|#x[0-9a-f]+);", regex.I)
 _ENTITIES = {name.lower() for name in (*name2codepoint, "apos")}  # of HTML 4 and XML
 _LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
-# Scripts without blanks between words, with about two and five characters in a word.
-_EAST_ASIAN = regex.compile(r"[\p{Script=Hani}\p{Script=Hira}\p{Script=Kana}]")
-_SOUTH_EAST_ASIAN = regex.compile(
-    r"[\p{Script=Thai}\p{Script=Laoo}\p{Script=Khmr}\p{Script=Mymr}\p{Script=Tibt}]"
-)
+# Without blanks between words, with about two and five characters in a word.
+_EAST_ASIAN = regex.compile(f"[{EAST_ASIAN}]")
+_SOUTH_EAST_ASIAN = regex.compile(f"[{SOUTH_EAST_ASIAN}]")
 
 
 class PairFilter:

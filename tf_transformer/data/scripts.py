@@ -6,6 +6,10 @@ import regex
 
 from tf_transformer.data.sentences import base_language
 
+# Scripts without blanks between words, for a set in a regular expression.
+EAST_ASIAN = r"\p{Script=Hani}\p{Script=Hira}\p{Script=Kana}"
+SOUTH_EAST_ASIAN = r"\p{Script=Thai}\p{Script=Laoo}\p{Script=Khmr}\p{Script=Mymr}\p{Script=Tibt}"
+
 # ISO 15924 codes of scripts -> ISO 639 codes of languages that are written in one of them.
 _LANGUAGES = {
     "Latn": (

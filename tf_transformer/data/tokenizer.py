@@ -14,16 +14,15 @@ from typing import Any
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
-from sentencepiece import sentencepiece_model_pb2
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.data.progress import Progress
+from tf_transformer.data.segmentation import messages
 from tf_transformer.data.tags import tag_pattern, vocabulary_tags, without_tags
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 logger = logging.getLogger(__name__)
-messages: Any = sentencepiece_model_pb2  # whose classes are made when it is imported
 
 MAX_SENTENCES = 2_000_000  # a vocabulary is learned from a random sample of at most this size
 MAX_SENTENCE_BYTES = 4192  # longer ones are left out of the sample

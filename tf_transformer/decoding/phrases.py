@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import regex
 
+from tf_transformer.data.scripts import EAST_ASIAN, SOUTH_EAST_ASIAN
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.text_batches import encode
 from tf_transformer.errors import UserError
@@ -13,10 +14,7 @@ from tf_transformer.special_tokens import PAD
 PhraseIds = list[list[int]]  # of one text
 
 # The first letter is of a script without blanks between words.
-_UNSPACED = regex.compile(
-    r"\P{L}*[\p{Script=Hani}\p{Script=Hira}\p{Script=Kana}\p{Script=Thai}\p{Script=Laoo}"
-    r"\p{Script=Khmr}\p{Script=Mymr}\p{Script=Tibt}]"
-)
+_UNSPACED = regex.compile(rf"\P{{L}}*[{EAST_ASIAN}{SOUTH_EAST_ASIAN}]")
 
 
 def encode_phrases(
@@ -41,10 +39,7 @@ def encode_phrases(
     found = []
     for i, phrases in enumerate(constraints):
         number = line_numbers[i] if line_numbers else i + 1
-        rows = [row[:-1] for row in encode(tokenizer, phrases)]
-        for place, phrase in enumerate(phrases):
-            if _UNSPACED.match(phrase):
-                ((*rows[place], _),) = encode(tokenizer.without_initial_blank, [phrase])
+        rows = [_encode_phrase(tokenizer, phrase) for phrase in phrases]
         if not all(rows):
             raise UserError(
                 f"line {number:,} has an empty constraint: give a phrase, or an empty line for none"
@@ -58,6 +53,13 @@ def encode_phrases(
             )
         found.append(rows)
     return found
+
+
+def _encode_phrase(tokenizer: Tokenizer, phrase: str) -> list[int]:
+    if _UNSPACED.match(phrase):
+        tokenizer = tokenizer.without_initial_blank
+    ((*ids, _),) = encode(tokenizer, [phrase])
+    return ids
 
 
 def pad_phrases(phrases: Sequence[PhraseIds], batch: Sequence[int]) -> np.ndarray:

@@ -13,15 +13,14 @@ import re
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2
 
+from tf_transformer.data.segmentation import messages
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 logger = logging.getLogger(__name__)
 
-messages: Any = sentencepiece_model_pb2  # whose classes are made when it is imported
 Piece: Any = messages.ModelProto.SentencePiece
 START_PIECE = "[START]"
 # The first token of a source of a multilingual model, such as >>fra<<.

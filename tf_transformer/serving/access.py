@@ -13,6 +13,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.serving.api_keys import ApiKeys
 from tf_transformer.serving.rate_limit import RateLimiter
 from tf_transformer.serving.request_error import RequestError
+from tf_transformer.serving.request_record import parse_address
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.tls import check_certificate
 
@@ -151,11 +152,9 @@ def _as_browsers_write(origin: str) -> str:
 def _network(address: str) -> str:
     """The address of a client; of IPv6 its network of 64 bits, all of which one host can use."""
     try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
+        parsed = parse_address(address)
     except ValueError:  # such as a Unix socket
         return address
     if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped:
-            return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((parsed, 64), strict=False))
     return str(parsed)

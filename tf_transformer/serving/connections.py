@@ -14,7 +14,7 @@ from typing import Any, cast
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tf_transformer.errors import UserError
-from tf_transformer.serving.request_record import RequestRecord
+from tf_transformer.serving.request_record import RequestRecord, remote_address
 from tf_transformer.serving.rest_format import error_body
 from tf_transformer.serving.serve_config import ServeConfig
 
@@ -241,9 +241,8 @@ class HttpProtocol(H11Protocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
-        record = RequestRecord(
-            remote=self.client[0] if self.client else "", error=message, bytes_out=len(body)
-        )
+        remote = remote_address(self.client[0] if self.client else "")
+        record = RequestRecord(remote=remote, error=message, bytes_out=len(body))
         record.end(status)
         self.observe_refused(record)
 

@@ -44,6 +44,7 @@ from tf_transformer.serving.request_record import (
     CLIENT_CLOSED_REQUEST,
     REQUEST_ID,
     RequestRecord,
+    remote_address,
 )
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.served_models import ServedModels
@@ -302,7 +303,7 @@ def _parse(request_type: Any, data: bytes) -> Any:
 def _record(api: str, data: bytes, metadata: dict[str, str], peer: str) -> RequestRecord:
     """The record of a call; `peer` is such as "ipv4:127.0.0.1:1234" or "ipv6:%5B::1%5D:1234"."""
     address = urllib.parse.unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]")
-    record = RequestRecord(remote=address, api=api, entrypoint="GRPC")
+    record = RequestRecord(remote=remote_address(address), api=api, entrypoint="GRPC")
     request_id = metadata.get("x-request-id", "").encode()
     if REQUEST_ID.fullmatch(request_id):
         record.request_id = request_id.decode()

@@ -80,22 +80,31 @@ def request_record(scope: MutableMapping[str, Any]) -> RequestRecord:
         path = scope.get("raw_path", b"").partition(b"?")[0]
         state["record"] = RequestRecord(
             _request_id(scope["headers"]),
-            remote=_address(scope),
+            remote=remote_address((scope.get("client") or ("",))[0]),
             method=scope["method"],
             path=path.decode("ascii", "backslashreplace"),
         )
     return state["record"]
 
 
-def _address(scope: MutableMapping[str, Any]) -> str:
-    """The IP address of the client; "" where a proxy gives no such address."""
-    address = (scope.get("client") or ("",))[0]
+def parse_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Parses the IP address of a client, without a zone such as "%eth0".
+
+    A server at "::" sees clients with IPv4 as ::ffff:192.0.2.7. The result is their own address.
+
+    Raises: ValueError for what is no IP address.
+    """
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    return (parsed.version == 6 and parsed.ipv4_mapped) or parsed
+
+
+def remote_address(address: str) -> str:
+    """Returns the IP address of a client for the log; "" where a proxy gives no such address."""
     try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
+        parsed = parse_address(address)
     except ValueError:
         return ""
-    mapped = parsed.ipv4_mapped if parsed.version == 6 else None  # of a server at "::"
-    return str(mapped or address)
+    return str(parsed) if parsed.version == 4 else address
 
 
 def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -19,6 +19,7 @@ from tf_transformer.atomic_io import (
     remove_unfinished_folders,
 )
 from tf_transformer.checkpoints import checkpoint
+from tf_transformer.checkpoints.initial_model import initial_name
 from tf_transformer.checkpoints.loading import check_vocabularies
 from tf_transformer.checkpoints.paths import (
     all_checkpoints,
@@ -352,22 +353,18 @@ def check_same_settings(old: Config, new: Config, subject: str) -> None:
     may_change = MAY_CHANGE
     if new.train.learning_rate_schedule in DECAY_TO_0:
         may_change = MAY_CHANGE - {"train_steps"}  # the learning rate depends on it
+    if initial_name(old.train.init_from) == initial_name(new.train.init_from):
+        may_change = may_change | {"init_from"}
     for part in ("model", "data", "train"):
         before = dataclasses.asdict(getattr(old, part))
         after = dataclasses.asdict(getattr(new, part))
         for name in before:
-            same = _compared(name, before[name]) == _compared(name, after[name])
-            if not same and name not in may_change:
+            if before[name] != after[name] and name not in may_change:
                 values = [value if value != "" else "none" for value in (before[name], after[name])]
                 differences.append("{} {} (now {})".format(name, *values))
     if differences:
         listed = ", ".join(differences)
         raise UserError(f"{subject} {listed}: give those settings, or another --model_dir")
-
-
-def _compared(name: str, value: Any) -> Any:
-    """What is compared of a setting: of the initial model its name, since it may have moved."""
-    return os.path.basename(value) if name == "init_from" else value
 
 
 def _check_no_model(folder: str) -> None:
