@@ -21,8 +21,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from tf_transformer import __version__
-from tf_transformer.cli import cuda_libraries, host, requirements
+from tf_transformer import __version__, host
+from tf_transformer.cli import cuda_libraries, requirements
 from tf_transformer.cli.allocator import SETTINGS
 from tf_transformer.cli.terminal import (
     captured_stderr,

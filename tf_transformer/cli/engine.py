@@ -18,11 +18,11 @@ from tf_transformer.checkpoints.model_lists import first_model_dir, model_list
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import DataConfig, DecodeConfig
-from tf_transformer.cores import number_of_cores
 from tf_transformer.data.tags import check_tag
 from tf_transformer.errors import UserError
 from tf_transformer.export.description import SEARCH_TYPES, read_description
 from tf_transformer.export.versions import list_versions
+from tf_transformer.host import number_of_cores
 from tf_transformer.serving.model_source import ctranslate2_loader, load_saved_model
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from absl import flags
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import UserError
+from tf_transformer.host import core_limit, number_of_cores
 
 
 def start_tensorflow() -> None:
@@ -26,6 +27,7 @@ def start_tensorflow() -> None:
     check_temporary_folder()
     nvidia = has_nvidia_device()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if nvidia else "3")
+    limit_threads()
     with captured_stderr() as messages:
         from absl import logging as absl_logging
 
@@ -41,6 +43,16 @@ def start_tensorflow() -> None:
             "GPU; the messages above say why",
             file=sys.stderr,
         )
+
+
+def limit_threads() -> None:
+    """Sets the number of TensorFlow's threads in a container that has a limit of cores.
+
+    TensorFlow would start one for each core of the CPU affinity, which that limit does not change.
+    """
+    if core_limit() is not None:
+        for pool in ("INTRAOP", "INTEROP"):
+            os.environ.setdefault(f"TF_NUM_{pool}_THREADS", str(number_of_cores()))
 
 
 def check_temporary_folder() -> None:

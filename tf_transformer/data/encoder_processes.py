@@ -12,11 +12,11 @@ from collections.abc import Generator, Iterable
 from concurrent.futures import Future
 from typing import Generic, Protocol, TypeVar
 
-from tf_transformer.cores import number_of_cores
 from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.encoded_pairs import Shard
 from tf_transformer.data.pair_encoder import PairEncoder
 from tf_transformer.errors import UserError
+from tf_transformer.host import number_of_cores
 
 Chunk = TypeVar("Chunk")
 ChunkOf = TypeVar("ChunkOf", contravariant=True)

@@ -16,7 +16,6 @@ import numpy as np
 
 from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.config import DataConfig
-from tf_transformer.cores import number_of_cores
 from tf_transformer.data.corpus import digest
 from tf_transformer.data.encoded_pairs import EncodedPairs, Shard
 from tf_transformer.data.encoder_processes import encode_in_processes
@@ -25,6 +24,7 @@ from tf_transformer.data.sampled_encoder import SampledChunk, SampledEncoder
 from tf_transformer.data.segmentation import Vocabulary
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
+from tf_transformer.host import number_of_cores
 
 # The setting for each kind of vocabulary.
 SETTINGS = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}

@@ -20,6 +20,7 @@ from tf_transformer.data.progress import Progress
 from tf_transformer.data.segmentation import messages
 from tf_transformer.data.tags import tag_pattern, vocabulary_tags, without_tags
 from tf_transformer.errors import UserError
+from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 logger = logging.getLogger(__name__)
@@ -271,7 +272,7 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
         "input_sentence_size": MAX_SENTENCES,
         "max_sentence_length": MAX_SENTENCE_BYTES,
         "shuffle_input_sentence": True,
-        "num_threads": os.cpu_count(),
+        "num_threads": number_of_cores(),
         "minloglevel": 2,
         **options,
     }

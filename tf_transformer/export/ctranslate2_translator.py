@@ -17,13 +17,13 @@ from importlib import metadata
 from typing import Any
 
 from tf_transformer.config import DecodeConfig
-from tf_transformer.cores import number_of_cores
 from tf_transformer.data.tags import split_tag, vocabulary_tags
 from tf_transformer.decoding.length_batches import length_batches
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.decoding.split_lines import LINE_SEPARATORS
 from tf_transformer.errors import UserError
 from tf_transformer.export.description import SEARCH_TYPES, read_description
+from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import END, PAD, START
 
 logger = logging.getLogger(__name__)

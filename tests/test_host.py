@@ -1,8 +1,11 @@
 """What the host's files in /proc and /sys say."""
 
+import os
+
 import pytest
 
-from tf_transformer.cli import host
+from tf_transformer import host
+from tf_transformer.cli.terminal import limit_threads
 
 
 @pytest.fixture
@@ -62,3 +65,26 @@ def test_limits_of_version_1(files):
     files("CGROUP_ROOT/memory/memory.limit_in_bytes", "9223372036854771712\n")
     assert host.core_limit() is None
     assert host.memory_limit() is None
+
+
+def test_number_of_cores(files):
+    """The container's limit, rounded up, where it is lower than the CPU affinity."""
+    cores = host.number_of_cores()
+    files("CGROUP_OF_PROCESS", "0::/\n")
+    for quota, expected in ((20_000, 1), (100_000, 1), (100_000 * cores, cores), (10**9, cores)):
+        files("CGROUP_ROOT/cpu.max", f"{quota} 100000\n")
+        assert host.number_of_cores() == expected
+    files("CGROUP_ROOT/cpu.max", "max 100000\n")
+    assert host.number_of_cores() == cores
+
+
+def test_threads_of_tensorflow(files, monkeypatch):
+    """They are limited in a container with a limit, unless the user has set them."""
+    names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+    monkeypatch.setattr(os, "environ", {names[1]: "3"})
+    limit_threads()
+    assert names[0] not in os.environ
+    files("CGROUP_OF_PROCESS", "0::/\n")
+    files("CGROUP_ROOT/cpu.max", "100000 100000\n")
+    limit_threads()
+    assert [os.environ[name] for name in names] == ["1", "3"]

@@ -4,6 +4,7 @@ Linux describes them in /proc and /sys; on other systems, less is known. This mo
 not need TensorFlow.
 """
 
+import math
 import os
 import pathlib
 import platform
@@ -48,15 +49,32 @@ def _cpu_info(name: str) -> str:
     return ""
 
 
+def number_of_cores() -> int:
+    """The number of cores that this process may use.
+
+    It is that of the CPU affinity, or the limit of the container where that is lower, rounded up.
+    More threads than that would wait for each other.
+    """
+    cores = _affinity() or os.cpu_count() or 1
+    limit = core_limit()
+    return cores if limit is None else max(1, min(cores, math.ceil(limit)))
+
+
 def describe_cores() -> str:
     """The cores of the host, and how many of them this process may use."""
     text = str(os.cpu_count() or "unknown")
-    if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) != os.cpu_count():
-        text += f"; CPU affinity allows {len(os.sched_getaffinity(0))}"
+    affinity = _affinity()
+    if affinity and affinity != os.cpu_count():
+        text += f"; CPU affinity allows {affinity}"
     limit = core_limit()
     if limit:
         text += f"; the container's limit is {limit:g}"
     return text
+
+
+def _affinity() -> int | None:
+    """The number of cores of the CPU affinity; None where it is unknown, as on macOS."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
 def core_limit() -> float | None:
