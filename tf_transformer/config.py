@@ -115,6 +115,10 @@ class ModelConfig(Settings):
         return self.num_layers * (encoder_layer + decoder_layer) + embeddings
 
 
+# For each kind of vocabulary, the setting that draws the segmentations of its words.
+SAMPLING = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
+
+
 @dataclasses.dataclass(frozen=True)
 class DataConfig(Settings):
     """The sentence pairs and their batches (Sec. 5.1)."""
@@ -145,6 +149,12 @@ class DataConfig(Settings):
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
     vocab_size: int = setting(37000, "sub-words of a vocabulary", minimum=8, maximum=10_000_000)
+    subword_model: str = setting(
+        "bpe",
+        "how a vocabulary is learned, and words are split: byte-pair encoding (Sennrich et al. "
+        "2016), as in the paper, or a unigram language model (Kudo 2018)",
+        choices=("bpe", "unigram"),
+    )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
     max_length: int = setting(
         256,
@@ -187,11 +197,6 @@ class DataConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.bpe_dropout and self.sentencepiece_alpha:
-            raise UserError(
-                "bpe_dropout is for BPE vocabularies and sentencepiece_alpha for unigram "
-                "vocabularies: give one of them"
-            )
         if self.data_weights and self.data_temperature != 1:
             raise UserError("data_weights and data_temperature: give one of them")
         if self.batch_tokens < self.max_length:
@@ -294,6 +299,13 @@ class Config:
                 "r_drop compares two dropout masks, but dropout_rate is 0: give a larger "
                 "dropout_rate, or r_drop 0"
             )
+        kind = self.data.subword_model
+        for needed, name in SAMPLING.items():
+            if getattr(self.data, name) and needed != kind:
+                raise UserError(
+                    f"{name} is for {needed} vocabularies, and subword_model is {kind}: "
+                    f"give {SAMPLING[kind]}, or another subword_model"
+                )
         max_length = self.data.max_length
         if max_length > self.train.micro_batch_tokens:
             raise UserError(

@@ -35,6 +35,11 @@ def tokenizers(text):
 
 
 @pytest.fixture(scope="module")
+def learned_unigram(text):
+    return learn_tokenizers(lambda: text, 400, shared=True, subword_model="unigram")[0]
+
+
+@pytest.fixture(scope="module")
 def unigram(text):
     """A unigram vocabulary without bytes, as those of OPUS-MT."""
     model = io.BytesIO()
@@ -149,15 +154,17 @@ def test_ids_are_a_function_of_the_key(pairs, tokenizers):
     assert [rows(shard) == first for shard in shards] == [False, True, True]
 
 
-def test_a_unigram_vocabulary(text, unigram):
-    """A character that it does not have stays the unknown token."""
+@pytest.mark.parametrize(("name", "unknown"), [("unigram", 1), ("learned_unigram", 0)])
+def test_a_unigram_vocabulary(text, name, unknown, request):
+    """A character that it does not have stays the unknown token, or its bytes."""
+    tokenizer = request.getfixturevalue(name)
     text = [*text, ("A \u6f22 dog", "Ein Hund")]
-    pairs = encode_pairs(text, (unigram, unigram), 64, 9.0)
+    pairs = encode_pairs(text, (tokenizer, tokenizer), 64, 9.0)
     usual = rows(pairs)
-    found = sampled(pairs, (unigram, unigram), 0.3)
+    found = sampled(pairs, (tokenizer, tokenizer), 0.3)
     assert sum(a != b for a, b in zip(found, usual)) > len(usual) / 4
-    assert usual[-2].count(UNK) == found[-2].count(UNK) == 1
-    decoded = [unigram.decode(ids_of(each)).numpy().tolist() for each in (found, usual)]
+    assert usual[-2].count(UNK) == found[-2].count(UNK) == unknown
+    decoded = [tokenizer.decode(ids_of(each)).numpy().tolist() for each in (found, usual)]
     assert decoded[0] == decoded[1]
 
 
@@ -171,20 +178,17 @@ def test_tags_are_kept(text):
 
 
 def test_the_setting_must_fit_the_vocabulary(tiny_config, tokenizers, unigram):
-    data = tiny_config.data
-    dropout = tiny_config.replace(bpe_dropout=0.1).data
-    alpha = tiny_config.replace(sentencepiece_alpha=0.2).data
-    assert sampling_alpha(data, tokenizers) == 0
-    assert sampling_alpha(dropout, tokenizers) == 0.1
-    assert sampling_alpha(alpha, (unigram, unigram)) == 0.2
-    with pytest.raises(UserError, match="the model's are unigram: give sentencepiece_alpha"):
-        sampling_alpha(dropout, (unigram, unigram))
-    with pytest.raises(UserError, match="the model's are bpe: give bpe_dropout"):
-        sampling_alpha(alpha, tokenizers)
-    with pytest.raises(UserError, match="the model's are bpe and unigram: leave it out"):
-        sampling_alpha(dropout, (tokenizers[0], unigram))
-    with pytest.raises(UserError, match="give one of them"):
-        tiny_config.replace(bpe_dropout=0.1, sentencepiece_alpha=0.2)
+    dropout = tiny_config.replace(bpe_dropout=0.1)
+    alpha = tiny_config.replace(sentencepiece_alpha=0.2, subword_model="unigram")
+    assert sampling_alpha(tiny_config.data, tokenizers) == 0
+    assert sampling_alpha(dropout.data, tokenizers) == 0.1
+    assert sampling_alpha(alpha.data, (unigram, unigram)) == 0.2
+    with pytest.raises(UserError, match="the kinds bpe and unigram: leave it out"):
+        sampling_alpha(dropout.data, (tokenizers[0], unigram))
+    with pytest.raises(UserError, match="subword_model is unigram: give sentencepiece_alpha"):
+        dropout.replace(subword_model="unigram")
+    with pytest.raises(UserError, match="subword_model is bpe: give bpe_dropout"):
+        alpha.replace(subword_model="bpe")
 
 
 @pytest.fixture

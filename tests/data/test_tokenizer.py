@@ -14,6 +14,7 @@ import sentencepiece
 import tensorflow as tf
 
 from tf_transformer.data.pocket import corpus as pocket
+from tf_transformer.data.segmentation import Vocabulary
 from tf_transformer.data.tokenizer import (
     Tokenizer,
     learn_tokenizers,
@@ -39,9 +40,14 @@ UNUSUAL = [
 ]
 
 
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def subword_model(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def tokenizer():
-    return learn_tokenizers(lambda: iter(PAIRS), 600, shared=True)[0]
+def tokenizer(subword_model):
+    return learn_tokenizers(lambda: iter(PAIRS), 600, shared=True, subword_model=subword_model)[0]
 
 
 def test_round_trip(tokenizer):
@@ -88,15 +94,17 @@ def test_batch_independence(tokenizer):
         np.testing.assert_array_equal(tokenizer.encode([text])[0], batch[i])
 
 
-def test_learning_is_deterministic_and_gives_the_size(tokenizer):
-    again = learn_tokenizers(lambda: iter(PAIRS), 600, shared=True)[0]
+def test_learning_is_deterministic_and_gives_the_size_and_kind(tokenizer, subword_model):
+    again = learn_tokenizers(lambda: iter(PAIRS), 600, shared=True, subword_model=subword_model)[0]
     assert again.model == tokenizer.model
     assert again.vocab_size == 600
+    assert Vocabulary(again.model).kind == subword_model
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_save_and_load(tmp_path, shared):
-    learned = learn_tokenizers(lambda: iter(PAIRS), 500, shared)
+def test_save_and_load(tmp_path, shared, subword_model):
+    learned = learn_tokenizers(lambda: iter(PAIRS), 500, shared, subword_model=subword_model)
+    assert {Vocabulary(each.model).kind for each in learned} == {subword_model}
     save_tokenizers(learned, str(tmp_path))
     loaded = load_tokenizers(str(tmp_path), shared)
     assert (learned[0] is learned[1]) == (loaded[0] is loaded[1]) == shared
@@ -109,16 +117,22 @@ def test_a_small_text_has_a_small_vocabulary():
     assert 260 < Tokenizer.learn(["a few words only", "and a few more"], 8000).vocab_size < 500
 
 
-def test_errors(tmp_path):
+def test_errors_of_learning(subword_model):
+    def learn(texts, vocab_size):
+        return Tokenizer.learn(texts, vocab_size, subword_model=subword_model)
+
     for blank in ([], [""], ["  ", "\t", "\u2028"]):
         with pytest.raises(UserError, match="no vocabulary can be learned: the text is blank"):
-            Tokenizer.learn(blank, 500)
+            learn(blank, 500)
     message = "vocab_size 10 is too small: this text needs at least 267 sub-words"
     with pytest.raises(UserError, match=message):
-        Tokenizer.learn(["some text"], 10)
-    assert Tokenizer.learn(["some text"], 267).vocab_size == 256 + 4 + len("▁sometx")
+        learn(["some text"], 10)
+    assert learn(["some text"], 267).vocab_size == 256 + 4 + len("▁sometx")
     with pytest.raises(UserError, match="each line has more than 4,192 bytes"):
-        Tokenizer.learn(["word " * 1000], 500)
+        learn(["word " * 1000], 500)
+
+
+def test_errors_of_loading(tmp_path):
     with pytest.raises(UserError, match="no vocabulary at"):
         Tokenizer.load(str(tmp_path / "none"))
     for content in (b"nonsense", b""):

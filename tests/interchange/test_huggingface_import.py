@@ -10,8 +10,11 @@ import shutil
 import numpy as np
 import pytest
 
+from tf_transformer.checkpoints.initial_model import initial_settings
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.checkpoints.paths import load_config
+from tf_transformer.config import Config
+from tf_transformer.data.sampled_pairs import sampling_alpha
 from tf_transformer.decoding.inference import forced_decoding, token_log_probs
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
@@ -76,6 +79,13 @@ def test_search(imported, beam_size, kind):
         if kind == "beam":
             assert score == pytest.approx(row[kind]["score"], abs=1e-4)
     assert any(row["greedy"]["ids"] != row["beam"]["ids"] for row in EXPECTED["searches"])
+
+
+def test_sampling_of_the_vocabulary(imported):
+    """A fine-tuned run can sample sub-words, as `initial_settings` takes over their kind."""
+    settings = {**initial_settings(imported), "max_length": 40, "sentencepiece_alpha": 0.2}
+    config = Config().replace(**settings)
+    assert sampling_alpha(config.data, load_model(imported)[1]) == 0.2
 
 
 def test_export_for_ctranslate2(imported, tmp_path):

@@ -17,11 +17,15 @@ def losses(folder):
     return {line["step"]: line["loss"] for line in read_metrics(folder) if line["kind"] == "train"}
 
 
-def test_resume_across_epochs(tiny_config, tmp_path):
+@pytest.mark.parametrize(("settings", "difference"), [
+    ({"bpe_dropout": 0.1}, "bpe_dropout 0.1"),
+    ({"subword_model": "unigram", "sentencepiece_alpha": 0.3}, "sentencepiece_alpha 0.3"),
+])  # fmt: skip
+def test_resume_across_epochs(tiny_config, tmp_path, settings, difference):
     """A run that is resumed in the middle of an epoch equals one that is not, to the last bit."""
     config = tiny_config.replace(
-        bpe_dropout=0.1, batch_tokens=4096, train_steps=12, save_steps=3, max_checkpoints=4,
-        log_steps=1, bleu_sentences=0, logical_devices=1,
+        **settings, batch_tokens=4096, train_steps=12, save_steps=3, max_checkpoints=4, log_steps=1,
+        bleu_sentences=0, logical_devices=1,
     )  # fmt: skip
     folders = [str(tmp_path / name) for name in ("whole", "parts")]
     assert build_trainer(config, folders[0]).run()
@@ -40,5 +44,6 @@ def test_resume_across_epochs(tiny_config, tmp_path):
     epochs = set(glob.glob(f"{folders[0]}/cache/epoch-*"))
     assert "plan for" in build_trainer(config, folders[0]).dry_run()
     assert epochs and epochs <= set(glob.glob(f"{folders[0]}/cache/epoch-*"))
-    with pytest.raises(UserError, match=r"was started with bpe_dropout 0.1 \(now 0.2\)"):
-        build_trainer(config.replace(bpe_dropout=0.2), folders[0])
+    name = difference.split()[0]
+    with pytest.raises(UserError, match=rf"was started with {difference} \(now 0.2\)"):
+        build_trainer(config.replace(**{name: 0.2}), folders[0])

@@ -51,6 +51,7 @@ def initial_settings(model_dir: str) -> dict[str, Any]:
         **dataclasses.asdict(config.model),
         **dataclasses.asdict(config.decode),
         "vocab_size": config.data.vocab_size,
+        "subword_model": config.data.subword_model,
         "shared_vocab": config.data.shared_vocab,
     }
 
@@ -92,8 +93,8 @@ def check_same_model(config: Config) -> None:
         for field in dataclasses.fields(ModelConfig)
         if field.name not in free
     }
-    pairs["shared_vocab"] = (initial.data.shared_vocab, config.data.shared_vocab)
-    pairs["vocab_size"] = (initial.data.vocab_size, config.data.vocab_size)
+    for name in ("vocab_size", "subword_model", "shared_vocab"):
+        pairs[name] = (getattr(initial.data, name), getattr(config.data, name))
     if config.train.init_optimizer:  # its state belongs to the same weights
         pairs["freeze"] = (initial.train.freeze or "none", config.train.freeze or "none")
         pairs["ema_decay"] = (initial.train.ema_decay, config.train.ema_decay)

@@ -49,7 +49,10 @@ def _describe_batches(
     if tokenizers is None:
         vocabulary = "a vocabulary learned from it"
         tokenizers = learn_tokenizers(
-            lambda: corpus.read("train"), data.vocab_size, data.shared_vocab
+            lambda: corpus.read("train"),
+            data.vocab_size,
+            data.shared_vocab,
+            subword_model=data.subword_model,
         )
     with tempfile.TemporaryDirectory(prefix="tf_transformer-") as cache:
         pairs = cached_pairs(corpus, "train", tokenizers, data, cache)

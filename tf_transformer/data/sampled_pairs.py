@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from tf_transformer.atomic_io import atomic_folder
-from tf_transformer.config import DataConfig
+from tf_transformer.config import SAMPLING, DataConfig
 from tf_transformer.data.corpus import digest
 from tf_transformer.data.encoded_pairs import EncodedPairs, Shard
 from tf_transformer.data.encoder_processes import encode_in_processes
@@ -26,26 +26,21 @@ from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 from tf_transformer.host import number_of_cores
 
-# The setting for each kind of vocabulary.
-SETTINGS = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
-
 
 def sampling_alpha(data: DataConfig, tokenizers: tuple[Tokenizer, Tokenizer]) -> float:
     """Returns the `alpha` of `SampledEncoder` for the settings of a run; 0 for none.
 
-    Raises: UserError when a vocabulary is not of the kind that the setting is for.
+    Raises: UserError when a vocabulary is of another kind, as one of an imported model can be.
     """
-    for kind, name in SETTINGS.items():
-        if alpha := getattr(data, name):
-            kinds = sorted({Vocabulary(tokenizer.model).kind for tokenizer in tokenizers})
-            if kinds != [kind]:
-                other = SETTINGS.get(kinds[0]) if len(kinds) == 1 else None
-                raise UserError(
-                    f"{name} is for vocabularies of the kind {kind}, and the model's are "
-                    f"{' and '.join(kinds)}: " + (f"give {other}" if other else "leave it out")
-                )
-            return float(alpha)
-    return 0.0
+    name = SAMPLING[data.subword_model]
+    alpha = float(getattr(data, name))
+    kinds = [Vocabulary(tokenizer.model).kind for tokenizer in tokenizers]
+    if alpha and kinds != [data.subword_model] * 2:
+        raise UserError(
+            f"{name} is for {data.subword_model} vocabularies, and those of the source "
+            f"and of the target are of the kinds {' and '.join(kinds)}: leave it out"
+        )
+    return alpha
 
 
 class PairSampler:

@@ -1,4 +1,4 @@
-"""Sub-word tokenization (Sec. 5.1): byte-pair encoding with SentencePiece, in and out of graphs."""
+"""Sub-word tokenization (Sec. 5.1) with SentencePiece, in and out of graphs."""
 
 import copy
 import functools
@@ -20,13 +20,14 @@ from tf_transformer.data.progress import Progress
 from tf_transformer.data.segmentation import messages
 from tf_transformer.data.tags import tag_pattern, vocabulary_tags, without_tags
 from tf_transformer.errors import UserError
-from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 logger = logging.getLogger(__name__)
 
 MAX_SENTENCES = 2_000_000  # a vocabulary is learned from a random sample of at most this size
 MAX_SENTENCE_BYTES = 4192  # longer ones are left out of the sample
+# The sums of a unigram vocabulary depend on their number, so it is the same on all hosts.
+LEARNING_THREADS = 16
 
 
 @functools.cache
@@ -77,7 +78,11 @@ class Tokenizer:
 
     @classmethod
     def learn(
-        cls, sentences: Iterable[str], vocab_size: int, tags: Sequence[str] = ()
+        cls,
+        sentences: Iterable[str],
+        vocab_size: int,
+        tags: Sequence[str] = (),
+        subword_model: str = "bpe",
     ) -> "Tokenizer":
         """Learns a vocabulary.
 
@@ -86,12 +91,15 @@ class Tokenizer:
           vocab_size: number of sub-words. The vocabulary of a small text can be smaller; see
             `vocab_size` of the result.
           tags: of the vocabulary.
+          subword_model: "bpe" for byte-pair encoding (Sennrich et al. 2016), as in the paper, or
+            "unigram" for a unigram language model (Kudo 2018).
         Returns: a `Tokenizer`.
         Raises: UserError when there is no text, or `vocab_size` is too small for its characters.
         """
         model = train_sentencepiece(
             sentences,
             vocab_size,
+            model_type=subword_model,
             byte_fallback=True,
             pad_id=PAD,
             unk_id=UNK,
@@ -253,7 +261,7 @@ class _Sentences:
 
 
 def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -> bytes:
-    """Learns a SentencePiece model of byte-pair encoding, and shows the progress.
+    """Learns a SentencePiece model, and shows the progress.
 
     Python handles Ctrl-C in the main thread only, between two steps of Python code. The trainer is
     one step, of C++ code, so it runs in a thread.
@@ -267,12 +275,11 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
     """
     sentences = _Sentences(texts)
     options = {
-        "model_type": "bpe",
         "hard_vocab_limit": False,
         "input_sentence_size": MAX_SENTENCES,
         "max_sentence_length": MAX_SENTENCE_BYTES,
         "shuffle_input_sentence": True,
-        "num_threads": number_of_cores(),
+        "num_threads": LEARNING_THREADS,
         "minloglevel": 2,
         **options,
     }
@@ -331,6 +338,7 @@ def learn_tokenizers(
     vocab_size: int,
     shared: bool,
     tags: Sequence[str] = (),
+    subword_model: str = "bpe",
 ) -> tuple[Tokenizer, Tokenizer]:
     """Learns one shared vocabulary, or one for each language (Sec. 5.1).
 
@@ -339,15 +347,17 @@ def learn_tokenizers(
       vocab_size: number of sub-words in each vocabulary.
       shared: whether both languages have the same vocabulary.
       tags: which begin sources, and are added to their vocabulary.
+      subword_model: of `Tokenizer.learn`.
     Returns: the source's and the target's `Tokenizer`; one object twice when shared.
     """
     if shared:
         texts = (sentence for pair in without_tags(pairs(), tags) for sentence in pair)
-        tokenizer = Tokenizer.learn(texts, vocab_size, tags)
+        tokenizer = Tokenizer.learn(texts, vocab_size, tags, subword_model)
         return tokenizer, tokenizer
     sources = (source for source, _ in without_tags(pairs(), tags))
-    source = Tokenizer.learn(sources, vocab_size, tags)
-    target = Tokenizer.learn((target for _, target in pairs()), vocab_size)
+    source = Tokenizer.learn(sources, vocab_size, tags, subword_model)
+    targets = (target for _, target in pairs())
+    target = Tokenizer.learn(targets, vocab_size, subword_model=subword_model)
     return source, target
 
 

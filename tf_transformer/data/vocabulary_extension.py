@@ -124,6 +124,7 @@ def _learn(
     model = train_sentencepiece(
         text.convert(sentences()),
         tokenizer.vocab_size + characters + number,  # SentencePiece counts all symbols too
+        model_type="bpe",
         max_sentence_length=SYMBOL_BYTES * MAX_SENTENCE_BYTES,
         normalization_rule_name="identity",
         add_dummy_prefix=False,

@@ -16,6 +16,7 @@ from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config, DataConfig, DecodeConfig, ModelConfig
+from tf_transformer.data.segmentation import Vocabulary
 from tf_transformer.data.tokenizer import Tokenizer, save_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.export.errors import explain_write_errors
@@ -245,6 +246,7 @@ def _config(marian: Source, one_matrix: bool) -> Config:
             source=marian.languages[0],
             target=marian.languages[1],
             vocab_size=max(source.vocab_size, target.vocab_size),
+            subword_model=Vocabulary(source.model).kind,
             shared_vocab=source is target,
             max_length=min(DataConfig.max_length, longest),
         )

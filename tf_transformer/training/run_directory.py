@@ -206,7 +206,11 @@ class RunDirectory:
         size = f"{data.vocab_size:,}"
         logger.info("learning a vocabulary of %s sub-words from %s", size, corpus.name)
         return learn_tokenizers(
-            lambda: corpus.read("train"), data.vocab_size, data.shared_vocab, _tags(data)
+            lambda: corpus.read("train"),
+            data.vocab_size,
+            data.shared_vocab,
+            _tags(data),
+            data.subword_model,
         )
 
     def _remove_run(self) -> None:
@@ -399,7 +403,8 @@ def _vocabulary_record(
     data: DataConfig, corpus: Corpus, tokenizers: tuple[Tokenizer, Tokenizer]
 ) -> dict[str, Any]:
     """What identifies vocabularies, and the text and the settings that they were learned from."""
+    settings = (data.vocab_size, data.shared_vocab, data.subword_model)
     return {
-        "learned_from": digest(corpus.fingerprint("train"), data.vocab_size, data.shared_vocab),
+        "learned_from": digest(corpus.fingerprint("train"), *settings),
         "fingerprints": [tokenizer.fingerprint for tokenizer in tokenizers],
     }
