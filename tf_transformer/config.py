@@ -303,8 +303,8 @@ class Config:
         for needed, name in SAMPLING.items():
             if getattr(self.data, name) and needed != kind:
                 raise UserError(
-                    f"{name} is for {needed} vocabularies, and subword_model is {kind}: "
-                    f"give {SAMPLING[kind]}, or another subword_model"
+                    f"{name} is for {needed} vocabularies, and this one is {kind}: leave it "
+                    f"out, or give subword_model {needed}"
                 )
         max_length = self.data.max_length
         if max_length > self.train.micro_batch_tokens:

@@ -166,6 +166,7 @@ def test_a_unigram_vocabulary(text, name, unknown, request):
     assert usual[-2].count(UNK) == found[-2].count(UNK) == unknown
     decoded = [tokenizer.decode(ids_of(each)).numpy().tolist() for each in (found, usual)]
     assert decoded[0] == decoded[1]
+    assert ("\u6f22" in decoded[0][-2].decode()) == (unknown == 0)
 
 
 def test_tags_are_kept(text):
@@ -183,11 +184,13 @@ def test_the_setting_must_fit_the_vocabulary(tiny_config, tokenizers, unigram):
     assert sampling_alpha(tiny_config.data, tokenizers) == 0
     assert sampling_alpha(dropout.data, tokenizers) == 0.1
     assert sampling_alpha(alpha.data, (unigram, unigram)) == 0.2
-    with pytest.raises(UserError, match="the kinds bpe and unigram: leave it out"):
+    with pytest.raises(UserError, match="source is bpe, that of the target unigram: leave it out"):
         sampling_alpha(dropout.data, (tokenizers[0], unigram))
-    with pytest.raises(UserError, match="subword_model is unigram: give sentencepiece_alpha"):
+    with pytest.raises(UserError, match="is for bpe vocabularies, and this one is unigram"):
         dropout.replace(subword_model="unigram")
-    with pytest.raises(UserError, match="subword_model is bpe: give bpe_dropout"):
+    with pytest.raises(
+        UserError, match="this one is bpe: leave it out, or give subword_model unigram"
+    ):
         alpha.replace(subword_model="bpe")
 
 

@@ -1,5 +1,6 @@
 """Invariant 9, the round trip of the tokenizer; its vocabulary, graphs, and errors."""
 
+import collections
 import gc
 import logging
 import re
@@ -14,8 +15,9 @@ import sentencepiece
 import tensorflow as tf
 
 from tf_transformer.data.pocket import corpus as pocket
-from tf_transformer.data.segmentation import Vocabulary
+from tf_transformer.data.segmentation import Vocabulary, messages
 from tf_transformer.data.tokenizer import (
+    LEARNING_THREADS,
     Tokenizer,
     learn_tokenizers,
     load_tokenizers,
@@ -99,6 +101,18 @@ def test_learning_is_deterministic_and_gives_the_size_and_kind(tokenizer, subwor
     assert again.model == tokenizer.model
     assert again.vocab_size == 600
     assert Vocabulary(again.model).kind == subword_model
+    spec = messages.ModelProto.FromString(again.model).trainer_spec
+    assert spec.num_threads == LEARNING_THREADS  # on all hosts
+    assert not spec.seed_sentencepieces_file
+
+
+def test_frequent_words_are_sub_words(subword_model):
+    """Also in tokenised text, where each word has a blank after it."""
+    texts = [re.sub(r"(\W)", r" \1 ", sentence) for pair in PAIRS for sentence in pair]
+    tokenizer = Tokenizer.learn(iter(texts), 1000, subword_model=subword_model)
+    words = collections.Counter(word for text in texts for word in text.split())
+    frequent = [word for word, _ in words.most_common(40)]
+    assert tokenizer.encode(frequent).row_lengths().numpy().tolist() == [2] * 40
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -209,7 +223,7 @@ def test_progress_of_learning_is_logged(monkeypatch, caplog):
     assert "no more than" not in caplog.text
     with caplog.at_level(logging.INFO, "tf_transformer"):
         size = Tokenizer.learn(["some text"], 600).vocab_size
-    assert f"this text has no more than {size} different sub-words" in caplog.text
+    assert f"the vocabulary has {size} sub-words: this text has no more" in caplog.text
 
 
 def test_first_use_in_a_graph():

@@ -291,14 +291,16 @@ def test_the_pocket_treebank_as_a_corpus():
 # Sub-words
 
 
-def test_sub_words_of_linearised_trees():
+@pytest.mark.parametrize("subword_model", ["bpe", "unigram"])
+def test_sub_words_of_linearised_trees(subword_model):
     """No sub-word joins a bracket and letters, and a closing bracket is one sub-word.
 
     This format therefore needs the fewest sub-words.
     """
     targets = [linearise(clean_tree(tree)) for tree in read_trees(generate(1000, seed=4))]
     rare_tags = ["``", "''", "-LRB-", "#", "PRP$"]
-    tokenizer = Tokenizer.learn(iter(2 * [*targets, *rare_tags]), 400)
+    texts = iter(2 * [*targets, *rare_tags])
+    tokenizer = Tokenizer.learn(texts, 400, subword_model=subword_model)
     pieces = tokenizer.pieces(tokenizer.encode(["(NP NNS ) ) )"])[0])
     assert pieces == ["\u2581(", "NP", "\u2581NNS", "\u2581)", "\u2581)", "\u2581)", "[END]"]
     for text in [*targets[:200], "(S `` '' -LRB- -RRB- # $ PRP$ ADVP|PRT )"]:

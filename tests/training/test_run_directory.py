@@ -192,9 +192,9 @@ def test_a_complete_vocabulary_is_not_learned_again(tiny_config, corpus, tmp_pat
     learned = []
     learn = run_directory.learn_tokenizers
 
-    def learning(*arguments, **settings):
+    def learning(*arguments):
         learned.append(arguments)
-        return learn(*arguments, **settings)
+        return learn(*arguments)
 
     monkeypatch.setattr(run_directory, "learn_tokenizers", learning)
     config, first = start(tiny_config, corpus, tmp_path)

@@ -37,8 +37,8 @@ def sampling_alpha(data: DataConfig, tokenizers: tuple[Tokenizer, Tokenizer]) ->
     kinds = [Vocabulary(tokenizer.model).kind for tokenizer in tokenizers]
     if alpha and kinds != [data.subword_model] * 2:
         raise UserError(
-            f"{name} is for {data.subword_model} vocabularies, and those of the source "
-            f"and of the target are of the kinds {' and '.join(kinds)}: leave it out"
+            f"{name} is for {data.subword_model} vocabularies, and that of the source is "
+            f"{kinds[0]}, that of the target {kinds[1]}: leave it out"
         )
     return alpha
 

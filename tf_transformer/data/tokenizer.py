@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import re
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from tf_transformer.atomic_io import atomic_write
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.segmentation import messages
 from tf_transformer.data.tags import tag_pattern, vocabulary_tags, without_tags
+from tf_transformer.data.unigram_seeds import write_seeds
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
@@ -26,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 MAX_SENTENCES = 2_000_000  # a vocabulary is learned from a random sample of at most this size
 MAX_SENTENCE_BYTES = 4192  # longer ones are left out of the sample
-# The sums of a unigram vocabulary depend on their number, so it is the same on all hosts.
+# A unigram vocabulary depends on the number of threads that learn it, so all hosts have the same.
 LEARNING_THREADS = 16
 
 
@@ -96,7 +98,8 @@ class Tokenizer:
         Returns: a `Tokenizer`.
         Raises: UserError when there is no text, or `vocab_size` is too small for its characters.
         """
-        model = train_sentencepiece(
+        learn = _train_unigram if subword_model == "unigram" else train_sentencepiece
+        model = learn(
             sentences,
             vocab_size,
             model_type=subword_model,
@@ -114,7 +117,7 @@ class Tokenizer:
         tokenizer = cls(model)
         if tokenizer.vocab_size < vocab_size:
             size = f"{tokenizer.vocab_size:,}"
-            logger.info("this text has no more than %s different sub-words", size)
+            logger.info("the vocabulary has %s sub-words: this text has no more", size)
         return tokenizer
 
     @classmethod
@@ -309,6 +312,17 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
     if errors:
         raise _learning_error(errors[0], sentences, vocab_size) from None
     return model.getvalue()
+
+
+def _train_unigram(texts: Iterable[str], vocab_size: int, **options: Any) -> bytes:
+    """Learns a unigram model from candidates of ours; arguments as of `train_sentencepiece`."""
+    with tempfile.TemporaryDirectory(prefix="tf_transformer-") as folder:
+        path = os.path.join(folder, "seeds.tsv")
+        texts = write_seeds(texts, path, MAX_SENTENCES)
+        model = train_sentencepiece(texts, vocab_size, seed_sentencepieces_file=path, **options)
+    proto = messages.ModelProto.FromString(model)
+    proto.trainer_spec.ClearField("seed_sentencepieces_file")  # equal text, equal model
+    return bytes(proto.SerializeToString(deterministic=True))
 
 
 def _learning_error(error: Exception, sentences: _Sentences, vocab_size: int) -> Exception:

@@ -16,6 +16,7 @@ from tf_transformer.data.segmentation import BLANK, messages
 from tf_transformer.data.tags import without_tags
 from tf_transformer.data.tokenizer import MAX_SENTENCE_BYTES, Tokenizer, train_sentencepiece
 from tf_transformer.errors import UserError
+from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import UNK
 
 # The characters that stand for sub-words: the private use planes of Unicode.
@@ -162,7 +163,7 @@ class _SymbolText:
         """Yields the sentences in symbols, with a boundary where no merge is allowed."""
         sentences = iter(sentences)
         while batch := list(itertools.islice(sentences, SENTENCES)):
-            for ids in self._processor.encode(batch):
+            for ids in self._processor.encode(batch, num_threads=number_of_cores()):
                 yield self._convert_ids(ids)
 
     def _convert_ids(self, ids: list[int]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.loading import build_model
-from tf_transformer.config import Config, DataConfig, DecodeConfig, ModelConfig
+from tf_transformer.config import SAMPLING, Config, DataConfig, DecodeConfig, ModelConfig
 from tf_transformer.data.segmentation import Vocabulary
 from tf_transformer.data.tokenizer import Tokenizer, save_tokenizers
 from tf_transformer.errors import UserError
@@ -227,6 +227,7 @@ def _config(marian: Source, one_matrix: bool) -> Config:
     if type(longest) is not int:
         raise UserError(f"{marian.folder}: max_length is {longest!r}, and an integer is needed")
     longest = min(longest, positions)
+    kind = Vocabulary(source.model).kind
     try:
         model = ModelConfig(
             num_layers=sizes["encoder_layers"],
@@ -246,7 +247,7 @@ def _config(marian: Source, one_matrix: bool) -> Config:
             source=marian.languages[0],
             target=marian.languages[1],
             vocab_size=max(source.vocab_size, target.vocab_size),
-            subword_model=Vocabulary(source.model).kind,
+            subword_model=kind if kind in SAMPLING else DataConfig.subword_model,
             shared_vocab=source is target,
             max_length=min(DataConfig.max_length, longest),
         )
