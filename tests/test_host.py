@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tf_transformer import host
-from tf_transformer.cli.terminal import limit_threads
+from tf_transformer.cli.terminal import set_environment
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ def test_threads_of_tensorflow(files, monkeypatch):
     """They are limited in a container with a limit, unless the user has set them."""
     names = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
     monkeypatch.setattr(os, "environ", {names[1]: "3"})
-    limit_threads()
+    set_environment()
     assert names[0] not in os.environ
     files("CGROUP_OF_PROCESS", "0::/\n")
     files("CGROUP_ROOT/cpu.max", "100000 100000\n")
-    limit_threads()
+    set_environment()
     assert [os.environ[name] for name in names] == ["1", "3"]

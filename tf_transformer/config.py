@@ -153,7 +153,7 @@ class DataConfig(Settings):
         "bpe",
         "how a vocabulary is learned, and words are split: byte-pair encoding (Sennrich et al. "
         "2016), as in the paper, or a unigram language model (Kudo 2018)",
-        choices=("bpe", "unigram"),
+        choices=tuple(SAMPLING),
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
     max_length: int = setting(

@@ -186,12 +186,21 @@ def test_the_setting_must_fit_the_vocabulary(tiny_config, tokenizers, unigram):
     assert sampling_alpha(alpha.data, (unigram, unigram)) == 0.2
     with pytest.raises(UserError, match="source is bpe, that of the target unigram: leave it out"):
         sampling_alpha(dropout.data, (tokenizers[0], unigram))
+    with pytest.raises(UserError, match="source is unigram, that of the target unigram"):
+        sampling_alpha(dropout.data, (unigram, unigram))
+    with pytest.raises(UserError, match="source is bpe, that of the target bpe"):
+        sampling_alpha(alpha.data, tokenizers)
     with pytest.raises(UserError, match="is for bpe vocabularies, and this one is unigram"):
         dropout.replace(subword_model="unigram")
     with pytest.raises(
         UserError, match="this one is bpe: leave it out, or give subword_model unigram"
     ):
         alpha.replace(subword_model="bpe")
+    for subword_model in ("bpe", "unigram"):  # one of both is always for another kind
+        with pytest.raises(UserError, match="leave it out"):
+            tiny_config.replace(
+                bpe_dropout=0.1, sentencepiece_alpha=0.2, subword_model=subword_model
+            )
 
 
 @pytest.fixture

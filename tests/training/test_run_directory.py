@@ -107,11 +107,17 @@ def test_overwrite_removes_nothing_before_the_text_is_checked(
     assert contents(finished) == before
 
 
-def test_overwrite_removes_nothing_where_the_vocabulary_lacks_a_tag(tiny_config, corpus, finished):
-    config = tiny_config.replace(init_from="pocket-en-de", tag="<2de>")
-    config = config.replace(**initial_settings("pocket-en-de"))
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"tag": "<2de>"}, "has no tag <2de>"),
+    ({"subword_model": "unigram", "sentencepiece_alpha": 0.2}, "has subword_model bpe"),
+])  # fmt: skip
+def test_overwrite_removes_nothing_where_the_vocabulary_does_not_suit(
+    tiny_config, corpus, finished, changes, message
+):
+    settings = {**initial_settings("pocket-en-de"), "init_from": "pocket-en-de", **changes}
+    config = tiny_config.replace(**settings)
     before = contents(finished)
-    with pytest.raises(UserError, match="has no tag <2de>"):
+    with pytest.raises(UserError, match=message):
         start(config, corpus, finished, overwrite=True)
     assert contents(finished) == before
 

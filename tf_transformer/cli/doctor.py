@@ -28,7 +28,7 @@ from tf_transformer.cli.terminal import (
     captured_stderr,
     check_temporary_folder,
     has_nvidia_device,
-    limit_threads,
+    set_environment,
 )
 from tf_transformer.errors import UserError
 from tf_transformer.presets import preset
@@ -174,9 +174,7 @@ def _first_broken_import() -> tuple[str, str, str]:
         reason, _, remedy = str(error).partition(": ")
         return "tensorflow", reason, remedy
     cpu = host.cpu_flags()
-    log_level = "0" if has_nvidia_device() else "3"  # as in start_tensorflow
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", log_level)
-    limit_threads()
+    set_environment()
     for name, module in MODULES.items():
         if name == "tensorflow" and cpu and "avx" not in cpu and host.is_x86():
             return name, "this CPU has no AVX", "use another computer: TensorFlow needs AVX"

@@ -26,8 +26,7 @@ def start_tensorflow() -> None:
     """
     check_temporary_folder()
     nvidia = has_nvidia_device()
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if nvidia else "3")
-    limit_threads()
+    set_environment()
     with captured_stderr() as messages:
         from absl import logging as absl_logging
 
@@ -45,11 +44,14 @@ def start_tensorflow() -> None:
         )
 
 
-def limit_threads() -> None:
-    """Sets the number of TensorFlow's threads in a container that has a limit of cores.
+def set_environment() -> None:
+    """Sets the variables that TensorFlow reads at its start, except those that the user has set.
 
-    TensorFlow would start one for each core of the CPU affinity, which that limit does not change.
+    They are the level of its messages and, in a container that has a limit of cores, the number of
+    its threads. TensorFlow would start one for each core of the CPU affinity, which that limit does
+    not change.
     """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if has_nvidia_device() else "3")
     if core_limit() is not None:
         for pool in ("INTRAOP", "INTEROP"):
             os.environ.setdefault(f"TF_NUM_{pool}_THREADS", str(number_of_cores()))

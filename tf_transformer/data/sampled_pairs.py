@@ -34,8 +34,10 @@ def sampling_alpha(data: DataConfig, tokenizers: tuple[Tokenizer, Tokenizer]) ->
     """
     name = SAMPLING[data.subword_model]
     alpha = float(getattr(data, name))
+    if not alpha:
+        return 0.0
     kinds = [Vocabulary(tokenizer.model).kind for tokenizer in tokenizers]
-    if alpha and kinds != [data.subword_model] * 2:
+    if kinds != [data.subword_model] * 2:
         raise UserError(
             f"{name} is for {data.subword_model} vocabularies, and that of the source is "
             f"{kinds[0]}, that of the target {kinds[1]}: leave it out"

@@ -9,12 +9,15 @@ the candidates are given: the repeated strings within words, as in the paper.
 import collections
 import functools
 import heapq
+import operator
 import random
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
 import sentencepiece
+
+from tf_transformer.data.segmentation import BLANK
 
 MAX_WORDS = 1_000_000  # that are kept, the most frequent ones
 MAX_STRINGS = 5_000_000  # of them that are counted
@@ -41,31 +44,32 @@ def write_seeds(texts: Iterable[str], path: str, sample: int) -> Iterator[str]:
         escape_whitespaces=True,
         remove_extra_whitespaces=True,
     )
+    words_of = _word_pattern().findall
     chance = random.Random(0)
     words: collections.Counter[str] = collections.Counter()
     for number, text in enumerate(texts, start=1):
         if number <= sample or chance.random() < sample / number:
-            words.update(_word_pattern().findall(normalizer.normalize(text)))
+            words.update(words_of(normalizer.normalize(text)))
             if len(words) > 2 * MAX_WORDS:
                 words = collections.Counter(dict(words.most_common(MAX_WORDS)))
         yield text
     with open(path, "w", encoding="utf-8") as file:
-        file.writelines(f"{seed}\t{score}\n" for seed, score in _seeds(words).items())
+        file.writelines(f"{seed}\t{score}\n" for seed, score in _seeds(words))
 
 
 @functools.cache
 def _word_pattern() -> re.Pattern[str]:
-    """Matches a word with the blank before it, which SentencePiece writes as U+2581.
+    """Matches a word with the `BLANK` before it.
 
     Punctuation is apart from letters, since no sub-word has both.
     """
     characters = map(chr, range(0x10000))
-    marks = (c for c in characters if unicodedata.category(c)[0] in "PS" and c != "\u2581")
+    marks = (c for c in characters if unicodedata.category(c)[0] in "PS" and c != BLANK)
     punctuation = re.escape("".join(marks))
-    return re.compile(f"\u2581?(?:[^\u2581{punctuation}]+|[{punctuation}]+)")
+    return re.compile(f"{BLANK}?(?:[^{BLANK}{punctuation}]+|[{punctuation}]+)")
 
 
-def _seeds(words: collections.Counter[str]) -> dict[str, int]:
+def _seeds(words: collections.Counter[str]) -> list[tuple[str, int]]:
     """The strings that occur at least twice within words, and their scores.
 
     The score is the number of occurrences times that of characters, as in SentencePiece.
@@ -77,7 +81,5 @@ def _seeds(words: collections.Counter[str]) -> dict[str, int]:
         for start in range(len(word)):
             for end in range(start + 2, min(len(word), start + MAX_CHARACTERS) + 1):
                 strings[word[start:end]] += count
-    scores = {string: n * len(string) for string, n in strings.items() if n > 1}
-    return {
-        seed: scores[seed] for seed in heapq.nlargest(MAX_SEEDS, scores, key=scores.__getitem__)
-    }
+    scores = ((string, n * len(string)) for string, n in strings.items() if n > 1)
+    return heapq.nlargest(MAX_SEEDS, scores, key=operator.itemgetter(1))
