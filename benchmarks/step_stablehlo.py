@@ -1,117 +1,249 @@
-"""Writes the gradients of a training step as StableHLO for a GPU. It needs no GPU.
+"""Writes the update of a training as StableHLO for a GPU. It needs no GPU.
 
     .venv/bin/python benchmarks/step_stablehlo.py --output_dir=/tmp/stablehlo
 
-`benchmarks/compile_for_gpu.py` compiles the files. XLA's text for a GPU can be had without one only
-where no variables are captured, so the weights become arguments.
+`benchmarks/compile_for_gpu.py` compiles the files without a GPU; `benchmarks/run_stablehlo.py` runs
+them on one. XLA's text for a GPU can be had without one only where no variables are captured, so
+weights and moments become arguments.
 """
 
 import argparse
 import functools
 import json
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from tf_transformer.checkpoints.loading import build_model
+from tf_transformer.config import Config
+from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.gpu_check.short_runs import pocket_pairs, tensor_float_32, text_batches
 from tf_transformer.paper.flops import matrix_operations
 from tf_transformer.presets import preset
+from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.memory_plan import activation_bytes, temporary_bytes
-from tf_transformer.training.train_step import shard_gradients
+from tf_transformer.training.schedule import make_schedule
+from tf_transformer.training.sharding import dropout_seed
+from tf_transformer.training.train_step import count_tokens, shard_gradients
+from tf_transformer.training.update import make_state, make_update
 
 CASES = (
-    "base:143:float32",
-    "base:143:mixed_bfloat16",
+    "base:1000:float32",
+    "base:1000:tf32",
     "base:1000:mixed_bfloat16",
-    "big:143:mixed_bfloat16",
+    "base:143:mixed_bfloat16",
     "big:1000:mixed_bfloat16",
 )
+TF32 = "tf32"  # float32, whose products may be computed with the GPU's 19-bit numbers
+CURVE_ROWS = 32  # sentence pairs of an update of the loss curve
+
+Shape = tuple[int, int]  # of the source ids; the target ids have one token more
 
 
 def main() -> None:
-    """Writes a file of StableHLO for each case, and its planned memory beside it."""
+    """Writes a file of StableHLO for each case, and facts about it beside it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output_dir", type=pathlib.Path, required=True)
-    parser.add_argument("--cases", nargs="+", default=CASES, help="preset:rows:precision")
+    parser.add_argument("--cases", nargs="*", default=CASES, help="preset:rows:precision")
     parser.add_argument("--length", type=int, default=25, help="tokens of a row on a side")
     parser.add_argument("--vocabulary", type=int, default=37_000, help="sub-words (Sec. 5.1)")
+    parser.add_argument("--gradients", action="store_true", help="without Adam")
+    parser.add_argument(
+        "--curve", type=int, default=0, metavar="UPDATES",
+        help="train pocket on this CPU, and write the same training for a GPU, to compare losses",
+    )  # fmt: skip
     args = parser.parse_args()
     args.output_dir.mkdir(parents=True, exist_ok=True)
     for case in args.cases:
         name, rows, precision = case.split(":")
         config = preset(name).with_vocabularies(args.vocabulary, args.vocabulary)
-        shape = int(rows), args.length
-        tf.keras.backend.clear_session()
-        model = build_model(config.model, precision)
-        gradients = functools.partial(shard_gradients, config.train, model)
-        text = gpu_stablehlo(gradients, model, *shape)
         path = args.output_dir / f"{name}-{rows}-{precision}.mlir"
-        path.write_text(text, "utf-8")
-        planned = activation_bytes(config.model, *shape, precision)
-        facts = {
-            "model": name,
-            "shape": shape,
-            "precision": precision,
-            "matrix_operations": matrix_operations(config.model, *shape, args.length),
-            "planned_bytes": planned + temporary_bytes(config.model, precision),
-        }
-        path.with_suffix(".json").write_text(json.dumps(facts), "utf-8")
-        print(f"{path}: {len(text):,} characters", flush=True)
+        write(path, config, (int(rows), args.length), precision, args.gradients)
+    if args.curve:
+        write_curve(args.output_dir / "curve.mlir", args.curve)
 
 
-def gpu_stablehlo(
-    gradients: Callable[..., tuple[list[tf.Tensor], tf.Tensor]],
-    model: tf.keras.Model,
-    rows: int,
-    length: int,
-) -> str:
-    """The StableHLO of `shard_gradients` for ids of one shape.
+def write(
+    path: pathlib.Path, config: Config, shape: Shape, precision: str, only_gradients: bool = False
+) -> tf.keras.Model:
+    """Writes one case, and returns its model, of which the facts describe the weights."""
+    policy = "float32" if precision == TF32 else precision
+    tf.keras.backend.clear_session()
+    model = build_model(config.model, policy)
+    make = gradients_text if only_gradients else update_text
+    with tensor_float_32(precision == TF32):
+        text = make(config, model, shape)
+    path.write_text(text, "utf-8")
+    facts = {
+        "model": path.stem.partition("-")[0],
+        "shape": shape,
+        "precision": precision,
+        "vocabulary": config.model.input_vocab_size,
+        "matrix_operations": matrix_operations(config.model, *shape, shape[1]),
+        "planned_bytes": activation_bytes(config.model, *shape, policy)
+        + temporary_bytes(config.model, policy),
+        # shape, mean and standard deviation of each
+        "weights": [
+            (tuple(weight.shape), float(np.mean(weight)), float(np.std(weight)))
+            for weight in model.trainable_variables
+        ],
+    }
+    path.with_suffix(".json").write_text(json.dumps(facts), "utf-8")
+    print(f"{path}: {len(text):,} characters", flush=True)
+    return model
+
+
+def write_curve(path: pathlib.Path, updates: int) -> None:
+    """Writes an update of `pocket`, and the weights, batches and losses of a training on this CPU.
+
+    The training makes `updates` updates as `tf-transformer train` makes them.
+    """
+    config = preset("pocket")
+    pairs = pocket_pairs(CURVE_ROWS * updates)
+    tokenizer = Tokenizer.learn([text for pair in pairs for text in pair], config.data.vocab_size)
+    config = config.with_vocabularies(tokenizer.vocab_size, tokenizer.vocab_size)
+    batches = text_batches((tokenizer, tokenizer), CURVE_ROWS, updates)
+    inp, tar = (np.concatenate(side) for side in zip(*batches))
+    length = max(inp.shape[1], tar.shape[1] - 1)
+    inp, tar = (
+        np.pad(ids, [(0, 0), (0, n - ids.shape[1])]).reshape(updates, CURVE_ROWS, n)
+        for ids, n in ((inp, length), (tar, length + 1))
+    )
+    tf.keras.utils.set_random_seed(config.train.seed)
+    strategy = make_strategy(replicas=1, cpu_only=True)
+    state = make_state(config, "float32", strategy)
+    initial = [weight.numpy() for weight in state.model.trainable_variables]
+    write(path, config, (CURVE_ROWS, length), "float32")
+    update = make_update(state, config.train, strategy, accumulate=False, jit_compile=False)
+    losses = []
+    for batch in zip(map(tf.constant, inp), map(tf.constant, tar)):
+        sums = update(*batch, tf.zeros([2]))["sums"].numpy()
+        losses.append(sums[0] / sums[1])
+    np.savez_compressed(
+        path.with_suffix(".npz"),
+        inp=inp.astype(np.uint16),
+        tar=tar.astype(np.uint16),
+        losses=np.array(losses),
+        **{f"weight{i:04}": weight for i, weight in enumerate(initial)},
+    )
+    print(f"{path}: loss {losses[0]:.3f}, after {updates:,} updates {losses[-1]:.3f}")
+
+
+def update_text(config: Config, model: tf.keras.Model, shape: Shape) -> str:
+    """The StableHLO of `pure_update`."""
+    weights = [tf.TensorSpec(weight.shape, tf.float32) for weight in model.trainable_variables]
+    specs = [*weights * 3, tf.TensorSpec([], tf.int32), *ids(shape)]
+    return gpu_text(pure_update(config, model, shape), specs)
+
+
+def pure_update(
+    config: Config, model: tf.keras.Model, shape: Shape
+) -> Callable[..., list[tf.Tensor]]:
+    """An update of one replica as a function without variables: gradients and Adam (Sec. 5.3).
+
+    Arguments: the weights, the first moments and the second moments, each in the order of
+    `model.trainable_variables`; the update, counted from 0, int32 scalar; source and target ids.
+    Results: the same up to the step, with their new values; and the sums of `shard_gradients`.
 
     Args:
-      gradients: takes source and target ids, seed, step and scale, as `shard_gradients` does.
-      model: a `Transformer`, whose weights become the first arguments.
-      rows, length: the shape of the source ids; the target ids have one token more.
+      config: a `Config`.
+      model: a `Transformer`.
+      shape: of the source ids.
     """
-    arguments = [
-        tf.TensorSpec([rows, length], tf.int32, "inp"),
-        tf.TensorSpec([rows, length + 1], tf.int32, "tar"),
+    gradients = pure_gradients(config, model, shape)
+    settings = config.train
+    schedule = make_schedule(config.model, settings)
+    number = len(model.trainable_variables)
+
+    def update(*arguments: tf.Tensor) -> list[tf.Tensor]:
+        *state, step, inp, tar = arguments
+        weights, firsts, seconds = (state[i * number : (i + 1) * number] for i in range(3))
+        seed = dropout_seed(step, settings.seed, 0)
+        scale = 1.0 / count_tokens(tar[:, 1:])
+        *new, sums = gradients(*weights, inp, tar, seed, tf.cast(step, tf.int64), scale)
+        t = tf.cast(step + 1, tf.float32)
+        correction = tf.sqrt(1 - settings.beta_2**t) / (1 - settings.beta_1**t)
+        rate = schedule(step) * correction
+        firsts = [settings.beta_1 * m + (1 - settings.beta_1) * g for m, g in zip(firsts, new)]
+        seconds = [settings.beta_2 * v + (1 - settings.beta_2) * g**2 for v, g in zip(seconds, new)]
+        weights = [
+            w - rate * m / (tf.sqrt(v) + settings.epsilon)
+            for w, m, v in zip(weights, firsts, seconds)
+        ]
+        return [*weights, *firsts, *seconds, step + 1, sums]
+
+    return update
+
+
+def gradients_text(config: Config, model: tf.keras.Model, shape: Shape) -> str:
+    """The StableHLO of `shard_gradients`; arguments and results as of `pure_gradients`."""
+    weights = [tf.TensorSpec(weight.shape, tf.float32) for weight in model.trainable_variables]
+    return gpu_text(pure_gradients(config, model, shape), [*weights, *other_arguments(shape)])
+
+
+def pure_gradients(
+    config: Config, model: tf.keras.Model, shape: Shape
+) -> Callable[..., Sequence[tf.Tensor]]:
+    """`shard_gradients` as a function without variables.
+
+    Args:
+      config: a `Config`.
+      model: a `Transformer`.
+      shape: of the source ids.
+    Returns: a function of the weights, in the order of `model.trainable_variables`, and of
+      `other_arguments`. It returns the gradients, in the same order, and the sums.
+    """
+    gradients = functools.partial(shard_gradients, config.train, model)
+    specs = other_arguments(shape)
+    function = tf.function(gradients, autograph=False).get_concrete_function(*specs)
+    constant = convert_variables_to_constants_v2(function, lower_control_flow=False)
+    # The constant of a weight has the name of the captured handle that it replaces.
+    names = {
+        id(handle): captured.name.partition(":")[0] for handle, captured in function.graph.captures
+    }
+    weights = [names[id(weight.value.handle)] for weight in model.trainable_variables]
+    inputs = [*weights, *(spec.name for spec in specs)]
+    graph = constant.graph.as_graph_def()
+    nodes = [node for node in graph.node if node.name not in inputs]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    used = {name.partition(":")[0] for node in nodes for name in node.input}
+    outputs = [output.name for output in constant.outputs]
+
+    def pure(*values: tf.Tensor) -> Sequence[tf.Tensor]:
+        mapped = {f"{name}:0": x for name, x in zip(inputs, values, strict=True) if name in used}
+        return tf.import_graph_def(graph, input_map=mapped, return_elements=outputs)
+
+    return pure
+
+
+def other_arguments(shape: Shape) -> list[tf.TensorSpec]:
+    """Source and target ids, seed, step and scale, as of `shard_gradients`."""
+    return [
+        *ids(shape),
         tf.TensorSpec([2], tf.int32, "seed"),
         tf.TensorSpec([], tf.int64, "step"),
         tf.TensorSpec([], tf.float32, "scale"),
     ]
-    function = tf.function(gradients, autograph=False).get_concrete_function(*arguments)
-    constant = convert_variables_to_constants_v2(function, lower_control_flow=False)
-    graph = constant.graph.as_graph_def()
-    shapes = {tuple(weight.shape) for weight in model.weights}
-    weights = {
-        node.name: tf.TensorSpec(_constant_shape(node), tf.float32)
-        for node in graph.node
-        if node.op == "Const"
-        and node.attr["dtype"].type == tf.float32.as_datatype_enum
-        and _constant_shape(node) in shapes
-    }
-    if len(weights) != len(model.weights):
-        raise ValueError(f"{len(weights)} constants for {len(model.weights)} weights")
-    nodes = [node for node in graph.node if node.op != "Placeholder" and node.name not in weights]
-    del graph.node[:]
-    graph.node.extend(nodes)
-    used = {name.partition(":")[0] for node in nodes for name in node.input}
-    names = [*weights, *(argument.name for argument in arguments)]
-    outputs = [output.name for output in constant.outputs]
 
-    @tf.function(jit_compile=True, autograph=False)
-    def pure(*values):
-        mapped = {f"{name}:0": x for name, x in zip(names, values, strict=True) if name in used}
-        return tf.import_graph_def(graph, input_map=mapped, return_elements=outputs)
 
-    compiler_ir = pure.experimental_get_compiler_ir(*weights.values(), *arguments)
+def ids(shape: Shape) -> list[tf.TensorSpec]:
+    """Source and target ids."""
+    rows, length = shape
+    return [
+        tf.TensorSpec([rows, length], tf.int32, "inp"),
+        tf.TensorSpec([rows, length + 1], tf.int32, "tar"),
+    ]
+
+
+def gpu_text(function: Callable[..., Sequence[tf.Tensor]], specs: list[tf.TensorSpec]) -> str:
+    """The StableHLO of a function without variables, for a GPU."""
+    compiled = tf.function(function, jit_compile=True, autograph=False)
+    compiler_ir = compiled.experimental_get_compiler_ir(*specs)
     return compiler_ir(stage="stablehlo", platform_name="GPU")
-
-
-def _constant_shape(node: tf.compat.v1.NodeDef) -> tuple[int, ...]:
-    return tuple(dim.size for dim in node.attr["value"].tensor.tensor_shape.dim)
 
 
 if __name__ == "__main__":

@@ -1,34 +1,77 @@
-"""The gradients of a training step as StableHLO for a GPU, made on a machine without one."""
+"""An update of a training as StableHLO for a GPU, made on a machine without one."""
 
-import functools
 import pathlib
 import re
 import sys
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "benchmarks"))
 import step_stablehlo
 
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config
-from tf_transformer.training.train_step import shard_gradients
+from tf_transformer.training.distribution import make_strategy
+from tf_transformer.training.update import make_state, make_update
 
-TINY = Config().replace(num_layers=1, d_model=32, num_heads=2, dff=64)
+SHAPE = 6, 5
+CONFIG = (
+    Config()
+    .replace(num_layers=1, d_model=32, num_heads=2, dff=64, warmup_steps=2)
+    .with_vocabularies(300, 300)
+)
+
+
+def types(text):
+    """The types of the arguments and of the results of a module's main function."""
+    signature = re.search(r"func\.func (?:public )?@main\((.*?)\) -> \((.*?)\) ?\{", text, re.S)
+    return [re.findall(r"tensor<([^>]*)>", part) for part in signature.groups()]
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
-def test_the_step_compiles_for_gpus(precision):
-    config = TINY.with_vocabularies(300, 300)
-    model = build_model(config.model, precision)
-    gradients = functools.partial(shard_gradients, config.train, model)
-    text = step_stablehlo.gpu_stablehlo(gradients, model, rows=6, length=5)
-    signature = re.search(r"func\.func (?:public )?@main\((.*?)\) -> \((.*?)\) ?\{", text, re.S)
-    arguments, results = (re.findall(r"tensor<([^>]*)>", part) for part in signature.groups())
-    shapes = ["x".join(map(str, weight.shape)) + "xf32" for weight in model.weights]
-    ids = ["6x5xi32", "6x6xi32", "2xi32"]
-    assert sorted(arguments) == sorted([*shapes, *ids, "i64", "f32"])
-    assert sorted(results) == sorted([*shapes, "5xf32"])
+def test_the_gradients_compile_for_gpus(precision):
+    model = build_model(CONFIG.model, precision)
+    text = step_stablehlo.gradients_text(CONFIG, model, SHAPE)
+    weights = ["x".join(map(str, weight.shape)) + "xf32" for weight in model.trainable_variables]
+    assert types(text) == [
+        [*weights, "6x5xi32", "6x6xi32", "2xi32", "i64", "f32"],
+        [*weights, "5xf32"],
+    ]
     assert "custom_call" not in text  # nothing is computed on the host
     products = re.findall(r"stablehlo\.dot_general .*tensor<[\dx]+x(\w+)>,", text)
     assert set(products) == {"f32" if precision == "float32" else "bf16"}
+
+
+@pytest.mark.parametrize(("tf32", "precision"), [(True, "DEFAULT"), (False, "HIGHEST")])
+def test_the_update_compiles_for_gpus(tf32, precision):
+    model = build_model(CONFIG.model)
+    with step_stablehlo.tensor_float_32(tf32):
+        text = step_stablehlo.update_text(CONFIG, model, SHAPE)
+    state = ["x".join(map(str, weight.shape)) + "xf32" for weight in model.trainable_variables] * 3
+    assert types(text) == [[*state, "i32", "6x5xi32", "6x6xi32"], [*state, "i32", "5xf32"]]
+    assert set(re.findall(r"dot_general .* precision = \[(\w+),", text)) == {precision}
+
+
+def test_the_pure_update_is_that_of_training():
+    """With dropout and label smoothing: weights and losses of three updates."""
+    tf.keras.utils.set_random_seed(0)
+    strategy = make_strategy(replicas=1, cpu_only=True)
+    state = make_state(CONFIG, "float32", strategy)
+    weights = state.model.trainable_variables
+    values = [tf.constant(weight.numpy()) for weight in weights]
+    values += [tf.zeros(weight.shape) for weight in weights] * 2 + [tf.constant(0)]
+    pure = tf.function(step_stablehlo.pure_update(CONFIG, state.model, SHAPE), autograph=False)
+    update = make_update(state, CONFIG.train, strategy, accumulate=False, jit_compile=False)
+    random = np.random.default_rng(0)
+    for _ in range(3):
+        inp = tf.constant(random.integers(0, 300, SHAPE), tf.int32)
+        tar = tf.constant(random.integers(0, 300, (6, 6)), tf.int32)
+        *values, sums = pure(*values, inp, tar)
+        np.testing.assert_allclose(sums, update(inp, tar, tf.zeros([2]))["sums"], rtol=1e-5)
+    assert values[-1] == 3
+    for value, weight in zip(values, weights):
+        # The softmax ignores the bias of the keys, so its gradient is only rounding errors.
+        if not weight.path.endswith("wk/bias"):
+            np.testing.assert_allclose(value, weight, rtol=1e-4, atol=1e-5)
