@@ -1,6 +1,7 @@
 """The plan of a run."""
 
 import re
+import types
 
 import pytest
 import tensorflow as tf
@@ -158,3 +159,14 @@ def test_the_shapes_that_xla_compiles_are_named(xla_shapes, end):
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     text = memory_plan.describe_devices(strategy, 2, "float32", xla_shapes)
     assert text.endswith(f"gradient accumulation steps: 2; float32, {end}")
+
+
+@pytest.mark.parametrize(
+    ("device", "steps", "suggested"),
+    [("GPU:0", 7, "--micro_batch_tokens=28672"), ("GPU:0", 1, None), ("CPU:0", 7, None)],
+)
+def test_gpus_are_told_that_small_micro_batches_are_slow(device, steps, suggested):
+    extended = types.SimpleNamespace(worker_devices=(f"/replica:0/task:0/device:{device}",))
+    strategy = types.SimpleNamespace(extended=extended)
+    hint = memory_plan.accumulation_hint(strategy, steps, 4096)
+    assert hint is None if suggested is None else suggested in hint

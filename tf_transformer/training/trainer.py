@@ -29,6 +29,7 @@ from tf_transformer.training.compilation import compile_updates, compiled_shapes
 from tf_transformer.training.distribution import Workers, on_all_replicas, worker_failures
 from tf_transformer.training.ema import assign_averages, averaged_weights
 from tf_transformer.training.memory_plan import (
+    accumulation_hint,
     describe_devices,
     describe_plan,
     largest_bucket,
@@ -120,6 +121,8 @@ class Trainer:
         precision = self.model.dtype_policy.name
         devices = describe_devices(strategy, steps, precision, len(self._to_compile))
         logger.info("%s parameters; %s", f"{self.model.count_params():,}", devices)
+        if hint := accumulation_hint(strategy, steps, settings.micro_batch_tokens):
+            logger.info(hint)
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
         weighted = self.train_batches.weighted
