@@ -11,7 +11,7 @@ import json
 import pathlib
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -31,7 +31,6 @@ def main() -> None:
     """Prints a row for each file, and the comparison of the losses."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--names", nargs="*", help="which files, in this order; default: all")
     parser.add_argument("--updates", type=int, default=50, help="timed updates")
     parser.add_argument("--product", type=int, default=PRODUCT, help="size of the peak's matrices")
     args = parser.parse_args()
@@ -40,21 +39,19 @@ def main() -> None:
     peaks = {name: peak_rate(args.product, name) for name in ("float32", "tf32", "bfloat16")}
     rates = ", ".join(f"{rate / 1e12:,.1f} TFLOP/s {name}" for name, rate in peaks.items())
     print(f"Peak, {args.product:,} x {args.product:,}: {rates}")
-    names = args.names or sorted(
-        path.stem for path in args.folder.glob("*.mlir") if path.stem != "curve"
-    )
+    curve = args.folder / "curve.npz"
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
-    for name in names:
-        path = args.folder / f"{name}.mlir"
+    for path in sorted(set(args.folder.glob("*.mlir")) - {curve.with_suffix(".mlir")}):
         facts = json.loads(path.with_suffix(".json").read_text("utf-8"))
         peak = peaks[facts["precision"].removeprefix("mixed_")]
         print(f"| {' | '.join(measure(path, facts, args.updates, peak))} |", flush=True)
-    curve = args.folder / "curve.npz"
-    if curve.exists() and not args.names:
+    if curve.exists():
         compare(curve)
 
 
-def measure(path: pathlib.Path, facts: dict[str, Any], updates: int, peak: float) -> Sequence[str]:
+def measure(
+    path: pathlib.Path, facts: dict[str, Any], updates: int, peak: float
+) -> tuple[str, ...]:
     """The cells of a case, whose ids are random and without padding."""
     executable, seconds = load(path)
     rows, length = facts["shape"]
@@ -130,10 +127,10 @@ def load(path: pathlib.Path) -> tuple[Any, float]:
     return executable, time.perf_counter() - started
 
 
-def initial_state(weights: Any) -> list[jax.Array]:
+def initial_state(weights: Iterable[np.ndarray]) -> list[jax.Array]:
     """Weights, moments of zeros, and the step 0, on the device."""
-    weights = [jax.device_put(np.asarray(weight, np.float32)) for weight in weights]
-    moments = [jax.device_put(np.zeros(weight.shape, np.float32)) for weight in [*weights] * 2]
+    weights = [jax.device_put(weight.astype(np.float32)) for weight in weights]
+    moments = [jax.device_put(np.zeros(weight.shape, np.float32)) for weight in weights * 2]
     return [*weights, *moments, jax.device_put(np.int32(0))]
 
 

@@ -68,8 +68,8 @@ def main() -> None:
 
 def write(
     path: pathlib.Path, config: Config, shape: Shape, precision: str, only_gradients: bool = False
-) -> tf.keras.Model:
-    """Writes one case, and returns its model, of which the facts describe the weights."""
+) -> None:
+    """Writes one case."""
     policy = "float32" if precision == TF32 else precision
     tf.keras.backend.clear_session()
     model = build_model(config.model, policy)
@@ -93,7 +93,6 @@ def write(
     }
     path.with_suffix(".json").write_text(json.dumps(facts), "utf-8")
     print(f"{path}: {len(text):,} characters", flush=True)
-    return model
 
 
 def write_curve(path: pathlib.Path, updates: int) -> None:
@@ -112,11 +111,11 @@ def write_curve(path: pathlib.Path, updates: int) -> None:
         np.pad(ids, [(0, 0), (0, n - ids.shape[1])]).reshape(updates, CURVE_ROWS, n)
         for ids, n in ((inp, length), (tar, length + 1))
     )
+    write(path, config, (CURVE_ROWS, length), "float32")
     tf.keras.utils.set_random_seed(config.train.seed)
     strategy = make_strategy(replicas=1, cpu_only=True)
     state = make_state(config, "float32", strategy)
     initial = [weight.numpy() for weight in state.model.trainable_variables]
-    write(path, config, (CURVE_ROWS, length), "float32")
     update = make_update(state, config.train, strategy, accumulate=False, jit_compile=False)
     losses = []
     for batch in zip(map(tf.constant, inp), map(tf.constant, tar)):
@@ -134,8 +133,7 @@ def write_curve(path: pathlib.Path, updates: int) -> None:
 
 def update_text(config: Config, model: tf.keras.Model, shape: Shape) -> str:
     """The StableHLO of `pure_update`."""
-    weights = [tf.TensorSpec(weight.shape, tf.float32) for weight in model.trainable_variables]
-    specs = [*weights * 3, tf.TensorSpec([], tf.int32), *ids(shape)]
+    specs = [*weights(model) * 3, tf.TensorSpec([], tf.int32), *ids(shape)]
     return gpu_text(pure_update(config, model, shape), specs)
 
 
@@ -160,28 +158,28 @@ def pure_update(
 
     def update(*arguments: tf.Tensor) -> list[tf.Tensor]:
         *state, step, inp, tar = arguments
-        weights, firsts, seconds = (state[i * number : (i + 1) * number] for i in range(3))
+        values, firsts, seconds = (state[i * number : (i + 1) * number] for i in range(3))
         seed = dropout_seed(step, settings.seed, 0)
         scale = 1.0 / count_tokens(tar[:, 1:])
-        *new, sums = gradients(*weights, inp, tar, seed, tf.cast(step, tf.int64), scale)
+        *new, sums = gradients(*values, inp, tar, seed, tf.cast(step, tf.int64), scale)
         t = tf.cast(step + 1, tf.float32)
         correction = tf.sqrt(1 - settings.beta_2**t) / (1 - settings.beta_1**t)
         rate = schedule(step) * correction
         firsts = [settings.beta_1 * m + (1 - settings.beta_1) * g for m, g in zip(firsts, new)]
         seconds = [settings.beta_2 * v + (1 - settings.beta_2) * g**2 for v, g in zip(seconds, new)]
-        weights = [
+        values = [
             w - rate * m / (tf.sqrt(v) + settings.epsilon)
-            for w, m, v in zip(weights, firsts, seconds)
+            for w, m, v in zip(values, firsts, seconds)
         ]
-        return [*weights, *firsts, *seconds, step + 1, sums]
+        return [*values, *firsts, *seconds, step + 1, sums]
 
     return update
 
 
 def gradients_text(config: Config, model: tf.keras.Model, shape: Shape) -> str:
     """The StableHLO of `shard_gradients`; arguments and results as of `pure_gradients`."""
-    weights = [tf.TensorSpec(weight.shape, tf.float32) for weight in model.trainable_variables]
-    return gpu_text(pure_gradients(config, model, shape), [*weights, *other_arguments(shape)])
+    specs = [*weights(model), *other_arguments(shape)]
+    return gpu_text(pure_gradients(config, model, shape), specs)
 
 
 def pure_gradients(
@@ -204,8 +202,8 @@ def pure_gradients(
     names = {
         id(handle): captured.name.partition(":")[0] for handle, captured in function.graph.captures
     }
-    weights = [names[id(weight.value.handle)] for weight in model.trainable_variables]
-    inputs = [*weights, *(spec.name for spec in specs)]
+    inputs = [names[id(weight.value.handle)] for weight in model.trainable_variables]
+    inputs += [spec.name for spec in specs]
     graph = constant.graph.as_graph_def()
     nodes = [node for node in graph.node if node.name not in inputs]
     del graph.node[:]
@@ -218,6 +216,11 @@ def pure_gradients(
         return tf.import_graph_def(graph, input_map=mapped, return_elements=outputs)
 
     return pure
+
+
+def weights(model: tf.keras.Model) -> list[tf.TensorSpec]:
+    """The weights, in the order of `model.trainable_variables`; moments have the same shapes."""
+    return [tf.TensorSpec(weight.shape, tf.float32) for weight in model.trainable_variables]
 
 
 def other_arguments(shape: Shape) -> list[tf.TensorSpec]:

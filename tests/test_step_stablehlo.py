@@ -13,6 +13,7 @@ import step_stablehlo
 
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config
+from tf_transformer.gpu_check.short_runs import tensor_float_32
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.update import make_state, make_update
 
@@ -30,11 +31,16 @@ def types(text):
     return [re.findall(r"tensor<([^>]*)>", part) for part in signature.groups()]
 
 
+def weight_types(model):
+    """The types of the weights."""
+    return ["x".join(map(str, weight.shape)) + "xf32" for weight in model.trainable_variables]
+
+
 @pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
 def test_the_gradients_compile_for_gpus(precision):
     model = build_model(CONFIG.model, precision)
     text = step_stablehlo.gradients_text(CONFIG, model, SHAPE)
-    weights = ["x".join(map(str, weight.shape)) + "xf32" for weight in model.trainable_variables]
+    weights = weight_types(model)
     assert types(text) == [
         [*weights, "6x5xi32", "6x6xi32", "2xi32", "i64", "f32"],
         [*weights, "5xf32"],
@@ -47,9 +53,9 @@ def test_the_gradients_compile_for_gpus(precision):
 @pytest.mark.parametrize(("tf32", "precision"), [(True, "DEFAULT"), (False, "HIGHEST")])
 def test_the_update_compiles_for_gpus(tf32, precision):
     model = build_model(CONFIG.model)
-    with step_stablehlo.tensor_float_32(tf32):
+    with tensor_float_32(tf32):
         text = step_stablehlo.update_text(CONFIG, model, SHAPE)
-    state = ["x".join(map(str, weight.shape)) + "xf32" for weight in model.trainable_variables] * 3
+    state = weight_types(model) * 3
     assert types(text) == [[*state, "i32", "6x5xi32", "6x6xi32"], [*state, "i32", "5xf32"]]
     assert set(re.findall(r"dot_general .* precision = \[(\w+),", text)) == {precision}
 
