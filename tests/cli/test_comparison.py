@@ -8,6 +8,7 @@ from fake_runs import write_run
 
 from tf_transformer.cli import seeds
 from tf_transformer.config import Config
+from tf_transformer.errors import UserError
 from tf_transformer.presets import preset
 from tf_transformer.training.child_process import Ending
 
@@ -110,6 +111,26 @@ def processes(make_run, monkeypatch):
     return commands
 
 
+@pytest.fixture
+def groups(processes, monkeypatch):
+    """Processes that run together, as those of `processes`; their names.
+
+    A signal reaches all of a group.
+    """
+    names = []
+
+    def run_side_by_side(commands, shares):
+        assert shares == 2
+        names.append(list(commands))
+        endings = [seeds.run_process(command) for command in commands.values()]
+        interrupted = any(ending.interrupted for ending in endings)
+        return [Ending(ending.code, interrupted) for ending in endings]
+
+    monkeypatch.setattr(seeds, "run_side_by_side", run_side_by_side)
+    monkeypatch.setattr(seeds, "_number_at_once", lambda wanted: wanted)
+    return names
+
+
 def test_train_with_seeds(run, refused, processes, tmp_path):
     """Each process gets the flags that were given, and its own seed and folder."""
     flags = "--dff=64", "--noshared_vocab", "--quiet"
@@ -120,6 +141,76 @@ def test_train_with_seeds(run, refused, processes, tmp_path):
         [f"--seed={seed}", f"--model_dir={tmp_path}/seed-{seed}"] for seed in (3, 1)
     ]
     assert "runs 1, 2, which differ in the seed" in out
+
+
+def test_seeds_at_the_same_time(run, processes, groups, tmp_path):
+    flags = f"--model_dir={tmp_path}", "--parallel_seeds=2"
+    code, out, err = run("train", "--seeds=3,1,2", *flags)
+    assert code == 0
+    assert groups == [["seed 3", "seed 1"], ["seed 2"]]
+    assert [command[-2] for command in processes] == ["--seed=3", "--seed=1", "--seed=2"]
+    assert all(len(command) == 2 for command in processes)  # without --parallel_seeds
+    assert "seeds 3, 1, of 3,1,2" in err
+    assert "runs 1, 2, 3, which differ in the seed" in out
+
+
+def test_seeds_at_the_same_time_that_do_not_reach_their_end(
+    run, refused, processes, groups, tmp_path
+):
+    """The exit code and the message are those of the worst ending; no other seed follows."""
+    flags = f"--model_dir={tmp_path}", "--parallel_seeds=2"
+    for pair in ("8,3", "3,8", "8,7", "7,8"):  # seed 3 is complete
+        message = refused("train", f"--seeds={pair},1", *flags)
+        assert "the training with seed 8 failed" in message
+    for pair, expected in (("6,7", 130), ("7,6", 130), ("3,6", 0)):
+        code, out, _ = run("train", f"--seeds={pair},1", *flags)
+        assert code == expected
+        assert ("stopped and saved" in out) == (code == 0)
+    assert len(groups) == 7
+    assert "--seed=1" not in [command[-2] for command in processes]
+
+
+def test_both_seeds_are_complete_when_a_signal_arrives(run, processes, groups, monkeypatch):
+    complete = iter([False, False, True, True])
+    monkeypatch.setattr(seeds, "_is_complete", lambda *arguments: next(complete))
+    code, out, _ = run("train", "--seeds=6,3,1", "--model_dir=folder", "--parallel_seeds=2")
+    assert code == 0
+    assert "stopped; seeds 6, 3: complete" in out
+    assert len(groups) == 1
+
+
+def test_a_seed_that_is_killed(refused, processes, groups, monkeypatch):
+    monkeypatch.setattr(seeds, "run_process", lambda command: Ending(-9, False))
+    message = refused("train", "--seeds=1,2", "--model_dir=folder", "--parallel_seeds=2")
+    assert "seed 1 was killed by signal 9; if memory is short" in message
+
+
+def test_number_of_seeds_at_once(monkeypatch):
+    """A GPU, and the cores of a container with a limit of CPU time, are for one run."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 4}, raising=False)
+    monkeypatch.setattr(seeds, "number_of_cores", lambda: 3)
+    monkeypatch.setattr(seeds, "has_nvidia_device", lambda: False)
+    assert [seeds._number_at_once(wanted) for wanted in (1, 2, 3, 4)] == [1, 2, 3, 3]
+    with pytest.raises(UserError, match="--parallel_seeds=0: give at least 1"):
+        seeds._number_at_once(0)
+    monkeypatch.setattr(seeds, "number_of_cores", lambda: 2)  # a limit below three cores
+    assert seeds._number_at_once(2) == 1
+    monkeypatch.setattr(seeds, "number_of_cores", lambda: 3)
+    monkeypatch.setattr(seeds, "has_nvidia_device", lambda: True)
+    assert seeds._number_at_once(2) == 1
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(seeds, "has_nvidia_device", lambda: False)
+    assert seeds._number_at_once(2) == 1
+
+
+def test_dry_run_of_seeds(run, processes, groups, tmp_path):
+    """As many runs as train at the same time."""
+    flags = "--dry_run", f"--model_dir={tmp_path}"
+    code, _, _ = run("train", "--seeds=3,1", *flags)
+    assert (code, len(processes)) == (0, 1)
+    assert "--dry_run" in processes[0]
+    code, _, _ = run("train", "--seeds=3,8,1", *flags, "--parallel_seeds=2")
+    assert (code, groups) == (2, [["seed 3", "seed 8"]])
 
 
 def test_seeds_that_do_not_reach_their_end(run, refused, processes, tmp_path):
@@ -151,7 +242,7 @@ def test_a_complete_seed_is_not_trained_further(
     command = "train", "--preset=small", *flags
     code, _, err = run(*command, "--train_minutes=5", "--seeds=6,2")
     assert code == 0
-    assert "seed 6, 1 of 2, is complete" in err
+    assert "seed 6 is complete" in err
     assert [command[-2] for command in processes] == ["--seed=2"]
     # Other settings and --overwrite are left to the process.
     for flag in ("--train_minutes=6", "--train_steps=30", "--d_model=32", "--overwrite"):
@@ -173,7 +264,7 @@ def test_a_complete_seed_is_not_trained_further(
     monkeypatch.setattr(seeds, "run_process", complete_the_run)
     code, out, _ = run(*command, "--train_minutes=5", "--seeds=6,2")
     assert code == 0
-    assert "stopped; the run with seed 6 is complete" in out
+    assert "stopped; seed 6: complete" in out
 
 
 def test_mistakes_of_seeds(refused, processes, make_run, tmp_path, monkeypatch):
@@ -181,8 +272,8 @@ def test_mistakes_of_seeds(refused, processes, make_run, tmp_path, monkeypatch):
     assert "give whole numbers, such as 1,2,3" in refused("train", "--seeds=1,b", given)
     assert "each seed once" in refused("train", "--seeds=1,1", given)
     assert "seed is -1: give at least 0" in refused("train", "--seeds=1,-1", given)
+    assert "--parallel_seeds is for --seeds" in refused("train", "--parallel_seeds=2", given)
     assert "--seeds and --seed: give one" in refused("train", "--seeds=1", "--seed=2", given)
-    assert "--seeds and --dry_run" in refused("train", "--seeds=1", "--dry_run", given)
     one_run = make_run(tmp_path / "run", 1)
     message = refused("train", "--seeds=1,2", f"--model_dir={one_run}")
     assert f"{one_run} is the model folder of one run" in message

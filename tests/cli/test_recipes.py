@@ -49,19 +49,20 @@ def test_multi30k():
     *trainings, evaluate, translate, rescore, evaluate_rescored = commands(
         "multi30k", more=["DATA=some/folder"]
     )
-    folders, directions, steps, seeds = [], [], [], []
+    folders, directions, steps = [], [], []
     for values, config in map(train_config, trainings):
         assert (values.preset, config.data.data) == ("tiny", "some/folder")
         assert config.data.vocab_size == 8000
         folders.append(values.model_dir)
         directions.append((config.data.source, config.data.target))
         steps.append(config.train.train_steps)
-        seeds.append(config.train.seed)
-    first, second, reverse = folders
-    assert (second, reverse) == (f"{first}-seed-2", f"{first}-reverse")
-    assert directions == [("en", "de"), ("en", "de"), ("de", "en")]
-    assert steps == [6500, 6500, 4000]
-    assert seeds == [1, 2, 1]
+    forward, reverse = folders
+    first, second = f"{forward}/seed-1", f"{forward}/seed-2"
+    assert forward.removesuffix("-seeds") == reverse.removesuffix("-reverse")
+    assert directions == [("en", "de"), ("de", "en")]
+    assert steps == [6200, 3200]
+    assert {"--seeds=1,2", "--parallel_seeds=2"} < set(trainings[0])
+    assert not any("seed" in flag for flag in trainings[1])
     assert evaluate == ["evaluate", f"--model_dir={first}", "--split=test_2016_flickr"]
     assert translate[:2] == ["translate", f"--model_dir={first},{second}"]
     assert {"--n_best=30", "--beam_size=30"} < set(translate)
@@ -70,9 +71,9 @@ def test_multi30k():
     assert evaluate_rescored[:3] == evaluate
     assert [
         train_config(each)[1].train.train_steps
-        for each in commands("multi30k", more=["STEPS=2000"])[:3]
-    ] == [2000] * 3
-    assert [command for command, *_ in commands("multi30k", flags="--dry_run")] == ["train"] * 3
+        for each in commands("multi30k", more=["STEPS=2000"])[:2]
+    ] == [2000] * 2
+    assert [command for command, *_ in commands("multi30k", flags="--dry_run")] == ["train"] * 2
     assert commands("multi30k-lowercased", "my/run", more=["DATA=some/folder/"]) == commands(
         "multi30k", "my/run", more=["DATA=some/folder-lowercased"]
     )
@@ -157,7 +158,10 @@ def test_multi30k_end_to_end(corpus_folder, tmp_path, capsys):
     out = capsys.readouterr().out
     assert out.count("lower-cased, tokenised BLEU") == 2
     assert out.count(f"test of folder {corpus_folder}: 60 pairs") == 2
-    assert len((tmp_path / "model/evaluation/test.rescored.de").read_text().splitlines()) == 60
+    assert (
+        len((tmp_path / "model-seeds/seed-1/evaluation/test.rescored.de").read_text().splitlines())
+        == 60
+    )
 
 
 @pytest.mark.parametrize("recipe", ["wmt14-ende", "wmt14-enfr"])

@@ -1,11 +1,19 @@
-"""A command in a process of its own."""
+"""Commands in processes of their own."""
 
 import os
 import signal
 import subprocess
 import sys
+import time
 
-from tf_transformer.training.child_process import Ending, run_process
+import pytest
+
+from tf_transformer.training.child_process import Ending, run_process, run_side_by_side
+
+needs_two_cores = pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="needs two cores that processes can be confined to",
+)
 
 
 def test_the_exit_code_is_returned():
@@ -22,10 +30,85 @@ def test_sigterm_is_passed_on():
 
 def test_sigterm_before_the_process_is_there(monkeypatch):
     class Popen(subprocess.Popen):
-        def __init__(self, command):
+        def __init__(self, command, **options):
             os.kill(os.getpid(), signal.SIGTERM)
-            super().__init__(command)
+            super().__init__(command, **options)
 
     monkeypatch.setattr(subprocess, "Popen", Popen)
     program = [sys.executable, "-c", "import time; time.sleep(60)"]
     assert run_process(program) == Ending(-signal.SIGTERM, True)
+
+
+@needs_two_cores
+def test_side_by_side(capfdbinary):
+    """Each process has its own cores. A failure does not end the other process."""
+    program = "import os, sys, time; print(sorted(os.sched_getaffinity(0))); {}"
+    fails = program.format(r"sys.stderr.buffer.write(b'\xff failed\n'); sys.exit(3)")
+    goes_on = program.format("sys.stdout.flush(); time.sleep(1); print(); print('done')")
+    before = os.sched_getaffinity(0)
+    commands = {"a": [sys.executable, "-c", fails], "b": [sys.executable, "-c", goes_on]}
+    assert run_side_by_side(commands, 2) == [Ending(3, False), Ending(0, False)]
+    assert os.sched_getaffinity(0) == before
+    cores = sorted(before)
+    half = len(cores) // 2
+    out, err = capfdbinary.readouterr()
+    expected = [f"a | {cores[:half]}", f"b | {cores[half:]}", "b |", "b | done"]
+    assert sorted(out.decode().splitlines()) == sorted(expected)
+    assert err == b"a | \xff failed\n"
+
+
+@needs_two_cores
+def test_a_command_alone_gets_one_share(capfdbinary):
+    """So a run has as many cores as one that is not alone."""
+    program = "import os; print(len(os.sched_getaffinity(0)))"
+    run_side_by_side({"a": [sys.executable, "-c", program]}, 2)
+    half = len(os.sched_getaffinity(0)) // 2
+    assert capfdbinary.readouterr().out.decode() == f"a | {half}\n"
+
+
+@needs_two_cores
+def test_sigterm_is_passed_on_to_all():
+    sleeps = "import os, signal, time; time.sleep({})"
+    sends = f"{sleeps.format(1)}; os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)"
+    commands = {
+        "a": [sys.executable, "-c", sends],
+        "b": [sys.executable, "-c", sleeps.format(60)],
+    }
+    assert run_side_by_side(commands, 2) == [Ending(-signal.SIGTERM, True)] * 2
+
+
+@needs_two_cores
+def test_sigint_between_two_starts(monkeypatch):
+    """Ctrl-C reaches only the processes that are there; the next one is stopped too."""
+
+    class Popen(subprocess.Popen):
+        def __init__(self, command, **options):
+            super().__init__(command, **options)
+            if command[-1] == first:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    first, second = "pass", "import time; time.sleep(60)"
+    commands = {name: [sys.executable, "-c", name] for name in (first, second)}
+    assert run_side_by_side(commands, 2)[1] == Ending(-signal.SIGTERM, True)
+
+
+@needs_two_cores
+def test_an_error_ends_the_processes(monkeypatch):
+    """It does not wait for their end."""
+    sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
+    start = time.monotonic()
+    with pytest.raises(FileNotFoundError):
+        run_side_by_side({"a": sleeps, "b": ["/no/such/program"]}, 2)
+    assert time.monotonic() - start < 30
+
+
+@needs_two_cores
+def test_side_by_side_without_a_reader(monkeypatch):
+    """The processes go on where nobody reads the output any more."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    monkeypatch.setattr(sys, "stdout", open(writer, "w"))
+    program = "import signal; signal.alarm(30); print('line\\n' * 100_000)"
+    commands = {name: [sys.executable, "-c", program] for name in "ab"}
+    assert run_side_by_side(commands, 2) == [Ending(0, False)] * 2

@@ -159,6 +159,8 @@ def _train_flags(values: flags.FlagValues) -> None:
         "print the mean and the standard deviation"
     )
     define(values, "seeds", str, meaning)
+    meaning = "seeds that train at the same time, on CPUs, each on its share of the cores"
+    define(values, "parallel_seeds", int, meaning, 1)
     meaning = "remove the run or the model that is in the model folder, and start a new run"
     define(values, "overwrite", bool, meaning, False)
     define_settings(values, SETTINGS, skip=FROM_VOCABULARIES)

@@ -1,19 +1,26 @@
-"""`train --seeds`: the same training with several random seeds, each in its own process."""
+"""`train --seeds`: the same training with several random seeds, each in its own process.
+
+With --parallel_seeds, several processes train at the same time, each on its share of the cores: one
+training of a small model does not keep several cores busy.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 
 from absl import flags
 
 from tf_transformer.checkpoints.initial_model import initial_name
 from tf_transformer.cli.failures import SIGNAL
+from tf_transformer.cli.terminal import has_nvidia_device
 from tf_transformer.config import Config
 from tf_transformer.data.corpus_names import absolute_path
 from tf_transformer.errors import UserError
-from tf_transformer.training.child_process import Ending, run_process
+from tf_transformer.host import number_of_cores
+from tf_transformer.training.child_process import Ending, run_process, run_side_by_side
 from tf_transformer.visualization.run_comparison import describe_runs, find_runs, read_run
 
 logger = logging.getLogger(__name__)
@@ -22,7 +29,8 @@ RESUMING = "the same command resumes the runs"
 RESUMING_NEW = (
     "the same command without --overwrite resumes the runs, and keeps those that were not replaced"
 )
-OWN_FLAGS = ("seeds", "seed", "model_dir")  # that a process gets with other values, or not at all
+# Those that a process gets with other values, or not at all.
+OWN_FLAGS = ("seeds", "parallel_seeds", "seed", "model_dir")
 
 
 def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int:
@@ -51,24 +59,82 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
         for name in values
         if values[name].present and name not in OWN_FLAGS
     ]
-    program = [sys.executable, "-m", "tf_transformer", "train"]
+    program = [sys.executable, "-m", "tf_transformer", "train", *arguments]
+    commands = {
+        seed: [*program, f"--seed={seed}", f"--model_dir={folder}"]
+        for seed, folder in folders.items()
+    }
+
+    def is_complete(seed: int) -> bool:
+        return not values.overwrite and _is_complete(folders[seed], config.replace(seed=seed))
+
+    at_once = min(_number_at_once(values.parallel_seeds), len(seeds))
+    if values.dry_run:  # all processes have the same plan
+        endings = _run({seed: commands[seed] for seed in seeds[:at_once]}, at_once)
+        return max(map(_exit_code, endings.values()))
+    left = []
+    for seed in seeds:
+        if is_complete(seed):
+            logger.info("seed %d is complete", seed)
+        else:
+            left.append(seed)
     advice = RESUMING_NEW if values.overwrite else RESUMING
-    for number, (seed, folder) in enumerate(folders.items(), start=1):
-        if not values.overwrite and _is_complete(folder, config.replace(seed=seed)):
-            logger.info("seed %d, %d of %d, is complete", seed, number, len(seeds))
-            continue
-        logger.info("seed %d, %d of %d", seed, number, len(seeds))
-        ending = run_process([*program, *arguments, f"--seed={seed}", f"--model_dir={folder}"])
-        complete = not values.overwrite and _is_complete(folder, config.replace(seed=seed))
-        if ending.interrupted and complete:
-            print(f"\nstopped; the run with seed {seed} is complete; {RESUMING}")
+    for start in range(0, len(left), at_once):
+        group = left[start : start + at_once]
+        logger.info("%s, of %s", _name(group), values.seeds)
+        endings = _run({seed: commands[seed] for seed in group}, at_once)
+        if endings[group[0]].interrupted and all(map(is_complete, group)):
+            print(f"\nstopped; {_name(group)}: complete; {RESUMING}")
             return 0
         # A process that gets a signal itself saves, and ends with code 0 too.
-        if ending.interrupted or ending.code or not read_run(folder).complete:
-            return _stop(seed, ending, advice)
+        incomplete = [
+            seed
+            for seed, ending in endings.items()
+            if ending.interrupted or ending.code or not read_run(folders[seed]).complete
+        ]
+        if incomplete:
+            seed = max(incomplete, key=lambda seed: _severity(endings[seed]))
+            return _stop(seed, endings[seed], advice)
     if len(folders) > 1:
         print(f"\n{describe_runs(find_runs(list(folders.values())))}")
     return 0
+
+
+def _number_at_once(wanted: int) -> int:
+    """How many processes train at the same time.
+
+    It is 1 on GPUs, which one process takes all of; where a process cannot be confined to cores, as
+    on macOS; and where a container limits the CPU time, which all cores share.
+
+    Args:
+      wanted: the value of --parallel_seeds.
+    Raises: UserError when it is not valid.
+    """
+    if wanted < 1:
+        raise UserError(f"--parallel_seeds={wanted}: give at least 1")
+    can_divide = (
+        hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) == number_of_cores()
+    )
+    if wanted > 1 and (has_nvidia_device() or not can_divide):
+        logger.info(
+            "--parallel_seeds has no effect: it needs CPU cores that processes can be confined to, "
+            "and no GPU"
+        )
+        return 1
+    return min(wanted, number_of_cores())
+
+
+def _run(commands: dict[int, list[str]], at_once: int) -> dict[int, Ending]:
+    """Runs the commands of one or several seeds. Returns: how each process ended, by seed."""
+    if at_once == 1:
+        return {seed: run_process(command) for seed, command in commands.items()}
+    named = {f"seed {seed}": command for seed, command in commands.items()}
+    return dict(zip(commands, run_side_by_side(named, at_once)))
+
+
+def _name(seeds: list[int]) -> str:
+    """The seeds for a message, such as "seeds 1, 2"."""
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def _is_complete(folder: str, config: Config) -> bool:
@@ -95,21 +161,36 @@ def _stop(seed: int, ending: Ending, advice: str) -> int:
     Returns: the exit code.
     Raises: UserError when it failed.
     """
-    code = SIGNAL - ending.code if ending.code < 0 else ending.code  # a signal ended the process
+    code = _exit_code(ending)
     if not code:
         print(f"\nstopped and saved; {advice}")
     elif ending.interrupted and code > SIGNAL:
         print(f"\nstopped; the training with seed {seed} was not saved now; {advice}")
+    elif ending.code == -signal.SIGKILL:
+        raise UserError(
+            f"the training with seed {seed} was killed by signal 9; if memory is short, give a "
+            f"smaller --parallel_seeds or --micro_batch_tokens; {advice}"
+        )
     else:
-        raise UserError(f"the training with seed {seed} failed: see the messages above; {advice}")
+        raise UserError(f"the training with seed {seed} failed: see its messages above; {advice}")
     return code
+
+
+def _severity(ending: Ending) -> int:
+    """Orders endings: saved, ended by a signal, failed."""
+    code = _exit_code(ending)
+    return 0 if not code else 1 if code > SIGNAL else 2
+
+
+def _exit_code(ending: Ending) -> int:
+    """The exit code of a process as a shell has it, also where a signal ended it."""
+    return SIGNAL - ending.code if ending.code < 0 else ending.code
 
 
 def _parse_seeds(values: flags.FlagValues, config: Config) -> list[int]:
     """The numbers of --seeds. Raises: UserError when they are not valid."""
-    for name in ("seed", "dry_run"):
-        if values[name].present:
-            raise UserError(f"--seeds and --{name}: give one of them")
+    if values["seed"].present:
+        raise UserError("--seeds and --seed: give one of them")
     if "TF_CONFIG" in os.environ:
         raise UserError("--seeds is for one host: unset TF_CONFIG")
     texts = values.seeds.split(",")

@@ -43,6 +43,8 @@ def train(values: flags.FlagValues) -> int | None:
     config, model_dir = _config(values)
     if values.seeds:
         return train_seeds(values, config, model_dir)
+    if values["parallel_seeds"].present:
+        raise UserError("--parallel_seeds is for --seeds: give both, or none")
     _train_run(values, config, model_dir)
     return None
 
