@@ -126,9 +126,9 @@ multi30k: FIRST_DIR = $(FORWARD_DIR)/seed-1
 multi30k: SECOND_DIR = $(FORWARD_DIR)/seed-2
 multi30k: REVERSE_DIR = $(patsubst %/,%,$(MODEL_DIR))-reverse
 multi30k: RESULT = $(FIRST_DIR)/evaluation/$(SPLIT)
-multi30k: TRAIN = $(RUN) train --preset=$(PRESET) --vocab_size=8000 --data='$(DATA)'
+multi30k: TRAIN = $(RUN) train --preset=$(PRESET) --vocab_size=8000 --subword_model=unigram --data='$(DATA)'
 multi30k: FORWARD = $(TRAIN) --source=$(SOURCE) --target=$(TARGET) --train_steps=6200 $(call flags,STEPS MINUTES)
-multi30k: REVERSE = $(TRAIN) --source=$(TARGET) --target=$(SOURCE) --train_steps=3200 $(call flags,STEPS MINUTES)
+multi30k: REVERSE = $(TRAIN) --source=$(TARGET) --target=$(SOURCE) --train_steps=3500 $(call flags,STEPS MINUTES)
 multi30k: $(STAMP) ## train on Multi30k, English to German and back, in DATA=folder, and score test_2016_flickr
 	@[ -n '$(SOURCES)' ] || { echo "there is no $(DATA)/$(SPLIT).$(SOURCE) or $(DATA)/$(SPLIT).$(SOURCE).gz: give DATA=FOLDER with Multi30k" >&2; exit 2; }
 	$(FORWARD) --model_dir='$(FORWARD_DIR)' --seeds=1,2 --parallel_seeds=2 $(FLAGS)

@@ -150,7 +150,7 @@ def test_seeds_at_the_same_time(run, processes, groups, tmp_path):
     assert groups == [["seed 3", "seed 1"], ["seed 2"]]
     assert [command[-2] for command in processes] == ["--seed=3", "--seed=1", "--seed=2"]
     assert all(len(command) == 2 for command in processes)  # without --parallel_seeds
-    assert "seeds 3, 1, of 3,1,2" in err
+    assert "training: seeds 3, 1 of 3,1,2" in err
     assert "runs 1, 2, 3, which differ in the seed" in out
 
 
@@ -158,30 +158,34 @@ def test_seeds_at_the_same_time_that_do_not_reach_their_end(
     run, refused, processes, groups, tmp_path
 ):
     """The exit code and the message are those of the worst ending; no other seed follows."""
-    flags = f"--model_dir={tmp_path}", "--parallel_seeds=2"
+
+    def command(pair):
+        return "train", f"--seeds={pair},1", f"--model_dir={tmp_path}/{pair}", "--parallel_seeds=2"
+
     for pair in ("8,3", "3,8", "8,7", "7,8"):  # seed 3 is complete
-        message = refused("train", f"--seeds={pair},1", *flags)
-        assert "the training with seed 8 failed" in message
+        assert "the training with seed 8 failed" in refused(*command(pair))
     for pair, expected in (("6,7", 130), ("7,6", 130), ("3,6", 0)):
-        code, out, _ = run("train", f"--seeds={pair},1", *flags)
+        code, out, _ = run(*command(pair))
         assert code == expected
         assert ("stopped and saved" in out) == (code == 0)
     assert len(groups) == 7
     assert "--seed=1" not in [command[-2] for command in processes]
 
 
-def test_both_seeds_are_complete_when_a_signal_arrives(run, processes, groups, monkeypatch):
-    complete = iter([False, False, True, True])
+def test_both_seeds_are_complete_when_a_signal_arrives(
+    run, processes, groups, tmp_path, monkeypatch
+):
+    complete = iter([False] * 3 + [True] * 2)
     monkeypatch.setattr(seeds, "_is_complete", lambda *arguments: next(complete))
-    code, out, _ = run("train", "--seeds=6,3,1", "--model_dir=folder", "--parallel_seeds=2")
+    code, out, _ = run("train", "--seeds=6,3,1", f"--model_dir={tmp_path}", "--parallel_seeds=2")
     assert code == 0
     assert "stopped; seeds 6, 3: complete" in out
     assert len(groups) == 1
 
 
-def test_a_seed_that_is_killed(refused, processes, groups, monkeypatch):
+def test_a_seed_that_is_killed(refused, processes, groups, tmp_path, monkeypatch):
     monkeypatch.setattr(seeds, "run_process", lambda command: Ending(-9, False))
-    message = refused("train", "--seeds=1,2", "--model_dir=folder", "--parallel_seeds=2")
+    message = refused("train", "--seeds=1,2", f"--model_dir={tmp_path}", "--parallel_seeds=2")
     assert "seed 1 was killed by signal 9; if memory is short" in message
 
 

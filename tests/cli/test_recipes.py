@@ -52,7 +52,7 @@ def test_multi30k():
     folders, directions, steps = [], [], []
     for values, config in map(train_config, trainings):
         assert (values.preset, config.data.data) == ("tiny", "some/folder")
-        assert config.data.vocab_size == 8000
+        assert (config.data.vocab_size, config.data.subword_model) == (8000, "unigram")
         folders.append(values.model_dir)
         directions.append((config.data.source, config.data.target))
         steps.append(config.train.train_steps)
@@ -60,7 +60,7 @@ def test_multi30k():
     first, second = f"{forward}/seed-1", f"{forward}/seed-2"
     assert forward.removesuffix("-seeds") == reverse.removesuffix("-reverse")
     assert directions == [("en", "de"), ("de", "en")]
-    assert steps == [6200, 3200]
+    assert steps == [6200, 3500]
     assert {"--seeds=1,2", "--parallel_seeds=2"} < set(trainings[0])
     assert not any("seed" in flag for flag in trainings[1])
     assert evaluate == ["evaluate", f"--model_dir={first}", "--split=test_2016_flickr"]

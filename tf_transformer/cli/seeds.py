@@ -81,7 +81,7 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
     advice = RESUMING_NEW if values.overwrite else RESUMING
     for start in range(0, len(left), at_once):
         group = left[start : start + at_once]
-        logger.info("%s, of %s", _name(group), values.seeds)
+        logger.info("training: %s of %s", _name(group), values.seeds)
         endings = _run({seed: commands[seed] for seed in group}, at_once)
         if endings[group[0]].interrupted and all(map(is_complete, group)):
             print(f"\nstopped; {_name(group)}: complete; {RESUMING}")
