@@ -69,7 +69,7 @@ def test_limits_of_version_1(files):
 
 def test_number_of_cores(files, monkeypatch):
     """The container's limit, rounded up, where it is lower than the CPU affinity."""
-    monkeypatch.setattr(host, "_affinity", lambda: 4)
+    monkeypatch.setattr(host, "affinity", lambda: 4)
     files("CGROUP_OF_PROCESS", "0::/\n")
     for quota, expected in ((20_000, 1), (200_000, 2), (210_000, 3), (10**9, 4), ("max", 4)):
         files("CGROUP_ROOT/cpu.max", f"{quota} 100000\n")

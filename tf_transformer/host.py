@@ -55,7 +55,7 @@ def number_of_cores() -> int:
     It is that of the CPU affinity, or the limit of the container where that is lower, rounded up.
     More threads than that would wait for each other.
     """
-    cores = _affinity() or os.cpu_count() or 1
+    cores = affinity() or os.cpu_count() or 1
     limit = core_limit()
     return cores if limit is None else max(1, min(cores, math.ceil(limit)))
 
@@ -63,16 +63,16 @@ def number_of_cores() -> int:
 def describe_cores() -> str:
     """The cores of the host, and how many of them this process may use."""
     text = str(os.cpu_count() or "unknown")
-    affinity = _affinity()
-    if affinity and affinity != os.cpu_count():
-        text += f"; CPU affinity allows {affinity}"
+    allowed = affinity()
+    if allowed and allowed != os.cpu_count():
+        text += f"; CPU affinity allows {allowed}"
     limit = core_limit()
     if limit:
         text += f"; the container's limit is {limit:g}"
     return text
 
 
-def _affinity() -> int | None:
+def affinity() -> int | None:
     """The number of cores of the CPU affinity; None where it is unknown, as on macOS."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 

@@ -19,7 +19,7 @@ from tf_transformer.cli.terminal import has_nvidia_device
 from tf_transformer.config import Config
 from tf_transformer.data.corpus_names import absolute_path
 from tf_transformer.errors import UserError
-from tf_transformer.host import number_of_cores
+from tf_transformer.host import affinity, number_of_cores
 from tf_transformer.training.child_process import Ending, run_process, run_side_by_side
 from tf_transformer.visualization.run_comparison import describe_runs, find_runs, read_run
 
@@ -54,23 +54,14 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
             "of all seeds"
         )
     folders = {seed: os.path.join(model_dir, f"seed-{seed}") for seed in seeds}
-    arguments = [
-        values[name].serialize()
-        for name in values
-        if values[name].present and name not in OWN_FLAGS
-    ]
-    program = [sys.executable, "-m", "tf_transformer", "train", *arguments]
-    commands = {
-        seed: [*program, f"--seed={seed}", f"--model_dir={folder}"]
-        for seed, folder in folders.items()
-    }
+    commands = _commands(values, folders)
 
     def is_complete(seed: int) -> bool:
         return not values.overwrite and _is_complete(folders[seed], config.replace(seed=seed))
 
     at_once = min(_number_at_once(values.parallel_seeds), len(seeds))
     if values.dry_run:  # all processes have the same plan
-        endings = _run({seed: commands[seed] for seed in seeds[:at_once]}, at_once)
+        endings = _run(seeds[:at_once], commands, at_once)
         return max(map(_exit_code, endings.values()))
     left = []
     for seed in seeds:
@@ -82,7 +73,7 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
     for start in range(0, len(left), at_once):
         group = left[start : start + at_once]
         logger.info("training: %s of %s", _name(group), values.seeds)
-        endings = _run({seed: commands[seed] for seed in group}, at_once)
+        endings = _run(group, commands, at_once)
         if endings[group[0]].interrupted and all(map(is_complete, group)):
             print(f"\nstopped; {_name(group)}: complete; {RESUMING}")
             return 0
@@ -100,6 +91,20 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
     return 0
 
 
+def _commands(values: flags.FlagValues, folders: dict[int, str]) -> dict[int, list[str]]:
+    """The command that trains with a seed in its folder, by seed."""
+    arguments = [
+        values[name].serialize()
+        for name in values
+        if values[name].present and name not in OWN_FLAGS
+    ]
+    program = [sys.executable, "-m", "tf_transformer", "train", *arguments]
+    return {
+        seed: [*program, f"--seed={seed}", f"--model_dir={folder}"]
+        for seed, folder in folders.items()
+    }
+
+
 def _number_at_once(wanted: int) -> int:
     """How many processes train at the same time.
 
@@ -112,10 +117,7 @@ def _number_at_once(wanted: int) -> int:
     """
     if wanted < 1:
         raise UserError(f"--parallel_seeds={wanted}: give at least 1")
-    can_divide = (
-        hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) == number_of_cores()
-    )
-    if wanted > 1 and (has_nvidia_device() or not can_divide):
+    if wanted > 1 and (has_nvidia_device() or affinity() != number_of_cores()):
         logger.info(
             "--parallel_seeds has no effect: it needs CPU cores that processes can be confined to, "
             "and no GPU"
@@ -124,12 +126,12 @@ def _number_at_once(wanted: int) -> int:
     return min(wanted, number_of_cores())
 
 
-def _run(commands: dict[int, list[str]], at_once: int) -> dict[int, Ending]:
+def _run(seeds: list[int], commands: dict[int, list[str]], at_once: int) -> dict[int, Ending]:
     """Runs the commands of one or several seeds. Returns: how each process ended, by seed."""
     if at_once == 1:
-        return {seed: run_process(command) for seed, command in commands.items()}
-    named = {f"seed {seed}": command for seed, command in commands.items()}
-    return dict(zip(commands, run_side_by_side(named, at_once)))
+        return {seed: run_process(commands[seed]) for seed in seeds}
+    named = {f"seed {seed}": commands[seed] for seed in seeds}
+    return dict(zip(seeds, run_side_by_side(named, at_once)))
 
 
 def _name(seeds: list[int]) -> str:
