@@ -14,7 +14,7 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 # A subpackage or top-level module imports only itself and the parts before it in this list.
 ORDER = [
     "errors", "special_tokens", "keras_compat", "atomic_io", "host",
-    "setting", "train_config", "config", "presets",
+    "config", "presets",
     "kernels", "model", "data", "checkpoints", "decoding", "evaluation", "parsing", "training",
     "export", "interchange", "serving", "visualization", "paper", "gpu_check", "cli",
 ]  # fmt: skip

@@ -7,12 +7,91 @@ A `Config` consists of a `ModelConfig`, a `DataConfig`, a `TrainConfig` and a `D
 
 import dataclasses
 import json
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import UserError
-from tf_transformer.setting import Settings, setting
-from tf_transformer.train_config import TrainConfig
+
+MAX_INTEGER = 2**31 - 1  # TensorFlow computes steps, lengths and ids in int32
+
+# The type of a setting -> the types of its values, and their description.
+_VALUES: dict[Any, tuple[tuple[type, ...], str]] = {
+    int: ((int,), "a whole number"),
+    float: ((float, int), "a number"),
+    str: ((str,), "text"),
+    bool: ((bool,), "true or false"),
+}
+
+
+def setting(
+    default: Any,
+    meaning: str,
+    minimum: float | None = None,
+    below: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] | None = None,
+) -> Any:
+    """Defines a field of a `Settings` class; the command line has a flag for each.
+
+    Args:
+      default: its default value.
+      meaning: the help text of the flag, including the unit.
+      minimum: the smallest valid value, or None.
+      below: a number that is larger than all valid values, or None.
+      maximum: the largest valid value; None for `MAX_INTEGER`, or for any finite number.
+      choices: a tuple of the valid values, or None.
+    """
+    metadata = {
+        "meaning": meaning,
+        "minimum": minimum,
+        "below": below,
+        "maximum": maximum,
+        "choices": choices,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The base class of the settings: checks the type and the range of each value.
+
+    Raises: UserError for a value of another type or out of range.
+    """
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check(field, getattr(self, field.name))
+
+
+def _check(field: dataclasses.Field, value: Any) -> None:
+    """Raises: UserError when the value of a setting is not valid."""
+    minimum, below, maximum, choices = (
+        field.metadata[name] for name in ("minimum", "below", "maximum", "choices")
+    )
+    types, description = _VALUES[field.type]
+    is_flag = isinstance(value, bool)  # which is an int for Python
+    if not isinstance(value, types) or (is_flag and field.type is not bool):
+        raise UserError(f"{field.name} is {value!r}: give {description}")
+    if field.type is int and maximum is None:
+        maximum = MAX_INTEGER
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{field.name} is {value}: give a finite number")
+    if minimum is not None and value < minimum:
+        raise UserError(f"{field.name} is {value}: give at least {minimum}")
+    if below is not None and value >= below:
+        raise UserError(f"{field.name} is {value}: give less than {below}")
+    if maximum is not None and value > maximum:
+        raise UserError(f"{field.name} is {value}: give at most {maximum:,}")
+    if choices is not None and value not in choices:
+        raise UserError(f"{field.name} is {value!r}: give {listed(choices)}")
+
+
+def listed(choices: Sequence[str]) -> str:
+    """Returns "a, b or c" for the choices a, b and c."""
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"
+
 
 # The "languages" of a treebank (Sec. 6.3).
 WORDS = "words"
@@ -206,6 +285,194 @@ class DataConfig(Settings):
             )
 
 
+NOAM = "noam"  # tensor2tensor's name of Eq. 3
+INVERSE_SQRT = "inverse_sqrt"  # fairseq's name
+DECAY_TO_0 = ("linear", "cosine")  # schedules that end at train_steps
+SCHEDULES = (NOAM, INVERSE_SQRT, "constant", *DECAY_TO_0)
+FREEZABLE = ("encoder", "decoder", "embeddings")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig(Settings):
+    """Training (Sec. 5.3, 5.4), validation, checkpoints and logs."""
+
+    train_steps: int = setting(100_000, "updates of the weights", minimum=1)
+    train_minutes: float = setting(
+        0.0,
+        "maximum time of training from each start, wall-clock minutes; 0 means no limit",
+        minimum=0,
+    )
+    learning_rate_schedule: str = setting(
+        NOAM,
+        "the learning rate after its linear warm-up: noam (Eq. 3), inverse_sqrt (the same curve, "
+        "with its peak given), constant, or linear or cosine decay to 0 at train_steps",
+        choices=SCHEDULES,
+    )
+    warmup_steps: int = setting(4000, "updates while the learning rate rises (Eq. 3)", minimum=1)
+    plateau_steps: int = setting(
+        0, "updates at the peak of inverse_sqrt, between its warm-up and its decay", minimum=0
+    )
+    learning_rate: float = setting(
+        0.0, "peak of the schedules other than noam", minimum=0, maximum=1000
+    )
+    learning_rate_scale: float = setting(
+        1.0,
+        "factor on Eq. 3 (noam), for batches much smaller than the paper's",
+        minimum=0,
+        maximum=1000,
+    )
+    dropout_warmup_steps: int = setting(
+        0, "updates while the dropout rate rises from 0; 0 means a constant rate", minimum=0
+    )
+    label_smoothing: float = setting(0.1, "epsilon_ls of label smoothing", minimum=0, below=1)
+    r_drop: float = setting(
+        0.0,
+        "alpha of R-Drop (Liang et al. 2021), the weight of the divergence between two passes with "
+        "different dropout masks; 0 means one pass",
+        minimum=0,
+        maximum=1000,
+    )
+    # In float32, 1 - beta and epsilon must not round to 0: they are divisors.
+    beta_1: float = setting(
+        0.9, "Adam's decay rate of the mean gradient", minimum=0, maximum=0.999999
+    )
+    beta_2: float = setting(
+        0.98, "Adam's decay rate of the mean squared gradient", minimum=0, maximum=0.999999
+    )
+    epsilon: float = setting(1e-9, "Adam's epsilon", minimum=1e-30, maximum=1)
+    seed: int = setting(
+        1,
+        "seed of the weights, the order of the data and the dropout masks",
+        minimum=0,
+        below=2**21,
+    )
+    clip_norm: float = setting(
+        0.0,
+        "maximum global norm of the gradients; 0 means no limit (the paper)",
+        minimum=0,
+        maximum=1e30,
+    )
+    ema_decay: float = setting(
+        0.0,
+        "decay rate of an exponential moving average of the weights, such as 0.999, which is then "
+        "validated and used instead of the average of checkpoints; 0 means none",
+        minimum=0,
+        maximum=0.999999,
+    )
+    init_from: str = setting(
+        "",
+        "fine-tuning: model folder, or name of a built-in model, with whose weights and vocabulary "
+        "a new run starts",
+    )
+    init_optimizer: bool = setting(
+        False,
+        "take Adam's moments and the number of updates from the newest checkpoint of init_from too",
+    )
+    extend_vocab: int = setting(
+        0,
+        "sub-words of the training text that are added to the vocabulary of init_from, at most; 0 "
+        "means that it stays",
+        minimum=0,
+        maximum=100_000,
+    )
+    freeze: str = setting(
+        "",
+        "weights that are not updated: encoder, decoder, embeddings, or several of them, separated "
+        "by commas",
+    )
+    micro_batch_tokens: int = setting(
+        4096,
+        "source tokens, and target tokens, that a device computes at a time, padding included; "
+        "a larger shard of a batch is computed by gradient accumulation",
+        minimum=1,
+        maximum=100_000_000,
+    )
+    precision: str = setting(
+        "auto",
+        "auto (bfloat16 where the device has matrix units for it), float32, mixed_bfloat16 or "
+        "mixed_float16",
+        choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
+    )
+    jit_compile: str = setting(
+        "auto",
+        "whether XLA compiles the gradients: auto (on GPUs), on or off",
+        choices=("auto", "on", "off"),
+    )
+    logical_devices: int = setting(
+        0,
+        "replicas on the CPU; 0 means one replica on each GPU, or two on the CPU without a GPU",
+        minimum=0,
+        maximum=256,
+    )
+    save_steps: int = setting(
+        1500, "updates between checkpoints (Sec. 6.1: 10 minutes, 1,500 of base)", minimum=1
+    )
+    max_checkpoints: int = setting(
+        5,
+        "newest checkpoints that are kept; at the end, those of the last eighth of the updates are "
+        "averaged (Sec. 6.1: 5 for base, 20 for big)",
+        minimum=1,
+    )
+    eval_steps: int = setting(1000, "updates between validations", minimum=1)
+    early_stopping_patience: int = setting(
+        0, "validations without a better score before training stops; 0 means never", minimum=0
+    )
+    max_skipped_steps: int = setting(
+        20, "consecutive updates without finite gradients before training stops", minimum=1
+    )
+    bleu_sentences: int = setting(
+        500, "validation sentences that are translated for the BLEU score; 0 means none", minimum=0
+    )
+    log_steps: int = setting(50, "updates between log lines", minimum=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        schedule = self.learning_rate_schedule
+        if schedule == NOAM and self.learning_rate:
+            raise UserError(
+                f"learning_rate {self.learning_rate:g} has no effect on the schedule noam: give "
+                f"learning_rate_scale, or learning_rate_schedule {listed(SCHEDULES[1:])}"
+            )
+        if schedule != NOAM and not self.learning_rate:
+            raise UserError(
+                f"learning_rate_schedule {schedule} needs a peak: give learning_rate, such as "
+                "0.0005"
+            )
+        if schedule != INVERSE_SQRT and self.plateau_steps:
+            raise UserError(
+                f"plateau_steps {self.plateau_steps} has no effect on the schedule {schedule}: it "
+                f"is for learning_rate_schedule {INVERSE_SQRT}"
+            )
+        if schedule in DECAY_TO_0 and self.warmup_steps >= self.train_steps:
+            raise UserError(
+                f"warmup_steps {self.warmup_steps} is not less than train_steps "
+                f"{self.train_steps}: learning_rate_schedule {schedule} would not reach its peak"
+            )
+        if self.init_optimizer and not self.init_from:
+            raise UserError("init_optimizer needs init_from, the model to start with")
+        if self.extend_vocab and not self.init_from:
+            raise UserError("extend_vocab needs init_from, whose vocabulary it extends")
+        if self.extend_vocab and self.init_optimizer:
+            raise UserError(
+                "extend_vocab and init_optimizer: give one of them, since Adam has no moments of "
+                "new sub-words"
+            )
+        if self.extend_vocab and "embeddings" in self.freeze:
+            raise UserError(
+                "extend_vocab and freeze embeddings: give one of them, since new sub-words have to "
+                "be trained"
+            )
+        self._check_freeze()
+
+    def _check_freeze(self) -> None:
+        parts = self.freeze.split(",") if self.freeze else []
+        for part in parts:
+            if part not in FREEZABLE:
+                raise UserError(f"freeze {part!r}: give {listed(FREEZABLE)}")
+        if set(parts) == set(FREEZABLE):
+            raise UserError(f"freeze {self.freeze}: no weights are left to train")
+
+
 @dataclasses.dataclass(frozen=True)
 class DecodeConfig(Settings):
     """Beam search (Sec. 6.1)."""
@@ -282,6 +549,59 @@ class ControlConfig(Settings):
 
 
 NO_CONTROLS = ControlConfig()
+
+
+@dataclasses.dataclass(frozen=True)
+class FilterConfig(Settings):
+    """Which pairs are rejected.
+
+    A word is what stands between blanks. In scripts without blanks, two characters of Chinese or
+    Japanese, and five of Thai, Lao, Khmer, Burmese or Tibetan, count as one word.
+    """
+
+    max_words: int = setting(150, "maximum number of words of a side; 0 means no limit", minimum=0)
+    max_characters: int = setting(
+        1000, "maximum number of characters of a side; 0 means no limit", minimum=0
+    )
+    max_word_length: int = setting(
+        50, "maximum number of characters of a word; 0 means no limit", minimum=0
+    )
+    max_word_ratio: float = setting(
+        3.0,
+        "maximum ratio of the word counts of the two sides, where one of them has more than 10 "
+        "words; 0 means no limit",
+        minimum=0,
+    )
+    max_overlap: float = setting(
+        0.7,
+        "maximum fraction of the different words of both sides that are on both, without numbers "
+        "and punctuation; 1 means no limit",
+        minimum=0,
+        maximum=1,
+    )
+    min_letters: float = setting(
+        0.3,
+        "minimum fraction of letters in the characters of a side, without blanks; 0 means no limit",
+        minimum=0,
+        maximum=1,
+    )
+    min_script: float = setting(
+        0.5,
+        "minimum fraction of letters of the script of its language in the letters of a side; 0 "
+        "means no limit",
+        minimum=0,
+        maximum=1,
+    )
+    drop_damaged: bool = setting(
+        True,
+        "drop pairs with control, private or replacement characters, or with UTF-8 that was "
+        "decoded as Windows-1252",
+    )
+    drop_html: bool = setting(True, "drop pairs with HTML tags or entities")
+    drop_duplicates: bool = setting(True, "drop all but the first of equal pairs")
+    drop_source_duplicates: bool = setting(
+        False, "drop all but the first of the pairs with the same source and target language"
+    )
 
 
 @dataclasses.dataclass(frozen=True)

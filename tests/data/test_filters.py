@@ -2,7 +2,7 @@
 
 import pytest
 
-from tf_transformer.data.filter_config import FilterConfig
+from tf_transformer.config import FilterConfig
 from tf_transformer.data.filters import (
     COPIED,
     DAMAGED,

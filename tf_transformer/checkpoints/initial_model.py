@@ -6,9 +6,8 @@ from typing import Any
 
 from tf_transformer.checkpoints.paths import find, load_config
 from tf_transformer.checkpoints.pretrained import find_model_dir, is_built_in
-from tf_transformer.config import Config, ModelConfig
+from tf_transformer.config import Config, ModelConfig, TrainConfig
 from tf_transformer.errors import UserError
-from tf_transformer.train_config import TrainConfig
 
 
 def initial_config(init_from: str) -> Config:

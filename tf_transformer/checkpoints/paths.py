@@ -16,9 +16,8 @@ import re
 from typing import Any
 
 from tf_transformer.checkpoints.pretrained import built_in_models
-from tf_transformer.config import Config, DataConfig
+from tf_transformer.config import MAX_INTEGER, Config, DataConfig
 from tf_transformer.errors import UserError
-from tf_transformer.setting import MAX_INTEGER
 
 # Names of checkpoints for --checkpoint. The default is the first that exists.
 CHECKPOINT_NAMES = ("averaged", "best", "latest")

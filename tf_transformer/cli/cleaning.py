@@ -18,9 +18,8 @@ from absl import flags
 
 from tf_transformer.atomic_io import atomic_files
 from tf_transformer.cli.flags import given
-from tf_transformer.config import TREES, WORDS
+from tf_transformer.config import TREES, WORDS, FilterConfig
 from tf_transformer.data.corpus import WeightedPair
-from tf_transformer.data.filter_config import FilterConfig
 from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)

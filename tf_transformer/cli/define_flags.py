@@ -9,10 +9,9 @@ from absl import flags
 from tf_transformer import config as settings
 from tf_transformer.checkpoints.pretrained import DEFAULT
 from tf_transformer.cli.flag_parsers import BooleanParser, FloatParser, IntegerParser, TextParser
-from tf_transformer.data.filter_config import FilterConfig
+from tf_transformer.config import MAX_INTEGER, FilterConfig
 from tf_transformer.presets import PRESETS
 from tf_transformer.serving.serve_config import ServeConfig
-from tf_transformer.setting import MAX_INTEGER
 
 # The titles of the groups of flags in --help.
 COMMAND_GROUP, GENERAL_GROUP = "Flags", "Flags of all commands"

@@ -12,10 +12,10 @@ from html.entities import name2codepoint
 import numpy as np
 import regex
 
+from tf_transformer.config import FilterConfig
 from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.damage import is_damaged
 from tf_transformer.data.duplicates import SeenTexts
-from tf_transformer.data.filter_config import FilterConfig
 from tf_transformer.data.scripts import EAST_ASIAN, SOUTH_EAST_ASIAN, ScriptShare, scripts_of
 
 # Why a pair is rejected, in the order of the filters.

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tf_transformer.setting import Settings, setting
+from tf_transformer.config import Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)

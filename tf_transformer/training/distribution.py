@@ -19,9 +19,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.config import TrainConfig
 from tf_transformer.errors import UserError
 from tf_transformer.host import number_of_cores
-from tf_transformer.train_config import TrainConfig
 
 logger = logging.getLogger(__name__)
 

@@ -126,7 +126,7 @@ def freeze(model: Transformer, parts: str) -> None:
 
     Args:
       model: a built `Transformer`.
-      parts: of `train_config.FREEZABLE`, separated by commas, or "". The encoder and the decoder
+      parts: of `config.FREEZABLE`, separated by commas, or "". The encoder and the decoder
         are the weights of their layers; the decoder has the output projection too, unless that is
         the embedding matrix. The embeddings are the embedding matrices and learned positions.
     """

@@ -29,7 +29,7 @@ from tf_transformer.checkpoints.paths import (
     step_path,
 )
 from tf_transformer.checkpoints.pretrained import is_built_in
-from tf_transformer.config import Config, DataConfig, TrainConfig
+from tf_transformer.config import DECAY_TO_0, Config, DataConfig, TrainConfig
 from tf_transformer.data.corpus import Corpus, digest
 from tf_transformer.data.corpus_names import absolute_path
 from tf_transformer.data.sampled_pairs import sampling_alpha
@@ -41,7 +41,6 @@ from tf_transformer.data.tokenizer import (
 )
 from tf_transformer.data.vocabulary_extension import extend_tokenizers
 from tf_transformer.errors import DamagedError, UserError
-from tf_transformer.train_config import DECAY_TO_0
 from tf_transformer.training.fine_tuning import initial_vocabulary
 from tf_transformer.training.folder_lock import lock_folder, unlock_folder
 

@@ -5,8 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_transformer.config import ModelConfig, TrainConfig
-from tf_transformer.train_config import INVERSE_SQRT, NOAM
+from tf_transformer.config import INVERSE_SQRT, NOAM, ModelConfig, TrainConfig
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -128,7 +127,7 @@ def make_schedule(
 
     Args:
       model_config: a `ModelConfig`; its width is in Eq. 3.
-      train_config: a `TrainConfig`; `learning_rate_schedule` is one of `train_config.SCHEDULES`.
+      train_config: a `TrainConfig`; `learning_rate_schedule` is one of `config.SCHEDULES`.
     """
     name = train_config.learning_rate_schedule
     peak, warmup_steps = train_config.learning_rate, train_config.warmup_steps
