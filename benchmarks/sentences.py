@@ -11,7 +11,7 @@ import argparse
 import itertools
 import random
 
-from tf_transformer.data.sentences import split_sentences
+from tf_transformer.data.scripts import split_sentences
 from tf_transformer.data.sources import open_corpus
 
 

@@ -3,9 +3,9 @@
 import re
 
 import pytest
+from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data.pocket import corpus as pocket
-from tf_transformer.data.segmentation import messages
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.data.vocabulary_extension import (
     extend_tokenizers,

@@ -40,7 +40,7 @@ class _Text:
 
 def clean(values: flags.FlagValues) -> None:
     """Writes the sentence pairs that no filter rejects, and prints how many each one rejects."""
-    from tf_transformer.data.filters import PairFilter, clean_pairs
+    from tf_transformer.data.cleaning import PairFilter, clean_pairs
     from tf_transformer.data.progress import Progress
 
     config = FilterConfig(**given(values, (FilterConfig,)))
@@ -202,7 +202,7 @@ def _text_file(path: str, binary: IO[bytes]) -> io.TextIOWrapper:
 
 def _describe_counts(name: str, counts: collections.Counter[str]) -> Iterator[str]:
     """The lines of the table of reasons; `counts` has the number of kept pairs under ""."""
-    from tf_transformer.data.filters import REASONS
+    from tf_transformer.data.cleaning import REASONS
 
     pairs = counts.total()
 

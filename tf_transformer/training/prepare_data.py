@@ -7,13 +7,12 @@ import tempfile
 
 from tf_transformer.atomic_io import UNFINISHED_FOLDER, atomic_write
 from tf_transformer.config import Config, DataConfig
-from tf_transformer.data.batching import Batches
+from tf_transformer.data.batching import Batches, SampledBatches
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped
-from tf_transformer.data.encoding import cached_pairs, open_shards, shard_folder
+from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped, open_shards
+from tf_transformer.data.encoding import cached_pairs, shard_folder
 from tf_transformer.data.mixture import parse_weights, repetitions
-from tf_transformer.data.sampled_batches import SampledBatches
-from tf_transformer.data.sampled_pairs import PairSampler, sampling_alpha
+from tf_transformer.data.subword_sampling import PairSampler, sampling_alpha
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 from tf_transformer.training.distribution import Workers
@@ -100,8 +99,7 @@ def prepare_batches(
     if alpha:
         cache = os.path.join(directory.path, "cache")
         sampler = PairSampler(pairs, tokenizers, alpha, config.train.seed, cache)
-        last_step = config.train.train_steps
-        batches: Batches = SampledBatches(*arguments, sampler, last_step, workers.broadcast)
+        batches: Batches = SampledBatches(*arguments, sampler, config.train.train_steps)
     else:
         batches = Batches(*arguments)
     logger.info(

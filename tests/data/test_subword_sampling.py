@@ -4,21 +4,26 @@ import collections
 import io
 import itertools
 import math
-import pickle
+import random
 import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2 as messages
 
-from tf_transformer.data import encoder_processes, sampled_pairs
+from tf_transformer.data import subword_sampling
+from tf_transformer.data.batching import SampledBatches
+from tf_transformer.data.encoded_pairs import Shard
 from tf_transformer.data.encoding import encode_pairs
-from tf_transformer.data.sampled_batches import SampledBatches
-from tf_transformer.data.sampled_encoder import SampledChunk, SampledEncoder
-from tf_transformer.data.sampled_pairs import PairSampler, sampling_alpha
-from tf_transformer.data.segmentation import _Lattice
 from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.subword_sampling import (
+    PairSampler,
+    SubwordSampler,
+    sample_pairs,
+    sampling_alpha,
+)
 from tf_transformer.data.tokenizer import Tokenizer, learn_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import PAD, UNK
@@ -65,17 +70,10 @@ def rows(pairs):
     ]
 
 
-def encoder(tokenizers, alpha, max_length=64):
-    return SampledEncoder(tuple(each.model for each in tokenizers), alpha, max_length)
-
-
 def sampled(pairs, tokenizers, alpha, key=(1, 0, 0, 0), max_length=64):
     (shard,) = pairs.shards
-    return rows(encoder(tokenizers, alpha, max_length).encode(SampledChunk(key, shard)))
-
-
-def test_without_dropout_the_ids_are_the_usual_ones(pairs, tokenizers):
-    assert sampled(pairs, tokenizers, 0.0) == rows(pairs)
+    samplers = tuple(SubwordSampler(each.model, alpha, max_length) for each in tokenizers)
+    return rows(sample_pairs(samplers, key, shard))
 
 
 def test_the_text_is_the_same(pairs, tokenizers):
@@ -120,10 +118,12 @@ def test_the_rate_of_merges_that_are_left_out():
 def test_the_rates_of_unigram_segmentations():
     """The word "▁ab" with the sub-words ▁a, ▁ab, a, b and ▁ has three segmentations."""
     scores = {"▁ab": -2.0, "▁a": -3.0, "a": -4.0, "b": -1.0, "▁": -1.5}
-    vocabulary = SimpleNamespace(ids={piece: i for i, piece in enumerate(scores)}, scores=scores)
-    lattice = _Lattice("▁ab", vocabulary, alpha=0.5, longest=3)
-    uniform = np.random.default_rng(1).random(30_000).tolist()
-    found = collections.Counter(tuple(lattice.draw(uniform, i)) for i in range(0, 30_000, 3))
+    model = messages.ModelProto()
+    model.trainer_spec.model_type = messages.TrainerSpec.UNIGRAM
+    for piece, score in scores.items():
+        model.pieces.add(piece=piece, score=score)
+    sampler, uniform = SubwordSampler(model.SerializeToString(), 0.5, 9), random.Random(1).random
+    found = collections.Counter(tuple(sampler.sample([0], uniform)) for _ in range(10_000))
     weights = {(0,): -2.0, (1, 3): -4.0, (4, 2, 3): -6.5}
     total = sum(math.exp(0.5 * weight) for weight in weights.values())
     assert found.keys() == weights.keys()
@@ -142,16 +142,35 @@ def test_a_side_that_would_be_too_long_has_its_usual_ids(pairs, tokenizers):
 
 
 def test_ids_are_a_function_of_the_key(pairs, tokenizers):
-    """Also in another process and another thread, and after other texts."""
+    """Also after other texts."""
     first = sampled(pairs, tokenizers, 0.1)
     assert sampled(pairs, tokenizers, 0.1, key=(1, 1, 0, 0)) != first
     assert sampled(pairs, tokenizers, 0.1, key=(2, 0, 0, 0)) != first
     assert sampled(pairs, tokenizers, 0.1) == first
-    chunk = SampledChunk((1, 0, 0, 0), pairs.shards[0])
-    other = SampledChunk((1, 0, 0, 1), pairs.shards[0])
-    copy = pickle.loads(pickle.dumps(encoder(tokenizers, 0.1)))
-    shards = encoder_processes.encode_in_processes(copy, [other, chunk, chunk], 1)
-    assert [rows(shard) == first for shard in shards] == [False, True, True]
+
+
+def test_ids_are_the_same_in_other_processes(pairs, tokenizers, tmp_path, monkeypatch):
+    """Those of the chunks with their keys, in the order of the pairs."""
+    monkeypatch.setattr(subword_sampling, "CHUNK", 150)
+    (shard,) = pairs.shards
+    samplers = tuple(
+        SubwordSampler(each.model, 0.1, int(shard.lengths.max())) for each in tokenizers
+    )
+    parts = [
+        sample_pairs(samplers, (7, 3, 0, number), shard.slice(first, first + 150))
+        for number, first in enumerate(range(0, len(shard), 150))
+    ]
+    sampler = PairSampler(pairs, tokenizers, 0.1, 7, str(tmp_path))
+    assert rows(sampler.epoch(3, threading.Event())) == rows(Shard.join(parts))
+
+
+def test_a_process_that_ends(pairs, tmp_path):
+    """As one that is killed, or whose main module is a script without a guard."""
+    damaged = SimpleNamespace(model=b"x", fingerprint="x")
+    sampler = PairSampler(pairs, (damaged, damaged), 0.1, 7, str(tmp_path))
+    with pytest.raises(UserError, match="a process that draws sub-words has ended; if memory"):
+        sampler.epoch(0, threading.Event())
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("name", "unknown"), [("unigram", 1), ("learned_unigram", 0)])
@@ -205,11 +224,18 @@ def test_the_setting_must_fit_the_vocabulary(tiny_config, tokenizers, unigram):
 
 @pytest.fixture
 def make_sampler(pairs, tokenizers, tmp_path, monkeypatch):
-    def encode(encoder, chunks, processes):
-        return (encoder.encode(chunk) for chunk in chunks)
+    def draw(self, epoch, stopped):  # in this process, since others start slowly
+        models, *arguments = self._arguments
+        samplers = tuple(SubwordSampler(model, *arguments) for model in models)
+        for shard in self._shards:
+            for first in range(0, len(shard), 150):
+                if stopped.is_set():
+                    raise InterruptedError
+                key = (self._seed, epoch, 0, first // 150)
+                yield sample_pairs(samplers, key, shard.slice(first, first + 150))
 
-    monkeypatch.setattr(sampled_pairs, "CHUNK", 150)
-    monkeypatch.setattr(sampled_pairs, "encode_in_processes", encode)  # processes are slower
+    monkeypatch.setattr(subword_sampling, "CHUNK", 150)
+    monkeypatch.setattr(PairSampler, "_draw", draw)
     return lambda seed=1, cache=tmp_path: PairSampler(pairs, tokenizers, 0.1, seed, str(cache))
 
 
@@ -224,12 +250,12 @@ def test_epochs(make_sampler, pairs, tokenizers, tmp_path):
         assert len(epoch) == len(pairs)
         assert isinstance(epoch.shards[0].ids.base, np.memmap)
 
-    chunks = sampled_pairs.PairSampler._chunks
-    sampler._chunks = None  # so that encoding again would fail
+    draw = sampler._draw
+    sampler._draw = None  # so that encoding again would fail
     assert sampler.epoch(1, running).checksum == epochs[1].checksum
     (path,) = tmp_path.glob("epoch-*-0/00000.ids.npy")
     path.write_bytes(path.read_bytes()[:-2])
-    sampler._chunks = chunks.__get__(sampler)
+    sampler._draw = draw
     assert sampler.epoch(0, running).checksum == epochs[0].checksum
 
     sampler.remove_others((1, 2))
@@ -242,7 +268,7 @@ def test_epochs(make_sampler, pairs, tokenizers, tmp_path):
 
 
 def make_batches(pairs, sampler, last_step=10**6, tokens=500, repetitions=None):
-    return SampledBatches(pairs, tokens, 1, repetitions, 0, sampler, last_step, lambda value: value)
+    return SampledBatches(pairs, tokens, 1, repetitions, 0, sampler, last_step)
 
 
 def read(dataset):
@@ -309,21 +335,6 @@ def test_the_next_epoch_is_encoded_in_the_background(make_sampler, pairs, tmp_pa
     last.epoch(0)
     assert list(last._epochs) == [0]
     last.close()
-
-
-def test_other_ids_than_those_of_the_run_or_the_chief(make_sampler, pairs):
-    """As with another version of NumPy."""
-    batches = make_batches(pairs, make_sampler())
-    batches.restore({"epoch_starts": [0, 5], "ids": 123})
-    with pytest.raises(UserError, match="sub-words of epoch 1 are not those with which it was"):
-        batches.epoch(0)
-    batches.close()
-    batches = SampledBatches(
-        pairs, 500, 1, None, 0, make_sampler(), 9, lambda checksum: checksum + 1
-    )
-    with pytest.raises(UserError, match="draws other sub-words here than the chief's"):
-        batches.epoch(0)
-    batches.close()
 
 
 def test_a_rare_corpus_is_drawn_once_an_epoch(make_sampler, pairs):

@@ -1,9 +1,11 @@
-"""The filters of sentence pairs: which pairs are rejected, and why."""
+"""Cleaning: which pairs are rejected and why, damaged text, and duplicates."""
+
+import random
 
 import pytest
 
 from tf_transformer.config import FilterConfig
-from tf_transformer.data.filters import (
+from tf_transformer.data.cleaning import (
     COPIED,
     DAMAGED,
     DUPLICATE,
@@ -16,7 +18,9 @@ from tf_transformer.data.filters import (
     TOO_LONG,
     WORD_RATIO,
     PairFilter,
+    SeenTexts,
     clean_pairs,
+    is_damaged,
 )
 from tf_transformer.data.scripts import ScriptShare, scripts_of
 
@@ -164,7 +168,7 @@ def test_one_source_in_several_target_languages():
 
 def test_duplicates(monkeypatch):
     """The first of equal pairs is kept, in the same window or in an earlier one."""
-    monkeypatch.setattr("tf_transformer.data.filters.WINDOW", 3)
+    monkeypatch.setattr("tf_transformer.data.cleaning.WINDOW", 3)
     pairs = [("Yes", "Ja"), ("Yes", "Doch"), ("Yes", "Ja"), ("No", "Nein"), ("Yes", "Ja")]
     assert clean(pairs) == ["", "", DUPLICATE, "", DUPLICATE]
     assert clean(pairs, drop_duplicates=False) == [""] * 5
@@ -173,3 +177,68 @@ def test_duplicates(monkeypatch):
     # A rejected pair is not the first of its kind.
     pairs = [("Yes", "Да"), ("Yes", "Да"), ("", ""), ("", "")]
     assert clean(pairs, drop_source_duplicates=True) == [OTHER_SCRIPT] * 2 + [EMPTY] * 2
+
+
+def decoded_as_windows_1252(text):
+    """Undefined bytes become control characters, as web browsers decode them."""
+    undefined = {0x81, 0x8D, 0x8F, 0x90, 0x9D}
+    return "".join(
+        chr(byte) if byte in undefined else bytes([byte]).decode("cp1252") for byte in text.encode()
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ärger und Öl", "Übung", "Spaß", "ÖPNV", "São Paulo", "amanhã", "É isso", "Łódź", "piękny",
+        "kőfal", "güneş", "İstanbul", "můžeš", "æði", "það er", "på", "déjà vu", "à\u00a0", "voilà",
+        "20°C", "10 km, 20\u00a0km", "mot,\u00a0mot", "«mot»", "¿Qué?", "Đã đi", "một người",
+        "được", "cửa", "și", "“quoted”", "it’s", "one – two", "wait…", "€5", "Привет", "Ελλάδα",
+        "שלום", "سلام", "日本語", "中文", "한국어", "ภาษา", "हिन्दी", "😀",
+    ],
+)  # fmt: skip
+def test_utf_8_that_was_decoded_as_windows_1252(text):
+    wrong = decoded_as_windows_1252(text)
+    assert is_damaged(wrong) == (wrong != text)
+    assert not is_damaged(text)
+    assert is_damaged(text.encode().decode("latin-1")) == (not text.isascii())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Portuguese, Vietnamese, Icelandic, French, Swedish, German.
+        "“AMANHÔ disse. A MAÇÃ… Não, né…” — É…É…", "A IRMÃ\u00a0de João: nº 5, 3ª, 2,5 m²",
+        "Họ ĐÃ\u00a0ĐI. “ĐÃ” — ĐÃ… thật à…»", "ĐÃ\u00a0đi đến “MỘT” nơi. Kẻ thù»",
+        "ÞAÐ ER BORл. „JÁ“ SAGÐI HÚN…", "já»… „Það“ er æði…",
+        "Il est allé…» L’ÉTÉ» CAFÉ™ ÇA… «\u00a0À\u00a0»", "voilà…» naïf”… “Ô…” «\u00a0Â\u00a0»",
+        "GÅ… “SMÅ” på SJÖ® Å–Ö. 20 Å², Å\u00a0ena", "Å’s längd, IKEA’s JÄ\u00a0så",
+        "„Spaß“, MAß³, STRAß… Ä“ „Ö“ 5½\u00a0×\u00a03½", "§5, £5, ±5 µm, © 2020 Müller®, ¼",
+        # Czech, Turkish, Italian, Romanian, Polish, Spanish, Karelian.
+        "Co máš…” Víš…« Úžasný VÝŠKA NÍŽE STÍŽNOST ÚŠKLEBEK", "ODTÜ’nün AÖÇ’nde İTÜ’den HÂL»",
+        "È… C’È” PERCHÉ”", "ÎNTÂI” Â… ROMÂNĂ”", "„ŻÓŁĆ”… OŚ” MÓC”", "¿Qué»… está» NIÑº", "Äššä…",
+    ],
+)  # fmt: skip
+def test_correct_text(text):
+    assert not is_damaged(text)
+
+
+@pytest.mark.parametrize("text", ["a\tb", "é\x07", "caf\ufffd", "é \ue000", "a\x7f"])
+def test_characters_that_are_no_text(text):
+    assert is_damaged(text)
+
+
+def test_seen_texts_agree_with_a_set():
+    random.seed(1)
+    seen, expected = SeenTexts(), set()
+    for size in (1, 500, 0, 3, 2000, 40, 500):
+        texts = [str(random.randrange(2000)) for _ in range(size)]
+        for text, is_new in zip(texts, seen.add(texts), strict=True):
+            assert is_new == (text not in expected)
+            expected.add(text)
+
+
+def test_seen_texts_can_be_odd():
+    seen = SeenTexts()
+    assert seen.add(["", "\udcff", "é", "e\u0301"]).tolist() == [True] * 4
+    assert seen.add(["", "\udcff", "é"]).tolist() == [False] * 3

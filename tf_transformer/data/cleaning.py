@@ -1,12 +1,13 @@
-"""Filters of sentence pairs, for `tf-transformer clean`.
+"""Cleaning of sentence pairs, for `tf-transformer clean`: filters, damaged text, duplicates.
 
-They find the noise of collected and crawled text: Moses' clean-corpus-n (lengths), OpusFilter and
-bicleaner-hardrules have similar ones.
+The filters find the noise of collected and crawled text: Moses' clean-corpus-n (lengths),
+OpusFilter and bicleaner-hardrules have similar ones.
 """
 
+import hashlib
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html.entities import name2codepoint
 
 import numpy as np
@@ -14,8 +15,6 @@ import regex
 
 from tf_transformer.config import FilterConfig
 from tf_transformer.data.corpus import WeightedPair
-from tf_transformer.data.damage import is_damaged
-from tf_transformer.data.duplicates import SeenTexts
 from tf_transformer.data.scripts import EAST_ASIAN, SOUTH_EAST_ASIAN, ScriptShare, scripts_of
 
 # Why a pair is rejected, in the order of the filters.
@@ -111,6 +110,52 @@ class PairFilter:
         return WORD_RATIO if exceeded else ""
 
 
+class SeenTexts:
+    """A set of texts, of which it keeps 64-bit hashes.
+
+    The hashes are in sorted arrays. An array is merged with the ones before it that are not larger,
+    so there are few of them. A text takes 8 bytes, and at most 16 while arrays are merged. Among n
+    texts, the expected number of those that are wrongly taken for duplicates is at most
+    n^2 / 2^65: 4e-5 for 40 million.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: list[np.ndarray] = []
+
+    def add(self, texts: Sequence[str]) -> np.ndarray:
+        """Adds texts.
+
+        Args:
+          texts: several thousand at a time, for speed.
+        Returns: bool `[texts]`, whether each of them is new; False for the second of two equal
+          ones.
+        """
+        hashes = np.fromiter(map(_hash, texts), np.uint64, len(texts))
+        unique, first = np.unique(hashes, return_index=True)
+        is_new = np.ones(len(unique), bool)
+        for array in self._arrays:
+            indices = np.searchsorted(array, unique)
+            is_new &= array[np.minimum(indices, len(array) - 1)] != unique
+        self._insert(unique[is_new])
+        result = np.zeros(len(texts), bool)
+        result[first[is_new]] = True
+        return result
+
+    def _insert(self, hashes: np.ndarray) -> None:
+        """Inserts sorted hashes."""
+        while self._arrays and len(self._arrays[-1]) <= len(hashes):
+            hashes = np.concatenate([self._arrays.pop(), hashes])
+            hashes.sort()
+        if len(hashes):
+            self._arrays.append(hashes)
+
+
+def _hash(text: str) -> int:
+    """A 64-bit hash, the same in every process."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
 def clean_pairs(
     texts: Iterable[tuple[PairFilter, Iterable[WeightedPair]]], config: FilterConfig
 ) -> Iterator[tuple[str, WeightedPair]]:
@@ -192,3 +237,54 @@ def _has_html(text: str) -> bool:
     # "R&D;" has no entity.
     names = _ENTITY.findall(text) if "&" in text else []
     return any(not name or name.lower() in _ENTITIES for name in names)
+
+
+# Text in UTF-8 that was decoded as Windows-1252. The bytes of a character, one from C2 to F4 and
+# then one to three from 80 to BF, become as many characters of Windows-1252: "ü" becomes "Ã¼", and
+# "ł" becomes "Å‚". In correct text, few of these sequences occur: a letter is followed by a
+# quotation mark, or by a letter such as "š". These are damage only in a context that correct text
+# does not have.
+#
+# Bytes 80 to BF in Windows-1252, in three groups. A byte that it does not have is a control
+# character, which is damage anyway.
+_PUNCTUATION = "\u00a0\u00ad«»‘’“”‹›…–—•™®©°²³¹·"  # that can follow a letter
+_LETTERS = "ŠŒŽšœžŸƒ"
+_OTHERS = "€‚„†‡ˆ‰˜¡¢£¤¥¦§¨ª¬¯±´µ¶¸º¼½¾¿"
+_ANY = f"{_PUNCTUATION}{_LETTERS}{_OTHERS}"
+_STRANGE = f"{_LETTERS}{_OTHERS}"
+
+_POSSIBLE = regex.compile(rf"[Â-ð][{_ANY}]")  # a quick test, which most sentences do not pass
+_DECODED = regex.compile(
+    "|".join(
+        (
+            # Latin letters: C2 to C5. "MAÇÃ…", "SMÅ…", "Äššä" are Portuguese, Swedish, Karelian.
+            rf"Ã[{_STRANGE}©°³]|Å[{_STRANGE}]|Ä(?![šž])[{_STRANGE}]|Â[¡-¿--{_PUNCTUATION}]",
+            rf"(?<=\p{{Ll}})(?:[ÂÃÄÅ][{_PUNCTUATION}]|È[™›])",  # "dejÃ " with U+00A0
+            r"(?:[ÂÃÄÅ][\u00ad«»‘“”‹›…–—•™®©°²³¹·]|È[™›])(?=\p{Ll})",  # "Ã–sterreich"
+            r"(?<![^\s\d])(?:Â[\u00ad«»®©°²³¹·]|Ã\u00a0)",  # "20Â°", "Ã la" with U+00A0
+            rf"(?<![^\s\d])Ã[{_PUNCTUATION}](?=\p{{L}})",  # "Ã–PNV"
+            r"(?<!\p{L})Â\u00a0(?!»)",
+            # Two letters of Greek, Cyrillic, Hebrew or Arabic: CE to DB. Czech has "ÚŽ" and "ÍŽ".
+            rf"[Î-Û](?:[{_STRANGE}][Î-Û][{_ANY}]|[{_ANY}][Î-Û][{_STRANGE}])",
+            # Three bytes: E0 to EF. "máš…" and "né…”" are Czech and Portuguese.
+            rf"[à-ï](?:[{_OTHERS}][{_ANY}]|[{_ANY}][{_OTHERS}])",
+            rf"á[»º][{_ANY}](?=\p{{Ll}})",  # Vietnamese
+            "â€|ðŸ",  # quotation marks, emojis
+        )
+    ),
+    regex.V1,
+)
+_NOT_TEXT = regex.compile(r"[\p{Cc}\p{Co}\uFFFD]")  # control characters, private use
+
+
+def is_damaged(text: str) -> bool:
+    """Whether a text has characters that a damage of its bytes or a wrong encoding gives.
+
+    These are control characters (tabs too), those of private use, U+FFFD, and sequences of UTF-8
+    that was decoded as Windows-1252.
+    """
+    if text.isascii():
+        return not text.isprintable()  # the control characters of ASCII are not printable
+    if _NOT_TEXT.search(text):
+        return True
+    return _POSSIBLE.search(text) is not None and _DECODED.search(text) is not None

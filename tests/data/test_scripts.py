@@ -7,7 +7,7 @@ from fuzzing import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tf_transformer.data.sentences import base_language, split_sentences
+from tf_transformer.data.scripts import base_language, split_sentences
 from tf_transformer.errors import UserError
 
 
