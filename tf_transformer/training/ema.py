@@ -3,8 +3,8 @@
 import contextlib
 from collections.abc import Iterator
 
-from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.model.transformer import Transformer
+from tf_transformer.training.optimizer import FusedAdam
 
 
 def assign_averages(model: Transformer, optimizer: FusedAdam) -> None:

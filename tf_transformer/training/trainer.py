@@ -23,7 +23,6 @@ from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import score
-from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.training.compilation import compile_updates, compiled_shapes
 from tf_transformer.training.distribution import Workers, on_all_replicas, worker_failures
@@ -37,6 +36,7 @@ from tf_transformer.training.memory_plan import (
     max_accumulation_steps,
 )
 from tf_transformer.training.metrics import MetricsAccumulator, MetricsLogger, memory_gb
+from tf_transformer.training.optimizer import FusedAdam
 from tf_transformer.training.precision import LossScale, NoLossScale
 from tf_transformer.training.preemption import Handler, PreemptionHandler
 from tf_transformer.training.prepare_data import write_sentences
