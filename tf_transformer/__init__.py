@@ -42,13 +42,13 @@ if TYPE_CHECKING:  # for editors and type checkers; `__getattr__` does the same 
     from tf_transformer.model.transformer import Encoder as Encoder
     from tf_transformer.model.transformer import Transformer as Transformer
     from tf_transformer.presets import preset as preset
-    from tf_transformer.training.build import build_trainer as build_trainer
     from tf_transformer.training.loss import (
         label_smoothed_cross_entropy as label_smoothed_cross_entropy,
     )
     from tf_transformer.training.loss import token_accuracy as token_accuracy
     from tf_transformer.training.schedule import CustomSchedule as CustomSchedule
     from tf_transformer.training.trainer import Trainer as Trainer
+    from tf_transformer.training.trainer import build_trainer as build_trainer
 
 _PUBLIC_NAMES = {
     "checkpoints.loading": ["load_model"],
@@ -65,10 +65,9 @@ _PUBLIC_NAMES = {
     "model.masks": ["create_look_ahead_mask", "create_masks", "create_padding_mask"],
     "model.transformer": ["Decoder", "Encoder", "Transformer"],
     "presets": ["preset"],
-    "training.build": ["build_trainer"],
     "training.loss": ["label_smoothed_cross_entropy", "token_accuracy"],
     "training.schedule": ["CustomSchedule"],
-    "training.trainer": ["Trainer"],
+    "training.trainer": ["Trainer", "build_trainer"],
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC_NAMES.items() for name in names}
 __all__ = sorted(_MODULE_OF)
