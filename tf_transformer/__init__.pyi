@@ -35,12 +35,11 @@ from .model.masks import (
 )
 from .model.transformer import Decoder as Decoder, Encoder as Encoder, Transformer as Transformer
 from .presets import preset as preset
-from .training.build import build_trainer as build_trainer
 from .training.loss import (
     label_smoothed_cross_entropy as label_smoothed_cross_entropy,
     token_accuracy as token_accuracy,
 )
 from .training.schedule import CustomSchedule as CustomSchedule
-from .training.trainer import Trainer as Trainer
+from .training.trainer import Trainer as Trainer, build_trainer as build_trainer
 
 __version__: str
