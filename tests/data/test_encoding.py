@@ -19,7 +19,7 @@ from tf_transformer.data import encoded_pairs, encoding
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped
 from tf_transformer.data.encoding import PairEncoder, cached_pairs, encode_pairs, shard_folder
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tokenizer import learn_tokenizers, save_tokenizers
 from tf_transformer.errors import UserError
 

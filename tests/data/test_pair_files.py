@@ -8,7 +8,7 @@ import pytest
 
 from tf_transformer.data.batching import Batches, SampledBatches
 from tf_transformer.data.encoding import cached_pairs
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.subword_sampling import PairSampler
 from tf_transformer.data.tokenizer import learn_tokenizers
 from tf_transformer.errors import UserError

@@ -17,7 +17,7 @@ from tf_transformer.data import subword_sampling
 from tf_transformer.data.batching import SampledBatches
 from tf_transformer.data.encoded_pairs import Shard
 from tf_transformer.data.encoding import encode_pairs
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.subword_sampling import (
     PairSampler,
     SubwordSampler,
@@ -294,7 +294,7 @@ def test_batches(make_sampler, pairs):
         assert {inp.shape for inp, _ in dataset} <= shapes
         found.append(read(dataset))
         step += len(found[-1])
-        ids = rows(batches._sampler.epoch(epoch, threading.Event()))
+        ids = rows(make_sampler().epoch(epoch, threading.Event()))
         expected = [(tuple(s), (2, *t)) for s, t in zip(ids[::2], ids[1::2])]
         assert sorted(itertools.chain(*found[-1])) == sorted(expected)
         real = sum(map(len, ids))
@@ -322,25 +322,25 @@ def test_the_next_epoch_is_encoded_in_the_background(make_sampler, pairs, tmp_pa
     batches = make_batches(pairs, make_sampler())
     batches.position(0)
     batches.epoch(0)
-    batches._epochs[1].result()
+    batches.order(1)
     assert len(list(tmp_path.glob("epoch-*-1"))) == 1
     batches.position(len(batches.order(0)))
     batches.epoch(1)
-    batches._epochs[2].result()
+    batches.order(2)
     assert sorted(path.name[-2:] for path in tmp_path.glob("epoch-*")) == ["-1", "-2"]
     batches.close()
 
     last = make_batches(pairs, make_sampler(), last_step=1)
     last.position(0)
     last.epoch(0)
-    assert list(last._epochs) == [0]
     last.close()
+    assert not list(tmp_path.glob("epoch-*-1"))
 
 
 def test_a_rare_corpus_is_drawn_once_an_epoch(make_sampler, pairs):
     """0.001 times each of its pairs would be none."""
     batches = make_batches(pairs, make_sampler(), repetitions=[0.001])
-    assert len(batches._draw_pairs(np.random.default_rng(1))) == 1
+    assert sum(len(indices) for indices, _ in batches.order(0)) == 1
     batches.close()
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tf_transformer.data.encoding import PairEncoder
 from tf_transformer.data.pocket import read_pairs
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tags import check_tag, parse_tags, split_tag, vocabulary_tags
 from tf_transformer.data.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
 from tf_transformer.errors import UserError

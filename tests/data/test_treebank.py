@@ -8,14 +8,15 @@ from pocket.treebank import generate
 
 from tf_transformer.data.pocket import PocketTreebank
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.data.treebank import (
+from tf_transformer.data.trees import (
+    Tree,
     TreebankCorpus,
     clean_tree,
     is_well_formed,
     linearise,
+    read_trees,
     restore,
 )
-from tf_transformer.data.trees import Tree, read_trees
 from tf_transformer.errors import UserError
 
 LABELS = ("S", "NP", "VP", "SBAR", "ADVP|PRT", "X")

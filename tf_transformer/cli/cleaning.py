@@ -109,10 +109,14 @@ def _exists(path: str, outputs: list[str]) -> str:
 
 def _read_input(values: flags.FlagValues) -> list[_Text]:
     """Opens the texts to clean. Raises: UserError for trees, or when there is no such text."""
-    from tf_transformer.data.corpus import read_lines
-    from tf_transformer.data.corpus_names import POCKET_TREES, corpus_names, split_languages
-    from tf_transformer.data.pair_files import read_tsv
-    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.readers import (
+        POCKET_TREES,
+        corpus_names,
+        open_corpus,
+        read_tsv,
+        split_languages,
+    )
+    from tf_transformer.data.text_files import read_lines
 
     if (values.source, values.target) == (WORDS, TREES) or values.data == POCKET_TREES:
         raise UserError("clean is for sentence pairs, not for trees: give --source and --target")

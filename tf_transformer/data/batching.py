@@ -33,9 +33,6 @@ SHORTFALL_COST = 0.1  # cost of a token by which a batch is smaller than the tok
 IDS = tf.TensorSpec([None, None], tf.int32)  # of a batch
 WEIGHTS = tf.TensorSpec([None], tf.float32)  # of its pairs
 
-# Computes the order of the next epoch while this one is trained on.
-_background = concurrent.futures.ThreadPoolExecutor(1, "order-of-epoch")
-
 
 @dataclasses.dataclass(frozen=True)
 class Bucket:
@@ -120,6 +117,14 @@ Order = list[tuple[np.ndarray, Bucket]]  # the indices of the pairs of each batc
 Group = tuple[int, int, int]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Epoch:
+    """The pairs of an epoch with their ids, and its batches."""
+
+    pairs: EncodedPairs
+    order: Order
+
+
 class Batches:
     """The batches of a corpus, in a different order in each epoch.
 
@@ -160,8 +165,10 @@ class Batches:
             _bucket(bucket.above, bucket.length, sum(drawn for *_, drawn in groups), batch_tokens)
             for bucket, groups in zip(plan, self._groups)
         ]
-        self._orders: dict[int, concurrent.futures.Future[Order]] = {}  # of this and the next epoch
-        self._lock = threading.Lock()  # of `_orders`
+        # Of this epoch and the next one, which is prepared while this one is trained on.
+        self._epochs: dict[int, concurrent.futures.Future[_Epoch]] = {}
+        self._lock = threading.Lock()  # of `_epochs`
+        self._executor = concurrent.futures.ThreadPoolExecutor(1, "next-epoch")
         self.per_epoch = sum(bucket.batches for bucket in self.buckets)
         self.checksum = pairs.checksum
         self.weighted = pairs.weighted
@@ -169,13 +176,17 @@ class Batches:
         self.non_padding_fraction = tokens / padded
 
     def order(self, epoch: int) -> Order:
-        """Computes the batches of an epoch, in an order that depends on the seed and the epoch.
+        """Returns the batches of an epoch, in an order that depends on the seed and the epoch.
 
         Args:
           epoch: its number, from 0.
         Returns: a list of (pair indices, `Bucket`), one for each batch. Every pair is in exactly
           one batch, unless there are `repetitions`.
         """
+        return self._submit(epoch).result().order
+
+    def _prepare(self, epoch: int) -> _Epoch:
+        """Computes the batches of an epoch."""
         random = np.random.default_rng([self._seed, epoch])
         batches = []
         for bucket, groups in zip(self.buckets, self._groups):
@@ -184,29 +195,27 @@ class Batches:
             random.shuffle(indices)
             for first in range(0, len(indices), bucket.rows):
                 batches.append((indices[first : first + bucket.rows], bucket))
-        return [batches[i] for i in random.permutation(len(batches))]
+        return _Epoch(self._pairs, [batches[i] for i in random.permutation(len(batches))])
 
-    def _prefetch(self, *epochs: int) -> None:
-        """Starts to compute the orders of these epochs, and forgets those of others."""
+    def _submit(self, epoch: int) -> "concurrent.futures.Future[_Epoch]":
+        """Starts to prepare an epoch in the background, unless that has been done."""
         with self._lock:
-            self._orders = {
-                epoch: self._orders.get(epoch) or _background.submit(self.order, epoch)
-                for epoch in epochs
-            }
+            if epoch not in self._epochs:
+                self._epochs[epoch] = self._executor.submit(self._prepare, epoch)
+            return self._epochs[epoch]
+
+    def _forget_others(self, *epochs: int) -> None:
+        with self._lock:
+            self._epochs = {n: future for n, future in self._epochs.items() if n in epochs}
 
     def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, ...]:
         """Returns `inp`, `tar` and, where pairs have some, the weights of one batch."""
-        with self._lock:
-            order = self._orders.get(epoch)
-            if order is None:  # the caller reads several epochs at once
-                order = self._orders[epoch] = _background.submit(self.order, epoch)
-        return self._arrays(self._pairs, *order.result()[index])
-
-    @staticmethod
-    def _arrays(pairs: EncodedPairs, indices: np.ndarray, bucket: Bucket) -> tuple[np.ndarray, ...]:
-        """The arrays of a batch of these pairs, as for `_read_batch`."""
-        batch = pairs.batch(indices, bucket.rows, bucket.length)
-        return (*batch, pairs.weights(indices, bucket.rows)) if pairs.weighted else batch
+        prepared = self._submit(epoch).result()
+        indices, bucket = prepared.order[index]
+        batch = prepared.pairs.batch(indices, bucket.rows, bucket.length)
+        if not self.weighted:
+            return batch
+        return (*batch, prepared.pairs.weights(indices, bucket.rows))
 
     def sentences(self, epoch: int, index: int) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Returns the pairs of one batch, without padding.
@@ -216,15 +225,9 @@ class Batches:
           index: index of the batch in the epoch.
         Returns: ragged ids `[pairs, (length)]` of the sources and of the targets.
         """
-        indices, bucket = self.order(epoch)[index]
-        return self._ragged(self._pairs, indices, bucket.length)
-
-    @staticmethod
-    def _ragged(
-        pairs: EncodedPairs, indices: np.ndarray, length: int
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """The ids of some pairs without padding, as for `sentences`."""
-        inp, tar = pairs.batch(indices, len(indices), length)
+        prepared = self._submit(epoch).result()
+        indices, bucket = prepared.order[index]
+        inp, tar = prepared.pairs.batch(indices, len(indices), bucket.length)
         return tuple(tf.RaggedTensor.from_tensor(side, padding=PAD) for side in (inp, tar[:, 1:]))
 
     def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
@@ -238,7 +241,9 @@ class Batches:
           Unused rows contain only padding. Where the batches are `weighted`, a third tensor has the
           weights of the pairs, float32 `[rows]`.
         """
-        self._prefetch(epoch, epoch + 1)
+        self._forget_others(epoch, epoch + 1)
+        self._submit(epoch)
+        self._submit(epoch + 1)
         return self._dataset(epoch, skip, self.per_epoch)
 
     def _dataset(self, epoch: int, first: int, end: int) -> tf.data.Dataset:
@@ -268,14 +273,7 @@ class Batches:
 
     def close(self) -> None:
         """Ends work in the background. The batches cannot be read afterwards."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _Epoch:
-    """The pairs of an epoch with their ids, and its batches."""
-
-    pairs: EncodedPairs
-    order: Order
+        self._executor.shutdown(cancel_futures=True)
 
 
 class SampledBatches(Batches):
@@ -314,8 +312,6 @@ class SampledBatches(Batches):
         self._last_step = last_step
         self._plan(batch_tokens, max_shapes)
         self._starts: list[int] = []  # the first update of each epoch up to the next one
-        self._epochs: dict[int, concurrent.futures.Future[_Epoch]] = {}
-        self._executor = concurrent.futures.ThreadPoolExecutor(1, "encoding-of-epoch")
         self._stopped = threading.Event()
 
     def _plan(self, batch_tokens: int, max_shapes: int) -> None:
@@ -373,35 +369,13 @@ class SampledBatches(Batches):
             drawn.append(_draw(random, pairs, number))
         return np.concatenate(drawn)
 
-    def _submit(self, epoch: int) -> "concurrent.futures.Future[_Epoch]":
-        with self._lock:
-            if epoch not in self._epochs:
-                self._epochs[epoch] = self._executor.submit(self._prepare, epoch)
-            return self._epochs[epoch]
-
-    def order(self, epoch: int) -> Order:
-        """Returns the batches of an epoch, as for `Batches`; encodes it where that is needed."""
-        return self._submit(epoch).result().order
-
-    def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, ...]:
-        """Returns the arrays of one batch, as for `Batches`."""
-        prepared = self._submit(epoch).result()
-        return self._arrays(prepared.pairs, *prepared.order[index])
-
-    def sentences(self, epoch: int, index: int) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns the pairs of one batch, as for `Batches`."""
-        prepared = self._submit(epoch).result()
-        indices, bucket = prepared.order[index]
-        return self._ragged(prepared.pairs, indices, bucket.length)
-
     def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
         """Returns the batches of one epoch, as for `Batches`."""
         future = self._submit(epoch)
         if not future.done():
             logger.info("waiting for the sub-words of epoch %d", epoch + 1)
         prepared = future.result()
-        with self._lock:
-            self._epochs = {n: self._epochs[n] for n in self._epochs if n in (epoch, epoch + 1)}
+        self._forget_others(epoch, epoch + 1)
         self._sampler.remove_others((epoch, epoch + 1))
         if epoch < len(self._starts):
             next_start = self._starts[epoch] + len(prepared.order)
@@ -431,7 +405,7 @@ class SampledBatches(Batches):
     def close(self) -> None:
         """Ends work in the background. The batches cannot be read afterwards."""
         self._stopped.set()
-        self._executor.shutdown(cancel_futures=True)
+        super().close()
 
 
 def _draw(random: np.random.Generator, pairs: np.ndarray, number: int) -> np.ndarray:

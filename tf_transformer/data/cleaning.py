@@ -42,7 +42,7 @@ WINDOW = 20_000  # pairs whose duplicates are searched at the same time
 _TAG = regex.compile(r"</?[a-z][a-z0-9]*(\s+[a-z][\w:.-]*\s*=[^<>]*|\s*)/?>|<!--", regex.I)
 _ENTITY = regex.compile(r"&(?:([a-z]+[0-9]*)|#[0-9]+|#x[0-9a-f]+);", regex.I)
 _ENTITIES = {name.lower() for name in (*name2codepoint, "apos")}  # of HTML 4 and XML
-_LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
+_RUN_OF_LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
 # Without blanks between words, with about two and five characters in a word.
 _EAST_ASIAN = regex.compile(f"[{EAST_ASIAN}]")
 _SOUTH_EAST_ASIAN = regex.compile(f"[{SOUTH_EAST_ASIAN}]")
@@ -204,7 +204,7 @@ class _Side:
     def __init__(self, text: str) -> None:
         self.text = text
         self.words = text.split()
-        self.letters = _LETTERS.findall(text)
+        self.letters = _RUN_OF_LETTERS.findall(text)
         unspaced = 0.0
         if not text.isascii():
             rest, east_asian = _EAST_ASIAN.subn(" ", text)

@@ -19,8 +19,7 @@ import pathlib
 from collections.abc import Hashable, Iterator
 
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.treebank import restore
-from tf_transformer.data.trees import Tree
+from tf_transformer.data.trees import Tree, restore
 from tf_transformer.errors import UserError
 
 FOLDER = pathlib.Path(__file__).with_name("built_in")

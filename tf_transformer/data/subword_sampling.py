@@ -333,8 +333,8 @@ class PairSampler:
             for shard in self._shards
             for pair in np.flatnonzero(choice.random(len(shard)) < fraction).tolist()
         ]
-        models, *arguments = self._arguments
-        source, target = (SubwordSampler(model, *arguments) for model in models)
+        models, alpha, max_length = self._arguments
+        source, target = (SubwordSampler(model, alpha, max_length) for model in models)
         return sample_pairs((source, target), (self._seed,), Shard.join(parts))
 
     def epoch(self, epoch: int, stopped: threading.Event) -> EncodedPairs:

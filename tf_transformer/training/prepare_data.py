@@ -29,7 +29,7 @@ def prepare_vocabulary(
 
     Args:
       config: a `Config`.
-      corpus: of `data.sources.open_corpus`.
+      corpus: of `data.readers.open_corpus`.
       directory: a `RunDirectory`.
       workers: the `Workers`.
     Returns: the `Config` with the sizes of the vocabularies; the tokenizers of source and target.
@@ -67,7 +67,7 @@ def prepare_batches(
 
     Args:
       config: a `Config` with the sizes of its vocabularies.
-      corpus: of `data.sources.open_corpus`.
+      corpus: of `data.readers.open_corpus`.
       split: "train" or "validation".
       tokenizers: of source and target.
       directory: a `RunDirectory`, which keeps the encoded text.

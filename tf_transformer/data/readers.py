@@ -1,31 +1,33 @@
-"""Sources of sentence pairs: the pocket corpus, text files, TensorFlow Datasets, and treebanks.
+"""Readers of corpora: what `--data` can name.
 
-`open_corpus` finds the `Corpus` that the flag `--data` names.
+`PAIR_FORMATS` is the table of files with both sides of each pair, by the ending of their names. Any
+file can be compressed, `.gz`. The other corpora are two text files, folders, data sets of
+TensorFlow Datasets, treebanks, and the built-in ones.
 """
 
+import dataclasses
 import functools
 import itertools
+import json
 import os
-from collections.abc import Hashable, Iterator
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
 
 from tf_transformer.config import TREES, WORDS, DataConfig
 from tf_transformer.data.corpus import Corpus, WeightedPair, file_fingerprint, held_out
-from tf_transformer.data.corpus_names import (
-    POCKET_TREES,
-    TFDS_NAME,
-    corpus_names,
-    languages_of,
-    split_languages,
-)
 from tf_transformer.data.mixture import MixedCorpus, TaggedCorpus, parse_weights
-from tf_transformer.data.pair_files import is_json_lines, read_pair_files
 from tf_transformer.data.pocket import PocketCorpus, PocketTreebank
 from tf_transformer.data.tags import parse_tags
-from tf_transformer.data.treebank import TreebankCorpus, tree_files
+from tf_transformer.data.text_files import read_lines, split_tsv
+from tf_transformer.data.trees import TreebankCorpus, tree_files
 from tf_transformer.errors import UserError
 
-ONE_FILE = ("tsv", "jsonl")  # the endings of the names of files with both sides
+POCKET_TREES = "pocket-trees"  # the built-in treebank
+TFDS_NAME = re.compile(r"[a-z]\w*(/[\w.-]+)*(:[\d.*]+)?")
+LANGUAGES = re.compile(r"(.+)@(\w+)-(\w+)")  # NAME@SOURCE-TARGET
 VALIDATION_NAMES = ("validation", "valid", "val", "dev")
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a pair in the loss
 
 
 def open_corpus(data: str, source: str, target: str, tag: str = "") -> Corpus:
@@ -34,10 +36,10 @@ def open_corpus(data: str, source: str, target: str, tag: str = "") -> Corpus:
     Args:
       data: one of
         - "pocket", the built-in corpus;
-        - a folder with `train.SOURCE` and `train.TARGET` (plain or `.gz`), `train.tsv` or
-          `train.jsonl`; with validation files named `validation`, `valid`, `val` or `dev`, and
+        - a folder with `train.SOURCE` and `train.TARGET` (plain or `.gz`), or one `train` file of
+          `PAIR_FORMATS`; with validation files named `validation`, `valid`, `val` or `dev`, and
           test files `test*`;
-        - a TSV file, or a file of JSON lines;
+        - a file of `PAIR_FORMATS`;
         - two files, "SOURCE_FILE,TARGET_FILE";
         - a TFDS name such as "wmt14_translate/de-en";
         - for trees (Sec. 6.3): "pocket-trees", the built-in treebank, or a folder of `.mrg` files;
@@ -113,7 +115,7 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
         return FileCorpus({"train": _two_files(data)}, f"files {data}", (source, target))
     if TFDS_NAME.fullmatch(data):
         return TfdsCorpus(data, source, target)
-    raise UserError(f"no such data folder or file: {data}: give its path with --data")
+    raise UserError(f"no such data folder or file: {data}: give with --data {describe_data()}")
 
 
 def _two_files(data: str) -> tuple[str, str]:
@@ -123,6 +125,74 @@ def _two_files(data: str) -> tuple[str, str]:
         if not os.path.isfile(path):
             raise UserError(f"no such file: {path}")
     return source, target
+
+
+def corpus_names(data: str) -> list[str]:
+    """Splits the argument `data` of `open_corpus` into the names of the corpora.
+
+    Raises: UserError for an empty name.
+    """
+    names = data.split(",")
+    if os.path.exists(data) or (len(names) == 2 and _are_files_of_two_languages(*names)):
+        return [data]  # a name with a comma, or SOURCE_FILE,TARGET_FILE
+    if len(names) > 1 and "" in names:
+        raise UserError(f"data {data!r}: a name before or after a comma is missing")
+    return names
+
+
+def _are_files_of_two_languages(first: str, second: str) -> bool:
+    """Whether two names are SOURCE_FILE,TARGET_FILE, of which one or both may be missing."""
+    if os.path.exists(first) != os.path.exists(second):
+        name = first if os.path.exists(first) else second
+        return not _is_one_corpus(name)  # and not the name of a data set, such as train.en
+    return not (_is_one_corpus(first) or _is_one_corpus(second))
+
+
+def _is_one_corpus(name: str) -> bool:
+    """Whether a name between commas is a corpus, and not one of SOURCE_FILE,TARGET_FILE."""
+    data, *_ = split_languages(name, "", "")
+    if os.path.exists(data):
+        return os.path.isdir(data) or _ending(data) in PAIR_FORMATS
+    has_languages = data != name
+    return has_languages or TFDS_NAME.fullmatch(data) is not None or data == POCKET_TREES
+
+
+def split_languages(name: str, source: str, target: str) -> tuple[str, str, str]:
+    """Splits NAME@SOURCE-TARGET.
+
+    Args:
+      name: of one corpus, with or without languages.
+      source, target: the languages of a name without them.
+    Returns: NAME, the source and the target.
+    """
+    match = LANGUAGES.fullmatch(name)
+    if not match or os.path.exists(name):
+        return name, source, target
+    return match[1], match[2], match[3]
+
+
+def languages_of(data: str, source: str, target: str) -> tuple[str, str]:
+    """Returns the languages of the first corpus; arguments as for `open_corpus`."""
+    _, source, target = split_languages(corpus_names(data)[0], source, target)
+    return source, target
+
+
+def absolute_path(data: str) -> str:
+    """Returns the argument `data` of `open_corpus` with absolute paths.
+
+    Names of built-in corpora and of TFDS stay as they are.
+    """
+    names = corpus_names(data)
+    if len(names) > 1:
+        return ",".join(map(absolute_path, names))
+    name, *_ = split_languages(data, "", "")
+    if name in ("pocket", POCKET_TREES):
+        return data
+    if os.path.exists(name):
+        return os.path.abspath(name) + data.removeprefix(name)
+    if "," in data:
+        return ",".join(os.path.abspath(path) for path in data.split(","))
+    return data
 
 
 class FileCorpus(Corpus):
@@ -187,7 +257,9 @@ class FileCorpus(Corpus):
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the paths, sizes and modification times of files."""
         paths = self._files.get(split, self._files["train"])
-        languages = self._languages if is_json_lines(paths[0]) else ()  # else the paths say it
+        languages = (
+            self._languages if len(paths) == 1 and pair_format(paths[0]).has_languages else ()
+        )
         return (split, self._hold_out, *map(file_fingerprint, paths), *languages)
 
 
@@ -195,16 +267,16 @@ def _folder_files(folder: str, source: str, target: str) -> dict[str, tuple[str,
     """Finds the files of the splits of a folder.
 
     Returns: a dict from "train", "validation" (where there is one) and the test sets, sorted by
-      name, to (SOURCE_FILE, TARGET_FILE), or one file of `ONE_FILE`.
+      name, to (SOURCE_FILE, TARGET_FILE), or one file of `PAIR_FORMATS`.
     Raises: UserError when there is no training text, or it is not clear which files are a split.
     """
     files: dict[str, tuple[str, ...]] = {}
-    for stem, names in _names_by_stem(folder, (source, target, *ONE_FILE)).items():
+    for stem, names in _names_by_stem(folder, (source, target, *PAIR_FORMATS)).items():
         split = "validation" if stem in VALIDATION_NAMES else stem
         if split not in ("train", "validation") and not stem.startswith("test"):
             continue
         by_language = _one_file_each(folder, names)
-        languages = tuple(by_language) if set(by_language) & set(ONE_FILE) else (source, target)
+        languages = tuple(by_language) if set(by_language) & set(PAIR_FORMATS) else (source, target)
         missing = [f"{stem}.{language}" for language in languages if language not in by_language]
         if split == "validation" and missing:
             raise UserError(
@@ -231,7 +303,7 @@ def _names_by_stem(folder: str, languages: tuple[str, ...]) -> dict[str, list[st
     stems: dict[str, list[str]] = {}
     for name in sorted(os.listdir(folder)):
         stem = name.removesuffix(".gz").rpartition(".")[0]
-        if stem and _language(name) in languages:
+        if stem and _ending(name) in languages:
             stems.setdefault(stem, []).append(name)
     return stems
 
@@ -243,12 +315,12 @@ def _one_file_each(folder: str, names: list[str]) -> dict[str, str]:
     """
     by_language: dict[str, str] = {}
     for name in names:
-        other = by_language.setdefault(_language(name), name)
+        other = by_language.setdefault(_ending(name), name)
         if other != name:
             raise UserError(
                 f"folder {folder} has {other} and {name}: keep one, or rename or move the other"
             )
-    of_both = [by_language[each] for each in ONE_FILE if each in by_language]
+    of_both = [by_language[each] for each in PAIR_FORMATS if each in by_language]
     if of_both and len(by_language) > 1:
         others = [name for name in by_language.values() if name != of_both[0]]
         raise UserError(
@@ -258,7 +330,7 @@ def _one_file_each(folder: str, names: list[str]) -> dict[str, str]:
     return by_language
 
 
-def _language(name: str) -> str:
+def _ending(name: str) -> str:
     """Returns LANGUAGE of the name STEM.LANGUAGE or STEM.LANGUAGE.gz."""
     return name.removesuffix(".gz").rpartition(".")[2]
 
@@ -271,9 +343,156 @@ def _no_training_files(folder: str, source: str, target: str) -> UserError:
             f"to train on trees, give --source={WORDS} --target={TREES}"
         )
     names = ", ".join(sorted(os.listdir(folder))) or "nothing"
+    formats = " or ".join(f"train.{ending}" for ending in PAIR_FORMATS)
     return UserError(
-        f"folder {folder} has no train.{source} and train.{target} (or .gz), train.tsv or "
-        f"train.jsonl: it has {names}"
+        f"folder {folder} has no train.{source} and train.{target} (or .gz), {formats}: it has "
+        f"{names}"
+    )
+
+
+def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterator[WeightedPair]:
+    """Reads sentence pairs.
+
+    Args:
+      paths: (SOURCE_FILE, TARGET_FILE), or (FILE,) of one of `PAIR_FORMATS`.
+      languages: of source and target.
+    Yields: (source, target, weight). The weight is None where the file has no weights; in JSON
+      lines it is 1 where a line has none.
+    Raises: UserError for an empty file, two files with different line counts, invalid UTF-8, and a
+      line of another form.
+    """
+    if len(paths) == 2:
+        yield from _read_two_files(paths)
+        return
+    (path,) = paths
+    empty = True
+    for pair in pair_format(path).read(read_lines(path), path, languages):
+        empty = False
+        yield pair
+    if empty:
+        raise UserError(f"{path} is empty")
+
+
+def _read_two_files(paths: Sequence[str]) -> Iterator[WeightedPair]:
+    counts = [0, 0]
+    for source, target in itertools.zip_longest(*map(read_lines, paths)):
+        counts[0] += source is not None
+        counts[1] += target is not None
+        if source is not None and target is not None:
+            yield source, target, None
+    for path, count in zip(paths, counts):
+        if not count:
+            raise UserError(f"{path} is empty")
+    if counts[0] != counts[1]:
+        lines = " and ".join(f"{path} has {count:,} lines" for path, count in zip(paths, counts))
+        raise UserError(f"{lines}: the two sides must have one line for each pair")
+
+
+def read_tsv(
+    lines: Iterator[str], path: str | None, languages: tuple[str, str] = ("", "")
+) -> Iterator[WeightedPair]:
+    """Splits lines into source, target and, where the first line has it, a weight.
+
+    Args:
+      lines: of the file.
+      path: of the file, for messages; None for standard input.
+      languages: the columns have no names, so they do not matter.
+    Yields: (source, target, weight); the weight is None where there are two columns.
+    Raises: UserError for a line with another number of columns, or a weight that is no number from
+      `LEAST_WEIGHT` to `MOST_WEIGHT`.
+    """
+    allowed: tuple[int, ...] = (2, 3)
+    for number, line in enumerate(lines, start=1):
+        columns = split_tsv(line, number, path, allowed)
+        if number == 1:
+            allowed = (len(columns), len(columns))
+        weight = None
+        if len(columns) == 3:
+            place = f"{path or 'standard input'}:{number}"
+            weight = _weight(columns[2], place, "; to remove the third column, use `cut -f 1,2`")
+        yield columns[0], columns[1], weight
+
+
+def read_json_lines(
+    lines: Iterator[str], path: str | None, languages: tuple[str, str]
+) -> Iterator[WeightedPair]:
+    """Reads lines such as {"en": "a cat", "de": "eine Katze", "weight": 0.5}.
+
+    The texts can also be in an object "translation", as in data sets of Hugging Face.
+    """
+    for number, line in enumerate(lines, start=1):
+        place = f"{path}:{number}"
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{place}: not a line of JSON ({error})") from None
+        if not isinstance(record, dict):
+            raise UserError(f"{place}: not an object of JSON: give {_example(languages)}")
+        texts = record.get("translation", record)
+        sides = [_text(texts, language, languages, place) for language in languages]
+        yield sides[0], sides[1], _weight(record.get("weight", 1.0), place)
+
+
+def _text(texts: Any, language: str, languages: tuple[str, str], place: str) -> str:
+    """One side of a pair, with blanks instead of line breaks."""
+    text = texts.get(language) if isinstance(texts, dict) else None
+    if not isinstance(text, str):
+        raise UserError(f'{place}: no text "{language}": give {_example(languages)}')
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise UserError(
+            f'{place}: the text "{language}" is not Unicode: it has half of a surrogate pair, as '
+            "after a cut within an emoji"
+        )
+    return " ".join(text.splitlines())
+
+
+def _example(languages: tuple[str, str]) -> str:
+    source, target = languages
+    return f'{{"{source}": "...", "{target}": "..."}}, and "weight" where a pair has one'
+
+
+def _weight(value: Any, place: str, advice: str = "") -> float:
+    """The weight of a pair. Raises: UserError where it is no number from LEAST to MOST."""
+    try:
+        weight = -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        weight = -1.0
+    if LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+        return weight
+    raise UserError(
+        f"{place}: the weight {value!r} is not a number from {LEAST_WEIGHT:.6f} to "
+        f"{MOST_WEIGHT:,.0f}{advice}"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PairFormat:
+    """A form of files with both sides of each pair."""
+
+    name: str  # for the help
+    # Reads the lines of a file: (lines, path for messages, languages) -> pairs.
+    read: Callable[[Iterator[str], str | None, tuple[str, str]], Iterator[WeightedPair]]
+    has_languages: bool  # whether a file can have several languages, by their codes
+
+
+PAIR_FORMATS = {
+    "tsv": PairFormat("TSV", read_tsv, has_languages=False),
+    "jsonl": PairFormat("JSON lines", read_json_lines, has_languages=True),
+}
+
+
+def pair_format(path: str) -> PairFormat:
+    """Returns the format of a file of pairs; that of TSV where its name has another ending."""
+    return PAIR_FORMATS.get(_ending(path), PAIR_FORMATS["tsv"])
+
+
+def describe_data() -> str:
+    """Describes what `--data` can name, for its help and for errors."""
+    formats = " or ".join(each.name for each in PAIR_FORMATS.values())
+    return (
+        f"pocket, a folder, a file ({formats}), SOURCE_FILE,TARGET_FILE, or a TFDS name such as "
+        "wmt14_translate/de-en; for trees pocket-trees or a folder; several, separated by commas, "
+        "are trained on together"
     )
 
 

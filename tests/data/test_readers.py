@@ -10,8 +10,9 @@ import types
 import pytest
 
 from tf_transformer.data import pocket
-from tf_transformer.data.corpus import HELD_OUT_FRACTION, read_lines
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.corpus import HELD_OUT_FRACTION
+from tf_transformer.data.readers import open_corpus
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.data.tokenizer import learn_tokenizers
 from tf_transformer.errors import UserError
 

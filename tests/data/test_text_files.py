@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tf_transformer.data import line_windows
-from tf_transformer.data.corpus import read_lines
-from tf_transformer.data.line_windows import read_pair_windows, read_windows
+from tf_transformer.data import text_files
+from tf_transformer.data.text_files import read_lines, read_pair_windows, read_windows
 from tf_transformer.errors import UserError
 
 
@@ -57,7 +56,7 @@ def test_line_ends(monkeypatch, data, lines):
 
 
 def test_a_long_line_in_small_pieces(monkeypatch):
-    monkeypatch.setattr(line_windows, "CHUNK", 3)
+    monkeypatch.setattr(text_files, "CHUNK", 3)
     text = "x" * 1000 + "\nshort\n" + "y" * 100
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert list(read_windows(None)) == [text.split("\n")]
