@@ -9,9 +9,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from gpu_check.sizes import Sizes, Variant
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.gpu_check.sizes import Sizes, Variant
 from tf_transformer.special_tokens import PAD, START
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.update import make_state, make_update

@@ -1,15 +1,17 @@
-"""The command gpu-check, on logical devices of the CPU."""
+"""The whole GPU check, on logical devices of the CPU."""
 
 import re
 
+import invariants
 import pytest
+from gpu_check import checks, measurements, report, results
+from gpu_check.__main__ import main
+from gpu_check.results import Result
+from gpu_check.sizes import SIZES
 
-from tf_transformer.cli import gpu_check
-from tf_transformer.gpu_check import checks, measurements, report, results
-from tf_transformer.gpu_check.results import Result
-from tf_transformer.gpu_check.sizes import SIZES
+from tf_transformer.cli import main as command_line
 
-SMALL = ("gpu-check", "--scale=small", "--logical_devices=2", "--quiet")
+SMALL = ("--scale=small", "--logical_devices=2")
 SECTIONS = ["Checks", "Losses", "Training", "Search", "Published figures", "Installation"]
 
 
@@ -17,19 +19,19 @@ SECTIONS = ["Checks", "Losses", "Training", "Search", "Published figures", "Inst
 def without_doctor(monkeypatch):
     """Replaces the doctor, which has tests of its own."""
 
-    def doctor(values):
+    def doctor(arguments):
         print("Versions of everything")
         return 0
 
-    monkeypatch.setattr(gpu_check, "doctor", doctor)
+    monkeypatch.setattr(command_line, "main", doctor)
 
 
-def test_the_whole_report(run, tmp_path, without_doctor):
+def test_the_whole_report(tmp_path, without_doctor, capsys):
     path = tmp_path / "folder" / "report.md"
-    code, out, _ = run(*SMALL, f"--output={path}")
+    code = main([*SMALL, f"--output={path}"])
     text = path.read_text("utf-8")
     assert code == 0, text
-    assert out.splitlines() == [f"OK; the report is in {path}"]
+    assert capsys.readouterr().out.splitlines() == [f"OK; the report is in {path}"]
     assert re.findall(r"^## (.+)$", text, re.M) == SECTIONS
     found = dict(re.findall(r"^\| ([\w -]+) \| (passed|\*\*FAILED\*\*|not checked) \|", text, re.M))
     names = ["doctor", "padding", "causality", "2 replicas", "2 micro-batches", "float16", "resume"]
@@ -48,25 +50,25 @@ def test_the_whole_report(run, tmp_path, without_doctor):
     assert "Versions of everything" in text
 
 
-def test_a_failed_check_and_too_little_memory(run, tmp_path, without_doctor, monkeypatch):
+def test_a_failed_check_and_too_little_memory(tmp_path, without_doctor, monkeypatch, capsys):
     """Every other part is still done. `|` is written so that it does not end a cell."""
 
-    def invariants(case, sizes):
+    def failing(case, sizes):
         yield Result("padding", False, "logits differ by |1|")
 
     def nothing(*arguments):
         raise results.tf.errors.ResourceExhaustedError(None, None, "OOM when allocating")
 
-    monkeypatch.setattr(report, "check_invariants", invariants)
+    monkeypatch.setattr(report, "check_invariants", failing)
     monkeypatch.setattr(checks, "_same_training", nothing)
     monkeypatch.setattr(checks, "_resume", lambda *arguments: (True, "same"))
     monkeypatch.setattr(measurements, "update_seconds", nothing)
     monkeypatch.setattr(measurements, "_search_row", lambda *arguments: ("1", "2"))
     path = tmp_path / "report.md"
-    code, out, _ = run(*SMALL, f"--output={path}")
+    code = main([*SMALL, f"--output={path}"])
     text = path.read_text("utf-8")
     assert code == 1
-    lines = out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "failed: padding: logits differ by |1|"
     assert lines[1] == "failed: 2 replicas: out of memory"
     assert lines[-1] == f"failed; the report is in {path}"
@@ -77,19 +79,19 @@ def test_a_failed_check_and_too_little_memory(run, tmp_path, without_doctor, mon
     assert "| beam 4 | 2 | float32 | off | 1 | 2 |" in text
 
 
-def test_where_training_does_not_work(run, tmp_path, monkeypatch):
+def test_where_training_does_not_work(tmp_path, monkeypatch, capsys):
     """The report has the doctor's remedy, and nothing else is tried."""
 
-    def doctor(values):
+    def doctor(arguments):
         print("no kernel image: install another version")
         return 1
 
-    monkeypatch.setattr(gpu_check, "doctor", doctor)
+    monkeypatch.setattr(command_line, "main", doctor)
     monkeypatch.setattr(report, "check_gpus", None)
     path = tmp_path / "report.md"
-    code, out, _ = run(*SMALL, f"--output={path}")
+    code = main([*SMALL, f"--output={path}"])
     assert code == 1
-    assert out.splitlines()[0] == "failed: doctor: see Installation"
+    assert capsys.readouterr().out.splitlines()[0] == "failed: doctor: see Installation"
     assert "no kernel image: install another version" in path.read_text("utf-8")
 
 
@@ -121,18 +123,21 @@ def test_the_planned_memory_is_that_of_the_rows_of_a_micro_batch(monkeypatch):
 
 
 def test_an_invariant_that_cannot_be_computed_has_failed(monkeypatch):
-    monkeypatch.setattr(
-        checks, "check_invariant", lambda *arguments: (1, "export", None, "disk full")
-    )
+    monkeypatch.setattr(invariants, "check", lambda *arguments: (1, "export", None, "disk full"))
     sizes = SIZES["small"]()
     assert [result.passed for result in checks.check_invariants(None, sizes)] == [False] * len(
         sizes.invariants
     )
 
 
-def test_mistakes(refused, tmp_path, monkeypatch):
-    assert "TensorFlow finds no GPU" in refused("gpu-check")
-    message = refused(*SMALL, f"--output={tmp_path}")
-    assert str(tmp_path) in message
+def test_mistakes(tmp_path, monkeypatch, capsys):
+    def refused(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert end.value.code == 2
+        return capsys.readouterr().err
+
+    assert "TensorFlow finds no GPU" in refused()
+    assert str(tmp_path) in refused(*SMALL, f"--output={tmp_path}")
     monkeypatch.setenv("TF_CONFIG", "{}")
     assert "unset TF_CONFIG" in refused(*SMALL)

@@ -1,11 +1,11 @@
-"""Draws the diagrams of docs/architecture.md: `.venv/bin/python docs/scripts/diagrams.py`.
+"""Draws the diagrams of docs/architecture.md: `.venv/bin/python tools/docs/diagrams.py`.
 
 A box stands in a grid cell. An arrow leads from the side of one box to the side of another.
 """
 
 import pathlib
 
-FOLDER = pathlib.Path(__file__).parents[1]
+FOLDER = pathlib.Path(__file__).parents[2] / "docs"
 WIDTH, HEIGHT = 150, 46  # of a box of one column
 COLUMN, ROW = 176, 92  # distances between the boxes
 FONT = "font-family='sans-serif' text-anchor='middle'"
@@ -13,8 +13,7 @@ FONT = "font-family='sans-serif' text-anchor='middle'"
 # Name: (column, row, columns, text below the name).
 PACKAGES = {
     "cli": (1, 0, 1, "command line"),
-    "gpu_check": (2, 0, 1, "checks on GPUs"),
-    "paper": (2, 1, 1, "Tables 2, 3; checks"),
+    "paper": (2, 1, 1, "Tables 2, 3"),
     "parsing": (0, 2, 1, "Sec. 6.3"),
     "visualization": (1, 2, 1, "plots, viewer"),
     "serving": (3, 1, 1, "server, clients"),
@@ -29,9 +28,8 @@ PACKAGES = {
     "errors, config, presets": (0, 7, 5, "and the other top-level modules"),
 }  # fmt: skip
 IMPORTS = [
-    ("cli", "gpu_check"), ("gpu_check", "paper"),
     ("cli", "paper"), ("cli", "parsing"), ("parsing", "evaluation"), ("parsing", "decoding"),
-    ("paper", "visualization"), ("paper", "training"), ("paper", "export"),
+    ("paper", "visualization"), ("paper", "training"),
     ("cli", "interchange"), ("interchange", "export"), ("cli", "serving"), ("serving", "export"),
     ("visualization", "decoding"), ("training", "decoding"), ("training", "evaluation"),
     ("export", "decoding"), ("decoding", "checkpoints"), ("evaluation", "data"),

@@ -9,11 +9,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from gpu_check.results import Result, Table, run_measurement
+from gpu_check.sizes import Sizes, SpeedCase
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config, DecodeConfig
 from tf_transformer.decoding.replica import Replica
-from tf_transformer.gpu_check.results import Result, Table, run_measurement
-from tf_transformer.gpu_check.sizes import Sizes, SpeedCase
 from tf_transformer.paper.flops import matrix_operations
 from tf_transformer.special_tokens import END, PAD, START
 from tf_transformer.training.distribution import make_strategy

@@ -6,18 +6,46 @@ import time
 from typing import NamedTuple
 
 import tensorflow as tf
+from invariants import make_case
 
+from gpu_check.checks import check_invariants, check_training, losses_table
+from gpu_check.measurements import measure_search, measure_training
+from gpu_check.results import Result, Table, describe_error
+from gpu_check.short_runs import ShortRuns, pocket_pairs
+from gpu_check.sizes import Sizes
 from tf_transformer import __version__
 from tf_transformer.checkpoints.pretrained import DEFAULT
-from tf_transformer.gpu_check.checks import check_invariants, check_training, losses_table
-from tf_transformer.gpu_check.measurements import measure_search, measure_training
-from tf_transformer.gpu_check.published import PUBLISHED
-from tf_transformer.gpu_check.results import Result, Table, describe_error
-from tf_transformer.gpu_check.short_runs import ShortRuns, pocket_pairs
-from tf_transformer.gpu_check.sizes import Sizes
-from tf_transformer.paper.invariant_case import make_case
 
 logger = logging.getLogger(__name__)
+
+# For orientation: other text, lengths and vocabularies than those measured.
+PUBLISHED = Table(
+    "Published figures",
+    "For orientation: their sentences, vocabularies and batches differ, and so does what they "
+    "count.",
+    ("what", "device", "figure", "source"),
+    [
+        (
+            "fairseq, training of base, fp16",
+            "V100",
+            "40,000 words/s a GPU (160,000 on 4)",
+            "[fairseq#940](https://github.com/facebookresearch/fairseq/issues/940)",
+        ),
+        (
+            "NVIDIA, training of big, fp16",
+            "V100-16G",
+            "32,153 tokens/s",
+            "[DeepLearningExamples](https://github.com/NVIDIA/DeepLearningExamples/tree/master/"
+            "PyTorch/Translation/Transformer)",
+        ),
+        (
+            "CTranslate2, translation with base, float16",
+            "A10G",
+            "10,991 tokens/s",
+            "[CTranslate2](https://github.com/OpenNMT/CTranslate2#benchmarks)",
+        ),
+    ],
+)
 
 MARKS = {True: "passed", False: "**FAILED**", None: "not checked"}
 

@@ -12,18 +12,17 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+import invariants
 import numpy as np
 
-from tf_transformer.checkpoints.model_folder import checkpoint_step, read_metrics, step_checkpoints
-from tf_transformer.gpu_check.results import Result, Table, run_check
-from tf_transformer.gpu_check.short_runs import (
+from gpu_check.results import Result, Table, run_check
+from gpu_check.short_runs import (
     ShortRuns,
     pocket_pairs,
     tensor_float_32,
 )
-from tf_transformer.gpu_check.sizes import SAME, Sizes, Tolerance, Variant
-from tf_transformer.paper.invariant_case import Case
-from tf_transformer.paper.invariants import check as check_invariant
+from gpu_check.sizes import SAME, Sizes, Tolerance, Variant
+from tf_transformer.checkpoints.model_folder import checkpoint_step, read_metrics, step_checkpoints
 from tf_transformer.training.trainer import build_trainer
 
 MAX_SKIPPED = 5  # float16: updates until the loss scale is small enough
@@ -36,11 +35,11 @@ def relative_difference(actual: np.ndarray, expected: np.ndarray) -> float:
     return float(np.max(np.abs(actual - expected)) / np.max(np.abs(expected)))
 
 
-def check_invariants(case: Case, sizes: Sizes) -> Iterator[Result]:
+def check_invariants(case: invariants.Case, sizes: Sizes) -> Iterator[Result]:
     """Checks the invariants of a `Case` in float32, without TF32."""
-    for number, invariant in enumerate(sizes.invariants, start=1):
+    for number in sizes.invariants:
         with tensor_float_32(False):
-            _, name, holds, measured = check_invariant(number, invariant, case)
+            _, name, holds, measured = invariants.check(number, case)
         yield Result(name, bool(holds), measured)  # None: it could not be computed
 
 

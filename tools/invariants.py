@@ -1,4 +1,6 @@
-"""The nine invariants, checked on a user's model.
+"""The nine invariants, checked on your own model, which takes about a minute.
+
+    python tools/invariants.py models/pocket-pocket-en-de
 
 Most bugs that users of Transformers report break one of them. Each invariant is a function of a
 `Case` that returns whether it holds and what was measured. A difference is the largest absolute
@@ -6,19 +8,27 @@ difference, divided by the largest absolute value that was compared. Another ord
 changes the last digits, so small differences are allowed.
 """
 
+import argparse
 import contextlib
 import dataclasses
 import itertools
+import logging
 import os
+import pathlib
+import shutil
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+import tf_transformer
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.loading import build_model
+from tf_transformer.checkpoints.loading import build_model, load_model
 from tf_transformer.checkpoints.model_folder import (
     checkpoint_step,
     find,
@@ -26,18 +36,21 @@ from tf_transformer.checkpoints.model_folder import (
     step_checkpoints,
 )
 from tf_transformer.config import Config
+from tf_transformer.data.readers import corpus_of_run
+from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.inference import search_translations
 from tf_transformer.decoding.kv_cache import make_decode_step
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.decoding.search import beam_search, greedy_search, length_penalty
+from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export.saved_model import export_saved_model
 from tf_transformer.model.transformer import Transformer
-from tf_transformer.paper.invariant_case import Case, make_case
-from tf_transformer.paper.invariant_results import InvariantResult, InvariantResults
-from tf_transformer.paper.resumed_run import resumed_run
 from tf_transformer.special_tokens import END, PAD, START, UNK
+from tf_transformer.training.distribution import split_cpu
+from tf_transformer.training.trainer import build_trainer
 
+SENTENCES = 12  # of the validation split
 ROUNDING = 1e-4  # largest difference allowed between two ways to compute a value in float32
 
 # Invariant 5: the search may use this many tokens and output lengths, and the wide beam holds all
@@ -46,7 +59,11 @@ SEARCH_TOKENS = 3
 SEARCH_LENGTH = 4
 WIDE_BEAM = 64
 
-TRAINING_STEPS = 6  # invariants 6 and 7: updates after the newest checkpoint
+# Invariants 6 and 7 train in other processes.
+TRAINING_STEPS = 6  # updates after the newest checkpoint
+SAVE_STEPS = 2  # updates between checkpoints
+MAX_BATCH_TOKENS = 1024  # of one side of a batch, unless a single sentence may be longer
+TIMEOUT = 600  # seconds to wait for a checkpoint
 
 # Invariant 9: text that no vocabulary was learned from.
 UNUSUAL_TEXTS = [
@@ -55,36 +72,82 @@ UNUSUAL_TEXTS = [
     "[END] <0x41> </s>",
 ]
 
+MARKS = {True: "holds", False: "BROKEN", None: "not checked"}
 
-Invariant = Callable[[Case], tuple[bool, str]]  # whether it holds, and what was measured
+
+class Result(NamedTuple):
+    """The result of checking one invariant; `str` gives it as a line."""
+
+    number: int
+    name: str
+    holds: bool | None  # None where it could not be checked
+    measured: str
+
+    def __str__(self) -> str:
+        return f"{self.number}  {self.name:18s}  {MARKS[self.holds]:11s}  {self.measured}"
 
 
-def check_invariants(model_dir: str, texts: Sequence[str] | None = None) -> InvariantResults:
-    """Checks all nine invariants, which takes about a minute.
+class Case(NamedTuple):
+    """A model and text to check the invariants on."""
+
+    folder: str  # the model folder
+    scratch: str  # a folder for temporary files
+    config: Config
+    model: Transformer
+    tokenizers: tuple[Tokenizer, Tokenizer]  # of source and target
+    translator: Translator  # of these
+    texts: list[str]  # source sentences
+    inp: np.ndarray  # int32 [B, S], their ids, padded
+    tar: np.ndarray  # int32 [B, T], ids of target sentences, beginning with the start token, padded
+
+
+def make_case(model_dir: str, texts: Sequence[str] | None, scratch: str) -> Case:
+    """Makes a `Case`.
 
     Args:
-      model_dir: a folder written by `tf-transformer train`; nothing in it is changed.
+      model_dir: a model folder.
       texts: source sentences; None for some of the validation split of the model's corpus.
-    Returns: `InvariantResults`: number, name, result and measurement of each invariant.
+      scratch: an empty folder.
     Raises: UserError when there is no model, or the texts cannot be used.
     """
-    with tempfile.TemporaryDirectory() as scratch:
-        case = make_case(model_dir, texts, scratch)
-        return InvariantResults(
-            check(number, invariant, case) for number, invariant in enumerate(INVARIANTS, start=1)
-        )
+    model, tokenizers, config = load_model(model_dir)
+    if texts is None:
+        corpus = corpus_of_run(config.data)
+        pairs = list(itertools.islice(corpus.read("validation"), SENTENCES))
+    else:
+        pairs = [(text, text) for text in texts]  # any target will do
+    pairs = [(source, target) for source, target in pairs if source.strip() and target.strip()]
+    if not pairs:
+        raise UserError("no text to check the invariants on: give sentences")
+    sources, targets = (list(side) for side in zip(*pairs))
+    inp = tokenizers[0].encode(sources).to_tensor(PAD).numpy()  # (B, S)
+    tar = tokenizers[1].encode(targets).to_tensor(PAD).numpy()  # (B, T)
+    longest = min(model.pe_input, model.pe_target) - 1
+    if max(inp.shape[1], tar.shape[1]) > longest:
+        raise UserError(f"a text has more than {longest:,} sub-words: give shorter ones")
+    return Case(
+        folder=model_dir,
+        scratch=scratch,
+        config=config,
+        model=model,
+        tokenizers=tokenizers,
+        translator=Translator(model, tokenizers, config.decode),
+        texts=sources,
+        inp=inp,
+        tar=np.pad(tar[:, :-1], [(0, 0), (1, 0)], constant_values=START),
+    )
 
 
-def check(number: int, invariant: Invariant, case: Case) -> InvariantResult:
+def check(number: int, case: Case) -> Result:
     """Checks one invariant.
 
     Args:
-      number: of the invariant.
-      invariant: a function of `INVARIANTS`.
+      number: of the invariant, from 1.
       case: a `Case`.
-    Returns: an `InvariantResult`. After a `UserError` the invariant counts as not checked; after
-      any other error it is broken.
+    Returns: a `Result`. After a `UserError` the invariant counts as not checked; after any other
+      error it is broken.
     """
+    invariant = INVARIANTS[number - 1]
     holds: bool | None
     try:
         holds, measured = invariant(case)
@@ -95,7 +158,7 @@ def check(number: int, invariant: Invariant, case: Case) -> InvariantResult:
     except Exception as error:  # a broken model can raise anything
         holds = False
         measured = f"{type(error).__name__}: {error}"
-    return InvariantResult(number, invariant.__name__.replace("_", " "), holds, measured)
+    return Result(number, invariant.__name__.replace("_", " "), holds, measured)
 
 
 def _difference(actual: np.ndarray, expected: np.ndarray) -> float:
@@ -351,6 +414,113 @@ def round_trip(case: Case) -> tuple[bool, str]:
     return not changed and same == len(saved), measured
 
 
+@contextlib.contextmanager
+def resumed_run(
+    model_dir: str, folder: str, config: Config, replicas: int, until: int
+) -> Iterator[Callable[[], str]]:
+    """Resumes a run from its newest checkpoint, in another folder and on the CPU.
+
+    The copied run neither ends nor validates nor averages. When the block is left, its process is
+    killed (SIGKILL).
+
+    Args:
+      model_dir: the model folder.
+      folder: the folder of the copy, created where it does not exist; otherwise its run resumes.
+      config: the `Config` of the model.
+      replicas: number of replicas.
+      until: the update whose checkpoint is wanted. If the checkpoint exists, no process is started.
+    Yields: a function that waits for the checkpoint of that update or of a later one, and returns
+      the path of the first of them. It raises UserError when the process ends before.
+    """
+    if not os.path.exists(folder):
+        _copy_run(model_dir, folder)
+    if path := _first_checkpoint(folder, until):
+        yield lambda: path
+        return
+    _endless(config, replicas).save(os.path.join(folder, "config.json"))
+    with open(f"{folder}.log", "w") as log:
+        command = [sys.executable, __file__, "--train", folder]
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=log, env=_environment()
+        )
+    try:
+        yield lambda: _wait(process, folder, until)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _endless(config: Config, replicas: int) -> Config:
+    """The `Config` of the copied run: it only trains and writes checkpoints, and never ends."""
+    batch_tokens = min(config.data.batch_tokens, MAX_BATCH_TOKENS)
+    never = 10**9
+    return config.replace(
+        batch_tokens=max(batch_tokens, config.data.max_length),
+        logical_devices=replicas,
+        train_steps=never,
+        train_minutes=0.0,
+        early_stopping_patience=0,
+        eval_steps=never,
+        bleu_sentences=0,
+        save_steps=SAVE_STEPS,
+        max_checkpoints=1000,
+        log_steps=1,
+        precision="float32",
+        jit_compile="off",
+    )
+
+
+def _first_checkpoint(folder: str, step: int) -> str | None:
+    """The path of the first checkpoint of an update or a later one; None where there is none."""
+    for path in step_checkpoints(folder):
+        if checkpoint_step(path) >= step:
+            return path
+    return None
+
+
+def _copy_run(model_dir: str, folder: str) -> None:
+    """Copies the vocabulary and the newest checkpoint, and links the encoded text."""
+    for part in ("checkpoints", "cache"):
+        os.makedirs(os.path.join(folder, part))
+    vocabularies = map(str, pathlib.Path(model_dir).glob("*.model"))
+    for path in [*vocabularies, find(model_dir, "latest")]:
+        shutil.copy(path, os.path.join(folder, os.path.relpath(path, model_dir)))
+    cache = os.path.abspath(os.path.join(model_dir, "cache"))
+    if os.path.isdir(cache):
+        for name in os.listdir(cache):
+            os.symlink(os.path.join(cache, name), os.path.join(folder, "cache", name))
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment, with the package in the path, without GPUs or other workers."""
+    package = str(pathlib.Path(tf_transformer.__file__).parents[1])
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
+    environment["PYTHONPATH"] = os.pathsep.join([os.environ.get("PYTHONPATH", ""), package])
+    environment["CUDA_VISIBLE_DEVICES"] = "-1"
+    environment["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    return environment
+
+
+def _wait(process: subprocess.Popen[bytes], folder: str, until: int) -> str:
+    """Waits for a checkpoint; see `resumed_run`."""
+    started = time.monotonic()
+    while not (path := _first_checkpoint(folder, until)):
+        if process.poll() is not None or time.monotonic() - started > TIMEOUT:
+            log = pathlib.Path(f"{folder}.log").read_text("utf-8", "replace")
+            lines = log.strip().splitlines() or ["it wrote no message"]
+            raise UserError(f"a training run ended, or took more than {TIMEOUT} s: {lines[-1]}")
+        time.sleep(0.01)
+    return path
+
+
+def _train(folder: str) -> None:
+    """Trains in a folder with the settings in its `config.json`; the work of the other process."""
+    logging.basicConfig(level=logging.INFO)
+    config = Config.load(os.path.join(folder, "config.json"))
+    split_cpu(config.train.logical_devices)
+    build_trainer(config, folder).run()
+
+
 INVARIANTS = (
     padding,
     batch_independence,
@@ -362,3 +532,25 @@ INVARIANTS = (
     export,
     round_trip,
 )
+
+
+def main() -> None:
+    """Prints a line for each invariant of a model; nothing in its folder is changed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("model_dir", help="a folder that `tf-transformer train` wrote")
+    parser.add_argument("--train", action="store_true", help="used for the trainings of 6 and 7")
+    args = parser.parse_args()
+    try:
+        if args.train:
+            _train(args.model_dir)
+            return
+        with tempfile.TemporaryDirectory() as scratch:
+            case = make_case(args.model_dir, None, scratch)
+            for number in range(1, len(INVARIANTS) + 1):
+                print(check(number, case), flush=True)
+    except UserError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

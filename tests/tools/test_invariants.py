@@ -1,9 +1,10 @@
-"""`check_invariants`: all nine hold for a sound model, and each is broken by a bug."""
+"""tools/invariants.py: all nine hold for a sound model, and each is broken by a bug."""
 
 import pathlib
 import re
 import shutil
 
+import invariants
 import pytest
 import tensorflow as tf
 
@@ -13,8 +14,6 @@ from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding import kv_cache, search
 from tf_transformer.errors import UserError
 from tf_transformer.model import masks
-from tf_transformer.paper import invariants
-from tf_transformer.paper.invariant_results import InvariantResult, InvariantResults
 
 TRANSLATIONS = "12 of 12 translations are the same"
 
@@ -25,7 +24,7 @@ def case(model_dir, tmp_path):
 
 
 def check(invariant, case):
-    return invariants.check(1 + invariants.INVARIANTS.index(invariant), invariant, case)
+    return invariants.check(1 + invariants.INVARIANTS.index(invariant), case)
 
 
 def assert_broken(invariant, case, measured):
@@ -34,18 +33,17 @@ def assert_broken(invariant, case, measured):
     assert re.search(measured, result.measured), result
 
 
-def test_all_nine_hold(model_dir):
+def test_all_nine_hold(model_dir, monkeypatch, capsys):
     times = {path: path.stat().st_mtime_ns for path in model_dir.rglob("*")}
-    results = invariants.check_invariants(str(model_dir))
-    holds = [(result.number, result.holds) for result in results]
-    assert holds == [(number, True) for number in range(1, 10)], results
-    assert results[1].measured.endswith(f"; {TRANSLATIONS}")
-    resumed = r"update \d+, resumed until \d+: (\d+) of \1 arrays"
-    assert re.search(resumed, results[6].measured), results[6]
+    monkeypatch.setattr("sys.argv", ["invariants.py", str(model_dir)])
+    invariants.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:35].split("  ")[0] for line in lines] == [str(n) for n in range(1, 10)]
+    assert all("  holds  " in line for line in lines), lines
+    assert lines[1].endswith(f"; {TRANSLATIONS}")
+    assert re.search(r"update \d+, resumed until \d+: (\d+) of \1 arrays", lines[6])
     # The model folder is not changed.
     assert {path: path.stat().st_mtime_ns for path in model_dir.rglob("*")} == times
-    assert len(repr(results).splitlines()) == 9
-    assert repr(results).startswith("1  padding             ✓ holds        logits differ")
 
 
 def test_users_texts(model_dir, tmp_path):
@@ -151,14 +149,14 @@ BUGS = {
 
 
 def test_broken_with_bugs_in_training(case, tmp_path, monkeypatch):
-    """The processes that train use a copy of the package with bugs in the working directory."""
+    """The processes that train use a copy of the package with bugs."""
     copy = tmp_path / "copy" / "tf_transformer"
     shutil.copytree(pathlib.Path(tf_transformer.__file__).parent, copy)
     for name, (correct, wrong) in BUGS.items():
         code = (copy / name).read_text("utf-8")
         assert code.count(correct) == 1
         (copy / name).write_text(code.replace(correct, wrong), "utf-8")
-    monkeypatch.chdir(copy.parent)
+    monkeypatch.setenv("PYTHONPATH", str(copy.parent))
     measured = "6 updates by 1 and by 2 replicas: .* gradient norms by"
     assert_broken(invariants.replicas, case, measured)
     assert_broken(invariants.resume, case, r"resumed until \d+: \d+ of \d+ arrays")
@@ -216,17 +214,3 @@ def test_an_error_counts_as_broken(case, monkeypatch):
     result = check(invariants.padding, case)
     assert result.holds is False
     assert result.measured.startswith("ZeroDivisionError")
-
-
-def test_tables():
-    results = InvariantResults([
-        InvariantResult(1, "padding", False, "ZeroDivisionError"),
-        InvariantResult(2, "batch independence", True, "<b>"),
-        InvariantResult(3, "causality", None, ""),
-    ])  # fmt: skip
-    table = results._repr_html_()
-    for text in ("✗ broken", "✓ holds", "? not checked"):
-        assert text in table
-        assert text in repr(results)
-    assert "&lt;b&gt;" in table
-    assert "<b>" not in table

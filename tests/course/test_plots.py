@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from course import plots
+from course.architecture_diagram import BOX_OF, BOXES, plot_transformer
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-
-from tf_transformer.visualization import plots
-from tf_transformer.visualization.architecture_diagram import BOX_OF, BOXES
 
 RANDOM = np.random.default_rng(0)
 TOKENS = ["▁I", "▁am", "▁sam", "<pad>"]
@@ -67,7 +66,7 @@ FIGURES = {
         (2, 5, 6),
         "two steps",
     ),
-    "transformer": lambda: plots.plot_transformer({box.key: (64, 38, 512) for box in BOXES}, 6),
+    "transformer": lambda: plot_transformer({box.key: (64, 38, 512) for box in BOXES}, 6),
 }
 
 
@@ -191,11 +190,11 @@ def test_figure_1_has_every_box_with_its_shape():
     assert shown.count("(64, 38, 512)") == len(BOXES)
     assert shown.count("6×") == 2
     with pytest.raises(KeyError):
-        plots.plot_transformer({}, 6)
+        plot_transformer({}, 6)
 
 
 def test_figure_1_without_shapes_is_that_of_the_paper():
-    shown = texts(plots.plot_transformer())
+    shown = texts(plot_transformer())
     assert shown.count("N×") == 2
     assert not any("64" in text for text in shown)
     for name in "VKQ":
@@ -204,7 +203,7 @@ def test_figure_1_without_shapes_is_that_of_the_paper():
 
 
 def test_keys_and_values_of_the_second_attention_come_from_the_encoder():
-    panel = plots.plot_transformer().axes[0]
+    panel = plot_transformer().axes[0]
     start = BOX_OF["enc_norm2"]
     end = BOX_OF["dec_attention2"]
     lines = [line.get_xydata() for line in panel.lines]

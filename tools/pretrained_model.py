@@ -1,6 +1,6 @@
 """Makes the built-in model of a finished run. `make pretrained` runs this after the training.
 
-    python benchmarks/pretrained_model.py RUN FOLDER
+    python tools/pretrained_model.py RUN FOLDER
 
 RUN is the model folder of the run. FOLDER gets its configuration, its vocabulary, its averaged
 weights in float16, a model card with the scores of both types, and SHA256SUMS.

@@ -33,7 +33,7 @@ PAGES = {
     "benchmarks/README.md": "benchmarks.md",
     "deploy/README.md": "guides/deployment.md",
     "notebooks/README.md": "course/index.md",
-    "tf_transformer/pretrained/pocket-en-de/README.md": "guides/model_card.md",
+    "tf_transformer/checkpoints/built_in/pocket-en-de/README.md": "guides/model_card.md",
     "notebooks/GLOSSARY.md": "course/glossary.md",
     "notebooks/solutions": "course/solutions/00_ten_minutes.ipynb",
     "notebooks/poster.pdf": "course/poster.pdf",
