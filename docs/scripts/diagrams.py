@@ -47,12 +47,12 @@ TRAINING = {
     "FusedAdam": (3, 1, 1, "sum over replicas, Eq. 3"),
     "Trainer": (2, 2, 1, "steps, preemption"),
     "RunDirectory": (1, 2, 1, "checkpoints, average"),
-    "MetricsLogger": (3, 2, 1, "metrics, TensorBoard"),
+    "RunLog": (3, 2, 1, "metrics, TensorBoard"),
 }
 TRAINING_FLOW = [
     ("Corpus", "Tokenizer"), ("Tokenizer", "Batches"), ("Batches", "train_step"),
     ("train_step", "shard_gradients"), ("train_step", "FusedAdam"), ("train_step", "Trainer"),
-    ("Trainer", "RunDirectory"), ("Trainer", "MetricsLogger"),
+    ("Trainer", "RunDirectory"), ("Trainer", "RunLog"),
 ]  # fmt: skip
 
 REQUEST = {

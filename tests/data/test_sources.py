@@ -1,17 +1,16 @@
-"""Sentence pairs from each source, errors in them, and the fingerprint of the pocket grammar."""
+"""Sentence pairs from each source, errors in them, and the built-in corpora."""
 
 import gzip
+import hashlib
 import itertools
+import lzma
 import os
-import pathlib
-import shutil
 import types
 
 import pytest
 
-import tf_transformer.data
+from tf_transformer.data import pocket
 from tf_transformer.data.corpus import HELD_OUT_FRACTION, read_lines
-from tf_transformer.data.pocket.sources import GRAMMAR_FILES, grammar_hash
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.data.tokenizer import learn_tokenizers
 from tf_transformer.errors import UserError
@@ -91,45 +90,32 @@ def test_the_pocket_corpora_have_a_default_test(seen):
     assert open_corpus("pocket-trees", "words", "trees").default_test(seen) == "test"
 
 
-DATA = pathlib.Path(tf_transformer.data.__file__).parent
-
-
-def test_the_grammar_consists_of_all_modules_of_pocket():
-    modules = {DATA / "pocket" / name for name in os.listdir(DATA / "pocket") if name[-3:] == ".py"}
-    assert set(GRAMMAR_FILES) == {DATA / "trees.py", DATA / "treebank.py", *modules}
-    assert len(modules) > 10
-
-
-def test_the_grammar_hash_changes_with_every_file(tmp_path):
-    """A changed grammar then has another fingerprint, which invalidates the encoded text."""
-    copies = []
-    for path in GRAMMAR_FILES:
-        copies.append(tmp_path / path.relative_to(DATA))
-        copies[-1].parent.mkdir(exist_ok=True)
-        shutil.copy(path, copies[-1])
-    expected = grammar_hash()
-    assert grammar_hash(copies) == expected
-    hashes = {expected}
-    for path in copies:
-        content = path.read_bytes()
-        middle = len(content) // 2
-        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
-        hashes.add(grammar_hash(copies))
-        path.write_bytes(content)
-    assert grammar_hash(copies) == expected
-    assert len(hashes) == 1 + len(copies)
-
-
 @pytest.mark.parametrize(
     ("data", "languages"), [("pocket", ("en", "de")), ("pocket-trees", ("words", "trees"))]
 )
-def test_the_fingerprints_of_the_pocket_corpora_change_with_the_grammar(
-    data, languages, monkeypatch
-):
+def test_the_splits_of_the_pocket_corpora(data, languages):
     corpus = open_corpus(data, *languages)
+    splits = {name: list(corpus.read(name)) for name in corpus.splits}
+    assert {name: len(pairs) for name, pairs in splits.items()} == pocket.SPLIT_SIZES[data]
+    assert list(splits) == ["train", "validation", "test"]
+    sources = [source for pairs in splits.values() for source, _ in pairs]
+    assert len(set(sources)) == len(sources)
+    with pytest.raises(UserError, match="has no split 'dev'"):
+        list(corpus.read("dev"))
+
+
+def test_a_pocket_corpus_that_has_changed_is_refused(tmp_path, monkeypatch):
+    """Another text, with its own checksum, has another fingerprint."""
+    corpus = open_corpus("pocket", "en", "de")
     before = corpus.fingerprint("train")
     assert corpus.fingerprint("train") == before != corpus.fingerprint("test")
-    monkeypatch.setattr("tf_transformer.data.pocket.sources.grammar_hash", lambda: "changed")
+    data = lzma.compress(b"A dog.\tEin Hund.\n")
+    (tmp_path / "pocket.tsv.xz").write_bytes(data)
+    monkeypatch.setattr(pocket, "FOLDER", tmp_path)
+    with pytest.raises(UserError, match="pocket.tsv.xz is damaged: install"):
+        next(corpus.read("train"))
+    monkeypatch.setitem(pocket.CHECKSUMS, "pocket", hashlib.sha256(data).hexdigest())
+    assert list(corpus.read("validation")) == [("A dog.", "Ein Hund.")]
     assert corpus.fingerprint("train") != before
 
 

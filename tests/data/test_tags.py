@@ -1,19 +1,21 @@
 """Tags: one token before a source, of text only where it begins a source."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
 
 from tf_transformer.data.pair_encoder import PairEncoder
-from tf_transformer.data.pocket import corpus as pocket
+from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.data.tags import check_tag, parse_tags, split_tag, vocabulary_tags
 from tf_transformer.data.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END
 
-PAIRS = pocket.generate(300)
+PAIRS = list(islice(read_pairs(), 300))
 TAGS = ["<2de>", ">>fr<<", "<a.b*>"]
 
 

@@ -8,13 +8,14 @@ import signal
 import threading
 import time
 import unicodedata
+from itertools import islice
 
 import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
 
-from tf_transformer.data.pocket import corpus as pocket
+from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.segmentation import Vocabulary, messages
 from tf_transformer.data.tokenizer import (
     LEARNING_THREADS,
@@ -26,7 +27,7 @@ from tf_transformer.data.tokenizer import (
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
-PAIRS = pocket.generate(400)
+PAIRS = list(islice(read_pairs(), 400))
 UNUSUAL = [
     "",
     " ",

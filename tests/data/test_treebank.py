@@ -4,9 +4,9 @@ import os
 import random
 
 import pytest
+from pocket.treebank import generate
 
-from tf_transformer.data.pocket.sources import PocketTreebank
-from tf_transformer.data.pocket.treebank import generate
+from tf_transformer.data.pocket import PocketTreebank
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.data.treebank import (
     TreebankCorpus,

@@ -19,6 +19,7 @@ from tf_transformer.data.corpus_names import (
 )
 from tf_transformer.data.mixture import MixedCorpus, TaggedCorpus, parse_weights
 from tf_transformer.data.pair_files import is_json_lines, read_pair_files
+from tf_transformer.data.pocket import PocketCorpus, PocketTreebank
 from tf_transformer.data.tags import parse_tags
 from tf_transformer.data.treebank import TreebankCorpus, tree_files
 from tf_transformer.errors import UserError
@@ -92,12 +93,9 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
     """Opens one corpus; as for `open_corpus`."""
     if source == target:
         raise UserError(f"source and target are both {source!r}: give two languages")
-    # The pocket grammar is imported only where it is needed.
     if (source, target) == (WORDS, TREES):
         if data != POCKET_TREES:
             return TreebankCorpus(data)
-        from tf_transformer.data.pocket.sources import PocketTreebank
-
         return PocketTreebank()
     if data == POCKET_TREES:
         raise UserError(
@@ -105,8 +103,6 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
             f"to train on trees, give --source={WORDS} --target={TREES}"
         )
     if data == "pocket":
-        from tf_transformer.data.pocket.sources import PocketCorpus
-
         return PocketCorpus(source, target)
     if os.path.isdir(data):
         files = _folder_files(data, source, target)

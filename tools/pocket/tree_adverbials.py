@@ -1,9 +1,9 @@
 """Random times, places and destinations of the pocket treebank, as text of the Penn Treebank."""
 
-from tf_transformer.data.pocket.lexicon import PLACES, Place
-from tf_transformer.data.pocket.numbers import UNITS_EN
-from tf_transformer.data.pocket.phrases import CITIES, DAYS, MONTHS, city
-from tf_transformer.data.pocket.tree_phrases import (
+from pocket.lexicon import PLACES, Place
+from pocket.numbers import UNITS_EN
+from pocket.phrases import CITIES, DAYS, MONTHS, city
+from pocket.tree_phrases import (
     Phrase,
     TreeDraw,
     adjectives,

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from tf_transformer.data.pocket.lexicon import FRAMES, Frame, Verb, english_s
-from tf_transformer.data.pocket.names import LASTING, SOCIABLE
-from tf_transformer.data.pocket.tree_adverbials import goal, place, time
-from tf_transformer.data.pocket.tree_phrases import (
+from pocket.lexicon import FRAMES, Frame, Verb, english_s
+from pocket.names import LASTING, SOCIABLE
+from pocket.tree_adverbials import goal, place, time
+from pocket.tree_phrases import (
     THIRD,
     Phrase,
     TreeDraw,
@@ -16,7 +16,7 @@ from tf_transformer.data.pocket.tree_phrases import (
     something,
     surface,
 )
-from tf_transformer.data.pocket.verbs import join
+from pocket.verbs import join
 
 PARTICLES = frozenset("up on off away along".split())
 PREPOSITIONS = frozenset("for of about at with after to".split())

@@ -2,10 +2,10 @@
 
 import re
 
-from tf_transformer.data.pocket.lexicon import Frame
-from tf_transformer.data.pocket.names import MEN, WOMEN
-from tf_transformer.data.pocket.tree_adverbials import goal, place, time
-from tf_transformer.data.pocket.tree_clauses import (
+from pocket.lexicon import Frame
+from pocket.names import MEN, WOMEN
+from pocket.tree_adverbials import goal, place, time
+from pocket.tree_clauses import (
     BEFORE,
     NOW,
     PERSONS,
@@ -18,7 +18,7 @@ from tf_transformer.data.pocket.tree_clauses import (
     state,
     stated,
 )
-from tf_transformer.data.pocket.tree_phrases import (
+from pocket.tree_phrases import (
     PLURAL,
     THIRD,
     Phrase,
@@ -28,7 +28,7 @@ from tf_transformer.data.pocket.tree_phrases import (
     relabel,
     someone,
 )
-from tf_transformer.data.pocket.tree_verbs import (
+from pocket.tree_verbs import (
     TENSES,
     action,
     add_adverbials,

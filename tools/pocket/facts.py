@@ -3,7 +3,7 @@
 The facts are numbers, timetables, places, comparisons, possessions, professions and cities.
 """
 
-from tf_transformer.data.pocket.grammar import (
+from pocket.grammar import (
     PRONOUN_OF,
     build,
     declarative,
@@ -13,9 +13,9 @@ from tf_transformer.data.pocket.grammar import (
     prepositional,
     statement,
 )
-from tf_transformer.data.pocket.lexicon import ADJECTIVES_OF, FRAMES, NOUNS, PLACES, VERBS, Pair
-from tf_transformer.data.pocket.numbers import number_words
-from tf_transformer.data.pocket.phrases import (
+from pocket.lexicon import ADJECTIVES_OF, FRAMES, NOUNS, PLACES, VERBS, Pair
+from pocket.numbers import number_words
+from pocket.phrases import (
     ATTITUDES,
     CLOCKS,
     COMPARATIVES,
@@ -29,7 +29,7 @@ from tf_transformer.data.pocket.phrases import (
     subject,
     when,
 )
-from tf_transformer.data.pocket.scenes import NOT_PRESENT, surface
+from pocket.scenes import NOT_PRESENT, surface
 
 COUNTED_KINDS = (
     ("relatives", "relatives"),

@@ -1,7 +1,7 @@
 """The kinds of sentences of the pocket corpus: each function draws one pair of its kind."""
 
-from tf_transformer.data.pocket import tables
-from tf_transformer.data.pocket.facts import (
+from pocket import tables
+from pocket.facts import (
     around,
     compared,
     counted,
@@ -11,7 +11,7 @@ from tf_transformer.data.pocket.facts import (
     owned,
     scheduled,
 )
-from tf_transformer.data.pocket.grammar import (
+from pocket.grammar import (
     PRONOUN_OF,
     Phrase,
     build,
@@ -24,8 +24,8 @@ from tf_transformer.data.pocket.grammar import (
     statement,
     subordinate,
 )
-from tf_transformer.data.pocket.lexicon import FRAMES, VERBS, Pair
-from tf_transformer.data.pocket.phrases import (
+from pocket.lexicon import FRAMES, VERBS, Pair
+from pocket.phrases import (
     ATTITUDES,
     WEATHER,
     Draw,
@@ -37,7 +37,7 @@ from tf_transformer.data.pocket.phrases import (
     where,
     whither,
 )
-from tf_transformer.data.pocket.scenes import (
+from pocket.scenes import (
     ABOUT_WEATHER,
     AIMS,
     ALONE,

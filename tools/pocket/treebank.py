@@ -23,12 +23,10 @@ The words determine the tree, so that a parser can reach 100%:
 
 import re
 
-from tf_transformer.data.pocket.corpus import MAX_WORDS, MIN_WORDS, split_range
-from tf_transformer.data.pocket.tree_phrases import TreeDraw
-from tf_transformer.data.pocket.tree_sentences import sentence
+from pocket.corpus import MAX_WORDS, MIN_WORDS
+from pocket.tree_phrases import TreeDraw
+from pocket.tree_sentences import sentence
 
-# In the order of generation.
-SPLIT_SIZES = {"validation": 1_000, "test": 1_000, "train": 40_000}
 _WORD = re.compile(r"\((?!-NONE-)\S+ ([^\s()]+)\)")
 
 
@@ -53,12 +51,6 @@ def generate(number: int, seed: int = 0) -> list[str]:
             seen.add(words)
             trees.append(f"( {_capitalize(text)})")
     return trees
-
-
-def split(name: str, seed: int = 0) -> list[str]:
-    """Generates the trees of a key of `SPLIT_SIZES`. No two splits share a sentence."""
-    start, end = split_range(SPLIT_SIZES, name)
-    return generate(end, seed)[start:]
 
 
 def _capitalize(text: str) -> str:

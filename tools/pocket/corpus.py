@@ -28,12 +28,10 @@ These conventions make translation a function in both directions:
 - the German accusative *sie* is always *her*.
 """
 
-from tf_transformer.data.pocket.lexicon import Pair
-from tf_transformer.data.pocket.phrases import Draw
-from tf_transformer.data.pocket.sentences import sentence
+from pocket.lexicon import Pair
+from pocket.phrases import Draw
+from pocket.sentences import sentence
 
-# In the order of generation: the small splits come first, so that they are generated quickly.
-SPLIT_SIZES = {"validation": 1_000, "test": 1_000, "train": 200_000}
 MAX_PAIRS = 1_000_000  # above this number, the search for new sentences is slow
 MIN_WORDS = 3  # of a sentence, in either language
 MAX_WORDS = 30
@@ -70,27 +68,3 @@ def generate(number: int, seed: int = 0) -> list[Pair]:
     if len(pairs) < number:
         raise ValueError(f"found only {len(pairs)} of {number} distinct pairs")
     return pairs
-
-
-def split(name: str, seed: int = 0) -> list[Pair]:
-    """Generates the pairs of a split. No two splits share a sentence in either language.
-
-    Args:
-      name: a key of `SPLIT_SIZES`.
-      seed: as in `generate`.
-    Returns: its pairs.
-    """
-    start, end = split_range(SPLIT_SIZES, name)
-    return generate(end, seed)[start:]
-
-
-def split_range(sizes: dict[str, int], name: str) -> tuple[int, int]:
-    """Returns where a split starts and ends in the sequence of all generated items.
-
-    Args:
-      sizes: the size of each split, in the order of generation.
-      name: a key of `sizes`.
-    """
-    names = list(sizes)
-    start = sum(sizes[earlier] for earlier in names[: names.index(name)])
-    return start, start + sizes[name]

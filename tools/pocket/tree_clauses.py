@@ -1,9 +1,9 @@
 """Random clauses of the pocket treebank: actions and states with subjects, and relative clauses."""
 
-from tf_transformer.data.pocket.lexicon import ADJECTIVES_OF, FRAMES, Frame
-from tf_transformer.data.pocket.tables import MASS_TABLES
-from tf_transformer.data.pocket.tree_adverbials import clock, place, transport
-from tf_transformer.data.pocket.tree_phrases import (
+from pocket.lexicon import ADJECTIVES_OF, FRAMES, Frame
+from pocket.tables import MASS_TABLES
+from pocket.tree_adverbials import clock, place, transport
+from pocket.tree_phrases import (
     Phrase,
     TreeDraw,
     common,
@@ -15,7 +15,7 @@ from tf_transformer.data.pocket.tree_phrases import (
     someone,
     something,
 )
-from tf_transformer.data.pocket.tree_verbs import (
+from pocket.tree_verbs import (
     OFTEN,
     TENSES,
     Core,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from tf_transformer.data.pocket import lexicon, names, tables
-from tf_transformer.data.pocket.grammar import (
+from pocket import lexicon, names, tables
+from pocket.grammar import (
     OWN,
     PRONOUNS,
     Part,
@@ -13,8 +13,8 @@ from tf_transformer.data.pocket.grammar import (
     noun_phrase,
     prepositional,
 )
-from tf_transformer.data.pocket.lexicon import ADJECTIVES_OF, NOUNS, PLACES, Pair, Verb
-from tf_transformer.data.pocket.numbers import clock, number_words
+from pocket.lexicon import ADJECTIVES_OF, NOUNS, PLACES, Pair, Verb
+from pocket.numbers import clock, number_words
 
 TIMES = {tense: lexicon.rows(table) for tense, table in names.TIME_TABLES.items()}
 LONG_TIMES = {tense: lexicon.rows(table) for tense, table in names.LONG_TIME_TABLES.items()}

@@ -1,6 +1,6 @@
 """Numbers and clock times of the pocket corpus, in words."""
 
-from tf_transformer.data.pocket.lexicon import Pair
+from pocket.lexicon import Pair
 
 UNITS_EN = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen

@@ -3,8 +3,8 @@
 from functools import cache
 from typing import NamedTuple
 
-from tf_transformer.data.pocket import lexicon
-from tf_transformer.data.pocket.lexicon import Verb
+from pocket import lexicon
+from pocket.lexicon import Verb
 
 # Each tuple has the forms of the five persons: I, you, he/she/it, we, they.
 FINITE = {

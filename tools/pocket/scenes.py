@@ -4,8 +4,8 @@ Each verb takes only the kinds of nouns that its table lists, so most clauses ma
 read books and eat apples, and books do not sleep.
 """
 
-from tf_transformer.data.pocket import names
-from tf_transformer.data.pocket.grammar import (
+from pocket import names
+from pocket.grammar import (
     PRONOUN_OF,
     RELATIVES,
     Clause,
@@ -16,7 +16,7 @@ from tf_transformer.data.pocket.grammar import (
     prepositional,
     subordinate,
 )
-from tf_transformer.data.pocket.lexicon import (
+from pocket.lexicon import (
     ADJECTIVES_OF,
     FRAMES,
     NOUNS,
@@ -25,7 +25,7 @@ from tf_transformer.data.pocket.lexicon import (
     Pair,
     Verb,
 )
-from tf_transformer.data.pocket.phrases import (
+from pocket.phrases import (
     INSTRUMENTS,
     LANGUAGES,
     OFTEN,

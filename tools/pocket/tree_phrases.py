@@ -5,12 +5,12 @@ For example, "the dog" is "(NP (DT the) (NN dog))".
 
 from typing import NamedTuple
 
-from tf_transformer.data.pocket import names
-from tf_transformer.data.pocket.lexicon import ADJECTIVES_OF, NOUNS
-from tf_transformer.data.pocket.numbers import number_words
-from tf_transformer.data.pocket.phrases import Draw, given_name
-from tf_transformer.data.pocket.tables import MASS_TABLES
-from tf_transformer.data.pocket.verbs import join
+from pocket import names
+from pocket.lexicon import ADJECTIVES_OF, NOUNS
+from pocket.numbers import number_words
+from pocket.phrases import Draw, given_name
+from pocket.tables import MASS_TABLES
+from pocket.verbs import join
 
 ANIMATE = ("person", "kin", "young", "animal")  # kinds of nouns that can act
 FIRST, PLURAL, THIRD = 0, 1, 2  # persons of the verb: I; you, we, they; he, she, it

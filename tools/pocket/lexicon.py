@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tf_transformer.data.pocket.tables import (
+from pocket.tables import (
     ADJECTIVE_TABLE,
     ADJECTIVE_TABLES,
     FRAME_TABLES,

@@ -8,9 +8,9 @@ this module is random: other modules draw the parts, this one puts them into wor
 from functools import cache
 from typing import NamedTuple
 
-from tf_transformer.data.pocket.lexicon import Noun, Pair, Verb
-from tf_transformer.data.pocket.numbers import number_words
-from tf_transformer.data.pocket.verbs import REFLEXIVES, Form, conjugate, join
+from pocket.lexicon import Noun, Pair, Verb
+from pocket.numbers import number_words
+from pocket.verbs import REFLEXIVES, Form, conjugate, join
 
 Part = tuple[str, str, str]  # slot, English, German
 Adjective = tuple[str, str, str]  # English, German, German stem
