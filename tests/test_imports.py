@@ -100,18 +100,6 @@ def test_public_names_resolve():
     assert "Transformer" in dir(tf_transformer)
 
 
-def test_editors_see_the_same_public_names():
-    """The `if TYPE_CHECKING:` block imports each public name from its module."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    module_of = {
-        alias.asname: node.module.removeprefix("tf_transformer.")
-        for node in block.body
-        for alias in node.names
-    }
-    assert module_of == tf_transformer._MODULE_OF
-
-
 def run_python(code):
     """Runs code in a new process and returns its last line of output."""
     command = [sys.executable, "-c", code]
