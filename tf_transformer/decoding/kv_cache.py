@@ -57,7 +57,7 @@ from typing import NamedTuple
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice
 
-from tf_transformer.decoding.search import StepFunction
+from tf_transformer.decoding.beam_search import StepFunction
 from tf_transformer.model.attention import MultiHeadAttention, scaled_dot_product_attention
 from tf_transformer.model.masks import create_padding_mask
 from tf_transformer.model.transformer import Decoder, Transformer
@@ -85,7 +85,7 @@ class DecodeState(NamedTuple):
 def make_decode_step(
     model: Transformer, inp: tf.Tensor, beam_size: int, fixed_length: tf.Tensor | None = None
 ) -> tuple[StepFunction, DecodeState]:
-    """Encodes the sources and makes the step function that `decoding.search` calls.
+    """Encodes the sources and makes the step function that `decoding.beam_search` calls.
 
     Args:
       model: a built `Transformer`.

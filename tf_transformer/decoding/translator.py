@@ -453,7 +453,7 @@ class Translator:
 
     def _pair_score(self, ids: list[int], log_probs: np.ndarray) -> PairScore:
         total = float(np.sum(log_probs, dtype=np.float64))
-        penalty = float(length_penalty(len(ids), self.decode.length_penalty))
+        penalty = length_penalty(len(ids), self.decode.length_penalty)
         return PairScore(total, total / penalty, self.target.pieces(ids), log_probs.tolist())
 
 

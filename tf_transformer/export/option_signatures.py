@@ -215,6 +215,4 @@ def _check(name: str, option: Option, values: tf.Tensor) -> tf.Operation:
         in_range &= values <= option.largest
         limits = f"from {option.smallest:g} to {option.largest:g}"
     wrong = tf.boolean_mask(values, ~in_range)[:1]  # the first one
-    return tf.debugging.Assert(
-        tf.reduce_all(in_range), [f"{name} must be {limits} and is", wrong]
-    )
+    return tf.debugging.Assert(tf.reduce_all(in_range), [f"{name} must be {limits} and is", wrong])

@@ -21,6 +21,7 @@ from tf_transformer.export.option_signatures import OPTIONS_OF, request_options
 WARM_UP_TEXTS = 32  # in the largest recorded request
 SPACE = "\u2581"  # SentencePiece writes it for a space
 
+
 def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
     """Imports the protocol messages of a recorded request.
 

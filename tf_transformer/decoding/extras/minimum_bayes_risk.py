@@ -6,8 +6,8 @@ each of the others as its reference, is the highest:
     argmax_i  1 / (N - 1)  sum_{j != i} u(h_i, h_j).
 
 With samples of the model as candidates, the mean estimates the expected utility under the model.
-The utility u is sentence BLEU or chrF: see `evaluation.metrics.sentence_scorer`. The cost is O(N^2): N (N - 1) sentence scores of a source;
-equal candidates are scored once.
+The utility u is sentence BLEU or chrF: see `evaluation.metrics.sentence_scorer`. The cost is
+O(N^2): N (N - 1) sentence scores of a source; equal candidates are scored once.
 
 This module does not import TensorFlow.
 """
@@ -15,9 +15,8 @@ This module does not import TensorFlow.
 import collections
 from collections.abc import Callable, Sequence
 
-import sacrebleu
-
 Utility = Callable[[str, str], float]  # of a translation and a reference, 0 to 100
+
 
 def mean_utilities(candidates: Sequence[str], utility_of: Utility) -> list[tuple[str, float]]:
     """Ranks the candidates of a source by their mean utility.
