@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_transformer
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding import search
+from tf_transformer.decoding import beam_search
 from tf_transformer.errors import UserError
 from tf_transformer.model import masks
 
@@ -114,20 +114,20 @@ def test_broken_where_the_cache_is_not_written(case, monkeypatch):
 
 
 def test_broken_where_beam_indices_are_lost(case, monkeypatch):
-    extend_beam = search.extend_beam
+    extend_beam = beam_search.extend_beam
 
     def without_indices(*arguments):
         beam = extend_beam(*arguments)
         return beam._replace(beam_indices=tf.zeros_like(beam.beam_indices))
 
-    monkeypatch.setattr(search, "extend_beam", without_indices)
+    monkeypatch.setattr(beam_search, "extend_beam", without_indices)
     measured = "a beam of 1 agree; a beam of 64 against all 40 outputs .* differ by"
     assert_broken(invariants.search, case, measured)
 
 
 def test_broken_where_greedy_search_stops_early(case, monkeypatch):
     def short_search(step, state, max_lengths, alpha):
-        return search.beam_search(step, state, max_lengths - 2, 1, alpha)
+        return beam_search.beam_search(step, state, max_lengths - 2, 1, alpha)
 
     monkeypatch.setattr(invariants, "greedy_search", short_search)
     assert_broken(invariants.search, case, "a beam of 1 differ")
