@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.config import Config, DataConfig, DecodeConfig
-from tf_transformer.data.sources import corpus_of_run
+from tf_transformer.data.readers import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import SERVING_API, UserError, explain_missing_package
 from tf_transformer.export.option_signatures import OPTIONS_OF, request_options
