@@ -3,7 +3,6 @@
 All numbers are those of sacreBLEU, also the paired bootstrap test (Koehn 2004).
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -11,19 +10,16 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
+from tf_transformer.data.scripts import CHINESE, LANGUAGES_WITHOUT_BLANKS, base_language
 from tf_transformer.errors import UserError
-
-# Languages written without blanks between words; Chinese has a tokenizer of its own in sacreBLEU.
-UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th"})
-CHINESE = frozenset({"wuu", "yue", "zh"})
 
 
 def bleu_tokenizer(language: str) -> str:
     """The name of sacreBLEU's tokenizer: words, or characters where no blanks are between words."""
-    code = re.split("[-_]", language)[0].lower()
-    if code in CHINESE:
+    code = base_language(language)
+    if code in CHINESE:  # has a tokenizer of its own
         return "zh"
-    return "char" if code in UNSPACED else "13a"
+    return "char" if code in LANGUAGES_WITHOUT_BLANKS else "13a"
 
 
 # Of a language code. Lower is better for TER, higher for the others.
