@@ -7,7 +7,7 @@ import tensorflow as tf
 from tf_transformer.config import NOAM, Config, ModelConfig
 from tf_transformer.data.batching import Batches, Bucket
 from tf_transformer.training.loss import CHUNK_TOKENS
-from tf_transformer.training.sharding import gradient_accumulation_steps
+from tf_transformer.training.update import gradient_accumulation_steps
 
 PAPER_TOKENS = 25_000  # in a batch; Eq. 3 was tuned for it
 WARNING_FACTOR = 10  # warn where a batch is this many times too small or too large
@@ -28,7 +28,7 @@ def bucket_shards(bucket: Bucket, replicas: int, micro_batch_tokens: int) -> tup
 
     Args:
       bucket: a `Bucket`.
-      replicas, micro_batch_tokens: as for `sharding.gradient_accumulation_steps`.
+      replicas, micro_batch_tokens: as for `update.gradient_accumulation_steps`.
     Returns: the gradient accumulation steps, and the rows of a shard.
     """
     steps = gradient_accumulation_steps(bucket.rows, bucket.length, replicas, micro_batch_tokens)
@@ -40,6 +40,17 @@ def max_accumulation_steps(
 ) -> int:
     """The largest number of gradient accumulation steps of any bucket; arguments as above."""
     return max(bucket_shards(bucket, replicas, micro_batch_tokens)[0] for bucket in buckets)
+
+
+def compiled_shapes(
+    buckets: Sequence[Bucket], replicas: int, micro_batch_tokens: int
+) -> list[Bucket]:
+    """Returns a bucket for each shape of a shard, which XLA compiles once; arguments as above."""
+    shapes: dict[tuple[int, int], Bucket] = {}
+    for bucket in buckets:
+        _, rows = bucket_shards(bucket, replicas, micro_batch_tokens)
+        shapes.setdefault((rows, bucket.length), bucket)
+    return list(shapes.values())
 
 
 def mean_batch_tokens(batches: Batches) -> float:
