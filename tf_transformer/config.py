@@ -173,9 +173,7 @@ class DataConfig(Settings):
 
     data: str = setting(
         "pocket",
-        "pocket, a folder, a file (TSV or JSON lines), SOURCE_FILE,TARGET_FILE, or a TFDS name "
-        "such as wmt14_translate/de-en; for trees pocket-trees or a folder; several, separated by "
-        "commas, are trained on together",
+        "the sentence pairs",  # `data.readers.describe_data` adds what it can name
     )
     data_weights: str = setting(
         "",

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from itertools import islice
 
 import keras
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from tf_transformer.checkpoints import checkpoint, model_folder
 from tf_transformer.checkpoints.loading import build_model, load_model
 from tf_transformer.config import ModelConfig
-from tf_transformer.data.pocket import corpus as pocket
+from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import DamagedError, UserError
 
@@ -274,7 +275,7 @@ def test_loading_refuses_another_vocabulary_of_the_same_size(model_dir, tmp_path
     """The model would take its ids for other sub-words."""
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
-    other = Tokenizer.learn((german for _, german in pocket.generate(2000)), 500)
+    other = Tokenizer.learn((german for _, german in islice(read_pairs(), 2000)), 500)
     assert other.vocab_size == 500
     other.save(str(folder / "shared.model"))
     with pytest.raises(UserError, match="not trained with the vocabulary"):

@@ -11,7 +11,7 @@ from tf_transformer.config import ControlConfig, DecodeConfig
 from tf_transformer.data.batching import bucket_plan
 from tf_transformer.decoding.ensemble import Ensemble
 from tf_transformer.decoding.inference import constrained_translations, search_translations
-from tf_transformer.decoding.kv_cache import make_decode_step, replace_slots, write_slots
+from tf_transformer.decoding.kv_cache import make_decode_step
 from tf_transformer.decoding.replica import Replica
 
 CONTROLS = {
@@ -137,12 +137,3 @@ def test_low_precision(precision, tolerance):
     plain = logits(None)
     compiled = tf.function(lambda: logits(8), autograph=False, jit_compile=True)()
     np.testing.assert_allclose(plain, compiled, atol=tolerance * np.abs(plain).max())
-
-
-@pytest.mark.parametrize("shape", [(3, 10, 4), (3, 2, 10, 4)])
-def test_slots(shape):
-    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    new = x[..., :3, :] + 1
-    expected = write_slots(tf.constant(x), tf.constant(new), tf.constant(4), tf.constant(10))
-    replace = tf.function(replace_slots, autograph=False, jit_compile=True)
-    np.testing.assert_array_equal(replace(x, new, tf.constant(4)), expected)

@@ -15,7 +15,7 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.model_folder import load_config, step_checkpoints
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export import saved_model

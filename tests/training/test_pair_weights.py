@@ -12,7 +12,7 @@ from tiny_model import sentences
 from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.config import Config
 from tf_transformer.data.batching import Bucket
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.errors import UserError
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.trainer import build_trainer

@@ -13,7 +13,7 @@ from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.initial_model import initial_settings
 from tf_transformer.checkpoints.model_folder import load_config
 from tf_transformer.checkpoints.pretrained import find_model_dir
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.errors import UserError
 from tf_transformer.training import run_directory
 from tf_transformer.training.run_directory import (

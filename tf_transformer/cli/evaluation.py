@@ -167,7 +167,7 @@ def _score_translations(
 
 def _score_parses(pairs: Pairs, outputs: list[str], path: str) -> None:
     """Replaces the raw outputs in a file by trees, and writes EVALB's table beside it."""
-    from tf_transformer.data.treebank import restore
+    from tf_transformer.data.trees import restore
     from tf_transformer.parsing.parser import evaluate_parses
 
     gold = [restore(tree, words.split(" ")) for words, tree in pairs]

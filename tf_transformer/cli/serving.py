@@ -231,7 +231,7 @@ def _warn_of_old_export(folder: str, model_dir: str) -> None:
 def client(values: FlagValues) -> None:
     """Translates lines with a server."""
     from tf_transformer.cli.partial_output import open_translations
-    from tf_transformer.data.corpus import read_lines
+    from tf_transformer.data.text_files import read_lines
     from tf_transformer.serving.client import MAX_WAIT, Client, translate_lines
     from tf_transformer.serving.sentence_client import SentenceClient
 

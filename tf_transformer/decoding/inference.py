@@ -13,7 +13,6 @@ from tf_transformer.decoding.constraints import constrained_beam_search
 from tf_transformer.decoding.controls import make_adjust
 from tf_transformer.decoding.diverse_beam import diverse_beam_search
 from tf_transformer.decoding.ensemble import Model, average_logits, make_decode_step, members
-from tf_transformer.decoding.kv_cache import logits as project
 from tf_transformer.decoding.sampling import RowSampling, sample
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.decoding.search import SearchResult, beam_search, greedy_search
@@ -146,7 +145,7 @@ def alternative_translations(
     tar_inp = tf.concat([start, prefix[:, :-1]], axis=1)  # (B, P + 1)
     outputs = [(each, each.decoder_output(inp, tar_inp)[0]) for each in members(model)]
     logits = average_logits(
-        [project(each, tf.gather(x, position, batch_dims=1)) for each, x in outputs]
+        [each.logits(tf.gather(x, position, batch_dims=1)) for each, x in outputs]
     )  # (B, V)
     p = tf.nn.softmax(tf.cast(logits, tf.float32))  # (B, V)
     vocabulary = tf.range(p.shape[-1])

@@ -16,7 +16,6 @@ from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.checkpoints import checkpoint, model_folder
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import SAMPLING, Config, DataConfig, DecodeConfig, ModelConfig
-from tf_transformer.data.segmentation import Vocabulary
 from tf_transformer.data.tokenizer import Tokenizer, save_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.export.errors import explain_write_errors
@@ -227,7 +226,7 @@ def _config(marian: Source, one_matrix: bool) -> Config:
     if type(longest) is not int:
         raise UserError(f"{marian.folder}: max_length is {longest!r}, and an integer is needed")
     longest = min(longest, positions)
-    kind = Vocabulary(source.model).kind
+    kind = source.subword_model
     try:
         model = ModelConfig(
             num_layers=sizes["encoder_layers"],

@@ -13,8 +13,8 @@ import re
 from typing import Any
 
 from google.protobuf.message import DecodeError
+from sentencepiece import sentencepiece_model_pb2 as messages
 
-from tf_transformer.data.segmentation import messages
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK

@@ -36,8 +36,8 @@ from tf_transformer.checkpoints.model_folder import (
 from tf_transformer.checkpoints.pretrained import is_built_in
 from tf_transformer.config import DECAY_TO_0, Config, TrainConfig
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.corpus_names import absolute_path
-from tf_transformer.data.sampled_pairs import sampling_alpha
+from tf_transformer.data.readers import absolute_path
+from tf_transformer.data.subword_sampling import sampling_alpha
 from tf_transformer.data.tokenizer import (
     Tokenizer,
     learn_tokenizers,

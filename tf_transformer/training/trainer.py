@@ -22,7 +22,7 @@ from tf_transformer.checkpoints.model_folder import CONFIG, step_checkpoints
 from tf_transformer.config import Config
 from tf_transformer.data.batching import IDS, Batches
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.sources import corpus_of_run
+from tf_transformer.data.readers import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
@@ -81,7 +81,7 @@ class Trainer:
       config: a `Config` with the sizes of its vocabularies.
       workers: the `Workers`.
       directory: the `RunDirectory`.
-      corpus: of `data.sources.open_corpus`.
+      corpus: of `data.readers.open_corpus`.
       tokenizers: of source and target.
       train_batches, validation_batches: two `Batches`.
       update: the `Update`, with the model and its optimizer.
