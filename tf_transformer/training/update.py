@@ -175,9 +175,9 @@ class Update:
         replica = tf.distribute.get_replica_context()
         replicas, replica_id = replica.num_replicas_in_sync, replica.replica_id_in_sync_group
         step = tf.convert_to_tensor(self.optimizer.iterations)
-        rows, length = tf.unstack(tf.shape(inp))
         micro_batches = 1
         if self._accumulate:
+            rows, length = tf.unstack(tf.shape(inp))
             micro_batches = gradient_accumulation_steps(
                 rows, length, replicas, self.settings.micro_batch_tokens
             )
