@@ -1,6 +1,6 @@
 """Invariants of the model.
 
-Where the other invariants are tested: 5 (search) in decoding/test_search.py, 6 (replicas) in
+Where the other invariants are tested: 5 (search) in decoding/test_beam_search.py, 6 (replicas) in
 training/test_distribution.py, 7 (exact resume) in training/test_resume.py, 8 (export) in
 export/test_saved_model.py, and 9 (round trip) in data/test_tokenizer.py,
 checkpoints/test_checkpoint.py and model/test_every_layer.py.
@@ -112,9 +112,7 @@ def test_invariant_4_kv_cache(model, beam_size):
 def test_invariant_4_in_half_precision(precision, beam_size):
     """The search runs in half precision; its scores are close to those of a float32 full pass."""
     inp = sentences(5, 9)
-    decode = DecodeConfig(
-        beam_size=beam_size, length_penalty=0.0, extra_decode_length=16
-    )
+    decode = DecodeConfig(beam_size=beam_size, length_penalty=0.0, extra_decode_length=16)
     result = search_translations(make_model(precision), tf.constant(inp), decode)
     expected = _log_probs(make_model(), inp, result.ids[:, 0].numpy())
     np.testing.assert_allclose(result.scores[:, 0], expected, rtol=0.05)

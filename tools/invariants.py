@@ -38,10 +38,10 @@ from tf_transformer.checkpoints.model_folder import (
 from tf_transformer.config import Config
 from tf_transformer.data.readers import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.beam_search import beam_search, greedy_search
 from tf_transformer.decoding.inference import search_translations
 from tf_transformer.decoding.kv_cache import make_decode_step
-from tf_transformer.decoding.scores import NEGATIVE_INFINITY
-from tf_transformer.decoding.search import beam_search, greedy_search, length_penalty
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY, length_penalty
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export.saved_model import export_saved_model
@@ -278,7 +278,7 @@ def search(case: Case) -> tuple[bool, str]:
     for row in inp:
         repeated = np.repeat(row[np.newaxis], len(ids), axis=0)  # (outputs, S)
         log_probs.append(_log_probabilities(case.model, repeated, ids, bias))
-    scores = np.array(log_probs) / length_penalty(lengths, alpha).numpy()  # (B, outputs)
+    scores = np.array(log_probs) / length_penalty(lengths, alpha)  # (B, outputs)
     difference = _difference(wide.scores.numpy(), -np.sort(-scores, axis=1))
     measured = (
         f"greedy and a beam of 1 {'agree' if same else 'differ'}; a beam of {WIDE_BEAM} against "

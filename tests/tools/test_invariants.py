@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_transformer
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding import kv_cache, search
+from tf_transformer.decoding import search
 from tf_transformer.errors import UserError
 from tf_transformer.model import masks
 
@@ -90,6 +90,26 @@ def test_broken_where_translations_depend_on_the_batch(case, monkeypatch):
 def test_broken_without_a_look_ahead_mask(case, monkeypatch):
     monkeypatch.setattr(masks, "create_look_ahead_mask", lambda size: tf.zeros((size, size)))
     assert_broken(invariants.causality, case, "earlier logits differ by")
+    assert_broken(invariants.cache, case, "log-probabilities of 12 translations differ")
+
+
+def test_broken_where_the_decoder_ignores_the_target(case, monkeypatch):
+    """Such a decoder does not see later tokens, but it does not see earlier ones either."""
+
+    def ignore_target(inp, tar, *_):
+        return tf.zeros([*tar.shape, 32]), {}
+
+    monkeypatch.setattr(case.model, "decoder_output", ignore_target)
+    measured = r"differ by 0 \(must be 0\), later ones by 0 or more"
+    assert_broken(invariants.causality, case, measured)
+
+
+def test_broken_where_the_cache_is_not_written(case, monkeypatch):
+    def zeros(real):
+        return lambda v, k: tf.nest.map_structure(tf.zeros_like, real(v, k))
+
+    for layer in case.model.decoder.dec_layers:
+        monkeypatch.setattr(layer.mha1, "keys_values", zeros(layer.mha1.keys_values))
     assert_broken(invariants.cache, case, "log-probabilities of 12 translations differ")
 
 

@@ -11,8 +11,7 @@ import sacrebleu
 import sacremoses
 
 from tf_transformer.config import DataConfig
-from tf_transformer.decoding.minimum_bayes_risk import bleu_tokenizer
-from tf_transformer.evaluation.metrics import check_lengths
+from tf_transformer.evaluation.metrics import bleu_tokenizer, check_lengths
 
 QUOTES = str.maketrans(dict.fromkeys("„“”«»", '"') | dict.fromkeys("‚‘’‹›", "'"))
 

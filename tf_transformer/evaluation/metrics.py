@@ -3,6 +3,7 @@
 All numbers are those of sacreBLEU, also the paired bootstrap test (Koehn 2004).
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,8 +11,20 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest, Result
 
-from tf_transformer.decoding.minimum_bayes_risk import bleu_tokenizer
 from tf_transformer.errors import UserError
+
+# Languages written without blanks between words; Chinese has a tokenizer of its own in sacreBLEU.
+UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th"})
+CHINESE = frozenset({"wuu", "yue", "zh"})
+
+
+def bleu_tokenizer(language: str) -> str:
+    """The name of sacreBLEU's tokenizer: words, or characters where no blanks are between words."""
+    code = re.split("[-_]", language)[0].lower()
+    if code in CHINESE:
+        return "zh"
+    return "char" if code in UNSPACED else "13a"
+
 
 # Of a language code. Lower is better for TER, higher for the others.
 METRICS: dict[str, Callable[[str], Metric]] = {
@@ -123,3 +136,17 @@ def check_lengths(translations: Sequence[str], *references: Sequence[str]) -> No
             )
     if not translations:
         raise UserError("nothing to score: there are no lines")
+
+
+def sentence_scorer(metric: str, language: str = "en") -> Callable[[str, str], float]:
+    """Returns the function of a translation and a reference that computes its sentence score.
+
+    Args:
+      metric: "bleu" or "chrf". BLEU has exponential smoothing and effective order, as for single
+        sentences usual: n-grams that are longer than the sentence do not count.
+      language: code of their language, such as "ja" or "zh_TW", see `bleu_tokenizer`.
+    """
+    scorer: Metric = CHRF()
+    if metric == "bleu":
+        scorer = BLEU(effective_order=True, tokenize=bleu_tokenizer(language))
+    return lambda translation, reference: scorer.sentence_score(translation, [reference]).score

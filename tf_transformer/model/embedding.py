@@ -126,4 +126,6 @@ class Positions(ReferenceLayer):
         elif length > maximum:
             raise ValueError(f"{length} positions, but the positional encoding has {maximum}")
         # In float32, in which the gradient of learned positions is then summed over the batch.
-        return tf.cast(tf.cast(x, tf.float32) + self.pos_encoding[:, start : start + length], x.dtype)
+        return tf.cast(
+            tf.cast(x, tf.float32) + self.pos_encoding[:, start : start + length], x.dtype
+        )

@@ -1,6 +1,6 @@
-"""Controls of the search: functions that change the log-probabilities of the next token.
+"""Logits processors: functions that change the log-probabilities of the next token.
 
-A search calls `adjust(log_probs, ids, t)` at each step. It takes
+A search calls `processor(log_probs, ids, t)` at each step. It takes
 
 - log_probs: float32 `[B, K, V]`, log p(next token) of each hypothesis;
 - ids: int64 `[B, K, L + 1]`, the start token, the tokens so far, and padding;
@@ -9,60 +9,27 @@ A search calls `adjust(log_probs, ids, t)` at each step. It takes
 It returns the log-probabilities, float32 `[B, K, V]`, with which the search continues. They are
 not divided by their sum again.
 
+A new one is a function here, its line in `PROCESSORS`, and a setting of `ControlConfig`, from which
+the flag and its help are generated.
+
 Shapes: B sentences, K hypotheses a sentence, t tokens so far, L longest output, V vocabulary,
 N tokens to change.
 """
 
+import dataclasses
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from tf_transformer.config import ControlConfig
+from tf_transformer.decoding.beam_search import LogitsProcessor
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
-from tf_transformer.decoding.search import Adjust
-from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import PAD
 
 
-def check_controls(controls: ControlConfig, beam_size: int) -> None:
-    """Raises: UserError for groups into which the beam cannot be divided."""
-    if beam_size % controls.diverse_groups:
-        raise UserError(
-            f"{controls.diverse_groups} groups of a beam of {beam_size}: give a divisor of "
-            "--beam_size as --diverse_groups"
-        )
-
-
-def make_adjust(controls: ControlConfig) -> Adjust | None:
-    """Returns the function that applies the controls; None where all are off."""
-    adjustments: list[Adjust] = []
-    if controls.repetition_penalty != 1:
-        adjustments.append(
-            lambda log_probs, ids, t: penalize_repetition(
-                log_probs, ids, controls.repetition_penalty
-            )
-        )
-    if controls.no_repeat_ngram_size:
-        adjustments.append(
-            lambda log_probs, ids, t: exclude_repeated_ngrams(
-                log_probs, ids, t, controls.no_repeat_ngram_size
-            )
-        )
-    return combine(adjustments)
-
-
-def combine(adjustments: list[Adjust]) -> Adjust | None:
-    """Returns the function that applies several one after the other; None for none."""
-    if not adjustments:
-        return None
-
-    def adjust(log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
-        for each in adjustments:
-            log_probs = each(log_probs, ids, t)
-        return log_probs
-
-    return adjust
-
-
-def penalize_repetition(log_probs: tf.Tensor, ids: tf.Tensor, penalty: float) -> tf.Tensor:
+def penalize_repetition(
+    log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor, penalty: float
+) -> tf.Tensor:
     """Multiplies the log-probabilities of tokens that have occurred (Keskar et al. 2019, Sec. 4.1).
 
     The paper divides logits, which can have both signs. Here, as in the beam search of Hugging Face
@@ -72,6 +39,7 @@ def penalize_repetition(log_probs: tf.Tensor, ids: tf.Tensor, penalty: float) ->
     Args:
       log_probs: float32 `[B, K, V]`.
       ids: int64 `[B, K, L + 1]`. Padding is impossible anyway.
+      t: int32 scalar.
       penalty: more than 1 makes these tokens less probable, less than 1 more probable.
     Returns: float32 `[B, K, V]`.
     """
@@ -121,3 +89,26 @@ def replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -
     places = tf.reshape(rows * log_probs.shape[2] + tokens, [-1, 1])
     flat = tf.tensor_scatter_nd_update(flat, places, tf.reshape(values, [-1]))
     return tf.reshape(flat, shape)
+
+
+# The settings of `ControlConfig` -> the processor, which takes the setting's value last. In this
+# order they are applied; with the default of its setting, a processor is off.
+PROCESSORS: dict[str, Callable[..., tf.Tensor]] = {
+    "repetition_penalty": penalize_repetition,
+    "no_repeat_ngram_size": exclude_repeated_ngrams,
+}
+
+
+def make_processors(controls: ControlConfig) -> list[LogitsProcessor]:
+    """Returns the logits processors that are not off."""
+    defaults = {field.name: field.default for field in dataclasses.fields(controls)}
+    values = {name: getattr(controls, name) for name in PROCESSORS}
+    return [
+        _with_value(PROCESSORS[name], value)
+        for name, value in values.items()
+        if value != defaults[name]
+    ]
+
+
+def _with_value(function: Callable[..., tf.Tensor], value: float) -> LogitsProcessor:
+    return lambda log_probs, ids, t: function(log_probs, ids, t, value)

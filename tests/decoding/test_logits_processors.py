@@ -1,4 +1,4 @@
-"""Controls of the search, compared with their definitions in Python."""
+"""Logits processors, compared with their definitions in Python."""
 
 import ctranslate2
 import numpy as np
@@ -7,16 +7,17 @@ import tensorflow as tf
 from chains import V, exhaustive_outputs, make_search, markov_chains, without_padding
 from tiny_model import SIZES, make_model, sentences
 
-from tf_transformer.config import ControlConfig, DecodeConfig, ModelConfig, SamplingConfig
-from tf_transformer.decoding.controls import (
+from tf_transformer.config import ControlConfig, DecodeConfig, ModelConfig
+from tf_transformer.decoding.beam_search import beam_search, greedy_search
+from tf_transformer.decoding.inference import search_translations
+from tf_transformer.decoding.logits_processors import (
+    PROCESSORS,
     exclude_repeated_ngrams,
-    make_adjust,
+    make_processors,
     penalize_repetition,
 )
-from tf_transformer.decoding.inference import search_translations
 from tf_transformer.decoding.sampling import sample
-from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
-from tf_transformer.decoding.search import beam_search, greedy_search, length_penalty
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible, length_penalty
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2_folder import make_spec
 from tf_transformer.special_tokens import END, PAD, START
@@ -59,7 +60,9 @@ def test_adjusted_log_probabilities(controls, length):
     tokens = rng.choice([1, 4, 5], [2, 3, length])
     padding = np.full([2, 3, 4], PAD)
     ids = np.concatenate([np.full([2, 3, 1], START), tokens, padding], axis=2)
-    found = make_adjust(controls)(tf.constant(log_probs), tf.constant(ids), tf.constant(length))
+    found = tf.constant(log_probs)
+    for processor in make_processors(controls):
+        found = processor(found, tf.constant(ids), tf.constant(length))
     expected = [
         [adjusted(log_probs[i, k], tokens[i, k].tolist(), controls) for k in range(3)]
         for i in range(2)
@@ -74,12 +77,15 @@ def test_by_hand():
     assert found[5] == NEGATIVE_INFINITY  # 4 5 would be there twice
     np.testing.assert_array_equal(found[1:5], log_probs[0, 0, 1:5])
     assert (exclude_repeated_ngrams(log_probs, ids, 4, 3)[0, 0, 1:] > -3).numpy().all()
-    found = np.exp(penalize_repetition(log_probs, ids, 2.0)[0, 0])
+    found = np.exp(penalize_repetition(log_probs, ids, 4, 2.0)[0, 0])
     np.testing.assert_allclose(found[[1, 3, 4, 5]], [0.01, 0.1, 0.04, 0.16], rtol=1e-5)
 
 
-def test_no_control_is_no_function():
-    assert make_adjust(ControlConfig()) is None
+def test_a_processor_is_off_by_default():
+    assert make_processors(ControlConfig()) == []
+    values = {"repetition_penalty": 1.5, "no_repeat_ngram_size": 3}
+    for name in PROCESSORS:
+        assert len(make_processors(ControlConfig(**{name: values[name]}))) == 1
 
 
 @pytest.mark.parametrize("controls", CONTROLS, ids=str)
@@ -87,7 +93,7 @@ def test_greedy_search(controls):
     table, max_length = markov_chains(21, 8), 9
     step, state = make_search(table, 1)
     arguments = step, state, tf.fill([8], max_length), 0.0
-    result = greedy_search(*arguments, adjust=make_adjust(controls))
+    result = greedy_search(*arguments, processors=make_processors(controls))
     changed = 0
     for i in range(8):
         ids, total = [PAD, START], 0.0
@@ -107,7 +113,7 @@ def test_a_wide_beam_finds_the_optimum(controls):
     table, max_lengths = markov_chains(22, 4), [5, 4, 1, 5]
     step, state = make_search(table, 100)
     result = beam_search(
-        step, state, tf.constant(max_lengths), 100, 0.6, 3, adjust=make_adjust(controls)
+        step, state, tf.constant(max_lengths), 100, 0.6, 3, processors=make_processors(controls)
     )
     for i, max_length in enumerate(max_lengths):
         outputs = []
@@ -127,11 +133,11 @@ def test_a_wide_beam_finds_the_optimum(controls):
 def test_samples_repeat_no_ngram_and_have_the_scores_of_the_model():
     table, max_lengths = markov_chains(23, 3, scale=0.5), [9, 3, 8]
     seeds = tf.constant([[1, 1], [1, 2], [1, 3]])
-    arguments = tf.constant(max_lengths), seeds, 40, SamplingConfig(temperature=1.5), 0.0
+    arguments = tf.constant(max_lengths), seeds, 40
     step, state = make_search(table, 1)
-    free = sample(step, state, *arguments)
-    adjust = make_adjust(ControlConfig(no_repeat_ngram_size=2))
-    result = sample(step, state, *arguments, adjust=adjust)
+    free = sample(step, state, *arguments, temperature=1.5, alpha=0.0)
+    processors = make_processors(ControlConfig(no_repeat_ngram_size=2))
+    result = sample(step, state, *arguments, temperature=1.5, alpha=0.0, processors=processors)
     repeated = {True: 0, False: 0}
     for found in (free, result):
         for i in range(3):
@@ -154,8 +160,10 @@ def test_a_prefix_can_repeat(beam_size):
     step, state = make_search(table, beam_size)
     search, options = (greedy_search, []) if beam_size == 1 else (beam_search, [beam_size])
     prefix = tf.constant([[4, 4, 4], [5, 5, PAD]])
-    adjust = make_adjust(ControlConfig(no_repeat_ngram_size=1))
-    result = search(step, state, tf.constant([7, 7]), *options, prefix=prefix, adjust=adjust)
+    processors = make_processors(ControlConfig(no_repeat_ngram_size=1))
+    result = search(
+        step, state, tf.constant([7, 7]), *options, prefix=prefix, processors=processors
+    )
     assert is_possible(result.scores[:, 0]).numpy().all()
     for i, forced in enumerate([[4, 4, 4], [5, 5]]):
         ids = without_padding(result.ids[i, 0])

@@ -8,16 +8,16 @@ from tiny_model import make_model, sentences
 
 from tf_transformer.config import ControlConfig, DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding.constraints import (
+from tf_transformer.decoding.beam_search import beam_search
+from tf_transformer.decoding.extras.constraints import (
     complete_phrases,
     constrained_beam_search,
+    encode_phrases,
     make_phrases,
 )
-from tf_transformer.decoding.controls import make_adjust
-from tf_transformer.decoding.inference import constrained_translations
-from tf_transformer.decoding.phrases import encode_phrases
-from tf_transformer.decoding.scores import is_possible
-from tf_transformer.decoding.search import beam_search, length_penalty
+from tf_transformer.decoding.inference import search_translations
+from tf_transformer.decoding.logits_processors import make_processors
+from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START
 
@@ -119,8 +119,8 @@ def test_without_constraints_it_is_beam_search(beam_size, n_best):
     """Alone, and in a batch with sentences that have some."""
     table, max_lengths = markov_chains(44, 20), tf.constant([7, 3, 9, 8, 1] * 4)
     step, state = make_search(table, beam_size)
-    adjust = make_adjust(ControlConfig(no_repeat_ngram_size=2))
-    options = dict(alpha=0.6, n_best=n_best, adjust=adjust)
+    processors = make_processors(ControlConfig(no_repeat_ngram_size=2))
+    options = dict(alpha=0.6, n_best=n_best, processors=processors)
     expected = beam_search(step, state, max_lengths, beam_size, **options)
     for constraints in ([[]] * 20, [[[4, 5], [1]] if i % 5 == 3 else [] for i in range(20)]):
         result = constrained_beam_search(
@@ -169,7 +169,7 @@ def test_with_a_model_in_a_graph():
 
     @tf.function(autograph=False)
     def search(inp, phrases):
-        return constrained_translations(model, inp, decode, 2, phrases)
+        return search_translations(model, inp, decode, 2, phrases=phrases)
 
     result = search(tf.constant(inp), padded(constraints))
     for i, row in enumerate(constraints):

@@ -18,29 +18,39 @@ Shapes: B sentences, K hypotheses a sentence, t tokens so far, V vocabulary, P p
 M tokens of the longest phrase, N = P M, C candidates, n hypotheses wanted, L longest output.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import regex
 import tensorflow as tf
 
-from tf_transformer.decoding.controls import replace_tokens
-from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
-from tf_transformer.decoding.search import (
-    Adjust,
-    BeamOptions,
+from tf_transformer.data.scripts import EAST_ASIAN, SOUTH_EAST_ASIAN
+from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.beam_search import (
+    Beam,
     Candidates,
+    LogitsProcessor,
+    SearchResult,
     StepFunction,
     add_finished,
-    continuations,
+    first_beam,
+    make_result,
+    model_step,
     next_beam,
+    next_log_probs,
+    search_loop,
 )
-from tf_transformer.decoding.search_loop import (
-    BeamState,
-    SearchResult,
-    last_tokens,
-    of_rows,
-    run_loop,
-)
+from tf_transformer.decoding.logits_processors import replace_tokens
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
+from tf_transformer.decoding.text_batches import encode
+from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START
+
+PhraseIds = list[list[int]]  # of one text
+
+# The first letter is of a script without blanks between words.
+_UNSPACED = regex.compile(rf"\P{{L}}*[{EAST_ASIAN}{SOUTH_EAST_ASIAN}]")
 
 
 class Phrases(NamedTuple):
@@ -61,30 +71,29 @@ def constrained_beam_search(
     beam_size: int = 4,
     alpha: float = 0.6,
     n_best: int = 1,
-    adjust: Adjust | None = None,
+    processors: Sequence[LogitsProcessor] = (),
     fixed_length: tf.Tensor | None = None,
 ) -> SearchResult:
     """Searches the outputs that contain all phrases of their sentences.
 
     Args:
-      step, state, max_lengths, beam_size, alpha, n_best: as for `beam_search`.
+      step, state, max_lengths, beam_size, alpha, n_best, fixed_length: as for `beam_search`.
       phrases: int32 or int64 `[B, P, M]`, the phrases of each sentence, without start and end
         token, then padding; those of padding only are no constraints. A sentence has no output
         where its phrases and the end token have more tokens than its maximum length.
-      adjust: as for `beam_search`; the tokens of the phrases keep the log-probabilities of the
+      processors: as for `beam_search`; the tokens of the phrases keep the log-probabilities of the
         model.
-      fixed_length: as for `beam_search`.
     Returns: a `SearchResult` with n = n_best.
     """
+
+    def loop_body(beam: Beam) -> Beam:
+        model_log_probs, state = model_step(step, beam)  # (B, K, V)
+        log_probs = next_log_probs(model_log_probs, beam, processors)  # (B, K, V)
+        return _extend(model_log_probs, log_probs, beam, n_best)._replace(state=state)
+
     constraints = make_phrases(tf.cast(phrases, tf.int64))
-    options = BeamOptions(beam_size, alpha, n_best, adjust=adjust)
-
-    def loop_body(beam: BeamState) -> BeamState:
-        logits, state = step(last_tokens(beam), beam.t, beam.beam_indices, beam.state)  # (B, K, V)
-        of_sentences = Phrases(*(of_rows(part, beam) for part in constraints))
-        return _extend(logits, beam, of_sentences, options)._replace(state=state)
-
-    return run_loop(loop_body, state, max_lengths, beam_size, n_best, fixed_length=fixed_length)
+    beam = first_beam(state, max_lengths, beam_size, alpha, None, fixed_length, constraints)
+    return make_result(*search_loop(loop_body, beam, fixed_length), n_best, fixed_length)
 
 
 def make_phrases(phrases: tf.Tensor) -> Phrases:
@@ -104,16 +113,24 @@ def make_phrases(phrases: tf.Tensor) -> Phrases:
     return Phrases(lengths, tokens, beginnings)
 
 
-def _extend(
-    logits: tf.Tensor, beam: BeamState, phrases: Phrases, options: BeamOptions
-) -> BeamState:
-    """Extends every hypothesis by one token, and keeps the best of each bank."""
+def _extend(model_log_probs: tf.Tensor, log_probs: tf.Tensor, beam: Beam, n_best: int) -> Beam:
+    """Extends every hypothesis by one token, and keeps the best of each bank.
+
+    Args:
+      model_log_probs: float32 `[B, K, V]`, for the tokens of the phrases.
+      log_probs: float32 `[B, K, V]`, of `next_log_probs`, for the others.
+      beam: a `Beam`, whose settings are `Phrases`.
+      n_best: as for `beam_search`.
+    """
+    phrases, beam_size = beam.settings, beam.alive_ids.shape[1]
     is_complete = complete_phrases(beam.alive_ids, phrases)  # (B, K, P)
     total = tf.reduce_sum(phrases.lengths, axis=1)[:, tf.newaxis]  # (B, 1)
     free_log_probs, free_tokens, free_met = _free_candidates(
-        logits, beam, phrases, is_complete, options
+        log_probs, phrases, is_complete
     )  # (B, K, 2K or V)
-    log_probs, tokens, met = _phrase_candidates(logits, beam, phrases, is_complete)  # (B, K, N)
+    log_probs, tokens, met = _phrase_candidates(
+        model_log_probs, beam, phrases, is_complete
+    )  # (B, K, N)
 
     # All candidates, most probable first, without those after which the phrases do not fit.
     log_probs = tf.concat([free_log_probs, log_probs], axis=2)
@@ -136,17 +153,15 @@ def _extend(
         return Candidates(*(tf.gather(part, chosen, batch_dims=1) for part in parts))
 
     # Finished: as in beam search, those that end among the K best of the last bank.
-    last_bank = choose(tf.where(met == total, log_probs, NEGATIVE_INFINITY), options.beam_size)
-    beam = add_finished(beam, last_bank, last_bank.tokens == END, options)
+    last_bank = choose(tf.where(met == total, log_probs, NEGATIVE_INFINITY), beam_size)
+    beam = add_finished(beam, last_bank, last_bank.tokens == END)
 
     # Alive: from each bank the best, then from each the second best, and so on.
     can_stay = is_possible(log_probs) & (tokens != END)  # (B, C)
     banks = tf.shape(phrases.tokens)[1] + 1  # at most
-    turns = _turns(can_stay, total - met, banks, options.beam_size)
-    alive = choose(-turns, options.beam_size)
+    alive = choose(-_turns(can_stay, total - met, banks, beam_size), beam_size)
     possible = tf.where(alive.tokens == END, NEGATIVE_INFINITY, alive.log_probs)
-    alive_log_probs, chosen = tf.math.top_k(possible, options.beam_size)  # (B, K)
-    return next_beam(beam, alive, alive_log_probs, chosen, options)
+    return next_beam(beam, alive, *tf.math.top_k(possible, beam_size), n_best)
 
 
 def complete_phrases(ids: tf.Tensor, phrases: Phrases) -> tf.Tensor:
@@ -164,41 +179,31 @@ def complete_phrases(ids: tf.Tensor, phrases: Phrases) -> tf.Tensor:
 
 
 def _free_candidates(
-    logits: tf.Tensor,
-    beam: BeamState,
-    phrases: Phrases,
-    is_complete: tf.Tensor,
-    options: BeamOptions,
+    log_probs: tf.Tensor, phrases: Phrases, is_complete: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """The most probable continuations by other tokens than those of the phrases.
 
     Returns: log-probabilities, tokens, and met tokens, `[B, K, 2K or V]`.
     """
+    beam_size, vocab_size = log_probs.shape[1:]
+    cannot = tf.tile(phrases.tokens[:, tf.newaxis], [1, beam_size, 1])  # (B, K, N)
+    log_probs = replace_tokens(log_probs, cannot, tf.fill(tf.shape(cannot), NEGATIVE_INFINITY))
     can_end = tf.reduce_all(is_complete, axis=2, keepdims=True)  # (B, K, 1)
-
-    def exclude(log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
-        if options.adjust is not None:
-            log_probs = options.adjust(log_probs, ids, t)
-        cannot = tf.tile(phrases.tokens[:, tf.newaxis], [1, options.beam_size, 1])  # (B, K, N)
-        log_probs = replace_tokens(log_probs, cannot, tf.fill(tf.shape(cannot), NEGATIVE_INFINITY))
-        is_end = tf.range(log_probs.shape[-1], dtype=tf.int64) == END  # (V)
-        return tf.where(is_end & ~can_end, NEGATIVE_INFINITY, log_probs)
-
-    log_probs, tokens = continuations(logits, beam, 2 * options.beam_size, adjust=exclude)
+    is_end = tf.range(vocab_size, dtype=tf.int64) == END  # (V)
+    log_probs = tf.where(is_end & ~can_end, NEGATIVE_INFINITY, log_probs)
+    log_probs, tokens = tf.math.top_k(log_probs, min(2 * beam_size, vocab_size))
     met = _met_tokens(is_complete, phrases.lengths[:, tf.newaxis])[:, :, tf.newaxis]  # (B, K, 1)
-    return log_probs, tokens, tf.broadcast_to(met, tf.shape(tokens))
+    return log_probs, tf.cast(tokens, tf.int64), tf.broadcast_to(met, tf.shape(tokens))
 
 
 def _phrase_candidates(
-    logits: tf.Tensor, beam: BeamState, phrases: Phrases, is_complete: tf.Tensor
+    log_probs: tf.Tensor, beam: Beam, phrases: Phrases, is_complete: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """The continuations by the tokens of the phrases.
 
     Returns: log-probabilities, tokens, and met tokens, `[B, K, N]`.
     """
-    hypotheses = beam.alive_ids.shape[1]  # K
-    tokens = tf.tile(phrases.tokens[:, tf.newaxis], [1, hypotheses, 1])  # (B, K, N)
-    log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
+    tokens = tf.tile(phrases.tokens[:, tf.newaxis], [1, log_probs.shape[1], 1])  # (B, K, N)
     log_probs = tf.gather(log_probs, tokens, batch_dims=2)  # (B, K, N)
     log_probs = tf.where(tokens == PAD, NEGATIVE_INFINITY, log_probs)
 
@@ -257,3 +262,59 @@ def _match(windows: tf.Tensor, patterns: tf.Tensor) -> tf.Tensor:
 def _flat(x: tf.Tensor) -> tf.Tensor:
     """`[B, K, C]` -> `[B, K * C]`."""
     return tf.reshape(x, [tf.shape(x)[0], -1])
+
+
+def encode_phrases(
+    tokenizer: Tokenizer,
+    constraints: Sequence[Sequence[str]],
+    limits: Sequence[int],
+    line_numbers: Sequence[int] | None = None,
+) -> list[PhraseIds]:
+    """Encodes the phrases of each text, without the end token.
+
+    A phrase begins with a blank, and so with a word, except in scripts without blanks.
+
+    Args:
+      tokenizer: of the target.
+      constraints: for each text its phrases.
+      limits: of each text the longest output, sub-words with the end token.
+      line_numbers: the line number of each text, for messages; None for 1, 2, ...
+    Raises: UserError for constraints that cannot be met, or of another number of texts.
+    """
+    if len(constraints) != len(limits):
+        raise UserError(f"constraints of {len(constraints)} of {len(limits)} texts: give all")
+    found = []
+    for i, phrases in enumerate(constraints):
+        number = line_numbers[i] if line_numbers else i + 1
+        rows = [_encode_phrase(tokenizer, phrase) for phrase in phrases]
+        if not all(rows):
+            raise UserError(
+                f"line {number:,} has an empty constraint: give a phrase, or an empty line for none"
+            )
+        length = sum(map(len, rows))
+        if length >= limits[i]:
+            raise UserError(
+                f"line {number:,}: the constraints have {length:,} sub-words, and the translation "
+                f"has at most {limits[i] - 1:,}: shorten them, or give a larger "
+                "--extra_decode_length"
+            )
+        found.append(rows)
+    return found
+
+
+def _encode_phrase(tokenizer: Tokenizer, phrase: str) -> list[int]:
+    if _UNSPACED.match(phrase):
+        tokenizer = tokenizer.without_initial_blank
+    ((*ids, _),) = encode(tokenizer, [phrase])
+    return ids
+
+
+def pad_phrases(phrases: Sequence[PhraseIds], batch: Sequence[int]) -> np.ndarray:
+    """The phrases of some texts, int32 `[B, P, M]`; at least one of these has phrases."""
+    number = max(len(phrases[i]) for i in batch)
+    longest = max(len(phrase) for i in batch for phrase in phrases[i])
+    padded = np.full((len(batch), number, longest), PAD, np.int32)
+    for row, i in enumerate(batch):
+        for place, phrase in enumerate(phrases[i]):
+            padded[row, place, : len(phrase)] = phrase
+    return padded

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tf_transformer.decoding.rescoring import Hypothesis, read_n_best, rescore
+from tf_transformer.decoding.extras.rescoring import Hypothesis, read_n_best, rescore
 from tf_transformer.errors import UserError
 
 LIST = "1\t-1.5\ta\n1\t-2.0\tb\tc\n2\t0.0000\t\n"

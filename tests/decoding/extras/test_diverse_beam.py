@@ -6,9 +6,10 @@ import tensorflow as tf
 from chains import V, make_search, markov_chains, without_padding
 
 from tf_transformer.config import ControlConfig
-from tf_transformer.decoding.controls import make_adjust
-from tf_transformer.decoding.diverse_beam import diverse_beam_search
-from tf_transformer.decoding.search import beam_search, length_penalty
+from tf_transformer.decoding.beam_search import beam_search
+from tf_transformer.decoding.extras.diverse_beam import diverse_beam_search
+from tf_transformer.decoding.logits_processors import make_processors
+from tf_transformer.decoding.scores import length_penalty
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START
@@ -66,8 +67,8 @@ def test_one_group_is_beam_search(n_best):
     table, max_lengths = markov_chains(32, 10), tf.constant([7, 3, 9, 8, 5] * 2)
     step, state = make_search(table, 4)
     prefix = tf.constant([[4, 5], [5, PAD], [PAD, PAD], [PAD, PAD], [4, PAD]] * 2)
-    adjust = make_adjust(ControlConfig(no_repeat_ngram_size=2))
-    options = dict(alpha=0.6, n_best=n_best, prefix=prefix, adjust=adjust)
+    processors = make_processors(ControlConfig(no_repeat_ngram_size=2))
+    options = dict(alpha=0.6, n_best=n_best, prefix=prefix, processors=processors)
     diverse = diverse_beam_search(step, state, max_lengths, 4, 1, 2.0, **options)
     beam = beam_search(step, state, max_lengths, 4, **options)
     for one, other in zip(diverse, beam):
