@@ -136,8 +136,8 @@ def test_broken_where_greedy_search_stops_early(case, monkeypatch):
 # File -> correct code, code with a bug: gradients grow with the number of replicas, and a resumed
 # run loses Adam's moments.
 BUGS = {
-    "training/train_step.py": (
-        "gradients = loss_scale.unscale(gradients)",
+    "training/update.py": (
+        "gradients = self.loss_scale.unscale(gradients)",
         "gradients = [g * tf.cast(tf.size(replica_tokens), g.dtype) for g in gradients]",
     ),
     "training/run_directory.py": (
