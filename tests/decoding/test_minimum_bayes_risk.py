@@ -3,7 +3,8 @@
 import pytest
 import sacrebleu
 
-from tf_transformer.decoding.minimum_bayes_risk import mean_utilities, utility
+from tf_transformer.decoding.minimum_bayes_risk import mean_utilities
+from tf_transformer.evaluation.metrics import sentence_score
 
 TEXTS = ["the cat sat on the mat", "a cat sat on a mat", "the dog", "a cat sat on a mat", "the cat"]
 
@@ -23,7 +24,7 @@ def test_utilities_are_those_of_brute_force():
     }
     for metric, score in scores.items():
         expected = dict(zip(TEXTS, brute_force(TEXTS, score)))
-        found = mean_utilities(TEXTS, utility(metric))
+        found = mean_utilities(TEXTS, sentence_score(metric))
         assert dict(found) == pytest.approx(expected, abs=1e-9)
         assert [value for _, value in found] == sorted(dict(found).values(), reverse=True)
 
@@ -34,7 +35,7 @@ def test_bleu_ranks_languages_without_blanks():
         "zh_TW": ["猫坐在垫子上。", "猫坐在垫上。", "狗跑了吧。"],
         "th": ["แมวนั่งบนเสื่อ", "แมวนั่งบนพรม", "สุนัขวิ่ง"],
     }.items():
-        found = mean_utilities(texts, utility("bleu", language))
+        found = mean_utilities(texts, sentence_score("bleu", language))
         assert found[-1][0] == texts[2] and found[0][1] > found[-1][1] + 5, language
 
 

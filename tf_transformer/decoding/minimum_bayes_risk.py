@@ -6,46 +6,16 @@ each of the others as its reference, is the highest:
     argmax_i  1 / (N - 1)  sum_{j != i} u(h_i, h_j).
 
 With samples of the model as candidates, the mean estimates the expected utility under the model.
-The utility u is sentence BLEU or chrF. The cost is O(N^2): N (N - 1) sentence scores of a source;
-equal candidates are scored once.
+The utility u is sentence BLEU or chrF (`evaluation.metrics.sentence_score`). The cost is O(N^2):
+N (N - 1) sentence scores of a source; equal candidates are scored once.
 
 This module does not import TensorFlow.
 """
 
 import collections
-import re
 from collections.abc import Callable, Sequence
 
-import sacrebleu
-
 Utility = Callable[[str, str], float]  # of a translation and a reference, 0 to 100
-
-# Languages written without blanks between words; "zh" has a tokenizer of its own in sacreBLEU.
-UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th"})
-CHINESE = frozenset({"wuu", "yue", "zh"})
-
-
-def utility(metric: str, language: str = "en") -> Utility:
-    """Returns sacreBLEU's sentence score.
-
-    Args:
-      metric: "bleu" or "chrf". BLEU has exponential smoothing and effective order, as for single
-        sentences usual: n-grams that are longer than the sentence do not count.
-      language: code of the language of the candidates, such as "ja" or "zh_TW". It chooses the
-        tokenizer of BLEU, see `bleu_tokenizer`.
-    """
-    scorer: sacrebleu.metrics.BLEU | sacrebleu.metrics.CHRF = sacrebleu.metrics.CHRF()
-    if metric == "bleu":
-        scorer = sacrebleu.metrics.BLEU(effective_order=True, tokenize=bleu_tokenizer(language))
-    return lambda translation, reference: scorer.sentence_score(translation, [reference]).score
-
-
-def bleu_tokenizer(language: str) -> str:
-    """The name of sacreBLEU's tokenizer: words, or characters where no blanks are between words."""
-    code = re.split("[-_]", language)[0].lower()
-    if code in CHINESE:
-        return "zh"
-    return "char" if code in UNSPACED else "13a"
 
 
 def mean_utilities(candidates: Sequence[str], utility_of: Utility) -> list[tuple[str, float]]:
@@ -53,7 +23,7 @@ def mean_utilities(candidates: Sequence[str], utility_of: Utility) -> list[tuple
 
     Args:
       candidates: N texts; a text that occurs several times has more weight as a reference.
-      utility_of: as of `utility`.
+      utility_of: u.
     Returns: pairs (candidate, mean utility against the other N - 1), the highest first; each text
       once. Where two are equal, the first candidate comes first. The utility of a single candidate
       is that against itself.

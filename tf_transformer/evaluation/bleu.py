@@ -11,9 +11,11 @@ import sacrebleu
 import sacremoses
 
 from tf_transformer.config import DataConfig
-from tf_transformer.decoding.minimum_bayes_risk import bleu_tokenizer
-from tf_transformer.evaluation.metrics import check_lengths
+from tf_transformer.errors import UserError
 
+# Languages written without blanks between words; "zh" has a tokenizer of its own in sacreBLEU.
+UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th"})
+CHINESE = frozenset({"wuu", "yue", "zh"})
 QUOTES = str.maketrans(dict.fromkeys("„“”«»", '"') | dict.fromkeys("‚‘’‹›", "'"))
 
 
@@ -31,6 +33,18 @@ class Scores:
             f"BLEU {self.bleu:.2f}  ({self.bleu_signature})\n"
             f"chrF {self.chrf:.2f}  ({self.chrf_signature})"
         )
+
+
+def bleu_tokenizer(language: str) -> str:
+    """The name of sacreBLEU's tokenizer: words, or characters where no blanks are between words.
+
+    Args:
+      language: a code such as "ja" or "zh_TW".
+    """
+    code = re.split("[-_]", language)[0].lower()
+    if code in CHINESE:
+        return "zh"
+    return "char" if code in UNSPACED else "13a"
 
 
 def score(translations: Sequence[str], references: Sequence[str], language: str = "en") -> Scores:
@@ -171,3 +185,15 @@ def _bleu_of_tokens(
     reference_tokens = [tokenize(line) for line in references]
     result = bleu.corpus_score(hypothesis_tokens, [reference_tokens])
     return result.score, str(bleu.get_signature())
+
+
+def check_lengths(translations: Sequence[str], *references: Sequence[str]) -> None:
+    """Raises: UserError when the numbers of lines differ, or there are none."""
+    for lines in references:
+        if len(translations) != len(lines):
+            raise UserError(
+                f"{len(translations):,} translations, but {len(lines):,} references: "
+                "give one reference for each translation"
+            )
+    if not translations:
+        raise UserError("nothing to score: there are no lines")

@@ -25,22 +25,19 @@ Besides the files of CTranslate2, the folder has the SentencePiece models, `asse
 with the search and the limits, and `SHA256SUMS`.
 """
 
-import os
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import ModelConfig
 from tf_transformer.data.tokenizer import save_tokenizers
-from tf_transformer.errors import UserError
-from tf_transformer.export.ctranslate2_translator import missing_package
-from tf_transformer.export.description import write_description
-from tf_transformer.export.errors import explain_write_errors
+from tf_transformer.errors import UserError, explain_missing_package
+from tf_transformer.export.output_folder import check_new, new_output
+from tf_transformer.export.versions import write_description
 from tf_transformer.model.embedding import positional_encoding
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import END, START, UNK
@@ -67,29 +64,24 @@ def write_ctranslate2_folder(
       cannot be read, CTranslate2 does not support the sizes of its heads, or the output cannot be
       written.
     """
-    if os.path.exists(output):
-        raise UserError(f"{output} already exists: remove it, or give another output")
+    check_new(output)
     _import_specs()  # fails before the model is loaded, which takes seconds
     model, tokenizers, config = load_model(model_dir, checkpoint)
     config = config.replace(**decode)
     vocabularies = [tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers]
     spec = make_spec(model, config.model, vocabularies)
     spec.optimize(quantization=None if quantization == "float32" else quantization)
-    parent = os.path.dirname(os.path.abspath(output))
-    with explain_write_errors(output), atomic_folder(parent) as folder:
+    with new_output(output) as folder:
         spec.save(folder)
         save_tokenizers(tokenizers, folder)
         write_description(folder, config, aligned_length=0)
         write_checksums(folder)
-        os.rename(folder, output)
 
 
 def _import_specs() -> ModuleType:
     """Imports `ctranslate2.specs`. Raises: UserError when ctranslate2 is not installed."""
-    try:
+    with explain_missing_package("ctranslate2", "ctranslate2"):
         from ctranslate2 import specs
-    except ImportError:
-        raise missing_package() from None
     return specs
 
 

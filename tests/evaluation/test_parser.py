@@ -6,7 +6,7 @@ from tf_transformer.data.pocket.treebank import generate
 from tf_transformer.data.treebank import clean_tree, linearise
 from tf_transformer.data.trees import read_trees
 from tf_transformer.errors import UserError
-from tf_transformer.parsing.parser import Parser, evaluate_parses, with_punctuation, words_of
+from tf_transformer.evaluation.parser import Parser, evaluate_parses, with_punctuation, words_of
 
 
 def tree(text):
