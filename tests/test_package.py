@@ -53,6 +53,7 @@ def test_wheel_has_every_file_of_the_package(wheel):
     assert {name for name in wheel.namelist() if not name.startswith(metadata)} == expected
     data = (
         "attention_display/attention.js",
+        "data/built_in/pocket.tsv.xz",
         "py.typed",
         "serving/page_files/index.html",
         "visualization/attention_viewer.html",

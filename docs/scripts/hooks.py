@@ -44,7 +44,7 @@ PAGES = {
 SOURCES = [
     "Makefile", "setup.py", "pyproject.toml", ".ci/run", "tests/**/*.py", "benchmarks/**/*.py",
     "deploy/[!R]*",
-    "notebooks/course/*.py", "notebooks/solutions/*.py", "tf_transformer/data/pocket/*.py",
+    "notebooks/course/*.py", "notebooks/solutions/*.py", "tools/**/*.py",
 ]  # fmt: skip
 SCRIPT = re.compile(r"<script[^>]*>(?:(?!</script>).)*(?:mathjax|mermaid).*?</script>", re.S | re.I)
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
@@ -62,7 +62,7 @@ def page_of(path):
     if path.endswith(".ipynb"):
         return path.replace("notebooks/", "course/", 1), ""
     parts = pathlib.PurePosixPath(path).with_suffix("").parts
-    if parts[0] == "tf_transformer" and path.endswith(".py") and "pocket" not in parts:
+    if parts[0] == "tf_transformer" and path.endswith(".py"):
         page = parts[1] if len(parts) > 2 else "settings"
         return f"api/{page}.md", "#" + ".".join(parts).removesuffix(".__init__")
     return f"source/{path}.md", ""

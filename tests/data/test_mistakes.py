@@ -4,9 +4,8 @@ import gzip
 
 import pytest
 
-from tf_transformer.data.corpus import read_lines
-from tf_transformer.data.corpus_names import absolute_path
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import absolute_path, open_corpus
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
 GZIP = gzip.compress(b"a\nb\n" * 999, mtime=0)  # its bytes do not depend on the time

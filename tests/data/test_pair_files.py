@@ -6,11 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from tf_transformer.data.batching import Batches
+from tf_transformer.data.batching import Batches, SampledBatches
 from tf_transformer.data.encoding import cached_pairs
-from tf_transformer.data.sampled_batches import SampledBatches
-from tf_transformer.data.sampled_pairs import PairSampler
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
+from tf_transformer.data.subword_sampling import PairSampler
 from tf_transformer.data.tokenizer import learn_tokenizers
 from tf_transformer.errors import UserError
 
@@ -131,7 +130,7 @@ def test_shards_and_batches_keep_the_weights(weighted, tiny_config, tmp_path):
         assert pairs.weighted
         check_weights(Batches(pairs, 500, 1), tokenizers, len(pairs))
     sampler = PairSampler(pairs, tokenizers, 0.1, 1, str(tmp_path))
-    sampled = SampledBatches(pairs, 500, 1, None, 0, sampler, 1, lambda value: value)
+    sampled = SampledBatches(pairs, 500, 1, None, 0, sampler, 1)
     check_weights(sampled, tokenizers, len(pairs))
     sampled.close()
     (path,) = tmp_path.glob("train-*/*.weights.npy")

@@ -4,18 +4,19 @@ import os
 import random
 
 import pytest
+from pocket.treebank import generate
 
-from tf_transformer.data.pocket.sources import PocketTreebank
-from tf_transformer.data.pocket.treebank import generate
+from tf_transformer.data.pocket import PocketTreebank
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.data.treebank import (
+from tf_transformer.data.trees import (
+    Tree,
     TreebankCorpus,
     clean_tree,
     is_well_formed,
     linearise,
+    read_trees,
     restore,
 )
-from tf_transformer.data.trees import Tree, read_trees
 from tf_transformer.errors import UserError
 
 LABELS = ("S", "NP", "VP", "SBAR", "ADVP|PRT", "X")

@@ -1,10 +1,9 @@
 """Parsing with a fake translator that returns known outputs, and with a translation model."""
 
 import pytest
+from pocket.treebank import generate
 
-from tf_transformer.data.pocket.treebank import generate
-from tf_transformer.data.treebank import clean_tree, linearise
-from tf_transformer.data.trees import read_trees
+from tf_transformer.data.trees import clean_tree, linearise, read_trees
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.parser import Parser, evaluate_parses, with_punctuation, words_of
 

@@ -12,9 +12,9 @@ import pytest
 
 from tf_transformer.checkpoints.initial_model import initial_settings
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.checkpoints.paths import load_config
+from tf_transformer.checkpoints.model_folder import load_config
 from tf_transformer.config import Config
-from tf_transformer.data.sampled_pairs import sampling_alpha
+from tf_transformer.data.subword_sampling import sampling_alpha
 from tf_transformer.decoding.inference import forced_decoding, token_log_probs
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError

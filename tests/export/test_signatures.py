@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.search import SearchResult
 from tf_transformer.export import signatures
 from tf_transformer.export.signatures import TextFunctions

@@ -8,18 +8,19 @@ import os
 import pathlib
 import shutil
 import subprocess
+from itertools import islice
 
 import numpy as np
 import pytest
 
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.data.pocket import corpus as pocket
+from tf_transformer.data.pocket import read_pairs
 from tf_transformer.decoding.inference import forced_decoding
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.export.huggingface import export_huggingface, import_huggingface
 from tf_transformer.export.marian import token_order
 from tf_transformer.special_tokens import PAD
-from tf_transformer.training.build import build_trainer
+from tf_transformer.training.trainer import build_trainer
 
 MARIAN = pathlib.Path(__file__).with_name("marian")
 PYTHON = os.environ["TRANSFORMERS_PYTHON"]  # of the environment that has transformers
@@ -53,7 +54,7 @@ def assert_equal_ids_and_logits(model_dir, expected, sources, targets):
 
 def test_the_built_in_model(tmp_path):
     """Without a length penalty, both search the output with the largest probability."""
-    pairs = pocket.generate(60)
+    pairs = list(islice(read_pairs(), 60))
     sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
     expected = results_of_export("pocket-en-de", tmp_path / "marian", sources, targets)
     assert_equal_ids_and_logits("pocket-en-de", expected, sources, targets)

@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.checkpoints import checkpoint as checkpoints
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.inference import LINE_SEPARATORS, detokenize
 from tf_transformer.errors import UserError
 from tf_transformer.export import ctranslate2_folder

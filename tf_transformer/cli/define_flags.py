@@ -10,6 +10,7 @@ from tf_transformer import config as settings
 from tf_transformer.checkpoints.pretrained import DEFAULT
 from tf_transformer.cli.flag_parsers import BooleanParser, FloatParser, IntegerParser, TextParser
 from tf_transformer.config import MAX_INTEGER, FilterConfig
+from tf_transformer.data.readers import describe_data
 from tf_transformer.export.formats import IMPORT_FORMATS
 from tf_transformer.presets import PRESETS
 from tf_transformer.serving.serve_config import ServeConfig
@@ -62,7 +63,10 @@ def define_settings(
         for field in dataclasses.fields(part):
             if field.name not in skip:
                 default = _defaults(part, field.name) if has_preset else "that of the model"
-                meaning = f"{field.metadata['meaning']} (default: {default})"
+                meaning = field.metadata["meaning"]
+                if field.name == "data":
+                    meaning += f": {describe_data()}"
+                meaning += f" (default: {default})"
                 define(values, field.name, field.type, meaning, group=GROUPS[part])
 
 

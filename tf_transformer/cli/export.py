@@ -7,8 +7,8 @@ import shlex
 
 from absl.flags import FlagValues
 
-from tf_transformer.checkpoints import paths, pretrained
-from tf_transformer.checkpoints.model_lists import model_list
+from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.terminal import required, start_tensorflow
 from tf_transformer.errors import UserError
 from tf_transformer.export.formats import EXPORT_FORMATS, IMPORT_FORMATS
@@ -19,7 +19,7 @@ def export(values: FlagValues) -> None:
     models = model_list(required(values, "model_dir"), values.checkpoint)
     _check_flags(values, len(models))
     for each, _ in models:
-        paths.load_config(each)
+        model_folder.load_config(each)
     model_dir = models[0][0] if len(models) == 1 else values.model_dir
     form = EXPORT_FORMATS[values.format]
     options = {name: values[name].value for name in form.options}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from absl.flags import FlagValues
 
-from tf_transformer.checkpoints import paths, pretrained
+from tf_transformer.checkpoints import model_folder, pretrained
 from tf_transformer.cli.engine import ctranslate2_versions, loader, uses_ctranslate2
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import start_tensorflow
@@ -91,7 +91,7 @@ def _check_settings(config: ServeConfig) -> tuple[Access, socket.socket]:
 def _find_model(model_dir: str | None) -> str:
     """Returns the folder of the given model, or of the default one. Raises: UserError."""
     model_dir = pretrained.find_model_dir(model_dir) if model_dir else pretrained.default_model()
-    paths.load_config(model_dir)  # a wrong folder is reported before TensorFlow is loaded
+    model_folder.load_config(model_dir)  # a wrong folder is reported before TensorFlow is loaded
     return model_dir
 
 
@@ -125,7 +125,7 @@ def _warn_of_old_export(folder: str, model_dir: str) -> None:
     version = os.path.join(folder, str(versions[0]))
     # The model may have no weights any more, and files may be removed just now.
     with contextlib.suppress(OSError, UserError):
-        if paths.is_older_than_model(version, model_dir):
+        if model_folder.is_older_than_model(version, model_dir):
             command = f"tf-transformer export --model_dir={shlex.quote(model_dir)}"
             message = "%s is older than the files of the model; to export it again: `%s`"
             logger.warning(message, version, command)
@@ -134,7 +134,7 @@ def _warn_of_old_export(folder: str, model_dir: str) -> None:
 def client(values: FlagValues) -> None:
     """Translates lines with a server."""
     from tf_transformer.cli.partial_output import open_translations
-    from tf_transformer.data.corpus import read_lines
+    from tf_transformer.data.text_files import read_lines
     from tf_transformer.serving.client import MAX_WAIT, Client, translate_lines
     from tf_transformer.serving.sentence_client import SentenceClient
 

@@ -1,13 +1,8 @@
-"""The base class of all corpora, and the lines of text files."""
+"""The base class of all corpora."""
 
-import contextlib
-import gzip
 import hashlib
 import os
-import sys
-import zlib
 from collections.abc import Hashable, Iterator
-from typing import IO, Any
 
 from tf_transformer.errors import UserError
 
@@ -18,14 +13,6 @@ MAX_HELD_OUT = 1000
 
 # Source, target, and the weight of the pair in the loss; None: the text has no weights.
 WeightedPair = tuple[str, str, float | None]
-
-_UTF16 = "this is UTF-16 text: convert it, as with `iconv -f UTF-16 -t UTF-8`"
-# The first bytes of files that are not UTF-8 text.
-_OTHER_FORMATS = {
-    b"\xff\xfe": _UTF16,
-    b"\xfe\xff": _UTF16,
-    b"\x1f\x8b": "this is a gzip file: let its name end in .gz, or unpack it",
-}
 
 
 class Corpus:
@@ -131,75 +118,3 @@ def file_fingerprint(path: str | os.PathLike[str]) -> tuple[str, int, int]:
 def digest(*parts: Hashable) -> str:
     """Returns a short hash of strings, numbers, and tuples of them, for the names of files."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-
-def read_lines(path: str | None) -> Iterator[str]:
-    """Reads the lines of a text file.
-
-    A line ends with a line feed; a carriage return before it is not part of the line. Other
-    characters, such as a carriage return inside a line, U+2028 or NUL, are text. A byte-order mark
-    at the start is not.
-
-    Args:
-      path: a text file, plain or `.gz`; None for standard input.
-    Yields: the lines without their line ends.
-    Raises: UserError when the file cannot be read, a line is not valid UTF-8, or the file has
-      carriage returns and no line feed.
-    """
-    with open_lines(path) as file:
-        for number, line in enumerate(file, start=1):
-            text = decode_line(line, number, path)
-            if number == 1 and not line.endswith(b"\n") and "\r" in text.strip("\r"):
-                raise UserError(
-                    f"{path or 'standard input'}:1: the lines end with carriage returns: convert "
-                    "them, as with `tr '\\r' '\\n'`"
-                )
-            yield text
-
-
-@contextlib.contextmanager
-def open_lines(path: str | None) -> Iterator[IO[bytes]]:
-    """Opens a text file, as for `read_lines`. Raises: UserError when it cannot be read."""
-    name = path or "standard input"
-    try:
-        with _open(path) as file:
-            yield file
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise UserError(f"cannot read {name}: {error.strerror}") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{name}: not a complete gzip file ({error})") from None
-
-
-def decode_line(line: bytes, number: int, path: str | None) -> str:
-    """Decodes line `number` of a file, from 1. Raises: UserError when it is not valid UTF-8."""
-    problem = _OTHER_FORMATS.get(line[:2]) if number == 1 else None
-    if number == 1 and b"\0" in line[:2]:  # UTF-16 without a byte-order mark
-        problem = _UTF16
-    try:
-        if not problem:
-            return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-    except UnicodeDecodeError:
-        problem = "not UTF-8 text: convert the file, or correct the line"
-    raise UserError(f"{path or 'standard input'}:{number}: {problem}")
-
-
-def split_tsv(line: str, number: int, path: str | None) -> tuple[str, str]:
-    """Returns source and target of line `number` of a TSV file, from 1.
-
-    Raises: UserError when the line has not exactly one tab.
-    """
-    columns = line.split("\t")
-    if len(columns) != 2:
-        raise UserError(
-            f"{path or 'standard input'}:{number}: {len(columns)} columns: give source, one tab, "
-            "target (`cut -f 1,2` removes other columns)"
-        )
-    return columns[0], columns[1]
-
-
-def _open(path: str | None) -> contextlib.AbstractContextManager[Any]:
-    if path is None:
-        return contextlib.nullcontext(sys.stdin.buffer)
-    if path.endswith(".gz"):
-        return gzip.open(path, "rb")
-    return open(path, "rb")

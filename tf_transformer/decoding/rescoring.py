@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tf_transformer.data.corpus import read_lines
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Sequence
 
-from tf_transformer.data.sentences import base_language, split_sentences
+from tf_transformer.data.scripts import base_language, split_sentences
 from tf_transformer.data.tags import add_tag, split_tag
 from tf_transformer.decoding.scores import is_possible
 

@@ -11,11 +11,9 @@ import sacrebleu
 import sacremoses
 
 from tf_transformer.config import DataConfig
+from tf_transformer.data.scripts import CHINESE, LANGUAGES_WITHOUT_BLANKS, base_language
 from tf_transformer.errors import UserError
 
-# Languages written without blanks between words; "zh" has a tokenizer of its own in sacreBLEU.
-UNSPACED = frozenset({"bo", "dz", "ja", "km", "lo", "my", "th"})
-CHINESE = frozenset({"wuu", "yue", "zh"})
 QUOTES = str.maketrans(dict.fromkeys("„“”«»", '"') | dict.fromkeys("‚‘’‹›", "'"))
 
 
@@ -41,10 +39,10 @@ def bleu_tokenizer(language: str) -> str:
     Args:
       language: a code such as "ja" or "zh_TW".
     """
-    code = re.split("[-_]", language)[0].lower()
-    if code in CHINESE:
+    code = base_language(language)
+    if code in CHINESE:  # for which sacreBLEU has a tokenizer
         return "zh"
-    return "char" if code in UNSPACED else "13a"
+    return "char" if code in LANGUAGES_WITHOUT_BLANKS else "13a"
 
 
 def score(translations: Sequence[str], references: Sequence[str], language: str = "en") -> Scores:
@@ -163,7 +161,7 @@ def moses_language(language: str) -> str:
 
     Moses has English rules for a language that it does not know.
     """
-    code = re.split("[-_]", language)[0].lower()
+    code = base_language(language)
     known = code in sacremoses.corpus.NonbreakingPrefixes().available_langs.values()
     # For these two, the tokenizer has other rules, but no abbreviations.
     return code if known or code in ("ja", "ko") else "en"

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tf_transformer.config import NO_CONTROLS
-from tf_transformer.data.treebank import is_well_formed, linearise, restore
-from tf_transformer.data.trees import Tree
+from tf_transformer.data.trees import Tree, is_well_formed, linearise, restore
 from tf_transformer.decoding.translator import Progress, Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.evalb import COLLINS, Record, score_sentence, summarise

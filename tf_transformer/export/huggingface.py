@@ -29,6 +29,7 @@ import numpy as np
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints import checkpoint as checkpoints
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.loading import build_model, load_model
 from tf_transformer.config import SAMPLING, Config, DataConfig, DecodeConfig, ModelConfig
 from tf_transformer.data.tokenizer import Tokenizer, save_tokenizers
@@ -80,7 +81,7 @@ def export_huggingface(
     Args:
       model_dir: a model folder, or the name of a built-in model.
       output: the folder to write. It must not exist, and it appears when it is complete.
-      checkpoint: a name or a path, as for `checkpoints.paths.find`.
+      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
       **decode: fields of `DecodeConfig` to change.
     Raises: UserError when the output exists, the model cannot be read or expressed, or the output
       cannot be written.
@@ -258,9 +259,9 @@ def import_huggingface(
         "vocabularies": [tokenizer.fingerprint for tokenizer in original.tokenizers],
     }
     with new_output(output) as temporary:
-        config.save(os.path.join(temporary, "config.json"))
+        config.save(os.path.join(temporary, model_folder.CONFIG))
         save_tokenizers(original.tokenizers, temporary)
-        checkpoints.save(os.path.join(temporary, "averaged.npz"), model, state=state)
+        checkpoints.save(os.path.join(temporary, model_folder.AVERAGED), model, state=state)
 
 
 def _read_marian(folder: str, source: str | None, target: str | None) -> _Marian:
@@ -393,7 +394,7 @@ def _config(original: _Marian, one_matrix: bool) -> Config:
     if type(longest) is not int:
         raise UserError(f"{original.folder}: max_length is {longest!r}, and an integer is needed")
     longest = min(longest, positions)
-    kind = marian.subword_model(source)
+    kind = source.subword_model
     try:
         model = ModelConfig(
             **{ours: sizes[f"encoder_{name}"] for name, ours in STACK_SIZES.items()},

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2
+from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
@@ -62,8 +62,7 @@ _WIDTH_AXES = {
     "inner/kernel": 0, "outer/kernel": 1, "outer/bias": 0, "final_layer/kernel": 0,
 }  # fmt: skip
 
-_MESSAGES: Any = sentencepiece_model_pb2  # whose classes are made when it is imported
-_Piece = _MESSAGES.ModelProto.SentencePiece
+_Piece: Any = messages.ModelProto.SentencePiece
 START_PIECE = "[START]"
 # The first token of a source of a multilingual model, such as >>fra<<.
 LANGUAGE_CODE = re.compile(r">>.+<<")
@@ -179,7 +178,7 @@ def to_tokenizer(spm: bytes, vocabulary: dict[str, int], order: list[int], path:
     pieces = [names[token] for token in order]
     if order[START] == order[PAD]:
         pieces[START] = START_PIECE
-    model = _MESSAGES.ModelProto()
+    model = messages.ModelProto()
     try:
         model.ParseFromString(spm)
     except DecodeError:
@@ -235,9 +234,3 @@ def _piece(text: str, known: dict[str, Any], lowest: float) -> Any:
         # Text begins with a blank, and Marian's tokenizer puts none before the code.
         return _Piece(piece=f"\u2581{text}", type=_Piece.USER_DEFINED)
     return _Piece(piece=text, type=_Piece.UNUSED)
-
-
-def subword_model(tokenizer: Tokenizer) -> str:
-    """Returns the kind of the model of a tokenizer, such as "bpe" or "unigram"."""
-    spec = _MESSAGES.ModelProto.FromString(tokenizer.model).trainer_spec
-    return str(_MESSAGES.TrainerSpec.ModelType.Name(spec.model_type)).lower()

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.config import Config, DataConfig
-from tf_transformer.data.sources import corpus_of_run
+from tf_transformer.data.readers import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import SERVING_API, UserError, explain_missing_package
 

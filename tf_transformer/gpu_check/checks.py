@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transformer.checkpoints.paths import checkpoint_step, read_metrics, step_checkpoints
+from tf_transformer.checkpoints.model_folder import checkpoint_step, read_metrics, step_checkpoints
 from tf_transformer.gpu_check.results import Result, Table, run_check
 from tf_transformer.gpu_check.short_runs import (
     ShortRuns,
@@ -24,7 +24,7 @@ from tf_transformer.gpu_check.short_runs import (
 from tf_transformer.gpu_check.sizes import SAME, Sizes, Tolerance, Variant
 from tf_transformer.paper.invariant_case import Case
 from tf_transformer.paper.invariants import check as check_invariant
-from tf_transformer.training.build import build_trainer
+from tf_transformer.training.trainer import build_trainer
 
 MAX_SKIPPED = 5  # float16: updates until the loss scale is small enough
 SHOWN_LOSSES = 6  # rows of the table of losses

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.gpu_check.sizes import Sizes, Variant
 from tf_transformer.special_tokens import PAD, START

@@ -8,7 +8,7 @@ import numpy as np
 
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import Config
-from tf_transformer.data.sources import corpus_of_run
+from tf_transformer.data.readers import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError

@@ -19,7 +19,12 @@ import tensorflow as tf
 
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.loading import build_model
-from tf_transformer.checkpoints.paths import checkpoint_step, find, read_metrics, step_checkpoints
+from tf_transformer.checkpoints.model_folder import (
+    checkpoint_step,
+    find,
+    read_metrics,
+    step_checkpoints,
+)
 from tf_transformer.config import Config
 from tf_transformer.decoding.inference import search_translations
 from tf_transformer.decoding.kv_cache import make_decode_step

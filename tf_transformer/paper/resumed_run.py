@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from tf_transformer.checkpoints.paths import checkpoint_step, find, step_checkpoints
+from tf_transformer.checkpoints.model_folder import checkpoint_step, find, step_checkpoints
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 
@@ -124,8 +124,8 @@ def _wait(process: subprocess.Popen[bytes], folder: str, until: int) -> str:
 
 def train(folder: str) -> None:
     """Trains in a folder with the settings in its `config.json`; the work of the other process."""
-    from tf_transformer.training.build import build_trainer
     from tf_transformer.training.distribution import split_cpu
+    from tf_transformer.training.trainer import build_trainer
 
     logging.basicConfig(level=logging.INFO)
     config = Config.load(os.path.join(folder, "config.json"))
