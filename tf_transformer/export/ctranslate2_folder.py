@@ -43,6 +43,10 @@ from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import END, START, UNK
 
 Weights = dict[str, np.ndarray]  # by their names in a checkpoint
+ATTENTION = {  # the attention blocks of a layer, by their names there and here
+    "encoder": {"self_attention": "mha"},
+    "decoder": {"self_attention": "mha1", "attention": "mha2"},
+}
 
 
 def write_ctranslate2_folder(
@@ -139,20 +143,15 @@ def _set_weights(spec: Any, weights: Weights, sizes: ModelConfig) -> None:
     """
     _set_embedding(spec.encoder, spec.encoder.embeddings[0], weights, "encoder", sizes)
     _set_embedding(spec.decoder, spec.decoder.embeddings, weights, "decoder", sizes)
-    for number, layer in enumerate(spec.encoder.layer, start=1):
-        name = f"encoder/layer{number}"
-        _set_attention(layer.self_attention, weights, f"{name}/mha")
-        _set_feed_forward(layer.ffn, weights, f"{name}/ffn")
-        _set_layer_norm(layer.self_attention, weights, f"{name}/layernorm1")
-        _set_layer_norm(layer.ffn, weights, f"{name}/layernorm2")
-    for number, layer in enumerate(spec.decoder.layer, start=1):
-        name = f"decoder/layer{number}"
-        _set_attention(layer.self_attention, weights, f"{name}/mha1")
-        _set_attention(layer.attention, weights, f"{name}/mha2")
-        _set_feed_forward(layer.ffn, weights, f"{name}/ffn")
-        _set_layer_norm(layer.self_attention, weights, f"{name}/layernorm1")
-        _set_layer_norm(layer.attention, weights, f"{name}/layernorm2")
-        _set_layer_norm(layer.ffn, weights, f"{name}/layernorm3")
+    for stack, attention in ATTENTION.items():
+        for number, layer in enumerate(getattr(spec, stack).layer, start=1):
+            name = f"{stack}/layer{number}"
+            for norm, (block, ours) in enumerate(attention.items(), start=1):
+                _set_attention(getattr(layer, block), weights, f"{name}/{ours}")
+                _set_layer_norm(getattr(layer, block), weights, f"{name}/layernorm{norm}")
+            _set_linear(layer.ffn.linear_0, weights, [f"{name}/ffn/inner"])
+            _set_linear(layer.ffn.linear_1, weights, [f"{name}/ffn/outer"])
+            _set_layer_norm(layer.ffn, weights, f"{name}/layernorm{len(attention) + 1}")
     if sizes.shared_embeddings:
         spec.decoder.projection.weight = weights["embedding/table"]
     else:
@@ -187,11 +186,6 @@ def _set_attention(block: Any, weights: Weights, name: str) -> None:
         projections = [[wq], [wk, wv], [dense]]
     for linear, names in zip(block.linear, projections, strict=True):
         _set_linear(linear, weights, names)
-
-
-def _set_feed_forward(block: Any, weights: Weights, name: str) -> None:
-    _set_linear(block.linear_0, weights, [f"{name}/inner"])
-    _set_linear(block.linear_1, weights, [f"{name}/outer"])
 
 
 def _set_layer_norm(block: Any, weights: Weights, name: str) -> None:
