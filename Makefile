@@ -161,10 +161,10 @@ PRETRAINED_RUN := models/pretrained-pocket-en-de
 pretrained: $(STAMP) ## train the built-in model pocket-en-de again, and write its folder and model card
 	rm -rf $(PRETRAINED_RUN)
 	$(RUN) train --preset=pocket --data=pocket --source=en --target=de --model_dir=$(PRETRAINED_RUN)
-	$(BIN)/python benchmarks/pretrained_model.py $(PRETRAINED_RUN) tf_transformer/pretrained/pocket-en-de
+	$(BIN)/python tools/pretrained_model.py $(PRETRAINED_RUN) tf_transformer/checkpoints/built_in/pocket-en-de
 
 gpu-check: $(STAMP) ## check training and search on the GPUs, measure their speed, and write gpu-report.md
-	@$(RUN) gpu-check $(FLAGS)
+	@PYTHONPATH=benchmarks:tools $(BIN)/python -m gpu_check $(FLAGS)
 
 # One process for each core, at most four: each process has TensorFlow in memory.
 test: $(STAMP) ## run the tests

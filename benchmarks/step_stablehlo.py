@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
+from gpu_check.short_runs import pocket_pairs, tensor_float_32, text_batches
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.gpu_check.short_runs import pocket_pairs, tensor_float_32, text_batches
 from tf_transformer.paper.flops import matrix_operations
 from tf_transformer.presets import preset
 from tf_transformer.training.distribution import make_strategy

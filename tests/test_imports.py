@@ -16,7 +16,7 @@ ORDER = [
     "errors", "special_tokens", "keras_compat", "atomic_io", "host",
     "config", "presets",
     "model", "data", "checkpoints", "decoding", "evaluation", "training",
-    "export", "serving", "visualization", "paper", "gpu_check", "cli",
+    "export", "serving", "visualization", "paper", "cli",
 ]  # fmt: skip
 ENTRY_POINTS = {"__init__", "__main__"}  # these may import any part
 

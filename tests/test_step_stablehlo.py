@@ -1,19 +1,15 @@
 """An update of a training as StableHLO for a GPU, made on a machine without one."""
 
-import pathlib
 import re
-import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
-
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "benchmarks"))
 import step_stablehlo
+import tensorflow as tf
+from gpu_check.short_runs import tensor_float_32
 
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config
-from tf_transformer.gpu_check.short_runs import tensor_float_32
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.update import make_state, make_update
 

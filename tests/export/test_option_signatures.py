@@ -11,7 +11,6 @@ from tf_transformer.decoding.translator import Translator
 TEXTS = ["Anna sleeps.", "The old man reads a book.", "", "The dog sees the cat."]
 DEFAULTS = {
     "translate_with_options": {
-        "beam_size": [0],
         "n_best": [1],
         "max_decode_length": [0],
         "length_penalty": [0.6],
@@ -64,16 +63,15 @@ def test_the_model_file_has_the_defaults(exported):
 
 
 def test_options_of_each_row(call, model_dir):
-    options = [(1, 1, 0.6, 0), (2, 2, 0.0, 0), (4, 3, 0.6, 0), (3, 3, 2.0, 4)]
-    columns = map(list, zip(*options))
-    names = ("beam_size", "n_best", "length_penalty", "max_decode_length")
-    found = call("translate_with_options", text=TEXTS, **dict(zip(names, columns)))
+    options = [(1, 0.6, 0), (2, 0.0, 0), (3, 0.6, 0), (3, 2.0, 4)]
+    names = ("n_best", "length_penalty", "max_decode_length")
+    found = call("translate_with_options", text=TEXTS, **dict(zip(names, zip(*options))))
     assert found["translations"].shape == found["scores"].shape == (4, 4)
-    for i, (beam_size, n_best, alpha, limit) in enumerate(options):
+    for i, (n_best, alpha, limit) in enumerate(options):
         if limit:
             assert all(len(text.split()) <= limit for text in decoded(found["translations"][i]))
             continue
-        alone = Translator.load(str(model_dir), beam_size=beam_size, length_penalty=alpha)
+        alone = Translator.load(str(model_dir), length_penalty=alpha)
         expected = alone.n_best(TEXTS[i : i + 1], n_best)[0]
         assert found["count"][i] == len(expected)
         assert decoded(found["translations"][i, : len(expected)]) == [text for text, _ in expected]
@@ -164,9 +162,7 @@ def test_the_longest_prefixes(call, translator):
 @pytest.mark.parametrize(
     ("name", "inputs", "message"),
     [
-        ("translate_with_options", {"beam_size": [5]}, "beam_size must be.*from 0 to.*4.*5"),
-        ("translate_with_options", {"beam_size": [-1]}, "beam_size must be"),
-        ("translate_with_options", {"beam_size": [2], "n_best": [3]}, "n_best must be.*from 1 to"),
+        ("translate_with_options", {"n_best": [5]}, "n_best must be from 1 to 4 .*5"),
         ("translate_with_options", {"n_best": [0]}, "n_best must be"),
         ("translate_with_options", {"length_penalty": [float("nan")]}, "length_penalty must be"),
         ("translate_with_options", {"max_decode_length": [-1]}, "max_decode_length .*at least 0"),

@@ -72,14 +72,7 @@ def test_a_process_without_the_package_gives_the_same_translations(
         "alignments": [["text"], ["source_tokens", "target_tokens", "translation", "weights"]],
         "count_tokens": [["text"], ["tokens"]],
         "translate_with_options": [
-            [
-                "beam_size",
-                "length_penalty",
-                "max_decode_length",
-                "n_best",
-                "target_prefix",
-                "text",
-            ],
+            ["length_penalty", "max_decode_length", "n_best", "target_prefix", "text"],
             ["count", "scores", "translations"],
         ],
         "sample": [

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.data.readers import open_corpus
-from tf_transformer.decoding.search import SearchResult
+from tf_transformer.decoding.beam_search import SearchResult
 from tf_transformer.export import signatures
 from tf_transformer.export.signatures import TextFunctions
 from tf_transformer.special_tokens import END

@@ -56,7 +56,6 @@ COMMANDS = {
     "compare": "compare runs: settings, losses, scores, and the mean over random seeds",
     "table3": "print Table 3 of the paper with our parameter counts, or train its rows",
     "doctor": "describe the installation and the hardware, and check that training works here",
-    "gpu-check": "check training and search on the GPUs of this host, and measure their speed",
 }
 SETTINGS = (settings.ModelConfig, settings.DataConfig, settings.TrainConfig, settings.DecodeConfig)
 FROM_VOCABULARIES = ("input_vocab_size", "target_vocab_size")  # settings that are not flags
@@ -367,14 +366,6 @@ def _table3_flags(values: flags.FlagValues) -> None:
     define(values, "model_dir", str, meaning)
 
 
-def _gpu_check_flags(values: flags.FlagValues) -> None:
-    meaning = "small: to try the command on a CPU; full: base and big, about ten minutes"
-    define_choice(values, "scale", ["full", "small"], meaning)
-    meaning = "check this many logical devices of the CPU; 0 means all GPUs"
-    define(values, "logical_devices", int, meaning, 0, lower_bound=0, upper_bound=256)
-    define(values, "output", str, "Markdown file for the report", "gpu-report.md")
-
-
 _FLAGS: dict[str, Callable[[flags.FlagValues], None]] = {
     "train": _train_flags,
     "translate": _translate_flags,
@@ -395,5 +386,4 @@ _FLAGS: dict[str, Callable[[flags.FlagValues], None]] = {
     "compare": define_comparison,
     "table3": _table3_flags,
     "doctor": lambda values: None,  # no flags
-    "gpu-check": _gpu_check_flags,
 }

@@ -174,7 +174,7 @@ def published_scores(
     return lines
 
 
-def sentence_score(metric: str, language: str = "en") -> Callable[[str, str], float]:
+def sentence_scorer(metric: str, language: str = "en") -> Callable[[str, str], float]:
     """Returns the function that scores a translation against a reference.
 
     Args:

@@ -18,7 +18,7 @@ The network is that of the paper. CTranslate2 differs in:
 - Length limits: by default it truncates a source of more than 1,024 sub-words and an output of
   more than 256 (`max_input_length`, `max_decoding_length`).
 - Beam search: it divides scores by L ^ length_penalty, not by ((5 + L) / 6) ^ alpha. With a
-  length penalty other than 0, it may prefer another hypothesis than `search.beam_search`.
+  length penalty other than 0, it may prefer another hypothesis than `decoding.beam_search`.
   `ctranslate2_translator` ranks the hypotheses by our formula.
 
 Besides the files of CTranslate2, the folder has the SentencePiece models, `assets.extra/model.json`

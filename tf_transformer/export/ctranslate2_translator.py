@@ -18,9 +18,9 @@ from typing import Any
 
 from tf_transformer.config import DecodeConfig
 from tf_transformer.data.tags import split_tag, vocabulary_tags
-from tf_transformer.decoding.length_batches import length_batches
-from tf_transformer.decoding.scores import is_possible
+from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.split_lines import LINE_SEPARATORS
+from tf_transformer.decoding.text_batches import length_batches
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export.versions import SEARCH_TYPES, read_description
 from tf_transformer.host import number_of_cores
@@ -215,8 +215,8 @@ class CTranslate2Translator:
                 pieces = pieces[:-1]
             else:  # at the longest output only the end token can follow
                 log_prob = sum(self.log_probs([row], [pieces])[0])
-            length_penalty = ((6 + len(pieces)) / 6) ** self.decode.length_penalty
-            scored.append((log_prob / length_penalty, pieces))
+            penalty = length_penalty(len(pieces) + 1, self.decode.length_penalty)
+            scored.append((log_prob / penalty, pieces))
         scored = [(score, pieces) for score, pieces in scored if is_possible(score)]
         scored.sort(key=lambda hypothesis: -hypothesis[0])
         return [(self._decode(pieces), score) for score, pieces in scored] or [("", -math.inf)]

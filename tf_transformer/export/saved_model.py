@@ -23,7 +23,11 @@ from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.config import Config, DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Ensemble, Model, load_models, members
-from tf_transformer.export.option_signatures import OptionFunctions, option_signatures
+from tf_transformer.export.option_signatures import (
+    OPTIONS_OF,
+    OptionFunctions,
+    option_signatures,
+)
 from tf_transformer.export.output_folder import unfinished_folder
 from tf_transformer.export.signatures import ALIGNED_LENGTH, text_signatures
 from tf_transformer.export.versions import check_model_name, write_description
@@ -60,7 +64,8 @@ def export_saved_model(
     with unfinished_folder(output, output) as folder:
         module, signatures = make_signatures(model, tokenizers, config.decode)
         tf.saved_model.save(module, folder, signatures=signatures)
-        write_warm_up(folder, name, warm_up_texts(config, tokenizers[0]), signatures)
+        texts = warm_up_texts(config, tokenizers[0])
+        write_warm_up(folder, name, texts, signatures, config.decode)
         readme = _readme(name, os.path.abspath(output), config)
         if isinstance(model, Ensemble):  # which has no attention weights
             readme = _without("`alignments`", readme)
@@ -228,6 +233,10 @@ def _signature_table(beam: int) -> str:
     score = "`log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]`"
     tokens = "`source_tokens` `[N, S]`, `target_tokens` `[N, T]`"
     alignments = f"`translation` `[N]`, {tokens}, `weights` `[N, layers, heads, T, S]`"
+    options = {
+        name: "`text`, and the options " + ", ".join(f"`{option}`" for option in names)
+        for name, names in OPTIONS_OF.items()
+    }
     return f"""\
 | `signature_name` | inputs, strings `[N]`, and options | outputs |
 |---|---|---|
@@ -236,11 +245,9 @@ def _signature_table(beam: int) -> str:
 | `score` | `source`, `target` | {score} |
 | `alignments` | `text` | {alignments} |
 | `count_tokens` | `text` | `tokens` `[N]`, the number of source sub-words, without the end token |
-| `translate_with_options` | `text`, and the options `beam_size`, `n_best`, `max_decode_length`, \
-`length_penalty`, `target_prefix` | `translations` `[N, {beam}]`, `scores` `[N, {beam}]`, \
-`count` `[N]`, the number of translations |
-| `sample` | `text`, and the options `temperature`, `top_k`, `top_p`, `seed`, \
-`max_decode_length`, `target_prefix` | `translation` `[N]`, `score` `[N]` |
-| `alternatives` | `text`, and the option `target_prefix` | `translations`, `probabilities` and \
+| `translate_with_options` | {options["translate_with_options"]} | `translations` `[N, {beam}]`, \
+`scores` `[N, {beam}]`, `count` `[N]`, the number of translations |
+| `sample` | {options["sample"]} | `translation` `[N]`, `score` `[N]` |
+| `alternatives` | {options["alternatives"]} | `translations`, `probabilities` and \
 `scores`, a column for each of the most probable next sub-words |
 """

@@ -16,18 +16,17 @@ import tensorflow as tf
 
 from tf_transformer.config import DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.beam_search import SearchResult
 from tf_transformer.decoding.ensemble import Model, single_model
 from tf_transformer.decoding.inference import (
     SCORED_TOKENS,
     detokenize,
     forced_decoding,
-    forced_logits,
+    forced_log_probs,
     max_output_lengths,
     search_translations,
-    token_log_probs,
 )
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
-from tf_transformer.decoding.search import SearchResult
 from tf_transformer.special_tokens import PAD
 
 ALIGNED_LENGTH = 128  # most source sub-words of `alignments`: weights grow with the square
@@ -140,8 +139,7 @@ class TextFunctions:
         def score_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
             tar_real = tf.gather(tar, indices).to_tensor(PAD)  # (n, t), t <= T
             padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
-            logits = forced_logits(self._model, padded, tar_real)  # (n, t, V)
-            log_probs = token_log_probs(logits, tar_real)  # (n, t)
+            log_probs = forced_log_probs(self._model, padded, tar_real)  # (n, t)
             return (
                 tf.reduce_sum(log_probs, axis=1),
                 _pad_last_axis(log_probs, longest),

@@ -10,36 +10,16 @@ from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from tf_transformer.config import Config, DataConfig
+from tf_transformer.config import Config, DataConfig, DecodeConfig
 from tf_transformer.data.readers import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import SERVING_API, UserError, explain_missing_package
+from tf_transformer.export.option_signatures import OPTIONS_OF, request_options
 
 WARM_UP_TEXTS = 32  # in the largest recorded request
 SPACE = "\u2581"  # SentencePiece writes it for a space
-# The options of the recorded requests by signature. None is left out: where TensorFlow Serving
-# batches requests, all inputs must have the same number of rows.
-OPTIONS: dict[str, dict[str, Any]] = {
-    "translate_with_options": {
-        "beam_size": np.int32(0),
-        "n_best": np.int32(1),
-        "max_decode_length": np.int32(0),
-        "length_penalty": np.float32(0.6),
-        "target_prefix": "",
-    },
-    "sample": {
-        "temperature": np.float32(1),
-        "top_k": np.int32(0),
-        "top_p": np.float32(1),
-        "seed": np.int64(0),
-        "max_decode_length": np.int32(0),
-        "target_prefix": "",
-    },
-    "alternatives": {"target_prefix": ""},
-}
 
 
 def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
@@ -53,7 +33,9 @@ def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
     return model_pb2, predict_pb2, prediction_log_pb2
 
 
-def write_warm_up(folder: str, name: str, texts: list[str], signatures: Collection[str]) -> None:
+def write_warm_up(
+    folder: str, name: str, texts: list[str], signatures: Collection[str], decode: DecodeConfig
+) -> None:
     """Records requests of signatures.
 
     Args:
@@ -61,12 +43,13 @@ def write_warm_up(folder: str, name: str, texts: list[str], signatures: Collecti
       name: of the model.
       texts: source sentences of many lengths.
       signatures: names.
+      decode: the `DecodeConfig` of the export.
     """
     model_pb2, predict_pb2, prediction_log_pb2 = import_messages()
     path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
     os.makedirs(os.path.dirname(path))
     with tf.io.TFRecordWriter(path) as writer:
-        for signature, inputs in _requests(texts):
+        for signature, inputs in _requests(texts, decode):
             if signature not in signatures:
                 continue
             spec = model_pb2.ModelSpec(name=name, signature_name=signature)
@@ -77,10 +60,12 @@ def write_warm_up(folder: str, name: str, texts: list[str], signatures: Collecti
             writer.write(log.SerializeToString())
 
 
-def _requests(texts: list[str]) -> list[tuple[str, dict[str, Any]]]:
+def _requests(texts: list[str], decode: DecodeConfig) -> list[tuple[str, dict[str, Any]]]:
     """Lists pairs (signature, inputs): single texts, the eight longest texts, and all texts.
 
-    The signatures with options have only a single text and the eight longest ones.
+    The signatures with options have only a single text and the eight longest ones. No option is
+    left out: where TensorFlow Serving batches requests, all inputs must have the same number of
+    rows.
     """
     by_length = sorted(texts, key=len)
     quarter = max(1, len(texts) // 4)
@@ -92,11 +77,14 @@ def _requests(texts: list[str]) -> list[tuple[str, dict[str, Any]]]:
         for group in groups
     ]
     requests += [("score", {"source": group, "target": group}) for group in groups]
-    for signature, options in OPTIONS.items():
+    options = request_options(decode)
+    for signature, names in OPTIONS_OF.items():
         for group in (groups[0], by_length[-8:]):
-            rows = [len(group)]
-            columns = {name: tf.fill(rows, value).numpy() for name, value in options.items()}
-            requests.append((signature, {"text": group, **columns}))
+            inputs: dict[str, Any] = {"text": group}
+            for name in names:
+                value = tf.constant(options[name].default, options[name].dtype)
+                inputs[name] = tf.fill([len(group)], value).numpy()
+            requests.append((signature, inputs))
     return requests
 
 

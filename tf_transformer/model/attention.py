@@ -78,15 +78,41 @@ class MultiHeadAttention(ReferenceLayer):
         self.wq.build(q_shape or v_shape)
         self.dense.build((None, None, self.num_heads * self.value_depth))
 
-    def split_heads(self, x: tf.Tensor, depth: int) -> tf.Tensor:
-        """`[B, S, H*K]` -> `[B, H, S, K]`."""
-        x = tf.reshape(x, (tf.shape(x)[0], -1, self.num_heads, depth))  # (B, S, H, K)
+    def split_heads(self, x: tf.Tensor, depth: int, rows: tf.Tensor | None = None) -> tf.Tensor:
+        """`[B, S, H*K]` -> `[B, H, S, K]`; into other `rows` than B where they are given."""
+        rows = tf.shape(x)[0] if rows is None else rows
+        x = tf.reshape(x, (rows, -1, self.num_heads, depth))  # (B, S, H, K)
         return tf.transpose(x, perm=[0, 2, 1, 3])  # (B, H, S, K)
 
-    def merge_heads(self, x: tf.Tensor) -> tf.Tensor:
-        """`[B, H, T, Kv]` -> `[B, T, H*Kv]`, the concatenation of the heads."""
+    def merge_heads(self, x: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
+        """`[B, H, T, Kv]` -> `[B, T, H*Kv]`, the concatenation of the heads; `rows` as above."""
+        rows = tf.shape(x)[0] if rows is None else rows
         x = tf.transpose(x, perm=[0, 2, 1, 3])  # (B, T, H, Kv)
-        return tf.reshape(x, (tf.shape(x)[0], -1, self.num_heads * self.value_depth))
+        return tf.reshape(x, (rows, -1, self.num_heads * self.value_depth))
+
+    def keys_values(self, v: tf.Tensor, k: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Projects v and k `[B, S, D]` -> keys `[B, H, S, K]` and values `[B, H, S, Kv]`."""
+        keys = self.split_heads(self.wk(k), self.depth)  # (B, H, S, K)
+        values = self.split_heads(self.wv(v), self.value_depth)  # (B, H, S, Kv)
+        return keys, values
+
+    def attend(
+        self, q: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Attends to given keys and values, for example those that a decoding step has kept.
+
+        Args:
+          q: `[B, T, D]`. Several rows of q can share a row of keys: B is a multiple of theirs.
+          keys, values: of `keys_values`.
+          mask: None, or a tensor that broadcasts to `[B, H, T, S]`, 1 = hidden.
+        Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.
+        """
+        rows, rows_of_keys = tf.shape(q)[0], tf.shape(keys)[0]
+        q = self.split_heads(self.wq(q), self.depth, rows_of_keys)  # (B, H, T, K)
+        scaled_attention, attention_weights = scaled_dot_product_attention(q, keys, values, mask)
+        concat_attention = self.merge_heads(scaled_attention, rows)  # (B, T, H*Kv)
+        output = self.dense(concat_attention)  # (B, T, D)
+        return output, attention_weights
 
     def call(
         self, v: tf.Tensor, k: tf.Tensor, q: tf.Tensor, mask: tf.Tensor | None = None
@@ -95,11 +121,5 @@ class MultiHeadAttention(ReferenceLayer):
 
         Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.
         """
-        q = self.split_heads(self.wq(q), self.depth)  # (B, H, T, K)
-        k = self.split_heads(self.wk(k), self.depth)  # (B, H, S, K)
-        v = self.split_heads(self.wv(v), self.value_depth)  # (B, H, S, Kv)
-
-        scaled_attention, attention_weights = scaled_dot_product_attention(q, k, v, mask)
-        concat_attention = self.merge_heads(scaled_attention)  # (B, T, H*Kv)
-        output = self.dense(concat_attention)  # (B, T, D)
-        return output, attention_weights
+        keys, values = self.keys_values(v, k)
+        return self.attend(q, keys, values, mask)

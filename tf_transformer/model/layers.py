@@ -83,13 +83,20 @@ class EncoderLayer(ReferenceLayer):
         self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
     ) -> tf.Tensor:
         """x `[B, S, D]`, mask broadcasting to `[B, H, S, S]` -> `[B, S, D]`."""
-        attn_output, _ = self.mha(x, x, x, mask)  # (B, S, D)
+        out2, _ = self.with_attention_weights(x, training, mask)
+        return out2
+
+    def with_attention_weights(
+        self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """As `call`; returns the attention weights `[B, H, S, S]` too."""
+        attn_output, attention_weights = self.mha(x, x, x, mask)  # (B, S, D)
         attn_output = self.dropout1(attn_output, training=training)
         out1 = self.layernorm1(x + attn_output)  # (B, S, D)
 
         ffn_output = self.ffn(out1)  # (B, S, D)
         ffn_output = self.dropout2(ffn_output, training=training)
-        return self.layernorm2(out1 + ffn_output)  # (B, S, D)
+        return self.layernorm2(out1 + ffn_output), attention_weights  # (B, S, D)
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -148,11 +155,30 @@ class DecoderLayer(ReferenceLayer):
         Returns: output `[B, T, D]`, the attention weights of the first block `[B, H, T, T]` and of
           the second block `[B, H, T, S]`.
         """
-        attn1, attn_weights_block1 = self.mha1(x, x, x, look_ahead_mask)  # (B, T, D)
+        target = self.mha1.keys_values(x, x)
+        source = self.mha2.keys_values(enc_output, enc_output)
+        return self.attend(x, target, source, training, look_ahead_mask, padding_mask)
+
+    def attend(
+        self, x: tf.Tensor, target: tuple[tf.Tensor, tf.Tensor],
+        source: tuple[tf.Tensor, tf.Tensor], training: bool = False,
+        look_ahead_mask: tf.Tensor | None = None, padding_mask: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:  # fmt: skip
+        """The three sub-layers, over given keys and values.
+
+        Args:
+          x: `[B, T, D]`.
+          target: keys and values of `mha1` for the target: those of x, in training; in a decoding
+            step, those of all tokens so far.
+          source: keys and values of `mha2` for the encoder's output.
+          training, look_ahead_mask, padding_mask: as for `call`.
+        Returns: as `call`.
+        """
+        attn1, attn_weights_block1 = self.mha1.attend(x, *target, look_ahead_mask)  # (B, T, D)
         attn1 = self.dropout1(attn1, training=training)
         out1 = self.layernorm1(attn1 + x)  # (B, T, D)
 
-        attn2, attn_weights_block2 = self.mha2(enc_output, enc_output, out1, padding_mask)
+        attn2, attn_weights_block2 = self.mha2.attend(out1, *source, padding_mask)  # (B, T, D)
         attn2 = self.dropout2(attn2, training=training)
         out2 = self.layernorm2(attn2 + out1)  # (B, T, D)
 

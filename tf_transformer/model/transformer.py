@@ -75,27 +75,29 @@ class Encoder(ReferenceLayer):
         self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
     ) -> tf.Tensor:
         """x ids `[B, S]`, mask broadcasting to `[B, H, S, S]` -> `[B, S, D]`."""
+        x, _ = self.with_attention_weights(x, training, mask)
+        return x
+
+    def attention_weights(
+        self, x: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> dict[str, tf.Tensor]:
+        """As `call`, for plots; returns a dict, `encoder_layer1` and so on -> `[B, H, S, S]`."""
+        _, attention_weights = self.with_attention_weights(x, False, mask)
+        return attention_weights
+
+    def with_attention_weights(
+        self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """As `call`; returns the attention weights too."""
+        attention_weights = {}
         x = self.embedding(x)  # (B, S, D), times sqrt(d_model)
         x = self.pos_encoding(x)
         x = self.dropout(x, training=training)
-        for layer in self.enc_layers:
-            x = layer(x, training, mask)  # (B, S, D)
-        return x
-
-    def attention_weights(self, x: tf.Tensor, mask: tf.Tensor | None = None) -> dict:
-        """The self-attention weights of each layer, for plots.
-
-        Args:
-          x: ids `[B, S]`.
-          mask: broadcasts to `[B, H, S, S]`.
-        Returns: a dict, `encoder_layer1` and so on -> `[B, H, S, S]`.
-        """
-        attention_weights = {}
-        x = self.pos_encoding(self.embedding(x))  # (B, S, D)
         for i, layer in enumerate(self.enc_layers):
-            _, attention_weights[f"encoder_layer{i + 1}"] = layer.mha(x, x, x, mask)
-            x = layer(x, False, mask)  # (B, S, D)
-        return attention_weights
+            x, attention_weights[f"encoder_layer{i + 1}"] = layer.with_attention_weights(
+                x, training, mask
+            )  # (B, S, D)
+        return x, attention_weights
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
