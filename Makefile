@@ -8,7 +8,7 @@ TARGET ?= $(if $(filter parsing%,$(PRESET)),trees,de)
 comma := ,
 space := $(subst ,, )
 # The last part of a local path, those of two files joined by -, or the complete name of a TFDS data set with - for /; as
-# default_model_dir in checkpoints/paths.py.
+# default_model_dir in checkpoints/model_folder.py.
 IS_LOCAL = $(filter /% .%,$(DATA))$(findstring $(comma),$(DATA))$(wildcard $(DATA))
 LOCAL_NAME = $(subst $(space),-,$(strip $(notdir $(patsubst %/,%,$(subst $(comma),$(space),$(DATA))))))
 DATA_NAME = $(if $(IS_LOCAL),$(LOCAL_NAME),$(subst /,-,$(DATA)))

@@ -24,12 +24,12 @@ import tensorflow as tf
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import DecodeConfig
 from tf_transformer.decoding.inference import search_translations
-from tf_transformer.kernels import dropout as dropout_kernel
-from tf_transformer.kernels.adam import FusedAdam
+from tf_transformer.model import dropout as keyed
 from tf_transformer.model.layer_norm import layer_normalization
 from tf_transformer.presets import preset
 from tf_transformer.special_tokens import END, START
 from tf_transformer.training.loss import label_smoothed_cross_entropy
+from tf_transformer.training.optimizer import FusedAdam
 from tf_transformer.training.precision import NoLossScale
 from tf_transformer.training.sharding import one_shard
 from tf_transformer.training.train_step import shard_gradients, train_step
@@ -37,9 +37,9 @@ from tf_transformer.training.train_step import shard_gradients, train_step
 WARM_UP = 2  # steps that do not count
 
 
-def plain_dropout(x, rate, seed_generator):
+def plain_dropout(x, rate):
     """TensorFlow's own keyed dropout, from 32-bit random numbers."""
-    state = dropout_kernel._scope.state
+    state = keyed._scope.state
     state["calls"] += 1
     seed = state["key"] + tf.constant([0, state["calls"] << 16])
     return tf.nn.experimental.stateless_dropout(x, rate, seed)
@@ -63,8 +63,10 @@ class PlainAdam(keras.optimizers.Adam):
 
 KERNELS = {
     "none replaced": {},
-    "layer norm": {"tf_transformer.kernels.layer_norm.layer_normalization": layer_normalization},
-    "dropout": {"tf_transformer.kernels.dropout.dropout": plain_dropout},
+    "layer norm": {
+        "tf_transformer.model.layer_norm.fused_layer_normalization": layer_normalization
+    },
+    "dropout": {"tf_transformer.model.dropout.keyed_dropout": plain_dropout},
     "Adam": {"adam": PlainAdam},
     "cross-entropy": {
         "tf_transformer.training.train_step.chunked_cross_entropy": plain_cross_entropy

@@ -74,7 +74,7 @@ def tiny_config(corpus_folder):
 @pytest.fixture(scope="session")
 def model_dir(tiny_config, tmp_path_factory):
     """The model folder of this run."""
-    from tf_transformer.training.build import build_trainer
+    from tf_transformer.training.trainer import build_trainer
 
     folder = tmp_path_factory.mktemp("models") / "tiny"
     assert build_trainer(tiny_config, str(folder)).run()

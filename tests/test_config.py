@@ -25,7 +25,7 @@ def test_round_trip(tmp_path, name):
         # The kernel rounds the rate to 2^-16, and divides by 1 - rate.
         ({"dropout_rate": 0.999999999}, "dropout_rate is 0.999999999: give at most 0.999"),
         ({"dropout_rate": float("nan")}, "dropout_rate is nan: give a finite number"),
-        ({"label_smoothing": 1.0}, "label_smoothing is 1.0: give less than 1"),
+        ({"label_smoothing": 1.0}, "label_smoothing is 1.0: give at most 0.999"),
         ({"beta_1": 2}, "beta_1 is 2: give at most 0.999999"),
         ({"beta_2": -0.1}, "beta_2 is -0.1: give at least 0"),
         ({"epsilon": 0.0}, "epsilon is 0.0: give at least 1e-30"),

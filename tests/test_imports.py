@@ -15,7 +15,7 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 ORDER = [
     "errors", "special_tokens", "keras_compat", "atomic_io", "host",
     "config", "presets",
-    "kernels", "model", "data", "checkpoints", "decoding", "evaluation", "parsing", "training",
+    "model", "data", "checkpoints", "decoding", "evaluation", "parsing", "training",
     "export", "interchange", "serving", "visualization", "paper", "cli",
 ]  # fmt: skip
 ENTRY_POINTS = {"__init__", "__main__"}  # these may import any part
@@ -89,18 +89,6 @@ def test_public_names_resolve():
     for name in tf_transformer.__all__:
         assert getattr(tf_transformer, name) is not None
     assert "Transformer" in dir(tf_transformer)
-
-
-def test_editors_see_the_same_public_names():
-    """The `if TYPE_CHECKING:` block imports each public name from its module."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    module_of = {
-        alias.asname: node.module.removeprefix("tf_transformer.")
-        for node in block.body
-        for alias in node.names
-    }
-    assert module_of == tf_transformer._MODULE_OF
 
 
 def run_python(code):

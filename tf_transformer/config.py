@@ -29,7 +29,6 @@ def setting(
     default: Any,
     meaning: str,
     minimum: float | None = None,
-    below: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] | None = None,
 ) -> Any:
@@ -38,19 +37,11 @@ def setting(
     Args:
       default: its default value.
       meaning: the help text of the flag, including the unit.
-      minimum: the smallest valid value, or None.
-      below: a number that is larger than all valid values, or None.
-      maximum: the largest valid value; None for `MAX_INTEGER`, or for any finite number.
+      minimum, maximum: the range of valid values. None: no limit, but `MAX_INTEGER` for integers.
       choices: a tuple of the valid values, or None.
     """
-    metadata = {
-        "meaning": meaning,
-        "minimum": minimum,
-        "below": below,
-        "maximum": maximum,
-        "choices": choices,
-    }
-    return dataclasses.field(default=default, metadata=metadata)
+    limits = {"minimum": minimum, "maximum": maximum, "choices": choices}
+    return dataclasses.field(default=default, metadata={"meaning": meaning, **limits})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +58,7 @@ class Settings:
 
 def _check(field: dataclasses.Field, value: Any) -> None:
     """Raises: UserError when the value of a setting is not valid."""
-    minimum, below, maximum, choices = (
-        field.metadata[name] for name in ("minimum", "below", "maximum", "choices")
-    )
+    minimum, maximum, choices = (field.metadata[n] for n in ("minimum", "maximum", "choices"))
     types, description = _VALUES[field.type]
     is_flag = isinstance(value, bool)  # which is an int for Python
     if not isinstance(value, types) or (is_flag and field.type is not bool):
@@ -80,8 +69,6 @@ def _check(field: dataclasses.Field, value: Any) -> None:
         raise UserError(f"{field.name} is {value}: give a finite number")
     if minimum is not None and value < minimum:
         raise UserError(f"{field.name} is {value}: give at least {minimum}")
-    if below is not None and value >= below:
-        raise UserError(f"{field.name} is {value}: give less than {below}")
     if maximum is not None and value > maximum:
         raise UserError(f"{field.name} is {value}: give at most {maximum:,}")
     if choices is not None and value not in choices:
@@ -105,35 +92,17 @@ class ModelConfig(Settings):
     The defaults are the base model of Table 3.
     """
 
-    num_layers: int = setting(
-        6, "N, layers of the encoder and of the decoder", minimum=1, maximum=1000
-    )
-    d_model: int = setting(512, "width of the output of every sub-layer", minimum=1, maximum=65_536)
-    num_heads: int = setting(8, "h, attention heads of each layer", minimum=1, maximum=4096)
-    dff: int = setting(
-        2048, "d_ff, inner width of the feed-forward network", minimum=1, maximum=1_048_576
-    )
-    dropout_rate: float = setting(
-        0.1, "P_drop, fraction of values that are dropped", minimum=0, maximum=0.999
-    )
-    input_vocab_size: int = setting(
-        37000, "sub-words of the source vocabulary", minimum=1, maximum=10_000_000
-    )
-    target_vocab_size: int = setting(
-        37000, "sub-words of the target vocabulary", minimum=1, maximum=10_000_000
-    )
-    pe_input: int = setting(
-        1024, "maximum length of a source, sub-words", minimum=1, maximum=100_000
-    )
-    pe_target: int = setting(
-        1024, "maximum length of a target, sub-words", minimum=1, maximum=100_000
-    )
-    key_dim: int = setting(
-        0, "d_k of a head; 0 means d_model / num_heads", minimum=0, maximum=65_536
-    )
-    value_dim: int = setting(
-        0, "d_v of a head; 0 means d_model / num_heads", minimum=0, maximum=65_536
-    )
+    num_layers: int = setting(6, "N, layers of the encoder and of the decoder", 1, 1000)
+    d_model: int = setting(512, "width of the output of every sub-layer", 1, 65_536)
+    num_heads: int = setting(8, "h, attention heads of each layer", 1, 4096)
+    dff: int = setting(2048, "d_ff, inner width of the feed-forward network", 1, 1_048_576)
+    dropout_rate: float = setting(0.1, "P_drop, fraction of values that are dropped", 0, 0.999)
+    input_vocab_size: int = setting(37000, "sub-words of the source vocabulary", 1, 10_000_000)
+    target_vocab_size: int = setting(37000, "sub-words of the target vocabulary", 1, 10_000_000)
+    pe_input: int = setting(1024, "maximum length of a source, sub-words", 1, 100_000)
+    pe_target: int = setting(1024, "maximum length of a target, sub-words", 1, 100_000)
+    key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads", 0, 65_536)
+    value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads", 0, 65_536)
     positional_encoding: str = setting(
         "sinusoidal", "sinusoidal or learned (Table 3, row E)", choices=("sinusoidal", "learned")
     )
@@ -217,8 +186,8 @@ class DataConfig(Settings):
         1.0,
         "several corpora: T of the share of each in an epoch, proportional to its number of "
         "pairs ^ (1 / T)",
-        minimum=1,
-        maximum=1000,
+        1,
+        1000,
     )
     tag: str = setting(
         "",
@@ -227,7 +196,7 @@ class DataConfig(Settings):
     )
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
-    vocab_size: int = setting(37000, "sub-words of a vocabulary", minimum=8, maximum=10_000_000)
+    vocab_size: int = setting(37000, "sub-words of a vocabulary", 8, 10_000_000)
     subword_model: str = setting(
         "bpe",
         "how a vocabulary is learned, and words are split: byte-pair encoding (Sennrich et al. "
@@ -238,40 +207,35 @@ class DataConfig(Settings):
     max_length: int = setting(
         256,
         "maximum length of a side, sub-words with the end token; longer pairs are dropped",
-        minimum=2,
-        maximum=100_000,
+        2,
+        100_000,
     )
     max_length_ratio: float = setting(
-        9.0,
-        "maximum ratio of the lengths of the two sides; pairs above it are dropped",
-        minimum=1,
+        9.0, "maximum ratio of the lengths of the two sides; pairs above it are dropped", 1
     )
     batch_tokens: int = setting(
-        25000,
-        "source tokens, and target tokens, of one batch, padding included",
-        minimum=1,
-        maximum=100_000_000,
+        25000, "source tokens, and target tokens, of one batch, padding included", 1, 100_000_000
     )
     max_shapes: int = setting(
         0,
         "most shapes of batches, each of which XLA compiles; with fewer there is more padding; 0 "
         "means as many as save padding",
-        minimum=0,
-        maximum=100_000,
+        0,
+        100_000,
     )
     bpe_dropout: float = setting(
         0.0,
         "BPE-dropout (Provilkov et al. 2020): probability of leaving out a merge, such as 0.1; the "
         "training text is encoded anew for each epoch; 0 means none",
-        minimum=0,
-        below=1,
+        0,
+        0.999,
     )
     sentencepiece_alpha: float = setting(
         0.0,
         "the same for a unigram vocabulary (Kudo 2018): each segmentation is drawn with its "
         "probability ^ alpha; 0 means the most probable one",
-        minimum=0,
-        maximum=100,
+        0,
+        100,
     )
 
     def __post_init__(self) -> None:
@@ -296,11 +260,9 @@ FREEZABLE = ("encoder", "decoder", "embeddings")
 class TrainConfig(Settings):
     """Training (Sec. 5.3, 5.4), validation, checkpoints and logs."""
 
-    train_steps: int = setting(100_000, "updates of the weights", minimum=1)
+    train_steps: int = setting(100_000, "updates of the weights", 1)
     train_minutes: float = setting(
-        0.0,
-        "maximum time of training from each start, wall-clock minutes; 0 means no limit",
-        minimum=0,
+        0.0, "maximum time of training from each start, wall-clock minutes; 0 means no limit", 0
     )
     learning_rate_schedule: str = setting(
         NOAM,
@@ -308,56 +270,41 @@ class TrainConfig(Settings):
         "with its peak given), constant, or linear or cosine decay to 0 at train_steps",
         choices=SCHEDULES,
     )
-    warmup_steps: int = setting(4000, "updates while the learning rate rises (Eq. 3)", minimum=1)
+    warmup_steps: int = setting(4000, "updates while the learning rate rises (Eq. 3)", 1)
     plateau_steps: int = setting(
-        0, "updates at the peak of inverse_sqrt, between its warm-up and its decay", minimum=0
+        0, "updates at the peak of inverse_sqrt, between its warm-up and its decay", 0
     )
-    learning_rate: float = setting(
-        0.0, "peak of the schedules other than noam", minimum=0, maximum=1000
-    )
+    learning_rate: float = setting(0.0, "peak of the schedules other than noam", 0, 1000)
     learning_rate_scale: float = setting(
-        1.0,
-        "factor on Eq. 3 (noam), for batches much smaller than the paper's",
-        minimum=0,
-        maximum=1000,
+        1.0, "factor on Eq. 3 (noam), for batches much smaller than the paper's", 0, 1000
     )
     dropout_warmup_steps: int = setting(
-        0, "updates while the dropout rate rises from 0; 0 means a constant rate", minimum=0
+        0, "updates while the dropout rate rises from 0; 0 means a constant rate", 0
     )
-    label_smoothing: float = setting(0.1, "epsilon_ls of label smoothing", minimum=0, below=1)
+    label_smoothing: float = setting(0.1, "epsilon_ls of label smoothing", 0, 0.999)
     r_drop: float = setting(
         0.0,
         "alpha of R-Drop (Liang et al. 2021), the weight of the divergence between two passes with "
         "different dropout masks; 0 means one pass",
-        minimum=0,
-        maximum=1000,
+        0,
+        1000,
     )
     # In float32, 1 - beta and epsilon must not round to 0: they are divisors.
-    beta_1: float = setting(
-        0.9, "Adam's decay rate of the mean gradient", minimum=0, maximum=0.999999
-    )
-    beta_2: float = setting(
-        0.98, "Adam's decay rate of the mean squared gradient", minimum=0, maximum=0.999999
-    )
-    epsilon: float = setting(1e-9, "Adam's epsilon", minimum=1e-30, maximum=1)
+    beta_1: float = setting(0.9, "Adam's decay rate of the mean gradient", 0, 0.999999)
+    beta_2: float = setting(0.98, "Adam's decay rate of the mean squared gradient", 0, 0.999999)
+    epsilon: float = setting(1e-9, "Adam's epsilon", 1e-30, 1)
     seed: int = setting(
-        1,
-        "seed of the weights, the order of the data and the dropout masks",
-        minimum=0,
-        below=2**21,
+        1, "seed of the weights, the order of the data and the dropout masks", 0, 2**21 - 1
     )
     clip_norm: float = setting(
-        0.0,
-        "maximum global norm of the gradients; 0 means no limit (the paper)",
-        minimum=0,
-        maximum=1e30,
+        0.0, "maximum global norm of the gradients; 0 means no limit (the paper)", 0, 1e30
     )
     ema_decay: float = setting(
         0.0,
         "decay rate of an exponential moving average of the weights, such as 0.999, which is then "
         "validated and used instead of the average of checkpoints; 0 means none",
-        minimum=0,
-        maximum=0.999999,
+        0,
+        0.999999,
     )
     init_from: str = setting(
         "",
@@ -372,8 +319,8 @@ class TrainConfig(Settings):
         0,
         "sub-words of the training text that are added to the vocabulary of init_from, at most; 0 "
         "means that it stays",
-        minimum=0,
-        maximum=100_000,
+        0,
+        100_000,
     )
     freeze: str = setting(
         "",
@@ -384,8 +331,8 @@ class TrainConfig(Settings):
         4096,
         "source tokens, and target tokens, that a device computes at a time, padding included; "
         "a larger shard of a batch is computed by gradient accumulation",
-        minimum=1,
-        maximum=100_000_000,
+        1,
+        100_000_000,
     )
     precision: str = setting(
         "auto",
@@ -401,29 +348,29 @@ class TrainConfig(Settings):
     logical_devices: int = setting(
         0,
         "replicas on the CPU; 0 means one replica on each GPU, or two on the CPU without a GPU",
-        minimum=0,
-        maximum=256,
+        0,
+        256,
     )
     save_steps: int = setting(
-        1500, "updates between checkpoints (Sec. 6.1: 10 minutes, 1,500 of base)", minimum=1
+        1500, "updates between checkpoints (Sec. 6.1: 10 minutes, 1,500 of base)", 1
     )
     max_checkpoints: int = setting(
         5,
         "newest checkpoints that are kept; at the end, those of the last eighth of the updates are "
         "averaged (Sec. 6.1: 5 for base, 20 for big)",
-        minimum=1,
+        1,
     )
-    eval_steps: int = setting(1000, "updates between validations", minimum=1)
+    eval_steps: int = setting(1000, "updates between validations", 1)
     early_stopping_patience: int = setting(
-        0, "validations without a better score before training stops; 0 means never", minimum=0
+        0, "validations without a better score before training stops; 0 means never", 0
     )
     max_skipped_steps: int = setting(
-        20, "consecutive updates without finite gradients before training stops", minimum=1
+        20, "consecutive updates without finite gradients before training stops", 1
     )
     bleu_sentences: int = setting(
-        500, "validation sentences that are translated for the BLEU score; 0 means none", minimum=0
+        500, "validation sentences that are translated for the BLEU score; 0 means none", 0
     )
-    log_steps: int = setting(50, "updates between log lines", minimum=1)
+    log_steps: int = setting(50, "updates between log lines", 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -477,23 +424,13 @@ class TrainConfig(Settings):
 class DecodeConfig(Settings):
     """Beam search (Sec. 6.1)."""
 
-    beam_size: int = setting(
-        4, "hypotheses kept for each sentence; 1 means greedy search", minimum=1, maximum=1000
-    )
-    length_penalty: float = setting(
-        0.6, "alpha of the length penalty ((5 + L) / 6) ^ alpha", minimum=0, maximum=10
-    )
+    beam_size: int = setting(4, "hypotheses kept for each sentence; 1 means greedy search", 1, 1000)
+    length_penalty: float = setting(0.6, "alpha of the length penalty ((5 + L) / 6) ^ alpha", 0, 10)
     extra_decode_length: int = setting(
-        50,
-        "maximum number of sub-words by which the output is longer than the input",
-        minimum=1,
-        maximum=100_000,
+        50, "maximum number of sub-words by which the output is longer than the input", 1, 100_000
     )
     decode_batch_tokens: int = setting(
-        4096,
-        "source tokens times hypotheses of one batch, padding included",
-        minimum=1,
-        maximum=100_000_000,
+        4096, "source tokens times hypotheses of one batch, padding included", 1, 100_000_000
     )
 
 
@@ -502,19 +439,16 @@ class SamplingConfig(Settings):
     """From which tokens the next one is drawn, where translations are sampled; not in `Config`."""
 
     temperature: float = setting(
-        1.0,
-        "logits are divided by it: below 1 the samples are more probable ones",
-        minimum=0.01,
-        maximum=100,
+        1.0, "logits are divided by it: below 1 the samples are more probable ones", 0.01, 100
     )
     top_k: int = setting(
-        0, "number of most probable sub-words from which each is drawn; 0 means all", minimum=0
+        0, "number of most probable sub-words from which each is drawn; 0 means all", 0
     )
     top_p: float = setting(
         1.0,
         "draw each sub-word from the fewest most probable ones whose probabilities sum to this",
-        minimum=0,
-        maximum=1,
+        0,
+        1,
     )
 
 
@@ -523,28 +457,28 @@ class ControlConfig(Settings):
     """Changes of the probabilities during a search or sampling; not in `Config`."""
 
     no_repeat_ngram_size: int = setting(
-        0, "no n sub-words in a row occur twice in a translation; 0 means no limit", minimum=0
+        0, "no n sub-words in a row occur twice in a translation; 0 means no limit", 0
     )
     repetition_penalty: float = setting(
         1.0,
         "the log-probability of a sub-word that has occurred is multiplied by it; above 1 avoids "
         "repetitions",
-        minimum=0.01,
-        maximum=100,
+        0.01,
+        100,
     )
     diverse_groups: int = setting(
         1,
         "diverse beam search: groups of the beam that avoid each other's sub-words, a divisor of "
         "the beam size",
-        minimum=1,
-        maximum=1000,
+        1,
+        1000,
     )
     diversity_strength: float = setting(
         0.5,
         "diverse beam search: by how much a sub-word's log-probability falls for each hypothesis "
         "of earlier groups that has taken it",
-        minimum=0,
-        maximum=1000,
+        0,
+        1000,
     )
 
 
@@ -559,38 +493,38 @@ class FilterConfig(Settings):
     Japanese, and five of Thai, Lao, Khmer, Burmese or Tibetan, count as one word.
     """
 
-    max_words: int = setting(150, "maximum number of words of a side; 0 means no limit", minimum=0)
+    max_words: int = setting(150, "maximum number of words of a side; 0 means no limit", 0)
     max_characters: int = setting(
-        1000, "maximum number of characters of a side; 0 means no limit", minimum=0
+        1000, "maximum number of characters of a side; 0 means no limit", 0
     )
     max_word_length: int = setting(
-        50, "maximum number of characters of a word; 0 means no limit", minimum=0
+        50, "maximum number of characters of a word; 0 means no limit", 0
     )
     max_word_ratio: float = setting(
         3.0,
         "maximum ratio of the word counts of the two sides, where one of them has more than 10 "
         "words; 0 means no limit",
-        minimum=0,
+        0,
     )
     max_overlap: float = setting(
         0.7,
         "maximum fraction of the different words of both sides that are on both, without numbers "
         "and punctuation; 1 means no limit",
-        minimum=0,
-        maximum=1,
+        0,
+        1,
     )
     min_letters: float = setting(
         0.3,
         "minimum fraction of letters in the characters of a side, without blanks; 0 means no limit",
-        minimum=0,
-        maximum=1,
+        0,
+        1,
     )
     min_script: float = setting(
         0.5,
         "minimum fraction of letters of the script of its language in the letters of a side; 0 "
         "means no limit",
-        minimum=0,
-        maximum=1,
+        0,
+        1,
     )
     drop_damaged: bool = setting(
         True,

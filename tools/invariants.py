@@ -29,7 +29,12 @@ import tensorflow as tf
 import tf_transformer
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.loading import build_model, load_model
-from tf_transformer.checkpoints.paths import checkpoint_step, find, read_metrics, step_checkpoints
+from tf_transformer.checkpoints.model_folder import (
+    checkpoint_step,
+    find,
+    read_metrics,
+    step_checkpoints,
+)
 from tf_transformer.config import Config
 from tf_transformer.data.sources import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
@@ -42,8 +47,8 @@ from tf_transformer.errors import UserError
 from tf_transformer.export.saved_model import export_saved_model
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import END, PAD, START, UNK
-from tf_transformer.training.build import build_trainer
 from tf_transformer.training.distribution import split_cpu
+from tf_transformer.training.trainer import build_trainer
 
 SENTENCES = 12  # of the validation split
 ROUNDING = 1e-4  # largest difference allowed between two ways to compute a value in float32

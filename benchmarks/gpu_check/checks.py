@@ -22,8 +22,8 @@ from gpu_check.short_runs import (
     tensor_float_32,
 )
 from gpu_check.sizes import SAME, Sizes, Tolerance, Variant
-from tf_transformer.checkpoints.paths import checkpoint_step, read_metrics, step_checkpoints
-from tf_transformer.training.build import build_trainer
+from tf_transformer.checkpoints.model_folder import checkpoint_step, read_metrics, step_checkpoints
+from tf_transformer.training.trainer import build_trainer
 
 MAX_SKIPPED = 5  # float16: updates until the loss scale is small enough
 SHOWN_LOSSES = 6  # rows of the table of losses

@@ -18,8 +18,8 @@ from tf_transformer.paper.flops import matrix_operations
 from tf_transformer.special_tokens import END, PAD, START
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.memory_plan import process_bytes, replica_bytes
-from tf_transformer.training.metrics import memory_gb
 from tf_transformer.training.precision import choose_jit_compile, choose_precision
+from tf_transformer.training.run_log import memory_gb
 from tf_transformer.training.sharding import gradient_accumulation_steps
 from tf_transformer.training.update import make_state, make_update
 

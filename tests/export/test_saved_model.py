@@ -14,7 +14,7 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.paths import load_config, step_checkpoints
+from tf_transformer.checkpoints.model_folder import load_config, step_checkpoints
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
@@ -22,7 +22,7 @@ from tf_transformer.export import saved_model
 from tf_transformer.export.description import SEARCH_TYPES, TYPES, read_description
 from tf_transformer.export.saved_model import export_saved_model
 from tf_transformer.export.warm_up import WARM_UP_TEXTS, warm_up_texts
-from tf_transformer.training.build import build_trainer
+from tf_transformer.training.trainer import build_trainer
 
 LOAD_SAVED_MODEL = (pathlib.Path(__file__).parent / "load_saved_model.py").read_text("utf-8")
 

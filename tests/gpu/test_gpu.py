@@ -15,7 +15,7 @@ from invariants import make_case
 from tf_transformer.cli.main import main
 from tf_transformer.presets import preset
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.metrics import memory_gb
+from tf_transformer.training.run_log import memory_gb
 from tf_transformer.training.update import make_state, make_update
 
 GPUS = tf.config.get_visible_devices("GPU")

@@ -12,7 +12,7 @@ import pytest
 
 from tf_transformer.checkpoints.initial_model import initial_settings
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.checkpoints.paths import load_config
+from tf_transformer.checkpoints.model_folder import load_config
 from tf_transformer.config import Config
 from tf_transformer.data.sampled_pairs import sampling_alpha
 from tf_transformer.decoding.inference import forced_decoding, token_log_probs

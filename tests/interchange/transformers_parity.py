@@ -21,7 +21,7 @@ from tf_transformer.interchange.huggingface_export import export_huggingface
 from tf_transformer.interchange.huggingface_import import import_huggingface
 from tf_transformer.interchange.marian_vocabulary import token_order
 from tf_transformer.special_tokens import PAD
-from tf_transformer.training.build import build_trainer
+from tf_transformer.training.trainer import build_trainer
 
 MARIAN = pathlib.Path(__file__).with_name("marian")
 PYTHON = os.environ["TRANSFORMERS_PYTHON"]  # of the environment that has transformers

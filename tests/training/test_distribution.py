@@ -14,10 +14,9 @@ from tiny_model import make_model, sentences
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.config import TrainConfig
 from tf_transformer.host import number_of_cores
-from tf_transformer.kernels import cross_entropy
-from tf_transformer.kernels.adam import FusedAdam
-from tf_transformer.training import distribution
+from tf_transformer.training import distribution, loss
 from tf_transformer.training.fine_tuning import freeze
+from tf_transformer.training.optimizer import FusedAdam
 from tf_transformer.training.precision import make_loss_scale
 from tf_transformer.training.sharding import (
     accumulated_shards,
@@ -246,7 +245,7 @@ def local_loss(model, optimizer, pair):
 
 @pytest.mark.parametrize("accumulate", [True, False])
 def test_xla_makes_equal_updates(accumulate, monkeypatch):
-    monkeypatch.setattr(cross_entropy, "CHUNK_TOKENS", 5)  # several chunks, the last one padded
+    monkeypatch.setattr(loss, "CHUNK_TOKENS", 5)  # several chunks, the last one padded
     pairs = [batch(8, seed) for seed in range(2)]
     settings = TrainConfig(micro_batch_tokens=16 if accumulate else 4096)
     sums, models = [], []
@@ -283,7 +282,7 @@ def test_update_without_finite_gradients_changes_only_the_step():
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision(precision, monkeypatch):
     """Weights and sums are float32; the gradient is that of float32 except for rounding."""
-    monkeypatch.setattr(cross_entropy, "CHUNK_TOKENS", 5)
+    monkeypatch.setattr(loss, "CHUNK_TOKENS", 5)
     pair = batch(16)
     results, gradients = [], []
     for each in ("float32", precision):

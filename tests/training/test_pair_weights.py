@@ -14,9 +14,9 @@ from tf_transformer.config import Config
 from tf_transformer.data.batching import Bucket
 from tf_transformer.data.sources import open_corpus
 from tf_transformer.errors import UserError
-from tf_transformer.training.build import build_trainer
 from tf_transformer.training.compilation import compile_updates
 from tf_transformer.training.distribution import make_strategy
+from tf_transformer.training.trainer import build_trainer
 from tf_transformer.training.update import make_state, make_update
 
 # With a constant learning rate and a large epsilon, Adam's update is almost proportional to the

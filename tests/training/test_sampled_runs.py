@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.paths import read_metrics, step_checkpoints
+from tf_transformer.checkpoints.model_folder import read_metrics, step_checkpoints
 from tf_transformer.errors import UserError
-from tf_transformer.training.build import build_trainer
+from tf_transformer.training.trainer import build_trainer
 
 
 def losses(folder):

@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.paths import step_checkpoints, step_path
+from tf_transformer.checkpoints.model_folder import step_checkpoints, step_path
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
-from tf_transformer.training.build import build_trainer
 from tf_transformer.training.run_directory import RunDirectory
+from tf_transformer.training.trainer import build_trainer
 
 
 def weights(path):
@@ -23,7 +23,7 @@ def weights(path):
 
 
 def test_files_of_a_run(model_dir):
-    names = set(os.listdir(model_dir)) - {"evaluation"}
+    names = set(os.listdir(model_dir)) - {"evaluation", "training.lock"}
     assert names == {
         "config.json", "shared.model", "cache", "checkpoints", "best.npz", "averaged.npz",
         "metrics.jsonl", "tensorboard",

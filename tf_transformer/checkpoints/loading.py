@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from tf_transformer.checkpoints.checkpoint import restore
-from tf_transformer.checkpoints.paths import find, load_config
+from tf_transformer.checkpoints.model_folder import find, load_config
 from tf_transformer.checkpoints.pretrained import find_model_dir
 from tf_transformer.config import Config, ModelConfig
 from tf_transformer.data.tokenizer import Tokenizer, load_tokenizers

@@ -8,7 +8,7 @@ import os
 
 from absl import flags
 
-from tf_transformer.checkpoints import paths
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.evaluation_data import translations_path
 from tf_transformer.cli.terminal import required
 from tf_transformer.config import TREES
@@ -133,6 +133,6 @@ def _read_translations(run: Run, test_data: str, split: str, number: int, pairs:
             f"{path} has translations of {len(lines):,} of {number:,} pairs: run `{command}`, or "
             f"give --max_pairs={len(lines)}"
         )
-    if paths.is_older_than_model(path, run.path):
+    if model_folder.is_older_than_model(path, run.path):
         logger.warning("%s is older than the model; to translate again: `%s`", path, command)
     return lines[:number]

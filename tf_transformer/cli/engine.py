@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from absl.flags import FlagValues
 
-from tf_transformer.checkpoints.model_lists import first_model_dir, model_list
+from tf_transformer.checkpoints.model_folder import first_model_dir, model_list
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import DataConfig, DecodeConfig

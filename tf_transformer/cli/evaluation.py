@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tf_transformer.checkpoints import paths, pretrained
-from tf_transformer.checkpoints.model_lists import model_list
+from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.evaluation_data import (
     Pairs,
     TestSet,
@@ -42,7 +42,7 @@ def evaluate(values: flags.FlagValues) -> None:
     check_diversity(values)
     models = model_list(required(values, "model_dir"), values.checkpoint)
     model_dir = models[0][0]  # its data and languages hold for an ensemble
-    data = paths.load_config(model_dir).data
+    data = model_folder.load_config(model_dir).data
     metrics = parse_metrics(values.metrics)
     if data.target == TREES and (values.references or values.baseline or values.translations):
         raise UserError(
@@ -127,7 +127,7 @@ def _baseline_translations(
     if os.path.isfile(values.baseline):
         return read_aligned(values.baseline, test.size, "translation")[: len(test.pairs)]
     model_dir = pretrained.find_model_dir(values.baseline)
-    data = paths.load_config(model_dir).data
+    data = model_folder.load_config(model_dir).data
     languages = test.data.source, test.data.target
     tag = tag_for(data, *languages)
     if tag is None and tag_for(own, *languages) is None:  # it has other names for languages

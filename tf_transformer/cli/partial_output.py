@@ -7,7 +7,8 @@ import os
 from collections.abc import Iterator
 from typing import IO, Any
 
-from tf_transformer.atomic_io import open_named, try_lock
+from tf_transformer.atomic_io import try_lock
+from tf_transformer.cli.streams import open_named
 from tf_transformer.cli.terminal import open_output
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from absl.flags import FlagValues
 
-from tf_transformer.checkpoints import paths, pretrained
-from tf_transformer.checkpoints.model_lists import model_list
+from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.engine import ctranslate2_versions, loader, uses_ctranslate2
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import required, start_tensorflow
@@ -47,7 +47,7 @@ def export(values: FlagValues) -> None:
     models = model_list(required(values, "model_dir"), values.checkpoint)
     _check_format_flags(values, len(models))
     for each, _ in models:
-        paths.load_config(each)
+        model_folder.load_config(each)
     model_dir = models[0][0] if len(models) == 1 else values.model_dir
     defaults = {
         "saved_model": "saved_model",
@@ -188,7 +188,7 @@ def _check_settings(config: ServeConfig) -> tuple[Access, socket.socket]:
 def _find_model(model_dir: str | None) -> str:
     """Returns the folder of the given model, or of the default one. Raises: UserError."""
     model_dir = pretrained.find_model_dir(model_dir) if model_dir else pretrained.default_model()
-    paths.load_config(model_dir)  # a wrong folder is reported before TensorFlow is loaded
+    model_folder.load_config(model_dir)  # a wrong folder is reported before TensorFlow is loaded
     return model_dir
 
 
@@ -222,7 +222,7 @@ def _warn_of_old_export(folder: str, model_dir: str) -> None:
     version = os.path.join(folder, str(versions[0]))
     # The model may have no weights any more, and files may be removed just now.
     with contextlib.suppress(OSError, UserError):
-        if paths.is_older_than_model(version, model_dir):
+        if model_folder.is_older_than_model(version, model_dir):
             command = f"tf-transformer export --model_dir={shlex.quote(model_dir)}"
             message = "%s is older than the files of the model; to export it again: `%s`"
             logger.warning(message, version, command)

@@ -1,13 +1,63 @@
 """The standard streams of the program: their encoding, closed ones, and the names of errors."""
 
+import contextlib
+import io
 import os
 import sys
-from typing import Any
-
-from tf_transformer.atomic_io import open_named
+from collections.abc import Iterator
+from typing import IO, Any
 
 # The `filename` of an OSError of a stream.
 STDIN, STDOUT = "standard input", "standard output"
+
+
+@contextlib.contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Gives errors of the system the name of a file that the user knows."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = name, None
+        raise
+
+
+class _NamedFile(io.FileIO):
+    """A file whose errors of reading and writing name it; Python's own name no file.
+
+    Args:
+      file, mode, closefd: as for `io.FileIO`.
+      shown: the name in the errors.
+    """
+
+    def __init__(self, file: int | str, mode: str, shown: str, closefd: bool = True) -> None:
+        super().__init__(file, mode, closefd)
+        self._shown = shown
+
+    def write(self, data: Any) -> Any:
+        with _naming(self._shown):
+            return super().write(data)
+
+    def readinto(self, buffer: Any) -> Any:
+        with _naming(self._shown):
+            return super().readinto(buffer)
+
+    def readall(self) -> Any:
+        with _naming(self._shown):
+            return super().readall()
+
+
+def open_named(file: int | str, mode: str, shown: str, closefd: bool = True) -> IO[Any]:
+    """Opens a file whose errors of reading and writing name it.
+
+    Args:
+      file: a path, or a file descriptor.
+      mode: "r" or "w" for text in UTF-8, "rb" or "wb" for bytes.
+      shown: the `filename` of the errors.
+      closefd: False to leave the descriptor open when the file is closed.
+    """
+    raw = _NamedFile(file, mode.removesuffix("b"), shown, closefd)
+    buffered: Any = io.BufferedWriter(raw) if raw.writable() else io.BufferedReader(raw)
+    return buffered if "b" in mode else io.TextIOWrapper(buffered, encoding="utf-8")
 
 
 def prepare_streams() -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from absl import flags
 
-from tf_transformer.checkpoints import paths, pretrained
-from tf_transformer.checkpoints.model_lists import first_model_dir, model_list
+from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints.model_folder import first_model_dir, model_list
 from tf_transformer.cli.engine import ctranslate2_translator, uses_ctranslate2
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.minimum_bayes_risk import (
@@ -37,7 +37,7 @@ def load_translator(
 ) -> Translator:
     """Starts TensorFlow and loads a model or an ensemble, on all GPUs that TensorFlow sees."""
     for folder, _ in model_list(model_dir, checkpoint):
-        paths.load_config(folder)  # a wrong folder is reported before TensorFlow is loaded
+        model_folder.load_config(folder)  # a wrong folder is reported before TensorFlow is loaded
     start_tensorflow()
     import tensorflow as tf
 
@@ -202,7 +202,7 @@ def _translator(
     check_translator_tag(values.tag, translator)
     samples_flag = ("--mbr_samples" if values.mbr else "--n_best") if values.sampling else None
     with explain_decoding_memory(translator.decode, samples_flag):
-        yield translator, paths.load_config(first_model_dir(model_dir)).data
+        yield translator, model_folder.load_config(first_model_dir(model_dir)).data
 
 
 def _translate_input(values: flags.FlagValues, n_best: NBest, language: str) -> None:
@@ -321,7 +321,7 @@ def parse(values: flags.FlagValues) -> None:
     from tf_transformer.data.line_windows import read_windows
 
     model_dir = required(values, "model_dir")
-    if paths.load_config(first_model_dir(model_dir)).data.target != TREES:
+    if model_folder.load_config(first_model_dir(model_dir)).data.target != TREES:
         raise UserError(
             f"the model in {model_dir} was not trained on trees: train one with "
             "--preset=parsing-pocket, or use translate"

@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.checkpoints.model_lists import model_list
+from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.config import Config
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding import kv_cache

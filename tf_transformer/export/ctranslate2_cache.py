@@ -5,7 +5,7 @@ import glob
 import os
 from collections.abc import Callable, Iterator
 
-from tf_transformer.checkpoints import paths
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.export.cache import cached_export, fingerprint_of
 from tf_transformer.export.ctranslate2_translator import installed_version
 
@@ -18,17 +18,17 @@ def ctranslate2_export(
 
     Args:
       model_dir: a model folder.
-      checkpoint: a name or a path, as for `checkpoints.paths.find`.
+      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
       start_tensorflow: is called before TensorFlow is imported, which is for an export only.
     Yields: the folder of the exported versions.
     Raises: UserError when ctranslate2 is not installed, there is no such model, or the export
       cannot be written.
     """
     version = installed_version()
-    paths.load_config(model_dir)
+    model_folder.load_config(model_dir)
     vocabularies = sorted(glob.glob(os.path.join(glob.escape(model_dir), "*.model")))
-    config = os.path.join(model_dir, "config.json")
-    files = [config, *vocabularies, paths.find(model_dir, checkpoint)]
+    config = os.path.join(model_dir, model_folder.CONFIG)
+    files = [config, *vocabularies, model_folder.find(model_dir, checkpoint)]
 
     def export(folder: str) -> None:
         start_tensorflow()

@@ -60,7 +60,7 @@ def write_ctranslate2_folder(
     Args:
       model_dir: a model folder, or the name of a built-in model.
       output: the folder to write. It must not exist, and it appears when it is complete.
-      checkpoint: a name or a path, as for `checkpoints.paths.find`.
+      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
       quantization: "float32", or "int8" for matrices of 8-bit integers.
       **decode: fields of `DecodeConfig` to change, for `CTranslate2Translator` and our server.
     Raises: UserError when the package ctranslate2 is not installed, the output exists, the model

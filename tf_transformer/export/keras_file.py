@@ -17,7 +17,7 @@ def export_keras(model_dir: str, output: str, checkpoint: str | None = None) -> 
     Args:
       model_dir: a model folder, or the name of a built-in model.
       output: the file to write. It must not exist, and its name must end with `.keras`.
-      checkpoint: a name or a path, as for `checkpoints.paths.find`.
+      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
     Raises: UserError when the output exists or has another ending, when the model cannot be
       read, or the output cannot be written.
     """

@@ -49,7 +49,7 @@ def export_huggingface(
     Args:
       model_dir: a model folder, or the name of a built-in model.
       output: the folder to write. It must not exist, and it appears when it is complete.
-      checkpoint: a name or a path, as for `checkpoints.paths.find`.
+      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
       **decode: fields of `DecodeConfig` to change.
     Raises: UserError when the output exists, the model cannot be read or expressed, or the output
       cannot be written.

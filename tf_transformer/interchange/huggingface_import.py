@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tf_transformer.atomic_io import atomic_folder
-from tf_transformer.checkpoints import checkpoint
+from tf_transformer.checkpoints import checkpoint, model_folder
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import SAMPLING, Config, DataConfig, DecodeConfig, ModelConfig
 from tf_transformer.data.segmentation import Vocabulary
@@ -81,9 +81,9 @@ def import_huggingface(
     }
     parent = os.path.dirname(os.path.abspath(output))
     with explain_write_errors(output), atomic_folder(parent) as temporary:
-        config.save(os.path.join(temporary, "config.json"))
+        config.save(os.path.join(temporary, model_folder.CONFIG))
         save_tokenizers(marian.tokenizers, temporary)
-        checkpoint.save(os.path.join(temporary, "averaged.npz"), model, state=state)
+        checkpoint.save(os.path.join(temporary, model_folder.AVERAGED), model, state=state)
         os.rename(temporary, output)
 
 

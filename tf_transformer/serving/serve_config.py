@@ -10,9 +10,9 @@ class ServeConfig(Settings):
     """The REST server, for hosts without TensorFlow Serving; not a part of `Config`."""
 
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 accepts all networks")
-    port: int = setting(8501, "port to listen on", minimum=0, below=65536)
+    port: int = setting(8501, "port to listen on", minimum=0, maximum=65_535)
     grpc_port: int = setting(
-        0, "port of the gRPC interface; 0 means that there is none", minimum=0, below=65536
+        0, "port of the gRPC interface; 0 means that there is none", minimum=0, maximum=65_535
     )
     max_batch_size: int = setting(
         32,

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tf_transformer.config import NOAM, Config, ModelConfig
 from tf_transformer.data.batching import Batches, Bucket
-from tf_transformer.kernels.cross_entropy import CHUNK_TOKENS
+from tf_transformer.training.loss import CHUNK_TOKENS
 from tf_transformer.training.sharding import gradient_accumulation_steps
 
 PAPER_TOKENS = 25_000  # in a batch; Eq. 3 was tuned for it

@@ -6,6 +6,7 @@ import os
 import tempfile
 
 from tf_transformer.atomic_io import UNFINISHED_FOLDER, atomic_write
+from tf_transformer.checkpoints.model_folder import CACHE
 from tf_transformer.config import Config, DataConfig
 from tf_transformer.data.batching import Batches
 from tf_transformer.data.corpus import Corpus
@@ -98,7 +99,7 @@ def prepare_batches(
     repeated = _repetitions(config.data, parts, of_parts)
     arguments = (pairs, batch_tokens, config.train.seed, repeated, max_shapes)
     if alpha:
-        cache = os.path.join(directory.path, "cache")
+        cache = os.path.join(directory.path, CACHE)
         sampler = PairSampler(pairs, tokenizers, alpha, config.train.seed, cache)
         last_step = config.train.train_steps
         batches: Batches = SampledBatches(*arguments, sampler, last_step, workers.broadcast)
@@ -143,7 +144,7 @@ def _encoded(
     Args: as for `prepare_batches`.
     Returns: an `EncodedPairs`; the checksum of the chief's.
     """
-    cache = os.path.join(directory.path, "cache")
+    cache = os.path.join(directory.path, CACHE)
     text = (corpus, split, tokenizers, config.data)
     folder = os.path.abspath(shard_folder(*text, cache))
     shared = None  # the chief's shards, which this worker opens

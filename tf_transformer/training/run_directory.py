@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+import filelock
 import keras
 
 from tf_transformer.atomic_io import (
@@ -21,7 +22,15 @@ from tf_transformer.atomic_io import (
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.initial_model import initial_name
 from tf_transformer.checkpoints.loading import check_vocabularies
-from tf_transformer.checkpoints.paths import (
+from tf_transformer.checkpoints.model_folder import (
+    AVERAGED,
+    BEST,
+    CACHE,
+    CHECKPOINTS,
+    CONFIG,
+    LOCK,
+    METRICS,
+    TENSORBOARD,
     all_checkpoints,
     checkpoint_step,
     load_config,
@@ -42,7 +51,6 @@ from tf_transformer.data.tokenizer import (
 from tf_transformer.data.vocabulary_extension import extend_tokenizers
 from tf_transformer.errors import DamagedError, UserError
 from tf_transformer.training.fine_tuning import initial_vocabulary
-from tf_transformer.training.folder_lock import lock_folder, unlock_folder
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +67,11 @@ MAY_CHANGE = {
     "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
 }  # fmt: skip
 
-# What a run leaves in its folder, except for the cache, whose files have keys. `config.json` is the
+# What a run leaves in its folder, except for the cache, whose files have keys. The settings are the
 # first to be removed: without it, the other files are not taken for a run.
 RUN_FILES = (
-    "config.json", "averaged.npz", "best.npz", "checkpoints", "shared.model", "source.model",
-    "target.model", "metrics.jsonl", "tensorboard",
+    CONFIG, AVERAGED, BEST, CHECKPOINTS, "shared.model", "source.model", "target.model", METRICS,
+    TENSORBOARD,
 )  # fmt: skip
 
 
@@ -89,18 +97,23 @@ class RunDirectory:
         if is_built_in(self.path):
             raise UserError(f"{self.path} is a built-in model: give another --model_dir")
         os.makedirs(self.path, exist_ok=True)
-        self._lock: str | None = lock_folder(self.path)
-        self._averaged = os.path.join(self.path, "averaged.npz")
-        self._best = os.path.join(self.path, "best.npz")
-        for folder in ("", "checkpoints", "cache"):  # of a process that was killed while writing
+        # One object for each folder: a process may open its run again.
+        self._lock = filelock.FileLock(os.path.join(self.path, LOCK), is_singleton=True)
+        try:
+            self._lock.acquire(timeout=0)
+        except filelock.Timeout:
+            raise UserError(
+                f"another process trains in {self.path}: wait, stop it, or give another --model_dir"
+            ) from None
+        self._averaged = os.path.join(self.path, AVERAGED)
+        self._best = os.path.join(self.path, BEST)
+        for folder in ("", CHECKPOINTS, CACHE):  # of a process that was killed while writing
             remove_temporary_files(os.path.join(self.path, folder))
         remove_unfinished_folders(self.path)
 
     def close(self) -> None:
         """Releases the lock."""
-        if self._lock:
-            unlock_folder(self._lock)
-            self._lock = None
+        self._lock.release()
         if self._temporary:
             shutil.rmtree(self.path, ignore_errors=True)
 
@@ -188,7 +201,7 @@ class RunDirectory:
 
     @property
     def _record_path(self) -> str:
-        return os.path.join(self.path, "cache", "vocabulary.json")
+        return os.path.join(self.path, CACHE, "vocabulary.json")
 
     def _learn_vocabulary(self, data: DataConfig, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
         """Learns the vocabularies, or loads those that an interrupted start has learned."""
@@ -289,7 +302,7 @@ class RunDirectory:
         checkpoint.save(self._best, model, state=state)
 
     def save_average(self, model: keras.Model, state: dict[str, Any]) -> None:
-        """Writes the moving average of the weights, which the model has, as `averaged.npz`."""
+        """Writes the moving average of the weights, which the model has, as the average."""
         checkpoint.save(self._averaged, model, state=state)
 
     def average(self, model: keras.Model, settings: TrainConfig, first_step: int) -> None:

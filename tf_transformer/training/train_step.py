@@ -19,12 +19,11 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tf_transformer.config import TrainConfig
-from tf_transformer.kernels.adam import FusedAdam
-from tf_transformer.kernels.cross_entropy import chunked_cross_entropy, chunked_loss_sums
-from tf_transformer.kernels.dropout import dropout_key
-from tf_transformer.kernels.r_drop import chunked_r_drop
+from tf_transformer.model.dropout import dropout_key
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD
+from tf_transformer.training.loss import chunked_cross_entropy, chunked_loss_sums, chunked_r_drop
+from tf_transformer.training.optimizer import FusedAdam
 from tf_transformer.training.precision import LossScale, NoLossScale
 from tf_transformer.training.sharding import ShardGradients, shard_of
 

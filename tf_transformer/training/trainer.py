@@ -9,25 +9,33 @@ import logging
 import math
 import os
 import time
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.checkpoints.initial_model import absolute_model_dir, check_other_folder
 from tf_transformer.checkpoints.loading import check_same_vocabularies
-from tf_transformer.checkpoints.paths import step_checkpoints
+from tf_transformer.checkpoints.model_folder import CONFIG, step_checkpoints
 from tf_transformer.config import Config
 from tf_transformer.data.batching import Batches
 from tf_transformer.data.corpus import Corpus
+from tf_transformer.data.sources import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import score
-from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.training.compilation import compile_updates, compiled_shapes
-from tf_transformer.training.distribution import Workers, on_all_replicas, worker_failures
-from tf_transformer.training.ema import assign_averages, averaged_weights
+from tf_transformer.training.distribution import (
+    Workers,
+    on_all_replicas,
+    strategy_of_run,
+    worker_failures,
+)
+from tf_transformer.training.fine_tuning import load_initial_weights
 from tf_transformer.training.memory_plan import (
     accumulation_hint,
     describe_devices,
@@ -36,19 +44,28 @@ from tf_transformer.training.memory_plan import (
     learning_rate_warning,
     max_accumulation_steps,
 )
-from tf_transformer.training.metrics import MetricsAccumulator, MetricsLogger, memory_gb
-from tf_transformer.training.precision import LossScale, NoLossScale
+from tf_transformer.training.optimizer import FusedAdam
+from tf_transformer.training.precision import (
+    LossScale,
+    NoLossScale,
+    choose_jit_compile,
+    choose_precision,
+)
 from tf_transformer.training.preemption import Handler, PreemptionHandler
-from tf_transformer.training.prepare_data import write_sentences
-from tf_transformer.training.progress import Progress
+from tf_transformer.training.prepare_data import (
+    prepare_batches,
+    prepare_vocabulary,
+    write_sentences,
+)
 from tf_transformer.training.run_directory import (
     BATCH_ORDER,
     RunDirectory,
     check_same_batches,
 )
+from tf_transformer.training.run_log import MetricsAccumulator, Progress, RunLog, memory_gb
 from tf_transformer.training.schedule import make_schedule
 from tf_transformer.training.train_step import eval_step
-from tf_transformer.training.update import IDS, TrainingState, Update, make_update
+from tf_transformer.training.update import IDS, TrainingState, Update, make_state, make_update
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +81,7 @@ class _Interrupted(Exception):
 
 
 class Trainer:
-    """A training run. `build.build_trainer` makes its parts.
+    """A training run. `build_trainer` makes its parts.
 
     Args:
       config: a `Config` with the sizes of its vocabularies.
@@ -172,13 +189,13 @@ class Trainer:
         """
         settings = self.config.train
         self.directory.begin()
-        self.config.save(os.path.join(self.directory.path, "config.json"))
+        self.config.save(os.path.join(self.directory.path, CONFIG))
         minutes = settings.train_minutes
         deadline = self._started + minutes * 60 if minutes else None
         validated = self.progress.validated[0] == self.step
         path = self.directory.path
         with contextlib.closing(self.directory), contextlib.closing(self.train_batches):
-            metrics = MetricsLogger(
+            metrics = RunLog(
                 path,
                 self.step,
                 settings.train_steps,
@@ -267,7 +284,7 @@ class Trainer:
         """Whether to save and stop now. Several workers agree through `train_step`'s votes."""
         return self.workers.count == 1 and self._preemption.requested
 
-    def _train(self, metrics: MetricsLogger, deadline: float | None) -> bool:
+    def _train(self, metrics: RunLog, deadline: float | None) -> bool:
         """The training loop. Returns: False when interrupted."""
         settings = self.config.train
         step = self.step
@@ -340,7 +357,7 @@ class Trainer:
                 self._diverged(step, f"the gradients of {in_a_row} updates in a row")
         return stop[0] > 0 or self._interrupted_alone(), stop[1] > 0
 
-    def _validate(self, metrics: MetricsLogger) -> None:
+    def _validate(self, metrics: RunLog) -> None:
         """Validates, and saves the weights when their score is the best so far."""
         if self._saved == NOT_SAVED:
             self._save()  # a folder that has `best.npz` always has a checkpoint to resume from
@@ -354,7 +371,7 @@ class Trainer:
             if is_best and self.workers.is_chief:
                 self.directory.save_best(self.model, self._state())
 
-    def _average(self, metrics: MetricsLogger) -> None:
+    def _average(self, metrics: RunLog) -> None:
         """Averages the last checkpoints (Sec. 6.1), or the weights of all updates.
 
         The average is then on disk and in the model.
@@ -421,3 +438,87 @@ class Trainer:
             "or a larger --warmup_steps (last good checkpoint: "
             f"{checkpoints[-1] if checkpoints else 'none'})"
         )
+
+
+def assign_averages(model: Transformer, optimizer: FusedAdam) -> None:
+    """Gives the model the moving averages of its weights, which the optimizer keeps."""
+    for variable, average in zip(model.trainable_variables, optimizer.averages):
+        variable.assign(average.numpy())
+
+
+@contextlib.contextmanager
+def averaged_weights(model: Transformer, optimizer: FusedAdam) -> Iterator[None]:
+    """A context in which the model has these averages; without a moving average, nothing changes.
+
+    Args:
+      model: a built `Transformer`. It has its own weights again after the context.
+      optimizer: a built `FusedAdam`.
+    """
+    if not optimizer.use_ema:
+        yield
+        return
+    weights = [variable.numpy() for variable in model.trainable_variables]
+    try:
+        assign_averages(model, optimizer)
+        yield
+    finally:
+        for variable, value in zip(model.trainable_variables, weights):
+            variable.assign(value)
+
+
+def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Trainer:
+    """Builds a training run in a model folder, which resumes from the newest checkpoint there.
+
+    Args:
+      config: a `Config`; the vocabulary sizes of its model are set by the learned vocabularies.
+      model_dir: the model folder, created where it does not exist. Where `TF_CONFIG` names several
+        workers, it is the chief's.
+      overwrite: whether to remove a run or a model in the folder, and to start a new run.
+    Returns: a `Trainer`.
+    Raises: UserError for data that cannot be used, a folder with a run of other settings, with a
+      model without its checkpoints, or one in which another process trains.
+    """
+    started = time.monotonic()
+    strategy = strategy_of_run(config.train)
+    workers = Workers(strategy)
+    if not workers.is_chief:
+        logging.getLogger("tf_transformer").setLevel(logging.WARNING)
+    keras.utils.set_random_seed(config.train.seed)
+    if config.train.init_from:
+        check_other_folder(config.train.init_from, model_dir)
+        config = config.replace(init_from=absolute_model_dir(config.train.init_from))
+    corpus = corpus_of_run(config.data)
+    directory = RunDirectory(model_dir if workers.is_chief else None, overwrite)
+    try:
+        with worker_failures():
+            config, tokenizers = prepare_vocabulary(config, corpus, directory, workers)
+            data = (tokenizers, directory, workers)
+            train_batches = prepare_batches(config, corpus, "train", *data)
+            validation_batches = prepare_batches(config, corpus, "validation", *data)
+
+            on_cpu = config.train.logical_devices
+            gpus = [] if on_cpu else tf.config.get_visible_devices("GPU")
+            precision = workers.broadcast(choose_precision(config.train.precision, gpus))
+            model, optimizer, loss_scale = make_state(config, precision, strategy)
+
+            trainer = Trainer(
+                config=config,
+                workers=workers,
+                directory=directory,
+                corpus=corpus,
+                tokenizers=tokenizers,
+                train_batches=train_batches,
+                validation_batches=validation_batches,
+                model=model,
+                optimizer=optimizer,
+                loss_scale=loss_scale,
+                jit_compile=choose_jit_compile(config.train.jit_compile, gpus),
+                started=started,
+            )
+            if not trainer.restore() and config.train.init_from:
+                load_initial_weights(model, optimizer, tokenizers, config.train, workers)
+                trainer.first_step = trainer.step
+            return trainer
+    except BaseException:
+        directory.close()
+        raise

@@ -9,11 +9,10 @@ import tensorflow as tf
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config, TrainConfig
 from tf_transformer.data.batching import IDS, WEIGHTS
-from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.training.distribution import on_all_replicas
 from tf_transformer.training.fine_tuning import freeze
-from tf_transformer.training.optimizer import make_optimizer
+from tf_transformer.training.optimizer import FusedAdam, make_optimizer
 from tf_transformer.training.precision import LossScale, NoLossScale, make_loss_scale
 from tf_transformer.training.sharding import ShardGradients, accumulated_shards, one_shard
 from tf_transformer.training.train_step import compiled, shard_gradients, train_step

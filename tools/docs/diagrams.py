@@ -25,7 +25,6 @@ PACKAGES = {
     "checkpoints": (2, 4, 1, "save, restore"),
     "data": (1, 5, 1, "text to batches"),
     "model": (2.5, 5, 1, "Sec. 3"),
-    "kernels": (2.5, 6, 1, "faster versions"),
     "errors, config, presets": (0, 7, 5, "and the other top-level modules"),
 }  # fmt: skip
 IMPORTS = [
@@ -34,7 +33,7 @@ IMPORTS = [
     ("cli", "interchange"), ("interchange", "export"), ("cli", "serving"), ("serving", "export"),
     ("visualization", "decoding"), ("training", "decoding"), ("training", "evaluation"),
     ("export", "decoding"), ("decoding", "checkpoints"), ("evaluation", "data"),
-    ("checkpoints", "data"), ("checkpoints", "model"), ("model", "kernels"),
+    ("checkpoints", "data"), ("checkpoints", "model"),
 ]  # fmt: skip
 
 TRAINING = {
@@ -46,12 +45,12 @@ TRAINING = {
     "FusedAdam": (3, 1, 1, "sum over replicas, Eq. 3"),
     "Trainer": (2, 2, 1, "steps, preemption"),
     "RunDirectory": (1, 2, 1, "checkpoints, average"),
-    "MetricsLogger": (3, 2, 1, "metrics, TensorBoard"),
+    "RunLog": (3, 2, 1, "metrics, TensorBoard"),
 }
 TRAINING_FLOW = [
     ("Corpus", "Tokenizer"), ("Tokenizer", "Batches"), ("Batches", "train_step"),
     ("train_step", "shard_gradients"), ("train_step", "FusedAdam"), ("train_step", "Trainer"),
-    ("Trainer", "RunDirectory"), ("Trainer", "MetricsLogger"),
+    ("Trainer", "RunDirectory"), ("Trainer", "RunLog"),
 ]  # fmt: skip
 
 REQUEST = {

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tf_transformer.training.metrics import MetricsAccumulator
+from tf_transformer.training.run_log import MetricsAccumulator
 
 
 def result(sums, replica_tokens, norm=1.0, skipped=0.0):

@@ -1,6 +1,7 @@
-"""The metrics of a run: log lines, a progress bar, `metrics.jsonl`, and TensorBoard."""
+"""What a run records: log lines, a progress bar, `metrics.jsonl`, TensorBoard; and its progress."""
 
 import contextlib
+import dataclasses
 import json
 import logging
 import math
@@ -16,17 +17,18 @@ import tensorflow as tf
 import tqdm
 
 from tf_transformer.atomic_io import DISK_FULL, atomic_write
-from tf_transformer.checkpoints.paths import read_metrics
+from tf_transformer.checkpoints.checkpoint import validation_score
+from tf_transformer.checkpoints.model_folder import METRICS, TENSORBOARD, read_metrics
 from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)
 
 
-class MetricsLogger:
+class RunLog:
     """Writes the metrics of a run.
 
     Args:
-      model_dir: the folder that gets `metrics.jsonl` and `tensorboard/`.
+      model_dir: the folder that gets them.
       step: updates made so far.
       train_steps: updates wanted.
       deadline: `time.monotonic()` at which the run stops, or None.
@@ -49,13 +51,13 @@ class MetricsLogger:
         self._deadline = deadline
         self._first_step = step
         self._start = time.monotonic()
-        path = os.path.join(model_dir, "metrics.jsonl")
+        path = os.path.join(model_dir, METRICS)
         with self._writing():
             with atomic_write(path) as file:
                 lines = _lines_until(model_dir, step, validated)
                 file.writelines(json.dumps(line) + "\n" for line in lines)
             self._file = open(path, "a", encoding="utf-8")
-            self._board = tf.summary.create_file_writer(os.path.join(model_dir, "tensorboard"))
+            self._board = tf.summary.create_file_writer(os.path.join(model_dir, TENSORBOARD))
         self._bar = tqdm.tqdm(
             total=train_steps,
             initial=step,
@@ -129,7 +131,7 @@ class MetricsLogger:
             reason = error.strerror if isinstance(error, OSError) else error.message
             full = not isinstance(error, OSError) or error.errno in DISK_FULL
             raise UserError(
-                f"cannot write metrics.jsonl or tensorboard in {self._model_dir} ({reason})"
+                f"cannot write {METRICS} or {TENSORBOARD} in {self._model_dir} ({reason})"
                 f"{': free some disk space' if full else ''}"
             ) from None
 
@@ -152,6 +154,34 @@ def _lines_until(model_dir: str, step: int, validated: bool) -> list[dict[str, A
         for line in read_metrics(model_dir)
         if line["step"] < step or (line["step"] == step and line["kind"] in last)
     ]
+
+
+@dataclasses.dataclass
+class Progress:
+    """Skipped updates and validations of a run so far."""
+
+    best: list[Any] | None = None  # of the validations so far: ["BLEU", score] or ["loss", -loss]
+    validations_since_best: int = 0
+    # Step and figures of the last validation.
+    validated: list[Any] = dataclasses.field(default_factory=lambda: [0, {}])
+    skipped_steps: int = 0  # updates without finite gradients
+    skipped_in_a_row: int = 0
+
+    def record_update(self, skipped: int) -> None:
+        """Counts an update; `skipped` is 1 when it was skipped, else 0."""
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
+        self.skipped_steps += skipped
+
+    def record_validation(self, step: int, values: dict[str, Any]) -> bool:
+        """Records the metrics of a validation. Returns: whether its score is the best so far."""
+        self.validated = [step, values]
+        self.validations_since_best += 1
+        measure, value = validation_score(values)
+        is_best = self.best is None or self.best[0] != measure or value > self.best[1]
+        if is_best:
+            self.best = [measure, value]
+            self.validations_since_best = 0
+        return is_best
 
 
 class MetricsAccumulator:

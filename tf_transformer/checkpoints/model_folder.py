@@ -1,26 +1,25 @@
-"""The files of a model folder. This module does not import TensorFlow.
-
-A model folder contains
-
-- `config.json`, the settings;
-- `shared.model`, or `source.model` and `target.model`: the vocabularies;
-- `checkpoints/step-00001000.npz` and so on: the newest checkpoints;
-- `best.npz` and `averaged.npz`: the best and the averaged weights;
-- `metrics.jsonl` and `tensorboard/`: the training history;
-- `cache/`: the encoded text.
-"""
+"""What a model folder contains, and how to find it. This module does not import TensorFlow."""
 
 import json
 import os
 import re
 from typing import Any
 
-from tf_transformer.checkpoints.pretrained import built_in_models
+from tf_transformer.checkpoints.pretrained import built_in_models, find_model_dir
 from tf_transformer.config import MAX_INTEGER, Config, DataConfig
 from tf_transformer.errors import UserError
 
-# Names of checkpoints for --checkpoint. The default is the first that exists.
-CHECKPOINT_NAMES = ("averaged", "best", "latest")
+# The names in a model folder. The names of the vocabularies are in `data/tokenizer.py`.
+CONFIG = "config.json"  # the settings
+CHECKPOINTS = "checkpoints"  # the newest checkpoints of a run: step-00001000.npz and so on
+BEST = "best.npz"  # the weights with the best validation score
+AVERAGED = "averaged.npz"  # the averaged weights
+METRICS = "metrics.jsonl"  # the training history
+TENSORBOARD = "tensorboard"  # the same for TensorBoard
+LOG = "train.log"  # the messages of a run
+CACHE = "cache"  # the encoded text
+LOCK = "training.lock"  # one process trains in a folder at a time
+
 METRIC_KINDS = ("train", "validation", "average")  # of the lines in `metrics.jsonl`
 LAST_TIME = 253_370_764_800  # the year 9999, the last one of `datetime`, in seconds since 1970
 
@@ -46,7 +45,7 @@ def default_model_dir(preset: str, data: DataConfig) -> str:
 
 def step_path(model_dir: str, step: int) -> str:
     """Returns the path of the checkpoint of an update."""
-    return os.path.join(model_dir, "checkpoints", f"step-{step:08d}.npz")
+    return os.path.join(model_dir, CHECKPOINTS, f"step-{step:08d}.npz")
 
 
 def checkpoint_step(path: str) -> int:
@@ -56,7 +55,7 @@ def checkpoint_step(path: str) -> int:
 
 def step_checkpoints(model_dir: str) -> list[str]:
     """Returns the paths of the checkpoints of a run, oldest first."""
-    folder = os.path.join(model_dir, "checkpoints")
+    folder = os.path.join(model_dir, CHECKPOINTS)
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return sorted(
         os.path.join(folder, name) for name in names if re.fullmatch(r"step-\d+\.npz", name)
@@ -65,7 +64,7 @@ def step_checkpoints(model_dir: str) -> list[str]:
 
 def all_checkpoints(model_dir: str) -> list[str]:
     """Returns the paths of `averaged.npz` and `best.npz` if they exist, then `step_checkpoints`."""
-    named = [os.path.join(model_dir, f"{name}.npz") for name in ("averaged", "best")]
+    named = [os.path.join(model_dir, name) for name in (AVERAGED, BEST)]
     return [path for path in named if os.path.exists(path)] + step_checkpoints(model_dir)
 
 
@@ -75,7 +74,7 @@ def read_metrics(model_dir: str) -> list[dict[str, Any]]:
     Returns: a list of dicts with the step, the kind (one of `METRIC_KINDS`), the time and the
       metrics; empty where the file does not exist. Damaged lines are left out.
     """
-    path = os.path.join(model_dir, "metrics.jsonl")
+    path = os.path.join(model_dir, METRICS)
     if not os.path.exists(path):
         return []
     lines = []
@@ -108,13 +107,12 @@ def find(model_dir: str, checkpoint: str | None = None) -> str:
         exists.
     Raises: UserError when there is none.
     """
-    paths = {name: os.path.join(model_dir, f"{name}.npz") for name in ("averaged", "best")}
-    steps = step_checkpoints(model_dir)
-    paths["latest"] = steps[-1] if steps else ""
-    if checkpoint:
-        candidates = [paths.get(checkpoint, checkpoint)]
-    else:
-        candidates = [paths[name] for name in CHECKPOINT_NAMES]
+    named = {
+        "averaged": os.path.join(model_dir, AVERAGED),
+        "best": os.path.join(model_dir, BEST),
+        "latest": (step_checkpoints(model_dir) or [""])[-1],
+    }
+    candidates = [named.get(checkpoint, checkpoint)] if checkpoint else list(named.values())
     for path in candidates:
         if os.path.isfile(path):
             return path
@@ -145,9 +143,50 @@ def load_config(model_dir: str) -> Config:
             f"`tf-transformer train --model_dir={model_dir}`; built-in models: "
             f"{', '.join(built_in_models())}"
         )
-    path = os.path.join(model_dir, "config.json")
+    path = os.path.join(model_dir, CONFIG)
     if not os.path.isfile(path):
         raise UserError(
-            f"{model_dir} holds no model (no config.json): train one, or give another --model_dir"
+            f"{model_dir} holds no model (no {CONFIG}): train one, or give another --model_dir"
         )
     return Config.load(path)
+
+
+def model_list(model_dir: str, checkpoint: str | None = None) -> list[tuple[str, str | None]]:
+    """Returns the models that --model_dir and --checkpoint name.
+
+    Args:
+      model_dir: a model folder or the name of a built-in model, or several, separated by commas.
+        A folder whose name has a comma is one model.
+      checkpoint: as for `find`, or several, separated by commas; None for the default.
+    Returns: (folder, checkpoint) of each model. One folder has all checkpoints, and all folders
+      have one checkpoint; several folders and several checkpoints belong together in order.
+    Raises: UserError for an empty name, or for numbers that do not fit together.
+    """
+    folders = [model_dir] if os.path.isdir(model_dir) else _split("model_dir", model_dir)
+    folders = [find_model_dir(folder) for folder in folders]
+    checkpoints: list[str | None] = [None]
+    if checkpoint:
+        checkpoints = [checkpoint]
+        if not os.path.isfile(checkpoint):
+            checkpoints = list(_split("checkpoint", checkpoint))
+    number = max(len(folders), len(checkpoints))
+    if 1 < len(folders) < number or 1 < len(checkpoints) < number:
+        raise UserError(
+            f"--model_dir names {len(folders)} models and --checkpoint {len(checkpoints)}: give "
+            "one of them once, or as many of both"
+        )
+    folders *= number // len(folders)
+    checkpoints *= number // len(checkpoints)
+    return list(zip(folders, checkpoints))
+
+
+def first_model_dir(model_dir: str) -> str:
+    """Returns the first folder of --model_dir, whose languages and search settings hold for all."""
+    return model_list(model_dir)[0][0]
+
+
+def _split(flag: str, value: str) -> list[str]:
+    names = value.split(",")
+    if not all(names):
+        raise UserError(f"--{flag}={value}: there is an empty name between the commas")
+    return names

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.kernels.adam import FusedAdam
+from tf_transformer.training.optimizer import FusedAdam
 from tf_transformer.training.schedule import CustomSchedule
 
 

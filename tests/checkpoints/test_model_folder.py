@@ -1,4 +1,4 @@
-"""Paths of a model folder: checkpoints, metrics, and the default folder."""
+"""A model folder: checkpoints, metrics, the default folder, and several models in one flag."""
 
 import json
 import pathlib
@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tf_transformer.checkpoints import paths
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 
@@ -22,38 +22,44 @@ def touch(path):
 
 def test_step_checkpoints_are_sorted_by_step(tmp_path):
     folder = str(tmp_path)
-    assert paths.step_checkpoints(folder) == []
+    assert model_folder.step_checkpoints(folder) == []
     for step in (5, 100, 20):
-        touch(paths.step_path(folder, step))
+        touch(model_folder.step_path(folder, step))
     touch(tmp_path / "checkpoints" / "step-00000007.npz.damaged")
-    checkpoints = paths.step_checkpoints(folder)
-    assert [paths.checkpoint_step(path) for path in checkpoints] == [5, 20, 100]
+    checkpoints = model_folder.step_checkpoints(folder)
+    assert [model_folder.checkpoint_step(path) for path in checkpoints] == [5, 20, 100]
     touch(tmp_path / "best.npz")
-    assert paths.all_checkpoints(folder) == [str(tmp_path / "best.npz"), *checkpoints]
+    assert model_folder.all_checkpoints(folder) == [str(tmp_path / "best.npz"), *checkpoints]
 
 
 def test_find(tmp_path):
     folder = str(tmp_path)
     with pytest.raises(UserError, match="no trained model"):
-        paths.find(folder)
+        model_folder.find(folder)
     for step in (5, 100, 20):
-        touch(paths.step_path(folder, step))
-    assert paths.find(folder) == paths.find(folder, "latest") == paths.step_path(folder, 100)
+        touch(model_folder.step_path(folder, step))
+    assert (
+        model_folder.find(folder)
+        == model_folder.find(folder, "latest")
+        == model_folder.step_path(folder, 100)
+    )
     with pytest.raises(UserError, match="no checkpoint 'best'"):
-        paths.find(folder, "best")
+        model_folder.find(folder, "best")
     for name in ("best", "averaged"):
         touch(tmp_path / f"{name}.npz")
-        assert paths.find(folder) == str(tmp_path / f"{name}.npz")
-    assert paths.find(folder, "latest") == paths.step_path(folder, 100)
-    assert paths.find(folder, paths.step_path(folder, 5)) == paths.step_path(folder, 5)
+        assert model_folder.find(folder) == str(tmp_path / f"{name}.npz")
+    assert model_folder.find(folder, "latest") == model_folder.step_path(folder, 100)
+    assert model_folder.find(folder, model_folder.step_path(folder, 5)) == model_folder.step_path(
+        folder, 5
+    )
 
 
 def test_read_metrics_skips_partial_and_damaged_lines(tmp_path):
-    assert paths.read_metrics(str(tmp_path)) == []
+    assert model_folder.read_metrics(str(tmp_path)) == []
     lines = [{"step": step, "kind": "train", "time": 1.5} for step in (1, 2)]
     first, second = map(json.dumps, lines)
     (tmp_path / "metrics.jsonl").write_text(f'{first}\n[1]\n{{"step": 2}}\n{second}\n{{"st')
-    assert paths.read_metrics(str(tmp_path)) == lines
+    assert model_folder.read_metrics(str(tmp_path)) == lines
 
 
 DEFAULT_FOLDERS = {
@@ -80,7 +86,7 @@ def in_folder_with_data(tmp_path, monkeypatch):
 def test_default_model_dir(data, in_folder_with_data):
     config = Config().replace(data=data, source="de", target="en")
     expected = f"models/base-{DEFAULT_FOLDERS[data]}-de-en"
-    assert paths.default_model_dir("base", config.data) == expected
+    assert model_folder.default_model_dir("base", config.data) == expected
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
@@ -97,3 +103,26 @@ def test_the_makefile_has_the_same_default_model_dir(data, in_folder_with_data):
     command += ["--eval", "print: ; @echo '$(MODEL_DIR)'", "print"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert output == f"models/base-{DEFAULT_FOLDERS[data]}-de-en\n"
+
+
+def test_folders_and_checkpoints():
+    assert model_folder.model_list("a") == [("a", None)]
+    assert model_folder.model_list("a,b") == [("a", None), ("b", None)]
+    assert model_folder.model_list("a", "best,latest") == [("a", "best"), ("a", "latest")]
+    assert model_folder.model_list("a,b", "best") == [("a", "best"), ("b", "best")]
+    assert model_folder.model_list("a,b", "x,y") == [("a", "x"), ("b", "y")]
+    assert model_folder.first_model_dir("a,b") == "a"
+
+
+def test_a_path_with_a_comma_is_one_model(tmp_path):
+    folder = tmp_path / "a,b"
+    folder.mkdir()
+    file = folder / "c,d.npz"
+    file.touch()
+    assert model_folder.model_list(str(folder), str(file)) == [(str(folder), str(file))]
+
+
+@pytest.mark.parametrize("values", [("a,b", "x,y,z"), ("a,b,c", "x,y"), ("a,,b", None), ("a", ",")])
+def test_numbers_that_do_not_fit_and_empty_names(values):
+    with pytest.raises(UserError, match="--model_dir|--checkpoint"):
+        model_folder.model_list(*values)
