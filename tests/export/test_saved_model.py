@@ -19,8 +19,8 @@ from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export import saved_model
-from tf_transformer.export.description import SEARCH_TYPES, TYPES, read_description
 from tf_transformer.export.saved_model import export_saved_model
+from tf_transformer.export.versions import SEARCH_TYPES, TYPES, read_description
 from tf_transformer.export.warm_up import WARM_UP_TEXTS, warm_up_texts
 from tf_transformer.training.trainer import build_trainer
 

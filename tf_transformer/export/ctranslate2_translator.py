@@ -12,17 +12,18 @@ import concurrent.futures
 import logging
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
 from tf_transformer.config import DecodeConfig
+from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tags import split_tag, vocabulary_tags
 from tf_transformer.decoding.scores import is_possible, length_penalty
-from tf_transformer.decoding.split_lines import LINE_SEPARATORS
 from tf_transformer.decoding.text_batches import length_batches
-from tf_transformer.errors import UserError
-from tf_transformer.export.description import SEARCH_TYPES, read_description
+from tf_transformer.errors import UserError, explain_missing_package
+from tf_transformer.export.versions import SEARCH_TYPES, read_description
 from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import END, PAD, START
 
@@ -222,7 +223,7 @@ class CTranslate2Translator:
         return [(self._decode(pieces), score) for score, pieces in scored] or [("", -math.inf)]
 
     def _decode(self, pieces: Pieces) -> str:
-        return LINE_SEPARATORS.sub(" ", self._target.decode(pieces))
+        return re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces))
 
 
 def _text(text: str | bytes) -> str:
@@ -236,10 +237,8 @@ def _longest(found: Any) -> int:
 
 def _load_engine(folder: str, compute_type: str, parallel: int) -> Any:
     """Loads a `ctranslate2.Translator`. The cores are divided among parallel batches."""
-    try:
+    with explain_missing_package("ctranslate2", "ctranslate2"):
         import ctranslate2
-    except ImportError:
-        raise missing_package() from None
     try:
         return ctranslate2.Translator(
             folder,
@@ -253,17 +252,8 @@ def _load_engine(folder: str, compute_type: str, parallel: int) -> Any:
 
 def installed_version() -> str:
     """Returns the version of the package ctranslate2. Raises: UserError when it is missing."""
-    try:
+    with explain_missing_package("ctranslate2", "ctranslate2"):
         return metadata.version("ctranslate2")
-    except metadata.PackageNotFoundError:
-        raise missing_package() from None
-
-
-def missing_package() -> UserError:
-    """The error where the package ctranslate2 is not installed."""
-    return UserError(
-        "the package ctranslate2 is missing: pip install 'tf_transformer[ctranslate2]'"
-    )
 
 
 def _load_tokenizers(folder: str) -> tuple[Any, Any]:

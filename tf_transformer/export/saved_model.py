@@ -18,20 +18,19 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.atomic_io import atomic_folder, atomic_write
+from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.config import Config, DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Ensemble, Model, load_models, members
-from tf_transformer.export.description import write_description
-from tf_transformer.export.errors import check_output_folder, explain_write_errors
-from tf_transformer.export.model_name import check_model_name
 from tf_transformer.export.option_signatures import (
     OPTIONS_OF,
     OptionFunctions,
     option_signatures,
 )
+from tf_transformer.export.output_folder import unfinished_folder
 from tf_transformer.export.signatures import ALIGNED_LENGTH, text_signatures
+from tf_transformer.export.versions import check_model_name, write_description
 from tf_transformer.export.warm_up import import_messages, warm_up_texts, write_warm_up
 
 # Texts in a batch of TensorFlow Serving. The graph divides a batch into smaller chunks.
@@ -58,13 +57,11 @@ def export_saved_model(
       written.
     """
     check_model_name(name)
-    # These fail before the model is loaded, which takes seconds.
-    check_output_folder(output)
-    import_messages()
+    import_messages()  # fails before the model is loaded, which takes seconds
     model, tokenizers, config = load_models(model_dir, checkpoint)
     config = config.replace(**decode, pe_input=model.pe_input, pe_target=model.pe_target)
     # A server ignores folders whose name is not a number, such as an unfinished one.
-    with explain_write_errors(output), atomic_folder(output) as folder:
+    with unfinished_folder(output, output) as folder:
         module, signatures = make_signatures(model, tokenizers, config.decode)
         tf.saved_model.save(module, folder, signatures=signatures)
         texts = warm_up_texts(config, tokenizers[0])
@@ -194,6 +191,13 @@ more than the input.
 
     curl http://localhost:8501/v1/models/{name}:predict \\
       -d '{{"instances": ["a sentence", "another sentence"]}}'
+
+Without a server, TensorFlow needs the operations of tensorflow-text: `import tensorflow_text` comes
+before `tf.saved_model.load`, and before `saved_model_cli`:
+
+    python -c 'import tensorflow_text; from tensorflow.python.tools import saved_model_cli as cli; \
+    cli.main()' run --dir=. --tag_set=serve --signature_def=serving_default \
+      --input_exprs='text=["a sentence"]'
 
 {_signature_table(beam)}
 Options are values `[N]`, one for each text, and can be left out in a request.
