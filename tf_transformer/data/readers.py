@@ -388,11 +388,11 @@ def read_tsv(
     Raises: UserError for a line with another number of columns, or a weight that is no number from
       `LEAST_WEIGHT` to `MOST_WEIGHT`.
     """
-    allowed: tuple[int, ...] = (2, 3)
+    allowed = [2, 3]
+    advice = "; a third column is the weight of the pair, in all lines or in none"
     for number, line in enumerate(lines, start=1):
-        columns = split_tsv(line, number, path, allowed)
-        if number == 1:
-            allowed = (len(columns), len(columns))
+        columns = split_tsv(line, number, path, allowed, advice)
+        allowed = [len(columns)]
         weight = None
         if len(columns) == 3:
             place = f"{path or 'standard input'}:{number}"
