@@ -112,9 +112,7 @@ def test_invariant_4_kv_cache(model, beam_size):
 def test_invariant_4_in_half_precision(precision, beam_size):
     """The search runs in half precision; its scores are close to those of a float32 full pass."""
     inp = sentences(5, 9)
-    decode = DecodeConfig(
-        beam_size=beam_size, length_penalty=0.0, extra_decode_length=16
-    )
+    decode = DecodeConfig(beam_size=beam_size, length_penalty=0.0, extra_decode_length=16)
     result = search_translations(make_model(precision), tf.constant(inp), decode)
     expected = _log_probs(make_model(), inp, result.ids[:, 0].numpy())
     np.testing.assert_allclose(result.scores[:, 0], expected, rtol=0.05)

@@ -107,12 +107,19 @@ def test_broken_where_the_decoder_ignores_the_target(case, monkeypatch):
 
 
 def test_broken_where_the_cache_is_not_written(case, monkeypatch):
-    for layer in case.model.decoder.dec_layers:
-        keys_values = layer.mha1.keys_values
-        zeros = functools.partial(tf.nest.map_structure, tf.zeros_like)
-        monkeypatch.setattr(
-            layer.mha1, "keys_values", lambda v, k, real=keys_values: zeros(real(v, k))
-        )
+    make_decode_step = kv_cache.make_decode_step
+
+    def forgetful(*arguments):
+        step, state = make_decode_step(*arguments)
+
+        def forgetful_step(*arguments):
+            logits, state = step(*arguments)
+            zeros = tf.nest.map_structure(tf.zeros_like, state.target)
+            return logits, state._replace(target=zeros)
+
+        return forgetful_step, state
+
+    monkeypatch.setattr(kv_cache, "make_decode_step", forgetful)
     assert_broken(invariants.cache, case, "log-probabilities of 12 translations differ")
 
 
