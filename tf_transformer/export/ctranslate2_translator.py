@@ -11,14 +11,15 @@ CTranslate2 computes the beam. This module does what the signatures of a SavedMo
 import concurrent.futures
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
 from tf_transformer.config import DecodeConfig
+from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tags import split_tag, vocabulary_tags
 from tf_transformer.decoding.scores import is_possible, length_penalty
-from tf_transformer.decoding.split_lines import LINE_SEPARATORS
 from tf_transformer.decoding.text_batches import find_long, length_batches
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export.versions import SEARCH_TYPES, read_description
@@ -208,7 +209,7 @@ class CTranslate2Translator:
         return [(self._decode(pieces), score) for score, pieces in scored] or [("", -math.inf)]
 
     def _decode(self, pieces: Pieces) -> str:
-        return LINE_SEPARATORS.sub(" ", self._target.decode(pieces))
+        return re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces))
 
 
 def _text(text: str | bytes) -> str:

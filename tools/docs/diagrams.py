@@ -38,7 +38,7 @@ TRAINING = {
     "Corpus": (0, 0, 1, "sentence pairs"),
     "Tokenizer": (1, 0, 1, "sub-word ids"),
     "Batches": (2, 0, 1, "inp, tar [rows, length]"),
-    "train_step": (2, 1, 1, "in each replica"),
+    "Update": (2, 1, 1, "in each replica"),
     "shard_gradients": (1, 1, 1, "Transformer, loss"),
     "FusedAdam": (3, 1, 1, "sum over replicas, Eq. 3"),
     "Trainer": (2, 2, 1, "steps, preemption"),
@@ -46,8 +46,8 @@ TRAINING = {
     "RunLog": (3, 2, 1, "metrics, TensorBoard"),
 }
 TRAINING_FLOW = [
-    ("Corpus", "Tokenizer"), ("Tokenizer", "Batches"), ("Batches", "train_step"),
-    ("train_step", "shard_gradients"), ("train_step", "FusedAdam"), ("train_step", "Trainer"),
+    ("Corpus", "Tokenizer"), ("Tokenizer", "Batches"), ("Batches", "Update"),
+    ("Update", "shard_gradients"), ("Update", "FusedAdam"), ("Update", "Trainer"),
     ("Trainer", "RunDirectory"), ("Trainer", "RunLog"),
 ]  # fmt: skip
 

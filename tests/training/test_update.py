@@ -1,15 +1,19 @@
-"""The gradients of an update, in every precision."""
+"""The gradients of an update, in every precision; compilation before the first update."""
 
+import dataclasses
 import functools
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import make_model
+from tiny_model import make_model, sentences
 
 from tf_transformer.checkpoints.checkpoint import named_weights
-from tf_transformer.config import TrainConfig
-from tf_transformer.training.train_step import shard_gradients
+from tf_transformer.config import Config, TrainConfig
+from tf_transformer.data.batching import Bucket
+from tf_transformer.training.distribution import make_strategy
+from tf_transformer.training.memory_plan import compiled_shapes
+from tf_transformer.training.update import Update, shard_gradients
 
 ROWS, LENGTH = 250, 100  # 25,000 tokens on a side, as in the paper
 SCALE = 2.0**10 / (ROWS * LENGTH)  # the mean of the token losses, times a loss scale for float16
@@ -75,3 +79,43 @@ def test_low_precision_gradients_of_many_tokens(changes, cases):
             if not name.endswith("wk/bias"):
                 error = np.linalg.norm(found[name] - value) / np.linalg.norm(value)
                 assert error < 0.05, (precision, jit_compile, name, error)
+
+
+BUCKETS = [Bucket(0, 4, 8, 1, 8), Bucket(4, 6, 8, 1, 8), Bucket(6, 8, 4, 1, 4)]
+SMALL = dict(num_layers=1, d_model=16, num_heads=2, dff=32, dropout_rate=0.1)
+
+
+def values_of(update):
+    variables = [*update.model.variables, *update.optimizer.variables]
+    return [variable.numpy() for variable in variables], update.loss_scale.state()
+
+
+@pytest.mark.parametrize(
+    ("precision", "jit_compile"), [("float32", True), ("mixed_float16", False)]
+)
+def test_it_changes_no_variable(precision, jit_compile):
+    """Weights, moments, their number of updates, moving averages and loss scale stay."""
+    config = Config().with_vocabularies(60, 60).replace(**SMALL, ema_decay=0.9, warmup_steps=4)
+    options = dict(accumulate=False, jit_compile=jit_compile)
+    update = Update.build(config, precision, make_strategy(), **options)
+    inp, tar = map(tf.constant, (sentences(8, 4, 1), sentences(8, 4, 2, start=True)))
+    for _ in range(2):
+        update(inp, tar, tf.zeros([2]))
+    before, scale = values_of(update)
+    shapes = 1 if jit_compile else 2  # XLA compiles a shape in seconds
+    stopped = iter([False] * shapes + [True])  # the others are left out
+    update.compile(BUCKETS, lambda: next(stopped))
+    assert not list(stopped)
+    after, scale_after = values_of(update)
+    assert scale == scale_after
+    for left, right in zip(before, after, strict=True):
+        assert left.tobytes() == right.tobytes()
+    update(inp, tar, tf.zeros([2]))
+    assert not np.array_equal(values_of(update)[0][0], before[0])  # a usual batch changes them
+
+
+def test_one_bucket_for_each_shape_of_a_shard():
+    """The rows of a shard decide, not those of the batch."""
+    same = dataclasses.replace(BUCKETS[1], rows=16)
+    assert compiled_shapes([*BUCKETS, same], replicas=2, micro_batch_tokens=24) == BUCKETS
+    assert len(compiled_shapes([*BUCKETS, same], replicas=2, micro_batch_tokens=4096)) == 4
