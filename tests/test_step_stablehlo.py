@@ -11,7 +11,7 @@ from gpu_check.short_runs import tensor_float_32
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.update import make_state, make_update
+from tf_transformer.training.update import Update
 
 SHAPE = 6, 5
 CONFIG = (
@@ -60,12 +60,11 @@ def test_the_pure_update_is_that_of_training():
     """With dropout and label smoothing: weights and losses of three updates."""
     tf.keras.utils.set_random_seed(0)
     strategy = make_strategy(replicas=1, cpu_only=True)
-    state = make_state(CONFIG, "float32", strategy)
-    weights = state.model.trainable_variables
+    update = Update.build(CONFIG, "float32", strategy, accumulate=False)
+    weights = update.model.trainable_variables
     values = [tf.constant(weight.numpy()) for weight in weights]
     values += [tf.zeros(weight.shape) for weight in weights] * 2 + [tf.constant(0)]
-    pure = tf.function(step_stablehlo.pure_update(CONFIG, state.model, SHAPE), autograph=False)
-    update = make_update(state, CONFIG.train, strategy, accumulate=False, jit_compile=False)
+    pure = tf.function(step_stablehlo.pure_update(CONFIG, update.model, SHAPE), autograph=False)
     random = np.random.default_rng(0)
     for _ in range(3):
         inp = tf.constant(random.integers(0, 300, SHAPE), tf.int32)

@@ -21,8 +21,7 @@ from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.memory_plan import process_bytes, replica_bytes
 from tf_transformer.training.precision import choose_jit_compile, choose_precision
 from tf_transformer.training.run_log import memory_gb
-from tf_transformer.training.sharding import gradient_accumulation_steps
-from tf_transformer.training.update import make_state, make_update
+from tf_transformer.training.update import Update, gradient_accumulation_steps
 
 WARM_UP = 3  # updates and searches that are not timed
 PRODUCTS = 10  # matrix products in a row
@@ -112,10 +111,9 @@ def update_seconds(
 ) -> float:
     """Seconds of an update on random ids, while the next one is started before it ends."""
     strategy = make_strategy(replicas=replicas)
-    state = make_state(config, precision, strategy)
     accumulate = config.train.micro_batch_tokens < sizes.batch_rows * sizes.length
     jit = choose_jit_compile(jit_compile, tf.config.get_visible_devices("GPU"))
-    update = make_update(state, config.train, strategy, accumulate, jit)
+    update = Update.build(config, precision, strategy, accumulate=accumulate, jit_compile=jit)
     rows = sizes.batch_rows * replicas
     inp = random_ids(rows, sizes.length, config.model.input_vocab_size)
     tar = random_ids(rows, sizes.length + 1, config.model.target_vocab_size)

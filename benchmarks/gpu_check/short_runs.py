@@ -14,7 +14,7 @@ from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.special_tokens import PAD, START
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.update import make_state, make_update
+from tf_transformer.training.update import Update
 
 
 class History(NamedTuple):
@@ -52,9 +52,14 @@ class ShortRuns:
         config = self._config.replace(max_length=length, micro_batch_tokens=tokens)
         keras.utils.set_random_seed(config.train.seed)
         strategy = make_strategy(replicas=variant.replicas)
-        state = make_state(config, variant.precision, strategy)
         accumulate = variant.micro_batches > 1
-        update = make_update(state, config.train, strategy, accumulate, variant.jit_compile)
+        update = Update.build(
+            config,
+            variant.precision,
+            strategy,
+            accumulate=accumulate,
+            jit_compile=variant.jit_compile,
+        )
         losses, norms, skipped = [], [], 0
         for inp, tar in self._batches:
             result = update(inp, tar, tf.zeros([2]))

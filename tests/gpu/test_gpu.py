@@ -16,7 +16,7 @@ from tf_transformer.cli.main import main
 from tf_transformer.presets import preset
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.run_log import memory_gb
-from tf_transformer.training.update import make_state, make_update
+from tf_transformer.training.update import Update
 
 GPUS = tf.config.get_visible_devices("GPU")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="no GPU, or not make test-gpu")]
@@ -58,9 +58,8 @@ def test_the_small_check_works_with_the_precision_and_xla_of_gpus(tmp_path):
 def test_updates_need_no_more_memory_after_the_first_ones(jit_compile):
     config = preset("small").replace(input_vocab_size=4000, target_vocab_size=4000)
     strategy = make_strategy()
-    state = make_state(config, "float32", strategy)
-    assert all("GPU" in weight.value.device for weight in state.model.weights)
-    update = make_update(state, config.train, strategy, False, jit_compile)
+    update = Update.build(config, "float32", strategy, accumulate=False, jit_compile=jit_compile)
+    assert all("GPU" in weight.value.device for weight in update.model.weights)
     inp, tar = random_ids(64, 32, 4000), random_ids(64, 33, 4000)
     peaks = []
     for _ in range(20):
