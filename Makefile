@@ -226,7 +226,7 @@ $(TRANSFORMERS_STAMP): $(STAMP)
 	touch $@
 
 test-transformers: $(TRANSFORMERS_STAMP) ## compare exports and imports with Hugging Face transformers
-	TRANSFORMERS_PYTHON=$(TRANSFORMERS)/bin/python $(BIN)/python -m pytest tests/interchange/transformers_parity.py $(FLAGS)
+	TRANSFORMERS_PYTHON=$(TRANSFORMERS)/bin/python $(BIN)/python -m pytest tests/export/transformers_parity.py $(FLAGS)
 
 # The wheel and its dependencies are installed into an empty environment; the first time, pip downloads them.
 test-wheel: $(STAMP) ## build the wheel, install it into an empty environment, and run its commands

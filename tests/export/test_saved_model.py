@@ -19,9 +19,12 @@ from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export import saved_model
-from tf_transformer.export.description import SEARCH_TYPES, TYPES, read_description
-from tf_transformer.export.saved_model import export_saved_model
-from tf_transformer.export.warm_up import WARM_UP_TEXTS, warm_up_texts
+from tf_transformer.export.saved_model import (
+    WARM_UP_TEXTS,
+    export_saved_model,
+    warm_up_texts,
+)
+from tf_transformer.export.versions import SEARCH_TYPES, TYPES, read_description
 from tf_transformer.training.trainer import build_trainer
 
 LOAD_SAVED_MODEL = (pathlib.Path(__file__).parent / "load_saved_model.py").read_text("utf-8")

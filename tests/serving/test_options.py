@@ -9,8 +9,6 @@ import numpy as np
 import openapi_spec_validator
 import pytest
 import tensorflow as tf
-from serving.options_model import export_options_model
-from serving.raw_http import wait_until
 from starlette.testclient import TestClient
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import (
@@ -19,6 +17,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+from serving.options_model import export_options_model
+from serving.raw_http import wait_until
 from tf_transformer.serving.model_source import one_model
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.server import Server

@@ -327,7 +327,7 @@ def parse(values: flags.FlagValues) -> None:
             "--preset=parsing-pocket, or use translate"
         )
     translator = load_translator(values, model_dir, values.checkpoint)
-    from tf_transformer.parsing.parser import Parser
+    from tf_transformer.evaluation.parser import Parser
 
     parser = Parser(translator)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 from tf_transformer.errors import UserError
 
@@ -18,18 +18,21 @@ WeightedPair = tuple[str, str, float | None]
 class Corpus:
     """The base class of all corpora.
 
-    A subclass defines `read(split)`, which yields pairs of strings, and `fingerprint(split)`, which
-    changes when the text may have changed.
+    A subclass defines `fingerprint(split)`, which changes when the text may have changed, and
+    `read(split)`, which yields pairs of strings, or `read_weighted(split)`, which yields them with
+    weights.
 
     Attributes:
       name: of the corpus, for messages.
       splits: the names of its splits.
       downloads: whether reading it can start a download.
+      unit: what it consists of, for messages.
     """
 
     name: str = ""
     splits: list[str] = []
     downloads: bool = False
+    unit: str = "pairs"
 
     def parts(self, split: str) -> list["Corpus"]:
         """Returns the corpora whose text a split has, each of which is encoded alone."""
@@ -41,7 +44,8 @@ class Corpus:
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the (source, target) strings of a split."""
-        raise NotImplementedError
+        for source, target, _ in self.read_weighted(split):
+            yield source, target
 
     def read_weighted(self, split: str) -> Iterator[WeightedPair]:
         """Yields the same pairs, with their weights: (source, target, weight)."""
@@ -104,9 +108,27 @@ class Corpus:
         return split
 
 
-def held_out(number: int) -> int:
-    """Returns how many of `number` training pairs or trees are held out."""
-    return min(MAX_HELD_OUT, max(1, int(number * HELD_OUT_FRACTION)))
+def range_of_split(
+    corpus: Corpus, split: str, held_out: Sequence[str], number: int
+) -> tuple[int, int]:
+    """Returns the range of the training text that a split has.
+
+    Args:
+      corpus: the corpus, whose name is in the error.
+      split: "train", or one of those that are held out.
+      held_out: the splits at the end of the training text, in their order.
+      number: of all pairs or trees of the training text.
+    Raises: UserError when these are too few.
+    """
+    if number <= len(held_out):
+        raise UserError(
+            f"{corpus.name} has {number} {corpus.unit}: there must be at least "
+            f"{len(held_out) + 1}, to train on and to hold out for {' and '.join(held_out)}"
+        )
+    size = min(MAX_HELD_OUT, max(1, int(number * HELD_OUT_FRACTION)))
+    parts = ["train", *held_out]
+    end = number - (len(parts) - 1 - parts.index(split)) * size
+    return (0 if split == "train" else end - size), end
 
 
 def file_fingerprint(path: str | os.PathLike[str]) -> tuple[str, int, int]:

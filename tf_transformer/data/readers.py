@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from tf_transformer.config import TREES, WORDS, DataConfig
-from tf_transformer.data.corpus import Corpus, WeightedPair, file_fingerprint, held_out
+from tf_transformer.data.corpus import Corpus, WeightedPair, file_fingerprint, range_of_split
 from tf_transformer.data.mixture import MixedCorpus, TaggedCorpus, parse_weights
 from tf_transformer.data.pocket import PocketCorpus, PocketTreebank
 from tf_transformer.data.tags import parse_tags
@@ -219,26 +219,19 @@ class FileCorpus(Corpus):
             self.splits.append("validation")
             self.splits.append("all")
 
-    def read(self, split: str) -> Iterator[tuple[str, str]]:
+    def read_weighted(self, split: str) -> Iterator[WeightedPair]:
         """Reads the pairs of a split.
 
-        Yields: (source, target) strings without line ends.
+        Yields: (source, target, weight); strings without line ends.
         Raises: UserError for an unknown split, as `read_pair_files`, or for only one pair where one
           is held out.
         """
-        for source, target, _ in self.read_weighted(split):
-            yield source, target
-
-    def read_weighted(self, split: str) -> Iterator[WeightedPair]:
-        """Reads the same pairs, with their weights."""
         self.known(split)
         if not self._hold_out or split not in ("train", "validation"):
             yield from self._read("train" if split == "all" else split)
             return
-        pairs = self._training_pairs
-        boundary = pairs - held_out(pairs)
-        first, last = (0, boundary) if split == "train" else (boundary, pairs)
-        yield from itertools.islice(self._read("train"), first, last)
+        first, end = range_of_split(self, split, ["validation"], self._training_pairs)
+        yield from itertools.islice(self._read("train"), first, end)
 
     def _read(self, files: str) -> Iterator[WeightedPair]:
         return read_pair_files(self._files[files], self._languages)
@@ -246,13 +239,7 @@ class FileCorpus(Corpus):
     @functools.cached_property
     def _training_pairs(self) -> int:
         """The number of pairs of the training files, held-out pairs included."""
-        pairs = sum(1 for _ in self._read("train"))
-        if pairs < 2:
-            raise UserError(
-                f"{self.name} has {pairs} pair: there must be at least 2, one to train on and one "
-                "to hold out for validation"
-            )
-        return pairs
+        return sum(1 for _ in self._read("train"))
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the paths, sizes and modification times of files."""
@@ -401,11 +388,11 @@ def read_tsv(
     Raises: UserError for a line with another number of columns, or a weight that is no number from
       `LEAST_WEIGHT` to `MOST_WEIGHT`.
     """
-    allowed: tuple[int, ...] = (2, 3)
+    allowed = [2, 3]
+    advice = "; a third column is the weight of the pair, in all lines or in none"
     for number, line in enumerate(lines, start=1):
-        columns = split_tsv(line, number, path, allowed)
-        if number == 1:
-            allowed = (len(columns), len(columns))
+        columns = split_tsv(line, number, path, allowed, advice)
+        allowed = [len(columns)]
         weight = None
         if len(columns) == 3:
             place = f"{path or 'standard input'}:{number}"
@@ -548,8 +535,8 @@ class TfdsCorpus(Corpus):
         tfds_split = self.known(split)
         if self._hold_out and split in ("train", "validation"):
             pairs = self._builder.info.splits["train"].num_examples
-            boundary = pairs - held_out(pairs)
-            tfds_split = f"train[:{boundary}]" if split == "train" else f"train[{boundary}:]"
+            first, end = range_of_split(self, split, ["validation"], pairs)
+            tfds_split = f"train[{first}:{end}]"
         elif self._hold_out and split == "all":
             tfds_split = "train"
         examples = self._builder.as_dataset(split=tfds_split, shuffle_files=False)

@@ -22,7 +22,7 @@ import random
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
@@ -240,9 +240,7 @@ class SubwordSampler:
         return drawn if len(drawn) <= self._max_length else ids
 
 
-def sample_pairs(
-    samplers: tuple[SubwordSampler, SubwordSampler], key: tuple[int, ...], pairs: Shard
-) -> Shard:
+def sample_pairs(samplers: Sequence[SubwordSampler], key: tuple[int, ...], pairs: Shard) -> Shard:
     """Draws the ids of pairs.
 
     Args:
@@ -262,34 +260,28 @@ def sample_pairs(
     return Shard(ids, np.array(splits, np.uint32), {}, pairs.weights)
 
 
-class _Process:
-    """What a process that samples does.
+_samplers: list[SubwordSampler] = []  # of a process that samples: of the sources, of the targets
 
-    Args:
-      models, alpha, max_length: as for `SubwordSampler`, of the sources and of the targets.
+
+def _start_process(models: tuple[bytes, bytes], alpha: float, max_length: int) -> None:
+    """Makes the samplers of this process, which ends with the one that has started it.
+
+    Args: as for `SubwordSampler`, with the models of the sources and of the targets.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C on the terminal is for that one
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _samplers[:] = [SubwordSampler(model, alpha, max_length) for model in models]
 
-    samplers: "tuple[SubwordSampler, SubwordSampler]"
 
-    @classmethod
-    def start(cls, models: tuple[bytes, bytes], alpha: float, max_length: int) -> None:
-        """Makes the samplers of this process, and lets it end with the one that has started it."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C on the terminal is for that one
-        threading.Thread(target=cls._end_with_parent, daemon=True).start()
-        source, target = (SubwordSampler(model, alpha, max_length) for model in models)
-        cls.samplers = source, target
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent:
+        parent.join()
+        os._exit(1)
 
-    @staticmethod
-    def _end_with_parent() -> None:
-        parent = multiprocessing.parent_process()
-        if parent:
-            parent.join()
-            os._exit(1)
 
-    @classmethod
-    def sample(cls, key: tuple[int, ...], pairs: Shard) -> Shard:
-        """Draws the ids of pairs, as `sample_pairs`."""
-        return sample_pairs(cls.samplers, key, pairs)
+def _sample_in_process(key: tuple[int, ...], pairs: Shard) -> Shard:
+    return sample_pairs(_samplers, key, pairs)
 
 
 class PairSampler:
@@ -334,8 +326,8 @@ class PairSampler:
             for pair in np.flatnonzero(choice.random(len(shard)) < fraction).tolist()
         ]
         models, alpha, max_length = self._arguments
-        source, target = (SubwordSampler(model, alpha, max_length) for model in models)
-        return sample_pairs((source, target), (self._seed,), Shard.join(parts))
+        samplers = [SubwordSampler(model, alpha, max_length) for model in models]
+        return sample_pairs(samplers, (self._seed,), Shard.join(parts))
 
     def epoch(self, epoch: int, stopped: threading.Event) -> EncodedPairs:
         """Opens the shards of an epoch, after encoding them where they are not there.
@@ -374,7 +366,7 @@ class PairSampler:
         number = max(1, number_of_cores() // 2)
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks of TensorFlow
         pending: collections.deque[Future[Shard]] = collections.deque()
-        pool = ProcessPoolExecutor(number, spawn, _Process.start, self._arguments)
+        pool = ProcessPoolExecutor(number, spawn, _start_process, self._arguments)
         try:
             for shard_number, shard in enumerate(self._shards):
                 for first in range(0, len(shard), CHUNK):
@@ -382,7 +374,7 @@ class PairSampler:
                         raise InterruptedError
                     key = (self._seed, epoch, shard_number, first // CHUNK)
                     chunk = shard.slice(first, first + CHUNK)
-                    pending.append(pool.submit(_Process.sample, key, chunk))
+                    pending.append(pool.submit(_sample_in_process, key, chunk))
                     if len(pending) == 2 * number:
                         yield pending.popleft().result()
             while pending:

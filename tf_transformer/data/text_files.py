@@ -8,7 +8,7 @@ import select
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 from tf_transformer.errors import UserError
@@ -80,22 +80,24 @@ def decode_line(line: bytes, number: int, path: str | None) -> str:
 
 
 def split_tsv(
-    line: str, number: int, path: str | None, allowed: tuple[int, ...] = (2,)
+    line: str,
+    number: int,
+    path: str | None,
+    allowed: Sequence[int] = (2,),
+    advice: str = " (`cut -f 1,2` removes other columns)",
 ) -> list[str]:
     """Splits line `number` of a TSV file, from 1, into its columns.
 
     Args:
       line: the line.
       number, path: of the line and the file, for messages; None for standard input.
-      allowed: numbers of columns: 2 for source and target, 3 where a weight follows.
+      allowed: the possible numbers of columns.
+      advice: the end of the message.
     Raises: UserError for another number of columns.
     """
     columns = line.split("\t")
     if len(columns) in allowed:
         return columns
-    advice = " (`cut -f 1,2` removes other columns)"
-    if allowed != (2,):
-        advice = "; a third column is the weight of the pair, in all lines or in none"
     raise UserError(
         f"{path or 'standard input'}:{number}: {len(columns)} columns: give source, one tab, target"
         f"{advice}"

@@ -23,7 +23,7 @@ import re
 from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
-from tf_transformer.data.corpus import Corpus, file_fingerprint, held_out
+from tf_transformer.data.corpus import Corpus, file_fingerprint, range_of_split
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
@@ -359,6 +359,8 @@ class TreebankCorpus(Corpus):
     Raises: UserError when it has no `.mrg` file.
     """
 
+    unit = "trees"
+
     def __init__(self, folder: str) -> None:
         paths = tree_files(folder)
         if not paths:
@@ -394,11 +396,7 @@ class TreebankCorpus(Corpus):
         if not self._held_out or split not in ("train", *self._held_out):
             yield from _read_files(self._files["train" if split == "all" else split])
             return
-        size = held_out(self._training_trees)
-        parts = ["train", *self._held_out]
-        following = len(parts) - 1 - parts.index(split)  # held-out splits after this one
-        end = self._training_trees - following * size
-        start = 0 if split == "train" else end - size
+        start, end = range_of_split(self, split, self._held_out, self._training_trees)
         yield from itertools.islice(_read_files(self._files["train"]), start, end)
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:
@@ -436,14 +434,7 @@ class TreebankCorpus(Corpus):
     @functools.cached_property
     def _training_trees(self) -> int:
         """The number of training trees, held-out trees included."""
-        number = sum(1 for _ in _read_files(self._files["train"]))
-        minimum = len(self._held_out) + 1
-        if number < minimum:
-            raise UserError(
-                f"{self.name} has {number} trees: there must be at least {minimum}, to train on "
-                "and to hold out"
-            )
-        return number
+        return sum(1 for _ in _read_files(self._files["train"]))
 
 
 def tree_files(folder: str) -> list[pathlib.Path]:

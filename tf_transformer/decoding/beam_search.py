@@ -368,7 +368,8 @@ def extend_beam(log_probs: tf.Tensor, beam: Beam, n_best: int) -> Beam:
     beam = add_finished(beam, candidates, ends & is_among_best)
     # Alive: the K best of those that do not end.
     alive = tf.where(ends, NEGATIVE_INFINITY, log_probs)  # (B, 2K)
-    return next_beam(beam, candidates, *tf.math.top_k(alive, beam_size), n_best)
+    alive_log_probs, chosen = tf.math.top_k(alive, beam_size)  # (B, K)
+    return next_beam(beam, candidates, alive_log_probs, chosen, n_best)
 
 
 def add_finished(beam: Beam, candidates: Candidates, ends: tf.Tensor) -> Beam:

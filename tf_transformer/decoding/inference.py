@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig
+from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.beam_search import SearchResult, beam_search, greedy_search
 from tf_transformer.decoding.ensemble import Model, average_logits, make_decode_step, members
@@ -20,8 +21,6 @@ from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD, START
 
 SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
-# What Python's `str.splitlines` splits at, as a regular expression of RE2.
-LINE_SEPARATORS = r"[\n\v\f\r\x1c-\x1e\x{85}\x{2028}\x{2029}]"
 
 
 def search_translations(
@@ -54,21 +53,24 @@ def search_translations(
         result is the same, with more padding.
     Returns: a `SearchResult`.
     """
+    beam_size = decode.beam_size
     fixed_length = _fixed_length(model, inp, decode, prefix) if for_xla else None
-    step, state = make_decode_step(model, inp, decode.beam_size, fixed_length)
+    step, state = make_decode_step(model, inp, beam_size, fixed_length)
     problem = step, state, _max_lengths(model, inp, decode, prefix, max_decode_length)
-    alpha = decode.length_penalty if length_penalty is None else length_penalty
-    processors, beam_size = make_processors(controls), decode.beam_size
+    options: dict[str, Any] = {
+        "alpha": decode.length_penalty if length_penalty is None else length_penalty,
+        "processors": make_processors(controls),
+        "fixed_length": fixed_length,
+    }
     if phrases is not None:
-        options = beam_size, alpha, n_best, processors, fixed_length
-        return constrained_beam_search(*problem, phrases, *options)
+        return constrained_beam_search(*problem, phrases, beam_size, n_best=n_best, **options)
     if beam_size == 1:
-        return greedy_search(*problem, alpha, prefix, processors, fixed_length)
+        return greedy_search(*problem, prefix=prefix, **options)
+    options |= {"n_best": n_best, "prefix": prefix}
     if controls.diverse_groups > 1:
         groups = controls.diverse_groups, controls.diversity_strength
-        options = alpha, n_best, prefix, processors, fixed_length
-        return diverse_beam_search(*problem, beam_size, *groups, *options)
-    return beam_search(*problem, beam_size, alpha, n_best, prefix, processors, fixed_length)
+        return diverse_beam_search(*problem, beam_size, *groups, **options)
+    return beam_search(*problem, beam_size, **options)
 
 
 class Alternatives(NamedTuple):
@@ -163,9 +165,8 @@ def _fixed_length(
 ) -> tf.Tensor:
     """The most that `_max_lengths` can be, from the shapes alone, int32 scalar."""
     fixed_length = max_output_lengths(model, tf.shape(inp)[1] - 1, decode)
-    fixed_length = (
-        fixed_length if prefix is None else tf.maximum(fixed_length, tf.shape(prefix)[1] + 1)
-    )
+    if prefix is not None:
+        fixed_length = tf.maximum(fixed_length, tf.shape(prefix)[1] + 1)
     return tf.maximum(fixed_length, 1)
 
 

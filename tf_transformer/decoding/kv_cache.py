@@ -82,8 +82,9 @@ def make_decode_step(
         ids: tf.Tensor, position: tf.Tensor, beam_indices: tf.Tensor, state: DecodeState
     ) -> tuple[tf.Tensor, DecodeState]:
         sentences = tf.shape(ids)[0]  # B
-        look_ahead_mask = None
+        length, look_ahead_mask = position, None  # of the cache
         if fixed_length is not None:  # hides the room for later tokens
+            length = fixed_length
             look_ahead_mask = tf.cast(tf.range(fixed_length) > position, tf.float32)
 
         def append(cache: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
@@ -91,15 +92,16 @@ def make_decode_step(
             *_, heads, _, depth = new.shape
             if beam_size > 1:
                 cache = tf.gather(cache, beam_indices, batch_dims=1)
-            shape = (sentences * beam_size, heads, tf.shape(cache)[3], depth)
-            cache = tf.reshape(cache, shape)
+            cache = tf.reshape(cache, (sentences * beam_size, heads, length, depth))
             if fixed_length is not None:
                 return keras.ops.slice_update(cache, (0, 0, position, 0), new)
             return tf.concat([cache, new], axis=2)
 
         def by_hypothesis(x: tf.Tensor) -> tf.Tensor:
             """`[B * K, H, P, depth]` -> `[B, K, H, P, depth]`."""
-            return tf.reshape(x, (sentences, beam_size, x.shape[1], tf.shape(x)[2], x.shape[3]))
+            _, heads, _, depth = x.shape
+            new_length = position + 1 if fixed_length is None else fixed_length
+            return tf.reshape(x, (sentences, beam_size, heads, new_length, depth))
 
         x = decoder.embedding(tf.reshape(ids, [-1, 1]))  # (B * K, 1, D), times sqrt(d_model)
         x = decoder.pos_encoding(x, position)

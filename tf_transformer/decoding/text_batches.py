@@ -1,7 +1,7 @@
 """Batches of ids from texts. This module does not import TensorFlow."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +29,7 @@ def pad(rows: list[list[int]]) -> np.ndarray:
 
 
 def find_long(
-    rows: list[list[int]],
+    rows: Sequence[Sized],
     positions: int,
     line_numbers: Sequence[int],
     skip_long: bool,

@@ -3,11 +3,13 @@
 Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head.
 """
 
+from collections.abc import Sequence
+
 import keras
 import tensorflow as tf
 
 from tf_transformer.keras_compat import ReferenceLayer
-from tf_transformer.model.dense import Dense
+from tf_transformer.model.dense import Dense, leading_shape
 
 
 def scaled_dot_product_attention(
@@ -78,17 +80,19 @@ class MultiHeadAttention(ReferenceLayer):
         self.wq.build(q_shape or v_shape)
         self.dense.build((None, None, self.num_heads * self.value_depth))
 
-    def split_heads(self, x: tf.Tensor, depth: int, rows: tf.Tensor | None = None) -> tf.Tensor:
-        """`[B, S, H*K]` -> `[B, H, S, K]`; into other `rows` than B where they are given."""
-        rows = tf.shape(x)[0] if rows is None else rows
-        x = tf.reshape(x, (rows, -1, self.num_heads, depth))  # (B, S, H, K)
+    def split_heads(
+        self, x: tf.Tensor, depth: int, shape: Sequence[tf.Tensor | int] | None = None
+    ) -> tf.Tensor:
+        """`[B, S, H*K]` -> `[B, H, S, K]`. `shape` is (B, S), where it is not that of x."""
+        x = tf.reshape(x, (*(shape or leading_shape(x)), self.num_heads, depth))  # (B, S, H, K)
         return tf.transpose(x, perm=[0, 2, 1, 3])  # (B, H, S, K)
 
-    def merge_heads(self, x: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
-        """`[B, H, T, Kv]` -> `[B, T, H*Kv]`, the concatenation of the heads; `rows` as above."""
-        rows = tf.shape(x)[0] if rows is None else rows
+    def merge_heads(
+        self, x: tf.Tensor, shape: Sequence[tf.Tensor | int] | None = None
+    ) -> tf.Tensor:
+        """`[B, H, T, Kv]` -> `[B, T, H*Kv]`, the concatenation of the heads; `shape` is (B, T)."""
         x = tf.transpose(x, perm=[0, 2, 1, 3])  # (B, T, H, Kv)
-        return tf.reshape(x, (rows, -1, self.num_heads * self.value_depth))
+        return tf.reshape(x, (*(shape or leading_shape(x)[:2]), self.num_heads * self.value_depth))
 
     def keys_values(self, v: tf.Tensor, k: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Projects v and k `[B, S, D]` -> keys `[B, H, S, K]` and values `[B, H, S, Kv]`."""
@@ -107,10 +111,10 @@ class MultiHeadAttention(ReferenceLayer):
           mask: None, or a tensor that broadcasts to `[B, H, T, S]`, 1 = hidden.
         Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.
         """
-        rows, rows_of_keys = tf.shape(q)[0], tf.shape(keys)[0]
-        q = self.split_heads(self.wq(q), self.depth, rows_of_keys)  # (B, H, T, K)
+        shape = leading_shape(q)
+        q = self.split_heads(self.wq(q), self.depth, (tf.shape(keys)[0], -1))  # (B, H, T, K)
         scaled_attention, attention_weights = scaled_dot_product_attention(q, keys, values, mask)
-        concat_attention = self.merge_heads(scaled_attention, rows)  # (B, T, H*Kv)
+        concat_attention = self.merge_heads(scaled_attention, shape)  # (B, T, H*Kv)
         output = self.dense(concat_attention)  # (B, T, D)
         return output, attention_weights
 

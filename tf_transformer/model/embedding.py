@@ -125,7 +125,6 @@ class Positions(ReferenceLayer):
                 length = tf.identity(length)
         elif length > maximum:
             raise ValueError(f"{length} positions, but the positional encoding has {maximum}")
-        # In float32, in which the gradient of learned positions is then summed over the batch.
-        return tf.cast(
-            tf.cast(x, tf.float32) + self.pos_encoding[:, start : start + length], x.dtype
-        )
+        positions = tf.slice(self.pos_encoding, [0, start, 0], [1, length, self.d_model])
+        # In float32, so that the gradient of learned positions is summed over the batch in float32.
+        return tf.cast(tf.cast(x, tf.float32) + positions, x.dtype)  # (B, T, D)

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.keras_compat import ReferenceCall, ReferenceLayer
-from tf_transformer.model.dense import Dense, dense
+from tf_transformer.model.dense import Dense, dense, leading_shape
 from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.embedding import Embedding, Positions
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer
@@ -75,29 +75,23 @@ class Encoder(ReferenceLayer):
         self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
     ) -> tf.Tensor:
         """x ids `[B, S]`, mask broadcasting to `[B, H, S, S]` -> `[B, S, D]`."""
-        x, _ = self.with_attention_weights(x, training, mask)
+        x = self.embedding(x)  # (B, S, D), times sqrt(d_model)
+        x = self.pos_encoding(x)
+        x = self.dropout(x, training=training)
+        for layer in self.enc_layers:
+            x = layer(x, training, mask)  # (B, S, D)
         return x
 
     def attention_weights(
         self, x: tf.Tensor, mask: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """As `call`, for plots; returns a dict, `encoder_layer1` and so on -> `[B, H, S, S]`."""
-        _, attention_weights = self.with_attention_weights(x, False, mask)
-        return attention_weights
-
-    def with_attention_weights(
-        self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """As `call`; returns the attention weights too."""
+        """As `call`, for plots: returns a dict, `encoder_layer1` and so on -> `[B, H, S, S]`."""
         attention_weights = {}
-        x = self.embedding(x)  # (B, S, D), times sqrt(d_model)
-        x = self.pos_encoding(x)
-        x = self.dropout(x, training=training)
+        x = self.pos_encoding(self.embedding(x))  # (B, S, D)
         for i, layer in enumerate(self.enc_layers):
-            x, attention_weights[f"encoder_layer{i + 1}"] = layer.with_attention_weights(
-                x, training, mask
-            )  # (B, S, D)
-        return x, attention_weights
+            x, weights = layer.with_attention_weights(x, mask=mask)  # (B, S, D)
+            attention_weights[f"encoder_layer{i + 1}"] = weights
+        return attention_weights
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -330,4 +324,4 @@ def project_tied(x: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
     """
     flat = tf.reshape(x, (-1, x.shape[-1]))
     logits = tf.matmul(flat, tf.cast(table, x.dtype), transpose_b=True)
-    return tf.reshape(logits, (*tf.unstack(tf.shape(x)[:-1]), table.shape[0]))
+    return tf.reshape(logits, (*leading_shape(x), table.shape[0]))

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tf_transformer.export.description import read_description
+from tf_transformer.export.versions import read_description
 
 PAGE = pathlib.Path(__file__).parent / "page_files"
 # The attention viewer has it too.

@@ -14,13 +14,11 @@ FONT = "font-family='sans-serif' text-anchor='middle'"
 PACKAGES = {
     "cli": (1, 0, 1, "command line"),
     "paper": (2, 1, 1, "Tables 2, 3"),
-    "parsing": (0, 2, 1, "Sec. 6.3"),
     "visualization": (1, 2, 1, "plots, viewer"),
     "serving": (3, 1, 1, "server, clients"),
-    "interchange": (4, 1, 1, "Hugging Face"),
     "export": (3, 2, 1, "SavedModel, CTranslate2"),
     "training": (2, 2, 1, "Sec. 5"),
-    "evaluation": (0, 3, 1, "BLEU, EVALB"),
+    "evaluation": (0, 2, 1, "BLEU, EVALB, parser"),
     "decoding": (2, 3, 1, "search, KV cache"),
     "checkpoints": (2, 4, 1, "save, restore"),
     "data": (1, 5, 1, "text to batches"),
@@ -28,11 +26,11 @@ PACKAGES = {
     "errors, config, presets": (0, 7, 5, "and the other top-level modules"),
 }  # fmt: skip
 IMPORTS = [
-    ("cli", "paper"), ("cli", "parsing"), ("parsing", "evaluation"), ("parsing", "decoding"),
+    ("cli", "paper"), ("cli", "evaluation"), ("evaluation", "decoding"),
     ("paper", "visualization"), ("paper", "training"),
-    ("cli", "interchange"), ("interchange", "export"), ("cli", "serving"), ("serving", "export"),
-    ("visualization", "decoding"), ("training", "decoding"), ("training", "evaluation"),
-    ("export", "decoding"), ("decoding", "checkpoints"), ("evaluation", "data"),
+    ("cli", "serving"), ("serving", "export"),
+    ("visualization", "decoding"), ("training", "evaluation"),
+    ("export", "decoding"), ("decoding", "checkpoints"),
     ("checkpoints", "data"), ("checkpoints", "model"),
 ]  # fmt: skip
 

@@ -161,7 +161,8 @@ def _extend(model_log_probs: tf.Tensor, log_probs: tf.Tensor, beam: Beam, n_best
     banks = tf.shape(phrases.tokens)[1] + 1  # at most
     alive = choose(-_turns(can_stay, total - met, banks, beam_size), beam_size)
     possible = tf.where(alive.tokens == END, NEGATIVE_INFINITY, alive.log_probs)
-    return next_beam(beam, alive, *tf.math.top_k(possible, beam_size), n_best)
+    log_probs, chosen = tf.math.top_k(possible, beam_size)  # (B, K)
+    return next_beam(beam, alive, log_probs, chosen, n_best)
 
 
 def complete_phrases(ids: tf.Tensor, phrases: Phrases) -> tf.Tensor:

@@ -5,7 +5,7 @@ from pocket.treebank import generate
 
 from tf_transformer.data.trees import clean_tree, linearise, read_trees
 from tf_transformer.errors import UserError
-from tf_transformer.parsing.parser import Parser, evaluate_parses, with_punctuation, words_of
+from tf_transformer.evaluation.parser import Parser, evaluate_parses, with_punctuation, words_of
 
 
 def tree(text):

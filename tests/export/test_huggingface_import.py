@@ -20,8 +20,8 @@ from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
-from tf_transformer.interchange.huggingface_import import import_huggingface
-from tf_transformer.interchange.marian_vocabulary import to_tokenizer, token_order
+from tf_transformer.export.huggingface import import_huggingface
+from tf_transformer.export.marian import to_tokenizer, token_order
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 MARIAN = pathlib.Path(__file__).with_name("marian")

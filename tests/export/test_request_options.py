@@ -1,4 +1,4 @@
-"""The signatures with decoding options: those of each row, as by `Translator`."""
+"""The decoding options of a request: those of each row, as by `Translator`."""
 
 import numpy as np
 import pytest

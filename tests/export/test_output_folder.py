@@ -10,17 +10,23 @@ import tensorflow as tf
 from tf_transformer.errors import UserError
 from tf_transformer.export import saved_model
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
-from tf_transformer.export.errors import check_output_folder, explain_write_errors
-from tf_transformer.export.keras_file import export_keras
+from tf_transformer.export.formats import export_keras
+from tf_transformer.export.output_folder import unfinished_folder
 from tf_transformer.export.saved_model import export_saved_model
 
 
-def raise_in_context(error):
-    with explain_write_errors("folder/export"):
-        raise error
+@pytest.fixture
+def raise_in_context(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def raise_in_context(error):
+        with unfinished_folder("folder", "folder/export"):
+            raise error
+
+    return raise_in_context
 
 
-def test_an_error_of_the_file_system_names_path_reason_and_free_space():
+def test_an_error_of_the_file_system_names_path_reason_and_free_space(raise_in_context):
     full_disk = (
         r"^folder/export could not be written \(No space left on device\): "
         r"[\d,.]+ MB of free space are not enough; free some, or choose another folder$"
@@ -37,7 +43,7 @@ def test_an_error_of_the_file_system_names_path_reason_and_free_space():
         raise_in_context(OSError(errno.EROFS, os.strerror(errno.EROFS)))
 
 
-def test_other_errors_pass():
+def test_other_errors_pass(raise_in_context):
     for error in (
         tf.errors.ResourceExhaustedError(None, None, "OOM when allocating a tensor"),
         tf.errors.InvalidArgumentError(None, None, "shapes differ"),
@@ -46,17 +52,6 @@ def test_other_errors_pass():
         with pytest.raises(type(error)) as caught:
             raise_in_context(error)
         assert caught.value is error
-
-
-def test_check_output_folder(tmp_path):
-    check_output_folder(str(tmp_path))
-    check_output_folder(str(tmp_path / "new" / "folder"))
-    for root in ("/", "//", "/usr/.."):
-        with pytest.raises(UserError, match="is the root folder: give a folder below it"):
-            check_output_folder(root)
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="file is a file: give a folder"):
-        check_output_folder(str(tmp_path / "file"))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One clear error for an export that cannot be written, such as on a full disk."""
+"""The output of an export: it appears when it is complete, or one clear error does."""
 
 import contextlib
 import errno
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.errors import UserError
 
 # Reasons in the messages of TensorFlow, which has no error code of its own for most of them.
@@ -16,16 +17,43 @@ WRITE_ERRORS = (
 )  # fmt: skip
 
 
+def check_new(output: str) -> None:
+    """Raises: UserError when a path exists."""
+    if os.path.exists(output):
+        raise UserError(f"{output} already exists: remove it, or give another output")
+
+
 @contextlib.contextmanager
-def explain_write_errors(output: str) -> Iterator[None]:
-    """Turns an error of the file system into a `UserError`.
+def new_output(output: str, name: str = "") -> Iterator[str]:
+    """Makes a folder, or a file in one, that takes its name when it is complete.
 
     Args:
+      output: the name. It must not exist.
+      name: of a file until then; "" for a folder.
+    Yields: the path until then.
+    Raises: UserError when it cannot be written.
+    """
+    parent = os.path.dirname(os.path.abspath(output))
+    with unfinished_folder(parent, output) as folder:
+        path = os.path.join(folder, name) if name else folder
+        yield path
+        os.rename(path, output)
+
+
+@contextlib.contextmanager
+def unfinished_folder(parent: str, output: str) -> Iterator[str]:
+    """An `atomic_folder` whose errors name the output.
+
+    Args:
+      parent: the folder in which it is made.
       output: the file or folder that is written.
-    Raises: UserError with the path, the reason and, on a full disk, the free space.
+    Yields: its path.
+    Raises: UserError with the path, the reason and, on a full disk, the free space, for an error of
+      the file system.
     """
     try:
-        yield
+        with atomic_folder(parent) as folder:
+            yield folder
     except OSError as error:
         raise _unwritable(output, error.strerror or str(error)) from error
     except tf.errors.OpError as error:
@@ -45,12 +73,3 @@ def _unwritable(output: str, reason: str) -> UserError:
         free = shutil.disk_usage(folder).free / 1e6
         advice = f"{free:,.1f} MB of free space are not enough; free some, or {advice}"
     return UserError(f"{output} could not be written ({reason}): {advice}")
-
-
-def check_output_folder(output: str) -> None:
-    """Raises: UserError when a path cannot be the folder of the versions of one model."""
-    path = os.path.abspath(output)
-    if path == os.path.dirname(path):
-        raise UserError(f"output {output} is the root folder: give a folder below it")
-    if os.path.exists(path) and not os.path.isdir(path):
-        raise UserError(f"output {output} is a file: give a folder")

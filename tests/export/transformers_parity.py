@@ -17,9 +17,8 @@ from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.data.pocket import read_pairs
 from tf_transformer.decoding.inference import forced_decoding
 from tf_transformer.decoding.translator import Translator
-from tf_transformer.interchange.huggingface_export import export_huggingface
-from tf_transformer.interchange.huggingface_import import import_huggingface
-from tf_transformer.interchange.marian_vocabulary import token_order
+from tf_transformer.export.huggingface import export_huggingface, import_huggingface
+from tf_transformer.export.marian import token_order
 from tf_transformer.special_tokens import PAD
 from tf_transformer.training.trainer import build_trainer
 

@@ -1,4 +1,4 @@
-"""The Keras export, compared with the live model."""
+"""The Keras export, compared with the live model. Other formats have tests of their own."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.keras_file import export_keras
+from tf_transformer.export.formats import export_keras
 
 LOAD_AND_RUN = """
 import sys, keras, numpy

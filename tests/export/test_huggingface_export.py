@@ -15,13 +15,13 @@ from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import ModelConfig
 from tf_transformer.errors import UserError
-from tf_transformer.interchange.huggingface_export import (
-    _check_sizes,
-    _warn_of_tags,
+from tf_transformer.export.huggingface import (
+    check_sizes,
     export_huggingface,
+    import_huggingface,
+    warn_of_tags,
 )
-from tf_transformer.interchange.huggingface_import import import_huggingface
-from tf_transformer.interchange.marian_weights import from_marian, marian_name, to_marian
+from tf_transformer.export.marian import from_marian, marian_name, to_marian
 from tf_transformer.model.embedding import positional_encoding
 
 
@@ -63,10 +63,10 @@ def test_files_of_an_export(tmp_path):
 
 
 def test_tags_that_are_no_language_codes_are_reported(caplog):
-    _warn_of_tags([">>de<<", "<2fr>", "<BT>"])
+    warn_of_tags([">>de<<", "<2fr>", "<BT>"])
     assert "MarianTokenizer encodes <2fr> and <BT> as text" in caplog.text
     caplog.clear()
-    _warn_of_tags([">>de<<"])
+    warn_of_tags([">>de<<"])
     assert not caplog.text
 
 
@@ -110,4 +110,4 @@ def test_positions_of_marian_are_ours_in_another_order():
 )
 def test_models_that_cannot_be_expressed(change, message):
     with pytest.raises(UserError, match=message):
-        _check_sizes(ModelConfig(**change))
+        check_sizes(ModelConfig(**change))

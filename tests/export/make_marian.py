@@ -1,7 +1,7 @@
 """Writes `marian/`, a tiny model of Hugging Face transformers, for the tests.
 
     pip install torch transformers sentencepiece safetensors
-    python tests/interchange/make_marian.py
+    python tests/export/make_marian.py
 
 It has the architecture of OPUS-MT models and their form of the vocabulary: two SentencePiece
 models, and one `vocab.json` that begins with the end token, ends with padding, and lacks a letter.
