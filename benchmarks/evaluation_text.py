@@ -12,7 +12,7 @@ def read_test_sources(model_dir, number):
     Returns: a list of strings.
     """
     from tf_transformer.checkpoints.model_folder import load_config
-    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.readers import open_corpus
 
     data = load_config(model_dir).data
     corpus = open_corpus(data.data, data.source, data.target)

@@ -8,7 +8,6 @@ ratio of two neighbouring steps, definition over kernel, minus 1.
 """
 
 import argparse
-import functools
 import os
 import statistics
 import time
@@ -28,8 +27,7 @@ from tf_transformer.special_tokens import END, START
 from tf_transformer.training.loss import label_smoothed_cross_entropy
 from tf_transformer.training.optimizer import FusedAdam
 from tf_transformer.training.precision import NoLossScale
-from tf_transformer.training.sharding import one_shard
-from tf_transformer.training.train_step import shard_gradients, train_step
+from tf_transformer.training.update import Update
 
 WARM_UP = 2  # steps that do not count
 
@@ -65,9 +63,7 @@ KERNELS = {
     },
     "dropout": {"tf_transformer.model.dropout.keyed_dropout": plain_dropout},
     "Adam": {"adam": PlainAdam},
-    "cross-entropy": {
-        "tf_transformer.training.train_step.chunked_cross_entropy": plain_cross_entropy
-    },
+    "cross-entropy": {"tf_transformer.training.update.chunked_cross_entropy": plain_cross_entropy},
 }
 
 
@@ -95,19 +91,14 @@ def training(config, args, replacements):
     model = build_model(config.model, args.precision)
     optimizer = replacements.get("adam", FusedAdam)(1e-4, 0.9, 0.98, 1e-9)
     optimizer.build(model.trainable_variables)
-    gradients = functools.partial(shard_gradients, config.train)
-    gradients = functools.partial(one_shard, gradients, model, config.train)
+    strategy = tf.distribute.get_strategy()
+    update = Update(config.train, strategy, model, optimizer, NoLossScale(), accumulate=False)
     inp = ids(args.rows, args.length, args.vocabulary)
     tar = tf.concat([tf.fill([args.rows, 1], START), inp], axis=1)
     votes = tf.zeros([2])
 
-    @tf.function(autograph=False)
-    def update(inp, tar):
-        step = train_step(model, optimizer, config.train, gradients, NoLossScale(), inp, tar, votes)
-        return step["sums"]
-
     def run():
-        update(inp, tar).numpy()
+        update(inp, tar, votes)["sums"].numpy()
 
     trace(run, replacements)
     return run

@@ -26,10 +26,9 @@ def option_rows(translations):
         beginning = translation.partition(" ")[0]
         searches = (
             {},
-            {"beam_size": 1},
             {"n_best": 2, "length_penalty": 0.0},
             {"max_decode_length": 3},
-            {"target_prefix": beginning, "beam_size": 2, "n_best": 2},
+            {"target_prefix": beginning, "n_best": 2},
         )
         rows["translate_with_options"] += [{"text": text, **options} for options in searches]
         rows["sample"] += [
@@ -68,8 +67,7 @@ def wrong_bodies(beam_size):
       beam_size: of the export.
     """
     search = {
-        "beam_size": (-1, beam_size + 1, 1.5, "1", True, None, [1], 2**31, math.nan),
-        "n_best": (0, -1, beam_size + 1, 2**31 - 1),
+        "n_best": (0, -1, beam_size + 1, 1.5, "1", True, None, [1], 2**31, math.nan),
         "length_penalty": (-0.1, 10.5, "1", None, math.nan, math.inf, -math.inf),
         "max_decode_length": (-1, 0.5),
         "target_prefix": (7, None, ["a"], {"b64": "*"}),
@@ -87,14 +85,8 @@ def wrong_bodies(beam_size):
         for option, values in options.items()
         for value in values
     ]
-    bodies.append(
-        {
-            "signature_name": "translate_with_options",
-            "instances": [{"text": "a", "beam_size": 1, "n_best": 2}],
-        }
-    )
     unequal = (
-        ("translate_with_options", {"text": ["a", "b"], "beam_size": [1]}),
+        ("translate_with_options", {"text": ["a", "b"], "n_best": [1]}),
         ("sample", {"text": ["a"], "seed": [1, 2]}),
         ("alternatives", {"text": ["a", "b"], "target_prefix": ["a", "b", "c"]}),
         ("alternatives", {"text": ["a"], "target_prefix": []}),
@@ -161,9 +153,9 @@ class OptionClient:
         texts, nan, infinity = self._soak.texts[:2], math.nan, math.inf
         calls = (
             ("translate_with_options", {"length_penalty": [1.0, nan]}),
-            ("translate_with_options", {"beam_size": [1]}),
-            ("translate_with_options", {"beam_size": [[1, 1]]}),
-            ("translate_with_options", {"beam_size": ["1", "1"]}),
+            ("translate_with_options", {"n_best": [1]}),
+            ("translate_with_options", {"n_best": [[1, 1]]}),
+            ("translate_with_options", {"n_best": ["1", "1"]}),
             ("sample", {"temperature": [nan, nan]}),
             ("sample", {"top_p": [0.5, infinity]}),
         )

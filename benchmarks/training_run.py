@@ -90,7 +90,7 @@ def measure_pipeline(folder, seconds=5.0):
     from tf_transformer.checkpoints.model_folder import load_config
     from tf_transformer.data.batching import Batches
     from tf_transformer.data.encoding import encode_pairs
-    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.readers import open_corpus
     from tf_transformer.data.tokenizer import load_tokenizers
 
     config = load_config(str(folder))

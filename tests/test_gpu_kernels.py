@@ -10,7 +10,7 @@ sys.path.append(str(pathlib.Path(__file__).parents[1] / "benchmarks"))
 import gpu_kernels
 
 from tf_transformer.config import ControlConfig, DecodeConfig
-from tf_transformer.decoding.inference import constrained_translations, search_translations
+from tf_transformer.decoding.inference import search_translations
 
 IDS = tf.TensorSpec([None, None], tf.int32)
 NUMBERS = tf.TensorSpec([None], tf.float32)
@@ -69,7 +69,7 @@ def test_controls_and_constraints_copy_nothing_more():
     phrases = tf.TensorSpec([None, None, None], tf.int32)
     check_search(
         copies_of(
-            lambda inp, phrases: constrained_translations(model, inp, decode, 1, phrases),
+            lambda inp, phrases: search_translations(model, inp, decode, phrases=phrases),
             IDS,
             phrases,
         )

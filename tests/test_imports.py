@@ -15,8 +15,8 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 ORDER = [
     "errors", "special_tokens", "keras_compat", "atomic_io", "host",
     "config", "presets",
-    "model", "data", "checkpoints", "decoding", "evaluation", "parsing", "training",
-    "export", "interchange", "serving", "visualization", "paper", "gpu_check", "cli",
+    "model", "data", "checkpoints", "decoding", "evaluation", "training",
+    "export", "serving", "visualization", "paper", "cli",
 ]  # fmt: skip
 ENTRY_POINTS = {"__init__", "__main__"}  # these may import any part
 

@@ -1,6 +1,6 @@
 """Invariants of the model.
 
-Where the other invariants are tested: 5 (search) in decoding/test_search.py, 6 (replicas) in
+Where the other invariants are tested: 5 (search) in decoding/test_beam_search.py, 6 (replicas) in
 training/test_distribution.py, 7 (exact resume) in training/test_resume.py, 8 (export) in
 export/test_saved_model.py, and 9 (round trip) in data/test_tokenizer.py,
 checkpoints/test_checkpoint.py and model/test_every_layer.py.

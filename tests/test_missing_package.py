@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from tf_transformer.errors import UserError, explain_missing_package
-from tf_transformer.export.warm_up import import_messages
+from tf_transformer.export.saved_model import import_messages
 from tf_transformer.serving.grpc_client import GrpcClient
 from tf_transformer.serving.model_config import read_model_config
 

@@ -9,9 +9,9 @@ from .config import (
     TrainConfig as TrainConfig,
 )
 from .data.batching import Batches as Batches
-from .data.sources import open_corpus as open_corpus
+from .data.readers import open_corpus as open_corpus
 from .data.tokenizer import Tokenizer as Tokenizer
-from .decoding.search import beam_search as beam_search, greedy_search as greedy_search
+from .decoding.beam_search import beam_search as beam_search, greedy_search as greedy_search
 from .decoding.translator import Translator as Translator
 from .errors import UserError as UserError
 from .model.attention import (

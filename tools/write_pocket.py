@@ -11,8 +11,7 @@ import pathlib
 from pocket import corpus, treebank
 
 from tf_transformer.data.pocket import FOLDER, SPLIT_SIZES
-from tf_transformer.data.treebank import clean_tree, source_and_target
-from tf_transformer.data.trees import read_trees
+from tf_transformer.data.trees import clean_tree, read_trees, source_and_target
 
 Pair = tuple[str, str]
 

@@ -10,7 +10,7 @@ from tf_transformer.checkpoints import model_folder, pretrained
 from tf_transformer.checkpoints.checkpoint import MODEL
 from tf_transformer.checkpoints.checksums import is_intact
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import score

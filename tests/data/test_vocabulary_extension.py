@@ -4,9 +4,9 @@ import re
 from itertools import islice
 
 import pytest
+from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data.pocket import read_pairs
-from tf_transformer.data.segmentation import messages
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.data.vocabulary_extension import (
     extend_tokenizers,

@@ -2,20 +2,20 @@
 
 import tensorflow as tf
 
-LARGEST_BEAM = 4
-BEAM_SIZE = tf.constant([2])
+LARGEST_N_BEST = 4
+N_BEST = tf.constant([2])
 LENGTH_PENALTY = tf.constant([0.6])
 SEED = tf.constant([7], tf.int64)
 TARGET_PREFIX = tf.constant([""])
 
 
 class Options(tf.Module):
-    """Joins prefix and text; a beam size that is not 1 to 4 is an error of the graph."""
+    """Joins prefix and text; an n-best number that is not 1 to 4 is an error of the graph."""
 
     @tf.function(
         input_signature=[
             tf.TensorSpec([None], tf.string, name="text"),
-            tf.TensorSpec([None], tf.int32, name="beam_size"),
+            tf.TensorSpec([None], tf.int32, name="n_best"),
             tf.TensorSpec([None], tf.float32, name="length_penalty"),
             tf.TensorSpec([None], tf.int64, name="seed"),
             tf.TensorSpec([None], tf.string, name="target_prefix"),
@@ -24,18 +24,18 @@ class Options(tf.Module):
     def options(
         self,
         text,
-        beam_size=BEAM_SIZE,
+        n_best=N_BEST,
         length_penalty=LENGTH_PENALTY,
         seed=SEED,
         target_prefix=TARGET_PREFIX,
     ):
-        in_range = tf.reduce_all((beam_size >= 1) & (beam_size <= LARGEST_BEAM))
-        check = tf.debugging.Assert(in_range, ["beam_size must be 1 to", LARGEST_BEAM])
+        in_range = tf.reduce_all((n_best >= 1) & (n_best <= LARGEST_N_BEST))
+        check = tf.debugging.Assert(in_range, ["n_best must be 1 to", LARGEST_N_BEST])
         with tf.control_dependencies([check]):
             text = tf.strings.join([target_prefix, text])
         return {
             "translations": tf.stack([text, tf.strings.upper(text)], axis=1),
-            "numbers": tf.cast(beam_size, tf.int64) + seed,
+            "numbers": tf.cast(n_best, tf.int64) + seed,
             "penalty": tf.identity(length_penalty),
         }
 

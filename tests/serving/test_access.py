@@ -5,9 +5,9 @@ import time
 import httpx2
 import numpy as np
 import pytest
-from serving.fake_models import FakeModel, FakeSignature, add_versions, fake_source
 from starlette.testclient import TestClient
 
+from serving.fake_models import FakeModel, FakeSignature, add_versions, fake_source
 from tf_transformer.errors import UserError
 from tf_transformer.serving.access import Access, parse_origins
 from tf_transformer.serving.model_source import one_model

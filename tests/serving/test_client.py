@@ -7,8 +7,8 @@ import threading
 import time
 
 import pytest
-from serving.scripted_server import scripted_server, translated
 
+from serving.scripted_server import scripted_server, translated
 from tf_transformer.errors import UserError
 from tf_transformer.serving import client as client_module
 from tf_transformer.serving.client import RestClient, translate_lines

@@ -6,6 +6,7 @@ import time
 from unittest import mock
 
 import pytest
+
 from serving.fake_models import add_versions, fake_source
 from serving.raw_http import (
     HEALTH_CHECK,
@@ -16,7 +17,6 @@ from serving.raw_http import (
     send,
     wait_until,
 )
-
 from tf_transformer.errors import UserError
 from tf_transformer.serving import connections
 from tf_transformer.serving.connections import HttpProtocol, bind_address, numeric_address

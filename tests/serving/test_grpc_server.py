@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import trustme
-from serving.fake_models import FakeModel, add_versions, fake_source, waiting
 from starlette.testclient import TestClient
 from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import (
@@ -23,6 +22,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+from serving.fake_models import FakeModel, add_versions, fake_source, waiting
 from tf_transformer.errors import UserError
 from tf_transformer.serving import grpc_server
 from tf_transformer.serving.client import translate_lines

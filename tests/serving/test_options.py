@@ -9,8 +9,6 @@ import numpy as np
 import openapi_spec_validator
 import pytest
 import tensorflow as tf
-from serving.options_model import export_options_model
-from serving.raw_http import wait_until
 from starlette.testclient import TestClient
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow_serving.apis import (
@@ -19,6 +17,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+from serving.options_model import export_options_model
+from serving.raw_http import wait_until
 from tf_transformer.serving.model_source import one_model
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.server import Server
@@ -48,7 +48,7 @@ def post(web, **request):
 
 
 def test_each_row_has_its_own_options(web):
-    rows = [{"text": "a"}, {"text": "b", "beam_size": 4, "length_penalty": 1, "seed": 2**40}]
+    rows = [{"text": "a"}, {"text": "b", "n_best": 4, "length_penalty": 1, "seed": 2**40}]
     assert post(web, instances=rows).json()["predictions"] == [
         {"translations": ["a", "A"], "numbers": 9, "penalty": 0.6},
         {"translations": ["b", "B"], "numbers": 2**40 + 4, "penalty": 1.0},
@@ -60,15 +60,15 @@ def test_each_row_has_its_own_options(web):
 
 
 def test_a_wrong_option_is_an_error_of_its_request_alone(web):
-    def send(beam_size):
-        return post(web, instances=[{"text": "a", "beam_size": beam_size}])
+    def send(n_best):
+        return post(web, instances=[{"text": "a", "n_best": n_best}])
 
     with concurrent.futures.ThreadPoolExecutor(16) as executor:
         answers = list(executor.map(send, [1, 2, 9, 3, 4, 0, -1] * 8))
     assert [answer.status_code for answer in answers] == [200, 200, 400, 200, 200, 400, 400] * 8
-    assert answers[2].json() == {"error": "beam_size must be 1 to 4"}
-    error = post(web, instances=[{"text": "a"}, {"text": "b", "beam_size": 1.5}]).json()["error"]
-    assert "element: 1 key: beam_size" in error
+    assert answers[2].json() == {"error": "n_best must be 1 to 4"}
+    error = post(web, instances=[{"text": "a"}, {"text": "b", "n_best": 1.5}]).json()["error"]
+    assert "element: 1 key: n_best" in error
     assert "JSON Value: 1.5" in error
 
 
@@ -83,7 +83,7 @@ def test_the_beginning_of_a_translation_counts(web):
 def test_interface_description(web):
     metadata = web.get("/v1/models/anna/metadata").json()["metadata"]["signature_def"]
     defaults = metadata["signature_def"]["options"]["defaults"]
-    assert defaults["beam_size"]["int_val"] == [2]
+    assert defaults["n_best"]["int_val"] == [2]
     document = web.get("/openapi.json").json()
     openapi_spec_validator.validate(document)
     schemas = document["components"]["schemas"]
@@ -91,7 +91,7 @@ def test_interface_description(web):
     (example,) = rows["examples"][0]["instances"]
     assert example == {
         "text": "Anna sleeps.",
-        "beam_size": 2,
+        "n_best": 2,
         "length_penalty": 0.6,
         "seed": 7,
         "target_prefix": "",
@@ -105,8 +105,8 @@ def test_interface_description(web):
         assert validator.is_valid({"signature_name": "options", "instances": [row]})
         assert post(web, instances=[row]).status_code == 200
     for row in (
-        {"beam_size": 1},
-        {"text": "a", "beam_size": 1.5},
+        {"n_best": 1},
+        {"text": "a", "n_best": 1.5},
         {"text": "a", "seed": 2**63},
         {"text": "a", "length_penalty": "1"},
         {"text": "a", "length_penalty": None},
@@ -115,7 +115,7 @@ def test_interface_description(web):
         assert not validator.is_valid({"signature_name": "options", "instances": [row]})
         assert post(web, instances=[row]).status_code == 400
     page = web.get("/docs").text
-    assert "<li><code>beam_size</code>: integer, default 2</li>" in page
+    assert "<li><code>n_best</code>: integer, default 2</li>" in page
     assert "<li><code>target_prefix</code>: string, default &quot;&quot;</li>" in page
 
 
@@ -141,24 +141,24 @@ def test_grpc(web, port):
     assert content.tensor_content  # and not int_val
     fields = tensor_pb2.TensorProto(dtype=types_pb2.DT_INT64, int64_val=[1, 2**40])
     fields.tensor_shape.dim.add(size=2)
-    assert call(port, text=texts, beam_size=content, seed=fields)["numbers"] == [2, 2**40 + 3]
+    assert call(port, text=texts, n_best=content, seed=fields)["numbers"] == [2, 2**40 + 3]
     repeated = tf.make_tensor_proto(3, shape=[2])
     assert len(repeated.int_val) == 1
-    assert call(port, text=texts, beam_size=repeated, seed=fields)["numbers"] == [4, 2**40 + 3]
+    assert call(port, text=texts, n_best=repeated, seed=fields)["numbers"] == [4, 2**40 + 3]
 
 
 @pytest.mark.parametrize(
     "name, tensor, message",
     [
-        ("beam_size", tf.make_tensor_proto([1.0, 2.0]), "beam_size has type DT_FLOAT: send DT_INT"),
-        ("beam_size", tf.make_tensor_proto(1), r"has shape \[\] and 1 numbers: send a list of num"),
-        ("beam_size", tf.make_tensor_proto([1]), "must have the same number of rows"),
+        ("n_best", tf.make_tensor_proto([1.0, 2.0]), "n_best has type DT_FLOAT: send DT_INT"),
+        ("n_best", tf.make_tensor_proto(1), r"has shape \[\] and 1 numbers: send a list of num"),
+        ("n_best", tf.make_tensor_proto([1]), "must have the same number of rows"),
         (
-            "beam_size",
+            "n_best",
             tf.make_tensor_proto(1, shape=[2**40]),
             r"has shape \[1099.* 1 numbers",
         ),
-        ("beam_size", tf.make_tensor_proto([9, 1]), "details = .beam_size must be 1 to 4."),
+        ("n_best", tf.make_tensor_proto([9, 1]), "details = .n_best must be 1 to 4."),
         ("bean_size", tf.make_tensor_proto([1, 1]), "Sent extra: {bean_size}. Missing .* {}"),
         ("length_penalty", tf.make_tensor_proto([[0.5, 1]]), r"has shape \[1, 2\] and 2 numbers"),
         (
@@ -185,4 +185,4 @@ def test_grpc_metadata(web, port):
     options = signatures.signature_def["options"]
     assert options.inputs["length_penalty"].dtype == types_pb2.DT_FLOAT
     assert tf.make_ndarray(options.defaults["length_penalty"]) == np.float32([0.6])
-    assert set(options.defaults) == {"beam_size", "length_penalty", "seed", "target_prefix"}
+    assert set(options.defaults) == {"n_best", "length_penalty", "seed", "target_prefix"}

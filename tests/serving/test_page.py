@@ -4,11 +4,11 @@ import json
 import re
 
 import pytest
-from serving.fake_server import DESCRIPTION
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from tf_transformer.export.description import read_description
+from serving.fake_server import DESCRIPTION
+from tf_transformer.export.versions import read_description
 from tf_transformer.serving.page import page_routes
 
 

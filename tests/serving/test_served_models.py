@@ -11,9 +11,9 @@ import time
 from unittest import mock
 
 import pytest
-from serving.fake_models import FakeModel, add_versions, fake_source, waiting
 from starlette.testclient import TestClient
 
+from serving.fake_models import FakeModel, add_versions, fake_source, waiting
 from tf_transformer.errors import UserError
 from tf_transformer.serving.connections import bind_address
 from tf_transformer.serving.model_source import ModelSource

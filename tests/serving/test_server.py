@@ -18,9 +18,9 @@ import time
 import httpx2
 import numpy as np
 import pytest
-from serving.raw_http import POST_PREDICT, PREDICT, exchange, wait_until
 from starlette.testclient import TestClient
 
+from serving.raw_http import POST_PREDICT, PREDICT, exchange, wait_until
 from tf_transformer.errors import UserError
 from tf_transformer.serving.client import RestClient, translate_lines
 from tf_transformer.serving.connections import bind_address

@@ -12,10 +12,10 @@ import time
 import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
-from serving.fake_models import add_versions, fake_source
 from starlette.responses import Response
 from starlette.routing import Route
 
+from serving.fake_models import add_versions, fake_source
 from tf_transformer.cli.main import main
 from tf_transformer.errors import UserError
 from tf_transformer.serving.client import RestClient, translate_lines

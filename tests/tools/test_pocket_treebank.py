@@ -20,8 +20,7 @@ from pocket.tree_verbs import (
 from write_pocket import GENERATORS
 
 from tf_transformer.data.pocket import read_pairs
-from tf_transformer.data.treebank import clean_tree
-from tf_transformer.data.trees import read_trees
+from tf_transformer.data.trees import clean_tree, read_trees
 
 SAMPLE = 4000
 LABELS = set("S NP VP PP SBAR ADJP ADVP WHNP WHADVP WHADJP SQ SBARQ SINV QP PRT INTJ".split())

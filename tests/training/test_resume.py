@@ -283,11 +283,11 @@ def stop_at(monkeypatch, step, how):
     """Makes a run be interrupted, or killed, after an update."""
     read_results = Trainer._read_results
 
-    def stopping(self, in_flight, remaining):
+    def stopping(self, remaining):
         if self.step == step and how == "killed":
             raise KeyboardInterrupt
-        self._preemption.requested |= self.step == step
-        return read_results(self, in_flight, remaining)
+        self.preemption.requested |= self.step == step
+        return read_results(self, remaining)
 
     monkeypatch.setattr(Trainer, "_read_results", stopping)
 
@@ -319,7 +319,7 @@ def test_interrupted_in_the_translation_of_the_validation_text(
     tiny_config, model_dir, tmp_path, monkeypatch
 ):
     def interrupted(self, translated):
-        self._preemption.requested = True
+        self.preemption.requested = True
         return check(self, translated)
 
     check = Trainer._check_interrupted
@@ -351,7 +351,7 @@ def test_interrupted_twice_in_a_validation(tiny_config, model_dir, tmp_path, mon
     validate = Trainer.validate
 
     def interrupted(self):
-        self._preemption.requested |= self.step == step
+        self.preemption.requested |= self.step == step
         return validate(self)
 
     with monkeypatch.context() as patch:
@@ -370,9 +370,9 @@ def test_interrupted_with_updates_in_flight(tiny_config, model_dir, tmp_path, mo
     """The signal comes when the results of two updates have not been read."""
     read_results = Trainer._read_results
 
-    def then_interrupted(self, in_flight, remaining):
-        stop = read_results(self, in_flight, remaining)
-        self._preemption.requested |= self.step == 3
+    def then_interrupted(self, remaining):
+        stop = read_results(self, remaining)
+        self.preemption.requested |= self.step == 3
         return stop
 
     with monkeypatch.context() as patch:

@@ -13,7 +13,7 @@ from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.initial_model import initial_settings
 from tf_transformer.checkpoints.model_folder import load_config
 from tf_transformer.checkpoints.pretrained import find_model_dir
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.errors import UserError
 from tf_transformer.training import run_directory
 from tf_transformer.training.run_directory import (
@@ -83,8 +83,7 @@ def test_overwrite_leaves_nothing_of_the_earlier_run(tiny_config, corpus, model_
     kept = {"shared.model", "cache", "evaluation", "training.lock"}
     assert {path.name for path in folder.iterdir()} == kept
     assert config.model.input_vocab_size == tokenizers[0].vocab_size == 400
-    # An interrupted start goes on with or without --overwrite.
-    for overwrite in (False, True):
+    for overwrite in (False, True):  # an interrupted start is repeated
         again, _ = start(tiny_config.replace(vocab_size=400), corpus, folder, overwrite)
         assert again == config
 
@@ -169,43 +168,6 @@ def test_a_file_instead_of_a_folder(tmp_path):
     (tmp_path / "model").write_text("")
     with pytest.raises(UserError, match="model is a file, not a folder"):
         RunDirectory(str(tmp_path / "model"))
-
-
-def test_a_complete_vocabulary_is_not_learned_again(tiny_config, corpus, tmp_path, monkeypatch):
-    """Unless text, settings or vocabulary have changed."""
-    learned = []
-    learn = run_directory.learn_tokenizers
-
-    def learning(*arguments):
-        learned.append(arguments)
-        return learn(*arguments)
-
-    monkeypatch.setattr(run_directory, "learn_tokenizers", learning)
-    config, first = start(tiny_config, corpus, tmp_path)
-    again, second = start(tiny_config, corpus, tmp_path)
-    assert len(learned) == 1
-    assert second[0].model == first[0].model
-    assert again == config
-    start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
-    start(tiny_config, corpus, tmp_path)
-    assert len(learned) == 3
-    shutil.copy(model_path(tmp_path), tmp_path / "kept")
-    start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
-    shutil.copy(tmp_path / "kept", model_path(tmp_path))  # a vocabulary of another start
-    _, last = start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
-    assert len(learned) == 5
-    assert last[0].vocab_size == 400
-    monkeypatch.setattr(corpus, "fingerprint", lambda split: ("changed", split))
-    start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
-    assert len(learned) == 6
-    unigram = tiny_config.replace(vocab_size=400, subword_model="unigram")
-    for _ in range(2):
-        start(unigram, corpus, tmp_path)
-    assert len(learned) == 7
-
-
-def model_path(folder):
-    return folder / "shared.model"
 
 
 def test_the_settings_have_absolute_paths(tiny_config, corpus_folder, tmp_path, monkeypatch):

@@ -26,8 +26,8 @@ from tf_transformer.cli.translation import (
     write_results,
 )
 from tf_transformer.config import TREES, SamplingConfig
-from tf_transformer.data.line_windows import read_windows
 from tf_transformer.data.tags import add_tag, split_tag
+from tf_transformer.data.text_files import read_windows
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:

@@ -46,8 +46,7 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
 
     Raises: UserError when a run has no translations of the test set.
     """
-    from tf_transformer.data.corpus_names import languages_of
-    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.readers import languages_of, open_corpus
     from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics
 
     metrics = parse_metrics(values.metrics)
@@ -114,7 +113,7 @@ def _read_translations(run: Run, test_data: str, split: str, number: int, pairs:
       pairs: of the test set.
     Raises: UserError when there are none, fewer than `number`, or more than `pairs`.
     """
-    from tf_transformer.data.corpus import read_lines
+    from tf_transformer.data.text_files import read_lines
 
     path = translations_path(run.path, run.config.data, test_data, split)
     own = path == translations_path(run.path, run.config.data, None, split)

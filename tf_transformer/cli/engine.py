@@ -20,8 +20,7 @@ from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import DataConfig, DecodeConfig
 from tf_transformer.data.tags import check_tag
 from tf_transformer.errors import UserError
-from tf_transformer.export.description import SEARCH_TYPES, read_description
-from tf_transformer.export.versions import list_versions
+from tf_transformer.export.versions import SEARCH_TYPES, list_versions, read_description
 from tf_transformer.host import number_of_cores
 from tf_transformer.serving.model_source import ctranslate2_loader, load_saved_model
 
@@ -60,7 +59,7 @@ def ctranslate2_versions(export_dir: str | None, model_dir: str) -> Iterator[str
     Raises: UserError.
     """
     if not export_dir:
-        from tf_transformer.export.ctranslate2_cache import ctranslate2_export
+        from tf_transformer.export.cache import ctranslate2_export
 
         with ctranslate2_export(model_dir, None, start_tensorflow) as folder:
             yield folder
@@ -128,7 +127,7 @@ def _export_folder(values: FlagValues, model_dir: str) -> Iterator[str]:
             raise UserError(f"--checkpoint: {model_dir} is an export, which has no checkpoints")
         yield model_dir
         return
-    from tf_transformer.export.ctranslate2_cache import ctranslate2_export
+    from tf_transformer.export.cache import ctranslate2_export
 
     with ctranslate2_export(model_dir, values.checkpoint, start_tensorflow) as folder:
         yield os.path.join(folder, str(list_versions(folder)[0]))

@@ -31,7 +31,7 @@ def _describe_data(values: flags.FlagValues, model_dir: str) -> str:
     """Describes the sentence pairs of --data, with the vocabulary of the model if there is one."""
     start_tensorflow()
     from tf_transformer.cli.describe_data import describe_data
-    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.readers import open_corpus
     from tf_transformer.data.tokenizer import load_tokenizers
 
     tokenizers = None

@@ -18,7 +18,7 @@ from tf_transformer.checkpoints.model_folder import CONFIG
 from tf_transformer.cli.failures import SIGNAL
 from tf_transformer.cli.terminal import has_nvidia_device
 from tf_transformer.config import Config
-from tf_transformer.data.corpus_names import absolute_path
+from tf_transformer.data.readers import absolute_path
 from tf_transformer.errors import UserError
 from tf_transformer.host import affinity, number_of_cores
 from tf_transformer.training.child_process import Ending, run_process, run_side_by_side

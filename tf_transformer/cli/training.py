@@ -18,7 +18,7 @@ from tf_transformer.cli.logs import log_to_folder, record_in_run_log
 from tf_transformer.cli.seeds import train_seeds
 from tf_transformer.cli.terminal import explain_out_of_memory, required, start_tensorflow
 from tf_transformer.config import NOAM, TREES, Config, DataConfig
-from tf_transformer.data.corpus_names import corpus_names
+from tf_transformer.data.readers import corpus_names
 from tf_transformer.errors import UserError
 from tf_transformer.host import memory_limit
 from tf_transformer.presets import preset

@@ -222,7 +222,7 @@ def _translate_windows(values: flags.FlagValues, n_best: NBest) -> None:
       values: the flags.
       n_best: of `_n_best`.
     """
-    from tf_transformer.data.line_windows import read_two_file_windows, read_windows
+    from tf_transformer.data.text_files import read_two_file_windows, read_windows
 
     def format_window(window: Lines, first_line: int, progress: Progress) -> Iterator[str]:
         results = n_best(window, first_line, progress)
@@ -318,7 +318,7 @@ def _translate_interactively(n_best: NBest, number: int) -> None:
 
 def parse(values: flags.FlagValues) -> None:
     """Parses lines of text."""
-    from tf_transformer.data.line_windows import read_windows
+    from tf_transformer.data.text_files import read_windows
 
     model_dir = required(values, "model_dir")
     if model_folder.load_config(first_model_dir(model_dir)).data.target != TREES:
@@ -327,7 +327,7 @@ def parse(values: flags.FlagValues) -> None:
             "--preset=parsing-pocket, or use translate"
         )
     translator = load_translator(values, model_dir, values.checkpoint)
-    from tf_transformer.parsing.parser import Parser
+    from tf_transformer.evaluation.parser import Parser
 
     parser = Parser(translator)
 
@@ -341,7 +341,7 @@ def parse(values: flags.FlagValues) -> None:
 
 def score(values: flags.FlagValues) -> None:
     """Computes the probability of given translations."""
-    from tf_transformer.data.line_windows import read_pair_windows
+    from tf_transformer.data.text_files import read_pair_windows
 
     translator = load_translator(values, required(values, "model_dir"), values.checkpoint)
 

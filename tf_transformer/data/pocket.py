@@ -19,8 +19,7 @@ import pathlib
 from collections.abc import Hashable, Iterator
 
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.treebank import restore
-from tf_transformer.data.trees import Tree
+from tf_transformer.data.trees import Tree, restore
 from tf_transformer.errors import UserError
 
 FOLDER = pathlib.Path(__file__).with_name("built_in")
@@ -49,10 +48,9 @@ def read_pairs(name: str = "pocket") -> Iterator[tuple[str, str]]:
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != CHECKSUMS[name]:
         raise UserError(f"{path} is damaged: install tf_transformer again")
-    with lzma.open(io.BytesIO(data), "rt", encoding="utf-8", newline="\n") as lines:
-        for line in lines:
-            source, _, target = line.removesuffix("\n").partition("\t")
-            yield source, target
+    for line in io.TextIOWrapper(lzma.LZMAFile(io.BytesIO(data)), "utf-8", newline="\n"):
+        source, _, target = line.removesuffix("\n").partition("\t")
+        yield source, target
 
 
 class BuiltInCorpus(Corpus):

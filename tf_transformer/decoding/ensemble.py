@@ -21,7 +21,7 @@ from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.config import Config
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding import kv_cache
-from tf_transformer.decoding.search import StepFunction
+from tf_transformer.decoding.beam_search import StepFunction
 from tf_transformer.errors import UserError
 from tf_transformer.model.transformer import Transformer
 

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from tf_transformer.decoding.search import StepFunction
+from tf_transformer.decoding.beam_search import StepFunction
 from tf_transformer.model.masks import create_padding_mask
 from tf_transformer.model.transformer import Transformer
 
@@ -51,7 +51,7 @@ class DecodeState(NamedTuple):
 def make_decode_step(
     model: Transformer, inp: tf.Tensor, beam_size: int, fixed_length: tf.Tensor | None = None
 ) -> tuple[StepFunction, DecodeState]:
-    """Encodes the sources and makes the step function that `decoding.search` calls.
+    """Encodes the sources and makes the step function that `decoding.beam_search` calls.
 
     Invariant 4: its logits equal those of the full pass.
 

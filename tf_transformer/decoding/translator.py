@@ -1,34 +1,84 @@
 """`Translator`: tokenizer, model and search; text in, text out."""
 
 import concurrent.futures
+import dataclasses
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
+import tensorflow as tf
 
 from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding.controls import check_controls
-from tf_transformer.decoding.ensemble import Model, load_models, single_model
-from tf_transformer.decoding.inference import SCORED_TOKENS, forced_decoding, max_output_lengths
-from tf_transformer.decoding.length_batches import length_batches
-from tf_transformer.decoding.phrases import PhraseIds, encode_phrases, pad_phrases
-from tf_transformer.decoding.replica import Replica
-from tf_transformer.decoding.search import length_penalty
-from tf_transformer.decoding.text_batches import (
-    decode_hypotheses,
-    encode,
-    find_long,
-    pad,
+from tf_transformer.decoding.ensemble import Model, copy_model, load_models, single_model
+from tf_transformer.decoding.extras.constraints import PhraseIds, encode_phrases, pad_phrases
+from tf_transformer.decoding.extras.diverse_beam import check_groups
+from tf_transformer.decoding.inference import (
+    SCORED_TOKENS,
+    alternative_translations,
+    detokenize,
+    forced_decoding,
+    forced_log_probs,
+    max_output_lengths,
+    sample_translations,
+    search_translations,
 )
+from tf_transformer.decoding.scores import is_possible, length_penalty
+from tf_transformer.decoding.text_batches import encode, find_long, length_batches, pad
 from tf_transformer.errors import UserError
 
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
 Result = TypeVar("Result")
-# Takes a replica, the indices of texts, their ids [B, S], and their prefixes [B, P]; returns the
-# ids [B, n, L] and the scores of their hypotheses, and further numbers about each.
-Decode = Callable[[Replica, list[int], np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
+
+
+class Replica:
+    """A model on one device, with its compiled functions.
+
+    Args:
+      model: a built `Transformer`, or an `Ensemble`.
+      device: a name such as "GPU:1"; None for TensorFlow's choice.
+    """
+
+    def __init__(self, model: Model, device: str | None = None) -> None:
+        self._model = model
+        self._device = device
+        self._compiled: dict[tuple, tf.types.experimental.PolymorphicFunction] = {}
+
+    def run(
+        self, function: Callable[..., Any], arrays: dict[str, np.ndarray], **options: Any
+    ) -> Any:
+        """Calls a function of `decoding.inference`, as a graph.
+
+        Args:
+          function: its first argument is the model.
+          arrays: its further arguments that are arrays of int32, by name.
+          **options: its other arguments, each of which makes a graph of its own. XLA compiles those
+            with `for_xla`, once for each shape of the arrays.
+        Returns: what the function returns, with numpy arrays.
+        """
+        names = tuple(arrays)
+        key = function, names, tuple(options.items())
+        if key not in self._compiled:
+
+            def call(*tensors: tf.Tensor) -> Any:
+                return function(self._model, **dict(zip(names, tensors)), **options)
+
+            signature = [tf.TensorSpec([None] * array.ndim, tf.int32) for array in arrays.values()]
+            self._compiled[key] = tf.function(
+                call,
+                input_signature=signature,
+                autograph=False,
+                jit_compile=options.get("for_xla") or None,
+            )
+        with tf.device(self._device):
+            result = self._compiled[key](*arrays.values())
+        return tf.nest.map_structure(lambda x: x.numpy(), result)
+
+
+# Takes a replica, the indices of texts, and their ids [B, S] and prefixes [B, P] by name; returns
+# the ids [B, n, L] and the scores of their hypotheses, and further numbers about each.
+Decode = Callable[[Replica, list[int], dict[str, np.ndarray]], Sequence[np.ndarray]]
 
 
 class PairScore(NamedTuple):
@@ -67,12 +117,12 @@ class Translator:
         decode: DecodeConfig,
         controls: ControlConfig = NO_CONTROLS,
     ) -> None:
-        check_controls(controls, decode.beam_size)
+        check_groups(controls, decode.beam_size)
         self.model = model
         self.decode = decode
         self.controls = controls
         self.source, self.target = tokenizers[0], tokenizers[1].for_targets()
-        self._replicas = [Replica(model, decode, controls=controls)]
+        self._replicas = [Replica(model)]
 
     @classmethod
     def load(
@@ -103,9 +153,10 @@ class Translator:
           devices: names such as "GPU:0", of which the first has the model already.
         """
         first, *others = devices
-        model, decode, controls = self.model, self.decode, self.controls
-        copies = [Replica.copy(model, decode, device, controls) for device in others]
-        self._replicas = [Replica(model, decode, first, controls), *copies]
+        self._replicas = [Replica(self.model, first)]
+        for device in others:
+            with tf.device(device):
+                self._replicas.append(Replica(copy_model(self.model), device))
 
     @overload
     def __call__(self, text: str) -> str: ...
@@ -158,16 +209,19 @@ class Translator:
         if constraints is not None:
             phrases = self._phrases(texts, constraints, line_numbers)
 
-        def search(
-            replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
-        ) -> tuple[np.ndarray, np.ndarray]:
-            if any(phrases[i] for i in batch):
-                return replica.constrained_search(inp, number, pad_phrases(phrases, batch))
-            return replica.search(inp, number, prefix if prefix.size else None)
+        options = {"decode": self.decode, "n_best": number, "controls": self.controls}
 
-        beam_size = self.decode.beam_size
-        options = progress, line_numbers, skip_long, target_prefixes
-        return self._decode_texts(search, texts, beam_size, *options)
+        def search(
+            replica: Replica, batch: list[int], arrays: dict[str, np.ndarray]
+        ) -> Sequence[np.ndarray]:
+            if any(phrases[i] for i in batch):
+                arrays = {"inp": arrays["inp"], "phrases": pad_phrases(phrases, batch)}
+            return replica.run(search_translations, arrays, **options)[:2]
+
+        rows = self.decode.beam_size
+        return self._decode_texts(
+            search, texts, rows, progress, line_numbers, skip_long, target_prefixes
+        )
 
     def sample(
         self,
@@ -194,17 +248,17 @@ class Translator:
           scores are those of `n_best`, at temperature 1 with all sub-words.
         Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`.
         """
-        settings = sampling or SamplingConfig()
+        options = {"decode": self.decode, "n_best": number, "controls": self.controls}
+        options |= dataclasses.asdict(sampling or SamplingConfig())
         lines = line_numbers or range(1, len(texts) + 1)
 
         def draw(
-            replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
-        ) -> tuple[np.ndarray, np.ndarray]:
-            seeds = np.array([[seed, lines[i]] for i in batch], np.int32)
-            return replica.sample(inp, number, settings, seeds, prefix)
+            replica: Replica, batch: list[int], arrays: dict[str, np.ndarray]
+        ) -> Sequence[np.ndarray]:
+            arrays["seeds"] = np.array([[seed, lines[i]] for i in batch], np.int32)
+            return replica.run(sample_translations, arrays, **options)[:2]
 
-        options = progress, lines, skip_long, target_prefixes
-        return self._decode_texts(draw, texts, number, *options)
+        return self._decode_texts(draw, texts, number, progress, lines, skip_long, target_prefixes)
 
     def alternatives(
         self,
@@ -230,9 +284,10 @@ class Translator:
             raise UserError(f"{number} alternatives: the vocabulary allows 1 to {most:,}")
 
         def complete(
-            replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
-        ) -> tuple[np.ndarray, ...]:
-            return replica.alternatives(inp, number, prefix)
+            replica: Replica, batch: list[int], arrays: dict[str, np.ndarray]
+        ) -> Sequence[np.ndarray]:
+            options = {"decode": self.decode, "number": number}
+            return replica.run(alternative_translations, arrays, **options)
 
         options = None, None, skip_long, target_prefixes
         # One position for the next sub-word, and one for the end token or another sub-word.
@@ -274,9 +329,11 @@ class Translator:
         batches = length_batches(lengths, self.decode.decode_batch_tokens // rows_per_text)
 
         def decode_batch(replica: Replica, batch: list[int]) -> list[list[tuple]]:
-            prefix = pad([prefixes[i] if prefixes else [] for i in batch])
-            found = decode(replica, batch, pad([rows[i] for i in batch]), prefix)
-            return decode_hypotheses(self.target, *found)
+            arrays = {
+                "inp": pad([rows[i] for i in batch]),
+                "prefix": pad([prefixes[i] if prefixes else [] for i in batch]),
+            }
+            return decode_hypotheses(self.target, *decode(replica, batch, arrays))
 
         for batch, hypotheses in self._map(decode_batch, batches):
             for i, pairs in zip(batch, hypotheses):
@@ -327,7 +384,8 @@ class Translator:
 
         def force(replica: Replica, batch: list[int]) -> np.ndarray:
             tar_real = pad([targets[i] for i in batch])
-            return replica.token_log_probs(pad([sources[i] for i in batch]), tar_real)
+            inp = pad([sources[i] for i in batch])
+            return replica.run(forced_log_probs, {"inp": inp, "tar_real": tar_real})
 
         for batch, log_probs in self._map(force, length_batches(lengths, SCORED_TOKENS)):
             for i, row in zip(batch, log_probs):
@@ -395,5 +453,23 @@ class Translator:
 
     def _pair_score(self, ids: list[int], log_probs: np.ndarray) -> PairScore:
         total = float(np.sum(log_probs, dtype=np.float64))
-        penalty = float(length_penalty(len(ids), self.decode.length_penalty))
+        penalty = length_penalty(len(ids), self.decode.length_penalty)
         return PairScore(total, total / penalty, self.target.pieces(ids), log_probs.tolist())
+
+
+def decode_hypotheses(
+    tokenizer: Tokenizer, ids: np.ndarray, *numbers: np.ndarray
+) -> list[list[tuple]]:
+    """The tuples (translation, score, further numbers) of each sentence of a search."""
+    batch_size, n_best, length = ids.shape
+    texts = detokenize(tokenizer, ids.reshape(batch_size * n_best, length)).numpy()
+    texts = texts.reshape(batch_size, n_best)
+    return [
+        [
+            (text.decode("utf-8"), float(score), *map(float, others))
+            for text, score, *others in zip(*row)
+            if is_possible(score)
+        ]
+        or [("", float("-inf"))]  # a model whose logits are not finite
+        for row in zip(texts, *numbers)
+    ]

@@ -1,11 +1,13 @@
-"""A cache folder for the exports that commands make when they are first used.
+"""The exports that commands make when they are first used, in a cache folder.
 
 It is `tf_transformer` in XDG_CACHE_HOME or in `~/.cache`. The most recently used exports stay in
-it. This module does not import TensorFlow.
+it. TensorFlow is imported only to export.
 """
 
 import contextlib
 import fcntl
+import functools
+import glob
 import hashlib
 import logging
 import os
@@ -15,12 +17,62 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 
 from tf_transformer.atomic_io import try_lock
-from tf_transformer.checkpoints import checksums
+from tf_transformer.checkpoints import checksums, model_folder
+from tf_transformer.export.ctranslate2_translator import installed_version
 
 logger = logging.getLogger(__name__)
 
 PACKAGE = pathlib.Path(__file__).parents[1]
 MAX_EXPORTS = 8  # in the cache; one that is in use is never removed
+
+
+@contextlib.contextmanager
+def built_in_export(model_dir: str) -> Iterator[str]:
+    """Exports a built-in model as a SavedModel, unless it is in the cache.
+
+    Args:
+      model_dir: the folder of the built-in model.
+    Yields: the folder of the exported versions.
+    Raises: UserError when the export cannot be written.
+    """
+    import tensorflow as tf
+
+    from tf_transformer.export.saved_model import export_saved_model
+
+    fingerprint = fingerprint_of([tf.__version__], [os.path.join(model_dir, checksums.NAME)])
+    export = functools.partial(export_saved_model, model_dir)
+    with cached_export(model_dir, fingerprint, export) as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def ctranslate2_export(
+    model_dir: str, checkpoint: str | None, start_tensorflow: Callable[[], None]
+) -> Iterator[str]:
+    """Exports a model for CTranslate2 in float32, unless the export is in the cache.
+
+    Args:
+      model_dir: a model folder.
+      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
+      start_tensorflow: is called before TensorFlow is imported, which is for an export only.
+    Yields: the folder of the exported versions.
+    Raises: UserError when ctranslate2 is not installed, there is no such model, or the export
+      cannot be written.
+    """
+    version = installed_version()
+    model_folder.load_config(model_dir)
+    vocabularies = sorted(glob.glob(os.path.join(glob.escape(model_dir), "*.model")))
+    config = os.path.join(model_dir, model_folder.CONFIG)
+    files = [config, *vocabularies, model_folder.find(model_dir, checkpoint)]
+
+    def export(folder: str) -> None:
+        start_tensorflow()
+        from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
+
+        write_ctranslate2_folder(model_dir, os.path.join(folder, "1"), checkpoint)
+
+    with cached_export(model_dir, fingerprint_of([version], files), export) as folder:
+        yield folder
 
 
 @contextlib.contextmanager
@@ -46,12 +98,15 @@ def cached_export(
             _export(name, folder, export)
             yield folder
         return
-    with _in_use(folder):
+    root = os.path.dirname(folder)
+    with _locked(folder, fcntl.LOCK_SH | fcntl.LOCK_NB):  # no process removes it
+        with contextlib.suppress(OSError):
+            os.utime(folder)
         if not _has_intact_version(folder):
-            with _exporting(os.path.dirname(folder)):
-                if not _has_intact_version(folder):  # another process may have exported it by now
+            with _locked(root, fcntl.LOCK_EX):  # waits until no other process exports
+                if not _has_intact_version(folder):  # it may be there by now
                     _export(name, folder, export)
-                _remove_old_exports(os.path.dirname(folder))
+                _remove_old_exports(root)
         yield folder
 
 
@@ -79,9 +134,9 @@ def _cache_folder(name: str) -> str | None:
     if not os.path.isabs(root):
         root = os.path.join(os.path.expanduser("~"), ".cache")
     folder = os.path.join(root, "tf_transformer", name)
+    if not os.path.isabs(folder):  # the user has no home folder
+        return None
     try:
-        if not os.path.isabs(folder):  # the user has no home folder
-            return None
         os.makedirs(folder, exist_ok=True)
     except OSError:
         return None
@@ -89,25 +144,12 @@ def _cache_folder(name: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _in_use(folder: str) -> Iterator[None]:
-    """Marks a folder as used now, so that no process removes it."""
+def _locked(folder: str, kind: int) -> Iterator[None]:
+    """Locks a folder, where the file system has locks. `kind` is that of `fcntl.flock`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            os.utime(folder)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _exporting(root: str) -> Iterator[None]:
-    """Waits until no other process exports to the cache."""
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, kind)
         yield
     finally:
         os.close(descriptor)

@@ -19,8 +19,7 @@ import re
 from typing import Any
 
 from tf_transformer.errors import SERVING_API, UserError, explain_missing_package
-from tf_transformer.export.model_name import check_model_name
-from tf_transformer.export.versions import MAX_VERSION, list_versions
+from tf_transformer.export.versions import MAX_VERSION, check_model_name, list_versions
 from tf_transformer.serving.model_source import ModelSource, ctranslate2_loader, load_saved_model
 from tf_transformer.serving.small_file import read_small_file
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.model_name import check_model_name
+from tf_transformer.export.versions import check_model_name
 
 if TYPE_CHECKING:
     from tf_transformer.serving.model_interface import LoadModel, Model

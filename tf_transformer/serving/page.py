@@ -11,10 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tf_transformer.export.description import read_description
+from tf_transformer.export.versions import read_description
 
 PAGE = pathlib.Path(__file__).parent / "page_files"
-DISPLAY = pathlib.Path(__file__).parents[1] / "attention_display"  # the attention viewer has it too
+# The attention viewer has it too.
+DISPLAY = pathlib.Path(__file__).parents[1] / "visualization" / "attention_display"
 # The files that the page loads, with their types.
 FILES = {
     PAGE / "page.css": "text/css",

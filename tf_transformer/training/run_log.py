@@ -31,7 +31,7 @@ class RunLog:
       model_dir: the folder that gets them.
       step: updates made so far.
       train_steps: updates wanted.
-      deadline: `time.monotonic()` at which the run stops, or None.
+      deadline: `time.monotonic()` at which the run stops at the latest.
       validated: whether the checkpoint was written after the validation of this step.
       progress: whether to show a progress bar on a terminal.
     Raises: UserError, as all methods do, when the files cannot be written.
@@ -42,7 +42,7 @@ class RunLog:
         model_dir: str,
         step: int,
         train_steps: int,
-        deadline: float | None,
+        deadline: float,
         validated: bool,
         progress: bool,
     ) -> None:
@@ -139,9 +139,7 @@ class RunLog:
         """Time until the last update or the deadline, whichever comes first, as h:mm:ss."""
         now = time.monotonic()
         per_step = (now - self._start) / max(1, step - self._first_step)
-        seconds = per_step * (self._train_steps - step)
-        if self._deadline:
-            seconds = min(seconds, max(0, self._deadline - now))
+        seconds = min(per_step * (self._train_steps - step), max(0, self._deadline - now))
         minutes, seconds = divmod(int(seconds), 60)
         return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 

@@ -2,7 +2,7 @@
 
 No download is needed, and the same seed gives the same trees. The words are those of the pocket
 corpus. The trees are raw: they have functional tags and traces after the guidelines of the Penn
-Treebank (Bies et al. 1995), which `clean_tree` of `tf_transformer.data.treebank` removes.
+Treebank (Bies et al. 1995), which `clean_tree` of `tf_transformer.data.trees` removes.
 
     (S (NP-SBJ (NNP Anna))
        (VP (VBZ knows)
