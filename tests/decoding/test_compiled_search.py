@@ -81,10 +81,10 @@ def test_a_replica_compiles_on_request(model, monkeypatch, jit_compile):
     Replica(model).run(search_translations, {"inp": inp}, decode=decode, for_xla=jit_compile)
     (search,) = functions
     if jit_compile:
-        assert "while" in search.experimental_get_compiler_ir(inp)(stage="hlo")
+        assert "while" in search.experimental_get_compiler_ir(inp=inp)(stage="hlo")
     else:
         with pytest.raises(ValueError, match="jit_compile=True"):
-            search.experimental_get_compiler_ir(inp)
+            search.experimental_get_compiler_ir(inp=inp)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

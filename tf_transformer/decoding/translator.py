@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import dataclasses
+import functools
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar, overload
@@ -11,11 +12,13 @@ import tensorflow as tf
 
 from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.beam_search import SearchResult
 from tf_transformer.decoding.ensemble import Model, copy_model, load_models, single_model
 from tf_transformer.decoding.extras.constraints import PhraseIds, encode_phrases, pad_phrases
 from tf_transformer.decoding.extras.diverse_beam import check_groups
 from tf_transformer.decoding.inference import (
     SCORED_TOKENS,
+    Alternatives,
     alternative_translations,
     detokenize,
     forced_decoding,
@@ -43,7 +46,7 @@ class Replica:
     def __init__(self, model: Model, device: str | None = None) -> None:
         self._model = model
         self._device = device
-        self._compiled: dict[tuple, tf.types.experimental.PolymorphicFunction] = {}
+        self._compiled: dict[tuple, tf.types.experimental.ConcreteFunction] = {}
 
     def run(
         self, function: Callable[..., Any], arrays: dict[str, np.ndarray], **options: Any
@@ -57,28 +60,30 @@ class Replica:
             with `for_xla`, once for each shape of the arrays.
         Returns: what the function returns, with numpy arrays.
         """
-        names = tuple(arrays)
-        key = function, names, tuple(options.items())
+        key = function, tuple(arrays), tuple(options.items())
         if key not in self._compiled:
-
-            def call(*tensors: tf.Tensor) -> Any:
-                return function(self._model, **dict(zip(names, tensors)), **options)
-
-            signature = [tf.TensorSpec([None] * array.ndim, tf.int32) for array in arrays.values()]
-            self._compiled[key] = tf.function(
-                call,
-                input_signature=signature,
+            compiled = tf.function(
+                functools.partial(function, self._model, **options),
                 autograph=False,
                 jit_compile=options.get("for_xla") or None,
             )
+            specs = {x: tf.TensorSpec([None] * y.ndim, tf.int32, x) for x, y in arrays.items()}
+            self._compiled[key] = compiled.get_concrete_function(**specs)
         with tf.device(self._device):
-            result = self._compiled[key](*arrays.values())
-        return tf.nest.map_structure(lambda x: x.numpy(), result)
+            tensors = {name: tf.constant(array, tf.int32) for name, array in arrays.items()}
+            return tf.nest.map_structure(lambda x: x.numpy(), self._compiled[key](**tensors))
 
 
-# Takes a replica, the indices of texts, and their ids [B, S] and prefixes [B, P] by name; returns
-# the ids [B, n, L] and the scores of their hypotheses, and further numbers about each.
-Decode = Callable[[Replica, list[int], dict[str, np.ndarray]], Sequence[np.ndarray]]
+# Makes an argument of a search for the texts with these indices.
+MakeArray = Callable[[list[int]], np.ndarray]
+
+
+class EncodedTexts(NamedTuple):
+    """Texts that are translated."""
+
+    sources: list[list[int]]  # their ids, with the end token
+    prefixes: list[list[int]]  # the ids of the beginnings of their translations
+    long: set[int]  # the indices of those that the model cannot take
 
 
 class PairScore(NamedTuple):
@@ -205,22 +210,15 @@ class Translator:
         self.check_number(number)
         if constraints and (target_prefixes or self.controls.diverse_groups > 1):
             raise UserError("constraints and prefixes or diverse groups: give one of them")
-        phrases: list[PhraseIds] = [[] for _ in texts]
+        arrays: dict[str, MakeArray] = {}
         if constraints is not None:
             phrases = self._phrases(texts, constraints, line_numbers)
-
-        options = {"decode": self.decode, "n_best": number, "controls": self.controls}
-
-        def search(
-            replica: Replica, batch: list[int], arrays: dict[str, np.ndarray]
-        ) -> Sequence[np.ndarray]:
-            if any(phrases[i] for i in batch):
-                arrays = {"inp": arrays["inp"], "phrases": pad_phrases(phrases, batch)}
-            return replica.run(search_translations, arrays, **options)[:2]
-
-        rows = self.decode.beam_size
-        return self._decode_texts(
-            search, texts, rows, progress, line_numbers, skip_long, target_prefixes
+            arrays["phrases"] = lambda batch: pad_phrases([phrases[i] for i in batch])
+        encoded = self._encode(texts, line_numbers, skip_long, target_prefixes)
+        options = {"n_best": number, "controls": self.controls}
+        rows_per_text = self.decode.beam_size
+        return self._decode(
+            encoded, search_translations, rows_per_text, arrays, progress, **options
         )
 
     def sample(
@@ -248,17 +246,14 @@ class Translator:
           scores are those of `n_best`, at temperature 1 with all sub-words.
         Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`.
         """
-        options = {"decode": self.decode, "n_best": number, "controls": self.controls}
-        options |= dataclasses.asdict(sampling or SamplingConfig())
         lines = line_numbers or range(1, len(texts) + 1)
-
-        def draw(
-            replica: Replica, batch: list[int], arrays: dict[str, np.ndarray]
-        ) -> Sequence[np.ndarray]:
-            arrays["seeds"] = np.array([[seed, lines[i]] for i in batch], np.int32)
-            return replica.run(sample_translations, arrays, **options)[:2]
-
-        return self._decode_texts(draw, texts, number, progress, lines, skip_long, target_prefixes)
+        arrays: dict[str, MakeArray] = {
+            "seeds": lambda batch: np.array([[seed, lines[i]] for i in batch], np.int32)
+        }
+        encoded = self._encode(texts, lines, skip_long, target_prefixes)
+        options = {"n_best": number, "controls": self.controls}
+        options |= dataclasses.asdict(sampling or SamplingConfig())
+        return self._decode(encoded, sample_translations, number, arrays, progress, **options)
 
     def alternatives(
         self,
@@ -283,57 +278,69 @@ class Translator:
         if not 1 <= number <= most:
             raise UserError(f"{number} alternatives: the vocabulary allows 1 to {most:,}")
 
-        def complete(
-            replica: Replica, batch: list[int], arrays: dict[str, np.ndarray]
-        ) -> Sequence[np.ndarray]:
-            options = {"decode": self.decode, "number": number}
-            return replica.run(alternative_translations, arrays, **options)
-
-        options = None, None, skip_long, target_prefixes
         # One position for the next sub-word, and one for the end token or another sub-word.
-        found = self._decode_texts(complete, texts, number, *options, following=2)
+        encoded = self._encode(texts, None, skip_long, target_prefixes, following=2)
+        found = self._decode(encoded, alternative_translations, number, number=number)
         return [[Alternative(*each) for each in row if len(each) == 3] for row in found]
 
-    def _decode_texts(
+    def _encode(
         self,
-        decode: Decode,
         texts: Sequence[str],
-        rows_per_text: int,
-        progress: Progress | None,
         line_numbers: Sequence[int] | None,
         skip_long: bool,
         target_prefixes: Sequence[str] | None,
         following: int = 1,
-    ) -> list[list[tuple]]:
-        """Calls a function for batches of texts.
+    ) -> EncodedTexts:
+        """Encodes texts and prefixes; the arguments are those of `n_best`.
 
         Args:
-          decode: the function.
-          rows_per_text: hypotheses of each text that are computed at the same time.
-          texts, progress, line_numbers, skip_long, target_prefixes: as for `n_best`.
           following: positions that the model needs after a prefix.
-        Returns: as `n_best`; each tuple also has the further numbers of the function.
         """
         if target_prefixes is not None and len(target_prefixes) != len(texts):
             raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
-        rows = encode(self.source, texts)
-        line_numbers = line_numbers or range(1, len(rows) + 1)
-        long = find_long(rows, self.model.pe_input, line_numbers, skip_long)
+        sources = encode(self.source, texts)
+        line_numbers = line_numbers or range(1, len(sources) + 1)
+        long = find_long(sources, self.model.pe_input, line_numbers, skip_long)
         prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [])]
         longest = self.model.pe_target - following
         long |= find_long(prefixes, longest, line_numbers, skip_long, True)
-        results: list[list[tuple]] = [[("", 0.0)] for _ in rows]
+        return EncodedTexts(sources, prefixes or [[] for _ in sources], long)
+
+    def _decode(
+        self,
+        texts: EncodedTexts,
+        function: Callable[..., tuple],
+        rows_per_text: int,
+        arrays: dict[str, MakeArray] | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> list[list[tuple]]:
+        """Calls a function of `decoding.inference` for batches of texts.
+
+        Args:
+          function: it returns a `SearchResult` or `Alternatives`.
+          rows_per_text: hypotheses of each text that are computed at the same time.
+          arrays: its further arguments that differ between texts, by name.
+          progress: as for `n_best`.
+          **options: its other arguments.
+        Returns: as `n_best`; the tuples of `Alternatives` have a probability too.
+        """
+        sources, prefixes, long = texts
+        results: list[list[tuple]] = [[("", 0.0)] for _ in sources]
         for i in long:
             results[i] = [("", float("-inf"))]
-        lengths = {i: len(row) for i, row in enumerate(rows) if len(row) > 1 and i not in long}
+        lengths = {i: len(row) for i, row in enumerate(sources) if len(row) > 1 and i not in long}
         batches = length_batches(lengths, self.decode.decode_batch_tokens // rows_per_text)
+        make_arrays: dict[str, MakeArray] = {
+            "inp": lambda batch: pad([sources[i] for i in batch]),
+            "prefix": lambda batch: pad([prefixes[i] for i in batch]),
+            **(arrays or {}),
+        }
 
         def decode_batch(replica: Replica, batch: list[int]) -> list[list[tuple]]:
-            arrays = {
-                "inp": pad([rows[i] for i in batch]),
-                "prefix": pad([prefixes[i] if prefixes else [] for i in batch]),
-            }
-            return decode_hypotheses(self.target, *decode(replica, batch, arrays))
+            made = {name: make(batch) for name, make in make_arrays.items()}
+            found = replica.run(function, made, decode=self.decode, **options)
+            return self._hypotheses(found)
 
         for batch, hypotheses in self._map(decode_batch, batches):
             for i, pairs in zip(batch, hypotheses):
@@ -341,6 +348,23 @@ class Translator:
             if progress:
                 progress(len(batch))
         return results
+
+    def _hypotheses(self, found: SearchResult | Alternatives) -> list[list[tuple]]:
+        """The tuples of the hypotheses of each text, with numpy arrays of a batch."""
+        batch_size, number, length = found.ids.shape
+        texts = detokenize(self.target, found.ids.reshape(batch_size * number, length)).numpy()
+        columns = [texts.reshape(batch_size, number), found.scores]
+        if isinstance(found, Alternatives):
+            columns.append(found.probabilities)
+        return [
+            [
+                (text.decode("utf-8"), *map(float, numbers))
+                for text, *numbers in zip(*row)
+                if is_possible(numbers[0])
+            ]
+            or [("", float("-inf"))]  # a model whose logits are not finite
+            for row in zip(*columns)
+        ]
 
     @property
     def tags(self) -> dict[str, int]:
@@ -389,7 +413,11 @@ class Translator:
 
         for batch, log_probs in self._map(force, length_batches(lengths, SCORED_TOKENS)):
             for i, row in zip(batch, log_probs):
-                results[i] = self._pair_score(targets[i], row[: len(targets[i])])
+                token_log_probs = row[: len(targets[i])]
+                total = float(np.sum(token_log_probs, dtype=np.float64))
+                penalty = length_penalty(len(targets[i]), self.decode.length_penalty)
+                pieces = self.target.pieces(targets[i])
+                results[i] = PairScore(total, total / penalty, pieces, token_log_probs.tolist())
             if progress:
                 progress(len(batch))
         return results
@@ -450,26 +478,3 @@ class Translator:
             return
         with concurrent.futures.ThreadPoolExecutor(len(self._replicas)) as threads:
             yield from threads.map(call, batches)
-
-    def _pair_score(self, ids: list[int], log_probs: np.ndarray) -> PairScore:
-        total = float(np.sum(log_probs, dtype=np.float64))
-        penalty = length_penalty(len(ids), self.decode.length_penalty)
-        return PairScore(total, total / penalty, self.target.pieces(ids), log_probs.tolist())
-
-
-def decode_hypotheses(
-    tokenizer: Tokenizer, ids: np.ndarray, *numbers: np.ndarray
-) -> list[list[tuple]]:
-    """The tuples (translation, score, further numbers) of each sentence of a search."""
-    batch_size, n_best, length = ids.shape
-    texts = detokenize(tokenizer, ids.reshape(batch_size * n_best, length)).numpy()
-    texts = texts.reshape(batch_size, n_best)
-    return [
-        [
-            (text.decode("utf-8"), float(score), *map(float, others))
-            for text, score, *others in zip(*row)
-            if is_possible(score)
-        ]
-        or [("", float("-inf"))]  # a model whose logits are not finite
-        for row in zip(texts, *numbers)
-    ]

@@ -310,12 +310,12 @@ def _encode_phrase(tokenizer: Tokenizer, phrase: str) -> list[int]:
     return ids
 
 
-def pad_phrases(phrases: Sequence[PhraseIds], batch: Sequence[int]) -> np.ndarray:
-    """The phrases of some texts, int32 `[B, P, M]`; at least one of these has phrases."""
-    number = max(len(phrases[i]) for i in batch)
-    longest = max(len(phrase) for i in batch for phrase in phrases[i])
-    padded = np.full((len(batch), number, longest), PAD, np.int32)
-    for row, i in enumerate(batch):
-        for place, phrase in enumerate(phrases[i]):
-            padded[row, place, : len(phrase)] = phrase
+def pad_phrases(phrases: Sequence[PhraseIds]) -> np.ndarray:
+    """The phrases of texts, int32 `[B, P, M]`; P and M are at least 1."""
+    number = max(1, *map(len, phrases))
+    longest = max([1, *(len(phrase) for row in phrases for phrase in row)])
+    padded = np.full((len(phrases), number, longest), PAD, np.int32)
+    for i, row in enumerate(phrases):
+        for place, phrase in enumerate(row):
+            padded[i, place, : len(phrase)] = phrase
     return padded
