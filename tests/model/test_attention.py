@@ -177,6 +177,7 @@ def test_mask_positional_or_by_name(rng):
 def test_rows_of_queries_share_keys(rng):
     """Two rows of queries for each row of keys are twice as many queries of that row."""
     mha = MultiHeadAttention(8, 2, key_dim=3, value_dim=5)
+    mha.build((3, 7, 8))
     x, queries, mask = normal(rng, 3, 7, 8), normal(rng, 6, 1, 8), tf.zeros((3, 1, 1, 7))
     output, weights = mha.attend(queries, *mha.keys_values(x, x), mask)
     expected, expected_weights = mha(x, x, tf.reshape(queries, (3, 2, 8)), mask)
