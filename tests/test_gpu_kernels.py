@@ -57,8 +57,8 @@ def test_a_step_of_a_search_copies_only_whether_sentences_leave(name):
 
 
 def check_search(copies):
-    copies = [(copy.op, copy.argument) for copy in copies if copy.in_loop]
-    assert copies == [("StatelessIf", "cond")]
+    copies = [copy for copy in copies if copy.in_loop]
+    assert [(copy.op, copy.argument) for copy in copies] == [("StatelessIf", "cond")]
 
 
 def test_controls_and_constraints_copy_nothing_more():
