@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_transformer
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding import beam_search
+from tf_transformer.decoding import beam_search, kv_cache
 from tf_transformer.errors import UserError
 from tf_transformer.model import masks
 
@@ -105,16 +105,19 @@ def test_broken_where_the_decoder_ignores_the_target(case, monkeypatch):
 
 
 def test_broken_where_the_cache_is_not_written(case, monkeypatch):
-    """A decoding step computes the keys and values of one token, the full pass those of all."""
+    make_decode_step = kv_cache.make_decode_step
 
-    def zeros_in_a_step(real):
-        def keys_values(v, k):
-            return [x * float(v.shape[1] != 1) for x in real(v, k)]
+    def forgetful(*arguments):
+        step, state = make_decode_step(*arguments)
 
-        return keys_values
+        def forgetful_step(*arguments):
+            logits, state = step(*arguments)
+            zeros = tf.nest.map_structure(tf.zeros_like, state.target)
+            return logits, state._replace(target=zeros)
 
-    for layer in case.model.decoder.dec_layers:
-        monkeypatch.setattr(layer.mha1, "keys_values", zeros_in_a_step(layer.mha1.keys_values))
+        return forgetful_step, state
+
+    monkeypatch.setattr(kv_cache, "make_decode_step", forgetful)
     assert_broken(invariants.cache, case, "log-probabilities of 12 translations differ")
 
 
