@@ -1,7 +1,6 @@
-"""The gain of each kernel: an update, or a search, with it and with the plain definition.
+"""The gain of each fused variant: an update with it and with the plain definition.
 
-    python benchmarks/kernels.py                 # training, base sizes; 10 minutes on two cores
-    python benchmarks/kernels.py --decoding      # beam search; 3 minutes
+    python benchmarks/kernels.py                 # base sizes; 10 minutes on two cores
     python benchmarks/kernels.py --preset=small --vocabulary=4000 --rows=32 --rounds=41
 
 In each round the variants take turns, one step each. The gain is the median over the rounds of the
@@ -21,8 +20,6 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import build_model
-from tf_transformer.config import DecodeConfig
-from tf_transformer.decoding.inference import search_translations
 from tf_transformer.model import dropout as keyed
 from tf_transformer.model.layer_norm import layer_normalization
 from tf_transformer.presets import preset
@@ -70,18 +67,6 @@ KERNELS = {
 }
 
 
-def plain_write_slots(x, new, slot, slots):
-    """A copy of the cache with the new slots."""
-    end = slot + tf.shape(new)[-2]
-    return tf.concat([x[..., :slot, :], new, x[..., end:, :]], axis=-2)
-
-
-DECODING = {
-    "none replaced": {},
-    "writing slots in place": {"tf_transformer.decoding.kv_cache.write_slots": plain_write_slots},
-}
-
-
 def ids(rows, length, vocabulary):
     """Random sentences int32 `[rows, length]`, ending with the end token."""
     tokens = np.random.default_rng(0).integers(4, vocabulary, (rows, length))
@@ -119,26 +104,10 @@ def training(config, args, replacements):
     return run
 
 
-def decoding(config, args, replacements):
-    """A function that searches a batch with beam 4."""
-    keras.utils.set_random_seed(1)
-    model = build_model(config.model, args.precision)
-    decode = DecodeConfig(extra_decode_length=1)
-    inp = ids(args.rows, args.length, args.vocabulary)
-    search = tf.function(lambda inp: search_translations(model, inp, decode).ids, autograph=False)
-
-    def run():
-        search(inp).numpy()
-
-    trace(run, replacements)
-    return run
-
-
 def main():
     """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="base")
-    parser.add_argument("--decoding", action="store_true")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--vocabulary", type=int, default=8000)
     parser.add_argument("--rows", type=int, default=64)
@@ -146,9 +115,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
     config = preset(args.preset).with_vocabularies(args.vocabulary, args.vocabulary)
-    make = decoding if args.decoding else training
-    variants = DECODING if args.decoding else KERNELS
-    runs = {name: make(config, args, replaced) for name, replaced in variants.items()}
+    runs = {name: training(config, args, replaced) for name, replaced in KERNELS.items()}
     seconds = {name: [] for name in runs}
     for _ in range(args.rounds):
         for name, run in runs.items():

@@ -12,6 +12,7 @@ import this module, which does not import TensorFlow.
 
 import bisect
 import collections
+import contextlib
 import functools
 import glob
 import itertools
@@ -22,7 +23,7 @@ import random
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
@@ -352,18 +353,19 @@ class PairSampler:
         """Writes the shards of an epoch."""
         with atomic_folder(os.path.dirname(folder)) as unfinished:
             records = []
-            drawn = self._draw(epoch, stopped)
-            for number, shard in enumerate(self._shards):
-                parts = list(itertools.islice(drawn, -(-len(shard) // CHUNK)))
-                records.append(write_shard(unfinished, number, Shard.join(parts), len(shard)))
+            with contextlib.closing(self._draw(epoch, stopped)) as drawn:
+                for number, shard in enumerate(self._shards):
+                    parts = list(itertools.islice(drawn, -(-len(shard) // CHUNK)))
+                    records.append(write_shard(unfinished, number, Shard.join(parts), len(shard)))
             write_manifest(unfinished, {"complete": True, "shards": records})
             shutil.rmtree(folder, ignore_errors=True)  # damaged ones
             os.rename(unfinished, folder)
 
-    def _draw(self, epoch: int, stopped: threading.Event) -> Iterator[Shard]:
+    def _draw(self, epoch: int, stopped: threading.Event) -> Generator[Shard, None, None]:
         """Draws the ids of an epoch in other processes, `CHUNK` pairs at a time."""
         # The other cores compute the updates of the epoch before.
-        number = max(1, number_of_cores() // 2)
+        chunks = sum(-(-len(shard) // CHUNK) for shard in self._shards)
+        number = max(1, min(number_of_cores() // 2, chunks))
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks of TensorFlow
         pending: collections.deque[Future[Shard]] = collections.deque()
         pool = ProcessPoolExecutor(number, spawn, _start_process, self._arguments)

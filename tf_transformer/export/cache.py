@@ -5,7 +5,6 @@ it. TensorFlow is imported only to export.
 """
 
 import contextlib
-import fcntl
 import functools
 import glob
 import hashlib
@@ -16,14 +15,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 
-from tf_transformer.atomic_io import try_lock
+import filelock
+
 from tf_transformer.checkpoints import checksums, model_folder
 from tf_transformer.export.ctranslate2_translator import installed_version
 
 logger = logging.getLogger(__name__)
 
 PACKAGE = pathlib.Path(__file__).parents[1]
-MAX_EXPORTS = 8  # in the cache; one that is in use is never removed
+MAX_EXPORTS = 8  # in the cache
 
 
 @contextlib.contextmanager
@@ -99,15 +99,16 @@ def cached_export(
             yield folder
         return
     root = os.path.dirname(folder)
-    with _locked(folder, fcntl.LOCK_SH | fcntl.LOCK_NB):  # no process removes it
-        with contextlib.suppress(OSError):
-            os.utime(folder)
+    with filelock.FileLock(os.path.join(root, ".lock")):  # until no other process exports
+        os.makedirs(folder, exist_ok=True)  # that process may have removed it
+        os.utime(folder)
         if not _has_intact_version(folder):
-            with _locked(root, fcntl.LOCK_EX):  # waits until no other process exports
-                if not _has_intact_version(folder):  # it may be there by now
-                    _export(name, folder, export)
-                _remove_old_exports(root)
-        yield folder
+            _export(name, folder, export)
+        # A server has in memory what it serves, so also an export in use can be removed.
+        folders = [entry for entry in os.scandir(root) if entry.is_dir()]
+        for entry in sorted(folders, key=lambda entry: -entry.stat().st_mtime)[MAX_EXPORTS:]:
+            shutil.rmtree(entry.path, ignore_errors=True)
+    yield folder
 
 
 def fingerprint_of(versions: Iterable[str], paths: Iterable[str]) -> str:
@@ -143,37 +144,11 @@ def _cache_folder(name: str) -> str | None:
     return folder if os.access(folder, os.W_OK) else None
 
 
-@contextlib.contextmanager
-def _locked(folder: str, kind: int) -> Iterator[None]:
-    """Locks a folder, where the file system has locks. `kind` is that of `fcntl.flock`."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, kind)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _remove_old_exports(root: str) -> None:
-    """Removes the exports that were not used for the longest time, but `MAX_EXPORTS`."""
-    with contextlib.suppress(OSError):  # another process may remove them at the same time
-        folders = [entry for entry in os.scandir(root) if entry.is_dir()]
-        folders.sort(key=lambda entry: -entry.stat().st_mtime)
-        for entry in folders[MAX_EXPORTS:]:
-            descriptor = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                if try_lock(descriptor):
-                    shutil.rmtree(entry.path, ignore_errors=True)
-            finally:
-                os.close(descriptor)
-
-
 def _has_intact_version(folder: str) -> bool:
     """Whether a folder has a version that can be used. Removes versions that have changed."""
     versions = [os.path.join(folder, name) for name in os.listdir(folder) if name.isdigit()]
     damaged = [path for path in versions if not checksums.is_intact(path)]
     for path in damaged:
         logger.warning("%s is damaged: removing it", path)
-        shutil.rmtree(path, ignore_errors=True)  # another process may remove it at the same time
+        shutil.rmtree(path, ignore_errors=True)
     return len(damaged) < len(versions)

@@ -289,8 +289,8 @@ more than the input.
 Without a server, TensorFlow needs the operations of tensorflow-text: `import tensorflow_text` comes
 before `tf.saved_model.load`, and before `saved_model_cli`:
 
-    python -c 'import tensorflow_text; from tensorflow.python.tools import saved_model_cli as cli; \\
-    cli.main()' run --dir=. --tag_set=serve --signature_def=serving_default \\
+    python -c 'import tensorflow_text; from tensorflow.python.tools.saved_model_cli import main; \\
+    main()' run --dir=. --tag_set=serve --signature_def=serving_default \\
       --input_exprs='text=["a sentence"]'
 
 {_signature_table(beam)}

@@ -85,7 +85,9 @@ def keyed_dropout(x: tf.Tensor, rate: float) -> tf.Tensor:
     """`dropout` with a mask of 16-bit random numbers from the scope's key.
 
     A mask of 16-bit numbers takes half the random numbers of a mask of floats, and the backward
-    pass keeps one byte per value. The rate is rounded down to a multiple of 2^-16.
+    pass keeps one byte per value. An update takes 13% (base sizes) to 18% (small sizes) longer with
+    `tf.nn.experimental.stateless_dropout` (float32, two cores; `benchmarks/kernels.py`). The rate
+    is rounded down to a multiple of 2^-16.
 
     Args:
       x: a tensor of any shape.

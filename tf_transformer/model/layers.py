@@ -14,6 +14,7 @@ from tf_transformer.model.attention import MultiHeadAttention
 from tf_transformer.model.dense import Dense
 from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.layer_norm import LayerNormalization
+from tf_transformer.model.variant import PAPER, Variant
 
 
 def point_wise_feed_forward_network(
@@ -48,29 +49,25 @@ class EncoderLayer(ReferenceLayer):
       num_heads: h.
       dff: d_ff.
       rate: P_drop on each sub-layer's output.
-      key_dim, value_dim: d_k and d_v of a head, None for d_model / h.
-      activation: of the feed-forward network.
+      variant: a `Variant`; that of the paper by default.
     """
 
     def __init__(
         self, d_model: int, num_heads: int, dff: int, rate: float = 0.1,
-        key_dim: int | None = None, value_dim: int | None = None, activation: str = "relu",
-        **kwargs: object,
+        variant: Variant = PAPER, **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.d_model = d_model
         self.num_heads = num_heads
         self.dff = dff
         self.rate = rate
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.activation = activation
+        self.variant = variant
         dtype = self.dtype_policy
-        heads = (d_model, num_heads, key_dim, value_dim)
+        heads = (d_model, num_heads, variant.key_dim, variant.value_dim)
         self.mha = MultiHeadAttention(*heads, dtype=dtype, name="mha")
-        self.ffn = point_wise_feed_forward_network(d_model, dff, "ffn", dtype, activation)
-        self.layernorm1 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm1")
-        self.layernorm2 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm2")
+        self.ffn = point_wise_feed_forward_network(d_model, dff, "ffn", dtype, variant.activation)
+        self.layernorm1 = LayerNormalization(dtype=dtype, name="layernorm1")
+        self.layernorm2 = LayerNormalization(dtype=dtype, name="layernorm2")
         self.dropout1 = Dropout(rate, dtype=dtype, name="dropout1")
         self.dropout2 = Dropout(rate, dtype=dtype, name="dropout2")
 
@@ -108,31 +105,27 @@ class DecoderLayer(ReferenceLayer):
       num_heads: h.
       dff: d_ff.
       rate: P_drop on each sub-layer's output.
-      key_dim, value_dim: d_k and d_v of a head, None for d_model / h.
-      activation: of the feed-forward network.
+      variant: a `Variant`; that of the paper by default.
     """
 
     def __init__(
         self, d_model: int, num_heads: int, dff: int, rate: float = 0.1,
-        key_dim: int | None = None, value_dim: int | None = None, activation: str = "relu",
-        **kwargs: object,
+        variant: Variant = PAPER, **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.d_model = d_model
         self.num_heads = num_heads
         self.dff = dff
         self.rate = rate
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.activation = activation
+        self.variant = variant
         dtype = self.dtype_policy
-        heads = (d_model, num_heads, key_dim, value_dim)
+        heads = (d_model, num_heads, variant.key_dim, variant.value_dim)
         self.mha1 = MultiHeadAttention(*heads, dtype=dtype, name="mha1")
         self.mha2 = MultiHeadAttention(*heads, dtype=dtype, name="mha2")
-        self.ffn = point_wise_feed_forward_network(d_model, dff, "ffn", dtype, activation)
-        self.layernorm1 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm1")
-        self.layernorm2 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm2")
-        self.layernorm3 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm3")
+        self.ffn = point_wise_feed_forward_network(d_model, dff, "ffn", dtype, variant.activation)
+        self.layernorm1 = LayerNormalization(dtype=dtype, name="layernorm1")
+        self.layernorm2 = LayerNormalization(dtype=dtype, name="layernorm2")
+        self.layernorm3 = LayerNormalization(dtype=dtype, name="layernorm3")
         self.dropout1 = Dropout(rate, dtype=dtype, name="dropout1")
         self.dropout2 = Dropout(rate, dtype=dtype, name="dropout2")
         self.dropout3 = Dropout(rate, dtype=dtype, name="dropout3")

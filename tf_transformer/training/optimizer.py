@@ -19,8 +19,8 @@ class FusedAdam(keras.optimizers.Adam):
         w = w - lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + epsilon)
 
     Keras computes this with about twenty operations for each weight, a third of the nodes of a
-    training step's graph. An update takes 2% (base sizes) to 3% (small sizes) longer with it
-    (float32, two cores; `benchmarks/kernels.py`). Arguments and results are those of
+    training step's graph. On a CPU, an update takes as long with it (`benchmarks/kernels.py`); on a
+    GPU, each of them is a kernel of its own. Arguments and results are those of
     `keras.optimizers.Adam`, without `amsgrad`.
 
     With `use_ema`, it keeps a moving average of the weights, with the decay rate

@@ -18,7 +18,7 @@ PACKAGES = {
     "serving": (3, 1, 1, "server, clients"),
     "export": (3, 2, 1, "SavedModel, CTranslate2"),
     "training": (2, 2, 1, "Sec. 5"),
-    "evaluation": (0, 2, 1, "BLEU, EVALB, parser"),
+    "evaluation": (0, 3, 1, "BLEU, EVALB, parser"),
     "decoding": (2, 3, 1, "search, KV cache"),
     "checkpoints": (2, 4, 1, "save, restore"),
     "data": (1, 5, 1, "text to batches"),
