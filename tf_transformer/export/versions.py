@@ -1,11 +1,11 @@
 """The versions of a model in a folder.
 
-A version is a folder whose name is its number, without leading zeros.
+A version is a folder whose name is its number. As in TensorFlow Serving, the number may have
+leading zeros.
 """
 
 import logging
 import os
-import re
 
 from tf_transformer.atomic_io import atomic_folder
 
@@ -17,20 +17,22 @@ MODEL_FILES = ("saved_model.pb", "model.bin")  # a SavedModel or an export for C
 
 def is_version_number(name: str) -> bool:
     """Whether a folder of this name is a version."""
-    return bool(re.fullmatch("0|[1-9][0-9]{0,18}", name)) and int(name) <= MAX_VERSION
+    return name.isascii() and name.isdecimal() and int(name) <= MAX_VERSION
 
 
-def list_versions(folder: str) -> list[int]:
-    """Returns the versions in a folder, newest first; [] for a folder that cannot be read.
+def find_versions(folder: str) -> dict[int, str]:
+    """Finds the versions in a folder.
 
     A file, and a link to a folder that is not there, is no version.
+
+    Returns: version -> path of its folder, newest first; {} for a folder that cannot be read.
     """
     try:
-        names = [name for name in os.listdir(folder) if is_version_number(name)]
+        names = sorted(filter(is_version_number, os.listdir(folder)), key=int, reverse=True)
     except OSError:
-        return []
-    folders = (name for name in names if os.path.isdir(os.path.join(folder, name)))
-    return sorted(map(int, folders), reverse=True)
+        return {}
+    paths = {int(name): os.path.join(folder, name) for name in names}
+    return {version: path for version, path in paths.items() if os.path.isdir(path)}
 
 
 def remove_old_versions(folder: str, keep: int, new: str) -> None:
@@ -44,8 +46,7 @@ def remove_old_versions(folder: str, keep: int, new: str) -> None:
       keep: number of versions to keep, at least 1.
       new: path of a version that is kept, even if there are newer ones by now.
     """
-    paths = [os.path.join(folder, str(version)) for version in list_versions(folder)]
-    paths = [path for path in paths if _is_version(path)]
+    paths = [path for path in find_versions(folder).values() if _is_version(path)]
     for path in paths[keep:]:
         if os.path.basename(path) != os.path.basename(new):
             _remove(folder, path)
