@@ -233,9 +233,10 @@ def test_requests_with_long_texts_do_not_block_others(pocket):
     async def test():
         batcher = Batcher(ServeConfig(), lambda *report: None)
         deadline = time.monotonic() + 60
-        hostile = batcher.submit(signature, {"text": ["Anna " * 480] * 12}, [960] * 12, deadline)
+        inputs = {"text": ["Anna " * 480] * 12}
+        hostile = asyncio.ensure_future(batcher.compute(signature, inputs, [960] * 12, deadline))
         for _ in range(3):
-            await batcher.submit(signature, {"text": ["Anna sleeps."]}, [6], deadline)
+            await batcher.compute(signature, {"text": ["Anna sleeps."]}, [6], deadline)
         assert not hostile.done()
         hostile.cancel()
         batcher.close()

@@ -52,9 +52,9 @@ def run(test, observe=lambda *report: None, **settings):
 def submit(batcher, doubler, numbers, lengths=None, seconds=60.0, options=None):
     """Submits a request of rows, by default of one sub-word each."""
     inputs = {"x": numbers, "option": options or [0] * len(numbers)}
-    return batcher.submit(
-        doubler.signature, inputs, lengths or [1] * len(numbers), time.monotonic() + seconds
-    )
+    lengths = lengths or [1] * len(numbers)
+    deadline = time.monotonic() + seconds
+    return asyncio.ensure_future(batcher.compute(doubler.signature, inputs, lengths, deadline))
 
 
 async def start_blocked_batch(batcher, doubler):
@@ -69,6 +69,7 @@ def test_waiting_requests_are_batched(doubler):
     async def test(batcher):
         first = await start_blocked_batch(batcher, doubler)
         others = [submit(batcher, doubler, [10 * i] * i) for i in (1, 2, 3)]
+        await asyncio.sleep(0)
         assert batcher.queue_length == 3
         doubler.gate.set()
         results = [(await future)["y"].tolist() for future in (first, *others)]
@@ -92,6 +93,7 @@ def test_requests_of_equal_options_and_signatures_share_batches(doubler):
             submit(batcher, doubler, [7, 8], options=[5, 6]),
             submit(batcher, doubler, [9]),
         ]
+        await asyncio.sleep(0)
         doubler.gate.set()
         await asyncio.gather(first, *futures)
         assert doubler.batches == [[0], [1, 3], [2, 9], [4, 5], [7, 8]]
@@ -116,6 +118,7 @@ def test_a_signature_that_must_not_be_batched_gets_each_request_as_it_is():
     async def test(batcher):
         first = await start_blocked_batch(batcher, doubler)
         others = [submit(batcher, doubler, [i, i], [1, 99]) for i in (1, 2)]
+        await asyncio.sleep(0)
         doubler.gate.set()
         await asyncio.gather(first, *others)
         assert sorted(doubler.batches) == [[0], [1, 1], [2, 2]]
@@ -128,6 +131,7 @@ def test_parts_of_requests_take_turns(doubler):
         first = await start_blocked_batch(batcher, doubler)
         large = submit(batcher, doubler, list(range(40, 46)))
         small, other_small = submit(batcher, doubler, [20]), submit(batcher, doubler, [30])
+        await asyncio.sleep(0)
         doubler.gate.set()
         await asyncio.gather(first, large, small, other_small)
         assert doubler.batches == [[0], [40, 41], [20, 30], [42, 43], [44, 45]]
@@ -172,10 +176,11 @@ def test_a_full_queue_refuses_and_withdrawn_requests_are_not_computed(doubler):
         first = await start_blocked_batch(batcher, doubler)
         withdrawn, kept = submit(batcher, doubler, [1]), submit(batcher, doubler, [2])
         with pytest.raises(QueueFullError):
-            submit(batcher, doubler, [3])
+            await submit(batcher, doubler, [3])
         withdrawn.cancel()
-        await asyncio.sleep(0)
+        await asyncio.wait([withdrawn])
         assert batcher.queue_length == 1  # there is room for another request
+        await asyncio.sleep(0)
         doubler.gate.set()
         await asyncio.gather(first, kept)
         assert doubler.batches == [[0], [2]]
@@ -190,6 +195,7 @@ def test_a_failure_reaches_only_its_request(doubler):
     async def test(batcher):
         first = await start_blocked_batch(batcher, doubler)
         others = [submit(batcher, doubler, [x]) for x in (13, 1, 2)]
+        await asyncio.sleep(0)
         doubler.gate.set()
         results = await asyncio.gather(first, *others, return_exceptions=True)
         assert [type(result) for result in results] == [dict, ValueError, dict, dict]

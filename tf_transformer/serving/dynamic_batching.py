@@ -34,25 +34,18 @@ class QueueFullError(Exception):
 
 
 @dataclasses.dataclass(eq=False)
-class _Request:
-    signature: Signature
-    inputs: Inputs
-    deadline: float  # of time.monotonic
-    future: asyncio.Future[Outputs]
-    parts: int = 0
-    outputs: list[tuple[list[int], Outputs]] = dataclasses.field(default_factory=list)
-
-
-@dataclasses.dataclass(eq=False)
 class _Part:
     """Rows of one request that are computed in one batch."""
 
-    request: _Request
-    key: Any  # parts of equal keys may share a batch
-    rows: list[int]  # indices in the request
+    signature: Signature
+    inputs: Inputs  # of these rows
+    rows: int
     length: int  # sub-words of the longest row
-    place: tuple[int, int, int]  # in the queue: turn, number of the part, order of arrival
+    key: Any  # parts of equal keys may share a batch
+    deadline: float  # of time.monotonic
+    place: tuple[int, int, int]  # in the queue: turn, number of the part, number of the request
     arrived: float
+    future: asyncio.Future[Outputs]
 
 
 class _Lane:
@@ -85,56 +78,64 @@ class Batcher:
             _Lane(name, settings.concurrent_batches) for name in ("short", "long")
         )
         self._running: set[asyncio.Task] = set()  # batches
-        self._arrivals = itertools.count()
+        self._requests = itertools.count()
 
     @property
     def queue_length(self) -> int:
         """Requests with a part that has not started."""
-        return len({part.request for lane in (self._short, self._long) for part in lane.queue})
+        return len({part.place[2] for lane in (self._short, self._long) for part in lane.queue})
 
-    def submit(
+    async def compute(
         self, signature: Signature, inputs: Inputs, lengths: Sequence[int], deadline: float
-    ) -> asyncio.Future[Outputs]:
-        """Adds a request to the queue.
+    ) -> Outputs:
+        """Computes a request in one or several batches. To withdraw it, cancel the task.
 
         Args:
           signature: computes the request.
           inputs: lists of values by name, all of the same length.
           lengths: sub-words of each row.
-          deadline: a time of `time.monotonic`.
-        Returns: a future of arrays `[rows, ...]` by name, with the exceptions of the signature. To
-          withdraw the request, cancel the future.
-        Raises: QueueFullError.
+          deadline: a time of `time.monotonic`, after which no batch computes it.
+        Returns: arrays `[rows, ...]` by name.
+        Raises: QueueFullError; the exceptions of the signature.
         """
         if self.queue_length >= self._settings.max_queue:
             raise QueueFullError
-        future = asyncio.get_running_loop().create_future()
-        request = _Request(signature, inputs, deadline, future)
+        loop, now, request = asyncio.get_running_loop(), time.monotonic(), next(self._requests)
         key = _batch_key(signature, inputs)
+        groups = [[*range(len(lengths))]]
+        if signature.may_be_batched:
+            groups = [*self._split(lengths)]
         # Each part takes a later turn than the one before. Parts that wait have the next turn, or a
         # later one, so a new request cannot delay them again and again.
         turns = {lane: itertools.count(lane.turn + 1) for lane in (self._short, self._long)}
-        for rows in self._split(lengths) if signature.may_be_batched else [[*range(len(lengths))]]:
+        parts = []
+        for number, rows in enumerate(groups):
+            columns = {name: [values[row] for row in rows] for name, values in inputs.items()}
             length = max((lengths[row] for row in rows), default=0)
             lane = self._short if length <= SHORT_LENGTH else self._long
-            place = next(turns[lane]), request.parts, next(self._arrivals)
-            part = _Part(request, key, rows, length, place, time.monotonic())
+            place = next(turns[lane]), number, request
+            future = loop.create_future()
+            part = _Part(signature, columns, len(rows), length, key, deadline, place, now, future)
             bisect.insort(lane.queue, part, key=lambda part: part.place)
-            request.parts += 1
+            parts.append(part)
         for lane in turns:
             self._start_batches(lane)
-        future.add_done_callback(lambda _: self._forget(request))
-        return future
+        try:
+            results = await asyncio.gather(*(part.future for part in parts))
+        finally:
+            for part in parts:
+                part.future.cancel()
+            for lane in turns:
+                lane.queue = [part for part in lane.queue if not part.future.done()]
+        order = np.argsort(np.concatenate(groups))
+        return {
+            name: np.concatenate([result[name] for result in results])[order] for name in results[0]
+        }
 
     def close(self) -> None:
         """Ends the threads when they have computed their batches."""
         for lane in (self._short, self._long):
             lane.executor.shutdown(wait=False, cancel_futures=True)
-
-    def _forget(self, request: _Request) -> None:
-        """Removes the parts of a request that is answered, or withdrawn, from the queues."""
-        for lane in (self._short, self._long):
-            lane.queue = [part for part in lane.queue if part.request is not request]
 
     def _split(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Splits the rows of a request into parts, shortest rows first."""
@@ -174,7 +175,7 @@ class Batcher:
         rows, length = 0, 0
         for part in lane.queue:
             if part.key == first.key:
-                rows += len(part.rows)
+                rows += part.rows
                 length = max(length, part.length)
                 if batch and not self._fits(rows, length):
                     break
@@ -184,42 +185,41 @@ class Batcher:
 
     async def _compute(self, batch: list[_Part], lane: _Lane) -> None:
         """Computes a batch. If that fails, computes each half alone, down to the wrong part."""
-        deadline = max(part.request.deadline for part in batch)
+        deadline = max(part.deadline for part in batch)
+        ends = np.cumsum([part.rows for part in batch])
         try:
             outputs = await self._run(batch, lane, deadline)
-            ends = np.cumsum([len(part.rows) for part in batch])
-            rows = [slice(end - len(part.rows), end) for part, end in zip(batch, ends)]
-            outputs_of_parts = [
-                {name: values[each] for name, values in outputs.items()} for each in rows
+            results = [
+                {name: values[end - part.rows : end] for name, values in outputs.items()}
+                for part, end in zip(batch, ends)
             ]
         except Exception as error:
             if len(batch) > 1 and time.monotonic() < deadline:
                 for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
-                    left = [part for part in half if not part.request.future.done()]
-                    if left:
+                    if left := [part for part in half if not part.future.done()]:
                         await self._compute(left, lane)
                 return
             for part in batch:
-                if not part.request.future.done():
-                    part.request.future.set_exception(error)
-            return
-        for part, of_part in zip(batch, outputs_of_parts):
-            _finish(part, of_part)
+                if not part.future.done():
+                    part.future.set_exception(error)
+        else:
+            for part, result in zip(batch, results):
+                if not part.future.done():
+                    part.future.set_result(result)
 
     async def _run(self, batch: list[_Part], lane: _Lane, deadline: float) -> Outputs:
         """Runs the signature on a batch in a thread of the lane."""
-        first = batch[0].request
+        signature, now = batch[0].signature, time.monotonic()
         inputs = {
-            name: [part.request.inputs[name][row] for part in batch for row in part.rows]
-            for name in first.inputs
+            name: [value for part in batch for value in part.inputs[name]]
+            for name in signature.inputs
         }
-        now = time.monotonic()
-        rows = sum(len(part.rows) for part in batch)
+        rows = sum(part.rows for part in batch)
         tokens = rows * max(part.length for part in batch)
         waits = [now - part.arrived for part in batch]
         run = asyncio.get_running_loop().run_in_executor
         try:
-            return await run(lane.executor, first.signature, inputs, deadline)
+            return await run(lane.executor, signature, inputs, deadline)
         finally:
             self._observe(lane.name, rows, tokens, waits)
 
@@ -237,18 +237,3 @@ def _batch_key(signature: Signature, inputs: Inputs) -> Any:
     if not signature.may_be_batched or any(len(values) > 1 for values in options):
         return object()
     return signature, *options
-
-
-def _finish(part: _Part, outputs: Outputs) -> None:
-    """Stores the results of a part, and answers the request after its last part."""
-    request = part.request
-    request.outputs.append((part.rows, outputs))
-    if len(request.outputs) < request.parts or request.future.done():
-        return
-    order = np.argsort([row for rows, _ in request.outputs for row in rows])
-    request.future.set_result(
-        {
-            name: np.concatenate([values[name] for _, values in request.outputs])[order]
-            for name in outputs
-        }
-    )

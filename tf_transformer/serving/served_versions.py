@@ -140,9 +140,8 @@ class ServedVersions:
             message = f"{tokens:,} sub-words in one request: the server takes at most {limit:,}"
             raise HTTPException(413, message)
         signature = served.model.signatures[name]
-        future = self.batcher.submit(signature, inputs, lengths, deadline)
         with anyio.fail_after(deadline - time.monotonic()):
-            outputs = await future
+            outputs = await self.batcher.compute(signature, inputs, lengths, deadline)
         self.metrics.observe_prediction(len(lengths), tokens, time.monotonic() - start)
         return outputs
 
