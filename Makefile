@@ -8,7 +8,7 @@ TARGET ?= $(if $(filter parsing%,$(PRESET)),trees,de)
 comma := ,
 space := $(subst ,, )
 # The last part of a local path, those of two files joined by -, or the complete name of a TFDS data set with - for /; as
-# default_model_dir in checkpoints/paths.py.
+# default_model_dir in checkpoints/model_folder.py.
 IS_LOCAL = $(filter /% .%,$(DATA))$(findstring $(comma),$(DATA))$(wildcard $(DATA))
 LOCAL_NAME = $(subst $(space),-,$(strip $(notdir $(patsubst %/,%,$(subst $(comma),$(space),$(DATA))))))
 DATA_NAME = $(if $(IS_LOCAL),$(LOCAL_NAME),$(subst /,-,$(DATA)))
@@ -161,10 +161,10 @@ PRETRAINED_RUN := models/pretrained-pocket-en-de
 pretrained: $(STAMP) ## train the built-in model pocket-en-de again, and write its folder and model card
 	rm -rf $(PRETRAINED_RUN)
 	$(RUN) train --preset=pocket --data=pocket --source=en --target=de --model_dir=$(PRETRAINED_RUN)
-	$(BIN)/python benchmarks/pretrained_model.py $(PRETRAINED_RUN) tf_transformer/pretrained/pocket-en-de
+	$(BIN)/python tools/pretrained_model.py $(PRETRAINED_RUN) tf_transformer/checkpoints/built_in/pocket-en-de
 
 gpu-check: $(STAMP) ## check training and search on the GPUs, measure their speed, and write gpu-report.md
-	@$(RUN) gpu-check $(FLAGS)
+	@PYTHONPATH=benchmarks:tools $(BIN)/python -m gpu_check $(FLAGS)
 
 # One process for each core, at most four: each process has TensorFlow in memory.
 test: $(STAMP) ## run the tests
@@ -226,7 +226,7 @@ $(TRANSFORMERS_STAMP): $(STAMP)
 	touch $@
 
 test-transformers: $(TRANSFORMERS_STAMP) ## compare exports and imports with Hugging Face transformers
-	TRANSFORMERS_PYTHON=$(TRANSFORMERS)/bin/python $(BIN)/python -m pytest tests/interchange/transformers_parity.py $(FLAGS)
+	TRANSFORMERS_PYTHON=$(TRANSFORMERS)/bin/python $(BIN)/python -m pytest tests/export/transformers_parity.py $(FLAGS)
 
 # The wheel and its dependencies are installed into an empty environment; the first time, pip downloads them.
 test-wheel: $(STAMP) ## build the wheel, install it into an empty environment, and run its commands

@@ -11,8 +11,8 @@ def read_test_sources(model_dir, number):
       number: how many sentences.
     Returns: a list of strings.
     """
-    from tf_transformer.checkpoints.paths import load_config
-    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.checkpoints.model_folder import load_config
+    from tf_transformer.data.readers import open_corpus
 
     data = load_config(model_dir).data
     corpus = open_corpus(data.data, data.source, data.target)

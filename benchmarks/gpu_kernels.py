@@ -149,12 +149,11 @@ def graphs():
     Returns: a dict, name -> a function that returns a concrete function.
     """
     from tf_transformer.config import DecodeConfig
-    from tf_transformer.training.sharding import accumulated_shards, one_shard
 
     traced = {
-        f"update, {precision}, {name}": functools.partial(_update, precision, shards)
+        f"update, {precision}, {name}": functools.partial(_update, precision, accumulate)
         for precision in ("float32", "mixed_bfloat16", "mixed_float16")
-        for name, shards in (("one shard", one_shard), ("accumulation", accumulated_shards))
+        for name, accumulate in (("one shard", False), ("accumulation", True))
     }
     traced["validation"] = _validation
     for name, beam_size in (("greedy search", 1), ("beam search", 4)):
@@ -169,26 +168,24 @@ def _model(precision="float32"):
     return build_model(preset("pocket").model, precision)
 
 
-def _update(precision, shards):
+def _update(precision, accumulate):
     """An update of the weights, as the trainer makes it, without XLA."""
     from tf_transformer.config import ModelConfig, TrainConfig
     from tf_transformer.training.optimizer import make_optimizer
     from tf_transformer.training.precision import make_loss_scale
-    from tf_transformer.training.train_step import shard_gradients, train_step
+    from tf_transformer.training.update import Update
 
     model, config = _model(precision), TrainConfig(clip_norm=1.0, dropout_warmup_steps=10)
     optimizer = make_optimizer(ModelConfig(d_model=model.encoder.d_model), config)
     optimizer.build(model.trainable_variables)
-    gradients = functools.partial(shard_gradients, config)
-    gradients = functools.partial(shards, gradients, model, config)
-    scale = make_loss_scale(precision)
-    update = functools.partial(train_step, model, optimizer, config, gradients, scale)
-    graph = tf.function(update, autograph=False)
+    strategy, scale = tf.distribute.get_strategy(), make_loss_scale(precision)
+    update = Update(config, strategy, model, optimizer, scale, accumulate)
+    graph = tf.function(update.step, autograph=False)
     return graph.get_concrete_function(SENTENCES, SENTENCES, tf.TensorSpec([2]))
 
 
 def _validation():
-    from tf_transformer.training.train_step import eval_step
+    from tf_transformer.training.update import eval_step
 
     graph = tf.function(functools.partial(eval_step, _model()), autograph=False)
     return graph.get_concrete_function(SENTENCES, SENTENCES)

@@ -1,7 +1,6 @@
-"""The gain of each kernel: an update, or a search, with it and with the plain definition.
+"""The gain of each fused variant: an update with it and with the plain definition.
 
-    python benchmarks/kernels.py                 # training, base sizes; 10 minutes on two cores
-    python benchmarks/kernels.py --decoding      # beam search; 3 minutes
+    python benchmarks/kernels.py                 # base sizes; 10 minutes on two cores
     python benchmarks/kernels.py --preset=small --vocabulary=4000 --rows=32 --rounds=41
 
 In each round the variants take turns, one step each. The gain is the median over the rounds of the
@@ -9,7 +8,6 @@ ratio of two neighbouring steps, definition over kernel, minus 1.
 """
 
 import argparse
-import functools
 import os
 import statistics
 import time
@@ -22,24 +20,21 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import build_model
-from tf_transformer.config import DecodeConfig
-from tf_transformer.decoding.inference import search_translations
-from tf_transformer.kernels import dropout as dropout_kernel
-from tf_transformer.kernels.adam import FusedAdam
+from tf_transformer.model import dropout as keyed
 from tf_transformer.model.layer_norm import layer_normalization
 from tf_transformer.presets import preset
 from tf_transformer.special_tokens import END, START
 from tf_transformer.training.loss import label_smoothed_cross_entropy
+from tf_transformer.training.optimizer import FusedAdam
 from tf_transformer.training.precision import NoLossScale
-from tf_transformer.training.sharding import one_shard
-from tf_transformer.training.train_step import shard_gradients, train_step
+from tf_transformer.training.update import Update
 
 WARM_UP = 2  # steps that do not count
 
 
-def plain_dropout(x, rate, seed_generator):
+def plain_dropout(x, rate):
     """TensorFlow's own keyed dropout, from 32-bit random numbers."""
-    state = dropout_kernel._scope.state
+    state = keyed._scope.state
     state["calls"] += 1
     seed = state["key"] + tf.constant([0, state["calls"] << 16])
     return tf.nn.experimental.stateless_dropout(x, rate, seed)
@@ -63,24 +58,12 @@ class PlainAdam(keras.optimizers.Adam):
 
 KERNELS = {
     "none replaced": {},
-    "layer norm": {"tf_transformer.kernels.layer_norm.layer_normalization": layer_normalization},
-    "dropout": {"tf_transformer.kernels.dropout.dropout": plain_dropout},
-    "Adam": {"adam": PlainAdam},
-    "cross-entropy": {
-        "tf_transformer.training.train_step.chunked_cross_entropy": plain_cross_entropy
+    "layer norm": {
+        "tf_transformer.model.layer_norm.fused_layer_normalization": layer_normalization
     },
-}
-
-
-def plain_write_slots(x, new, slot, slots):
-    """A copy of the cache with the new slots."""
-    end = slot + tf.shape(new)[-2]
-    return tf.concat([x[..., :slot, :], new, x[..., end:, :]], axis=-2)
-
-
-DECODING = {
-    "none replaced": {},
-    "writing slots in place": {"tf_transformer.decoding.kv_cache.write_slots": plain_write_slots},
+    "dropout": {"tf_transformer.model.dropout.keyed_dropout": plain_dropout},
+    "Adam": {"adam": PlainAdam},
+    "cross-entropy": {"tf_transformer.training.update.chunked_cross_entropy": plain_cross_entropy},
 }
 
 
@@ -108,34 +91,14 @@ def training(config, args, replacements):
     model = build_model(config.model, args.precision)
     optimizer = replacements.get("adam", FusedAdam)(1e-4, 0.9, 0.98, 1e-9)
     optimizer.build(model.trainable_variables)
-    gradients = functools.partial(shard_gradients, config.train)
-    gradients = functools.partial(one_shard, gradients, model, config.train)
+    strategy = tf.distribute.get_strategy()
+    update = Update(config.train, strategy, model, optimizer, NoLossScale(), accumulate=False)
     inp = ids(args.rows, args.length, args.vocabulary)
     tar = tf.concat([tf.fill([args.rows, 1], START), inp], axis=1)
     votes = tf.zeros([2])
 
-    @tf.function(autograph=False)
-    def update(inp, tar):
-        step = train_step(model, optimizer, config.train, gradients, NoLossScale(), inp, tar, votes)
-        return step["sums"]
-
     def run():
-        update(inp, tar).numpy()
-
-    trace(run, replacements)
-    return run
-
-
-def decoding(config, args, replacements):
-    """A function that searches a batch with beam 4."""
-    keras.utils.set_random_seed(1)
-    model = build_model(config.model, args.precision)
-    decode = DecodeConfig(extra_decode_length=1)
-    inp = ids(args.rows, args.length, args.vocabulary)
-    search = tf.function(lambda inp: search_translations(model, inp, decode).ids, autograph=False)
-
-    def run():
-        search(inp).numpy()
+        update(inp, tar, votes)["sums"].numpy()
 
     trace(run, replacements)
     return run
@@ -145,7 +108,6 @@ def main():
     """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="base")
-    parser.add_argument("--decoding", action="store_true")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--vocabulary", type=int, default=8000)
     parser.add_argument("--rows", type=int, default=64)
@@ -153,9 +115,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
     config = preset(args.preset).with_vocabularies(args.vocabulary, args.vocabulary)
-    make = decoding if args.decoding else training
-    variants = DECODING if args.decoding else KERNELS
-    runs = {name: make(config, args, replaced) for name, replaced in variants.items()}
+    runs = {name: training(config, args, replaced) for name, replaced in KERNELS.items()}
     seconds = {name: [] for name in runs}
     for _ in range(args.rounds):
         for name, run in runs.items():

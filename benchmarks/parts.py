@@ -113,7 +113,7 @@ def _dropout(layer):
     """The layer in training, with a fixed key."""
     import tensorflow as tf
 
-    from tf_transformer.kernels.dropout import dropout_key
+    from tf_transformer.model.dropout import dropout_key
 
     key = tf.constant([1, 2])
 
@@ -128,7 +128,7 @@ def _loss(model, x):
     """Logits, loss and their gradients, from the decoder's output x `[B, T, D]`."""
     import tensorflow as tf
 
-    from tf_transformer.kernels.cross_entropy import chunked_cross_entropy
+    from tf_transformer.training.loss import chunked_cross_entropy
 
     tar_real = tf.fill((ROWS, LENGTH), 7)
 

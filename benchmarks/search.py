@@ -71,7 +71,7 @@ def uncached_search(model, beam_size, output_length):
     """
     import tensorflow as tf
 
-    from tf_transformer.decoding.search import beam_search, greedy_search
+    from tf_transformer.decoding.beam_search import beam_search, greedy_search
 
     def decode_step(ids, position, beam_indices, state):
         inp, prefixes = state  # (B, K, S), (B, K, t)

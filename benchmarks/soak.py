@@ -51,7 +51,6 @@ SHOWN = 10  # problems of the summary
 OPTIONS = {
     "translate_with_options": (
         {},
-        {"beam_size": 1},
         {"n_best": 2, "length_penalty": 0.0},
         {"max_decode_length": 3},
         {"target_prefix": "{prefix}", "n_best": 2},
@@ -61,10 +60,9 @@ OPTIONS = {
 }
 WRONG_OPTIONS = {
     "translate_with_options": (
-        {"beam_size": -1}, {"beam_size": 99}, {"beam_size": 1.5}, {"beam_size": 2**31},
-        {"beam_size": True}, {"n_best": 0}, {"length_penalty": 10.5}, {"length_penalty": None},
-        {"max_decode_length": -1}, {"target_prefix": 7}, {"target_prefix": {"b64": "*"}},
-        {"bean_size": 1},
+        {"n_best": 0}, {"n_best": 99}, {"n_best": 1.5}, {"n_best": 2**31}, {"n_best": True},
+        {"length_penalty": 10.5}, {"length_penalty": None}, {"max_decode_length": -1},
+        {"target_prefix": 7}, {"target_prefix": {"b64": "*"}}, {"m_best": 1},
     ),
     "sample": ({"temperature": 0}, {"top_p": 1.5}, {"top_k": 2.5}, {"seed": 2**63}),
 }  # fmt: skip

@@ -15,20 +15,18 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
+from gpu_check.short_runs import pocket_pairs, tensor_float_32, text_batches
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.gpu_check.short_runs import pocket_pairs, tensor_float_32, text_batches
 from tf_transformer.paper.flops import matrix_operations
 from tf_transformer.presets import preset
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.memory_plan import activation_bytes, temporary_bytes
 from tf_transformer.training.schedule import make_schedule
-from tf_transformer.training.sharding import dropout_seed
-from tf_transformer.training.train_step import count_tokens, shard_gradients
-from tf_transformer.training.update import make_state, make_update
+from tf_transformer.training.update import Update, count_tokens, dropout_seed, shard_gradients
 
 CASES = (
     "base:1000:float32",
@@ -114,9 +112,8 @@ def write_curve(path: pathlib.Path, updates: int) -> None:
     write(path, config, (CURVE_ROWS, length), "float32")
     tf.keras.utils.set_random_seed(config.train.seed)
     strategy = make_strategy(replicas=1, cpu_only=True)
-    state = make_state(config, "float32", strategy)
-    initial = [weight.numpy() for weight in state.model.trainable_variables]
-    update = make_update(state, config.train, strategy, accumulate=False, jit_compile=False)
+    update = Update.build(config, "float32", strategy, accumulate=False)
+    initial = [weight.numpy() for weight in update.model.trainable_variables]
     losses = []
     for batch in zip(map(tf.constant, inp), map(tf.constant, tar)):
         sums = update(*batch, tf.zeros([2]))["sums"].numpy()

@@ -72,7 +72,7 @@ def train_ours(folder, options, updates):
 
 
 def _train_metrics(folder):
-    from tf_transformer.checkpoints.paths import read_metrics
+    from tf_transformer.checkpoints.model_folder import read_metrics
 
     if not folder.exists():
         return []
@@ -87,10 +87,10 @@ def measure_pipeline(folder, seconds=5.0):
       seconds: for which batches are made.
     Returns: a `Pipeline`.
     """
-    from tf_transformer.checkpoints.paths import load_config
+    from tf_transformer.checkpoints.model_folder import load_config
     from tf_transformer.data.batching import Batches
     from tf_transformer.data.encoding import encode_pairs
-    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.readers import open_corpus
     from tf_transformer.data.tokenizer import load_tokenizers
 
     config = load_config(str(folder))

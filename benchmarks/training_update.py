@@ -8,19 +8,18 @@ def make_update(config, precision="float32", accumulate=False):
       config: a `Config`.
       precision: name of a Keras dtype policy.
       accumulate: whether a replica computes its rows in micro-batches of `micro_batch_tokens`.
-    Returns: a function `update(inp, tar)`, which returns what `train_step` returns; the model; the
+    Returns: a function `update(inp, tar)`, which returns what `Update` returns; the model; the
       optimizer.
     """
     import tensorflow as tf
 
-    from tf_transformer.training import update as training
     from tf_transformer.training.distribution import make_strategy
+    from tf_transformer.training.update import Update
 
     strategy = make_strategy(cpu_only=True)
-    state = training.make_state(config, precision, strategy)
-    update = training.make_update(state, config.train, strategy, accumulate, jit_compile=False)
+    update = Update.build(config, precision, strategy, accumulate=accumulate)
     no_votes = tf.zeros([2])
-    return lambda inp, tar: update(inp, tar, no_votes), state.model, state.optimizer
+    return lambda inp, tar: update(inp, tar, no_votes), update.model, update.optimizer
 
 
 def random_batch(vocab_size, rows, length):

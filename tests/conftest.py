@@ -1,5 +1,6 @@
 """Fixtures: a tiny corpus, and a model trained on it for a few updates."""
 
+import itertools
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.config import Config
-from tf_transformer.data.pocket import corpus as pocket
+from tf_transformer.data.pocket import read_pairs
 
 
 def pytest_configure(config):
@@ -36,7 +37,7 @@ def pytest_configure(config):
 def corpus_folder(tmp_path_factory):
     """A folder of text files: 400 pairs for training, 60 for validation, 60 for testing."""
     folder = tmp_path_factory.mktemp("corpus")
-    pairs = pocket.generate(520)
+    pairs = list(itertools.islice(read_pairs(), 520))
     splits = {"train": pairs[:400], "val": pairs[400:460], "test": pairs[460:]}
     for name, split in splits.items():
         for side, language in enumerate(("en", "de")):
@@ -73,7 +74,7 @@ def tiny_config(corpus_folder):
 @pytest.fixture(scope="session")
 def model_dir(tiny_config, tmp_path_factory):
     """The model folder of this run."""
-    from tf_transformer.training.build import build_trainer
+    from tf_transformer.training.trainer import build_trainer
 
     folder = tmp_path_factory.mktemp("models") / "tiny"
     assert build_trainer(tiny_config, str(folder)).run()

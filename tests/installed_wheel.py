@@ -13,12 +13,13 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from itertools import islice
 
 import pytest
 from test_package import copy_sources
 
 from tf_transformer import __version__
-from tf_transformer.data.pocket.corpus import generate
+from tf_transformer.data.pocket import read_pairs
 
 SIZES = (
     "--num_layers=1", "--d_model=32", "--num_heads=2", "--dff=64", "--vocab_size=500",
@@ -70,7 +71,7 @@ def run(folder, *arguments, text=None):
 @pytest.fixture(scope="module")
 def trained(folder):
     """A model folder of the installed program."""
-    pairs = generate(400)
+    pairs = list(islice(read_pairs(), 400))
     for side, language in enumerate(("en", "de")):
         text = "".join(f"{pair[side]}\n" for pair in pairs)
         (folder / f"train.{language}").write_text(text, "utf-8")

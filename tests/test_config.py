@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tf_transformer.config import Config
+from tf_transformer.config import FORMAT_VERSION, Config
 from tf_transformer.errors import UserError
 from tf_transformer.presets import PRESETS, VARIATIONS, preset
 
@@ -92,6 +92,16 @@ def test_a_damaged_file_is_named(tmp_path, text):
     path = tmp_path / "config.json"
     path.write_text(text)
     with pytest.raises(UserError, match=f"^{path}: "):
+        Config.load(str(path))
+
+
+def test_the_format_of_a_later_version(tmp_path):
+    path = tmp_path / "config.json"
+    Config().save(str(path))
+    text = path.read_text()
+    assert f'"format_version": {FORMAT_VERSION}' in text
+    path.write_text(text.replace(f": {FORMAT_VERSION},", f": {FORMAT_VERSION + 1},", 1))
+    with pytest.raises(UserError, match="by a later version .* install the later version"):
         Config.load(str(path))
 
 

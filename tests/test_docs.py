@@ -179,8 +179,8 @@ def test_the_api_reference_has_all_modules():
 
 
 def load(name):
-    """A module of docs/scripts."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "scripts" / f"{name}.py")
+    """A module of tools/docs."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

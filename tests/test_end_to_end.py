@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-from tf_transformer.data.pocket.numbers import number_words
+from pocket.numbers import number_words
 
 SETTINGS = {
     "num_layers": 1,

@@ -15,8 +15,8 @@ PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 ORDER = [
     "errors", "special_tokens", "keras_compat", "atomic_io", "host",
     "config", "presets",
-    "kernels", "model", "data", "checkpoints", "decoding", "evaluation", "parsing", "training",
-    "export", "interchange", "serving", "visualization", "paper", "gpu_check", "cli",
+    "model", "data", "checkpoints", "decoding", "evaluation", "training",
+    "export", "serving", "visualization", "paper", "cli",
 ]  # fmt: skip
 ENTRY_POINTS = {"__init__", "__main__"}  # these may import any part
 
@@ -85,15 +85,6 @@ def test_modules_have_no_import_cycle():
         visit(name, [])
 
 
-def test_only_the_data_sources_import_the_built_in_corpus():
-    """`data.sources` imports it inside functions, so that runs on other data do not load it."""
-    for path in PACKAGE.rglob("*.py"):
-        if path.parent == PACKAGE / "data" / "pocket":
-            continue
-        imports_corpus = any(module.startswith("data.pocket") for module in imported_modules(path))
-        assert imports_corpus == (path == PACKAGE / "data" / "sources.py"), path
-
-
 def test_public_names_resolve():
     for name in tf_transformer.__all__:
         assert getattr(tf_transformer, name) is not None
@@ -114,14 +105,3 @@ def test_help_does_not_import_tensorflow():
         "print(codes, 'tensorflow' in sys.modules)"
     )
     assert run_python(code) == "[0, 0] False"
-
-
-def test_training_on_other_data_does_not_import_the_built_in_corpus(tiny_config, tmp_path):
-    settings = {"train_steps": 1, "bleu_sentences": 0, "data": tiny_config.data.data}
-    model_dir = str(tmp_path / "model")
-    code = (
-        "import sys; from tf_transformer import build_trainer, preset; "
-        f"build_trainer(preset('pocket').replace(**{settings}), {model_dir!r}).run(); "
-        "print([name for name in sys.modules if name.startswith('tf_transformer.data.pocket')])"
-    )
-    assert run_python(code) == "[]"

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from tf_transformer.errors import UserError, explain_missing_package
-from tf_transformer.export.warm_up import import_messages
+from tf_transformer.export.saved_model import import_messages
 
 MESSAGE = r"the package {} is missing: pip install 'tf_transformer\[serving\]'"
 

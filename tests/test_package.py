@@ -52,9 +52,11 @@ def test_wheel_has_every_file_of_the_package(wheel):
     metadata = f"tf_transformer-{__version__}.dist-info/"
     assert {name for name in wheel.namelist() if not name.startswith(metadata)} == expected
     data = (
-        "attention_display/attention.js",
+        "checkpoints/built_in/pocket-en-de/averaged.npz",
+        "data/built_in/pocket.tsv.xz",
         "py.typed",
         "serving/page_files/index.html",
+        "visualization/attention_display/attention.js",
         "visualization/attention_viewer.html",
     )
     assert {f"tf_transformer/{name}" for name in data} <= expected

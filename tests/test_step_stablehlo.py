@@ -1,21 +1,17 @@
 """An update of a training as StableHLO for a GPU, made on a machine without one."""
 
-import pathlib
 import re
-import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
-
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "benchmarks"))
 import step_stablehlo
+import tensorflow as tf
+from gpu_check.short_runs import tensor_float_32
 
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config
-from tf_transformer.gpu_check.short_runs import tensor_float_32
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.update import make_state, make_update
+from tf_transformer.training.update import Update
 
 SHAPE = 6, 5
 CONFIG = (
@@ -64,12 +60,11 @@ def test_the_pure_update_is_that_of_training():
     """With dropout and label smoothing: weights and losses of three updates."""
     tf.keras.utils.set_random_seed(0)
     strategy = make_strategy(replicas=1, cpu_only=True)
-    state = make_state(CONFIG, "float32", strategy)
-    weights = state.model.trainable_variables
+    update = Update.build(CONFIG, "float32", strategy, accumulate=False)
+    weights = update.model.trainable_variables
     values = [tf.constant(weight.numpy()) for weight in weights]
     values += [tf.zeros(weight.shape) for weight in weights] * 2 + [tf.constant(0)]
-    pure = tf.function(step_stablehlo.pure_update(CONFIG, state.model, SHAPE), autograph=False)
-    update = make_update(state, CONFIG.train, strategy, accumulate=False, jit_compile=False)
+    pure = tf.function(step_stablehlo.pure_update(CONFIG, update.model, SHAPE), autograph=False)
     random = np.random.default_rng(0)
     for _ in range(3):
         inp = tf.constant(random.integers(0, 300, SHAPE), tf.int32)

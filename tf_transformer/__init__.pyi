@@ -9,9 +9,9 @@ from .config import (
     TrainConfig as TrainConfig,
 )
 from .data.batching import Batches as Batches
-from .data.sources import open_corpus as open_corpus
+from .data.readers import open_corpus as open_corpus
 from .data.tokenizer import Tokenizer as Tokenizer
-from .decoding.search import beam_search as beam_search, greedy_search as greedy_search
+from .decoding.beam_search import beam_search as beam_search, greedy_search as greedy_search
 from .decoding.translator import Translator as Translator
 from .errors import UserError as UserError
 from .model.attention import (
@@ -35,12 +35,11 @@ from .model.masks import (
 )
 from .model.transformer import Decoder as Decoder, Encoder as Encoder, Transformer as Transformer
 from .presets import preset as preset
-from .training.build import build_trainer as build_trainer
 from .training.loss import (
     label_smoothed_cross_entropy as label_smoothed_cross_entropy,
     token_accuracy as token_accuracy,
 )
 from .training.schedule import CustomSchedule as CustomSchedule
-from .training.trainer import Trainer as Trainer
+from .training.trainer import Trainer as Trainer, build_trainer as build_trainer
 
 __version__: str

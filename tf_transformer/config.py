@@ -8,7 +8,7 @@ A `Config` consists of a `ModelConfig`, a `DataConfig`, a `TrainConfig` and a `D
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tf_transformer.atomic_io import atomic_write
@@ -173,9 +173,7 @@ class DataConfig(Settings):
 
     data: str = setting(
         "pocket",
-        "pocket, a folder, a file (TSV or JSON lines), SOURCE_FILE,TARGET_FILE, or a TFDS name "
-        "such as wmt14_translate/de-en; for trees pocket-trees or a folder; several, separated by "
-        "commas, are trained on together",
+        "the sentence pairs",  # `data.readers.describe_data` adds what it can name
     )
     data_weights: str = setting(
         "",
@@ -251,8 +249,15 @@ class DataConfig(Settings):
 
 NOAM = "noam"  # tensor2tensor's name of Eq. 3
 INVERSE_SQRT = "inverse_sqrt"  # fairseq's name
-DECAY_TO_0 = ("linear", "cosine")  # schedules that end at train_steps
-SCHEDULES = (NOAM, INVERSE_SQRT, "constant", *DECAY_TO_0)
+# The schedules of `training/schedule.py`: name -> the learning rate after its linear warm-up.
+SCHEDULES = {
+    NOAM: "Eq. 3",
+    INVERSE_SQRT: "the same curve, with its peak given",
+    "constant": "stays at its peak",
+    "linear": "falls linearly to 0 at train_steps",
+    "cosine": "falls to 0 at train_steps along a cosine",
+}
+DECAY_TO_0 = ("linear", "cosine")  # those that end at train_steps
 FREEZABLE = ("encoder", "decoder", "embeddings")
 
 
@@ -266,9 +271,9 @@ class TrainConfig(Settings):
     )
     learning_rate_schedule: str = setting(
         NOAM,
-        "the learning rate after its linear warm-up: noam (Eq. 3), inverse_sqrt (the same curve, "
-        "with its peak given), constant, or linear or cosine decay to 0 at train_steps",
-        choices=SCHEDULES,
+        "the learning rate after its linear warm-up: "
+        + ", ".join(f"{name} ({meaning})" for name, meaning in SCHEDULES.items()),
+        choices=tuple(SCHEDULES),
     )
     warmup_steps: int = setting(4000, "updates while the learning rate rises (Eq. 3)", 1)
     plateau_steps: int = setting(
@@ -378,7 +383,7 @@ class TrainConfig(Settings):
         if schedule == NOAM and self.learning_rate:
             raise UserError(
                 f"learning_rate {self.learning_rate:g} has no effect on the schedule noam: give "
-                f"learning_rate_scale, or learning_rate_schedule {listed(SCHEDULES[1:])}"
+                f"learning_rate_scale, or learning_rate_schedule {listed(list(SCHEDULES)[1:])}"
             )
         if schedule != NOAM and not self.learning_rate:
             raise UserError(
@@ -538,6 +543,12 @@ class FilterConfig(Settings):
     )
 
 
+# The formats of `config.json`: each function turns the settings of a format, a dict of JSON, into
+# those of the next one. Format 0 is that of version 0.2.0, which wrote no number.
+MIGRATIONS: list[Callable[[dict[str, Any]], dict[str, Any]]] = [dict]
+FORMAT_VERSION = len(MIGRATIONS)
+
+
 @dataclasses.dataclass(frozen=True)
 class Config:
     """All settings of a run."""
@@ -605,9 +616,10 @@ class Config:
         )
 
     def save(self, path: str) -> None:
-        """Writes the settings as JSON, atomically."""
+        """Writes the settings and the version of their format as JSON, atomically."""
         with atomic_write(path) as file:
-            json.dump(dataclasses.asdict(self), file, indent=2)
+            parts = {"format_version": FORMAT_VERSION, **dataclasses.asdict(self)}
+            json.dump(parts, file, indent=2)
             file.write("\n")
 
     @classmethod
@@ -625,9 +637,9 @@ class Config:
 
     @classmethod
     def load(cls, path: str) -> "Config":
-        """Reads the settings that `save` wrote.
+        """Reads the settings that `save` wrote, also that of an earlier version.
 
-        Raises: UserError when the file is damaged or was written by another version.
+        Raises: UserError when the file is damaged or was written by a later version.
         """
         try:
             with open(path, encoding="utf-8") as file:
@@ -637,10 +649,19 @@ class Config:
                     "this is a model of Hugging Face: make a model folder of it with "
                     "`tf-transformer import`"
                 )
+            version = values.pop("format_version", 0)
+            if version > FORMAT_VERSION:
+                raise UserError(
+                    f"the folder was written by a later version of tf-transformer, in format "
+                    f"{version}, and this one reads up to format {FORMAT_VERSION}: install the "
+                    "later version"
+                )
+            for migrate in MIGRATIONS[version:]:
+                values = migrate(values)
             return cls.from_dict(values)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UserError(
-                f"{path}: not a configuration of this version ({error}): train the model again"
+                f"{path}: not a configuration of tf-transformer ({error}): restore it from a backup"
             ) from None

@@ -29,13 +29,12 @@ class DamagedError(UserError):
 
 
 @contextlib.contextmanager
-def explain_missing_package(name: str = "") -> Iterator[None]:
+def explain_missing_package(name: str = "", extra: str = "serving") -> Iterator[None]:
     """Turns the error of an import into a `UserError` that tells how to install the package.
-
-    The package is one of the extra "serving".
 
     Args:
       name: of the package for pip; "" for that of the module which was not found.
+      extra: of this package, to which it belongs.
     """
     try:
         yield
@@ -43,5 +42,5 @@ def explain_missing_package(name: str = "") -> Iterator[None]:
         if (error.name or "").startswith("tf_transformer"):
             raise  # a bug
         raise UserError(
-            f"the package {name or error.name} is missing: pip install 'tf_transformer[serving]'"
+            f"the package {name or error.name} is missing: pip install 'tf_transformer[{extra}]'"
         ) from None

@@ -60,16 +60,17 @@ class ReferenceCall(KerasClass):
         names = list(inspect.signature(type(self).__init__).parameters)[1:]  # without self
         values = {name: getattr(self, name) for name in names if name != "kwargs"}
         for name, value in values.items():
-            if isinstance(value, keras.layers.Layer):
+            if hasattr(value, "get_config"):
                 values[name] = keras.saving.serialize_keras_object(value)
         return {**super().get_config(), **values}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         """Creates the layer that `get_config` described."""
-        if isinstance(config.get("embedding"), dict):
-            embedding = keras.saving.deserialize_keras_object(config["embedding"])
-            config = {**config, "embedding": embedding}
+        config = dict(config)
+        for name in ("embedding", "variant"):
+            if isinstance(config.get(name), dict):
+                config[name] = keras.saving.deserialize_keras_object(config[name])
         return super().from_config(config)
 
     def compute_mask(self, *args: Any, **kwargs: Any) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))  # `pocket`, the grammar of the built-in corpus; `invariants`
 SENTENCE = "Yesterday I bought a red car."  # the example of the course
 TRANSLATION = "Gestern habe ich ein rotes Auto gekauft."  # by the built-in model
 

@@ -1,5 +1,7 @@
 """The drawings of notebook 02. Each function returns a `matplotlib.figure.Figure`."""
 
+from course import plots
+
 import inspect
 import textwrap
 
@@ -8,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
 from tf_transformer import MultiHeadAttention, scaled_dot_product_attention
-from tf_transformer.visualization import plots
 
 MATMUL = "#DDD6EC"  # fill colors of the boxes of Figure 2
 SCALE = "#F8F1BE"

@@ -1,9 +1,9 @@
 """The drawings of notebook 03. Each function returns a `matplotlib.figure.Figure`."""
 
+from course import plots
+
 import numpy as np
 from matplotlib.figure import Figure
-
-from tf_transformer.visualization import plots
 
 
 def plot_sum(words, positions, tokens):

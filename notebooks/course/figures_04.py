@@ -1,8 +1,8 @@
 """The figures of notebook 04 whose code is not part of the lesson."""
 
-import numpy as np
+from course.plots import plot_product
 
-from tf_transformer.visualization.plots import plot_product
+import numpy as np
 
 
 def plot_layer_norm_steps(x, gamma, beta):

@@ -1,11 +1,11 @@
 """The drawings of notebook 05. Each function returns a `matplotlib.figure.Figure`."""
 
+from course.plots import COLORS
+
 import itertools
 
 import numpy as np
 from matplotlib.figure import Figure
-
-from tf_transformer.visualization.plots import COLORS
 
 WORD_COLORS = ["#D6E8F5", "#FBE3CF"]  # light, in turns: where one word ends
 CHARACTER = 0.092  # inches of a character at 11 points

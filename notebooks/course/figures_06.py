@@ -1,10 +1,11 @@
 """The drawings of notebook 06. Each function returns a `matplotlib.figure.Figure`."""
 
+from course.plots import COLORS
+
 import numpy as np
 from matplotlib.figure import Figure
 
 from tf_transformer import CustomSchedule
-from tf_transformer.visualization.plots import COLORS
 
 BLUE, ORANGE, GREEN, PINK = COLORS[:4]
 

@@ -1,9 +1,9 @@
 """Drawings of notebook 08."""
 
+from course.plots import COLORS, TOKEN_SIZE, labels
+
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-
-from tf_transformer.visualization.plots import COLORS, TOKEN_SIZE, labels
 
 
 def plot_lines_from(weights, tokens, query, title="", least=0.02):

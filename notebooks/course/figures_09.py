@@ -1,8 +1,8 @@
 """The figures of notebook 09."""
 
-from matplotlib.figure import Figure
+from course.plots import COLORS
 
-from tf_transformer.visualization.plots import COLORS
+from matplotlib.figure import Figure
 
 # Where the label of a point is, where it would cover another one on the right.
 _SIDES = {

@@ -1,10 +1,11 @@
 """What notebook 10 shows: drawings, as `matplotlib.figure.Figure`, and messages."""
 
+from course.plots import COLORS, labels
+
 import numpy as np
 from matplotlib.figure import Figure
 
 from tf_transformer import UserError, open_corpus
-from tf_transformer.visualization.plots import COLORS, labels
 
 
 def message_of(data):

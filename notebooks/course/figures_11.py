@@ -1,11 +1,11 @@
 """The figures of notebook 11."""
 
+from course.plots import COLORS
+
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-
-from tf_transformer.visualization.plots import COLORS
 
 
 def plot_rotations(vectors, titles):

@@ -1,9 +1,9 @@
 """The drawings of notebook A2. Each function returns a `matplotlib.figure.Figure`."""
 
+from course.plots import COLORS
+
 import numpy as np
 from matplotlib.figure import Figure
-
-from tf_transformer.visualization.plots import COLORS
 
 BLUE, ORANGE, GREEN = COLORS[:3]
 

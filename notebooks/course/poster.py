@@ -4,12 +4,12 @@
 those of the built-in model for `course.SENTENCE`.
 """
 
-from course import ROOT, SENTENCE, TRANSLATION  # first: it starts TensorFlow silently
+# first: it starts TensorFlow silently
+from course import ROOT, SENTENCE, TRANSLATION, architecture_diagram, plots
 
 import pathlib
 from typing import NamedTuple
 
-# isort: split
 import numpy as np
 import tensorflow as tf
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 from tf_transformer import Translator, beam_search, create_masks
 from tf_transformer.decoding.kv_cache import make_decode_step
 from tf_transformer.special_tokens import START
-from tf_transformer.visualization import architecture_diagram, plots
 
 A3 = (16.5, 11.7)  # inches, landscape
 DPI = 110  # of the PNG files
@@ -209,7 +208,7 @@ def figure_1(numbers):
         *target_size[:2],
         numbers.probabilities.shape[1],
     )
-    figure = plots.plot_transformer(shapes, 2)
+    figure = architecture_diagram.plot_transformer(shapes, 2)
     figure.set_dpi(220)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()

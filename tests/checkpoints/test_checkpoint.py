@@ -2,15 +2,16 @@
 
 import os
 import shutil
+from itertools import islice
 
 import keras
 import numpy as np
 import pytest
 
-from tf_transformer.checkpoints import checkpoint, paths
+from tf_transformer.checkpoints import checkpoint, model_folder
 from tf_transformer.checkpoints.loading import build_model, load_model
 from tf_transformer.config import ModelConfig
-from tf_transformer.data.pocket import corpus as pocket
+from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import DamagedError, UserError
 
@@ -107,7 +108,7 @@ def test_average_against_numpy(tmp_path):
 
 
 def test_the_last_eighth_of_the_updates():
-    files = [paths.step_path("run", step) for step in (87, 88, 100)]
+    files = [model_folder.step_path("run", step) for step in (87, 88, 100)]
     for first_step, expected in ((0, files[1:]), (3, files[1:]), (4, files[2:]), (60, files[2:])):
         assert checkpoint.last_eighth(files, first_step) == expected
     assert checkpoint.last_eighth(files[-1:], 0) == files[-1:]
@@ -136,7 +137,7 @@ def test_average_does_not_read_the_optimizer_state(tmp_path, arrays_read):
 
 
 def test_load_model_does_not_read_the_optimizer_state(model_dir, arrays_read):
-    path = paths.find(str(model_dir), "latest")
+    path = model_folder.find(str(model_dir), "latest")
     with np.load(path) as file:
         assert any(name.startswith("optimizer/") for name in file.files)
     model, _, _ = load_model(str(model_dir), path)
@@ -274,7 +275,7 @@ def test_loading_refuses_another_vocabulary_of_the_same_size(model_dir, tmp_path
     """The model would take its ids for other sub-words."""
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
-    other = Tokenizer.learn((german for _, german in pocket.generate(2000)), 500)
+    other = Tokenizer.learn((german for _, german in islice(read_pairs(), 2000)), 500)
     assert other.vocab_size == 500
     other.save(str(folder / "shared.model"))
     with pytest.raises(UserError, match="not trained with the vocabulary"):

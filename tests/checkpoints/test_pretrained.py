@@ -6,11 +6,11 @@ import os
 import numpy as np
 import pytest
 
-from tf_transformer.checkpoints import paths, pretrained
+from tf_transformer.checkpoints import model_folder, pretrained
 from tf_transformer.checkpoints.checkpoint import MODEL
 from tf_transformer.checkpoints.checksums import is_intact
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import score
@@ -94,13 +94,13 @@ def test_the_default_model_is_logged(caplog):
 
 def test_an_unknown_name_lists_the_built_in_models():
     with pytest.raises(UserError, match="no model folder pocket-en-fr.*: pocket-en-de$"):
-        paths.load_config("pocket-en-fr")
+        model_folder.load_config("pocket-en-fr")
 
 
 def test_a_command_for_runs_refuses_a_built_in_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="pocket-en-de is a built-in model, without checkpoints"):
-        paths.load_config(NAME)
+        model_folder.load_config(NAME)
 
 
 def test_writable_folder(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from tf_transformer.checkpoints import checkpoint, paths
+from tf_transformer.checkpoints import checkpoint, model_folder
 from tf_transformer.cli import interrupts
 from tf_transformer.cli.main import main
 from tf_transformer.training import distribution
@@ -242,8 +242,8 @@ def test_commands_beside_a_training_run(run, refused, model_dir, tmp_path, monke
     """The run removes its oldest checkpoint between the listing and the reading."""
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder, ignore=shutil.ignore_patterns("tensorboard", "cache"))
-    oldest, newest = paths.step_checkpoints(str(folder))
-    oldest = shutil.move(oldest, paths.step_path(str(folder), 11))  # which is averaged too
+    oldest, newest = model_folder.step_checkpoints(str(folder))
+    oldest = shutil.move(oldest, model_folder.step_path(str(folder), 11))  # which is averaged too
     average = checkpoint.average
 
     def average_later(chosen, output):
@@ -310,7 +310,7 @@ def test_training_without_a_reader(corpus_folder, tiny_config, tmp_path):
 def test_the_run_log_has_the_error_that_ended_the_run(run, model_dir, monkeypatch):
     path = model_dir / "train.log"
     monkeypatch.setattr(distribution, "split_cpu", lambda number: None)
-    monkeypatch.setattr("tf_transformer.training.build.build_trainer", raises(KeyError("x")))
+    monkeypatch.setattr("tf_transformer.training.trainer.build_trainer", raises(KeyError("x")))
     path.write_text("earlier\n")
     try:
         code, _, err = run("train", f"--model_dir={model_dir}")

@@ -1,7 +1,6 @@
-"""The commands export, serve and client."""
+"""The commands serve and client."""
 
 import os
-import re
 import shutil
 import socket
 
@@ -9,8 +8,8 @@ import pytest
 from serving.scripted_server import scripted_server, translated
 
 from tf_transformer.checkpoints import pretrained
-from tf_transformer.checkpoints.checksums import is_intact, write_checksums
-from tf_transformer.export import built_in, saved_model
+from tf_transformer.checkpoints.checksums import write_checksums
+from tf_transformer.export import saved_model
 from tf_transformer.serving import client as serving_client
 from tf_transformer.serving import server
 
@@ -22,95 +21,6 @@ def in_empty_folder(tmp_path, monkeypatch):
     folder = tmp_path / "folder"
     folder.mkdir()
     monkeypatch.chdir(folder)
-
-
-def test_export(run, refused, model_dir, tmp_path):
-    folder = f"--model_dir={model_dir}"
-    output = tmp_path / "engine"
-    flags = ("--format=ctranslate2", f"--output={output}/")
-    code, out, _ = run("export", folder, "--quantization=int8", *flags)
-    assert code == 0
-    assert "wrote" in out
-    assert (output / "model.bin").exists()
-    message = refused("export", folder, *flags)
-    assert str(output) in message
-    assert "already" in message
-    assert "--model_dir is missing" in refused("export")
-    message = refused("export", folder, "--quantization=int8")
-    assert "--quantization is for --format=ctranslate2" in message
-    message = refused("export", folder, "--format=keras", "--beam_size=2")
-    assert "--beam_size is for --format=saved_model" in message
-    versions = tmp_path / "versions"
-    code, out, _ = run("export", folder, f"--output={versions}", "--beam_size=2", "--name=two")
-    assert code == 0
-    assert f"wrote {versions}/1 for TensorFlow Serving" in out
-    readme = (versions / "1" / "README.md").read_text()
-    assert re.search(r"beam (size )?(is|of)?\s*2\b", readme)
-
-
-def test_export_keeps_the_newest_versions(run, refused, model_dir, tmp_path, monkeypatch):
-    def write(*arguments, **decode):
-        version = max([int(name) for name in os.listdir(tmp_path)], default=0) + 1
-        (tmp_path / str(version)).mkdir()
-        (tmp_path / str(version) / "saved_model.pb").touch()
-        return str(tmp_path / str(version))
-
-    monkeypatch.setattr(saved_model, "export_saved_model", write)
-    flags = ("export", f"--model_dir={model_dir}", f"--output={tmp_path}")
-    for _ in range(3):
-        assert run(*flags)[0] == 0
-    code, out, err = run(*flags, "--keep_versions=2")
-    assert (code, out.splitlines()[0]) == (0, f"wrote {tmp_path}/4 for TensorFlow Serving")
-    assert sorted(os.listdir(tmp_path)) == ["3", "4"]
-    assert f"removed {tmp_path}/1" in err
-    assert "--keep_versions" in refused(*flags, "--keep_versions=0")
-    message = refused(*flags, "--keep_versions=2", "--format=keras")
-    assert "--keep_versions is for --format=saved_model or ctranslate2" in message
-
-
-def test_ctranslate2_export_keeps_the_newest_versions(run, refused, model_dir, tmp_path):
-    flags = ("export", f"--model_dir={model_dir}", "--format=ctranslate2", "--keep_versions=2")
-    for version in (9, 10, 11):
-        assert run(*flags, f"--output={tmp_path}/{version}")[0] == 0
-    assert sorted(os.listdir(tmp_path)) == ["10", "11"]
-    # The version that was just written stays, even if it is not one of the newest.
-    assert run(*flags, f"--output={tmp_path}/8/")[0] == 0
-    assert sorted(os.listdir(tmp_path)) == ["10", "11", "8"]
-    message = refused(*flags, f"--output={tmp_path}/new")
-    assert f"such as {tmp_path}/new/1" in message
-    assert sorted(os.listdir(tmp_path)) == ["10", "11", "8"]
-
-
-def test_export_to_a_wrong_output(refused, model_dir, tmp_path):
-    folder = f"--model_dir={model_dir}"
-    assert "output / is the root folder: give a folder" in refused("export", folder, "--output=/")
-    (tmp_path / "file").write_text("kept")
-    message = refused("export", folder, f"--output={tmp_path}/file/")
-    assert f"{tmp_path}/file is a file: give a folder" in message
-    message = refused("export", folder, "--format=ctranslate2", f"--output={tmp_path}/file")
-    assert f"{tmp_path}/file already exists" in message
-    message = refused("export", folder, "--format=keras", "--output=/proc/none/model.keras")
-    assert re.search(r"/proc/none/model.keras could not be written \(.*\): choose", message)
-    assert (tmp_path / "file").read_text() == "kept"
-
-
-def test_an_interrupted_export_leaves_nothing(run, model_dir, tmp_path, monkeypatch):
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(saved_model, "make_signatures", interrupt)
-    output = tmp_path / "versions"
-    code, out, err = run("export", f"--model_dir={model_dir}", f"--output={output}")
-    assert (code, out, err) == (130, "", "tf-transformer: interrupted\n")
-    assert os.listdir(output) == []
-
-
-def test_a_built_in_model_is_exported_to_the_working_directory(run, in_empty_folder):
-    code, out, _ = run("export", "--model_dir=pocket-en-de", "--format=keras")
-    assert code == 0
-    assert out.startswith("wrote models/pocket-en-de/export/model.keras;")
-    assert os.path.exists("models/pocket-en-de/export/model.keras")
-    assert is_intact(os.path.join(pretrained.FOLDER, "pocket-en-de"))
 
 
 class RecordedServer:
@@ -131,7 +41,7 @@ def test_serve_exports_the_built_in_model(run, in_empty_folder, monkeypatch):
         os.mkdir(os.path.join(folder, "1"))
         write_checksums(os.path.join(folder, "1"))
 
-    monkeypatch.setattr(built_in, "export_saved_model", export)
+    monkeypatch.setattr(saved_model, "export_saved_model", export)
     monkeypatch.setattr(server, "Server", RecordedServer)
     code, _, err = run("serve", "--port=0")
     assert code == 0, err

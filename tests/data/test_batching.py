@@ -161,43 +161,32 @@ def test_batches_do_not_depend_on_the_shards():
             np.testing.assert_array_equal(side, expected_side)
 
 
-def test_the_order_of_the_next_epoch_is_prefetched(monkeypatch):
+def test_the_next_epoch_is_prepared_and_past_ones_are_forgotten():
     """It is computed during this epoch, and is that of a new process."""
     pairs = captions(500)
-    batches = Batches(pairs, 500, seed=1)
-    expected = [[batch_pairs(batch) for batch in batches.epoch(epoch)] for epoch in (0, 1, 2)]
-    batches = Batches(pairs, 500, seed=1)
-    computed = []
-    order = Batches.order
-    monkeypatch.setattr(
-        Batches, "order", lambda self, epoch: computed.append(epoch) or order(self, epoch)
-    )
-    for epoch in (0, 1, 2):
-        assert [batch_pairs(batch) for batch in batches.epoch(epoch)] == expected[epoch]
-    batching._background.submit(int).result()  # waits for the last of them
-    assert computed == [0, 1, 2, 3]
+    expected = [
+        [batch_pairs(batch) for batch in Batches(pairs, 500, seed=1).epoch(epoch)]
+        for epoch in range(4)
+    ]
+    computed, alive = [], []
 
+    class Watched(Batches):
+        def _prepare(self, epoch):
+            prepared = super()._prepare(epoch)
+            computed.append(epoch)
+            alive.append(weakref.ref(prepared))
+            return prepared
 
-def test_orders_of_past_epochs_are_forgotten():
-    batches = Batches(captions(200), 500, seed=1)
-    order = batches.order
-    alive = []
-
-    def watched(epoch):
-        batches_of_epoch = order(epoch)
-        alive.append(weakref.ref(batches_of_epoch[0][0].base))
-        return batches_of_epoch
-
-    batches.order = watched
+    batches = Watched(pairs, 500, seed=1)
     for epoch in range(4):
-        for _ in batches.epoch(epoch):
-            pass
-    batching._background.submit(int).result()
+        assert [batch_pairs(batch) for batch in batches.epoch(epoch)] == expected[epoch]
+    batches.order(4)  # waits for it
     gc.collect()
+    assert computed == [0, 1, 2, 3, 4]
     assert [reference() is not None for reference in alive] == [False] * 3 + [True] * 2
-    three = [batch_pairs(batch) for batch in batches.epoch(3)]
     both = zip(batches.epoch(3), batches.epoch(9))  # two epochs at once
-    assert [batch_pairs(batch) for batch, _ in both] == three
+    assert [batch_pairs(batch) for batch, _ in both] == expected[3]
+    batches.close()
 
 
 def test_skip_resumes_within_an_epoch():

@@ -1,8 +1,6 @@
 """Encoding of sentence pairs: dropped pairs, processes, and the cache of shards."""
 
 import errno
-import fcntl
-import itertools
 import logging
 import os
 import signal
@@ -10,18 +8,18 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
+import filelock
 import numpy as np
 import pytest
 
 from tf_transformer.config import Config
-from tf_transformer.data import encoder_processes, encoding
+from tf_transformer.data import encoded_pairs, encoding
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped
-from tf_transformer.data.encoder_processes import encode_chunks
-from tf_transformer.data.encoding import cached_pairs, encode_pairs, shard_folder
-from tf_transformer.data.pair_encoder import PairEncoder
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.encoding import PairEncoder, cached_pairs, encode_pairs, shard_folder
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tokenizer import learn_tokenizers, save_tokenizers
 from tf_transformer.errors import UserError
 
@@ -84,21 +82,17 @@ def test_ids_are_those_of_the_tokenizer_in_graphs(tokenizers):
     for _ in range(300):
         codes = random.integers(1, 0x20000, random.integers(1, 30))
         texts.append("".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000) + ".")
-    encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 10**6, 10**6)
+    encoder = PairEncoder(tokenizers, 10**6, 10**6)
     texts = [text for text in texts if tokenizers[0].normalize(text)]  # blank ones are dropped
     shard = encoder.encode([(text, "a", None) for text in texts])
     assert rows(EncodedPairs([shard])) == tokenizers[0].encode(texts).to_list()
 
 
-def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, monkeypatch):
-    encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
-    assert encoder.encode([("a", "b", None)]).ids.dtype == np.uint16
-    size = "sentencepiece.SentencePieceProcessor.get_piece_size"
-    monkeypatch.setattr("tf_transformer.data.pair_encoder.vocabulary_tags", lambda processor: {})
-    for number, dtype in ((2**16, np.uint16), (2**16 + 1, np.int32)):
-        monkeypatch.setattr(size, lambda self, number=number: number)
-        encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
-        assert encoder.encode([("a", "b", None)]).ids.dtype == dtype
+@pytest.mark.parametrize(("size", "dtype"), [(2**16, np.uint16), (2**16 + 1, np.int32)])
+def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, size, dtype):
+    other = SimpleNamespace(model=tokenizers[1].model, tags={}, vocab_size=size)
+    encoder = PairEncoder((tokenizers[0], other), 64, 9.0)
+    assert encoder.encode([("a", "b", None)]).ids.dtype == dtype
 
 
 def test_the_result_does_not_depend_on_the_chunk_size(tokenizers, corpus_folder, monkeypatch):
@@ -139,7 +133,7 @@ def test_the_second_start_reads_the_cache(
     short = tiny_config.replace(max_length=10).data
     shorter = cached_pairs(corpus, "train", tokenizers, short, str(tmp_path))
     assert len(shorter) < len(first)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.glob("train-*"))) == 2
 
 
 def test_the_ids_are_not_in_memory(tokenizers, corpus_folder, tiny_config, tmp_path):
@@ -183,7 +177,7 @@ def test_a_changed_fingerprint_invalidates_the_cache(tokenizers, tiny_config, tm
     second = encoded()
     assert corpus.reads == 2
     assert second == tokenizers[0].encode([corpus.text]).to_list() != first
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.glob("train-*"))) == 2
 
 
 class FailingCorpus(Corpus):
@@ -210,7 +204,6 @@ def interrupted(tokenizers, corpus_folder, monkeypatch):
     """A corpus of 400 pairs, shards of 30, and a list of the encoded texts of the source."""
     monkeypatch.setattr(encoding, "CHUNK", 10)
     monkeypatch.setattr(encoding, "CHUNKS_OF_SHARD", 3)
-    monkeypatch.setattr(encoder_processes, "ALONE", 1000)
     monkeypatch.setattr("tf_transformer.data.progress.LOG_SECONDS", 0.0)
     corpus = FailingCorpus(list(open_corpus(str(corpus_folder), "en", "de").read("train")))
     encoded = []
@@ -265,7 +258,7 @@ def test_damaged_shards_are_encoded_again(interrupted, tiny_config, tmp_path):
     """Only those; the others stay."""
     corpus, tokenizers, encoded = interrupted
     expected = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-    (folder,) = tmp_path.iterdir()
+    (folder,) = tmp_path.glob("train-*")
     before = files(tmp_path)
     sources = [source for source, _ in corpus.pairs]
     path = folder / "00004.ids.npy"
@@ -307,141 +300,37 @@ def test_incomplete_shards_of_other_settings_are_removed(interrupted, tiny_confi
         data = tiny_config.replace(max_length=max_length).data
         with pytest.raises(KeyboardInterrupt):
             cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.glob("train-*"))) == 2
     corpus.end = None
     cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
-    (folder,) = tmp_path.iterdir()
+    (folder,) = tmp_path.glob("train-*")
     assert str(folder) == shard_folder(corpus, "train", tokenizers, data, str(tmp_path))
 
 
-def test_another_process_is_waited_for(interrupted, tiny_config, tmp_path, monkeypatch, caplog):
+def test_another_process_is_waited_for(interrupted, tiny_config, tmp_path, caplog):
     """It encodes the text, and this one reads its shards."""
     corpus, tokenizers, encoded = interrupted
-    data = tiny_config.data
-    folder = shard_folder(corpus, "train", tokenizers, data, str(tmp_path / "cache"))
-    expected = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path / "other"))
-    os.makedirs(folder)
-    lock = os.open(folder, os.O_RDONLY)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    arguments = (corpus, "train", tokenizers, tiny_config.data)
+    expected = cached_pairs(*arguments, str(tmp_path / "other"))
+    cache = tmp_path / "cache"
+    cache.mkdir()
     encoded.clear()
     found = []
-    monkeypatch.setattr(encoding, "POLL_SECONDS", 0.01)
     with caplog.at_level(logging.INFO, "tf_transformer"):
-        thread = threading.Thread(
-            target=lambda: found.append(
-                cached_pairs(corpus, "train", tokenizers, data, str(tmp_path / "cache"))
+        with filelock.FileLock(cache / ".train.lock"):
+            thread = threading.Thread(
+                target=lambda: found.append(cached_pairs(*arguments, str(cache)))
             )
-        )
-        thread.start()
-        end = time.monotonic() + 20
-        while "waiting for another process" not in caplog.text and time.monotonic() < end:
-            time.sleep(0.01)
-        assert thread.is_alive() and not encoded
-        os.rmdir(folder)
-        os.rename(os.path.join(tmp_path, "other", os.path.basename(folder)), folder)
-        os.close(lock)
+            thread.start()
+            end = time.monotonic() + 20
+            while "waiting for another process" not in caplog.text and time.monotonic() < end:
+                time.sleep(0.01)
+            assert thread.is_alive() and not encoded
+            folder = shard_folder(*arguments, str(cache))
+            os.rmdir(folder)
+            os.rename(shard_folder(*arguments, str(tmp_path / "other")), folder)
         thread.join(20)
     assert found[0].checksum == expected.checksum and not encoded
-    assert "waiting for another process that encodes" in caplog.text
-
-
-def test_a_folder_that_is_removed_before_it_is_locked(tmp_path, monkeypatch):
-    """The lock is that of the folder with this name, and not of one that is gone."""
-    folder = tmp_path / "train-a"
-    try_lock = encoding.try_lock
-    removed = []
-
-    def remove_and_lock(descriptor):
-        if not removed:
-            removed.append(folder.rmdir())
-        return try_lock(descriptor)
-
-    monkeypatch.setattr(encoding, "try_lock", remove_and_lock)
-    with encoding._locked(str(folder)):
-        other = os.open(folder, os.O_RDONLY)
-        assert try_lock(other) is False
-        os.close(other)
-    assert removed
-
-
-def test_shards_that_another_process_completes_are_kept(tmp_path, monkeypatch):
-    folder = tmp_path / "train-a"
-    folder.mkdir()
-    manifest = folder / encoding.MANIFEST
-    manifest.write_text('{"complete": false, "shards": []}')
-    try_lock = encoding.try_lock
-
-    def complete_and_lock(descriptor):
-        manifest.write_text('{"complete": true, "shards": []}')
-        return try_lock(descriptor)
-
-    monkeypatch.setattr(encoding, "try_lock", complete_and_lock)
-    encoding._remove_incomplete(str(tmp_path), "train")
-    assert manifest.exists()
-
-
-@pytest.fixture
-def processes(monkeypatch):
-    """Two processes encode chunks of 10 pairs."""
-    monkeypatch.setattr(encoding, "CHUNK", 10)
-    monkeypatch.setattr(encoding, "CHUNKS_OF_SHARD", 3)
-    monkeypatch.setattr(encoder_processes, "ALONE", 2)
-    monkeypatch.setattr(encoder_processes, "number_of_cores", lambda: 2)
-    started = []
-    start = subprocess.Popen
-
-    def popen(*arguments, **keywords):
-        started.append(start(*arguments, **keywords))
-        return started[-1]
-
-    monkeypatch.setattr(subprocess, "Popen", popen)
-    yield started
-    assert all(process.poll() is not None for process in started)
-
-
-def test_several_processes_write_the_shards_of_one(
-    processes, tokenizers, corpus_folder, tiny_config, tmp_path, monkeypatch
-):
-    corpus = open_corpus(str(corpus_folder), "en", "de")
-    cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path / "several"))
-    assert len(processes) == 2
-    monkeypatch.setattr(encoder_processes, "number_of_cores", lambda: 1)
-    cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path / "one"))
-    assert len(processes) == 2
-    assert files(tmp_path / "several") == files(tmp_path / "one")
-
-
-def test_processes_end_with_the_text_and_with_an_error_in_it(processes, tokenizers):
-    encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
-
-    def chunks(error):
-        for _ in range(6):
-            yield [("Anna sleeps.", "Anna schläft.", None)]
-        raise error
-
-    for error in (UserError("line 7"), KeyboardInterrupt()):
-        with pytest.raises(type(error)):
-            list(encode_chunks(encoder, chunks(error)))
-    assert len(processes) == 4
-
-
-def test_a_killed_process_gives_one_line(processes, tokenizers):
-    encoder = PairEncoder((tokenizers[0].model, tokenizers[1].model), 64, 9.0)
-
-    def chunks():
-        for number in itertools.count():
-            if number == 5:
-                processes[-1].kill()
-            yield [("Anna sleeps.", "Anna schläft.", None)]
-
-    with pytest.raises(UserError, match="was killed by signal 9.*encoding continues where it"):
-        list(encode_chunks(encoder, chunks()))
-
-
-def test_the_processes_do_not_import_tensorflow():
-    code = "import sys; import tf_transformer.data.pair_encoder; print('tensorflow' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout == "False\n"
 
 
 KILLED = """
@@ -449,7 +338,7 @@ import os, signal, sys
 sys.path.insert(0, {tests!r})
 from test_encoding import FailingCorpus
 from tf_transformer.config import Config
-from tf_transformer.data import encoder_processes, encoding
+from tf_transformer.data import encoding
 from tf_transformer.data.tokenizer import load_tokenizers
 
 class KilledCorpus(FailingCorpus):
@@ -458,7 +347,6 @@ class KilledCorpus(FailingCorpus):
         os.kill(os.getpid(), signal.SIGKILL)
 
 encoding.CHUNK, encoding.CHUNKS_OF_SHARD = 10, 3
-encoder_processes.ALONE = 1000
 corpus = KilledCorpus({pairs!r})
 data = Config().data
 encoding.cached_pairs(corpus, "train", load_tokenizers({folder!r}, True), data, {folder!r})
@@ -484,7 +372,7 @@ def test_a_full_disk_names_the_file_and_keeps_the_shards(
     interrupted, tiny_config, tmp_path, monkeypatch
 ):
     corpus, tokenizers, encoded = interrupted
-    write = encoding.atomic_write
+    write = encoded_pairs.atomic_write
 
     def fail(path, mode="w"):
         if path.endswith("00002.ids.npy"):
@@ -492,7 +380,7 @@ def test_a_full_disk_names_the_file_and_keeps_the_shards(
         return write(path, mode)
 
     with monkeypatch.context() as patch:
-        patch.setattr(encoding, "atomic_write", fail)
+        patch.setattr(encoded_pairs, "atomic_write", fail)
         with pytest.raises(OSError, match="No space left on device: .*train-.*00002.ids.npy"):
             cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
     encoded.clear()

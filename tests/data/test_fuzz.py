@@ -7,9 +7,8 @@ from fuzzing import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tf_transformer.data.corpus import read_lines
-from tf_transformer.data.line_windows import read_pair_windows, read_windows
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
+from tf_transformer.data.text_files import read_lines, read_pair_windows, read_windows
 from tf_transformer.data.trees import Tree, read_line, read_trees
 from tf_transformer.errors import UserError
 

@@ -7,10 +7,15 @@ import pytest
 
 from tf_transformer.config import DataConfig
 from tf_transformer.data.batching import Batches
-from tf_transformer.data.corpus_names import absolute_path, corpus_names, languages_of
 from tf_transformer.data.encoded_pairs import EncodedPairs, Shard
 from tf_transformer.data.mixture import MixedCorpus, parse_weights, repetitions
-from tf_transformer.data.sources import corpus_of_run, open_corpus
+from tf_transformer.data.readers import (
+    absolute_path,
+    corpus_names,
+    corpus_of_run,
+    languages_of,
+    open_corpus,
+)
 from tf_transformer.errors import UserError
 
 

@@ -1,19 +1,21 @@
 """Tags: one token before a source, of text only where it begins a source."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
 
-from tf_transformer.data.pair_encoder import PairEncoder
-from tf_transformer.data.pocket import corpus as pocket
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.encoding import PairEncoder
+from tf_transformer.data.pocket import read_pairs
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tags import check_tag, parse_tags, split_tag, vocabulary_tags
 from tf_transformer.data.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END
 
-PAIRS = pocket.generate(300)
+PAIRS = list(islice(read_pairs(), 300))
 TAGS = ["<2de>", ">>fr<<", "<a.b*>"]
 
 
@@ -70,7 +72,7 @@ def test_only_a_tag_before_a_sentence_is_one(tokenizer):
     in_graph = tf.function(tokenizer.encode, input_signature=[tf.TensorSpec([None], tf.string)])
     assert in_graph(tf.constant(texts)).to_list() == expected
     assert in_graph(tf.constant([], tf.string)).to_list() == []
-    encoder = PairEncoder((tokenizer.model, tokenizer.model), 100, 100.0)
+    encoder = PairEncoder((tokenizer, tokenizer), 100, 100.0)
     kept = [row for row in expected if len(row) > 1]
     shard = encoder.encode(
         [(text, "<2de> a", None) for text, row in zip(texts, expected) if len(row) > 1]

@@ -8,14 +8,15 @@ import signal
 import threading
 import time
 import unicodedata
+from itertools import islice
 
 import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
+from sentencepiece import sentencepiece_model_pb2 as messages
 
-from tf_transformer.data.pocket import corpus as pocket
-from tf_transformer.data.segmentation import Vocabulary, messages
+from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.tokenizer import (
     LEARNING_THREADS,
     Tokenizer,
@@ -26,7 +27,7 @@ from tf_transformer.data.tokenizer import (
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
-PAIRS = pocket.generate(400)
+PAIRS = list(islice(read_pairs(), 400))
 UNUSUAL = [
     "",
     " ",
@@ -100,7 +101,7 @@ def test_learning_is_deterministic_and_gives_the_size_and_kind(tokenizer, subwor
     again = learn_tokenizers(lambda: iter(PAIRS), 600, shared=True, subword_model=subword_model)[0]
     assert again.model == tokenizer.model
     assert again.vocab_size == 600
-    assert Vocabulary(again.model).kind == subword_model
+    assert again.subword_model == subword_model
     spec = messages.ModelProto.FromString(again.model).trainer_spec
     assert spec.num_threads == LEARNING_THREADS  # on all hosts
     assert not spec.seed_sentencepieces_file
@@ -118,7 +119,7 @@ def test_frequent_words_are_sub_words(subword_model):
 @pytest.mark.parametrize("shared", [True, False])
 def test_save_and_load(tmp_path, shared, subword_model):
     learned = learn_tokenizers(lambda: iter(PAIRS), 500, shared, subword_model=subword_model)
-    assert {Vocabulary(each.model).kind for each in learned} == {subword_model}
+    assert {each.subword_model for each in learned} == {subword_model}
     save_tokenizers(learned, str(tmp_path))
     loaded = load_tokenizers(str(tmp_path), shared)
     assert (learned[0] is learned[1]) == (loaded[0] is loaded[1]) == shared

@@ -1,11 +1,24 @@
-"""Trees and their bracketed text: round trips, and errors with their line numbers."""
+"""Trees: their text, trees as strings, repairs; and corpora of trees, with errors in folders."""
 
 import gzip
+import os
 import random
 
 import pytest
+from pocket.treebank import generate
 
-from tf_transformer.data.trees import Tree, read_line, read_trees
+from tf_transformer.data.pocket import PocketTreebank
+from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.data.trees import (
+    Tree,
+    TreebankCorpus,
+    clean_tree,
+    is_well_formed,
+    linearise,
+    read_line,
+    read_trees,
+    restore,
+)
 from tf_transformer.errors import UserError
 
 DOG = "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))"
@@ -24,19 +37,19 @@ FILE = """\
 """
 
 
-def random_tree(chance, depth):
+def random_raw_tree(chance, depth):
     """A tree with random words and labels, and with unary chains."""
     if depth == 0 or chance.random() < 0.2:
         tag = chance.choice(["NN", "-LRB-", ","])
         return Tree(tag, chance.choice(["dog", "-LRB-", ",", "*T*-1", "4\xa0000", "ö"]))
     number = chance.choice([1, 1, 2, 3])
-    children = tuple(random_tree(chance, depth - 1) for _ in range(number))
+    children = tuple(random_raw_tree(chance, depth - 1) for _ in range(number))
     return Tree(chance.choice(["S", "NP-SBJ-1", "VP"]), children)
 
 
 def test_round_trip():
     chance = random.Random(1)
-    trees = [random_tree(chance, 5) for _ in range(200)]
+    trees = [random_raw_tree(chance, 5) for _ in range(200)]
     assert list(read_trees(map(str, trees))) == trees
     assert [read_line(str(tree), "here") for tree in trees] == [(tree,) for tree in trees]
 
@@ -85,7 +98,7 @@ def test_an_outer_node_without_a_label():
     assert list(read_trees(["(((X a)))"])) == [Tree("TOP", (Tree("", (Tree("X", "a"),)),))]
 
 
-def test_depth_is_not_limited():
+def test_depth_of_text_is_not_limited():
     text = "(X " * 20_000 + "(Y z)" + ")" * 20_000
     tree = next(read_trees([text]))
     assert tree.words() == ["z"]
@@ -144,3 +157,292 @@ def test_bad_files(tmp_path):
     path.write_bytes(gzip.compress(b"(A b)" * 1000)[:-9])
     with pytest.raises(UserError, match=r"a.mrg.gz: not a complete gzip file"):
         list(read_trees(path))
+
+
+LABELS = ("S", "NP", "VP", "SBAR", "ADVP|PRT", "X")
+TAGS = ("DT", "NN", "PRP$", "-LRB-", ".", "``", "''", ":", "#", "NNP", "S")
+RAW = """( (S (NP-SBJ-1 (DT The) (NN bill))
+    (VP (VBD was)
+      (VP (VBN paid) (NP (-NONE- *-1))
+        (PP (-NONE- *?*)) (ADVP-TMP=2 (RB yesterday))
+        (PRN (-LRB- -LRB-) (NP (QP ($ $) (CD 10)) (-NONE- *U*)) (-RRB- -RRB-))))
+    (. .)))"""
+CLEAN = (
+    "(S (NP (DT The) (NN bill)) (VP (VBD was) (VP (VBN paid) (ADVP (RB yesterday))"
+    " (PRN (-LRB- -LRB-) (NP (QP ($ $) (CD 10))) (-RRB- -RRB-)))) (. .))"
+)
+
+
+def read_tree(text):
+    return next(read_trees([text]))
+
+
+def random_tree(chance, depth):
+    """A clean tree. Tags and labels can be equal, and phrases can have one child."""
+    if not depth or chance.random() < 0.4:
+        return Tree(chance.choice(TAGS), chance.choice(("a", "b", "-LRB-")))
+    children = [random_tree(chance, depth - 1) for _ in range(chance.randint(1, 3))]
+    return Tree(chance.choice(LABELS), tuple(children))
+
+
+# Properties
+
+
+def test_restore_is_the_inverse_of_linearise():
+    chance = random.Random(1)
+    for _ in range(2000):
+        tree = random_tree(chance, 5)
+        assert restore(linearise(tree), tree.words()) == tree
+        assert is_well_formed(linearise(tree), tree.words())
+
+
+def test_any_text_gives_a_tree_with_the_words():
+    chance = random.Random(2)
+    tokens = "(S (NP (VP ) ) ) ) ) ) DT NN ( (( () )NP x(y (-NONE- -NONE-".split()
+    tokens += ["", "\u00a0", "\t"]
+    malformed = {"(", "((", "()", ")NP", "x(y"}
+    for _ in range(5000):
+        text = " ".join(chance.choices(tokens, k=chance.randint(0, 20)))
+        words = chance.choices(["a", "(", ")", "", "b c", "-LRB-"], k=chance.randint(0, 6))
+        tree = restore(text, words)
+        assert tree.words() == words
+        assert is_well_formed(linearise(tree), words)
+        if is_well_formed(text, words):
+            assert not malformed & set(text.split())
+            assert text.count("(") == text.count(")")
+
+
+def test_depth_is_not_limited():
+    deep = restore("(S " * 20_000 + "NN", ["dog"])
+    assert deep.words() == ["dog"]
+    assert linearise(deep).count("(") == 20_000
+    assert clean_tree(deep).words() == ["dog"]
+
+
+def test_clean_tree_is_idempotent():
+    for raw in read_trees(generate(300, seed=3)):
+        clean = clean_tree(raw)
+        assert clean_tree(clean) == clean
+        assert clean.words() == [word for word, tag in raw.tags() if tag != "-NONE-"]
+
+
+# Cleaning
+
+
+def test_clean_by_hand():
+    assert str(clean_tree(read_tree(RAW))) == CLEAN
+
+
+@pytest.mark.parametrize(
+    ("raw", "clean"),
+    [
+        ("( (NN dog))", "(NN dog)"),
+        ("(ROOT (S (NN dog)))", "(S (NN dog))"),
+        ("( (S (NN dog)) (. .))", "(TOP (S (NN dog)) (. .))"),
+        ("( (S ( (NN dog) (NN cat))))", "(S (NN dog) (NN cat))"),
+        ("( (NP=2 (NP|X-3 (NN dog))))", "(NP (NP|X (NN dog)))"),
+        ("(-X- (NN-1 dog))", "(-X- (NN-1 dog))"),
+    ],
+)
+def test_clean_labels(raw, clean):
+    assert str(clean_tree(read_tree(raw))) == clean
+
+
+def test_a_tree_of_traces_is_none():
+    assert clean_tree(read_tree("( (S (NP-SBJ (-NONE- *)) (VP (-NONE- *?*))))")) is None
+
+
+def test_linearise_by_hand():
+    assert linearise(read_tree(CLEAN)) == (
+        "(S (NP DT NN ) (VP VBD (VP VBN (ADVP RB ) (PRN -LRB- (NP (QP $ CD ) ) -RRB- ) ) ) . )"
+    )
+
+
+# Repairs
+
+REPAIRS = {
+    "missing closing bracket": ("(S (NP DT NN ) (VP VB", "(S (NP (DT a) (NN b)) (VP (VB c)))"),
+    "extra closing bracket": ("(S (NP DT NN ) (VP VB ) ) )", "(S (NP (DT a) (NN b)) (VP (VB c)))"),
+    "closed before the end": ("(S (NP DT NN ) ) (VP VB ) )", "(S (NP (DT a) (NN b)) (VP (VB c)))"),
+    "closing bracket first": (") (S DT NN VB )", "(S (DT a) (NN b) (VB c))"),
+    "phrase without words": ("(S (NP ) DT (VP ) NN VB )", "(S (DT a) (NN b) (VB c))"),
+    "no label": ("(S ( DT NN ) VB )", "(S (X (DT a) (NN b)) (VB c))"),
+    "extra tags": ("(S (NP DT NN ) (VP VB RB ) . )", "(S (NP (DT a) (NN b)) (VP (VB c)))"),
+    "missing tags": ("(S (NP DT ) )", "(S (NP (DT a)) (NN b) (NN c))"),
+    "tag before the tree": ("DT (S NN VB )", "(S (DT a) (S (NN b) (VB c)))"),
+    "no brackets": ("DT NN VB", "(S (DT a) (NN b) (VB c))"),
+    "no text": ("", "(S (NN a) (NN b) (NN c))"),
+    "only brackets": (") ( )", "(X (NN a) (NN b) (NN c))"),
+}
+
+
+@pytest.mark.parametrize("problem", REPAIRS)
+def test_repair(problem):
+    text, repaired = REPAIRS[problem]
+    assert str(restore(text, ["a", "b", "c"])) == repaired
+    assert not is_well_formed(text, ["a", "b", "c"])
+
+
+def test_one_word_and_no_word():
+    assert restore("NN", ["dog"]) == Tree("NN", "dog")
+    assert is_well_formed("NN", ["dog"])
+    assert restore("", ["dog"]) == Tree("S", (Tree("NN", "dog"),))
+    assert restore("(S NN )", []).words() == []
+
+
+# Corpora
+
+
+def write(path, *words):
+    """Writes a file of trees with one sentence, "WORD runs .", for each word."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    trees = [f"( (S (NP-SBJ (NN {word})) (VP (VB runs)) (. .)) )\n" for word in words]
+    path.write_text("".join(trees))
+
+
+def first_words(corpus, split):
+    """The first word of each sentence of a split, after a check that `read` and `trees` agree."""
+    pairs = list(corpus.read(split))
+    trees = list(corpus.trees(split))
+    assert [source for source, _ in pairs] == [" ".join(tree.words()) for tree in trees]
+    assert [restore(target, source.split()) for source, target in pairs] == trees
+    return [tree.words()[0] for tree in trees]
+
+
+def test_a_pair(tmp_path):
+    write(tmp_path / "train.mrg", "dog", "cat")
+    pairs = list(TreebankCorpus(tmp_path).read("train"))
+    assert pairs == [("dog runs .", "(S (NP NN ) (VP VB ) . )")]
+
+
+def test_the_sections_of_the_penn_treebank(tmp_path):
+    for name in (
+        "00/wsj_0001",
+        "01/wsj_0101",
+        "02/wsj_0200",
+        "02/wsj_0299",
+        "21/wsj_2172",
+        "22/wsj_2200",
+        "23/wsj_2300",
+        "24/wsj_2454",
+    ):
+        write(tmp_path / "combined" / "wsj" / f"{name}.mrg", name[3:])
+    write(tmp_path / "combined" / "WSJ" / "21" / "WSJ_2100.MRG", "capital")
+    corpus = TreebankCorpus(tmp_path)
+    assert corpus.splits == ["train", "validation", "test"]
+    assert first_words(corpus, "train") == ["capital", "wsj_0200", "wsj_0299", "wsj_2172"]
+    assert first_words(corpus, "validation") == ["wsj_2200"]
+    assert first_words(corpus, "test") == ["wsj_2300"]
+    assert corpus.name.endswith("(6 of its 9 files)")
+    assert corpus.default_test(seen=True) == corpus.default_test(seen=False) == "test"
+
+
+@pytest.mark.parametrize("name", ["val/a", "valid", "validation/deep/x", "dev", "Development-1"])
+def test_split_names(tmp_path, name):
+    for path in ("train/b", "train/a", "train_2", name, "testing", "notes"):
+        write(tmp_path / f"{path}.mrg", path)
+    corpus = TreebankCorpus(tmp_path)
+    assert first_words(corpus, "train") == ["train/a", "train/b", "train_2"]
+    assert first_words(corpus, "validation") == [name]
+    assert first_words(corpus, "test") == ["testing"]
+
+
+def test_held_out(tmp_path):
+    """The last 5 of 100 trees are for validation, the 5 before them for testing.
+
+    A tree that contains only traces does not count.
+    """
+    write(tmp_path / "a.mrg", *(f"w{n}" for n in range(60)))
+    (tmp_path / "b.mrg").write_text("( (S (NP-SBJ (-NONE- *)) ) )\n")
+    write(tmp_path / "c.mrg", *(f"w{n}" for n in range(60, 100)))
+    corpus = TreebankCorpus(tmp_path)
+    assert corpus.splits == ["train", "validation", "test", "all"]
+    assert corpus.default_test(seen=True) == "test"
+    assert corpus.default_test(seen=False) == "all"
+    assert first_words(corpus, "all") == [f"w{n}" for n in range(100)]
+    assert first_words(corpus, "train") == [f"w{n}" for n in range(90)]
+    assert first_words(corpus, "test") == [f"w{n}" for n in range(90, 95)]
+    assert first_words(corpus, "validation") == [f"w{n}" for n in range(95, 100)]
+
+
+def test_held_out_validation_beside_test_trees(tmp_path):
+    write(tmp_path / "train.mrg", *(f"w{n}" for n in range(40)))
+    write(tmp_path / "test.mrg", "last")
+    corpus = TreebankCorpus(tmp_path)
+    assert first_words(corpus, "train") == [f"w{n}" for n in range(38)]
+    assert first_words(corpus, "validation") == ["w38", "w39"]
+    assert first_words(corpus, "test") == ["last"]
+    assert corpus.name == f"treebank {tmp_path}"
+
+
+def test_only_a_test_set(tmp_path):
+    write(tmp_path / "wsj_2301.mrg", "dog")
+    corpus = TreebankCorpus(tmp_path)
+    assert corpus.splits == ["test"]
+    assert first_words(corpus, "test") == ["dog"]
+    with pytest.raises(UserError, match="has no split 'train': it has test"):
+        list(corpus.read("train"))
+
+
+def test_fingerprints(tmp_path):
+    write(tmp_path / "train.mrg", "dog", "cat")
+    before = TreebankCorpus(tmp_path).fingerprint("train")
+    assert TreebankCorpus(tmp_path).fingerprint("train") == before
+    assert TreebankCorpus(tmp_path).fingerprint("validation") != before
+    os.utime(tmp_path / "train.mrg", (1, 1))
+    assert TreebankCorpus(tmp_path).fingerprint("train") != before
+    pocket = PocketTreebank().fingerprint("train")
+    assert PocketTreebank().fingerprint("train") == pocket
+    assert PocketTreebank().fingerprint("test") != pocket
+
+
+def test_bad_folders(tmp_path):
+    with pytest.raises(UserError, match=r"no \.mrg file"):
+        TreebankCorpus(tmp_path)
+    write(tmp_path / "a.mrg", "dog", "cat")
+    with pytest.raises(UserError, match="has 2 trees: there must be at least 3"):
+        list(TreebankCorpus(tmp_path).read("train"))
+    (tmp_path / "a.mrg").write_text("( (S (NN dog)) )\n( (S (NN cat) )\n")
+    with pytest.raises(UserError, match=r"a\.mrg:2: "):
+        list(TreebankCorpus(tmp_path).read("train"))
+    write(tmp_path / "wsj_0201.mrg", "dog", "cat")
+    with pytest.raises(UserError, match="has no split 'test'"):
+        list(TreebankCorpus(tmp_path).read("test"))
+
+
+def test_no_trees_to_test_on(tmp_path):
+    write(tmp_path / "train.mrg", "dog", "cat")
+    corpus = TreebankCorpus(tmp_path)
+    assert corpus.default_test(seen=True) == "validation"
+    with pytest.raises(UserError, match="give --split"):
+        corpus.default_test(seen=False)
+
+
+def test_the_pocket_treebank_as_a_corpus():
+    corpus = PocketTreebank()
+    assert corpus.splits == ["train", "validation", "test"]
+    assert corpus.default_test(seen=True) == corpus.default_test(seen=False) == "test"
+    source, target = next(corpus.read("validation"))
+    assert restore(target, source.split()) == next(corpus.trees("validation"))
+    assert is_well_formed(target, source.split())
+    with pytest.raises(UserError, match="has no split 'dev'"):
+        list(corpus.read("dev"))
+
+
+# Sub-words
+
+
+@pytest.mark.parametrize("subword_model", ["bpe", "unigram"])
+def test_sub_words_of_linearised_trees(subword_model):
+    """No sub-word joins a bracket and letters, and a closing bracket is one sub-word.
+
+    This format therefore needs the fewest sub-words.
+    """
+    targets = [linearise(clean_tree(tree)) for tree in read_trees(generate(1000, seed=4))]
+    rare_tags = ["``", "''", "-LRB-", "#", "PRP$"]
+    texts = iter(2 * [*targets, *rare_tags])
+    tokenizer = Tokenizer.learn(texts, 400, subword_model=subword_model)
+    pieces = tokenizer.pieces(tokenizer.encode(["(NP NNS ) ) )"])[0])
+    assert pieces == ["\u2581(", "NP", "\u2581NNS", "\u2581)", "\u2581)", "\u2581)", "[END]"]
+    for text in [*targets[:200], "(S `` '' -LRB- -RRB- # $ PRP$ ADVP|PRT )"]:
+        assert tokenizer.normalize(text) == text

@@ -1,11 +1,12 @@
 """Vocabularies that get sub-words of another text."""
 
 import re
+from itertools import islice
 
 import pytest
+from sentencepiece import sentencepiece_model_pb2 as messages
 
-from tf_transformer.data.pocket import corpus as pocket
-from tf_transformer.data.segmentation import messages
+from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.data.vocabulary_extension import (
     extend_tokenizers,
@@ -14,7 +15,7 @@ from tf_transformer.data.vocabulary_extension import (
 )
 from tf_transformer.errors import DamagedError, UserError
 
-TEXT = [sentence for pair in pocket.generate(1000) for sentence in pair]
+TEXT = [sentence for pair in islice(read_pairs(), 1000) for sentence in pair]
 OTHER = [
     "Zwei Schiedsrichter pfeifen gleichzeitig, und 1234 Zuschauer pfeifen.",
     "Der Schiedsrichter pfeift: das Spiel ist aus.",
@@ -127,7 +128,7 @@ def test_a_character_that_stands_for_a_sub_word(before):
 
 
 def test_separate_vocabularies(before):
-    german = Tokenizer.learn((de for _, de in pocket.generate(500)), 350)
+    german = Tokenizer.learn((de for _, de in islice(read_pairs(), 500)), 350)
     pairs = [("two referees", "zwei Schiedsrichter")] * 5
     source, target = extend_tokenizers((before, german), lambda: pairs, 30, ["<2de>"])
     assert source.tags and not target.tags

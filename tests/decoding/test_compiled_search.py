@@ -10,9 +10,9 @@ from tiny_model import make_model, sentences
 from tf_transformer.config import ControlConfig, DecodeConfig
 from tf_transformer.data.batching import bucket_plan
 from tf_transformer.decoding.ensemble import Ensemble
-from tf_transformer.decoding.inference import constrained_translations, search_translations
-from tf_transformer.decoding.kv_cache import make_decode_step, replace_slots, write_slots
-from tf_transformer.decoding.replica import Replica
+from tf_transformer.decoding.inference import search_translations
+from tf_transformer.decoding.kv_cache import make_decode_step
+from tf_transformer.decoding.translator import Replica
 
 CONTROLS = {
     "free": ControlConfig(),
@@ -58,12 +58,12 @@ def model():
 def test_every_bucket(model, shape, beam_size):
     decode = decode_config(beam_size)
     inp = sentences(*shape)
-    searches = [Replica(model, decode, jit_compile=jit).search for jit in (False, True)]
-    (ids, scores), (compiled_ids, compiled_scores) = (search(inp, 1) for search in searches)
-    length = ids.shape[2]
-    np.testing.assert_array_equal(ids, compiled_ids[:, :, :length])
-    assert not compiled_ids[:, :, length:].any()
-    np.testing.assert_allclose(scores, compiled_scores, rtol=1e-4)
+    replica, arrays = Replica(model), {"inp": inp}
+    plain, compiled = (
+        replica.run(search_translations, arrays, decode=decode, for_xla=jit)
+        for jit in (False, True)
+    )
+    assert_same(plain, compiled)
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -77,24 +77,22 @@ def test_a_replica_compiles_on_request(model, monkeypatch, jit_compile):
         return functions[-1]
 
     monkeypatch.setattr(tf, "function", recorded)
-    replica, inp = Replica(model, decode_config(2), jit_compile=jit_compile), sentences(2, 5)
-    phrases = np.array([[[5, 6]], [[7, 0]]], np.int32)
-    replica.search(inp, 1)
-    replica.constrained_search(inp, 1, phrases)
-    for search, batch in zip(functions, [(inp, None), (inp, phrases)], strict=True):
-        if jit_compile:
-            assert "while" in search.experimental_get_compiler_ir(*batch)(stage="hlo")
-        else:
-            with pytest.raises(ValueError, match="jit_compile=True"):
-                search.experimental_get_compiler_ir(*batch)
+    inp, decode = sentences(2, 5), decode_config(2)
+    Replica(model).run(search_translations, {"inp": inp}, decode=decode, for_xla=jit_compile)
+    (search,) = functions
+    if jit_compile:
+        assert "while" in search.experimental_get_compiler_ir(inp=inp)(stage="hlo")
+    else:
+        with pytest.raises(ValueError, match="jit_compile=True"):
+            search.experimental_get_compiler_ir(inp=inp)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("controls", CONTROLS)
 def test_controls_and_prefixes(model, controls, beam_size):
     def search(inp, prefix, for_xla):
-        options = decode_config(beam_size), beam_size, prefix, CONTROLS[controls], for_xla
-        return search_translations(model, inp, *options)
+        options = decode_config(beam_size), beam_size, prefix, CONTROLS[controls]
+        return search_translations(model, inp, *options, for_xla=for_xla)
 
     prefix = tf.constant([[5, 6, 7], [8, 0, 0], [0, 0, 0]])
     assert_same(*results(search, tf.constant(sentences(3, 9)), prefix))
@@ -104,8 +102,9 @@ def test_controls_and_prefixes(model, controls, beam_size):
 
 def test_constraints(model):
     def search(inp, phrases, for_xla):
-        options = decode_config(4), 2, phrases
-        return constrained_translations(model, inp, *options, for_xla=for_xla)
+        return search_translations(
+            model, inp, decode_config(4), 2, phrases=phrases, for_xla=for_xla
+        )
 
     phrases = tf.constant([[[5, 6], [9, 0]], [[7, 0], [0, 0]], [[0, 0], [0, 0]]])
     assert_same(*results(search, tf.constant(sentences(3, 9)), phrases))
@@ -137,12 +136,3 @@ def test_low_precision(precision, tolerance):
     plain = logits(None)
     compiled = tf.function(lambda: logits(8), autograph=False, jit_compile=True)()
     np.testing.assert_allclose(plain, compiled, atol=tolerance * np.abs(plain).max())
-
-
-@pytest.mark.parametrize("shape", [(3, 10, 4), (3, 2, 10, 4)])
-def test_slots(shape):
-    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    new = x[..., :3, :] + 1
-    expected = write_slots(tf.constant(x), tf.constant(new), tf.constant(4), tf.constant(10))
-    replace = tf.function(replace_slots, autograph=False, jit_compile=True)
-    np.testing.assert_array_equal(replace(x, new, tf.constant(4)), expected)

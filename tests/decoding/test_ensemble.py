@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tiny_model import make_model, sentences
 
-from tf_transformer.config import DecodeConfig, SamplingConfig
+from tf_transformer.config import DecodeConfig
 from tf_transformer.decoding import ensemble
 from tf_transformer.decoding.ensemble import Ensemble, average_logits, copy_model, load_models
 from tf_transformer.decoding.inference import (
@@ -16,7 +16,7 @@ from tf_transformer.decoding.inference import (
     sample_translations,
     search_translations,
 )
-from tf_transformer.decoding.search import length_penalty
+from tf_transformer.decoding.scores import length_penalty
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START
@@ -49,7 +49,7 @@ def searches(model):
         search_translations(model, INP, greedy),
         search_translations(model, INP, beam, 3),
         search_translations(model, INP, beam, 3, PREFIX),
-        sample_translations(model, INP, greedy, 4, SamplingConfig(top_k=9), SEEDS, PREFIX),
+        sample_translations(model, INP, greedy, SEEDS, 4, PREFIX, top_k=9),
         alternative_translations(model, INP, greedy, 3, PREFIX),
     ]
 

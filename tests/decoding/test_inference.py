@@ -15,7 +15,7 @@ from tf_transformer.decoding.inference import (
     search_translations,
     token_log_probs,
 )
-from tf_transformer.decoding.search import length_penalty
+from tf_transformer.decoding.scores import length_penalty
 
 DECODE = DecodeConfig(beam_size=3, length_penalty=0.6, extra_decode_length=6)
 
@@ -34,7 +34,8 @@ def test_forced_decoding_gives_the_scores_of_the_search(model, beam_size):
         ids = result.ids[:, n]  # (B, L)
         logits, _ = forced_decoding(model, inp, ids)
         log_probs = tf.reduce_sum(token_log_probs(logits, ids), axis=1)  # (B)
-        scores = log_probs / length_penalty(result.lengths[:, n], decode.length_penalty)
+        lengths = tf.cast(result.lengths[:, n], tf.float32)
+        scores = log_probs / length_penalty(lengths, decode.length_penalty)
         np.testing.assert_allclose(scores, result.scores[:, n], atol=1e-4)
 
 

@@ -1,5 +1,6 @@
 """Sampling: frequencies against exact probabilities, and the same samples for the same seed."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -8,8 +9,9 @@ import tensorflow as tf
 from chains import V, make_search, markov_chains, without_padding
 
 from tf_transformer.config import SamplingConfig
-from tf_transformer.decoding.sampling import RowSampling, sample
-from tf_transformer.decoding.search import greedy_search, length_penalty
+from tf_transformer.decoding.beam_search import greedy_search
+from tf_transformer.decoding.sampling import sample
+from tf_transformer.decoding.scores import length_penalty
 from tf_transformer.special_tokens import END, PAD, START
 
 SETTINGS = [
@@ -25,7 +27,8 @@ def draw(table, max_lengths, number, sampling=SETTINGS[0], seed=1, first=0, pref
     """The samples `[B][number]` of each sentence, lists of tokens, and their scores."""
     step, state = make_search(table, 1)
     seeds = tf.constant([[seed, first + i] for i in range(len(max_lengths))])
-    result = sample(step, state, tf.constant(max_lengths), seeds, number, sampling, 0.6, prefix)
+    options = dataclasses.asdict(sampling)
+    result = sample(step, state, tf.constant(max_lengths), seeds, number, **options, prefix=prefix)
     samples = [[tuple(without_padding(ids)) for ids in row] for row in result.ids.numpy()]
     lengths = [[len(ids) for ids in row] for row in samples]
     np.testing.assert_array_equal(result.lengths, lengths)
@@ -142,27 +145,28 @@ def test_sampling_in_a_graph_and_with_logits_that_are_not_finite():
         return tf.fill([*ids.shape, V], float("nan")), state
 
     seeds = tf.constant([[1, 1], [1, 2]])
-    assert (
-        sample(step, tf.zeros([2, 1]), tf.constant([3, 5]), seeds, 2, SETTINGS[0]).ids.shape[-1]
-        <= 5
-    )
+    assert sample(step, tf.zeros([2, 1]), tf.constant([3, 5]), seeds, 2).ids.shape[-1] <= 5
 
     step, state = make_search(markov_chains(7, 2), 1)
-    graph = tf.function(lambda max_lengths: sample(step, state, max_lengths, seeds, 3, SETTINGS[3]))
+
+    def search(max_lengths):
+        return sample(step, state, max_lengths, seeds, 3, top_p=0.7).ids
+
     max_lengths = tf.constant([5, 6])
-    np.testing.assert_array_equal(
-        graph(max_lengths).ids, sample(step, state, max_lengths, seeds, 3, SETTINGS[3]).ids
-    )
+    np.testing.assert_array_equal(tf.function(search)(max_lengths), search(max_lengths))
 
 
 def test_each_sentence_can_have_its_own_settings():
     table, max_lengths = markov_chains(8, 5), [6, 3, 7, 5, 6]
-    columns = [[getattr(s, name) for s in SETTINGS] for name in RowSampling._fields]
-    together, scores = draw(table, max_lengths, 20, RowSampling(*map(tf.constant, columns)))
+    step, state = make_search(table, 1)
+    seeds = tf.constant([[1, i] for i in range(5)])
+    names = ("temperature", "top_k", "top_p")
+    columns = {name: tf.constant([getattr(each, name) for each in SETTINGS]) for name in names}
+    together = sample(step, state, tf.constant(max_lengths), seeds, 20, **columns)
     for i, settings in enumerate(SETTINGS):
-        alone = draw(table[i : i + 1], max_lengths[i : i + 1], 20, settings, first=i)
-        assert together[i] == alone[0][0]
-        np.testing.assert_allclose(scores[i], alone[1][0], rtol=1e-5)
+        samples, scores = draw(table[i : i + 1], max_lengths[i : i + 1], 20, settings, first=i)
+        assert [tuple(without_padding(ids)) for ids in together.ids[i]] == samples[0]
+        np.testing.assert_allclose(together.scores[i], scores[0], rtol=1e-5)
 
 
 def test_top_k_keeps_all_or_none_of_equal_logits():

@@ -142,7 +142,7 @@ def test_two_devices_give_the_results_of_one(model_dir, monkeypatch):
         raise ValueError("no memory")
 
     monkeypatch.setattr(translator, "_replicas", [first, second])
-    monkeypatch.setattr(second, "search", fail)
+    monkeypatch.setattr(second, "run", fail)
     with pytest.raises(ValueError, match="no memory"):
         translator(texts)
 

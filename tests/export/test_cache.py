@@ -1,7 +1,9 @@
-"""The cache of exports: how many stay. (`test_built_in.py` has the rest.)"""
+"""The cache of exports."""
 
+import logging
 import os
 import pathlib
+import shutil
 import threading
 import time
 
@@ -9,7 +11,8 @@ import pytest
 
 from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.export import cache as export_cache
-from tf_transformer.export.cache import cached_export, fingerprint_of
+from tf_transformer.export import saved_model
+from tf_transformer.export.cache import built_in_export, cached_export, fingerprint_of
 
 
 @pytest.fixture(autouse=True)
@@ -34,15 +37,7 @@ def use(name):
 
 def test_the_most_recently_used_exports_stay(cache):
     use("a"), use("b"), use("a"), use("c")
-    assert sorted(os.listdir(cache)) == ["m-a", "m-c"]
-
-
-def test_an_export_in_use_stays(cache):
-    with cached_export("models/m", "a", export):
-        use("b"), use("c"), use("d")
-        assert sorted(os.listdir(cache)) == ["m-a", "m-c", "m-d"]
-    use("e")
-    assert sorted(os.listdir(cache)) == ["m-d", "m-e"]
+    assert sorted(name for name in os.listdir(cache) if name != ".lock") == ["m-a", "m-c"]
 
 
 def test_two_processes_export_once(cache):
@@ -73,3 +68,81 @@ def test_the_fingerprint_depends_on_versions_and_files(tmp_path):
     assert fingerprint_of(["1.1"], [str(file)]) != first
     file.write_text("2")
     assert fingerprint_of(["1.0"], [str(file)]) != first
+
+
+@pytest.fixture
+def exports(monkeypatch):
+    """The folders that were exported to. An export is a version with one file."""
+    folders = []
+
+    def export(model_dir, folder):
+        version = pathlib.Path(folder, str(1 + len(os.listdir(folder))))
+        version.mkdir()
+        (version / "saved_model.pb").write_text("graph")
+        write_checksums(str(version))
+        folders.append(folder)
+
+    monkeypatch.setattr(saved_model, "export_saved_model", export)
+    return folders
+
+
+@pytest.fixture
+def built_in(tmp_path):
+    """A folder that stands for a built-in model."""
+    folder = tmp_path / "pocket-en-de"
+    folder.mkdir()
+    (folder / "config.json").touch()
+    write_checksums(str(folder))
+    return folder
+
+
+def use_built_in(model_dir):
+    with built_in_export(str(model_dir)) as folder:
+        assert os.listdir(folder)
+        return folder
+
+
+def test_the_model_is_exported_once(exports, built_in, cache):
+    folder = use_built_in(built_in)
+    assert exports == [folder]
+    assert folder.startswith(f"{cache}/pocket-en-de-")
+    assert use_built_in(built_in) == folder
+    assert len(exports) == 1
+    (built_in / "config.json").write_text("another model")
+    write_checksums(str(built_in))
+    other = use_built_in(built_in)
+    assert exports == [folder, other]
+    assert other != folder
+
+
+def test_a_damaged_export_is_not_served(exports, built_in, cache, caplog):
+    caplog.set_level(logging.INFO, logger="tf_transformer")
+    folder = pathlib.Path(use_built_in(built_in))
+    (folder / "1" / "saved_model.pb").write_text("grapH")
+    use_built_in(built_in)
+    assert len(exports) == 2
+    assert f"{folder}/1 is damaged: removing it" in caplog.messages
+    (folder / "1" / "SHA256SUMS").unlink()
+    use_built_in(built_in)
+    assert len(exports) == 3
+    shutil.rmtree(folder / "1")
+    (folder / ".unfinished-x").mkdir()  # of an export that was killed
+    use_built_in(built_in)
+    assert len(exports) == 4
+
+
+def test_the_default_cache_folder(exports, built_in, tmp_path, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert use_built_in(built_in).startswith(f"{tmp_path}/.cache/tf_transformer/pocket-en-de-")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # not valid, so it is ignored
+    assert use_built_in(built_in).startswith(f"{tmp_path}/.cache/")
+
+
+@pytest.mark.parametrize("home", ["/dev/null", "no home"])
+def test_without_a_cache_folder_the_export_is_temporary(home, exports, built_in, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", home)
+    folder = use_built_in(built_in)
+    assert exports == [folder]
+    assert not os.path.exists(folder)

@@ -11,7 +11,7 @@ from tiny_model import SIZES, make_model, sentences
 
 from tf_transformer.checkpoints.pretrained import find_model_dir
 from tf_transformer.config import ModelConfig
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2_folder import make_spec, write_ctranslate2_folder

@@ -14,15 +14,18 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.paths import load_config, step_checkpoints
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.checkpoints.model_folder import load_config, step_checkpoints
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export import saved_model
-from tf_transformer.export.description import SEARCH_TYPES, TYPES, read_description
-from tf_transformer.export.saved_model import export_saved_model
-from tf_transformer.export.warm_up import WARM_UP_TEXTS, warm_up_texts
-from tf_transformer.training.build import build_trainer
+from tf_transformer.export.saved_model import (
+    WARM_UP_TEXTS,
+    export_saved_model,
+    warm_up_texts,
+)
+from tf_transformer.export.versions import SEARCH_TYPES, TYPES, read_description
+from tf_transformer.training.trainer import build_trainer
 
 LOAD_SAVED_MODEL = (pathlib.Path(__file__).parent / "load_saved_model.py").read_text("utf-8")
 
@@ -72,14 +75,7 @@ def test_a_process_without_the_package_gives_the_same_translations(
         "alignments": [["text"], ["source_tokens", "target_tokens", "translation", "weights"]],
         "count_tokens": [["text"], ["tokens"]],
         "translate_with_options": [
-            [
-                "beam_size",
-                "length_penalty",
-                "max_decode_length",
-                "n_best",
-                "target_prefix",
-                "text",
-            ],
+            ["length_penalty", "max_decode_length", "n_best", "target_prefix", "text"],
             ["count", "scores", "translations"],
         ],
         "sample": [

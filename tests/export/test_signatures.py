@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.data.sources import open_corpus
-from tf_transformer.decoding.search import SearchResult
+from tf_transformer.data.readers import open_corpus
+from tf_transformer.decoding.beam_search import SearchResult
 from tf_transformer.export import signatures
 from tf_transformer.export.signatures import TextFunctions
 from tf_transformer.special_tokens import END
@@ -29,18 +29,20 @@ def texts(tiny_config):
 
 
 @functools.cache
-def translate_graph(functions, n_best):
-    """`translate` as a graph, which is faster."""
+def graph(function):
+    """A function of texts as a graph, which is faster."""
     return tf.function(
-        lambda text: functions.translate(text, n_best),
+        lambda text: list(function(text).values()),
         input_signature=[tf.TensorSpec([None], tf.string)],
         autograph=False,
     )
 
 
 def translate(functions, texts, n_best=1):
-    translations, scores = translate_graph(functions, n_best)(tf.constant(texts, tf.string))
-    return [[text.decode() for text in row] for row in translations.numpy()], scores.numpy()
+    function = functions.serving_default if n_best == 1 else functions.nbest
+    results = graph(function)(tf.constant(texts, tf.string))
+    translations, scores = (x.numpy().reshape([len(texts), -1])[:, :n_best] for x in results)
+    return [[text.decode() for text in row] for row in translations], scores
 
 
 def test_translations_equal_those_of_the_translator(functions, translator, texts):
@@ -89,15 +91,17 @@ def test_a_translation_is_one_line(translator, monkeypatch):
         translator.model, (translator.source, translator.target), translator.decode
     )
     assert translate(functions, ["Anna sleeps."])[0] == [["a b c d"]]
-    assert functions.alignments(tf.constant(["Anna sleeps."]))[0].numpy() == [b"a b c d"]
+    assert functions.alignments(tf.constant(["Anna sleeps."]))["translation"].numpy() == [
+        b"a b c d"
+    ]
 
 
 def test_no_rows(functions):
     empty = tf.constant([], tf.string)
-    assert [part.shape for part in functions.translate(empty, 3)] == [(0, 3), (0, 3)]
-    assert [part.shape for part in functions.score(empty, empty)] == [(0,), (0, 0), (0, 0)]
-    assert [len(part) for part in functions.alignments(empty)] == [0] * 4
-    without_result = functions.alignments(tf.constant(["", TOO_LONG]))
+    assert [part.shape for part in functions.nbest(empty).values()] == [(0, 4), (0, 4)]
+    assert [part.shape for part in functions.score(empty, empty).values()] == [(0,), (0, 0), (0, 0)]
+    assert [len(part) for part in functions.alignments(empty).values()] == [0] * 4
+    without_result = functions.alignments(tf.constant(["", TOO_LONG])).values()
     assert [part.shape[0] for part in without_result] == [2] * 4
 
 
@@ -111,7 +115,7 @@ def test_scores_equal_the_log_probabilities_of_the_model(functions, translator):
     expected = tf.gather(tf.nn.log_softmax(logits), tar, batch_dims=2)[0]
     sources = tf.constant([source, "x", "x", ""])
     targets = tf.constant([target, TOO_LONG, "", ""])
-    log_probability, token_log_probabilities, tokens = functions.score(sources, targets)
+    log_probability, token_log_probabilities, tokens = functions.score(sources, targets).values()
     n = len(expected)
     np.testing.assert_allclose(token_log_probabilities[0, :n], expected, atol=1e-5)
     np.testing.assert_array_equal(token_log_probabilities[0, n:], 0)
@@ -126,7 +130,7 @@ def test_scores_equal_the_log_probabilities_of_the_model(functions, translator):
 def test_alignments_are_the_attention_weights(functions, translator, texts):
     translations, sources, targets, weights = functions.alignments(
         tf.constant([texts[0], "", TOO_LONG, texts[1]])
-    )
+    ).values()
     for row, text in ((0, texts[0]), (3, texts[1])):
         translation = translations[row].numpy().decode()
         assert translation == translator(text)

@@ -1,9 +1,16 @@
-"""The folders of versions."""
+"""The folders of versions, and the names of models."""
 
 import logging
 import os
 
-from tf_transformer.export.versions import find_versions, remove_old_versions
+import pytest
+
+from tf_transformer.errors import UserError
+from tf_transformer.export.versions import (
+    check_model_name,
+    find_versions,
+    remove_old_versions,
+)
 
 
 def make_version(folder, name):
@@ -72,3 +79,13 @@ def test_a_version_that_cannot_be_removed_is_a_warning(tmp_path, monkeypatch, ca
         remove_old_versions(str(tmp_path), 1, new)
     assert caplog.messages == [f"{tmp_path}/1 could not be removed: Operation not permitted"]
     assert sorted(os.listdir(tmp_path)) == ["1", "2"]
+
+
+def test_model_names_of_letters_digits_and_punctuation_are_accepted():
+    check_model_name("wmt14_en-de.v2")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "a:b", "é", "a\n"])
+def test_other_model_names_are_refused(name):
+    with pytest.raises(UserError, match="--name is"):
+        check_model_name(name)

@@ -5,17 +5,18 @@ import re
 
 import pytest
 import tensorflow as tf
+from gpu_check.__main__ import main as gpu_check
+from gpu_check.checks import check_invariants, check_training
+from gpu_check.measurements import random_ids, reset_peak_memory
+from gpu_check.short_runs import ShortRuns, pocket_pairs
+from gpu_check.sizes import SIZES
+from invariants import make_case
 
 from tf_transformer.cli.main import main
-from tf_transformer.gpu_check.checks import check_invariants, check_training
-from tf_transformer.gpu_check.measurements import random_ids, reset_peak_memory
-from tf_transformer.gpu_check.short_runs import ShortRuns, pocket_pairs
-from tf_transformer.gpu_check.sizes import SIZES
-from tf_transformer.paper.invariant_case import make_case
 from tf_transformer.presets import preset
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.metrics import memory_gb
-from tf_transformer.training.update import make_state, make_update
+from tf_transformer.training.run_log import memory_gb
+from tf_transformer.training.update import Update
 
 GPUS = tf.config.get_visible_devices("GPU")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="no GPU, or not make test-gpu")]
@@ -49,7 +50,7 @@ def test_doctor_trains_on_all_gpus(capsys):
 
 def test_the_small_check_works_with_the_precision_and_xla_of_gpus(tmp_path):
     path = tmp_path / "report.md"
-    code = main(["gpu-check", "--scale=small", f"--output={path}"])
+    code = gpu_check(["--scale=small", f"--output={path}"])
     assert code == 0, path.read_text("utf-8")
 
 
@@ -57,9 +58,8 @@ def test_the_small_check_works_with_the_precision_and_xla_of_gpus(tmp_path):
 def test_updates_need_no_more_memory_after_the_first_ones(jit_compile):
     config = preset("small").replace(input_vocab_size=4000, target_vocab_size=4000)
     strategy = make_strategy()
-    state = make_state(config, "float32", strategy)
-    assert all("GPU" in weight.value.device for weight in state.model.weights)
-    update = make_update(state, config.train, strategy, False, jit_compile)
+    update = Update.build(config, "float32", strategy, accumulate=False, jit_compile=jit_compile)
+    assert all("GPU" in weight.value.device for weight in update.model.weights)
     inp, tar = random_ids(64, 32, 4000), random_ids(64, 33, 4000)
     peaks = []
     for _ in range(20):

@@ -1,10 +1,9 @@
 """The comparisons of the GPU check, with trainings whose losses are given."""
 
 import numpy as np
-
-from tf_transformer.gpu_check import checks
-from tf_transformer.gpu_check.short_runs import History
-from tf_transformer.gpu_check.sizes import SIZES, Tolerance, Variant
+from gpu_check import checks
+from gpu_check.short_runs import History
+from gpu_check.sizes import SIZES, Tolerance, Variant
 
 
 class Runs:

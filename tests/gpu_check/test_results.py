@@ -1,8 +1,7 @@
 """Parts of the GPU check that fail."""
 
 import tensorflow as tf
-
-from tf_transformer.gpu_check.results import run_check, run_measurement
+from gpu_check.results import run_check, run_measurement
 
 
 def out_of_memory():

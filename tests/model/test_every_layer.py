@@ -17,6 +17,7 @@ from tf_transformer.model.layer_norm import LayerNormalization
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer
 from tf_transformer.model.masks import create_padding_mask
 from tf_transformer.model.transformer import Decoder, Encoder, Transformer
+from tf_transformer.model.variant import Variant
 
 B, S, T, D, V = 2, 5, 4, 8, 11
 SOURCE, TARGET, SOURCE_IDS, TARGET_IDS = "source", "target", "source_ids", "target_ids"
@@ -28,7 +29,8 @@ ENCODER = {**LAYER, "num_layers": 1, "input_vocab_size": V, "maximum_position_en
 DECODER = {**LAYER, "num_layers": 1, "target_vocab_size": V, "maximum_position_encoding": 7}
 MODEL = {**LAYER, "num_layers": 1, "input_vocab_size": V, "pe_input": 7, "pe_target": 9}
 DEPTHS = {"key_dim": 3, "value_dim": 5}
-LEARNED = {"positional_encoding": "learned"}
+VARIANT = Variant(**DEPTHS, activation="swish")
+LEARNED = {"variant": Variant(positional_encoding="learned")}
 
 # Each case: the class, its arguments, and the inputs that it takes.
 CASES = {
@@ -39,7 +41,7 @@ CASES = {
         [SOURCE, SOURCE, TARGET],
     ),
     "EncoderLayer": (EncoderLayer, {**LAYER, "rate": 0.2}, [SOURCE]),
-    "DecoderLayer": (DecoderLayer, {**LAYER, **DEPTHS}, [TARGET, SOURCE]),
+    "DecoderLayer": (DecoderLayer, {**LAYER, "variant": VARIANT}, [TARGET, SOURCE]),
     "Encoder": (Encoder, {**ENCODER, **LEARNED}, [SOURCE_IDS]),
     "Decoder": (Decoder, {**DECODER, "rate": 0.0}, [TARGET_IDS, SOURCE]),
     "Decoder-embedding": (Decoder, {**DECODER, "embedding": Embedding}, [TARGET_IDS, SOURCE]),
@@ -55,7 +57,7 @@ CASES = {
     "Dropout": (Dropout, {"rate": 0.3}, [SOURCE]),
     "Transformer": (
         Transformer,
-        {**MODEL, "target_vocab_size": V + 2, "key_dim": 3},
+        {**MODEL, "target_vocab_size": V + 2, "variant": VARIANT},
         [SOURCE_IDS, TARGET_IDS],
     ),
     "Transformer-shared": (
@@ -145,16 +147,25 @@ def test_config_round_trip(case):
     layer = case.layer(name="layer_under_test")
     config = layer.get_config()
     for name, value in case.arguments.items():
-        if name != "embedding":  # a layer, which the config holds in serialized form
+        if name not in ("embedding", "variant"):  # which the config holds in serialized form
             assert config[name] == value
     again = case.layer_class.from_config(config)
     assert again.get_config() == config
+    assert getattr(again, "variant", None) == getattr(layer, "variant", None)
     assert again.name == "layer_under_test"
     layer(*case.inputs())
     again(*case.inputs())
     assert [w.shape for w in again.weights] == [w.shape for w in layer.weights]
     again.set_weights(layer.get_weights())
     assert_same_values(again(*case.inputs()), layer(*case.inputs()))
+
+
+def test_config_of_version_0_2():
+    """The fields of `Variant` were arguments of their own."""
+    variant = Variant(3, 5, "swish", "learned")
+    config = Transformer(**MODEL, target_vocab_size=V, variant=variant).get_config()
+    config.update(config.pop("variant")["config"])
+    assert Transformer.from_config(config).variant == variant
 
 
 def test_functional_model_equals_the_call_and_builds_without_a_warning(case):

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer, point_wise_feed_forward_network
 from tf_transformer.model.masks import create_look_ahead_mask, create_padding_mask
 from tf_transformer.model.transformer import Decoder, Transformer
+from tf_transformer.model.variant import Variant
 
 B, S, T, D, V = 2, 5, 4, 8, 11
 INP = tf.constant([[4, 5, 6, 0, 0], [7, 8, 9, 3, 1]])  # (B, S)
@@ -64,7 +65,7 @@ def test_feed_forward_with_swish():
 def test_the_activation_reaches_every_layer():
     sizes = {"num_layers": 1, "d_model": 8, "num_heads": 2, "dff": 12}
     sizes |= {"input_vocab_size": V, "target_vocab_size": V, "pe_input": 9, "pe_target": 9}
-    model = Transformer(**sizes, activation="swish")
+    model = Transformer(**sizes, variant=Variant(activation="swish"))
     for layer in (model.encoder.enc_layers[0], model.decoder.dec_layers[0]):
         inner, _ = layer.ffn.layers
         assert inner.activation == "swish"

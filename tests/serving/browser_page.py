@@ -26,6 +26,7 @@ from browser import (  # noqa: F401, fixtures
 )
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+
 from serving.fake_server import DESCRIPTION, FakeServer, weights_of
 
 LINES = ["Anna sleeps.", "The old man reads a book.", "We see the dog."]

@@ -3,8 +3,8 @@
 import threading
 
 import pytest
-from serving.scripted_server import scripted_server, translated
 
+from serving.scripted_server import scripted_server, translated
 from tf_transformer.errors import UserError
 from tf_transformer.serving.client import ATTEMPTS, RestClient, translate_lines
 

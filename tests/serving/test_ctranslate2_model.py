@@ -11,12 +11,13 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from serving.fake_models import wait_until
 from starlette.testclient import TestClient
 
+from serving.fake_models import wait_until
 from tf_transformer.checkpoints import checkpoint as checkpoints
-from tf_transformer.data.sources import open_corpus
-from tf_transformer.decoding.inference import LINE_SEPARATORS, detokenize
+from tf_transformer.data.readers import open_corpus
+from tf_transformer.data.scripts import LINE_SEPARATORS
+from tf_transformer.decoding.inference import detokenize
 from tf_transformer.errors import UserError
 from tf_transformer.export import ctranslate2_folder
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder

@@ -14,9 +14,9 @@ import threading
 import httpx2
 import pytest
 import uvicorn
-from serving.fake_models import FakeModel, add_version, wait_until
 from starlette.testclient import TestClient
 
+from serving.fake_models import FakeModel, add_version, wait_until
 from tf_transformer.errors import UserError
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.server import Server, bind_address

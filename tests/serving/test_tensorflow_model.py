@@ -12,9 +12,9 @@ from unittest import mock
 import numpy as np
 import pytest
 import tensorflow as tf
-from serving.fake_models import wait_until
 from starlette.testclient import TestClient
 
+from serving.fake_models import wait_until
 from tf_transformer.serving import tensorflow_model
 from tf_transformer.serving.model_interface import InvalidInputError
 from tf_transformer.serving.serve_config import ServeConfig
@@ -170,7 +170,7 @@ def test_responses_equal_the_live_model(predict, translator):
 
 
 def test_each_row_has_its_own_options(predict):
-    rows = [{"text": "Anna sleeps."}, {"text": "Anna sleeps.", "beam_size": 1, "n_best": 1}]
+    rows = [{"text": "Anna sleeps."}, {"text": "Anna sleeps.", "n_best": 2, "length_penalty": 0}]
     together = predict(signature_name="translate_with_options", instances=rows)["predictions"]
     alone = [
         predict(signature_name="translate_with_options", instances=[row])["predictions"][0]

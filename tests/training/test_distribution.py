@@ -13,20 +13,19 @@ from tiny_model import make_model, sentences
 
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.config import TrainConfig
+from tf_transformer.errors import UserError
 from tf_transformer.host import number_of_cores
-from tf_transformer.kernels import cross_entropy
-from tf_transformer.kernels.adam import FusedAdam
-from tf_transformer.training import distribution
+from tf_transformer.training import distribution, loss
 from tf_transformer.training.fine_tuning import freeze
+from tf_transformer.training.optimizer import FusedAdam
 from tf_transformer.training.precision import make_loss_scale
-from tf_transformer.training.sharding import (
-    accumulated_shards,
+from tf_transformer.training.update import (
+    Update,
     dropout_seed,
     gradient_accumulation_steps,
-    one_shard,
+    shard_gradients,
     shard_of,
 )
-from tf_transformer.training.train_step import compiled, shard_gradients, train_step
 
 CODE = """
 import os; os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
@@ -86,20 +85,12 @@ def make_update(
         optimizer = optimizer(learning_rate)
         optimizer.build(model.trainable_variables)
         loss_scale = make_loss_scale(precision)
-    gradients = functools.partial(shard_gradients, settings)
-    gradients = compiled(gradients) if jit_compile else gradients
-    shards = accumulated_shards if accumulate else one_shard
-    gradients = functools.partial(shards, gradients, model, settings)
-    ids = tf.TensorSpec([None, None], tf.int32)
-
-    def step(inp, tar):
-        no_votes = tf.zeros([2])
-        return train_step(model, optimizer, settings, gradients, loss_scale, inp, tar, no_votes)
-
-    run = distribution.on_all_replicas(strategy, step, [ids, ids])
+    parts = (settings, strategy, model, optimizer, loss_scale)
+    run = Update(*parts, accumulate, jit_compile)
 
     def update(pair):
-        return {name: value.numpy() for name, value in run(*map(tf.constant, pair)).items()}
+        result = run(*map(tf.constant, pair), tf.zeros([2]))
+        return {name: value.numpy() for name, value in result.items()}
 
     update.optimizer = optimizer
     return update, model, loss_scale
@@ -246,7 +237,7 @@ def local_loss(model, optimizer, pair):
 
 @pytest.mark.parametrize("accumulate", [True, False])
 def test_xla_makes_equal_updates(accumulate, monkeypatch):
-    monkeypatch.setattr(cross_entropy, "CHUNK_TOKENS", 5)  # several chunks, the last one padded
+    monkeypatch.setattr(loss, "CHUNK_TOKENS", 5)  # several chunks, the last one padded
     pairs = [batch(8, seed) for seed in range(2)]
     settings = TrainConfig(micro_batch_tokens=16 if accumulate else 4096)
     sums, models = [], []
@@ -283,7 +274,7 @@ def test_update_without_finite_gradients_changes_only_the_step():
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_half_precision(precision, monkeypatch):
     """Weights and sums are float32; the gradient is that of float32 except for rounding."""
-    monkeypatch.setattr(cross_entropy, "CHUNK_TOKENS", 5)
+    monkeypatch.setattr(loss, "CHUNK_TOKENS", 5)
     pair = batch(16)
     results, gradients = [], []
     for each in ("float32", precision):
@@ -372,3 +363,37 @@ def test_frozen_weights():
             else:
                 np.testing.assert_allclose(value, expected[name], atol=1e-6, err_msg=name)
                 assert "wk/bias" in name or not np.array_equal(value, before[name]), name
+
+
+GONE = (
+    "Graph execution error:\n\nDetected at node CollectiveReduceV2 defined at\n\n"
+    "Collective ops is aborted by: {}\nThe error could be from a previous operation."
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "reason"),
+    [
+        (tf.errors.UnavailableError, GONE.format("recvmsg:Connection reset by peer"), "reset by"),
+        (tf.errors.UnavailableError, GONE.format("Socket closed"), "Socket closed"),
+        (
+            tf.errors.AbortedError,
+            "Additional GRPC error information from remote target /job:worker/replica:0/task:1",
+            "task:1",
+        ),
+        (tf.errors.InternalError, "Attempting to perform BLAS operation: cuBLAS failed", None),
+        (tf.errors.InternalError, GONE.format("failed to allocate 2 GiB"), None),
+    ],
+)
+def test_only_a_lost_worker_is_another_worker(monkeypatch, kind, message, reason):
+    """An error of this worker's own GPU is raised as it is, also where it aborts an all-reduce."""
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    expected = UserError if reason else kind
+    with pytest.raises(expected, match=reason or "failed") as caught:
+        with distribution.worker_failures():
+            raise kind(None, None, message)
+    assert ("another worker has stopped" in str(caught.value)) == bool(reason)
+    monkeypatch.delenv("TF_CONFIG")
+    with pytest.raises(kind):
+        with distribution.worker_failures():
+            raise kind(None, None, message)

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from tf_transformer.checkpoints.checkpoint import average, last_eighth, named_weights, read_state
-from tf_transformer.checkpoints.paths import load_config, read_metrics, step_checkpoints, step_path
+from tf_transformer.checkpoints.model_folder import (
+    load_config,
+    read_metrics,
+    step_checkpoints,
+    step_path,
+)
 from tf_transformer.checkpoints.pretrained import FOLDER
 from tf_transformer.cli.flags import parse
 from tf_transformer.cli.training import _config
@@ -15,7 +20,7 @@ from tf_transformer.data.tokenizer import load_tokenizers
 from tf_transformer.data.vocabulary_extension import segment_new_pieces
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
-from tf_transformer.training.build import build_trainer
+from tf_transformer.training.trainer import build_trainer
 
 
 def arrays(path, prefix="model/"):

@@ -11,7 +11,7 @@ from tf_transformer.config import Config, ModelConfig
 from tf_transformer.data.batching import Bucket
 from tf_transformer.presets import PRESETS
 from tf_transformer.training import memory_plan
-from tf_transformer.training.sharding import gradient_accumulation_steps
+from tf_transformer.training.update import gradient_accumulation_steps
 
 
 class Batches:

@@ -11,7 +11,7 @@ from tf_transformer.cli.main import main
 from tf_transformer.data.tokenizer import load_tokenizers
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
-from tf_transformer.training.build import build_trainer
+from tf_transformer.training.trainer import build_trainer
 
 
 @pytest.fixture(scope="module")

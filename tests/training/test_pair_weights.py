@@ -12,12 +12,11 @@ from tiny_model import sentences
 from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.config import Config
 from tf_transformer.data.batching import Bucket
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.errors import UserError
-from tf_transformer.training.build import build_trainer
-from tf_transformer.training.compilation import compile_updates
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.update import make_state, make_update
+from tf_transformer.training.trainer import build_trainer
+from tf_transformer.training.update import Update
 
 # With a constant learning rate and a large epsilon, Adam's update is almost proportional to the
 # gradient. A dropout rate of 0 makes a repeated pair equal to a weight of 2.
@@ -35,14 +34,14 @@ def updated(inp, tar, weights=None, replicas=1, precision="float32", jit=False, 
     keras.utils.set_random_seed(1)
     config = CONFIG.with_vocabularies(60, 60).replace(**changes)
     strategy = make_strategy(replicas=replicas)
-    state = make_state(config, precision, strategy)
-    before = {name: x.numpy() for name, x in named_weights(state.model).items()}
     weighted = weights is not None
-    update = make_update(state, config.train, strategy, changes != {}, jit, weighted)
+    options = dict(accumulate=changes != {}, jit_compile=jit, weighted=weighted)
+    update = Update.build(config, precision, strategy, **options)
+    before = {name: x.numpy() for name, x in named_weights(update.model).items()}
     given = [tf.constant(weights, tf.float32)] if weighted else []
     for _ in range(2):  # the first one has the learning rate 0
         result = update(tf.constant(inp), tf.constant(tar), tf.zeros([2]), *given)
-    after = {name: x.numpy() for name, x in named_weights(state.model).items()}
+    after = {name: x.numpy() for name, x in named_weights(update.model).items()}
     changed = {name: after[name] - before[name] for name in before}
     return changed, {name: value.numpy() for name, value in result.items()}
 
@@ -107,11 +106,11 @@ def test_float16_and_r_drop():
 
 def test_compilation_before_the_first_update():
     strategy = make_strategy(replicas=1)
-    state = make_state(CONFIG.with_vocabularies(60, 60), "float32", strategy)
-    update = make_update(state, CONFIG.train, strategy, False, False, True)
-    before = [variable.numpy() for variable in state.model.variables]
-    compile_updates(update, state, [Bucket(0, 8, 16, 1, 16)], True, lambda: False)
-    for variable, value in zip(state.model.variables, before):
+    config = CONFIG.with_vocabularies(60, 60)
+    update = Update.build(config, "float32", strategy, accumulate=False, weighted=True)
+    before = [variable.numpy() for variable in update.model.variables]
+    update.compile([Bucket(0, 8, 16, 1, 16)], lambda: False)
+    for variable, value in zip(update.model.variables, before):
         np.testing.assert_array_equal(variable.numpy(), value)
 
 

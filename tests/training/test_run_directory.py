@@ -1,33 +1,33 @@
 """The model folder of a run: models without checkpoints, new runs, locks, vocabularies, disks."""
 
 import errno
-import fcntl
 import os
 import shutil
-import socket
 import subprocess
+import sys
 
 import pytest
 from tiny_model import make_model
 
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.initial_model import initial_settings
-from tf_transformer.checkpoints.paths import load_config
+from tf_transformer.checkpoints.model_folder import load_config
 from tf_transformer.checkpoints.pretrained import find_model_dir
-from tf_transformer.data.sources import open_corpus
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.errors import UserError
 from tf_transformer.training import run_directory
-from tf_transformer.training.build import build_trainer
 from tf_transformer.training.run_directory import (
     BATCH_ORDER,
     RunDirectory,
     check_same_batches,
 )
+from tf_transformer.training.trainer import build_trainer
 
 
 def contents(folder):
-    """The bytes of all files of a folder, by path."""
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """The bytes of all files of a folder but the lock, by path."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "training.lock")
+    return {path: path.read_bytes() for path in files}
 
 
 @pytest.fixture
@@ -80,10 +80,10 @@ def test_overwrite_leaves_nothing_of_the_earlier_run(tiny_config, corpus, model_
     with pytest.raises(UserError, match="was started with vocab_size 500"):
         start(tiny_config.replace(vocab_size=400), corpus, folder)
     config, tokenizers = start(tiny_config.replace(vocab_size=400), corpus, folder, overwrite=True)
-    assert {path.name for path in folder.iterdir()} == {"shared.model", "cache", "evaluation"}
+    kept = {"shared.model", "cache", "evaluation", "training.lock"}
+    assert {path.name for path in folder.iterdir()} == kept
     assert config.model.input_vocab_size == tokenizers[0].vocab_size == 400
-    # An interrupted start goes on with or without --overwrite.
-    for overwrite in (False, True):
+    for overwrite in (False, True):  # an interrupted start is repeated
         again, _ = start(tiny_config.replace(vocab_size=400), corpus, folder, overwrite)
         assert again == config
 
@@ -135,10 +135,11 @@ def test_overwrite_respects_the_lock(tiny_config, corpus, model_dir, tmp_path):
     folder = tmp_path / "model"
     copy_run(model_dir, folder)
     code = (
-        "import fcntl, sys; file = open(sys.argv[1], 'a+'); fcntl.lockf(file, fcntl.LOCK_EX); "
-        "file.write('process 7 on host'); print('locked', flush=True); sys.stdin.read()"
+        "import sys; from tf_transformer.training.run_directory import RunDirectory; "
+        "directory = RunDirectory(sys.argv[1]); print('locked', flush=True); sys.stdin.read(); "
+        "import os; os._exit(1)"
     )
-    command = ["python3", "-c", code, str(folder / "training.lock")]
+    command = [sys.executable, "-c", code, str(folder)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         process.stdout.readline()
@@ -148,30 +149,6 @@ def test_overwrite_respects_the_lock(tiny_config, corpus, model_dir, tmp_path):
         assert contents(folder) == before
         process.stdin.close()
     start(tiny_config, corpus, folder, overwrite=True)  # the lock of a process that ended is free
-
-
-def test_a_lock_where_the_file_system_has_none(tmp_path, monkeypatch):
-    """Then the text in the file counts. A process of this host that has ended has no lock."""
-
-    def no_locks(*arguments):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "lockf", no_locks)
-    lock = tmp_path / "training.lock"
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    here = socket.gethostname()
-    for owner in ("", "?", f"process {ended.pid} on {here}", f"process {os.getpid()} on {here}"):
-        lock.write_text(owner)
-        directory = RunDirectory(str(tmp_path))
-        assert lock.read_text() == f"process {os.getpid()} on {here}\n"
-        directory.close()
-        assert not lock.exists()
-    for owner in (f"process {os.getppid()} on {here}", f"process {ended.pid} on another-host"):
-        lock.write_text(owner)
-        with pytest.raises(UserError, match=rf"\({owner}\), or it was killed: .* remove {lock}"):
-            RunDirectory(str(tmp_path))
-        assert lock.read_text() == owner
 
 
 def test_batches_of_another_version_or_text():
@@ -191,43 +168,6 @@ def test_a_file_instead_of_a_folder(tmp_path):
     (tmp_path / "model").write_text("")
     with pytest.raises(UserError, match="model is a file, not a folder"):
         RunDirectory(str(tmp_path / "model"))
-
-
-def test_a_complete_vocabulary_is_not_learned_again(tiny_config, corpus, tmp_path, monkeypatch):
-    """Unless text, settings or vocabulary have changed."""
-    learned = []
-    learn = run_directory.learn_tokenizers
-
-    def learning(*arguments):
-        learned.append(arguments)
-        return learn(*arguments)
-
-    monkeypatch.setattr(run_directory, "learn_tokenizers", learning)
-    config, first = start(tiny_config, corpus, tmp_path)
-    again, second = start(tiny_config, corpus, tmp_path)
-    assert len(learned) == 1
-    assert second[0].model == first[0].model
-    assert again == config
-    start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
-    start(tiny_config, corpus, tmp_path)
-    assert len(learned) == 3
-    shutil.copy(model_path(tmp_path), tmp_path / "kept")
-    start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
-    shutil.copy(tmp_path / "kept", model_path(tmp_path))  # a vocabulary of another start
-    _, last = start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
-    assert len(learned) == 5
-    assert last[0].vocab_size == 400
-    monkeypatch.setattr(corpus, "fingerprint", lambda split: ("changed", split))
-    start(tiny_config.replace(vocab_size=400), corpus, tmp_path)
-    assert len(learned) == 6
-    unigram = tiny_config.replace(vocab_size=400, subword_model="unigram")
-    for _ in range(2):
-        start(unigram, corpus, tmp_path)
-    assert len(learned) == 7
-
-
-def model_path(folder):
-    return folder / "shared.model"
 
 
 def test_the_settings_have_absolute_paths(tiny_config, corpus_folder, tmp_path, monkeypatch):

@@ -6,11 +6,12 @@ import shutil
 
 import numpy as np
 import pytest
+from training_process import read_until, start_process, train_command
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.paths import read_metrics, step_checkpoints
+from tf_transformer.checkpoints.model_folder import read_metrics, step_checkpoints
 from tf_transformer.errors import UserError
-from tf_transformer.training.build import build_trainer
+from tf_transformer.training.trainer import build_trainer
 
 
 def losses(folder):
@@ -47,3 +48,27 @@ def test_resume_across_epochs(tiny_config, tmp_path, settings, difference):
     name = difference.split()[0]
     with pytest.raises(UserError, match=rf"was started with {difference} \(now 0.2\)"):
         build_trainer(config.replace(**{name: 0.2}), folders[0])
+
+
+def test_a_killed_run_draws_the_same_epochs(corpus_folder, tmp_path):
+    """`kill -9` twice, in different epochs, with other processes that draw the next one."""
+    flags = {
+        "bpe_dropout": 0.1, "batch_tokens": 4096, "train_steps": 14, "save_steps": 2,
+        "log_steps": 1, "bleu_sentences": 0, "logical_devices": 1,
+    }  # fmt: skip
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder, kills in ((whole, ()), (parts, (4, 9))):
+        for step in kills:
+            process = start_process(train_command(folder, corpus_folder, flags))
+            assert read_until(process, step)
+            process.kill()
+            process.communicate()
+        process = start_process(train_command(folder, corpus_folder, flags))
+        output, _ = process.communicate()
+        assert process.returncode == 0, output
+    last = [step_checkpoints(str(folder))[-1] for folder in (whole, parts)]
+    assert len(checkpoint.read_state(last[0])["batches"]["epoch_starts"]) > 2
+    assert losses(str(parts)) == losses(str(whole))
+    arrays = [np.load(path) for path in last]
+    for name in arrays[0].files:
+        np.testing.assert_array_equal(arrays[0][name], arrays[1][name], err_msg=name)

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tf_transformer import config as settings
 from tf_transformer.config import Config
 from tf_transformer.training.schedule import (
+    SCHEDULES,
     CustomSchedule,
     InverseSqrtSchedule,
     LinearSchedule,
@@ -131,3 +133,7 @@ def test_plateau_by_hand():
 def test_linear_schedule_of_many_steps():
     rates = LinearSchedule(1.0, 2, 4)(tf.constant([[0, 1, 2], [3, 4, 9]]))
     np.testing.assert_allclose(rates, [[0, 0.5, 1], [0.5, 0, 0]])
+
+
+def test_the_command_line_knows_each_schedule():
+    assert list(SCHEDULES) == list(settings.SCHEDULES)

@@ -10,11 +10,11 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.paths import step_checkpoints, step_path
+from tf_transformer.checkpoints.model_folder import step_checkpoints, step_path
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
-from tf_transformer.training.build import build_trainer
 from tf_transformer.training.run_directory import RunDirectory
+from tf_transformer.training.trainer import build_trainer
 
 
 def weights(path):
@@ -23,7 +23,7 @@ def weights(path):
 
 
 def test_files_of_a_run(model_dir):
-    names = set(os.listdir(model_dir)) - {"evaluation"}
+    names = set(os.listdir(model_dir)) - {"evaluation", "training.lock"}
     assert names == {
         "config.json", "shared.model", "cache", "checkpoints", "best.npz", "averaged.npz",
         "metrics.jsonl", "tensorboard",
@@ -213,9 +213,8 @@ def test_one_graph_for_all_shapes(tiny_config, tmp_path):
     assert trainer.run()
     buckets = [bucket for _, bucket in batches.order(0)[:4]]
     assert len(set(buckets)) > 1
-    search = trainer._translator._replicas[0]._searches[1, 1]
-    functions = (trainer._train_step, trainer._eval_step, search)
-    assert [f.experimental_get_tracing_count() for f in functions] == [1, 1, 1]
+    functions = (trainer.update._run, trainer._eval_step)
+    assert [f.experimental_get_tracing_count() for f in functions] == [1, 1]
 
 
 def test_samples_fit_the_model(tiny_config, tmp_path):

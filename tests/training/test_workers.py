@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from training_process import read_until, start_process, train_command
 
-from tf_transformer.checkpoints.paths import all_checkpoints, read_metrics, step_checkpoints
+from tf_transformer.checkpoints.model_folder import all_checkpoints, read_metrics, step_checkpoints
 
 STEPS = 100  # enough that some are left when a test has read one
 FLAGS = {"train_steps": STEPS, "save_steps": 10, "max_checkpoints": 2, "eval_steps": 50}

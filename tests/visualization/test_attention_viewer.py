@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 import pytest
+from course.attention_example import attention_example
 
-from tf_transformer.decoding.attention_example import attention_example
 from tf_transformer.visualization.attention_viewer import PAD_PIECE, START_PIECE, AttentionView
 
 SOURCE = ["▁Anna", "▁sees", "[END]"]

@@ -1,8 +1,9 @@
 """Checkpoints: save, restore, average (Sec. 6.1).
 
 A checkpoint is a `.npz` file, which NumPy can read. It holds the weights by name, the state of the
-optimizer, and the training state as JSON. It is written under a temporary name and then renamed, so
-a checkpoint is always complete. The CRCs of the archive detect bytes that change later.
+optimizer by the names of the weights, and the training state as JSON. It is written under a
+temporary name and then renamed, so a checkpoint is always complete. The CRCs of the archive detect
+bytes that change later.
 """
 
 import json
@@ -16,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.atomic_io import DISK_FULL, atomic_write
-from tf_transformer.checkpoints.paths import checkpoint_step
+from tf_transformer.checkpoints.model_folder import checkpoint_step
 from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError
 
 logger = logging.getLogger(__name__)
@@ -46,8 +47,25 @@ def _named_variables(
 ) -> dict[str, tf.Variable]:
     """Returns the variables of a checkpoint by the names of their arrays; optimizer can be None."""
     named = {f"{MODEL}{name}": variable for name, variable in named_weights(model).items()}
-    for i, variable in enumerate(optimizer.variables if optimizer else ()):
-        named[f"{OPTIMIZER}{i:04d}"] = variable
+    return named | (_named_state(model, optimizer) if optimizer else {})
+
+
+def _named_state(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> dict[str, tf.Variable]:
+    """Returns the state of an optimizer by the names of the weights, in the order of the optimizer.
+
+    A name is such as "optimizer/encoder/layer1/mha/wq/kernel/momentum", or "optimizer/iteration".
+    """
+    weights = {
+        variable.path.replace("/", "_"): name for name, variable in named_weights(model).items()
+    }
+    named = {}
+    for variable in optimizer.variables:  # Keras names it after its weight
+        weight, _, kind = variable.name.rpartition("_")
+        name = f"{weights[weight]}/{kind}" if weight in weights else variable.name
+        named[f"{OPTIMIZER}{name}"] = variable
+    assert len(named) == len(optimizer.variables), "two variables have the same name"
     return named
 
 
@@ -91,6 +109,9 @@ def restore(
     prefixes = (MODEL, OPTIMIZER) if optimizer else (MODEL,)
     arrays, state = _read(path, prefixes)
     variables = _named_variables(model, optimizer)
+    if optimizer and f"{OPTIMIZER}0000" in arrays:  # version 0.2.0 stored the state by its order
+        for i, name in enumerate(_named_state(model, optimizer)):
+            arrays[name] = arrays.pop(f"{OPTIMIZER}{i:04d}", np.empty(()))
     for name, variable in variables.items():
         if adapt and name in arrays and name.startswith(MODEL):
             arrays[name] = adapt(name.removeprefix(MODEL), arrays[name], variable.numpy())

@@ -4,7 +4,7 @@ import dataclasses
 import os
 from typing import Any
 
-from tf_transformer.checkpoints.paths import find, load_config
+from tf_transformer.checkpoints.model_folder import find, load_config
 from tf_transformer.checkpoints.pretrained import find_model_dir, is_built_in
 from tf_transformer.config import Config, ModelConfig, TrainConfig
 from tf_transformer.errors import UserError

@@ -1,15 +1,15 @@
 """Build a model from its configuration, and load a trained model from a model folder."""
 
-import dataclasses
 from typing import Any
 
 from tf_transformer.checkpoints.checkpoint import restore
-from tf_transformer.checkpoints.paths import find, load_config
+from tf_transformer.checkpoints.model_folder import find, load_config
 from tf_transformer.checkpoints.pretrained import find_model_dir
 from tf_transformer.config import Config, ModelConfig
 from tf_transformer.data.tokenizer import Tokenizer, load_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.model.transformer import Transformer
+from tf_transformer.model.variant import Variant
 
 
 def build_model(model_config: ModelConfig, precision: str = "float32") -> Transformer:
@@ -19,11 +19,15 @@ def build_model(model_config: ModelConfig, precision: str = "float32") -> Transf
       model_config: a `ModelConfig`.
       precision: name of a Keras dtype policy. The weights are float32 under all of them.
     """
-    arguments = dataclasses.asdict(model_config)
-    arguments["rate"] = arguments.pop("dropout_rate")
-    for name in ("key_dim", "value_dim"):
-        arguments[name] = arguments[name] or None
-    model = Transformer(**arguments, dtype=precision)
+    sizes = model_config
+    variant = Variant(
+        sizes.key_dim or None, sizes.value_dim or None, sizes.activation, sizes.positional_encoding
+    )
+    model = Transformer(
+        sizes.num_layers, sizes.d_model, sizes.num_heads, sizes.dff, sizes.input_vocab_size,
+        sizes.target_vocab_size, sizes.pe_input, sizes.pe_target, sizes.dropout_rate,
+        variant=variant, shared_embeddings=sizes.shared_embeddings, dtype=precision,
+    )  # fmt: skip
     model.build()
     return model
 

@@ -1,7 +1,7 @@
 """The built-in models: trained models that are installed with the package.
 
-Each is an ordinary model folder below `tf_transformer/pretrained/`, and its name can be given where
-a model folder is expected. The installed folder is never written to. This module does not import
+Each is an ordinary model folder below `checkpoints/built_in/`, and its name can be given where a
+model folder is expected. The installed folder is never written to. This module does not import
 TensorFlow.
 """
 
@@ -10,7 +10,7 @@ import os
 
 logger = logging.getLogger(__name__)
 
-FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "pretrained")
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "built_in")
 DEFAULT = "pocket-en-de"  # the model of `translate` and `serve` without --model_dir
 
 

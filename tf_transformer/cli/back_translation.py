@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tf_transformer.checkpoints import paths
-from tf_transformer.checkpoints.model_lists import first_model_dir
+from tf_transformer.checkpoints import model_folder
+from tf_transformer.checkpoints.model_folder import first_model_dir
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import required
 from tf_transformer.cli.translation import (
@@ -26,8 +26,8 @@ from tf_transformer.cli.translation import (
     write_results,
 )
 from tf_transformer.config import TREES, SamplingConfig
-from tf_transformer.data.line_windows import read_windows
 from tf_transformer.data.tags import add_tag, split_tag
+from tf_transformer.data.text_files import read_windows
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def back_translate(values: flags.FlagValues) -> None:
     """
     _check(values)
     model_dir = required(values, "model_dir")
-    if paths.load_config(first_model_dir(model_dir)).data.target == TREES:
+    if model_folder.load_config(first_model_dir(model_dir)).data.target == TREES:
         raise UserError(f"the model in {model_dir} is a parser: give one that translates")
     translator = load_translator(values, model_dir, values.checkpoint)
     check_translator_tag(values.tag, translator)

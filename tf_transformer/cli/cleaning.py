@@ -40,7 +40,7 @@ class _Text:
 
 def clean(values: flags.FlagValues) -> None:
     """Writes the sentence pairs that no filter rejects, and prints how many each one rejects."""
-    from tf_transformer.data.filters import PairFilter, clean_pairs
+    from tf_transformer.data.cleaning import PairFilter, clean_pairs
     from tf_transformer.data.progress import Progress
 
     config = FilterConfig(**given(values, (FilterConfig,)))
@@ -109,10 +109,14 @@ def _exists(path: str, outputs: list[str]) -> str:
 
 def _read_input(values: flags.FlagValues) -> list[_Text]:
     """Opens the texts to clean. Raises: UserError for trees, or when there is no such text."""
-    from tf_transformer.data.corpus import read_lines
-    from tf_transformer.data.corpus_names import POCKET_TREES, corpus_names, split_languages
-    from tf_transformer.data.pair_files import read_tsv
-    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.readers import (
+        POCKET_TREES,
+        corpus_names,
+        open_corpus,
+        read_tsv,
+        split_languages,
+    )
+    from tf_transformer.data.text_files import read_lines
 
     if (values.source, values.target) == (WORDS, TREES) or values.data == POCKET_TREES:
         raise UserError("clean is for sentence pairs, not for trees: give --source and --target")
@@ -202,7 +206,7 @@ def _text_file(path: str, binary: IO[bytes]) -> io.TextIOWrapper:
 
 def _describe_counts(name: str, counts: collections.Counter[str]) -> Iterator[str]:
     """The lines of the table of reasons; `counts` has the number of kept pairs under ""."""
-    from tf_transformer.data.filters import REASONS
+    from tf_transformer.data.cleaning import REASONS
 
     pairs = counts.total()
 

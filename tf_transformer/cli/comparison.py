@@ -8,7 +8,7 @@ import os
 
 from absl import flags
 
-from tf_transformer.checkpoints import paths
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.evaluation_data import translations_path
 from tf_transformer.cli.terminal import required
 from tf_transformer.config import TREES
@@ -46,8 +46,7 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
 
     Raises: UserError when a run has no translations of the test set.
     """
-    from tf_transformer.data.corpus_names import languages_of
-    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.readers import languages_of, open_corpus
     from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics
 
     metrics = parse_metrics(values.metrics)
@@ -114,7 +113,7 @@ def _read_translations(run: Run, test_data: str, split: str, number: int, pairs:
       pairs: of the test set.
     Raises: UserError when there are none, fewer than `number`, or more than `pairs`.
     """
-    from tf_transformer.data.corpus import read_lines
+    from tf_transformer.data.text_files import read_lines
 
     path = translations_path(run.path, run.config.data, test_data, split)
     own = path == translations_path(run.path, run.config.data, None, split)
@@ -133,6 +132,6 @@ def _read_translations(run: Run, test_data: str, split: str, number: int, pairs:
             f"{path} has translations of {len(lines):,} of {number:,} pairs: run `{command}`, or "
             f"give --max_pairs={len(lines)}"
         )
-    if paths.is_older_than_model(path, run.path):
+    if model_folder.is_older_than_model(path, run.path):
         logger.warning("%s is older than the model; to translate again: `%s`", path, command)
     return lines[:number]

@@ -10,6 +10,8 @@ from tf_transformer import config as settings
 from tf_transformer.checkpoints.pretrained import DEFAULT
 from tf_transformer.cli.flag_parsers import BooleanParser, FloatParser, IntegerParser, TextParser
 from tf_transformer.config import MAX_INTEGER, FilterConfig
+from tf_transformer.data.readers import describe_data
+from tf_transformer.export.formats import IMPORT_FORMATS
 from tf_transformer.presets import PRESETS
 from tf_transformer.serving.serve_config import ServeConfig
 
@@ -61,7 +63,10 @@ def define_settings(
         for field in dataclasses.fields(part):
             if field.name not in skip:
                 default = _defaults(part, field.name) if has_preset else "that of the model"
-                meaning = f"{field.metadata['meaning']} (default: {default})"
+                meaning = field.metadata["meaning"]
+                if field.name == "data":
+                    meaning += f": {describe_data()}"
+                meaning += f" (default: {default})"
                 define(values, field.name, field.type, meaning, group=GROUPS[part])
 
 
@@ -100,7 +105,8 @@ def define_files(values: flags.FlagValues, inputs: str, outputs: str) -> None:
 
 def define_import(values: flags.FlagValues) -> None:
     """Defines the flags of the command import."""
-    define_choice(values, "format", ["huggingface"], "huggingface: a MarianMTModel of transformers")
+    formats = [f"{name}: {each.meaning}" for name, each in IMPORT_FORMATS.items()]
+    define_choice(values, "format", list(IMPORT_FORMATS), "; ".join(formats))
     meaning = (
         "folder with config.json, model.safetensors, source.spm, target.spm and vocab.json "
         "(required)"
@@ -158,13 +164,14 @@ def define_controls(values: flags.FlagValues) -> None:
 
 def define_mbr(values: flags.FlagValues) -> None:
     """Defines --mbr and --mbr_samples."""
+    from tf_transformer.evaluation.metrics import METRICS
+
     meaning = (
-        "minimum Bayes risk decoding: write the candidate with the highest mean sentence BLEU or "
-        "chrF against the others; the candidates are those of the beam, or --sampling"
+        "minimum Bayes risk decoding: write the candidate with the highest mean sentence score "
+        "against the others; the candidates are those of the beam, or --sampling"
     )
-    flags.DEFINE_enum(
-        "mbr", None, ["bleu", "chrf"], meaning, flag_values=values, module_name=COMMAND_GROUP
-    )
+    names = [key for key, metric in METRICS.items() if metric.sentence]
+    flags.DEFINE_enum("mbr", None, names, meaning, flag_values=values, module_name=COMMAND_GROUP)
     meaning = "--mbr --sampling: candidates of each line (default: 32); the time grows with N^2"
     define(values, "mbr_samples", int, meaning, lower_bound=2)
 
@@ -202,6 +209,8 @@ def define_cleaning(values: flags.FlagValues) -> None:
 
 def define_comparison(values: flags.FlagValues) -> None:
     """Defines the flags of compare."""
+    from tf_transformer.evaluation.metrics import metrics_help
+
     meaning = (
         "model folders, or folders that contain some, separated by commas; `compare FOLDER FOLDER` "
         "does the same (required)"
@@ -217,5 +226,4 @@ def define_comparison(values: flags.FlagValues) -> None:
     define(values, "data", str, meaning)
     meaning = "--split: maximum number of pairs to compare, from the start; 0 means all"
     define(values, "max_pairs", int, meaning, 0, lower_bound=0)
-    meaning = "--split: some of bleu, chrf, chrf++ and ter, separated by commas"
-    define(values, "metrics", str, meaning, "bleu,chrf")
+    define(values, "metrics", str, f"--split: {metrics_help()}", "bleu,chrf")

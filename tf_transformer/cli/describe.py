@@ -6,7 +6,7 @@ This module does not need TensorFlow.
 import contextlib
 import os
 
-from tf_transformer.checkpoints.paths import all_checkpoints, load_config, read_metrics
+from tf_transformer.checkpoints.model_folder import all_checkpoints, load_config, read_metrics
 from tf_transformer.config import TREES, Config
 from tf_transformer.paper.flops import (
     P100_RATE,

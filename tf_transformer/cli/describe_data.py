@@ -24,7 +24,7 @@ def describe_data(
 
     Args:
       config: a `Config`, whose data settings are used.
-      corpus: of `data.sources.open_corpus`; it is streamed.
+      corpus: of `data.readers.open_corpus`; it is streamed.
       tokenizers: of source and target; None to learn them.
     """
     lines = [corpus.name]

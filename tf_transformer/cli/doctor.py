@@ -363,9 +363,9 @@ def _train_one_update(folder: str) -> tuple[str, float]:
     Returns: the names of the devices; the loss, nats per token.
     Raises: UserError, as `Trainer` does; what TensorFlow raises.
     """
-    from tf_transformer.data.sources import open_corpus
-    from tf_transformer.training.build import build_trainer
+    from tf_transformer.data.readers import open_corpus
     from tf_transformer.training.distribution import split_cpu
+    from tf_transformer.training.trainer import build_trainer
     from tf_transformer.visualization.history import read_history
 
     pairs = list(itertools.islice(open_corpus("pocket", "en", "de").read("validation"), PAIRS))

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from absl.flags import FlagValues
 
-from tf_transformer.checkpoints.model_lists import first_model_dir, model_list
+from tf_transformer.checkpoints.model_folder import first_model_dir, model_list
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import DataConfig, DecodeConfig
 from tf_transformer.data.tags import check_tag
 from tf_transformer.errors import UserError
-from tf_transformer.export.description import SEARCH_TYPES, read_description
-from tf_transformer.export.versions import find_versions
+from tf_transformer.export.versions import SEARCH_TYPES, find_versions, read_description
 from tf_transformer.host import number_of_cores
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def ctranslate2_versions(export_dir: str | None, model_dir: str) -> Iterator[str
     Raises: UserError.
     """
     if not export_dir:
-        from tf_transformer.export.ctranslate2_cache import ctranslate2_export
+        from tf_transformer.export.cache import ctranslate2_export
 
         with ctranslate2_export(model_dir, None, start_tensorflow) as folder:
             yield folder
@@ -137,7 +136,7 @@ def _export_folder(values: FlagValues, model_dir: str) -> Iterator[str]:
             raise UserError(f"--checkpoint: {model_dir} is an export, which has no checkpoints")
         yield model_dir
         return
-    from tf_transformer.export.ctranslate2_cache import ctranslate2_export
+    from tf_transformer.export.cache import ctranslate2_export
 
     with ctranslate2_export(model_dir, values.checkpoint, start_tensorflow) as folder:
         yield next(iter(find_versions(folder).values()))

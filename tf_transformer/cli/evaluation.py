@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tf_transformer.checkpoints import paths, pretrained
-from tf_transformer.checkpoints.model_lists import model_list
+from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.evaluation_data import (
     Pairs,
     TestSet,
@@ -42,7 +42,7 @@ def evaluate(values: flags.FlagValues) -> None:
     check_diversity(values)
     models = model_list(required(values, "model_dir"), values.checkpoint)
     model_dir = models[0][0]  # its data and languages hold for an ensemble
-    data = paths.load_config(model_dir).data
+    data = model_folder.load_config(model_dir).data
     metrics = parse_metrics(values.metrics)
     if data.target == TREES and (values.references or values.baseline or values.translations):
         raise UserError(
@@ -127,7 +127,7 @@ def _baseline_translations(
     if os.path.isfile(values.baseline):
         return read_aligned(values.baseline, test.size, "translation")[: len(test.pairs)]
     model_dir = pretrained.find_model_dir(values.baseline)
-    data = paths.load_config(model_dir).data
+    data = model_folder.load_config(model_dir).data
     languages = test.data.source, test.data.target
     tag = tag_for(data, *languages)
     if tag is None and tag_for(own, *languages) is None:  # it has other names for languages
@@ -146,29 +146,19 @@ def _score_translations(
     test: TestSet, metrics: list[str], translations: list[str], baseline: list[str] | None
 ) -> None:
     """Prints the metrics, then with one reference also the tokenised BLEU of published scores."""
-    from tf_transformer.evaluation.bleu import (
-        compound_split_bleu,
-        has_papers_bleu,
-        normalized_bleu,
-    )
-    from tf_transformer.evaluation.metrics import corpus_metrics
+    from tf_transformer.evaluation.metrics import corpus_metrics, published_scores
 
     references, target = test.references, test.data.target
-    for result in corpus_metrics(metrics, translations, references, baseline, target):
-        print(result)
-    if len(references) > 1:
-        return
-    if has_papers_bleu(test.data):
-        bleu, signature = compound_split_bleu(translations, references[0])
-        print(f"tokenised, compound-split BLEU {bleu:.2f}, as in the paper  ({signature})")
-    bleu, signature = normalized_bleu(translations, references[0], target)
-    print(f"lower-cased, tokenised BLEU {bleu:.2f}, as in papers on Multi30k  ({signature})")
+    results = corpus_metrics(metrics, translations, references, baseline, target)
+    print(*results, sep="\n")
+    if len(references) == 1:
+        print(*published_scores(translations, references[0], test.data), sep="\n")
 
 
 def _score_parses(pairs: Pairs, outputs: list[str], path: str) -> None:
     """Replaces the raw outputs in a file by trees, and writes EVALB's table beside it."""
-    from tf_transformer.data.treebank import restore
-    from tf_transformer.parsing.parser import evaluate_parses
+    from tf_transformer.data.trees import restore
+    from tf_transformer.evaluation.parser import evaluate_parses
 
     gold = [restore(tree, words.split(" ")) for words, tree in pairs]
     evaluation = evaluate_parses(gold, outputs)

@@ -11,7 +11,7 @@ from absl import flags
 from tf_transformer.checkpoints import pretrained
 from tf_transformer.config import DataConfig
 from tf_transformer.data.corpus import digest
-from tf_transformer.data.corpus_names import (
+from tf_transformer.data.readers import (
     absolute_path,
     corpus_names,
     languages_of,
@@ -58,7 +58,7 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     Raises: UserError when there are none, or too many for a comparison with --baseline, or a file
       of references has another number of lines.
     """
-    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.readers import open_corpus
     from tf_transformer.evaluation.metrics import check_resampling
 
     name = values.data or data.data
@@ -81,7 +81,7 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
 
 def read_aligned(path: str, number: int, kind: str) -> list[str]:
     """Reads a file that has a line for each pair. Raises: UserError when it has not."""
-    from tf_transformer.data.corpus import read_lines
+    from tf_transformer.data.text_files import read_lines
 
     lines = list(read_lines(path))
     if len(lines) != number:

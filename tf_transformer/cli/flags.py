@@ -31,6 +31,7 @@ from tf_transformer.cli.define_flags import (
 from tf_transformer.cli.define_scoring import define_rescoring, define_score
 from tf_transformer.cli.help import describe_command, describe_program
 from tf_transformer.errors import UserError
+from tf_transformer.export.formats import EXPORT_FORMATS, EXPORT_OPTIONS
 from tf_transformer.paper.table3 import ROWS, SCALES
 from tf_transformer.presets import PRESETS, VARIATIONS
 from tf_transformer.serving.serve_config import ServeConfig
@@ -45,7 +46,7 @@ COMMANDS = {
     "rescore": "choose among the translations of n-best lists with the scores of several models",
     "evalb": "score a file of trees against reference trees, as the program EVALB does",
     "average": "average the newest, or the best, checkpoints of a run",
-    "export": "export a trained model for TensorFlow Serving, CTranslate2, Keras or Hugging Face",
+    "export": "export a trained model for another program, such as TensorFlow Serving",
     "import": "make a model folder of a Hugging Face model, such as an OPUS-MT model",
     "serve": "serve an exported model over HTTP, with TensorFlow Serving's REST API",
     "client": "translate lines of text with a server",
@@ -55,7 +56,6 @@ COMMANDS = {
     "compare": "compare runs: settings, losses, scores, and the mean over random seeds",
     "table3": "print Table 3 of the paper with our parameter counts, or train its rows",
     "doctor": "describe the installation and the hardware, and check that training works here",
-    "gpu-check": "check training and search on the GPUs of this host, and measure their speed",
 }
 SETTINGS = (settings.ModelConfig, settings.DataConfig, settings.TrainConfig, settings.DecodeConfig)
 FROM_VOCABULARIES = ("input_vocab_size", "target_vocab_size")  # settings that are not flags
@@ -199,6 +199,8 @@ def _translate_flags(values: flags.FlagValues) -> None:
 
 
 def _evaluate_flags(values: flags.FlagValues) -> None:
+    from tf_transformer.evaluation.metrics import metrics_help
+
     define_model(values, ensemble=True)
     meaning = "sentence pairs, as for train (default: those that the model was trained on)"
     define(values, "data", str, meaning)
@@ -222,8 +224,7 @@ def _evaluate_flags(values: flags.FlagValues) -> None:
         "pairs; line by line for the sources"
     )
     define(values, "references", str, meaning)
-    meaning = "some of bleu, chrf, chrf++ and ter (slow for long sentences), separated by commas"
-    define(values, "metrics", str, meaning, "bleu,chrf,chrf++")
+    define(values, "metrics", str, metrics_help(), "bleu,chrf,chrf++")
     meaning = (
         "another system to compare with, by a paired bootstrap test: a file of its translations, "
         "or its model folder"
@@ -263,24 +264,21 @@ def _average_flags(values: flags.FlagValues) -> None:
 
 def _export_flags(values: flags.FlagValues) -> None:
     define_model(values, ensemble=True)
-    meaning = (
-        "saved_model: for TensorFlow Serving; ctranslate2: for ctranslate2.Translator; "
-        "keras: for keras.models.load_model; huggingface: for MarianMTModel of transformers"
-    )
-    formats = ["saved_model", "ctranslate2", "keras", "huggingface"]
-    define_choice(values, "format", formats, meaning)
+    formats = [f"{name}: {each.meaning}" for name, each in EXPORT_FORMATS.items()]
+    define_choice(values, "format", list(EXPORT_FORMATS), "; ".join(formats))
     meaning = (
         "saved_model: the folder of all versions; other formats: the folder or file to write "
         "(default: MODEL_DIR/export/FORMAT; for a built-in model in models/NAME)"
     )
     define(values, "output", str, meaning)
-    define(values, "name", str, "saved_model: the model's name on the server", "transformer")
-    meaning = (
-        "saved_model, ctranslate2: number of newest versions to keep; older ones are removed "
-        "(default: all)"
-    )
-    define(values, "keep_versions", int, meaning, lower_bound=1)
-    define_choice(values, "quantization", ["float32", "int8"], "ctranslate2: type of the weights")
+    for name, (kind, meaning) in EXPORT_OPTIONS.items():
+        users = [other for other, each in EXPORT_FORMATS.items() if name in each.options]
+        meaning = f"{', '.join(users)}: {meaning}"
+        if isinstance(kind, list):
+            define_choice(values, name, kind, meaning)
+        else:
+            limits: dict[str, Any] = {"lower_bound": 1} if kind is int else {}
+            define(values, name, kind, meaning, **limits)
     define_settings(values, (settings.DecodeConfig,))
 
 
@@ -340,14 +338,6 @@ def _table3_flags(values: flags.FlagValues) -> None:
     define(values, "model_dir", str, meaning)
 
 
-def _gpu_check_flags(values: flags.FlagValues) -> None:
-    meaning = "small: to try the command on a CPU; full: base and big, about ten minutes"
-    define_choice(values, "scale", ["full", "small"], meaning)
-    meaning = "check this many logical devices of the CPU; 0 means all GPUs"
-    define(values, "logical_devices", int, meaning, 0, lower_bound=0, upper_bound=256)
-    define(values, "output", str, "Markdown file for the report", "gpu-report.md")
-
-
 _FLAGS: dict[str, Callable[[flags.FlagValues], None]] = {
     "train": _train_flags,
     "translate": _translate_flags,
@@ -368,5 +358,4 @@ _FLAGS: dict[str, Callable[[flags.FlagValues], None]] = {
     "compare": define_comparison,
     "table3": _table3_flags,
     "doctor": lambda values: None,  # no flags
-    "gpu-check": _gpu_check_flags,
 }

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from tf_transformer.checkpoints.paths import load_config
+from tf_transformer.checkpoints.model_folder import load_config
 from tf_transformer.checkpoints.pretrained import find_model_dir
 from tf_transformer.cli.describe import describe_folder, describe_preset
 from tf_transformer.cli.terminal import start_tensorflow
@@ -31,7 +31,7 @@ def _describe_data(values: flags.FlagValues, model_dir: str) -> str:
     """Describes the sentence pairs of --data, with the vocabulary of the model if there is one."""
     start_tensorflow()
     from tf_transformer.cli.describe_data import describe_data
-    from tf_transformer.data.sources import open_corpus
+    from tf_transformer.data.readers import open_corpus
     from tf_transformer.data.tokenizer import load_tokenizers
 
     tokenizers = None

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-LOG_FILE = "train.log"
+from tf_transformer.checkpoints.model_folder import LOG
 
 package_logger = logging.getLogger("tf_transformer")
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ def log_to_stderr(level: int = logging.INFO) -> None:
 
 def log_to_folder(model_dir: str) -> None:
     """Appends the messages, from level INFO on, to `train.log` in the folder of a run too."""
-    handler = _RunLog(os.path.join(model_dir, LOG_FILE))
+    handler = _RunLog(os.path.join(model_dir, LOG))
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     package_logger.addHandler(handler)
 

@@ -27,9 +27,9 @@ def main(argv: list[str] | None = None) -> int:
     Args:
       argv: the arguments after the program's name; `sys.argv[1:]` where None.
     Returns: the exit code: 0 for success; 2 for a user's mistake; 1 for an error of this package,
-      from doctor where training does not work, and from gpu-check where a check fails; 130 for
-      Ctrl-C and 143 for SIGTERM (but 0 from train, which saves first); 141 when the reader of
-      standard output is gone, as in `... | head -1`.
+      and from doctor where training does not work; 130 for Ctrl-C and 143 for SIGTERM (but 0 from
+      train, which saves first); 141 when the reader of standard output is gone, as in
+      `... | head -1`.
     """
     arguments = sys.argv[1:] if argv is None else argv
 
@@ -99,9 +99,8 @@ def run_command(command: str, values: flags.FlagValues) -> int | None:
         comparison,
         doctor,
         evaluation,
-        gpu_check,
+        export,
         info,
-        interchange,
         paper,
         rescoring,
         serving,
@@ -119,8 +118,8 @@ def run_command(command: str, values: flags.FlagValues) -> int | None:
         "rescore": rescoring.rescoring,
         "evalb": paper.evalb,
         "average": training.average,
-        "export": serving.export,
-        "import": interchange.import_model,
+        "export": export.export,
+        "import": export.import_model,
         "serve": serving.serve,
         "client": serving.client,
         "info": info.info,
@@ -129,7 +128,6 @@ def run_command(command: str, values: flags.FlagValues) -> int | None:
         "compare": comparison.compare,
         "table3": paper.table3,
         "doctor": doctor.doctor,
-        "gpu-check": gpu_check.gpu_check,
     }
     return functions[command](values)
 

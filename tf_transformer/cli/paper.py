@@ -6,7 +6,7 @@ import sys
 from absl import flags
 
 from tf_transformer.atomic_io import atomic_write
-from tf_transformer.checkpoints import paths
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.logs import log_to_folder
 from tf_transformer.cli.terminal import explain_out_of_memory, required, start_tensorflow
 from tf_transformer.config import Config
@@ -41,7 +41,9 @@ def table3(values: flags.FlagValues) -> None:
         for name in values.rows.split(",")
     }
     first = next(iter(configs.values()))
-    folder = values.model_dir or paths.default_model_dir(f"table3-{values.scale}", first.data)
+    folder = values.model_dir or model_folder.default_model_dir(
+        f"table3-{values.scale}", first.data
+    )
     os.makedirs(folder, exist_ok=True)
     if len(configs) == 1:
         complete = _run_one_row(configs, folder)

@@ -6,8 +6,8 @@ import math
 
 from absl import flags
 
-from tf_transformer.checkpoints import paths
-from tf_transformer.checkpoints.model_lists import model_list
+from tf_transformer.checkpoints import model_folder
+from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.terminal import open_output, required, start_tensorflow
 from tf_transformer.cli.translation import (
     explain_scoring_memory,
@@ -15,9 +15,9 @@ from tf_transformer.cli.translation import (
     progress_bar,
 )
 from tf_transformer.config import Config
-from tf_transformer.data.corpus import read_lines
 from tf_transformer.data.tags import add_tag, check_tag, split_tag
-from tf_transformer.decoding.rescoring import read_n_best, rescore
+from tf_transformer.data.text_files import read_lines
+from tf_transformer.decoding.extras.rescoring import read_n_best, rescore
 from tf_transformer.errors import UserError
 
 
@@ -62,7 +62,7 @@ def _check_models(folders: list[str], tag: str | None, flag: str, folder_flag: s
     """
     if tag and not folders:
         raise UserError(f"--{flag} is for --{folder_flag}: give a model, or leave it out")
-    configs = [paths.load_config(folder) for folder in folders]
+    configs = [model_folder.load_config(folder) for folder in folders]
     for folder, config in zip(folders, configs):
         if tag:
             _check_tag(folder, config, tag, flag)

@@ -14,10 +14,11 @@ import sys
 from absl import flags
 
 from tf_transformer.checkpoints.initial_model import initial_name
+from tf_transformer.checkpoints.model_folder import CONFIG
 from tf_transformer.cli.failures import SIGNAL
 from tf_transformer.cli.terminal import has_nvidia_device
 from tf_transformer.config import Config
-from tf_transformer.data.corpus_names import absolute_path
+from tf_transformer.data.readers import absolute_path
 from tf_transformer.errors import UserError
 from tf_transformer.host import affinity, number_of_cores
 from tf_transformer.training.child_process import Ending, run_process, run_side_by_side
@@ -48,7 +49,7 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
     seeds = _parse_seeds(values, config)
     if os.path.isfile(model_dir):
         raise UserError(f"--model_dir={model_dir} is a file: give a folder for the runs")
-    if os.path.exists(os.path.join(model_dir, "config.json")):
+    if os.path.exists(os.path.join(model_dir, CONFIG)):
         raise UserError(
             f"{model_dir} is the model folder of one run: give another --model_dir for the folder "
             "of all seeds"

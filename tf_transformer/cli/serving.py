@@ -1,4 +1,4 @@
-"""The commands export, serve and client."""
+"""The commands serve and client."""
 
 from __future__ import annotations
 
@@ -11,116 +11,19 @@ from collections.abc import Iterator
 
 from absl.flags import FlagValues
 
-from tf_transformer.checkpoints import paths, pretrained
-from tf_transformer.checkpoints.model_lists import model_list
+from tf_transformer.checkpoints import model_folder, pretrained
 from tf_transformer.cli.engine import ctranslate2_versions, loader, uses_ctranslate2
 from tf_transformer.cli.flags import given
-from tf_transformer.cli.terminal import open_output, required, start_tensorflow
-from tf_transformer.config import DecodeConfig
+from tf_transformer.cli.terminal import open_output
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError, explain_missing_package
-from tf_transformer.export.model_name import check_model_name
-from tf_transformer.export.versions import (
-    find_versions,
-    is_version_number,
-    remove_old_versions,
-)
+from tf_transformer.export.versions import check_model_name, find_versions
 from tf_transformer.serving.serve_config import ServeConfig
 
 logger = logging.getLogger(__name__)
 
 INTERACTIVE_ATTEMPTS = 6  # in about ten seconds
 MAX_LISTED_LINES = 20  # line numbers in an error message
-
-
-def export(values: FlagValues) -> None:
-    """Writes a trained model in the format of another engine."""
-    models = model_list(required(values, "model_dir"), values.checkpoint)
-    _check_format_flags(values, len(models))
-    for each, _ in models:
-        paths.load_config(each)
-    model_dir = models[0][0] if len(models) == 1 else values.model_dir
-    defaults = {
-        "saved_model": "saved_model",
-        "ctranslate2": f"ctranslate2-{values.quantization}",
-        "keras": "model.keras",
-        "huggingface": "huggingface",
-    }
-    folder = pretrained.writable_folder(models[0][0])
-    output = values.output or os.path.join(folder, "export", defaults[values.format])
-    output = output.rstrip("/") or "/"
-    if values.format == "ctranslate2" and values.keep_versions:
-        _check_version(output)
-    start_tensorflow()
-    _export(values, model_dir, output)
-
-
-def _export(values: FlagValues, model_dir: str, output: str) -> None:
-    if values.format == "saved_model":
-        from tf_transformer.export.saved_model import export_saved_model
-
-        decode = given(values, (DecodeConfig,))
-        path = export_saved_model(model_dir, output, values.checkpoint, values.name, **decode)
-        if values.keep_versions:
-            remove_old_versions(output, values.keep_versions, path)
-        print(f"wrote {path} for TensorFlow Serving")
-        print(f"{path}/README.md explains how to start a server and what to send to it")
-    elif values.format == "ctranslate2":
-        from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
-
-        decode = given(values, (DecodeConfig,))
-        write_ctranslate2_folder(
-            model_dir, output, values.checkpoint, values.quantization, **decode
-        )
-        if values.keep_versions:
-            remove_old_versions(os.path.dirname(output) or ".", values.keep_versions, output)
-        print(f"wrote {output}; load it with ctranslate2.Translator({output!r})")
-    elif values.format == "huggingface":
-        from tf_transformer.interchange.huggingface_export import export_huggingface
-
-        decode = given(values, (DecodeConfig,))
-        export_huggingface(model_dir, output, values.checkpoint, **decode)
-        print(f"wrote {output}; load it with MarianMTModel.from_pretrained({output!r})")
-    else:
-        from tf_transformer.export.keras_file import export_keras
-
-        export_keras(model_dir, output, values.checkpoint)
-        print(
-            f"wrote {output}; after `from tf_transformer import Transformer`, load it with "
-            f"keras.models.load_model({output!r})"
-        )
-
-
-def _check_format_flags(values: FlagValues, models: int) -> None:
-    """Raises: UserError for a flag that --format does not use, or for several models."""
-    if models > 1 and values.format != "saved_model":
-        raise UserError(f"--format={values.format} has no ensembles: give one model")
-    if models > 1 and not values.output:
-        raise UserError(
-            "give the folder for the export of the ensemble with --output: the export folder of "
-            "each model is for its own versions"
-        )
-    formats = {
-        "quantization": ["ctranslate2"],
-        "name": ["saved_model"],
-        "keep_versions": ["saved_model", "ctranslate2"],
-        "beam_size": ["saved_model", "ctranslate2", "huggingface"],
-        "length_penalty": ["saved_model", "ctranslate2", "huggingface"],
-        "extra_decode_length": ["saved_model", "ctranslate2"],
-        "decode_batch_tokens": ["saved_model"],
-    }
-    for name, only in formats.items():
-        if values[name].present and values.format not in only:
-            raise UserError(f"--{name} is for --format={' or '.join(only)}")
-
-
-def _check_version(output: str) -> None:
-    """Raises: UserError unless the name of a folder is a version."""
-    if not is_version_number(os.path.basename(output)):
-        raise UserError(
-            "--keep_versions with --format=ctranslate2: end --output with the number of the "
-            f"version, such as {os.path.join(output, '1')}"
-        )
 
 
 def serve(values: FlagValues) -> None:
@@ -148,7 +51,7 @@ def serve(values: FlagValues) -> None:
 def _find_model(model_dir: str | None) -> str:
     """Returns the folder of the given model, or of the default one. Raises: UserError."""
     model_dir = pretrained.find_model_dir(model_dir) if model_dir else pretrained.default_model()
-    paths.load_config(model_dir)  # a wrong folder is reported before TensorFlow is loaded
+    model_folder.load_config(model_dir)  # a wrong folder is reported before TensorFlow is loaded
     return model_dir
 
 
@@ -173,7 +76,7 @@ def _export_to_serve(export_dir: str | None, model_dir: str) -> Iterator[str]:
             )
         yield folder
         return
-    from tf_transformer.export.built_in import built_in_export
+    from tf_transformer.export.cache import built_in_export
 
     with built_in_export(model_dir) as folder:
         yield folder
@@ -186,7 +89,7 @@ def _warn_of_old_export(folder: str, model_dir: str) -> None:
         return
     # The model may have no weights any more, and files may be removed just now.
     with contextlib.suppress(OSError, UserError):
-        if paths.is_older_than_model(version, model_dir):
+        if model_folder.is_older_than_model(version, model_dir):
             command = f"tf-transformer export --model_dir={shlex.quote(model_dir)}"
             message = "%s is older than the files of the model; to export it again: `%s`"
             logger.warning(message, version, command)
@@ -194,7 +97,7 @@ def _warn_of_old_export(folder: str, model_dir: str) -> None:
 
 def client(values: FlagValues) -> None:
     """Translates lines with a server."""
-    from tf_transformer.data.corpus import read_lines
+    from tf_transformer.data.text_files import read_lines
     from tf_transformer.serving.client import ATTEMPTS, RestClient, translate_lines
 
     interactive = not values.input and sys.stdin.isatty()

@@ -11,14 +11,14 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tf_transformer.checkpoints import paths
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.initial_model import initial_settings
 from tf_transformer.cli.flags import SETTINGS, given
 from tf_transformer.cli.logs import log_to_folder, record_in_run_log
 from tf_transformer.cli.seeds import train_seeds
 from tf_transformer.cli.terminal import explain_out_of_memory, required, start_tensorflow
 from tf_transformer.config import NOAM, TREES, Config, DataConfig
-from tf_transformer.data.corpus_names import corpus_names
+from tf_transformer.data.readers import corpus_names
 from tf_transformer.errors import UserError
 from tf_transformer.host import memory_limit
 from tf_transformer.presets import preset
@@ -51,8 +51,8 @@ def train(values: flags.FlagValues) -> int | None:
 def _train_run(values: flags.FlagValues, config: Config, model_dir: str) -> None:
     """Trains, resumes, or with --dry_run plans one run."""
     start_tensorflow()
-    from tf_transformer.training.build import build_trainer
     from tf_transformer.training.distribution import Workers, split_cpu, strategy_of_run
+    from tf_transformer.training.trainer import build_trainer
 
     split_cpu(config.train.logical_devices)
     workers = Workers(strategy_of_run(config.train))
@@ -98,11 +98,11 @@ def _config(values: flags.FlagValues) -> tuple[Config, str]:
     config = preset(values.preset)
     own = given(values, SETTINGS)
     data = dataclasses.replace(config.data, **given(values, (DataConfig,)))
-    model_dir = values.model_dir or paths.default_model_dir(values.preset, data)
+    model_dir = values.model_dir or model_folder.default_model_dir(values.preset, data)
     folders = [model_dir]
     if values.seeds:
         folders = sorted(glob.glob(os.path.join(glob.escape(model_dir), "seed-*")))
-    started = [] if values.overwrite else list(filter(paths.step_checkpoints, folders))
+    started = [] if values.overwrite else list(filter(model_folder.step_checkpoints, folders))
     initial = {}
     if values.init_from:
         initial = initial_settings(started[0] if started else values.init_from)
@@ -232,14 +232,14 @@ def _print_next_commands(data: DataConfig, model_dir: str, program: str) -> None
 def average(values: flags.FlagValues) -> None:
     """Averages checkpoints."""
     model_dir = required(values, "model_dir")
-    config = paths.load_config(model_dir)
+    config = model_folder.load_config(model_dir)
     if values.best is not None and values.last is not None:
         raise UserError("--last and --best: give one of them")
     if config.train.ema_decay:
         _check_moving_average(values, model_dir)
-    _check_number(model_dir, values.last, paths.step_checkpoints(model_dir))
+    _check_number(model_dir, values.last, model_folder.step_checkpoints(model_dir))
     start_tensorflow()
-    output = values.output or os.path.join(model_dir, "averaged.npz")
+    output = values.output or os.path.join(model_dir, model_folder.AVERAGED)
     chosen = _average(model_dir, values.last, values.best, output)
     print(f"averaged {', '.join(os.path.basename(path) for path in chosen)} into {output}")
 
@@ -270,7 +270,7 @@ def _average(model_dir: str, last: int | None, best: int | None, output: str) ->
     from tf_transformer.checkpoints import checkpoint
 
     while True:
-        kept = paths.step_checkpoints(model_dir)
+        kept = model_folder.step_checkpoints(model_dir)
         try:
             if best is not None:
                 chosen = checkpoint.best_checkpoints(kept, best)
@@ -301,7 +301,7 @@ def _check_number(model_dir: str, last: int | None, kept: list[str]) -> int:
 def plot(values: flags.FlagValues) -> None:
     """Draws the history of a run."""
     model_dir = required(values, "model_dir")
-    paths.load_config(model_dir)
+    model_folder.load_config(model_dir)
     from tf_transformer.visualization.history import plot_history
 
     output = values.output or os.path.join(model_dir, "history.png")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from absl import flags
 
-from tf_transformer.checkpoints import paths, pretrained
-from tf_transformer.checkpoints.model_lists import first_model_dir, model_list
+from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints.model_folder import first_model_dir, model_list
 from tf_transformer.cli.engine import ctranslate2_translator, uses_ctranslate2
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.minimum_bayes_risk import (
@@ -37,7 +37,7 @@ def load_translator(
 ) -> Translator:
     """Starts TensorFlow and loads a model or an ensemble, on all GPUs that TensorFlow sees."""
     for folder, _ in model_list(model_dir, checkpoint):
-        paths.load_config(folder)  # a wrong folder is reported before TensorFlow is loaded
+        model_folder.load_config(folder)  # a wrong folder is reported before TensorFlow is loaded
     start_tensorflow()
     import tensorflow as tf
 
@@ -202,7 +202,7 @@ def _translator(
     check_translator_tag(values.tag, translator)
     samples_flag = ("--mbr_samples" if values.mbr else "--n_best") if values.sampling else None
     with explain_decoding_memory(translator.decode, samples_flag):
-        yield translator, paths.load_config(first_model_dir(model_dir)).data
+        yield translator, model_folder.load_config(first_model_dir(model_dir)).data
 
 
 def _translate_input(values: flags.FlagValues, n_best: NBest, language: str) -> None:
@@ -222,7 +222,7 @@ def _translate_windows(values: flags.FlagValues, n_best: NBest) -> None:
       values: the flags.
       n_best: of `_n_best`.
     """
-    from tf_transformer.data.line_windows import read_two_file_windows, read_windows
+    from tf_transformer.data.text_files import read_two_file_windows, read_windows
 
     def format_window(window: Lines, first_line: int, progress: Progress) -> Iterator[str]:
         results = n_best(window, first_line, progress)
@@ -318,16 +318,16 @@ def _translate_interactively(n_best: NBest, number: int) -> None:
 
 def parse(values: flags.FlagValues) -> None:
     """Parses lines of text."""
-    from tf_transformer.data.line_windows import read_windows
+    from tf_transformer.data.text_files import read_windows
 
     model_dir = required(values, "model_dir")
-    if paths.load_config(first_model_dir(model_dir)).data.target != TREES:
+    if model_folder.load_config(first_model_dir(model_dir)).data.target != TREES:
         raise UserError(
             f"the model in {model_dir} was not trained on trees: train one with "
             "--preset=parsing-pocket, or use translate"
         )
     translator = load_translator(values, model_dir, values.checkpoint)
-    from tf_transformer.parsing.parser import Parser
+    from tf_transformer.evaluation.parser import Parser
 
     parser = Parser(translator)
 
@@ -341,7 +341,7 @@ def parse(values: flags.FlagValues) -> None:
 
 def score(values: flags.FlagValues) -> None:
     """Computes the probability of given translations."""
-    from tf_transformer.data.line_windows import read_pair_windows
+    from tf_transformer.data.text_files import read_pair_windows
 
     translator = load_translator(values, required(values, "model_dir"), values.checkpoint)
 

@@ -9,8 +9,10 @@ The ids stay in their files. In memory are the pairs sorted by bucket, in the or
 and in that of the next one: 12 bytes a pair.
 """
 
+import bisect
 import concurrent.futures
 import dataclasses
+import logging
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +21,10 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.data.encoded_pairs import EncodedPairs
+from tf_transformer.data.subword_sampling import PairSampler
 from tf_transformer.special_tokens import PAD
+
+logger = logging.getLogger(__name__)
 
 ROWS_MULTIPLE = 8  # 2, 4 or 8 replicas then get shards of equal size
 SHAPE_COST = 0.001  # fraction of all tokens that a bucket must save; it limits the number of shapes
@@ -27,9 +32,6 @@ SHORTFALL_COST = 0.1  # cost of a token by which a batch is smaller than the tok
 
 IDS = tf.TensorSpec([None, None], tf.int32)  # of a batch
 WEIGHTS = tf.TensorSpec([None], tf.float32)  # of its pairs
-
-# Computes the order of the next epoch while this one is trained on.
-_background = concurrent.futures.ThreadPoolExecutor(1, "order-of-epoch")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Bucket:
 
 def _bucket(above: int, length: int, pairs: int, batch_tokens: int) -> Bucket:
     """Computes the number and the size of the batches of a `Bucket`."""
-    max_rows = most_rows(length, batch_tokens)
+    max_rows = _most_rows(length, batch_tokens)
     batches = _ceil_divide(pairs, max_rows)
     rows = _ceil_divide(pairs, batches) if batches else 0
     if max_rows >= ROWS_MULTIPLE:
@@ -53,7 +55,7 @@ def _bucket(above: int, length: int, pairs: int, batch_tokens: int) -> Bucket:
     return Bucket(above, length, rows, batches, pairs)
 
 
-def most_rows(length: int, batch_tokens: int) -> int:
+def _most_rows(length: int, batch_tokens: int) -> int:
     """Returns how many pairs of a length a batch can have."""
     rows = max(1, batch_tokens // length)
     return rows - rows % ROWS_MULTIPLE if rows >= ROWS_MULTIPLE else rows
@@ -115,6 +117,14 @@ Order = list[tuple[np.ndarray, Bucket]]  # the indices of the pairs of each batc
 Group = tuple[int, int, int]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Epoch:
+    """The pairs of an epoch with their ids, and its batches."""
+
+    pairs: EncodedPairs
+    order: Order
+
+
 class Batches:
     """The batches of a corpus, in a different order in each epoch.
 
@@ -155,8 +165,10 @@ class Batches:
             _bucket(bucket.above, bucket.length, sum(drawn for *_, drawn in groups), batch_tokens)
             for bucket, groups in zip(plan, self._groups)
         ]
-        self._orders: dict[int, concurrent.futures.Future[Order]] = {}  # of this and the next epoch
-        self._lock = threading.Lock()  # of `_orders`
+        # Of this epoch and the next one, which is prepared while this one is trained on.
+        self._epochs: dict[int, concurrent.futures.Future[_Epoch]] = {}
+        self._lock = threading.Lock()  # of `_epochs`
+        self._executor = concurrent.futures.ThreadPoolExecutor(1, "next-epoch")
         self.per_epoch = sum(bucket.batches for bucket in self.buckets)
         self.checksum = pairs.checksum
         self.weighted = pairs.weighted
@@ -164,44 +176,46 @@ class Batches:
         self.non_padding_fraction = tokens / padded
 
     def order(self, epoch: int) -> Order:
-        """Computes the batches of an epoch, in an order that depends on the seed and the epoch.
+        """Returns the batches of an epoch, in an order that depends on the seed and the epoch.
 
         Args:
           epoch: its number, from 0.
         Returns: a list of (pair indices, `Bucket`), one for each batch. Every pair is in exactly
           one batch, unless there are `repetitions`.
         """
+        return self._submit(epoch).result().order
+
+    def _prepare(self, epoch: int) -> _Epoch:
+        """Computes the batches of an epoch."""
         random = np.random.default_rng([self._seed, epoch])
         batches = []
         for bucket, groups in zip(self.buckets, self._groups):
-            drawn = [draw(random, self._sorted[a:b], number) for a, b, number in groups]
+            drawn = [_draw(random, self._sorted[a:b], number) for a, b, number in groups]
             indices = np.concatenate(drawn)
             random.shuffle(indices)
             for first in range(0, len(indices), bucket.rows):
                 batches.append((indices[first : first + bucket.rows], bucket))
-        return [batches[i] for i in random.permutation(len(batches))]
+        return _Epoch(self._pairs, [batches[i] for i in random.permutation(len(batches))])
 
-    def _prefetch(self, *epochs: int) -> None:
-        """Starts to compute the orders of these epochs, and forgets those of others."""
+    def _submit(self, epoch: int) -> "concurrent.futures.Future[_Epoch]":
+        """Starts to prepare an epoch in the background, unless that has been done."""
         with self._lock:
-            self._orders = {
-                epoch: self._orders.get(epoch) or _background.submit(self.order, epoch)
-                for epoch in epochs
-            }
+            if epoch not in self._epochs:
+                self._epochs[epoch] = self._executor.submit(self._prepare, epoch)
+            return self._epochs[epoch]
+
+    def _forget_others(self, *epochs: int) -> None:
+        with self._lock:
+            self._epochs = {n: future for n, future in self._epochs.items() if n in epochs}
 
     def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, ...]:
         """Returns `inp`, `tar` and, where pairs have some, the weights of one batch."""
-        with self._lock:
-            order = self._orders.get(epoch)
-            if order is None:  # the caller reads several epochs at once
-                order = self._orders[epoch] = _background.submit(self.order, epoch)
-        return self._arrays(self._pairs, *order.result()[index])
-
-    @staticmethod
-    def _arrays(pairs: EncodedPairs, indices: np.ndarray, bucket: Bucket) -> tuple[np.ndarray, ...]:
-        """The arrays of a batch of these pairs, as for `_read_batch`."""
-        batch = pairs.batch(indices, bucket.rows, bucket.length)
-        return (*batch, pairs.weights(indices, bucket.rows)) if pairs.weighted else batch
+        prepared = self._submit(epoch).result()
+        indices, bucket = prepared.order[index]
+        batch = prepared.pairs.batch(indices, bucket.rows, bucket.length)
+        if not self.weighted:
+            return batch
+        return (*batch, prepared.pairs.weights(indices, bucket.rows))
 
     def sentences(self, epoch: int, index: int) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Returns the pairs of one batch, without padding.
@@ -211,15 +225,9 @@ class Batches:
           index: index of the batch in the epoch.
         Returns: ragged ids `[pairs, (length)]` of the sources and of the targets.
         """
-        indices, bucket = self.order(epoch)[index]
-        return self._ragged(self._pairs, indices, bucket.length)
-
-    @staticmethod
-    def _ragged(
-        pairs: EncodedPairs, indices: np.ndarray, length: int
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """The ids of some pairs without padding, as for `sentences`."""
-        inp, tar = pairs.batch(indices, len(indices), length)
+        prepared = self._submit(epoch).result()
+        indices, bucket = prepared.order[index]
+        inp, tar = prepared.pairs.batch(indices, len(indices), bucket.length)
         return tuple(tf.RaggedTensor.from_tensor(side, padding=PAD) for side in (inp, tar[:, 1:]))
 
     def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
@@ -233,7 +241,9 @@ class Batches:
           Unused rows contain only padding. Where the batches are `weighted`, a third tensor has the
           weights of the pairs, float32 `[rows]`.
         """
-        self._prefetch(epoch, epoch + 1)
+        self._forget_others(epoch, epoch + 1)
+        self._submit(epoch)
+        self._submit(epoch + 1)
         return self._dataset(epoch, skip, self.per_epoch)
 
     def _dataset(self, epoch: int, first: int, end: int) -> tf.data.Dataset:
@@ -263,9 +273,142 @@ class Batches:
 
     def close(self) -> None:
         """Ends work in the background. The batches cannot be read afterwards."""
+        self._executor.shutdown(cancel_futures=True)
 
 
-def draw(random: np.random.Generator, pairs: np.ndarray, number: int) -> np.ndarray:
+class SampledBatches(Batches):
+    """The batches of sub-word regularisation: the pairs are encoded anew in each epoch.
+
+    While an epoch is trained on, the next one is encoded in the background. The lengths of the
+    pairs differ, so the epochs differ in the number of batches. The shapes of the batches are the
+    same in all epochs, because XLA compiles the update anew for each shape. They are planned from a
+    sample of the pairs.
+
+    Args:
+      pairs, batch_tokens, seed, repetitions, max_shapes: as for `Batches`; the ids are the usual
+        ones.
+      sampler: the `PairSampler` of these pairs.
+      last_step: updates of the run. No epoch is encoded in advance that begins after them.
+
+    Attributes:
+      buckets, per_epoch, non_padding_fraction: as for `Batches`, but the numbers of batches, pairs
+        and tokens are estimates.
+      checksum: of the pairs with the usual ids.
+    """
+
+    def __init__(
+        self,
+        pairs: EncodedPairs,
+        batch_tokens: int,
+        seed: int,
+        repetitions: Sequence[float] | None,
+        max_shapes: int,
+        sampler: PairSampler,
+        last_step: int,
+    ) -> None:
+        super().__init__(pairs, batch_tokens, seed, repetitions, max_shapes)
+        self._repetitions = repetitions
+        self._sampler = sampler
+        self._last_step = last_step
+        self._plan(batch_tokens, max_shapes)
+        self._starts: list[int] = []  # the first update of each epoch up to the next one
+        self._stopped = threading.Event()
+
+    def _plan(self, batch_tokens: int, max_shapes: int) -> None:
+        """Plans the shapes from a sample of the pairs."""
+        sample = self._sampler.sample()
+        pairs = sum(bucket.pairs for bucket in self.buckets)  # of an epoch
+        longer = sample.lengths.max(axis=1)
+        counts = np.bincount(longer, minlength=self._sampler.longest + 1) * pairs / len(sample)
+        counts[-1] = max(counts[-1], 1)  # the sample may lack the longest pairs
+        plan = bucket_plan(np.ceil(counts).astype(np.int64), batch_tokens, max_shapes)
+        all_rows = _ceil_divide(pairs, ROWS_MULTIPLE) * ROWS_MULTIPLE
+        rows = [min(_most_rows(bucket.length, batch_tokens), all_rows) for bucket in plan]
+        self.buckets = [
+            dataclasses.replace(bucket, rows=n, batches=_ceil_divide(bucket.pairs, n))
+            for bucket, n in zip(plan, rows)
+        ]
+        self.per_epoch = sum(bucket.batches for bucket in self.buckets)
+        padded = 2 * sum(b.batches * b.rows * b.length for b in self.buckets)
+        self.non_padding_fraction = len(sample.ids) * pairs / len(sample) / padded
+
+    def _prepare(self, epoch: int) -> _Epoch:
+        """Encodes the pairs of an epoch, and divides them into batches."""
+        pairs = self._sampler.epoch(epoch, self._stopped)
+        random = np.random.default_rng([self._seed, epoch])
+        drawn = random.permutation(self._draw_pairs(random))
+        longer = np.concatenate([shard.lengths.max(axis=1) for shard in pairs.shards])
+        lengths = [bucket.length for bucket in self.buckets]
+        bucket_of_pair = np.searchsorted(lengths, longer[drawn]).astype(np.uint16)
+        drawn = drawn[np.argsort(bucket_of_pair, kind="stable")]
+        ends = np.cumsum(np.bincount(bucket_of_pair, minlength=len(lengths)))
+        batches: Order = []
+        first = 0
+        # All batches are full: what remains of a bucket goes into a batch of the next one.
+        *shorter, longest = self.buckets
+        for bucket, end in zip(shorter, ends):
+            while end - first >= bucket.rows:
+                batches.append((drawn[first : first + bucket.rows], bucket))
+                first += bucket.rows
+        rest = drawn[first:]
+        if len(rest):
+            parts = np.array_split(rest, _ceil_divide(len(rest), longest.rows))
+            batches += [(part, longest) for part in parts]
+        return _Epoch(pairs, [batches[i] for i in random.permutation(len(batches))])
+
+    def _draw_pairs(self, random: np.random.Generator) -> np.ndarray:
+        """Returns the indices of the pairs of an epoch, uint32 `[pairs of an epoch]`."""
+        if self._repetitions is None:
+            return np.arange(len(self._pairs), dtype=np.uint32)
+        ends = np.cumsum([len(shard) for shard in self._pairs.shards])
+        drawn = []
+        for shard, end, times in zip(self._pairs.shards, ends, self._repetitions):
+            pairs = np.arange(end - len(shard), end, dtype=np.uint32)
+            # Of a shard with pairs, at least one is drawn.
+            number = max(round(times * len(shard)), min(1, len(shard)))
+            drawn.append(_draw(random, pairs, number))
+        return np.concatenate(drawn)
+
+    def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
+        """Returns the batches of one epoch, as for `Batches`."""
+        future = self._submit(epoch)
+        if not future.done():
+            logger.info("waiting for the sub-words of epoch %d", epoch + 1)
+        prepared = future.result()
+        self._forget_others(epoch, epoch + 1)
+        self._sampler.remove_others((epoch, epoch + 1))
+        if epoch < len(self._starts):
+            next_start = self._starts[epoch] + len(prepared.order)
+            self._starts[epoch + 1 :] = [next_start]
+            if next_start < self._last_step:
+                self._submit(epoch + 1)
+        return self._dataset(epoch, skip, len(prepared.order))
+
+    def position(self, step: int) -> tuple[int, int]:
+        """Returns the epoch of an update, counted from 0, and the index of its batch there.
+
+        The epochs before it must have been read, by `epoch` or in the run that was resumed.
+        """
+        if not self._starts:
+            self._starts.append(step)
+        epoch = bisect.bisect_right(self._starts, step) - 1
+        return epoch, step - self._starts[epoch]
+
+    def state(self) -> dict[str, Any]:
+        """Returns what a checkpoint must keep so that `position` is that of this run."""
+        return {"epoch_starts": self._starts}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues with the `state` of a checkpoint."""
+        self._starts = list(state["epoch_starts"])
+
+    def close(self) -> None:
+        """Ends work in the background. The batches cannot be read afterwards."""
+        self._stopped.set()
+        super().close()
+
+
+def _draw(random: np.random.Generator, pairs: np.ndarray, number: int) -> np.ndarray:
     """Draws pairs: all of them as often as `number` allows, and the rest at random.
 
     Args:

@@ -1,13 +1,8 @@
-"""The base class of all corpora, and the lines of text files."""
+"""The base class of all corpora."""
 
-import contextlib
-import gzip
 import hashlib
 import os
-import sys
-import zlib
-from collections.abc import Hashable, Iterator
-from typing import IO, Any
+from collections.abc import Hashable, Iterator, Sequence
 
 from tf_transformer.errors import UserError
 
@@ -19,30 +14,25 @@ MAX_HELD_OUT = 1000
 # Source, target, and the weight of the pair in the loss; None: the text has no weights.
 WeightedPair = tuple[str, str, float | None]
 
-_UTF16 = "this is UTF-16 text: convert it, as with `iconv -f UTF-16 -t UTF-8`"
-# The first bytes of files that are not UTF-8 text.
-_OTHER_FORMATS = {
-    b"\xff\xfe": _UTF16,
-    b"\xfe\xff": _UTF16,
-    b"\x1f\x8b": "this is a gzip file: let its name end in .gz, or unpack it",
-}
-
 
 class Corpus:
     """The base class of all corpora.
 
-    A subclass defines `read(split)`, which yields pairs of strings, and `fingerprint(split)`, which
-    changes when the text may have changed.
+    A subclass defines `fingerprint(split)`, which changes when the text may have changed, and
+    `read(split)`, which yields pairs of strings, or `read_weighted(split)`, which yields them with
+    weights.
 
     Attributes:
       name: of the corpus, for messages.
       splits: the names of its splits.
       downloads: whether reading it can start a download.
+      unit: what it consists of, for messages.
     """
 
     name: str = ""
     splits: list[str] = []
     downloads: bool = False
+    unit: str = "pairs"
 
     def parts(self, split: str) -> list["Corpus"]:
         """Returns the corpora whose text a split has, each of which is encoded alone."""
@@ -54,7 +44,8 @@ class Corpus:
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the (source, target) strings of a split."""
-        raise NotImplementedError
+        for source, target, _ in self.read_weighted(split):
+            yield source, target
 
     def read_weighted(self, split: str) -> Iterator[WeightedPair]:
         """Yields the same pairs, with their weights: (source, target, weight)."""
@@ -117,9 +108,27 @@ class Corpus:
         return split
 
 
-def held_out(number: int) -> int:
-    """Returns how many of `number` training pairs or trees are held out."""
-    return min(MAX_HELD_OUT, max(1, int(number * HELD_OUT_FRACTION)))
+def range_of_split(
+    corpus: Corpus, split: str, held_out: Sequence[str], number: int
+) -> tuple[int, int]:
+    """Returns the range of the training text that a split has.
+
+    Args:
+      corpus: the corpus, whose name is in the error.
+      split: "train", or one of those that are held out.
+      held_out: the splits at the end of the training text, in their order.
+      number: of all pairs or trees of the training text.
+    Raises: UserError when these are too few.
+    """
+    if number <= len(held_out):
+        raise UserError(
+            f"{corpus.name} has {number} {corpus.unit}: there must be at least "
+            f"{len(held_out) + 1}, to train on and to hold out for {' and '.join(held_out)}"
+        )
+    size = min(MAX_HELD_OUT, max(1, int(number * HELD_OUT_FRACTION)))
+    parts = ["train", *held_out]
+    end = number - (len(parts) - 1 - parts.index(split)) * size
+    return (0 if split == "train" else end - size), end
 
 
 def file_fingerprint(path: str | os.PathLike[str]) -> tuple[str, int, int]:
@@ -131,75 +140,3 @@ def file_fingerprint(path: str | os.PathLike[str]) -> tuple[str, int, int]:
 def digest(*parts: Hashable) -> str:
     """Returns a short hash of strings, numbers, and tuples of them, for the names of files."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-
-def read_lines(path: str | None) -> Iterator[str]:
-    """Reads the lines of a text file.
-
-    A line ends with a line feed; a carriage return before it is not part of the line. Other
-    characters, such as a carriage return inside a line, U+2028 or NUL, are text. A byte-order mark
-    at the start is not.
-
-    Args:
-      path: a text file, plain or `.gz`; None for standard input.
-    Yields: the lines without their line ends.
-    Raises: UserError when the file cannot be read, a line is not valid UTF-8, or the file has
-      carriage returns and no line feed.
-    """
-    with open_lines(path) as file:
-        for number, line in enumerate(file, start=1):
-            text = decode_line(line, number, path)
-            if number == 1 and not line.endswith(b"\n") and "\r" in text.strip("\r"):
-                raise UserError(
-                    f"{path or 'standard input'}:1: the lines end with carriage returns: convert "
-                    "them, as with `tr '\\r' '\\n'`"
-                )
-            yield text
-
-
-@contextlib.contextmanager
-def open_lines(path: str | None) -> Iterator[IO[bytes]]:
-    """Opens a text file, as for `read_lines`. Raises: UserError when it cannot be read."""
-    name = path or "standard input"
-    try:
-        with _open(path) as file:
-            yield file
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise UserError(f"cannot read {name}: {error.strerror}") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{name}: not a complete gzip file ({error})") from None
-
-
-def decode_line(line: bytes, number: int, path: str | None) -> str:
-    """Decodes line `number` of a file, from 1. Raises: UserError when it is not valid UTF-8."""
-    problem = _OTHER_FORMATS.get(line[:2]) if number == 1 else None
-    if number == 1 and b"\0" in line[:2]:  # UTF-16 without a byte-order mark
-        problem = _UTF16
-    try:
-        if not problem:
-            return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-    except UnicodeDecodeError:
-        problem = "not UTF-8 text: convert the file, or correct the line"
-    raise UserError(f"{path or 'standard input'}:{number}: {problem}")
-
-
-def split_tsv(line: str, number: int, path: str | None) -> tuple[str, str]:
-    """Returns source and target of line `number` of a TSV file, from 1.
-
-    Raises: UserError when the line has not exactly one tab.
-    """
-    columns = line.split("\t")
-    if len(columns) != 2:
-        raise UserError(
-            f"{path or 'standard input'}:{number}: {len(columns)} columns: give source, one tab, "
-            "target (`cut -f 1,2` removes other columns)"
-        )
-    return columns[0], columns[1]
-
-
-def _open(path: str | None) -> contextlib.AbstractContextManager[Any]:
-    if path is None:
-        return contextlib.nullcontext(sys.stdin.buffer)
-    if path.endswith(".gz"):
-        return gzip.open(path, "rb")
-    return open(path, "rb")

@@ -1,14 +1,28 @@
-"""Encoded sentence pairs in shards, which are arrays in memory or memory-mapped files."""
+"""Encoded sentence pairs in shards, which are arrays in memory or memory-mapped files.
+
+A folder of shards has the files `00000.ids.npy` and `00000.splits.npy` and so on, whose arrays are
+those of a `Shard` (`00000.weights.npy` only where pairs have weights), and `manifest.json`. The
+manifest says how many pairs of the text each shard has read and dropped, has its checksum, and says
+whether the end of the text is reached.
+"""
 
 import collections
 import dataclasses
 import functools
+import json
+import os
 import zlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
+from tf_transformer.atomic_io import atomic_write
+from tf_transformer.errors import NPZ_DAMAGE
 from tf_transformer.special_tokens import PAD, START
+
+MANIFEST = "manifest.json"
+READ_BYTES = 1 << 20  # read from a file at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +92,13 @@ class Shard:
         if any(part.weights is not None for part in parts):
             weights = np.concatenate([part.weights_of(np.arange(len(part))) for part in parts])
         return cls(ids, splits, _count_dropped(parts), weights)
+
+    def slice(self, first: int, end: int) -> "Shard":
+        """Returns the pairs `first` to `end`, without that at `end`, as copies in memory."""
+        splits = self.splits[2 * first : 2 * end + 1]
+        ids = np.array(self.ids[splits[0] : splits[-1]])
+        weights = None if self.weights is None else np.array(self.weights[first:end])
+        return Shard(ids, splits - splits[0], {}, weights)
 
     def weights_of(self, pairs: np.ndarray) -> np.ndarray:
         """The weights of the pairs with these indices, float32 `[rows]`."""
@@ -171,3 +192,91 @@ def describe_dropped(pairs: EncodedPairs) -> str:
     """
     counts = [f"{count:,} for {reason}" for reason, count in pairs.dropped.items() if count]
     return ", ".join(counts) or "none"
+
+
+def open_shards(folder: str) -> EncodedPairs | None:
+    """Opens the shards in a folder of the cache.
+
+    All files are read once, to check them; the ids are not kept in memory.
+
+    Returns: an `EncodedPairs`, or None when a shard is missing or damaged.
+    """
+    manifest = read_manifest(folder)
+    if not manifest["complete"]:
+        return None
+    shards = [open_shard(folder, i, record) for i, record in enumerate(manifest["shards"])]
+    opened = [shard for shard in shards if shard is not None]
+    return EncodedPairs(opened) if len(opened) == len(shards) else None
+
+
+def read_manifest(folder: str) -> dict[str, Any]:
+    """Reads the manifest of a folder; where it is missing or damaged, that of no shards."""
+    try:
+        with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
+            manifest = json.load(file)
+        if isinstance(manifest["complete"], bool) and isinstance(manifest["shards"], list):
+            return manifest
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return {"complete": False, "shards": []}
+
+
+def _paths(folder: str, number: int, weighted: bool) -> list[str]:
+    """The files of the arrays of a shard."""
+    names = ("ids", "splits", "weights") if weighted else ("ids", "splits")
+    return [os.path.join(folder, f"{number:05d}.{name}.npy") for name in names]
+
+
+def open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard | None:
+    """Opens the shard of a record of the manifest; None when it is missing or damaged."""
+    try:
+        checksum = 0
+        arrays = []
+        for path in _paths(folder, number, record.get("weighted", False)):
+            array = np.load(path, mmap_mode="r")
+            checksum = _file_checksum(path, array.offset, checksum)
+            arrays.append(np.asarray(array))  # indexing a `memmap` is slower
+        ids, splits, *weights = arrays
+        if checksum == record["checksum"] and len(ids) == splits[-1]:
+            return Shard(ids, splits, record["dropped"], weights[0] if weights else None, checksum)
+    except NPZ_DAMAGE:
+        pass
+    return None
+
+
+def _file_checksum(path: str, offset: int, checksum: int) -> int:
+    """Continues a CRC-32 with the bytes of a file after the first `offset`.
+
+    Reading a memory-mapped array instead would count as memory of this process.
+    """
+    with open(path, "rb") as file:
+        file.seek(offset)
+        for block in iter(functools.partial(file.read, READ_BYTES), b""):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
+
+
+def write_shard(folder: str, number: int, shard: Shard, read: int) -> dict[str, Any]:
+    """Writes the files of a shard.
+
+    Args:
+      folder: an existing folder.
+      number: of the shard in it.
+      shard: a `Shard`.
+      read: how many pairs of the text it has read.
+    Returns: its record in the manifest.
+    """
+    weighted = shard.weights is not None
+    for path, array in zip(_paths(folder, number, weighted), shard.arrays):
+        with atomic_write(path, "wb") as file:
+            header = np.lib.format.header_data_from_array_1_0(array)
+            np.lib.format.write_array_header_1_0(file, header)
+            file.write(array.data)  # `np.save` does not say why it fails, as on a full disk
+    record = {"read": read, "dropped": shard.dropped, "checksum": shard.checksum}
+    return {**record, "weighted": True} if weighted else record
+
+
+def write_manifest(folder: str, manifest: dict[str, Any]) -> None:
+    """Writes the manifest of a folder: its `shards`, a list of records, and `complete`."""
+    with atomic_write(os.path.join(folder, MANIFEST)) as file:
+        json.dump(manifest, file, indent=1)

@@ -24,13 +24,8 @@ class TaggedCorpus(Corpus):
         self.splits = corpus.splits
         self.downloads = corpus.downloads
 
-    def read(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yields the (source, target) strings of a split."""
-        for source, target, _ in self.read_weighted(split):
-            yield source, target
-
     def read_weighted(self, split: str) -> Iterator[WeightedPair]:
-        """Yields the same pairs, with their weights."""
+        """Yields the pairs of a split, with their weights."""
         for source, target, weight in self._corpus.read_weighted(split):
             yield add_tag(self._tag, source), target, weight
 
@@ -56,13 +51,8 @@ class MixedCorpus(Corpus):
         """Returns all corpora for "train", the first one for other splits."""
         return self._parts if split == "train" else self._parts[:1]
 
-    def read(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yields the pairs of a split; for "train" those of all corpora, one after the other."""
-        for source, target, _ in self.read_weighted(split):
-            yield source, target
-
     def read_weighted(self, split: str) -> Iterator[WeightedPair]:
-        """Yields the same pairs, with their weights."""
+        """Yields the pairs of a split; for "train" those of all corpora, one after the other."""
         for part in self.parts(split):
             yield from part.read_weighted(split)
 

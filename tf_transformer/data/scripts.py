@@ -1,10 +1,15 @@
-"""The scripts of languages, by the Unicode property Script."""
+"""What is known of languages: their scripts, whether they have blanks, and their sentences."""
 
 import functools
+import re
 
 import regex
 
-from tf_transformer.data.sentences import base_language
+from tf_transformer.errors import UserError
+
+# What Python's `str.splitlines` splits at, as a regular expression of Python and of RE2.
+LINE_SEPARATORS = "[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]"
+_WHITE_SPACE = re.compile(r"\s")
 
 # Scripts without blanks between words, for a set in a regular expression.
 EAST_ASIAN = r"\p{Script=Hani}\p{Script=Hira}\p{Script=Kana}"
@@ -50,6 +55,11 @@ _LANGUAGES = {
     "Thai": "th",
     "Tibt": "bo dz",
 }
+# Languages without blanks between words. In some of them, sentences have none between them either.
+CHINESE = frozenset(_LANGUAGES["Bopo Hani"].split())
+WITHOUT_BLANKS_BETWEEN_SENTENCES = CHINESE | {"ja"}
+LANGUAGES_WITHOUT_BLANKS = WITHOUT_BLANKS_BETWEEN_SENTENCES | set("bo dz km lo my th".split())
+
 _SCRIPTS = {code: key.split() for key, codes in _LANGUAGES.items() for code in codes.split()}
 # Codes of writing systems, which are no values of the property Script.
 _WRITING_SYSTEMS = {"Hans": ["Hani"], "Hant": ["Hani"], "Jpan": _SCRIPTS["ja"], "Kore": ["Hang"]}
@@ -58,6 +68,11 @@ _LETTERS_OF_CHARACTER = 3
 _CHARACTER_SCRIPTS = {"Hani", "Hira", "Kana", "Hang"}
 _CHARACTERS = regex.compile("|".join(rf"\p{{Script={name}}}" for name in _CHARACTER_SCRIPTS))
 _NAMES = {name for names in _SCRIPTS.values() for name in names}
+
+
+def base_language(code: str) -> str:
+    """Returns a language code without script and region: "pt" for "pt_BR"."""
+    return re.split("[-_]", code.lower())[0]
 
 
 def scripts_of(language: str) -> list[str]:
@@ -116,3 +131,36 @@ def _pattern(scripts: str, own: bool) -> regex.Pattern[str]:
         return regex.compile(rf"[\p{{L}}&&[{names}]]+", regex.V1)
     shared = r"\p{Script=Common}\p{Script=Inherited}"
     return regex.compile(rf"[\p{{L}}--[{names}{shared}]]+", regex.V1)
+
+
+def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
+    """Splits a line of text into sentences, by the rules of the package sentencex.
+
+    Args:
+      text: a line; all of its white space counts as blanks.
+      language: a language code, such as "en" or "en_GB". A language without rules of its own has
+        those of a similar language, or of English.
+    Returns: a list of pairs (sentence, white space after it), whose concatenation is the text.
+      White space at the start of the text comes after an empty sentence.
+    Raises: UserError when sentencex is not installed.
+    """
+    try:
+        import sentencex
+    except ModuleNotFoundError:
+        raise UserError("the package sentencex is missing: pip install sentencex") from None
+    # Each character of white space becomes one blank, which keeps the offsets. Version 1.0.32 of
+    # sentencex fails at an initial before white space that is not ASCII.
+    segments = sentencex.segment(base_language(language), _WHITE_SPACE.sub(" ", text))
+    pairs: list[tuple[str, str]] = []
+    end = 0
+    for segment in segments:
+        start, end = end, end + len(segment)
+        rest = text[start:end].lstrip()
+        space = text[start : end - len(rest)]  # at the start of the text, or of a segment
+        if space:
+            sentence, before = pairs.pop() if pairs else ("", "")
+            pairs.append((sentence, before + space))
+        if rest:
+            sentence = rest.rstrip()
+            pairs.append((sentence, rest[len(sentence) :]))
+    return pairs

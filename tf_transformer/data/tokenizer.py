@@ -15,10 +15,10 @@ from typing import Any
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
+from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.data.progress import Progress
-from tf_transformer.data.segmentation import messages
 from tf_transformer.data.tags import tag_pattern, vocabulary_tags, without_tags
 from tf_transformer.data.unigram_seeds import write_seeds
 from tf_transformer.errors import UserError
@@ -152,6 +152,12 @@ class Tokenizer:
         tokenizer = copy.copy(self)
         tokenizer.tags = {}
         return tokenizer
+
+    @property
+    def subword_model(self) -> str:
+        """The kind of the vocabulary: "bpe" or "unigram", or another one of SentencePiece."""
+        spec = messages.ModelProto.FromString(self.model).trainer_spec
+        return str(messages.TrainerSpec.ModelType.Name(spec.model_type)).lower()
 
     @functools.cached_property
     def without_initial_blank(self) -> "Tokenizer":

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 
 import sentencepiece
 
-from tf_transformer.data.segmentation import BLANK
+from tf_transformer.special_tokens import BLANK
 
 MAX_WORDS = 1_000_000  # that are kept, the most frequent ones
 MAX_STRINGS = 5_000_000  # of them that are counted

@@ -11,13 +11,13 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2 as messages
 
-from tf_transformer.data.segmentation import BLANK, messages
 from tf_transformer.data.tags import without_tags
 from tf_transformer.data.tokenizer import MAX_SENTENCE_BYTES, Tokenizer, train_sentencepiece
 from tf_transformer.errors import UserError
 from tf_transformer.host import number_of_cores
-from tf_transformer.special_tokens import UNK
+from tf_transformer.special_tokens import BLANK, UNK
 
 # The characters that stand for sub-words: the private use planes of Unicode.
 FIRST_SYMBOLS = range(0xF0000, 0xFFFFE)

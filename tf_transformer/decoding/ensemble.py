@@ -17,11 +17,11 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.checkpoints.model_lists import model_list
+from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.config import Config
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding import kv_cache
-from tf_transformer.decoding.search import StepFunction
+from tf_transformer.decoding.beam_search import StepFunction
 from tf_transformer.errors import UserError
 from tf_transformer.model.transformer import Transformer
 

@@ -3,26 +3,24 @@
 `Translator` and the exported model share these functions.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, SamplingConfig
+from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig
+from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding.constraints import constrained_beam_search
-from tf_transformer.decoding.controls import make_adjust
-from tf_transformer.decoding.diverse_beam import diverse_beam_search
+from tf_transformer.decoding.beam_search import SearchResult, beam_search, greedy_search
 from tf_transformer.decoding.ensemble import Model, average_logits, make_decode_step, members
-from tf_transformer.decoding.kv_cache import logits as project
-from tf_transformer.decoding.sampling import RowSampling, sample
+from tf_transformer.decoding.extras.constraints import constrained_beam_search
+from tf_transformer.decoding.extras.diverse_beam import diverse_beam_search
+from tf_transformer.decoding.logits_processors import make_processors
+from tf_transformer.decoding.sampling import sample
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
-from tf_transformer.decoding.search import SearchResult, beam_search, greedy_search
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD, START
 
 SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
-# What Python's `str.splitlines` splits at, as a regular expression of RE2.
-LINE_SEPARATORS = r"[\n\v\f\r\x1c-\x1e\x{85}\x{2028}\x{2029}]"
 
 
 def search_translations(
@@ -32,6 +30,9 @@ def search_translations(
     n_best: int = 1,
     prefix: tf.Tensor | None = None,
     controls: ControlConfig = NO_CONTROLS,
+    phrases: tf.Tensor | None = None,
+    length_penalty: tf.Tensor | None = None,
+    max_decode_length: tf.Tensor | None = None,
     for_xla: bool = False,
 ) -> SearchResult:
     """Searches the translations of a batch; runs in a graph.
@@ -44,77 +45,32 @@ def search_translations(
       prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
         padding; at most `model.pe_target` - 1 ids. None: all translations are free.
       controls: a `ControlConfig`.
+      phrases: int32 `[B, P, M]`, as for `constrained_beam_search`, without a prefix and groups.
+      length_penalty: float32 `[B]`, for each sentence instead of that of `decode`.
+      max_decode_length: int32 `[B]`, the longest translations in sub-words with the end token,
+        which can only be shorter than those of `decode`; 0 for no own limit.
       for_xla: whether XLA compiles the graph: then all shapes follow from that of the batch. The
         result is the same, with more padding.
     Returns: a `SearchResult`.
     """
+    beam_size = decode.beam_size
     fixed_length = _fixed_length(model, inp, decode, prefix) if for_xla else None
-    step, state = make_decode_step(model, inp, decode.beam_size, fixed_length)
-    max_lengths = _max_lengths(model, inp, decode, prefix)  # (B)
-    alpha, adjust = decode.length_penalty, make_adjust(controls)
-    if decode.beam_size == 1:
-        return greedy_search(step, state, max_lengths, alpha, prefix, adjust, fixed_length)
-    problem = step, state, max_lengths, decode.beam_size
+    step, state = make_decode_step(model, inp, beam_size, fixed_length)
+    problem = step, state, _max_lengths(model, inp, decode, prefix, max_decode_length)
+    options: dict[str, Any] = {
+        "alpha": decode.length_penalty if length_penalty is None else length_penalty,
+        "processors": make_processors(controls),
+        "fixed_length": fixed_length,
+    }
+    if phrases is not None:
+        return constrained_beam_search(*problem, phrases, beam_size, n_best=n_best, **options)
+    if beam_size == 1:
+        return greedy_search(*problem, prefix=prefix, **options)
+    options |= {"n_best": n_best, "prefix": prefix}
     if controls.diverse_groups > 1:
         groups = controls.diverse_groups, controls.diversity_strength
-        return diverse_beam_search(*problem, *groups, alpha, n_best, prefix, adjust, fixed_length)
-    return beam_search(*problem, alpha, n_best, prefix, adjust=adjust, fixed_length=fixed_length)
-
-
-def constrained_translations(
-    model: Model,
-    inp: tf.Tensor,
-    decode: DecodeConfig,
-    n_best: int,
-    phrases: tf.Tensor,
-    controls: ControlConfig = NO_CONTROLS,
-    for_xla: bool = False,
-) -> SearchResult:
-    """Searches the translations of a batch that contain given phrases; runs in a graph.
-
-    Args:
-      model, inp, decode, n_best, for_xla: as for `search_translations`.
-      phrases: int32 `[B, P, M]`, as for `constrained_beam_search`.
-      controls: a `ControlConfig`, whose groups have no effect.
-    Returns: a `SearchResult`.
-    """
-    fixed_length = _fixed_length(model, inp, decode, None) if for_xla else None
-    step, state = make_decode_step(model, inp, decode.beam_size, fixed_length)
-    max_lengths = _max_lengths(model, inp, decode, None)  # (B)
-    options = decode.beam_size, decode.length_penalty, n_best, make_adjust(controls), fixed_length
-    return constrained_beam_search(step, state, max_lengths, phrases, *options)
-
-
-class RowOptions(NamedTuple):
-    """Options of the search of each sentence."""
-
-    beam_size: tf.Tensor  # int32 [B], 1 to that of the graph
-    n_best: tf.Tensor  # int32 [B], 1 to beam_size
-    max_decode_length: tf.Tensor  # int32 [B], sub-words with the end token; 0: no own limit
-    length_penalty: tf.Tensor  # float32 [B], at least 0
-
-
-def search_with_options(
-    model: Model,
-    inp: tf.Tensor,
-    decode: DecodeConfig,
-    options: RowOptions,
-    prefix: tf.Tensor | None = None,
-) -> SearchResult:
-    """Searches the translations of a batch, each sentence with its own options; runs in a graph.
-
-    Args:
-      model, inp, prefix: as for `search_translations`.
-      decode: a `DecodeConfig` with the largest beam size; its `extra_decode_length` holds too.
-      options: a `RowOptions`.
-    Returns: a `SearchResult` with n = `decode.beam_size`.
-    """
-    step, state = make_decode_step(model, inp, decode.beam_size)
-    max_lengths = _max_lengths(model, inp, decode, prefix, options.max_decode_length)
-    alpha, n_best, beam_sizes = options.length_penalty, options.n_best, options.beam_size
-    return beam_search(
-        step, state, max_lengths, decode.beam_size, alpha, n_best, prefix, beam_sizes
-    )
+        return diverse_beam_search(*problem, beam_size, *groups, **options)
+    return beam_search(*problem, beam_size, **options)
 
 
 class Alternatives(NamedTuple):
@@ -142,12 +98,7 @@ def alternative_translations(
     """
     position = _count(prefix)  # (B), of the next token
     prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=PAD)  # (B, P + 1)
-    start = tf.fill([tf.shape(inp)[0], 1], START)
-    tar_inp = tf.concat([start, prefix[:, :-1]], axis=1)  # (B, P + 1)
-    outputs = [(each, each.decoder_output(inp, tar_inp)[0]) for each in members(model)]
-    logits = average_logits(
-        [project(each, tf.gather(x, position, batch_dims=1)) for each, x in outputs]
-    )  # (B, V)
+    logits = tf.gather(forced_logits(model, inp, prefix), position, batch_dims=1)  # (B, V)
     p = tf.nn.softmax(tf.cast(logits, tf.float32))  # (B, V)
     vocabulary = tf.range(p.shape[-1])
     p = tf.where((vocabulary == PAD) | (vocabulary == START), NEGATIVE_INFINITY, p)
@@ -170,28 +121,29 @@ def sample_translations(
     model: Model,
     inp: tf.Tensor,
     decode: DecodeConfig,
-    n_best: int,
-    sampling: SamplingConfig | RowSampling,
     seeds: tf.Tensor,
+    n_best: int = 1,
     prefix: tf.Tensor | None = None,
-    max_decode_length: tf.Tensor | None = None,
     controls: ControlConfig = NO_CONTROLS,
+    max_decode_length: tf.Tensor | None = None,
+    **sampling: Any,
 ) -> SearchResult:
     """Draws translations of a batch from the model's distribution; runs in a graph.
 
     Args:
-      model, inp, prefix: as for `search_translations`.
+      model, inp, prefix, max_decode_length: as for `search_translations`.
       decode: a `DecodeConfig`, of which the beam size has no effect.
+      seeds: as for `sample`.
       n_best: samples of each sentence.
-      sampling, seeds: as for `sample`.
-      max_decode_length: as in `RowOptions`.
-      controls: a `ControlConfig`.
+      controls: a `ControlConfig`, whose groups have no effect.
+      **sampling: `temperature`, `top_k` and `top_p`, as for `sample`.
     Returns: a `SearchResult`, in the order of drawing.
     """
     step, state = make_decode_step(model, inp, 1)
     max_lengths = _max_lengths(model, inp, decode, prefix, max_decode_length)  # (B)
-    alpha, adjust = decode.length_penalty, make_adjust(controls)
-    return sample(step, state, max_lengths, seeds, n_best, sampling, alpha, prefix, adjust)
+    options: dict[str, Any] = {"alpha": decode.length_penalty, "prefix": prefix, **sampling}
+    processors = make_processors(controls)
+    return sample(step, state, max_lengths, seeds, n_best, processors=processors, **options)
 
 
 def _max_lengths(
@@ -213,9 +165,8 @@ def _fixed_length(
 ) -> tf.Tensor:
     """The most that `_max_lengths` can be, from the shapes alone, int32 scalar."""
     fixed_length = max_output_lengths(model, tf.shape(inp)[1] - 1, decode)
-    fixed_length = (
-        fixed_length if prefix is None else tf.maximum(fixed_length, tf.shape(prefix)[1] + 1)
-    )
+    if prefix is not None:
+        fixed_length = tf.maximum(fixed_length, tf.shape(prefix)[1] + 1)
     return tf.maximum(fixed_length, 1)
 
 
@@ -258,13 +209,18 @@ def forced_logits(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tenso
     return average_logits([forced_decoding(each, inp, tar_real)[0] for each in members(model)])
 
 
-def token_log_probs(logits: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
+def forced_log_probs(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
     """log p(target token t | source, tokens before t), float32 `[B, T]`; 0 at padding.
 
     Args:
-      logits: `[B, T, V]`, of `forced_logits`.
-      tar_real: target ids `[B, T]`.
+      model: a built `Transformer`, or an `Ensemble`.
+      inp, tar_real: as for `forced_decoding`.
     """
+    return token_log_probs(forced_logits(model, inp, tar_real), tar_real)
+
+
+def token_log_probs(logits: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
+    """The same, from the logits `[B, T, V]` of `forced_logits`."""
     logits = tf.cast(logits, tf.float32)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tar_real, logits)  # (B, T)
     return tf.where(tar_real != PAD, -losses, 0.0)

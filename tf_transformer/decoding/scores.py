@@ -1,4 +1,8 @@
-"""The score that stands for "impossible"."""
+"""Scores of hypotheses: the length penalty, and the score that stands for "impossible".
+
+This module does not import TensorFlow, which clients of a server do not need. Its functions take
+numbers, arrays and tensors.
+"""
 
 from typing import Any
 
@@ -6,5 +10,15 @@ NEGATIVE_INFINITY = -1e9  # the log-probability of what cannot be; finite, so th
 
 
 def is_possible(score: Any) -> Any:
-    """Whether a log-probability or score is that of a real hypothesis; number, array or tensor."""
+    """Whether a log-probability or score is that of a real hypothesis."""
     return score > NEGATIVE_INFINITY / 2
+
+
+def length_penalty(length: Any, alpha: Any) -> Any:
+    """lp(L) = ((5 + L) / 6)^alpha (Wu et al. 2016, Eq. 14).
+
+    Args:
+      length: L, tokens with the end token; a tensor is float32.
+      alpha: 0 for no penalty.
+    """
+    return ((5.0 + length) / 6.0) ** alpha

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Container, Sequence
 
-from tf_transformer.data.sentences import base_language, split_sentences
+from tf_transformer.data.scripts import (
+    LINE_SEPARATORS,
+    WITHOUT_BLANKS_BETWEEN_SENTENCES,
+    base_language,
+    split_sentences,
+)
 from tf_transformer.data.tags import add_tag, split_tag
 from tf_transformer.decoding.scores import is_possible
-
-UNSPACED = frozenset({"ja", "yue", "zh"})  # languages without white space between sentences
-LINE_SEPARATORS = re.compile("[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 
 class SplitLines:
@@ -28,7 +30,7 @@ class SplitLines:
     def __init__(
         self, lines: Sequence[str], source: str, target: str, tags: Container[str] | None = None
     ) -> None:
-        self._is_target_unspaced = base_language(target) in UNSPACED
+        self._is_target_unspaced = base_language(target) in WITHOUT_BLANKS_BETWEEN_SENTENCES
         self._lines = []
         self.sentences: list[str] = []
         self.line_indices: list[int] = []
@@ -62,7 +64,7 @@ class SplitLines:
                     lowest = min(lowest, score)
                 is_between = sentence and number < len(pairs)
                 parts.append(self._space_between(space) if is_between else space)
-            text = LINE_SEPARATORS.sub(" ", "".join(parts))
+            text = re.sub(LINE_SEPARATORS, " ", "".join(parts))
             joined.append((text if is_possible(lowest) else "", lowest))
         return joined
 

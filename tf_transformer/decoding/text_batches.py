@@ -1,40 +1,23 @@
-"""Batches of ids from texts, and texts from the ids of a search."""
+"""Batches of ids from texts. This module does not import TensorFlow."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Sized
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding.inference import detokenize
-from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import PAD
+
+if TYPE_CHECKING:
+    from tf_transformer.data.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
 
-def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+def encode(tokenizer: "Tokenizer", texts: Sequence[str]) -> list[list[int]]:
     """Texts -> lists of ids; each ends with the end token."""
     return tokenizer.encode(list(texts)).to_list() if texts else []
-
-
-def decode_hypotheses(
-    tokenizer: Tokenizer, ids: np.ndarray, *numbers: np.ndarray
-) -> list[list[tuple]]:
-    """The tuples (translation, score, further numbers) of each sentence of a search."""
-    batch_size, n_best, length = ids.shape
-    texts = detokenize(tokenizer, ids.reshape(batch_size * n_best, length)).numpy()
-    texts = texts.reshape(batch_size, n_best)
-    return [
-        [
-            (text.decode("utf-8"), float(score), *map(float, others))
-            for text, score, *others in zip(*row)
-            if is_possible(score)
-        ]
-        or [("", float("-inf"))]  # a model whose logits are not finite
-        for row in zip(texts, *numbers)
-    ]
 
 
 def pad(rows: list[list[int]]) -> np.ndarray:
@@ -46,7 +29,7 @@ def pad(rows: list[list[int]]) -> np.ndarray:
 
 
 def find_long(
-    rows: list[list[int]],
+    rows: Sequence[Sized],
     positions: int,
     line_numbers: Sequence[int],
     skip_long: bool,
@@ -66,3 +49,20 @@ def find_long(
             raise UserError(f"{problem}: {'shorten it' if is_prefix else 'split the line'}")
         logger.warning("%s: its result is empty", problem)
     return long
+
+
+def length_batches(lengths: dict[int, int], batch_tokens: int) -> Iterator[list[int]]:
+    """Groups texts by length, longest first.
+
+    An out-of-memory error then comes with the first batch.
+
+    Args:
+      lengths: index of each text -> its length in tokens.
+      batch_tokens: most tokens of a batch, padding included. A batch has at least one text.
+    Yields: lists of indices.
+    """
+    order = sorted(lengths, key=lambda i: -lengths[i])
+    while order:
+        rows = max(1, batch_tokens // lengths[order[0]])
+        yield order[:rows]
+        order = order[rows:]

@@ -1,34 +1,89 @@
 """`Translator`: tokenizer, model and search; text in, text out."""
 
 import concurrent.futures
+import dataclasses
+import functools
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
+import tensorflow as tf
 
 from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding.controls import check_controls
-from tf_transformer.decoding.ensemble import Model, load_models, single_model
-from tf_transformer.decoding.inference import SCORED_TOKENS, forced_decoding, max_output_lengths
-from tf_transformer.decoding.length_batches import length_batches
-from tf_transformer.decoding.phrases import PhraseIds, encode_phrases, pad_phrases
-from tf_transformer.decoding.replica import Replica
-from tf_transformer.decoding.search import length_penalty
-from tf_transformer.decoding.text_batches import (
-    decode_hypotheses,
-    encode,
-    find_long,
-    pad,
+from tf_transformer.decoding.beam_search import SearchResult
+from tf_transformer.decoding.ensemble import Model, copy_model, load_models, single_model
+from tf_transformer.decoding.extras.constraints import PhraseIds, encode_phrases, pad_phrases
+from tf_transformer.decoding.extras.diverse_beam import check_groups
+from tf_transformer.decoding.inference import (
+    SCORED_TOKENS,
+    Alternatives,
+    alternative_translations,
+    detokenize,
+    forced_decoding,
+    forced_log_probs,
+    max_output_lengths,
+    sample_translations,
+    search_translations,
 )
+from tf_transformer.decoding.scores import is_possible, length_penalty
+from tf_transformer.decoding.text_batches import encode, find_long, length_batches, pad
 from tf_transformer.errors import UserError
 
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
 Result = TypeVar("Result")
-# Takes a replica, the indices of texts, their ids [B, S], and their prefixes [B, P]; returns the
-# ids [B, n, L] and the scores of their hypotheses, and further numbers about each.
-Decode = Callable[[Replica, list[int], np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
+
+
+class Replica:
+    """A model on one device, with its compiled functions.
+
+    Args:
+      model: a built `Transformer`, or an `Ensemble`.
+      device: a name such as "GPU:1"; None for TensorFlow's choice.
+    """
+
+    def __init__(self, model: Model, device: str | None = None) -> None:
+        self._model = model
+        self._device = device
+        self._compiled: dict[tuple, tf.types.experimental.ConcreteFunction] = {}
+
+    def run(
+        self, function: Callable[..., Any], arrays: dict[str, np.ndarray], **options: Any
+    ) -> Any:
+        """Calls a function of `decoding.inference`, as a graph.
+
+        Args:
+          function: its first argument is the model.
+          arrays: its further arguments that are arrays of int32, by name.
+          **options: its other arguments, each of which makes a graph of its own. XLA compiles those
+            with `for_xla`, once for each shape of the arrays.
+        Returns: what the function returns, with numpy arrays.
+        """
+        key = function, tuple(arrays), tuple(options.items())
+        if key not in self._compiled:
+            compiled = tf.function(
+                functools.partial(function, self._model, **options),
+                autograph=False,
+                jit_compile=options.get("for_xla") or None,
+            )
+            specs = {x: tf.TensorSpec([None] * y.ndim, tf.int32, x) for x, y in arrays.items()}
+            self._compiled[key] = compiled.get_concrete_function(**specs)
+        with tf.device(self._device):
+            tensors = {name: tf.constant(array, tf.int32) for name, array in arrays.items()}
+            return tf.nest.map_structure(lambda x: x.numpy(), self._compiled[key](**tensors))
+
+
+# Makes an argument of a search for the texts with these indices.
+MakeArray = Callable[[list[int]], np.ndarray]
+
+
+class EncodedTexts(NamedTuple):
+    """Texts that are translated."""
+
+    sources: list[list[int]]  # their ids, with the end token
+    prefixes: list[list[int]]  # the ids of the beginnings of their translations
+    long: set[int]  # the indices of those that the model cannot take
 
 
 class PairScore(NamedTuple):
@@ -67,12 +122,12 @@ class Translator:
         decode: DecodeConfig,
         controls: ControlConfig = NO_CONTROLS,
     ) -> None:
-        check_controls(controls, decode.beam_size)
+        check_groups(controls, decode.beam_size)
         self.model = model
         self.decode = decode
         self.controls = controls
         self.source, self.target = tokenizers[0], tokenizers[1].for_targets()
-        self._replicas = [Replica(model, decode, controls=controls)]
+        self._replicas = [Replica(model)]
 
     @classmethod
     def load(
@@ -103,9 +158,10 @@ class Translator:
           devices: names such as "GPU:0", of which the first has the model already.
         """
         first, *others = devices
-        model, decode, controls = self.model, self.decode, self.controls
-        copies = [Replica.copy(model, decode, device, controls) for device in others]
-        self._replicas = [Replica(model, decode, first, controls), *copies]
+        self._replicas = [Replica(self.model, first)]
+        for device in others:
+            with tf.device(device):
+                self._replicas.append(Replica(copy_model(self.model), device))
 
     @overload
     def __call__(self, text: str) -> str: ...
@@ -154,20 +210,16 @@ class Translator:
         self.check_number(number)
         if constraints and (target_prefixes or self.controls.diverse_groups > 1):
             raise UserError("constraints and prefixes or diverse groups: give one of them")
-        phrases: list[PhraseIds] = [[] for _ in texts]
+        arrays: dict[str, MakeArray] = {}
         if constraints is not None:
             phrases = self._phrases(texts, constraints, line_numbers)
-
-        def search(
-            replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
-        ) -> tuple[np.ndarray, np.ndarray]:
-            if any(phrases[i] for i in batch):
-                return replica.constrained_search(inp, number, pad_phrases(phrases, batch))
-            return replica.search(inp, number, prefix if prefix.size else None)
-
-        beam_size = self.decode.beam_size
-        options = progress, line_numbers, skip_long, target_prefixes
-        return self._decode_texts(search, texts, beam_size, *options)
+            arrays["phrases"] = lambda batch: pad_phrases([phrases[i] for i in batch])
+        encoded = self._encode(texts, line_numbers, skip_long, target_prefixes)
+        options = {"n_best": number, "controls": self.controls}
+        rows_per_text = self.decode.beam_size
+        return self._decode(
+            encoded, search_translations, rows_per_text, arrays, progress, **options
+        )
 
     def sample(
         self,
@@ -194,17 +246,14 @@ class Translator:
           scores are those of `n_best`, at temperature 1 with all sub-words.
         Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`.
         """
-        settings = sampling or SamplingConfig()
         lines = line_numbers or range(1, len(texts) + 1)
-
-        def draw(
-            replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
-        ) -> tuple[np.ndarray, np.ndarray]:
-            seeds = np.array([[seed, lines[i]] for i in batch], np.int32)
-            return replica.sample(inp, number, settings, seeds, prefix)
-
-        options = progress, lines, skip_long, target_prefixes
-        return self._decode_texts(draw, texts, number, *options)
+        arrays: dict[str, MakeArray] = {
+            "seeds": lambda batch: np.array([[seed, lines[i]] for i in batch], np.int32)
+        }
+        encoded = self._encode(texts, lines, skip_long, target_prefixes)
+        options = {"n_best": number, "controls": self.controls}
+        options |= dataclasses.asdict(sampling or SamplingConfig())
+        return self._decode(encoded, sample_translations, number, arrays, progress, **options)
 
     def alternatives(
         self,
@@ -229,54 +278,69 @@ class Translator:
         if not 1 <= number <= most:
             raise UserError(f"{number} alternatives: the vocabulary allows 1 to {most:,}")
 
-        def complete(
-            replica: Replica, batch: list[int], inp: np.ndarray, prefix: np.ndarray
-        ) -> tuple[np.ndarray, ...]:
-            return replica.alternatives(inp, number, prefix)
-
-        options = None, None, skip_long, target_prefixes
         # One position for the next sub-word, and one for the end token or another sub-word.
-        found = self._decode_texts(complete, texts, number, *options, following=2)
+        encoded = self._encode(texts, None, skip_long, target_prefixes, following=2)
+        found = self._decode(encoded, alternative_translations, number, number=number)
         return [[Alternative(*each) for each in row if len(each) == 3] for row in found]
 
-    def _decode_texts(
+    def _encode(
         self,
-        decode: Decode,
         texts: Sequence[str],
-        rows_per_text: int,
-        progress: Progress | None,
         line_numbers: Sequence[int] | None,
         skip_long: bool,
         target_prefixes: Sequence[str] | None,
         following: int = 1,
-    ) -> list[list[tuple]]:
-        """Calls a function for batches of texts.
+    ) -> EncodedTexts:
+        """Encodes texts and prefixes; the arguments are those of `n_best`.
 
         Args:
-          decode: the function.
-          rows_per_text: hypotheses of each text that are computed at the same time.
-          texts, progress, line_numbers, skip_long, target_prefixes: as for `n_best`.
           following: positions that the model needs after a prefix.
-        Returns: as `n_best`; each tuple also has the further numbers of the function.
         """
         if target_prefixes is not None and len(target_prefixes) != len(texts):
             raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
-        rows = encode(self.source, texts)
-        line_numbers = line_numbers or range(1, len(rows) + 1)
-        long = find_long(rows, self.model.pe_input, line_numbers, skip_long)
+        sources = encode(self.source, texts)
+        line_numbers = line_numbers or range(1, len(sources) + 1)
+        long = find_long(sources, self.model.pe_input, line_numbers, skip_long)
         prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [])]
         longest = self.model.pe_target - following
         long |= find_long(prefixes, longest, line_numbers, skip_long, True)
-        results: list[list[tuple]] = [[("", 0.0)] for _ in rows]
+        return EncodedTexts(sources, prefixes or [[] for _ in sources], long)
+
+    def _decode(
+        self,
+        texts: EncodedTexts,
+        function: Callable[..., tuple],
+        rows_per_text: int,
+        arrays: dict[str, MakeArray] | None = None,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> list[list[tuple]]:
+        """Calls a function of `decoding.inference` for batches of texts.
+
+        Args:
+          function: it returns a `SearchResult` or `Alternatives`.
+          rows_per_text: hypotheses of each text that are computed at the same time.
+          arrays: its further arguments that differ between texts, by name.
+          progress: as for `n_best`.
+          **options: its other arguments.
+        Returns: as `n_best`; the tuples of `Alternatives` have a probability too.
+        """
+        sources, prefixes, long = texts
+        results: list[list[tuple]] = [[("", 0.0)] for _ in sources]
         for i in long:
             results[i] = [("", float("-inf"))]
-        lengths = {i: len(row) for i, row in enumerate(rows) if len(row) > 1 and i not in long}
+        lengths = {i: len(row) for i, row in enumerate(sources) if len(row) > 1 and i not in long}
         batches = length_batches(lengths, self.decode.decode_batch_tokens // rows_per_text)
+        make_arrays: dict[str, MakeArray] = {
+            "inp": lambda batch: pad([sources[i] for i in batch]),
+            "prefix": lambda batch: pad([prefixes[i] for i in batch]),
+            **(arrays or {}),
+        }
 
         def decode_batch(replica: Replica, batch: list[int]) -> list[list[tuple]]:
-            prefix = pad([prefixes[i] if prefixes else [] for i in batch])
-            found = decode(replica, batch, pad([rows[i] for i in batch]), prefix)
-            return decode_hypotheses(self.target, *found)
+            made = {name: make(batch) for name, make in make_arrays.items()}
+            found = replica.run(function, made, decode=self.decode, **options)
+            return self._hypotheses(found)
 
         for batch, hypotheses in self._map(decode_batch, batches):
             for i, pairs in zip(batch, hypotheses):
@@ -284,6 +348,23 @@ class Translator:
             if progress:
                 progress(len(batch))
         return results
+
+    def _hypotheses(self, found: SearchResult | Alternatives) -> list[list[tuple]]:
+        """The tuples of the hypotheses of each text, with numpy arrays of a batch."""
+        batch_size, number, length = found.ids.shape
+        texts = detokenize(self.target, found.ids.reshape(batch_size * number, length)).numpy()
+        columns = [texts.reshape(batch_size, number), found.scores]
+        if isinstance(found, Alternatives):
+            columns.append(found.probabilities)
+        return [
+            [
+                (text.decode("utf-8"), *map(float, numbers))
+                for text, *numbers in zip(*row)
+                if is_possible(numbers[0])
+            ]
+            or [("", float("-inf"))]  # a model whose logits are not finite
+            for row in zip(*columns)
+        ]
 
     @property
     def tags(self) -> dict[str, int]:
@@ -327,11 +408,16 @@ class Translator:
 
         def force(replica: Replica, batch: list[int]) -> np.ndarray:
             tar_real = pad([targets[i] for i in batch])
-            return replica.token_log_probs(pad([sources[i] for i in batch]), tar_real)
+            inp = pad([sources[i] for i in batch])
+            return replica.run(forced_log_probs, {"inp": inp, "tar_real": tar_real})
 
         for batch, log_probs in self._map(force, length_batches(lengths, SCORED_TOKENS)):
             for i, row in zip(batch, log_probs):
-                results[i] = self._pair_score(targets[i], row[: len(targets[i])])
+                token_log_probs = row[: len(targets[i])]
+                total = float(np.sum(token_log_probs, dtype=np.float64))
+                penalty = length_penalty(len(targets[i]), self.decode.length_penalty)
+                pieces = self.target.pieces(targets[i])
+                results[i] = PairScore(total, total / penalty, pieces, token_log_probs.tolist())
             if progress:
                 progress(len(batch))
         return results
@@ -392,8 +478,3 @@ class Translator:
             return
         with concurrent.futures.ThreadPoolExecutor(len(self._replicas)) as threads:
             yield from threads.map(call, batches)
-
-    def _pair_score(self, ids: list[int], log_probs: np.ndarray) -> PairScore:
-        total = float(np.sum(log_probs, dtype=np.float64))
-        penalty = float(length_penalty(len(ids), self.decode.length_penalty))
-        return PairScore(total, total / penalty, self.target.pieces(ids), log_probs.tolist())

@@ -11,8 +11,8 @@ import sacrebleu
 import sacremoses
 
 from tf_transformer.config import DataConfig
-from tf_transformer.decoding.minimum_bayes_risk import bleu_tokenizer
-from tf_transformer.evaluation.metrics import check_lengths
+from tf_transformer.data.scripts import CHINESE, LANGUAGES_WITHOUT_BLANKS, base_language
+from tf_transformer.errors import UserError
 
 QUOTES = str.maketrans(dict.fromkeys("„“”«»", '"') | dict.fromkeys("‚‘’‹›", "'"))
 
@@ -31,6 +31,18 @@ class Scores:
             f"BLEU {self.bleu:.2f}  ({self.bleu_signature})\n"
             f"chrF {self.chrf:.2f}  ({self.chrf_signature})"
         )
+
+
+def bleu_tokenizer(language: str) -> str:
+    """The name of sacreBLEU's tokenizer: words, or characters where no blanks are between words.
+
+    Args:
+      language: a code such as "ja" or "zh_TW".
+    """
+    code = base_language(language)
+    if code in CHINESE:  # for which sacreBLEU has a tokenizer
+        return "zh"
+    return "char" if code in LANGUAGES_WITHOUT_BLANKS else "13a"
 
 
 def score(translations: Sequence[str], references: Sequence[str], language: str = "en") -> Scores:
@@ -149,7 +161,7 @@ def moses_language(language: str) -> str:
 
     Moses has English rules for a language that it does not know.
     """
-    code = re.split("[-_]", language)[0].lower()
+    code = base_language(language)
     known = code in sacremoses.corpus.NonbreakingPrefixes().available_langs.values()
     # For these two, the tokenizer has other rules, but no abbreviations.
     return code if known or code in ("ja", "ko") else "en"
@@ -171,3 +183,15 @@ def _bleu_of_tokens(
     reference_tokens = [tokenize(line) for line in references]
     result = bleu.corpus_score(hypothesis_tokens, [reference_tokens])
     return result.score, str(bleu.get_signature())
+
+
+def check_lengths(translations: Sequence[str], *references: Sequence[str]) -> None:
+    """Raises: UserError when the numbers of lines differ, or there are none."""
+    for lines in references:
+        if len(translations) != len(lines):
+            raise UserError(
+                f"{len(translations):,} translations, but {len(lines):,} references: "
+                "give one reference for each translation"
+            )
+    if not translations:
+        raise UserError("nothing to score: there are no lines")

@@ -18,10 +18,11 @@ limits (200 words, 200 brackets, 5,000 characters a line) do not apply; and text
 read raises a `UserError`.
 """
 
-import collections
 import dataclasses
+import itertools
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from tf_transformer.data.trees import Tree
 
@@ -137,213 +138,134 @@ def score_sentence(gold: Trees, test: Trees, parameters: Parameters = COLLINS) -
     """
     gold_sentence = _Sentence(gold, parameters)
     test_sentence = _Sentence(test, parameters)
-    length = gold_sentence.length
-    if not test_sentence.leaves:
+    length = sum(
+        leaf.label not in parameters.delete_label_for_length for leaf in gold_sentence.leaves
+    )
+    if not test_sentence.counted():
         return Record(length=length, status=SKIP)
-    if len(gold_sentence.leaves) != len(test_sentence.leaves):
-        _restore_quotes(gold_sentence, test_sentence, parameters)
-    if error := _difference_of_words(gold_sentence, test_sentence, parameters):
+    if len(gold_sentence.counted()) != len(test_sentence.counted()):
+        _restore_quotes(gold_sentence, test_sentence)
+    gold_words, test_words = gold_sentence.counted(), test_sentence.counted()
+    if len(gold_words) != len(test_words):
+        error = f"Length unmatch ({len(gold_words)}|{len(test_words)})"
         return Record(length=length, status=ERROR, error=error)
+    correct_tags = 0
+    for (tag, word), (test_tag, test_word) in zip(gold_words, test_words):
+        if not _equal(str(word), str(test_word), parameters.eq_word):
+            error = f"Words unmatch ({word}|{test_word})"
+            return Record(length=length, status=ERROR, error=error)
+        correct_tags += _equal(tag, test_tag, parameters.eq_label)
 
-    gold_brackets = gold_sentence.scored_brackets(parameters)
-    test_brackets = test_sentence.scored_brackets(parameters)
-    correct_tags = [
-        leaf
-        for leaf, test_leaf in zip(gold_sentence.leaves, test_sentence.leaves)
-        if _equal(leaf.label, test_leaf.label, parameters.eq_label)
-    ]
+    gold_brackets, test_brackets = gold_sentence.brackets(), test_sentence.brackets()
     return Record(
         length=length,
         matched=_count_matches(gold_brackets, test_brackets, parameters),
         gold_brackets=len(gold_brackets),
         test_brackets=len(test_brackets),
-        crossing=_count_crossing(gold_brackets, test_brackets, len(gold_sentence.leaves)),
-        words=len(gold_sentence.leaves),
-        correct_tags=len(correct_tags),
+        crossing=_count_crossing(gold_brackets, test_brackets),
+        words=len(gold_words),
+        correct_tags=correct_tags,
     )
-
-
-def _difference_of_words(gold: "_Sentence", test: "_Sentence", parameters: Parameters) -> str:
-    """The first difference between the words of two sentences, in EVALB's words, or ""."""
-    if len(gold.leaves) != len(test.leaves):
-        return f"Length unmatch ({len(gold.leaves)}|{len(test.leaves)})"
-    for leaf, test_leaf in zip(gold.leaves, test.leaves):
-        if not _equal(_word(leaf), _word(test_leaf), parameters.eq_word):
-            return f"Words unmatch ({_word(leaf)}|{_word(test_leaf)})"
-    return ""
-
-
-def _word(leaf: Tree) -> str:
-    """The word of a pre-terminal."""
-    assert isinstance(leaf.children, str)
-    return leaf.children
 
 
 class _Sentence:
     """The parts of a tree that are compared.
 
     Attributes:
-      leaves: the pre-terminals that are not deleted.
-      brackets: the `_Phrase`s, in the order in which they open.
-      quotes: the `_Quote`s.
-      length: the number of words without those of `delete_label_for_length`.
+      leaves: the pre-terminals.
+      counts: how often each of them counts; 0 for a deleted one.
+      phrases: lists [first leaf, leaf after the last, label], in the order in which they open.
+      quotes: the indices of the leaves that can be quotation marks.
     """
 
     def __init__(self, tree: Trees, parameters: Parameters) -> None:
+        self._parameters = parameters
         self.leaves: list[Tree] = []
-        self.brackets: list[_Phrase] = []
-        self.quotes: list[_Quote] = []
-        self.length = 0
+        self.phrases: list[list[Any]] = []
+        open_phrases: list[list[Any]] = []  # outermost first
         trees = (tree,) if isinstance(tree, Tree) else tree or ()
-        open_phrases: list[int] = []  # indices into `brackets`, outermost first
         stack: list[Tree | None] = list(reversed(trees))
         while stack:
             node = stack.pop()
             if node is None:  # the end of the innermost open phrase
-                self.brackets[open_phrases.pop()].end = len(self.leaves)
+                open_phrases.pop()[1] = len(self.leaves)
             elif isinstance(node.children, str):
-                self._add_leaf(node, open_phrases, parameters)
+                self.leaves.append(node)
             else:
-                open_phrases.append(len(self.brackets))
-                self.brackets.append(_Phrase(len(self.leaves), len(self.leaves), node.label))
+                open_phrases.append([len(self.leaves), 0, node.label])
+                self.phrases.append(open_phrases[-1])
                 stack += [None, *reversed(node.children)]
+        self.counts = [int(leaf.label not in parameters.delete_label) for leaf in self.leaves]
+        self.quotes = [
+            i
+            for i, leaf in enumerate(self.leaves)
+            if leaf.label in parameters.quote_label and leaf.children in QUOTE_WORDS
+        ]
 
-    def _add_leaf(self, node: Tree, open_phrases: list[int], parameters: Parameters) -> None:
-        if node.label not in parameters.delete_label_for_length:
-            self.length += 1
-        if node.label in parameters.quote_label and node.children in QUOTE_WORDS:
-            quote = _Quote(node, len(self.leaves), len(self.brackets), tuple(open_phrases))
-            self.quotes.append(quote)
-        if node.label not in parameters.delete_label:
-            self.leaves.append(node)
+    def counted(self) -> list[Tree]:
+        """The leaves that count."""
+        return [leaf for leaf, count in zip(self.leaves, self.counts) for _ in range(count)]
 
-    def restore(self, index: int) -> None:
-        """Restores a deleted quotation mark, given as an index into `quotes`."""
-        quote = self.quotes[index]
-        self.leaves.insert(quote.position, quote.leaf)
-        for bracket in self.brackets[quote.phrases_before :]:
-            bracket.start += 1
-            bracket.end += 1
-        for i in quote.enclosing:
-            self.brackets[i].end += 1
-        for later in self.quotes[index:]:
-            later.position += 1
+    def is_deleted(self, i: int) -> bool:
+        """Whether a leaf has a deleted tag."""
+        return self.leaves[i].label in self._parameters.delete_label
 
-    def scored_brackets(self, parameters: Parameters) -> list[Bracket]:
+    def position(self, i: int) -> int:
+        """The number of leaves that count before a leaf. A restored leaf is before itself."""
+        return sum(self.counts[: i + self.is_deleted(i)])
+
+    def brackets(self) -> list[Bracket]:
         """The brackets that count."""
-        scored = []
-        for bracket in self.brackets:
-            label = re.split("[-=]", bracket.label, maxsplit=1)[0]
-            is_deleted = any(
-                _equal(label, deleted, parameters.eq_label) for deleted in parameters.delete_label
-            )
-            if bracket.start != bracket.end and not is_deleted:
-                scored.append((bracket.start, bracket.end, label))
-        return scored
+        before = [0, *itertools.accumulate(self.counts)]
+        eq_label = self._parameters.eq_label
+        brackets = []
+        for first, last, label in self.phrases:
+            label = re.split("[-=]", label, maxsplit=1)[0]
+            deleted = any(_equal(label, each, eq_label) for each in self._parameters.delete_label)
+            if before[first] != before[last] and not deleted:
+                brackets.append((before[first], before[last], label))
+        return brackets
 
 
-@dataclasses.dataclass
-class _Phrase:
-    start: int  # number of leaves before it
-    end: int  # number of leaves up to its end
-    label: str
-
-
-@dataclasses.dataclass
-class _Quote:
-    leaf: Tree
-    position: int  # number of leaves before it
-    phrases_before: int  # number of phrases that open before it
-    enclosing: tuple[int, ...]  # indices of the phrases that contain it
-
-
-def _restore_quotes(gold: _Sentence, test: _Sentence, parameters: Parameters) -> None:
+def _restore_quotes(gold: _Sentence, test: _Sentence) -> None:
     """Restores quotation marks that only one of the two trees deletes.
 
     The order is that of EVALB, which includes an error of the program: a restored mark remains a
     candidate, one position later, for the next mark of the test tree.
     """
-    for test_index, test_quote in enumerate(test.quotes):
-        position = test_quote.position
-        test_deleted = test_quote.leaf.label in parameters.delete_label
-        for gold_index, gold_quote in enumerate(gold.quotes):
-            if gold_quote.position != position:
-                continue
-            gold_deleted = gold_quote.leaf.label in parameters.delete_label
-            if gold_deleted and not test_deleted:
-                gold.restore(gold_index)
-            elif test_deleted and not gold_deleted:
-                test.restore(test_index)
+    for i in test.quotes:
+        position = test.position(i)
+        for j in gold.quotes:
+            if gold.position(j) == position and gold.is_deleted(j) != test.is_deleted(i):
+                if gold.is_deleted(j):
+                    gold.counts[j] += 1
+                else:
+                    test.counts[i] += 1
 
 
 def _equal(a: str, b: str, equal_pairs: tuple[tuple[str, str], ...]) -> bool:
     return a == b or (a, b) in equal_pairs or (b, a) in equal_pairs
 
 
-def _count_matches(
-    gold_brackets: list[Bracket], test_brackets: list[Bracket], parameters: Parameters
-) -> int:
+def _count_matches(gold: list[Bracket], test: list[Bracket], parameters: Parameters) -> int:
     """Matches each gold bracket with the first equal test bracket that is not matched yet."""
-    unmatched: dict[Bracket, collections.deque[int]] = {}  # -> indices of test brackets
-    for i, (start, end, label) in enumerate(test_brackets):
-        key = (start, end, label if parameters.labeled else "")
-        unmatched.setdefault(key, collections.deque()).append(i)
-    matches = 0
-    for start, end, label in gold_brackets:
-        labels = _equal_labels(label, parameters) if parameters.labeled else {""}
-        candidates = [
-            unmatched[start, end, key] for key in labels if (start, end, key) in unmatched
-        ]
-        candidates = [indices for indices in candidates if indices]
-        if candidates:
-            min(candidates, key=lambda indices: indices[0]).popleft()
-            matches += 1
-    return matches
+    unmatched = list(test)
+    for start, end, label in gold:
+        for i, (test_start, test_end, test_label) in enumerate(unmatched):
+            if (start, end) == (test_start, test_end) and (
+                not parameters.labeled or _equal(label, test_label, parameters.eq_label)
+            ):
+                del unmatched[i]
+                break
+    return len(test) - len(unmatched)
 
 
-def _equal_labels(label: str, parameters: Parameters) -> set[str]:
-    """The labels that count as equal to a label, itself included."""
-    return {
-        label,
-        *(b for a, b in parameters.eq_label if a == label),
-        *(a for a, b in parameters.eq_label if b == label),
-    }
-
-
-def _count_crossing(gold_brackets: list[Bracket], test_brackets: list[Bracket], words: int) -> int:
-    """Counts the test brackets that overlap a gold bracket where neither contains the other.
-
-    Such a gold bracket has words on both sides of one end of the test bracket, and of all gold
-    brackets that have, the innermost is the first to overlap. So it suffices to compare the test
-    bracket with the innermost gold bracket around each of its ends.
-    """
-    innermost = _innermost(gold_brackets, words)
-    crossing = 0
-    for start, end, _ in test_brackets:
-        at_start, at_end = innermost[start], innermost[end]
-        crosses_start = at_start is not None and at_start[1] < end
-        crosses_end = at_end is not None and at_end[0] > start
-        crossing += crosses_start or crosses_end
-    return crossing
-
-
-def _innermost(brackets: list[Bracket], words: int) -> list[Bracket | None]:
-    """The innermost bracket with words on both sides of each position from 0 to `words`.
-
-    Args:
-      brackets: of a tree, in the order in which they open.
-      words: number of words.
-    """
-    innermost: list[Bracket | None] = []
-    still_open: list[Bracket] = []
-    following = collections.deque(brackets)
-    for position in range(words + 1):
-        while still_open and still_open[-1][1] <= position:
-            still_open.pop()
-        innermost.append(still_open[-1] if still_open else None)
-        while following and following[0][0] == position:
-            still_open.append(following.popleft())
-    return innermost
+def _count_crossing(gold: list[Bracket], test: list[Bracket]) -> int:
+    """Counts the test brackets that overlap a gold bracket where neither contains the other."""
+    return sum(
+        any(a < start < b < end or start < a < end < b for a, b, _ in gold)
+        for start, end, _ in test
+    )
 
 
 def summarise(

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from tf_transformer.data.corpus import read_lines
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.data.trees import read_line
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.evalb import (

@@ -1,26 +1,64 @@
-"""BLEU, chrF, chrF++ and TER with confidence intervals, and the comparison of two systems.
+"""The table of metrics of translations: scores, confidence intervals, comparison of two systems.
 
-All numbers are those of sacreBLEU, also the paired bootstrap test (Koehn 2004).
+`METRICS` has those of sacreBLEU, which `--metrics` and `--mbr` name. With one reference, `evaluate`
+prints those of `PUBLISHED` too. All intervals and p-values are those of sacreBLEU's paired
+bootstrap test (Koehn 2004).
 """
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF, TER
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Metric as Scorer
 from sacrebleu.significance import PairedTest, Result
 
-from tf_transformer.decoding.minimum_bayes_risk import bleu_tokenizer
+from tf_transformer.config import DataConfig
 from tf_transformer.errors import UserError
+from tf_transformer.evaluation.bleu import (
+    bleu_tokenizer,
+    check_lengths,
+    compound_split_bleu,
+    has_papers_bleu,
+    normalized_bleu,
+)
 
-# Of a language code. Lower is better for TER, higher for the others.
-METRICS: dict[str, Callable[[str], Metric]] = {
-    "bleu": lambda language: BLEU(tokenize=bleu_tokenizer(language)),
-    "chrf": lambda language: CHRF(),
-    "chrf++": lambda language: CHRF(word_order=2),
-    "ter": lambda language: TER(),
+
+class Metric(NamedTuple):
+    """A metric of sacreBLEU. The functions are of a language code."""
+
+    name: str
+    corpus: Callable[[str], Scorer]  # higher is better, except for TER
+    sentence: Callable[[str], Scorer] | None = None  # of single sentences, for `--mbr`
+    note: str = ""  # in the help
+
+
+class PublishedMetric(NamedTuple):
+    """A metric that makes scores comparable with published ones."""
+
+    name: str
+    of: str  # who reports it
+    # (translations, references, language code) -> score, settings of the metric
+    corpus: Callable[[Sequence[str], Sequence[str], str], tuple[float, str]]
+    fits: Callable[[DataConfig], bool] = lambda data: True  # of the settings of a model's text
+
+
+METRICS = {
+    "bleu": Metric(
+        "BLEU",
+        lambda language: BLEU(tokenize=bleu_tokenizer(language)),
+        # n-grams that are longer than the sentence do not count; exponential smoothing
+        lambda language: BLEU(effective_order=True, tokenize=bleu_tokenizer(language)),
+    ),
+    "chrf": Metric("chrF", lambda language: CHRF(), lambda language: CHRF()),
+    "chrf++": Metric("chrF++", lambda language: CHRF(word_order=2)),
+    "ter": Metric("TER", lambda language: TER(), note="slow for long sentences"),
 }
-NAMES = {"bleu": "BLEU", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER"}
+PUBLISHED = [
+    PublishedMetric(
+        "tokenised, compound-split BLEU", "the paper", compound_split_bleu, has_papers_bleu
+    ),
+    PublishedMetric("lower-cased, tokenised BLEU", "papers on Multi30k", normalized_bleu),
+]
 # The statistics of 1,000 resampled test sets are in memory at the same time: about 1 GB.
 MAX_RESAMPLED = 10_000
 
@@ -47,6 +85,12 @@ def _format(result: Result) -> str:
     """A score in sacreBLEU's form: "33.10 (μ = 33.08 ± 0.72)"."""
     interval = "" if result.mean is None else f" (μ = {result.mean:.2f} ± {result.ci:.2f})"
     return f"{result.score:.2f}{interval}"
+
+
+def metrics_help() -> str:
+    """Returns the help of `--metrics`."""
+    names = [f"{key} ({each.note})" if each.note else key for key, each in METRICS.items()]
+    return f"some of {', '.join(names[:-1])} and {names[-1]}, separated by commas"
 
 
 def parse_metrics(names: str) -> list[str]:
@@ -89,7 +133,7 @@ def corpus_metrics(
         check_resampling(len(translations))
     results = []
     for key in metrics:
-        metric = METRICS[key](language)
+        metric = METRICS[key].corpus(language)
         if len(translations) > MAX_RESAMPLED:
             scores = [Result(metric.corpus_score(translations, references).score)]
             signature = metric.get_signature()
@@ -100,7 +144,7 @@ def corpus_metrics(
             column = next(column for name, column in columns.items() if name != "System")
             scores = [result for result in column if isinstance(result, Result)]
         first = scores[0] if baseline else None
-        results.append(MetricResult(NAMES[key], str(signature), scores[-1], first))
+        results.append(MetricResult(METRICS[key].name, str(signature), scores[-1], first))
     return results
 
 
@@ -113,13 +157,31 @@ def check_resampling(pairs: int) -> None:
         )
 
 
-def check_lengths(translations: Sequence[str], *references: Sequence[str]) -> None:
-    """Raises: UserError when the numbers of lines differ, or there are none."""
-    for lines in references:
-        if len(translations) != len(lines):
-            raise UserError(
-                f"{len(translations):,} translations, but {len(lines):,} references: "
-                "give one reference for each translation"
-            )
-    if not translations:
-        raise UserError("nothing to score: there are no lines")
+def published_scores(
+    translations: Sequence[str], references: Sequence[str], data: DataConfig
+) -> list[str]:
+    """Returns a line of text for each metric of `PUBLISHED` that fits.
+
+    Args:
+      translations, references: lists of strings of the same length.
+      data: the settings of their text.
+    """
+    lines = []
+    for each in PUBLISHED:
+        if each.fits(data):
+            score, settings = each.corpus(translations, references, data.target)
+            lines.append(f"{each.name} {score:.2f}, as in {each.of}  ({settings})")
+    return lines
+
+
+def sentence_scorer(metric: str, language: str = "en") -> Callable[[str, str], float]:
+    """Returns the function that scores a translation against a reference.
+
+    Args:
+      metric: a key of `METRICS` with a `sentence`.
+      language: code of the language of the texts, as for `corpus_metrics`.
+    """
+    make = METRICS[metric].sentence
+    assert make
+    scorer = make(language)
+    return lambda translation, reference: scorer.sentence_score(translation, [reference]).score

@@ -1,1 +1,1 @@
-"""Exports of a trained model: SavedModel, CTranslate2 and Keras."""
+"""Exports of a trained model: SavedModel, CTranslate2, Keras, and Hugging Face, also imports."""

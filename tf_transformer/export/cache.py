@@ -1,11 +1,12 @@
-"""A cache folder for the exports that commands make when they are first used.
+"""The exports that commands make when they are first used, in a cache folder.
 
 It is `tf_transformer` in XDG_CACHE_HOME or in `~/.cache`. The most recently used exports stay in
-it. This module does not import TensorFlow.
+it. TensorFlow is imported only to export.
 """
 
 import contextlib
-import fcntl
+import functools
+import glob
 import hashlib
 import logging
 import os
@@ -14,13 +15,64 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 
-from tf_transformer.atomic_io import try_lock
-from tf_transformer.checkpoints import checksums
+import filelock
+
+from tf_transformer.checkpoints import checksums, model_folder
+from tf_transformer.export.ctranslate2_translator import installed_version
 
 logger = logging.getLogger(__name__)
 
 PACKAGE = pathlib.Path(__file__).parents[1]
-MAX_EXPORTS = 8  # in the cache; one that is in use is never removed
+MAX_EXPORTS = 8  # in the cache
+
+
+@contextlib.contextmanager
+def built_in_export(model_dir: str) -> Iterator[str]:
+    """Exports a built-in model as a SavedModel, unless it is in the cache.
+
+    Args:
+      model_dir: the folder of the built-in model.
+    Yields: the folder of the exported versions.
+    Raises: UserError when the export cannot be written.
+    """
+    import tensorflow as tf
+
+    from tf_transformer.export.saved_model import export_saved_model
+
+    fingerprint = fingerprint_of([tf.__version__], [os.path.join(model_dir, checksums.NAME)])
+    export = functools.partial(export_saved_model, model_dir)
+    with cached_export(model_dir, fingerprint, export) as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def ctranslate2_export(
+    model_dir: str, checkpoint: str | None, start_tensorflow: Callable[[], None]
+) -> Iterator[str]:
+    """Exports a model for CTranslate2 in float32, unless the export is in the cache.
+
+    Args:
+      model_dir: a model folder.
+      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
+      start_tensorflow: is called before TensorFlow is imported, which is for an export only.
+    Yields: the folder of the exported versions.
+    Raises: UserError when ctranslate2 is not installed, there is no such model, or the export
+      cannot be written.
+    """
+    version = installed_version()
+    model_folder.load_config(model_dir)
+    vocabularies = sorted(glob.glob(os.path.join(glob.escape(model_dir), "*.model")))
+    config = os.path.join(model_dir, model_folder.CONFIG)
+    files = [config, *vocabularies, model_folder.find(model_dir, checkpoint)]
+
+    def export(folder: str) -> None:
+        start_tensorflow()
+        from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
+
+        write_ctranslate2_folder(model_dir, os.path.join(folder, "1"), checkpoint)
+
+    with cached_export(model_dir, fingerprint_of([version], files), export) as folder:
+        yield folder
 
 
 @contextlib.contextmanager
@@ -46,13 +98,17 @@ def cached_export(
             _export(name, folder, export)
             yield folder
         return
-    with _in_use(folder):
+    root = os.path.dirname(folder)
+    with filelock.FileLock(os.path.join(root, ".lock")):  # until no other process exports
+        os.makedirs(folder, exist_ok=True)  # that process may have removed it
+        os.utime(folder)
         if not _has_intact_version(folder):
-            with _exporting(os.path.dirname(folder)):
-                if not _has_intact_version(folder):  # another process may have exported it by now
-                    _export(name, folder, export)
-                _remove_old_exports(os.path.dirname(folder))
-        yield folder
+            _export(name, folder, export)
+        # A server has in memory what it serves, so also an export in use can be removed.
+        folders = [entry for entry in os.scandir(root) if entry.is_dir()]
+        for entry in sorted(folders, key=lambda entry: -entry.stat().st_mtime)[MAX_EXPORTS:]:
+            shutil.rmtree(entry.path, ignore_errors=True)
+    yield folder
 
 
 def fingerprint_of(versions: Iterable[str], paths: Iterable[str]) -> str:
@@ -79,52 +135,13 @@ def _cache_folder(name: str) -> str | None:
     if not os.path.isabs(root):
         root = os.path.join(os.path.expanduser("~"), ".cache")
     folder = os.path.join(root, "tf_transformer", name)
+    if not os.path.isabs(folder):  # the user has no home folder
+        return None
     try:
-        if not os.path.isabs(folder):  # the user has no home folder
-            return None
         os.makedirs(folder, exist_ok=True)
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK) else None
-
-
-@contextlib.contextmanager
-def _in_use(folder: str) -> Iterator[None]:
-    """Marks a folder as used now, so that no process removes it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            os.utime(folder)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _exporting(root: str) -> Iterator[None]:
-    """Waits until no other process exports to the cache."""
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _remove_old_exports(root: str) -> None:
-    """Removes the exports that were not used for the longest time, but `MAX_EXPORTS`."""
-    with contextlib.suppress(OSError):  # another process may remove them at the same time
-        folders = [entry for entry in os.scandir(root) if entry.is_dir()]
-        folders.sort(key=lambda entry: -entry.stat().st_mtime)
-        for entry in folders[MAX_EXPORTS:]:
-            descriptor = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                if try_lock(descriptor):
-                    shutil.rmtree(entry.path, ignore_errors=True)
-            finally:
-                os.close(descriptor)
 
 
 def _has_intact_version(folder: str) -> bool:
@@ -133,5 +150,5 @@ def _has_intact_version(folder: str) -> bool:
     damaged = [path for path in versions if not checksums.is_intact(path)]
     for path in damaged:
         logger.warning("%s is damaged: removing it", path)
-        shutil.rmtree(path, ignore_errors=True)  # another process may remove it at the same time
+        shutil.rmtree(path, ignore_errors=True)
     return len(damaged) < len(versions)

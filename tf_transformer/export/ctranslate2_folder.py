@@ -18,34 +18,35 @@ The network is that of the paper. CTranslate2 differs in:
 - Length limits: by default it truncates a source of more than 1,024 sub-words and an output of
   more than 256 (`max_input_length`, `max_decoding_length`).
 - Beam search: it divides scores by L ^ length_penalty, not by ((5 + L) / 6) ^ alpha. With a
-  length penalty other than 0, it may prefer another hypothesis than `search.beam_search`.
+  length penalty other than 0, it may prefer another hypothesis than `decoding.beam_search`.
   `ctranslate2_translator` ranks the hypotheses by our formula.
 
 Besides the files of CTranslate2, the folder has the SentencePiece models, `assets.extra/model.json`
 with the search and the limits, and `SHA256SUMS`.
 """
 
-import os
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import ModelConfig
 from tf_transformer.data.tokenizer import save_tokenizers
-from tf_transformer.errors import UserError
-from tf_transformer.export.ctranslate2_translator import missing_package
-from tf_transformer.export.description import write_description
-from tf_transformer.export.errors import explain_write_errors
+from tf_transformer.errors import UserError, explain_missing_package
+from tf_transformer.export.output_folder import check_new, new_output
+from tf_transformer.export.versions import write_description
 from tf_transformer.model.embedding import positional_encoding
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import END, START, UNK
 
 Weights = dict[str, np.ndarray]  # by their names in a checkpoint
+ATTENTION = {  # the attention blocks of a layer, by their names there and here
+    "encoder": {"self_attention": "mha"},
+    "decoder": {"self_attention": "mha1", "attention": "mha2"},
+}
 
 
 def write_ctranslate2_folder(
@@ -60,36 +61,31 @@ def write_ctranslate2_folder(
     Args:
       model_dir: a model folder, or the name of a built-in model.
       output: the folder to write. It must not exist, and it appears when it is complete.
-      checkpoint: a name or a path, as for `checkpoints.paths.find`.
+      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
       quantization: "float32", or "int8" for matrices of 8-bit integers.
       **decode: fields of `DecodeConfig` to change, for `CTranslate2Translator` and our server.
     Raises: UserError when the package ctranslate2 is not installed, the output exists, the model
       cannot be read, CTranslate2 does not support the sizes of its heads, or the output cannot be
       written.
     """
-    if os.path.exists(output):
-        raise UserError(f"{output} already exists: remove it, or give another output")
+    check_new(output)
     _import_specs()  # fails before the model is loaded, which takes seconds
     model, tokenizers, config = load_model(model_dir, checkpoint)
     config = config.replace(**decode)
     vocabularies = [tokenizer.pieces(range(tokenizer.vocab_size)) for tokenizer in tokenizers]
     spec = make_spec(model, config.model, vocabularies)
     spec.optimize(quantization=None if quantization == "float32" else quantization)
-    parent = os.path.dirname(os.path.abspath(output))
-    with explain_write_errors(output), atomic_folder(parent) as folder:
+    with new_output(output) as folder:
         spec.save(folder)
         save_tokenizers(tokenizers, folder)
         write_description(folder, config, aligned_length=0)
         write_checksums(folder)
-        os.rename(folder, output)
 
 
 def _import_specs() -> ModuleType:
     """Imports `ctranslate2.specs`. Raises: UserError when ctranslate2 is not installed."""
-    try:
+    with explain_missing_package("ctranslate2", "ctranslate2"):
         from ctranslate2 import specs
-    except ImportError:
-        raise missing_package() from None
     return specs
 
 
@@ -147,20 +143,15 @@ def _set_weights(spec: Any, weights: Weights, sizes: ModelConfig) -> None:
     """
     _set_embedding(spec.encoder, spec.encoder.embeddings[0], weights, "encoder", sizes)
     _set_embedding(spec.decoder, spec.decoder.embeddings, weights, "decoder", sizes)
-    for number, layer in enumerate(spec.encoder.layer, start=1):
-        name = f"encoder/layer{number}"
-        _set_attention(layer.self_attention, weights, f"{name}/mha")
-        _set_feed_forward(layer.ffn, weights, f"{name}/ffn")
-        _set_layer_norm(layer.self_attention, weights, f"{name}/layernorm1")
-        _set_layer_norm(layer.ffn, weights, f"{name}/layernorm2")
-    for number, layer in enumerate(spec.decoder.layer, start=1):
-        name = f"decoder/layer{number}"
-        _set_attention(layer.self_attention, weights, f"{name}/mha1")
-        _set_attention(layer.attention, weights, f"{name}/mha2")
-        _set_feed_forward(layer.ffn, weights, f"{name}/ffn")
-        _set_layer_norm(layer.self_attention, weights, f"{name}/layernorm1")
-        _set_layer_norm(layer.attention, weights, f"{name}/layernorm2")
-        _set_layer_norm(layer.ffn, weights, f"{name}/layernorm3")
+    for stack, attention in ATTENTION.items():
+        for number, layer in enumerate(getattr(spec, stack).layer, start=1):
+            name = f"{stack}/layer{number}"
+            for norm, (block, ours) in enumerate(attention.items(), start=1):
+                _set_attention(getattr(layer, block), weights, f"{name}/{ours}")
+                _set_layer_norm(getattr(layer, block), weights, f"{name}/layernorm{norm}")
+            _set_linear(layer.ffn.linear_0, weights, [f"{name}/ffn/inner"])
+            _set_linear(layer.ffn.linear_1, weights, [f"{name}/ffn/outer"])
+            _set_layer_norm(layer.ffn, weights, f"{name}/layernorm{len(attention) + 1}")
     if sizes.shared_embeddings:
         spec.decoder.projection.weight = weights["embedding/table"]
     else:
@@ -195,11 +186,6 @@ def _set_attention(block: Any, weights: Weights, name: str) -> None:
         projections = [[wq], [wk, wv], [dense]]
     for linear, names in zip(block.linear, projections, strict=True):
         _set_linear(linear, weights, names)
-
-
-def _set_feed_forward(block: Any, weights: Weights, name: str) -> None:
-    _set_linear(block.linear_0, weights, [f"{name}/inner"])
-    _set_linear(block.linear_1, weights, [f"{name}/outer"])
 
 
 def _set_layer_norm(block: Any, weights: Weights, name: str) -> None:

@@ -9,24 +9,22 @@ CTranslate2 computes the beam. This module does what the signatures of a SavedMo
 """
 
 import concurrent.futures
-import logging
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
 from tf_transformer.config import DecodeConfig
+from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tags import split_tag, vocabulary_tags
-from tf_transformer.decoding.length_batches import length_batches
-from tf_transformer.decoding.scores import is_possible
-from tf_transformer.decoding.split_lines import LINE_SEPARATORS
-from tf_transformer.errors import UserError
-from tf_transformer.export.description import SEARCH_TYPES, read_description
+from tf_transformer.decoding.scores import is_possible, length_penalty
+from tf_transformer.decoding.text_batches import find_long, length_batches
+from tf_transformer.errors import UserError, explain_missing_package
+from tf_transformer.export.versions import SEARCH_TYPES, read_description
 from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import END, PAD, START
-
-logger = logging.getLogger(__name__)
 
 Pieces = list[str]  # the sub-words of a text, without the end token
 Hypotheses = list[tuple[str, float]]  # translations of a text with scores, best first
@@ -134,13 +132,11 @@ class CTranslate2Translator:
         rows = self.encode(texts)
         results: list[Hypotheses] = [[("", 0.0)] for _ in rows]
         line_numbers = line_numbers or range(1, len(rows) + 1)
-        wanted = []
-        for i, row in enumerate(rows):
-            if len(row) >= self.max_source:
-                self._report_long(line_numbers[i], len(row) + 1, skip_long)
-                results[i] = [("", -math.inf)]
-            elif row:
-                wanted.append(i)
+        with_end = [[*row, self.end] for row in rows]
+        long = find_long(with_end, self.max_source, line_numbers, skip_long)
+        for i in long:
+            results[i] = [("", -math.inf)]
+        wanted = [i for i, row in enumerate(rows) if row and i not in long]
 
         def search(batch: list[int]) -> list[Hypotheses]:
             return self.search([rows[i] for i in batch], number)
@@ -162,15 +158,6 @@ class CTranslate2Translator:
         if not 1 <= number <= self.decode.beam_size:
             size = self.decode.beam_size
             raise UserError(f"{number} translations of a beam of {size}: give a larger --beam_size")
-
-    def _report_long(self, line: int, length: int, skip_long: bool) -> None:
-        """Logs a line that is too long. Raises: UserError, unless `skip_long`."""
-        problem = (
-            f"line {line:,} has {length:,} sub-words, the model takes at most {self.max_source:,}"
-        )
-        if not skip_long:
-            raise UserError(f"{problem}: split the line")
-        logger.warning("%s: its result is empty", problem)
 
     def _max_length(self, row: Pieces) -> int:
         """The longest output of a row, with the end token; at least 2."""
@@ -215,14 +202,14 @@ class CTranslate2Translator:
                 pieces = pieces[:-1]
             else:  # at the longest output only the end token can follow
                 log_prob = sum(self.log_probs([row], [pieces])[0])
-            length_penalty = ((6 + len(pieces)) / 6) ** self.decode.length_penalty
-            scored.append((log_prob / length_penalty, pieces))
+            penalty = length_penalty(len(pieces) + 1, self.decode.length_penalty)
+            scored.append((log_prob / penalty, pieces))
         scored = [(score, pieces) for score, pieces in scored if is_possible(score)]
         scored.sort(key=lambda hypothesis: -hypothesis[0])
         return [(self._decode(pieces), score) for score, pieces in scored] or [("", -math.inf)]
 
     def _decode(self, pieces: Pieces) -> str:
-        return LINE_SEPARATORS.sub(" ", self._target.decode(pieces))
+        return re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces))
 
 
 def _text(text: str | bytes) -> str:
@@ -236,10 +223,8 @@ def _longest(found: Any) -> int:
 
 def _load_engine(folder: str, compute_type: str, parallel: int) -> Any:
     """Loads a `ctranslate2.Translator`. The cores are divided among parallel batches."""
-    try:
+    with explain_missing_package("ctranslate2", "ctranslate2"):
         import ctranslate2
-    except ImportError:
-        raise missing_package() from None
     try:
         return ctranslate2.Translator(
             folder,
@@ -253,17 +238,8 @@ def _load_engine(folder: str, compute_type: str, parallel: int) -> Any:
 
 def installed_version() -> str:
     """Returns the version of the package ctranslate2. Raises: UserError when it is missing."""
-    try:
+    with explain_missing_package("ctranslate2", "ctranslate2"):
         return metadata.version("ctranslate2")
-    except metadata.PackageNotFoundError:
-        raise missing_package() from None
-
-
-def missing_package() -> UserError:
-    """The error where the package ctranslate2 is not installed."""
-    return UserError(
-        "the package ctranslate2 is missing: pip install 'tf_transformer[ctranslate2]'"
-    )
 
 
 def _load_tokenizers(folder: str) -> tuple[Any, Any]:

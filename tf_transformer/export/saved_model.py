@@ -6,32 +6,43 @@ EXPORT_DIR/
   monitoring.config                            server settings: Prometheus
   1/                                           a version, which appears when it is complete
     saved_model.pb variables/ assets/          the model
-    assets.extra/tf_serving_warmup_requests    requests that a server runs after loading
+    assets.extra/tf_serving_warmup_requests    requests that a server runs after loading, so that
+                                               clients do not wait for initialization
     assets.extra/model.json                    languages, search and limits, for programs
     README.md                                  the signatures, and examples of requests
     SHA256SUMS                                 for sha256sum --check SHA256SUMS
 """
 
+import itertools
 import os
 import textwrap
+from collections.abc import Collection
+from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.atomic_io import atomic_folder, atomic_write
+from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints.checksums import write_checksums
-from tf_transformer.config import Config, DecodeConfig
+from tf_transformer.config import Config, DataConfig, DecodeConfig
+from tf_transformer.data.readers import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Ensemble, Model, load_models, members
-from tf_transformer.export.description import write_description
-from tf_transformer.export.errors import check_output_folder, explain_write_errors
-from tf_transformer.export.model_name import check_model_name
-from tf_transformer.export.option_signatures import OptionFunctions, option_signatures
-from tf_transformer.export.signatures import ALIGNED_LENGTH, text_signatures
-from tf_transformer.export.warm_up import import_messages, warm_up_texts, write_warm_up
+from tf_transformer.errors import SERVING_API, UserError, explain_missing_package
+from tf_transformer.export.output_folder import unfinished_folder
+from tf_transformer.export.signatures import (
+    ALIGNED_LENGTH,
+    SIGNATURES,
+    TextFunctions,
+    all_signatures,
+    request_options,
+)
+from tf_transformer.export.versions import check_model_name, write_description
 
 # Texts in a batch of TensorFlow Serving. The graph divides a batch into smaller chunks.
 MAX_BATCH_SIZE = 128
+WARM_UP_TEXTS = 32  # in the largest recorded request
+SPACE = "\u2581"  # SentencePiece writes it for a space
 
 
 def export_saved_model(
@@ -54,16 +65,15 @@ def export_saved_model(
       written.
     """
     check_model_name(name)
-    # These fail before the model is loaded, which takes seconds.
-    check_output_folder(output)
-    import_messages()
+    import_messages()  # fails before the model is loaded, which takes seconds
     model, tokenizers, config = load_models(model_dir, checkpoint)
     config = config.replace(**decode, pe_input=model.pe_input, pe_target=model.pe_target)
     # A server ignores folders whose name is not a number, such as an unfinished one.
-    with explain_write_errors(output), atomic_folder(output) as folder:
+    with unfinished_folder(output, output) as folder:
         module, signatures = make_signatures(model, tokenizers, config.decode)
         tf.saved_model.save(module, folder, signatures=signatures)
-        write_warm_up(folder, name, warm_up_texts(config, tokenizers[0]), signatures)
+        texts = warm_up_texts(config, tokenizers[0])
+        write_warm_up(folder, name, texts, signatures, config.decode)
         readme = _readme(name, os.path.abspath(output), config)
         if isinstance(model, Ensemble):  # which has no attention weights
             readme = _without("`alignments`", readme)
@@ -86,27 +96,15 @@ def make_signatures(
       model: a built `Transformer`, or an `Ensemble`.
       tokenizers: of the source and of the target.
       decode: a `DecodeConfig`.
-    Returns: a `tf.Module` that owns their resources; the functions by name, each from strings `[N]`
-      to a dict:
-      - serving_default: text -> translation `[N]`, score `[N]`.
-      - nbest: text -> translations `[N, K]`, scores `[N, K]`.
-      - score: source, target -> log_probability `[N]`, token_log_probabilities `[N, T]`, tokens
-        `[N, T]`.
-      - alignments, which an ensemble lacks: text -> translation `[N]`, source_tokens `[N, S]`,
-        target_tokens `[N, T]`, weights `[N, L, H, T, S]`.
-      - count_tokens: text -> tokens `[N]`, the number of source sub-words.
-      - translate_with_options, sample, alternatives: as the methods of `OptionFunctions`.
+    Returns: a `tf.Module` that owns their resources; the functions of `signatures.SIGNATURES` by
+      name, without `alignments` for an ensemble.
     """
-    functions = OptionFunctions(model, tokenizers, decode)
     # The module owns the variables, not the Keras model: a session, as in TensorFlow Serving,
     # does not find variables under the names that Keras tracks.
     module = tf.Module()
     module.weights = [variable.value for each in members(model) for variable in each.variables]
     module.tokenizers = [tokenizer.resource for tokenizer in tokenizers]
-    signatures = {
-        **text_signatures(functions, decode.beam_size),
-        **option_signatures(functions, decode),
-    }
+    signatures = all_signatures(TextFunctions(model, tokenizers, decode), decode)
     if isinstance(model, Ensemble):
         del signatures["alignments"]  # attention weights are those of one model
     return module, {
@@ -131,6 +129,104 @@ def _rename_to_next_version(folder: str, output: str) -> str:
 def _write(folder: str, name: str, content: str) -> None:
     with atomic_write(os.path.join(folder, name)) as file:
         file.write(content)
+
+
+def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
+    """Imports the protocol messages of a recorded request.
+
+    Returns: the modules model_pb2, predict_pb2 and prediction_log_pb2.
+    Raises: UserError when tensorflow-serving-api is not installed.
+    """
+    with explain_missing_package(SERVING_API):
+        from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
+    return model_pb2, predict_pb2, prediction_log_pb2
+
+
+def write_warm_up(
+    folder: str, name: str, texts: list[str], signatures: Collection[str], decode: DecodeConfig
+) -> None:
+    """Records requests of signatures.
+
+    Args:
+      folder: of the version.
+      name: of the model.
+      texts: source sentences of many lengths.
+      signatures: names.
+      decode: the `DecodeConfig` of the export.
+    """
+    model_pb2, predict_pb2, prediction_log_pb2 = import_messages()
+    path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
+    os.makedirs(os.path.dirname(path))
+    with tf.io.TFRecordWriter(path) as writer:
+        for signature, inputs in _requests(texts, decode):
+            if signature not in signatures:
+                continue
+            spec = model_pb2.ModelSpec(name=name, signature_name=signature)
+            tensors = {key: tf.make_tensor_proto(value) for key, value in inputs.items()}
+            request = predict_pb2.PredictRequest(model_spec=spec, inputs=tensors)
+            predict_log = prediction_log_pb2.PredictLog(request=request)
+            log = prediction_log_pb2.PredictionLog(predict_log=predict_log)
+            writer.write(log.SerializeToString())
+
+
+def _requests(texts: list[str], decode: DecodeConfig) -> list[tuple[str, dict[str, Any]]]:
+    """Lists pairs (signature, inputs): single texts, the eight longest texts, and all texts.
+
+    The signatures with options have only a single text and the eight longest ones. No option is
+    left out: where TensorFlow Serving batches requests, all inputs must have the same number of
+    rows.
+    """
+    by_length = sorted(texts, key=len)
+    quarter = max(1, len(texts) // 4)
+    groups = [[text] for text in by_length[::quarter]]
+    groups += [by_length[-8:], by_length]
+    every = request_options(decode)
+    requests = []
+    for signature, (inputs, options) in SIGNATURES.items():
+        for group in (groups[0], by_length[-8:]) if options else groups:
+            columns: dict[str, Any] = {name: group for name in inputs}
+            for name in options:
+                value = tf.constant(every[name].default, every[name].dtype)
+                columns[name] = tf.fill([len(group)], value).numpy()
+            requests.append((signature, columns))
+    return requests
+
+
+def warm_up_texts(config: Config, tokenizer: Tokenizer) -> list[str]:
+    """Chooses source texts of many lengths.
+
+    Args:
+      config: the `Config` of the model.
+      tokenizer: of the source.
+    Returns: held-out sentences of the model's corpus. If the corpus is not available, sequences of
+      sub-words of the vocabulary.
+    """
+    return _held_out_sentences(config.data) or _sub_word_sequences(tokenizer)
+
+
+def _held_out_sentences(data: DataConfig) -> list[str]:
+    """Source sentences of the corpus of a `DataConfig`; [] if it is not available."""
+    try:
+        corpus = corpus_of_run(data)
+        if corpus.downloads:
+            return []
+        split = "validation" if "validation" in corpus.splits else corpus.splits[0]
+        pairs = itertools.islice(corpus.read(split), WARM_UP_TEXTS)
+        return [source for source, _ in pairs if source.strip()]
+    except (UserError, OSError):
+        return []
+
+
+def _sub_word_sequences(tokenizer: Tokenizer) -> list[str]:
+    """Sequences of 1 to 24 sub-words of the vocabulary."""
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    pieces = [piece for piece in pieces if piece[0] not in "[<"]  # no special tokens, no bytes
+    texts = []
+    for i in range(WARM_UP_TEXTS):
+        length = 1 + i % 24
+        text = "".join(pieces[i : i + length]).replace(SPACE, " ").strip()
+        texts.append(text or ".")
+    return texts
 
 
 def _server_settings(name: str) -> dict[str, str]:
@@ -190,8 +286,17 @@ more than the input.
     curl http://localhost:8501/v1/models/{name}:predict \\
       -d '{{"instances": ["a sentence", "another sentence"]}}'
 
+Without a server, TensorFlow needs the operations of tensorflow-text: `import tensorflow_text` comes
+before `tf.saved_model.load`, and before `saved_model_cli`:
+
+    python -c 'import tensorflow_text; from tensorflow.python.tools.saved_model_cli import main; \\
+    main()' run --dir=. --tag_set=serve --signature_def=serving_default \\
+      --input_exprs='text=["a sentence"]'
+
 {_signature_table(beam)}
 Options are values `[N]`, one for each text, and can be left out in a request.
+
+{_option_table(decode)}
 
 Scores are log-probabilities in nats. Those of translations are divided by
 ((5 + length) / 6) ^ {penalty}.
@@ -224,19 +329,32 @@ def _signature_table(beam: int) -> str:
     score = "`log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]`"
     tokens = "`source_tokens` `[N, S]`, `target_tokens` `[N, T]`"
     alignments = f"`translation` `[N]`, {tokens}, `weights` `[N, layers, heads, T, S]`"
+    options = {
+        name: "`text`; options " + ", ".join(f"`{option}`" for option in names)
+        for name, (_, names) in SIGNATURES.items()
+    }
     return f"""\
-| `signature_name` | inputs, strings `[N]`, and options | outputs |
+| `signature_name` | inputs, strings `[N]`; options | outputs |
 |---|---|---|
 | `serving_default` | `text` | `translation` `[N]`, `score` `[N]` |
 | `nbest` | `text` | `translations` `[N, {beam}]` and `scores` `[N, {beam}]`, best first |
 | `score` | `source`, `target` | {score} |
 | `alignments` | `text` | {alignments} |
 | `count_tokens` | `text` | `tokens` `[N]`, the number of source sub-words, without the end token |
-| `translate_with_options` | `text`, and the options `beam_size`, `n_best`, `max_decode_length`, \
-`length_penalty`, `target_prefix` | `translations` `[N, {beam}]`, `scores` `[N, {beam}]`, \
-`count` `[N]`, the number of translations |
-| `sample` | `text`, and the options `temperature`, `top_k`, `top_p`, `seed`, \
-`max_decode_length`, `target_prefix` | `translation` `[N]`, `score` `[N]` |
-| `alternatives` | `text`, and the option `target_prefix` | `translations`, `probabilities` and \
+| `translate_with_options` | {options["translate_with_options"]} | `translations` `[N, {beam}]`, \
+`scores` `[N, {beam}]`, `count` `[N]`, the number of translations |
+| `sample` | {options["sample"]} | `translation` `[N]`, `score` `[N]` |
+| `alternatives` | {options["alternatives"]} | `translations`, `probabilities` and \
 `scores`, a column for each of the most probable next sub-words |
 """
+
+
+def _option_table(decode: DecodeConfig) -> str:
+    """The table of the options, in Markdown."""
+    rows = [
+        f"| `{name}` | {option.dtype.name} | {option.meaning} | {option.range} | {option.default} |"
+        for name, option in request_options(decode).items()
+    ]
+    return "\n".join(
+        ["| option | type | meaning | range | default |", "|---|---|---|---|---|", *rows]
+    )

@@ -4,13 +4,20 @@ The result of a row does not depend on the other rows:
 - Invalid UTF-8 is read as U+FFFD.
 - Blank text has an empty translation with score 0.
 - Text with more sub-words than the model has positions is not translated. Its result is empty,
-  with score -1e9.
+  with score -1e9. So is text with such a prefix.
+
+`SIGNATURES` names the functions, and the options that they take, each row its own. A new option is
+a line in `request_options`, its name in `SIGNATURES`, and its use in the method of that name. The
+inputs of the signature, the checks, the recorded warm-up requests and the README of an export
+follow from these.
 
 Shapes: N texts, n texts of a chunk, K hypotheses, S source and T target sub-words, H heads,
 L layers, V target vocabulary.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -19,26 +26,83 @@ from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Model, single_model
 from tf_transformer.decoding.inference import (
     SCORED_TOKENS,
+    alternative_translations,
     detokenize,
     forced_decoding,
-    forced_logits,
+    forced_log_probs,
     max_output_lengths,
+    sample_translations,
     search_translations,
-    token_log_probs,
 )
-from tf_transformer.decoding.scores import NEGATIVE_INFINITY
-from tf_transformer.decoding.search import SearchResult
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
 from tf_transformer.special_tokens import PAD
 
 ALIGNED_LENGTH = 128  # most source sub-words of `alignments`: weights grow with the square
 
-Signature = tuple[Callable[..., dict[str, tf.Tensor]], list[tf.TensorSpec]]
+ALTERNATIVES = 10  # next sub-words that are completed, where the vocabulary has as many
+
+Tensors = dict[str, tf.Tensor]
+Signature = tuple[Callable[..., Tensors], list[tf.TensorSpec]]
+
+
+class Option(NamedTuple):
+    """A decoding option of a request, a value for each text."""
+
+    dtype: tf.DType
+    meaning: str
+    default: Any  # of a request that leaves it out
+    smallest: float | None = None  # None: any value
+    largest: float | None = None
+
+    @property
+    def range(self) -> str:
+        """The range as text."""
+        if self.largest is None:
+            return "" if self.smallest is None else f"at least {self.smallest:g}"
+        return f"from {self.smallest:g} to {self.largest:g}"
+
+
+def request_options(decode: DecodeConfig) -> dict[str, Option]:
+    """The options of an export with these settings, by name."""
+    longest = "longest translation in sub-words, with the end token; 0: the limit of the export"
+    penalty = "alpha of the length penalty"
+    return {
+        "n_best": Option(tf.int32, "translations", 1, 1, decode.beam_size),
+        # It can only shorten the limit of the export. A prefix always fits.
+        "max_decode_length": Option(tf.int32, longest, 0, 0),
+        "length_penalty": Option(tf.float32, penalty, decode.length_penalty, 0, 10),
+        "temperature": Option(tf.float32, "of the distribution", 1.0, 0.01, 100),
+        "top_k": Option(tf.int32, "draw from this many sub-words; 0: from all", 0, 0),
+        "top_p": Option(tf.float32, "draw from sub-words of this probability", 1.0, 0, 1),
+        "seed": Option(tf.int64, "of the random numbers", 0),
+        "target_prefix": Option(tf.string, "beginning of the translation", ""),
+    }
+
+
+# The inputs of each signature: texts, and options. Its function is the method of `TextFunctions`.
+SIGNATURES: dict[str, tuple[list[str], list[str]]] = {
+    "serving_default": (["text"], []),
+    "nbest": (["text"], []),
+    "score": (["source", "target"], []),
+    "alignments": (["text"], []),
+    "count_tokens": (["text"], []),
+    "translate_with_options": (
+        ["text"],
+        ["n_best", "max_decode_length", "length_penalty", "target_prefix"],
+    ),
+    "sample": (
+        ["text"],
+        ["temperature", "top_k", "top_p", "seed", "max_decode_length", "target_prefix"],
+    ),
+    "alternatives": (["text"], ["target_prefix"]),
+}
 
 
 class TextFunctions:
     """The functions of a model on tensors of strings; they run in a graph.
 
-    They compute the texts in chunks, so that only the results grow with the number of texts.
+    They compute the texts in chunks, so that only the results grow with the number of texts. Texts
+    are strings `[N]`, and options are tensors `[N]`.
 
     Args:
       model: a built `Transformer`, or an `Ensemble`, which has no `alignments`.
@@ -53,63 +117,139 @@ class TextFunctions:
         self._decode = decode
         self._source, self._target = tokenizers[0], tokenizers[1].for_targets()
 
-    def count_tokens(self, text: tf.Tensor) -> tf.Tensor:
+    def count_tokens(self, text: tf.Tensor) -> Tensors:
         """Counts the source sub-words of texts.
 
-        Args:
-          text: strings `[N]`.
-        Returns: int32 `[N]`, without the end token.
+        Returns: tokens, int32 `[N]`, without the end token.
         """
-        return self._encode(self._source, text)[1] - 1
+        return {"tokens": self._encode(self._source, text)[1] - 1}
 
-    def translate(self, text: tf.Tensor, n_best: int = 1) -> list[tf.Tensor]:
+    def serving_default(self, text: tf.Tensor) -> Tensors:
         """Translates texts.
 
-        Args:
-          text: strings `[N]`.
-          n_best: hypotheses wanted, K, at most the beam size.
-        Returns: translations, strings `[N, K]`, best first; scores, float32 `[N, K]`, the
-          log-probability in nats divided by the length penalty. Where the search finds fewer
-          hypotheses, the others are empty with score -1e9.
+        Returns: translation, strings `[N]`; score, float32 `[N]`, the log-probability in nats
+          divided by the length penalty.
         """
-        inp, lengths, blank = self._encode(self._source, text)
+        texts, scores = self._translate(text, 1)
+        return {"translation": texts[:, 0], "score": scores[:, 0]}
 
-        def search(indices: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            result = self._search(inp, indices, n_best)
+    def nbest(self, text: tf.Tensor) -> Tensors:
+        """Translates texts.
+
+        Returns: translations, strings `[N, K]`, best first, K the beam size; scores, float32
+          `[N, K]`. Where the search finds fewer hypotheses, the others are empty with score -1e9.
+        """
+        return dict(zip(("translations", "scores"), self._translate(text, self._decode.beam_size)))
+
+    def translate_with_options(self, text: tf.Tensor, **options: tf.Tensor) -> Tensors:
+        """Translates each text with its own search options.
+
+        Returns: translations and scores as of `nbest`; count, int32 `[N]`, the translations of each
+          text. The others are empty with score -1e9.
+        """
+        beam_size, n_best = self._decode.beam_size, options["n_best"]  # K
+
+        def search(
+            inp: tf.Tensor, prefix: tf.Tensor, n_best: tf.Tensor, **options: tf.Tensor
+        ) -> tuple[tf.Tensor, tf.Tensor]:
+            most = tf.reduce_max(n_best)  # the others of a text have no effect on its first ones
+            result = search_translations(self._model, inp, self._decode, most, prefix, **options)
+            missing = [[0, 0], [0, beam_size - tf.shape(result.scores)[1]]]
+            scores = tf.pad(result.scores, missing, constant_values=NEGATIVE_INFINITY)
+            return tf.pad(result.ids, [*missing, [0, 0]]), scores  # (n, K, T), (n, K)
+
+        texts, scores = self._decode_texts(search, text, beam_size, beam_size, options)
+        wanted = tf.range(beam_size) < n_best[:, tf.newaxis]  # (N, K)
+        texts = tf.where(wanted, texts, "")
+        scores = tf.where(wanted, scores, NEGATIVE_INFINITY)
+        count = tf.reduce_sum(tf.cast(is_possible(scores), tf.int32), axis=1)
+        return {"translations": texts, "scores": scores, "count": count}
+
+    def sample(self, text: tf.Tensor, **options: tf.Tensor) -> Tensors:
+        """Draws a translation of each text.
+
+        A seed of 32 bits draws what `Translator.sample` draws for line 1.
+
+        Returns: translation, strings `[N]`; score, float32 `[N]`, of the model's distribution.
+        """
+
+        def draw(
+            inp: tf.Tensor, prefix: tf.Tensor, seed: tf.Tensor, **options: tf.Tensor
+        ) -> tuple[tf.Tensor, tf.Tensor]:
+            halves = tf.bitcast(seed, tf.int32)  # (n, 2), the lower half first
+            seeds = tf.stack([halves[:, 0], halves[:, 1] + 1], axis=1)
+            problem = self._model, inp, self._decode, seeds
+            return sample_translations(*problem, prefix=prefix, **options)[:2]
+
+        texts, scores = self._decode_texts(draw, text, 1, 1, options)
+        return {"translation": texts[:, 0], "score": scores[:, 0]}
+
+    def alternatives(self, text: tf.Tensor, **options: tf.Tensor) -> Tensors:
+        """Proposes how the translation of each text can continue after its beginning.
+
+        Returns: translations, strings `[N, K]`, the one with the most probable next sub-word first,
+          each completed by greedy search; scores, float32 `[N, K]`; probabilities, float32
+          `[N, K]`, of the sub-word after the prefix.
+        """
+        number = min(ALTERNATIVES, self._model.target_vocab_size - 2)  # K
+
+        def complete(inp: tf.Tensor, prefix: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            return alternative_translations(self._model, inp, self._decode, number, prefix)
+
+        no_probabilities = [tf.zeros([tf.size(text), number])]
+        results = self._decode_texts(
+            complete, text, number, number, options, following=2, more=no_probabilities
+        )
+        return dict(zip(("translations", "scores", "probabilities"), results))
+
+    def _translate(self, text: tf.Tensor, number: int) -> list[tf.Tensor]:
+        """The best translations of texts, strings `[N, K]`, and their scores."""
+
+        def search(inp: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            result = search_translations(self._model, inp, self._decode, number)
             return result.ids, result.scores
 
-        fits = lengths <= self._model.pe_input
-        rows_per_text = self._decode.beam_size
-        return self.decode_chunks(search, lengths, blank, fits, n_best, rows_per_text)
+        return self._decode_texts(search, text, number, self._decode.beam_size)
 
-    def decode_chunks(
+    def _decode_texts(
         self,
-        decode: Callable[[tf.Tensor], tuple[tf.Tensor, ...]],
-        lengths: tf.Tensor,
-        blank: tf.Tensor,
-        fits: tf.Tensor,
+        decode: Callable[..., tuple[tf.Tensor, ...]],
+        text: tf.Tensor,
         number: int,
         rows_per_text: int,
+        options: Tensors | None = None,
+        following: int = 1,
         more: Sequence[tf.Tensor] = (),
     ) -> list[tf.Tensor]:
         """Calls a search for chunks of texts, and converts its results to text.
 
         Args:
-          decode: a function of the indices of a chunk `[n]`; it returns ids `[n, K, T]`, scores
-            `[n, K]`, and what `more` has.
-          lengths: sub-words of each source and its prefix, int32 `[N]`.
-          blank: bool `[N]`, which sources are blank.
-          fits: bool `[N]`, which texts can be translated.
+          decode: a function of source ids `[n, S]` and of the options of a chunk, by name, among
+            them the ids `prefix` `[n, P]` where there are target prefixes; it returns ids
+            `[n, K, T]`, scores `[n, K]`, and what `more` has.
+          text: strings `[N]`.
           number: K.
           rows_per_text: hypotheses of each text that are computed at the same time.
+          options: by name, tensors `[N]`.
+          following: positions that the model needs after a prefix.
           more: the further results of texts without a translation, tensors `[N, ...]`.
         Returns: translations, strings `[N, K]`; scores `[N, K]`; the further results.
         """
+        inp, lengths, blank = self._encode(self._source, text)
+        fits = lengths <= self._model.pe_input
+        options, ids = dict(options or {}), {"inp": inp}
+        if "target_prefix" in options:
+            prefix, prefix_lengths, _ = self._encode(self._target, options.pop("target_prefix"))
+            ids["prefix"] = prefix[:, :-1]  # without the end token
+            fits &= prefix_lengths - 1 + following <= self._model.pe_target
+            lengths += prefix_lengths - 1
 
         def decode_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            ids, *others = decode(indices)
-            texts = detokenize(self._target, tf.reshape(ids, [-1, tf.shape(ids)[2]]))  # (n * K)
-            return tf.reshape(texts, [-1, number]), *others
+            chosen = {name: tf.gather(option, indices) for name, option in options.items()}
+            padded = {name: tf.gather(rows, indices).to_tensor(PAD) for name, rows in ids.items()}
+            found, *others = decode(**padded, **chosen)
+            flat = tf.reshape(found, [-1, tf.shape(found)[2]])  # (n * K, T)
+            return tf.reshape(detokenize(self._target, flat), [-1, number]), *others
 
         first_of_blank = blank[:, tf.newaxis] & (tf.range(number) == 0)  # (N, K)
         default_texts = tf.fill([tf.size(lengths), number], "")
@@ -122,14 +262,12 @@ class TextFunctions:
             defaults=[default_texts, default_scores, *more],
         )
 
-    def score(self, source: tf.Tensor, target: tf.Tensor) -> list[tf.Tensor]:
+    def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
         """Computes the probability of given translations.
 
-        Args:
-          source, target: strings `[N]`.
-        Returns: log-probabilities in nats of the translations `[N]`; those of their sub-words
-          `[N, T]`, end token included, 0 at padding; the sub-words, strings `[N, T]`. A pair with
-          too many sub-words on either side has -1e9 and no sub-words.
+        Returns: log_probability, in nats, of the translations `[N]`; token_log_probabilities, of
+          their sub-words `[N, T]`, end token included, 0 at padding; tokens, the sub-words, strings
+          `[N, T]`. A pair with too many sub-words on either side has -1e9 and no sub-words.
         """
         inp, inp_lengths, _ = self._encode(self._source, source)
         tar, tar_lengths, _ = self._encode(self._target, target)
@@ -140,15 +278,14 @@ class TextFunctions:
         def score_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
             tar_real = tf.gather(tar, indices).to_tensor(PAD)  # (n, t), t <= T
             padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
-            logits = forced_logits(self._model, padded, tar_real)  # (n, t, V)
-            log_probs = token_log_probs(logits, tar_real)  # (n, t)
+            log_probs = forced_log_probs(self._model, padded, tar_real)  # (n, t)
             return (
                 tf.reduce_sum(log_probs, axis=1),
                 _pad_last_axis(log_probs, longest),
                 _pad_last_axis(self._target.pieces_of(tar_real), longest),
             )
 
-        return _map_chunks(
+        results = _map_chunks(
             score_chunk,
             indices=tf.where(fits)[:, 0],
             lengths=tf.maximum(inp_lengths, tar_lengths),
@@ -159,14 +296,13 @@ class TextFunctions:
                 tf.fill([number, longest], ""),
             ],
         )
+        return dict(zip(("log_probability", "token_log_probabilities", "tokens"), results))
 
-    def alignments(self, text: tf.Tensor) -> list[tf.Tensor]:
+    def alignments(self, text: tf.Tensor) -> Tensors:
         """Computes the attention of the best translation over the source.
 
-        Args:
-          text: strings `[N]`.
-        Returns: translations, strings `[N]`; source sub-words, strings `[N, S]`; target sub-words,
-          strings `[N, T]`, "" at padding; the decoder's attention weights over the source, float32
+        Returns: translation, strings `[N]`; source_tokens, strings `[N, S]`; target_tokens, strings
+          `[N, T]`, "" at padding; weights, the decoder's attention over the source, float32
           `[N, L, H, T, S]`. Row t of the weights is where the model attends when it predicts
           target sub-word t. Text of more than 128 sub-words has no result.
         Raises: UserError for an ensemble.
@@ -194,7 +330,7 @@ class TextFunctions:
             )
 
         weights_shape = [number, model.num_layers, model.num_heads, tf.shape(tar)[1], longest]
-        return _map_chunks(
+        results = _map_chunks(
             align_chunk,
             indices=indices,
             lengths=lengths,
@@ -206,6 +342,7 @@ class TextFunctions:
                 tf.zeros(weights_shape),
             ],
         )
+        return dict(zip(("translation", "source_tokens", "target_tokens", "weights"), results))
 
     def _best_translations(
         self, inp: tf.RaggedTensor, indices: tf.Tensor, lengths: tf.Tensor, longest: tf.Tensor
@@ -214,23 +351,19 @@ class TextFunctions:
         max_length = max_output_lengths(self._model, longest, self._decode)
 
         def search_chunk(indices: tf.Tensor) -> tuple[tf.Tensor]:
-            best = self._search(inp, indices, 1).ids[:, 0]  # (n, t)
+            padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
+            best = search_translations(self._model, padded, self._decode, 1).ids[:, 0]  # (n, t)
             return (_pad_last_axis(best, max_length),)
 
         (tar,) = _map_chunks(
             search_chunk,
             indices=indices,
             lengths=lengths,
-            chunk_tokens=self._search_tokens,
+            chunk_tokens=self._decode.decode_batch_tokens // self._decode.beam_size,
             defaults=[tf.zeros([tf.size(lengths), max_length], tf.int32)],
         )
         tar_lengths = tf.reduce_sum(tf.cast(tar != PAD, tf.int32), axis=1)  # (N)
         return tar[:, : _max_or_zero(tar_lengths)]
-
-    @property
-    def _search_tokens(self) -> int:
-        """Source tokens in a chunk of a search."""
-        return self._decode.decode_batch_tokens // self._decode.beam_size
 
     def _encode(
         self, tokenizer: Tokenizer, text: tf.Tensor
@@ -240,49 +373,57 @@ class TextFunctions:
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         return ids, lengths, lengths <= 1  # blank: the end token alone
 
-    def _search(self, inp: tf.RaggedTensor, indices: tf.Tensor, n_best: int) -> SearchResult:
-        """Searches the translations of the chosen sources."""
-        padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
-        return search_translations(self._model, padded, self._decode, n_best)
 
+def all_signatures(functions: TextFunctions, decode: DecodeConfig) -> dict[str, Signature]:
+    """The signatures: name -> the function and the `TensorSpec`s of its inputs.
 
-def text_signatures(functions: TextFunctions, beam_size: int) -> dict[str, Signature]:
-    """The signatures without options: name -> the function and the `TensorSpec`s of its inputs.
+    The defaults of the options become those of the signature. They have shape [1], and are
+    broadcast to the number of texts.
 
     Args:
       functions: a `TextFunctions`.
-      beam_size: that of the export, the number of translations of `nbest`.
+      decode: the `DecodeConfig` of the export.
     """
-
-    def serving_default(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        translations, scores = functions.translate(text)
-        return {"translation": translations[:, 0], "score": scores[:, 0]}
-
-    def nbest(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        translations, scores = functions.translate(text, beam_size)
-        return {"translations": translations, "scores": scores}
-
-    def score(source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        names = ("log_probability", "token_log_probabilities", "tokens")
-        return dict(zip(names, functions.score(source, target)))
-
-    def alignments(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        names = ("translation", "source_tokens", "target_tokens", "weights")
-        return dict(zip(names, functions.alignments(text)))
-
-    def count_tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"tokens": functions.count_tokens(text)}
-
-    text = tf.TensorSpec([None], tf.string, name="text")
-    source = tf.TensorSpec([None], tf.string, name="source")
-    target = tf.TensorSpec([None], tf.string, name="target")
+    every = request_options(decode)
     return {
-        "serving_default": (serving_default, [text]),
-        "nbest": (nbest, [text]),
-        "score": (score, [source, target]),
-        "alignments": (alignments, [text]),
-        "count_tokens": (count_tokens, [text]),
+        name: _signature(getattr(functions, name), texts, {name: every[name] for name in options})
+        for name, (texts, options) in SIGNATURES.items()
     }
+
+
+def _signature(
+    method: Callable[..., Tensors], texts: list[str], options: dict[str, Option]
+) -> Signature:
+    """The function of a signature: it checks the options, and calls a method with them."""
+
+    def function(*values: tf.Tensor) -> Tensors:
+        shape = tf.shape(values[0])
+        rows = [tf.broadcast_to(value, shape) for value in values[len(texts) :]]
+        with tf.control_dependencies(map(_check, options, options.values(), rows)):
+            inputs = [tf.identity(text) for text in values[: len(texts)]]
+        return method(*inputs, **dict(zip(options, rows)))
+
+    text = inspect.Parameter("text", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    arguments = [text.replace(name=name) for name in texts] + [
+        text.replace(name=name, default=tf.constant([option.default], option.dtype))
+        for name, option in options.items()
+    ]
+    function.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
+    types = {name: tf.string for name in texts}
+    types |= {name: option.dtype for name, option in options.items()}
+    return function, [tf.TensorSpec([None], dtype, name=name) for name, dtype in types.items()]
+
+
+def _check(name: str, option: Option, values: tf.Tensor) -> tf.Operation:
+    """Fails with tf.errors.InvalidArgumentError for a value out of range, and for NaN."""
+    if option.smallest is None:
+        return tf.no_op()
+    in_range = values >= option.smallest
+    if option.largest is not None:
+        in_range &= values <= option.largest
+    wrong = tf.boolean_mask(values, ~in_range)[:1]  # the first one
+    message = f"{name} must be {option.range} and is"
+    return tf.debugging.Assert(tf.reduce_all(in_range), [message, wrong])
 
 
 def _stack_source_attention(attention_weights: dict[str, tf.Tensor], num_layers: int) -> tf.Tensor:

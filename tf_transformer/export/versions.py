@@ -1,18 +1,100 @@
-"""The versions of a model in a folder.
+"""The versions of an exported model: their folders, their descriptions, and the model's name.
 
-A version is a folder whose name is its number. As in TensorFlow Serving, the number may have
-leading zeros.
+A version is a folder whose name is its number, which may have leading zeros, as in TensorFlow
+Serving. `assets.extra/model.json` in it describes languages, search and limits:
+
+    {"source": "en", "target": "de", "beam_size": 4, "length_penalty": 0.6,
+     "extra_decode_length": 50, "max_source_subwords": 1024, "max_target_subwords": 1024,
+     "max_aligned_subwords": 128}
+
+TensorFlow Serving ignores the file. The page of our server shows it. An export for CTranslate2
+takes its search from it. Languages are the names that the training data has for its sides. The end
+token counts as a sub-word.
+
+This module does not import TensorFlow.
 """
 
+import json
 import logging
 import os
+import re
+from typing import Any
 
-from tf_transformer.atomic_io import atomic_folder
+from tf_transformer.atomic_io import atomic_folder, atomic_write
+from tf_transformer.config import Config
+from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)
 
 MAX_VERSION = 2**63 - 1  # versions are int64
 MODEL_FILES = ("saved_model.pb", "model.bin")  # a SavedModel or an export for CTranslate2 has one
+DESCRIPTION = os.path.join("assets.extra", "model.json")
+TYPES = {  # of the values that the page of the server shows
+    "source": str,
+    "target": str,
+    "beam_size": int,
+    "length_penalty": float,
+    "max_source_subwords": int,
+    "max_aligned_subwords": int,
+}
+SEARCH_TYPES = {  # of the values that `CTranslate2Translator` reads
+    "beam_size": int,
+    "length_penalty": float,
+    "extra_decode_length": int,
+    "max_source_subwords": int,
+    "max_target_subwords": int,
+}
+
+
+def check_model_name(name: str, place: str = "--name") -> None:
+    """Raises: UserError for a name that cannot be part of a URL; `place` is where it is given."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        raise UserError(
+            f"{place} is {name!r}: give a name of letters, digits, '_', '.' and '-' only"
+        )
+
+
+def write_description(folder: str, config: Config, aligned_length: int) -> None:
+    """Writes the description of a version.
+
+    Args:
+      folder: of the version, in which `assets.extra` is created if it does not exist.
+      config: the `Config` of the model.
+      aligned_length: maximum number of source sub-words of the signature `alignments`; 0 for an
+        export without this signature.
+    """
+    description = {
+        "source": config.data.source,
+        "target": config.data.target,
+        "beam_size": config.decode.beam_size,
+        "length_penalty": float(config.decode.length_penalty),
+        "extra_decode_length": config.decode.extra_decode_length,
+        "max_source_subwords": config.model.pe_input,
+        "max_target_subwords": config.model.pe_target,
+        "max_aligned_subwords": min(aligned_length, config.model.pe_input),
+    }
+    path = os.path.join(folder, DESCRIPTION)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(json.dumps(description, indent=2) + "\n")
+
+
+def read_description(folder: str, types: dict[str, type] = TYPES) -> dict[str, Any]:
+    """Reads the description of a version.
+
+    Args:
+      folder: of the version.
+      types: the keys to read, with the types of their values.
+    Returns: a dict with all these keys; {} for a version that was exported without them, or whose
+      description is damaged.
+    """
+    try:
+        with open(os.path.join(folder, DESCRIPTION), encoding="utf-8") as file:
+            description = json.load(file)
+        known = {name: description[name] for name in types}
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return {}
+    return known if all(type(known[name]) is kind for name, kind in types.items()) else {}
 
 
 def is_version_number(name: str) -> bool:

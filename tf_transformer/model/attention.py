@@ -3,11 +3,13 @@
 Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head.
 """
 
+from collections.abc import Sequence
+
 import keras
 import tensorflow as tf
 
 from tf_transformer.keras_compat import ReferenceLayer
-from tf_transformer.model.dense import Dense
+from tf_transformer.model.dense import Dense, leading_shape
 
 
 def scaled_dot_product_attention(
@@ -78,15 +80,43 @@ class MultiHeadAttention(ReferenceLayer):
         self.wq.build(q_shape or v_shape)
         self.dense.build((None, None, self.num_heads * self.value_depth))
 
-    def split_heads(self, x: tf.Tensor, depth: int) -> tf.Tensor:
-        """`[B, S, H*K]` -> `[B, H, S, K]`."""
-        x = tf.reshape(x, (tf.shape(x)[0], -1, self.num_heads, depth))  # (B, S, H, K)
+    def split_heads(
+        self, x: tf.Tensor, depth: int, shape: Sequence[tf.Tensor | int] | None = None
+    ) -> tf.Tensor:
+        """`[B, S, H*K]` -> `[B, H, S, K]`. `shape` is (B, S), where it is not that of x."""
+        x = tf.reshape(x, (*(shape or leading_shape(x)), self.num_heads, depth))  # (B, S, H, K)
         return tf.transpose(x, perm=[0, 2, 1, 3])  # (B, H, S, K)
 
-    def merge_heads(self, x: tf.Tensor) -> tf.Tensor:
-        """`[B, H, T, Kv]` -> `[B, T, H*Kv]`, the concatenation of the heads."""
+    def merge_heads(
+        self, x: tf.Tensor, shape: Sequence[tf.Tensor | int] | None = None
+    ) -> tf.Tensor:
+        """`[B, H, T, Kv]` -> `[B, T, H*Kv]`, the concatenation of the heads; `shape` is (B, T)."""
         x = tf.transpose(x, perm=[0, 2, 1, 3])  # (B, T, H, Kv)
-        return tf.reshape(x, (tf.shape(x)[0], -1, self.num_heads * self.value_depth))
+        return tf.reshape(x, (*(shape or leading_shape(x)[:2]), self.num_heads * self.value_depth))
+
+    def keys_values(self, v: tf.Tensor, k: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Projects v and k `[B, S, D]` -> keys `[B, H, S, K]` and values `[B, H, S, Kv]`."""
+        keys = self.split_heads(self.wk(k), self.depth)  # (B, H, S, K)
+        values = self.split_heads(self.wv(v), self.value_depth)  # (B, H, S, Kv)
+        return keys, values
+
+    def attend(
+        self, q: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Attends to given keys and values, for example those that a decoding step has kept.
+
+        Args:
+          q: `[B, T, D]`. Several rows of q can share a row of keys: B is a multiple of theirs.
+          keys, values: of `keys_values`.
+          mask: None, or a tensor that broadcasts to `[B, H, T, S]`, 1 = hidden.
+        Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.
+        """
+        shape = leading_shape(q)
+        q = self.split_heads(self.wq(q), self.depth, (tf.shape(keys)[0], -1))  # (B, H, T, K)
+        scaled_attention, attention_weights = scaled_dot_product_attention(q, keys, values, mask)
+        concat_attention = self.merge_heads(scaled_attention, shape)  # (B, T, H*Kv)
+        output = self.dense(concat_attention)  # (B, T, D)
+        return output, attention_weights
 
     def call(
         self, v: tf.Tensor, k: tf.Tensor, q: tf.Tensor, mask: tf.Tensor | None = None
@@ -95,11 +125,5 @@ class MultiHeadAttention(ReferenceLayer):
 
         Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.
         """
-        q = self.split_heads(self.wq(q), self.depth)  # (B, H, T, K)
-        k = self.split_heads(self.wk(k), self.depth)  # (B, H, S, K)
-        v = self.split_heads(self.wv(v), self.value_depth)  # (B, H, S, Kv)
-
-        scaled_attention, attention_weights = scaled_dot_product_attention(q, k, v, mask)
-        concat_attention = self.merge_heads(scaled_attention)  # (B, T, H*Kv)
-        output = self.dense(concat_attention)  # (B, T, D)
-        return output, attention_weights
+        keys, values = self.keys_values(v, k)
+        return self.attend(q, keys, values, mask)

@@ -20,10 +20,21 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     Returns: `[..., units]` in the type of `x`.
     """
     if x.shape.rank > 2:  # one product for all rows; `tf.tensordot` computes its shapes on a GPU
-        shape = tf.concat([tf.shape(x)[:-1], kernel.shape[1:]], axis=0)
-        return tf.reshape(dense(tf.reshape(x, [-1, kernel.shape[0]]), kernel, bias), shape)
+        rows = tf.reshape(x, [-1, kernel.shape[0]])
+        return tf.reshape(dense(rows, kernel, bias), [*leading_shape(x), kernel.shape[1]])
     product = tf.matmul(x, tf.cast(kernel, x.dtype))
     return tf.cast(tf.nn.bias_add(tf.cast(product, tf.float32), bias), x.dtype)
+
+
+def leading_shape(x: tf.Tensor) -> list[tf.Tensor | int]:
+    """The shape of x without its last axis, as numbers where they follow from those of the graph.
+
+    A small model spends much of a decoding step on the computation of shapes.
+    """
+    *sizes, _ = x.shape
+    if sizes.count(None) <= 1:
+        return [-1 if size is None else size for size in sizes]
+    return tf.unstack(tf.shape(x)[:-1])
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")

@@ -110,8 +110,8 @@ class Positions(ReferenceLayer):
                     self.maximum_position_encoding, self.d_model
                 )
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        """x `[B, T, D]` -> `[B, T, D]`.
+    def call(self, x: tf.Tensor, start: tf.Tensor | int = 0) -> tf.Tensor:
+        """x `[B, T, D]` at the positions from `start` on -> `[B, T, D]`.
 
         Raises: ValueError for T above `maximum_position_encoding`; in a graph with unknown T,
           tf.errors.InvalidArgumentError.
@@ -125,5 +125,6 @@ class Positions(ReferenceLayer):
                 length = tf.identity(length)
         elif length > maximum:
             raise ValueError(f"{length} positions, but the positional encoding has {maximum}")
+        positions = tf.slice(self.pos_encoding, [0, start, 0], [1, length, self.d_model])
         # In float32, so that the gradient of learned positions is summed over the batch in float32.
-        return tf.cast(tf.cast(x, tf.float32) + self.pos_encoding[:, :length], x.dtype)
+        return tf.cast(tf.cast(x, tf.float32) + positions, x.dtype)  # (B, T, D)

@@ -14,6 +14,7 @@ from tf_transformer.model.attention import MultiHeadAttention
 from tf_transformer.model.dense import Dense
 from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.layer_norm import LayerNormalization
+from tf_transformer.model.variant import PAPER, Variant
 
 
 def point_wise_feed_forward_network(
@@ -48,29 +49,25 @@ class EncoderLayer(ReferenceLayer):
       num_heads: h.
       dff: d_ff.
       rate: P_drop on each sub-layer's output.
-      key_dim, value_dim: d_k and d_v of a head, None for d_model / h.
-      activation: of the feed-forward network.
+      variant: a `Variant`; that of the paper by default.
     """
 
     def __init__(
         self, d_model: int, num_heads: int, dff: int, rate: float = 0.1,
-        key_dim: int | None = None, value_dim: int | None = None, activation: str = "relu",
-        **kwargs: object,
+        variant: Variant = PAPER, **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.d_model = d_model
         self.num_heads = num_heads
         self.dff = dff
         self.rate = rate
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.activation = activation
+        self.variant = variant
         dtype = self.dtype_policy
-        heads = (d_model, num_heads, key_dim, value_dim)
+        heads = (d_model, num_heads, variant.key_dim, variant.value_dim)
         self.mha = MultiHeadAttention(*heads, dtype=dtype, name="mha")
-        self.ffn = point_wise_feed_forward_network(d_model, dff, "ffn", dtype, activation)
-        self.layernorm1 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm1")
-        self.layernorm2 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm2")
+        self.ffn = point_wise_feed_forward_network(d_model, dff, "ffn", dtype, variant.activation)
+        self.layernorm1 = LayerNormalization(dtype=dtype, name="layernorm1")
+        self.layernorm2 = LayerNormalization(dtype=dtype, name="layernorm2")
         self.dropout1 = Dropout(rate, dtype=dtype, name="dropout1")
         self.dropout2 = Dropout(rate, dtype=dtype, name="dropout2")
 
@@ -83,13 +80,20 @@ class EncoderLayer(ReferenceLayer):
         self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
     ) -> tf.Tensor:
         """x `[B, S, D]`, mask broadcasting to `[B, H, S, S]` -> `[B, S, D]`."""
-        attn_output, _ = self.mha(x, x, x, mask)  # (B, S, D)
+        out2, _ = self.with_attention_weights(x, training, mask)
+        return out2
+
+    def with_attention_weights(
+        self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """As `call`; returns the attention weights `[B, H, S, S]` too."""
+        attn_output, attention_weights = self.mha(x, x, x, mask)  # (B, S, D)
         attn_output = self.dropout1(attn_output, training=training)
         out1 = self.layernorm1(x + attn_output)  # (B, S, D)
 
         ffn_output = self.ffn(out1)  # (B, S, D)
         ffn_output = self.dropout2(ffn_output, training=training)
-        return self.layernorm2(out1 + ffn_output)  # (B, S, D)
+        return self.layernorm2(out1 + ffn_output), attention_weights  # (B, S, D)
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -101,31 +105,27 @@ class DecoderLayer(ReferenceLayer):
       num_heads: h.
       dff: d_ff.
       rate: P_drop on each sub-layer's output.
-      key_dim, value_dim: d_k and d_v of a head, None for d_model / h.
-      activation: of the feed-forward network.
+      variant: a `Variant`; that of the paper by default.
     """
 
     def __init__(
         self, d_model: int, num_heads: int, dff: int, rate: float = 0.1,
-        key_dim: int | None = None, value_dim: int | None = None, activation: str = "relu",
-        **kwargs: object,
+        variant: Variant = PAPER, **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.d_model = d_model
         self.num_heads = num_heads
         self.dff = dff
         self.rate = rate
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.activation = activation
+        self.variant = variant
         dtype = self.dtype_policy
-        heads = (d_model, num_heads, key_dim, value_dim)
+        heads = (d_model, num_heads, variant.key_dim, variant.value_dim)
         self.mha1 = MultiHeadAttention(*heads, dtype=dtype, name="mha1")
         self.mha2 = MultiHeadAttention(*heads, dtype=dtype, name="mha2")
-        self.ffn = point_wise_feed_forward_network(d_model, dff, "ffn", dtype, activation)
-        self.layernorm1 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm1")
-        self.layernorm2 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm2")
-        self.layernorm3 = LayerNormalization(epsilon=1e-6, dtype=dtype, name="layernorm3")
+        self.ffn = point_wise_feed_forward_network(d_model, dff, "ffn", dtype, variant.activation)
+        self.layernorm1 = LayerNormalization(dtype=dtype, name="layernorm1")
+        self.layernorm2 = LayerNormalization(dtype=dtype, name="layernorm2")
+        self.layernorm3 = LayerNormalization(dtype=dtype, name="layernorm3")
         self.dropout1 = Dropout(rate, dtype=dtype, name="dropout1")
         self.dropout2 = Dropout(rate, dtype=dtype, name="dropout2")
         self.dropout3 = Dropout(rate, dtype=dtype, name="dropout3")
@@ -148,11 +148,30 @@ class DecoderLayer(ReferenceLayer):
         Returns: output `[B, T, D]`, the attention weights of the first block `[B, H, T, T]` and of
           the second block `[B, H, T, S]`.
         """
-        attn1, attn_weights_block1 = self.mha1(x, x, x, look_ahead_mask)  # (B, T, D)
+        target = self.mha1.keys_values(x, x)
+        source = self.mha2.keys_values(enc_output, enc_output)
+        return self.attend(x, target, source, training, look_ahead_mask, padding_mask)
+
+    def attend(
+        self, x: tf.Tensor, target: tuple[tf.Tensor, tf.Tensor],
+        source: tuple[tf.Tensor, tf.Tensor], training: bool = False,
+        look_ahead_mask: tf.Tensor | None = None, padding_mask: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:  # fmt: skip
+        """The three sub-layers, over given keys and values.
+
+        Args:
+          x: `[B, T, D]`.
+          target: keys and values of `mha1` for the target: those of x, in training; in a decoding
+            step, those of all tokens so far.
+          source: keys and values of `mha2` for the encoder's output.
+          training, look_ahead_mask, padding_mask: as for `call`.
+        Returns: as `call`.
+        """
+        attn1, attn_weights_block1 = self.mha1.attend(x, *target, look_ahead_mask)  # (B, T, D)
         attn1 = self.dropout1(attn1, training=training)
         out1 = self.layernorm1(attn1 + x)  # (B, T, D)
 
-        attn2, attn_weights_block2 = self.mha2(enc_output, enc_output, out1, padding_mask)
+        attn2, attn_weights_block2 = self.mha2.attend(out1, *source, padding_mask)  # (B, T, D)
         attn2 = self.dropout2(attn2, training=training)
         out2 = self.layernorm2(attn2 + out1)  # (B, T, D)
 

@@ -3,6 +3,7 @@
 Shapes: B batch, S source, T target, H heads, D d_model, V vocabulary.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,12 @@ import keras
 import tensorflow as tf
 
 from tf_transformer.keras_compat import ReferenceCall, ReferenceLayer
-from tf_transformer.model.dense import Dense, dense
+from tf_transformer.model.dense import Dense, dense, leading_shape
 from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.embedding import Embedding, Positions
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer
 from tf_transformer.model.masks import create_masks
+from tf_transformer.model.variant import PAPER, Variant
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -26,17 +28,14 @@ class Encoder(ReferenceLayer):
       input_vocab_size: sub-words of the source.
       maximum_position_encoding: longest source.
       rate: P_drop.
-      key_dim, value_dim: d_k and d_v of a head, None for d_model / num_heads.
-      positional_encoding: "sinusoidal" or "learned".
-      activation: of the feed-forward networks.
+      variant: a `Variant`; that of the paper by default.
       embedding: an `Embedding` to share, or None to create one.
     """
 
     def __init__(
         self, num_layers: int, d_model: int, num_heads: int, dff: int, input_vocab_size: int,
-        maximum_position_encoding: int, rate: float = 0.1, key_dim: int | None = None,
-        value_dim: int | None = None, positional_encoding: str = "sinusoidal",
-        embedding: Embedding | None = None, activation: str = "relu", **kwargs: object,
+        maximum_position_encoding: int, rate: float = 0.1, variant: Variant = PAPER,
+        embedding: Embedding | None = None, **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.num_layers = num_layers
@@ -46,20 +45,18 @@ class Encoder(ReferenceLayer):
         self.input_vocab_size = input_vocab_size
         self.maximum_position_encoding = maximum_position_encoding
         self.rate = rate
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.positional_encoding = positional_encoding
-        self.activation = activation
+        self.variant = variant
         dtype = self.dtype_policy
         self.embedding = embedding or Embedding(
             input_vocab_size, d_model, dtype=dtype, name="embedding"
         )
         self.pos_encoding = Positions(
-            maximum_position_encoding, d_model, positional_encoding, dtype=dtype, name="positions"
-        )
-        sizes = (d_model, num_heads, dff, rate, key_dim, value_dim, activation)
+            maximum_position_encoding, d_model, variant.positional_encoding, dtype=dtype,
+            name="positions",
+        )  # fmt: skip
         self.enc_layers = [
-            EncoderLayer(*sizes, dtype=dtype, name=f"layer{i + 1}") for i in range(num_layers)
+            EncoderLayer(d_model, num_heads, dff, rate, variant, dtype=dtype, name=f"layer{i + 1}")
+            for i in range(num_layers)
         ]
         self.dropout = Dropout(rate, dtype=dtype, name="dropout")
 
@@ -82,19 +79,15 @@ class Encoder(ReferenceLayer):
             x = layer(x, training, mask)  # (B, S, D)
         return x
 
-    def attention_weights(self, x: tf.Tensor, mask: tf.Tensor | None = None) -> dict:
-        """The self-attention weights of each layer, for plots.
-
-        Args:
-          x: ids `[B, S]`.
-          mask: broadcasts to `[B, H, S, S]`.
-        Returns: a dict, `encoder_layer1` and so on -> `[B, H, S, S]`.
-        """
+    def attention_weights(
+        self, x: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> dict[str, tf.Tensor]:
+        """As `call`, for plots: returns a dict, `encoder_layer1` and so on -> `[B, H, S, S]`."""
         attention_weights = {}
         x = self.pos_encoding(self.embedding(x))  # (B, S, D)
         for i, layer in enumerate(self.enc_layers):
-            _, attention_weights[f"encoder_layer{i + 1}"] = layer.mha(x, x, x, mask)
-            x = layer(x, False, mask)  # (B, S, D)
+            x, weights = layer.with_attention_weights(x, mask=mask)  # (B, S, D)
+            attention_weights[f"encoder_layer{i + 1}"] = weights
         return attention_weights
 
 
@@ -107,17 +100,14 @@ class Decoder(ReferenceLayer):
       target_vocab_size: sub-words of the target.
       maximum_position_encoding: longest target.
       rate: P_drop.
-      key_dim, value_dim: d_k and d_v of a head, None for d_model / num_heads.
-      positional_encoding: "sinusoidal" or "learned".
-      activation: of the feed-forward networks.
+      variant: a `Variant`; that of the paper by default.
       embedding: an `Embedding` to share, or None to create one.
     """
 
     def __init__(
         self, num_layers: int, d_model: int, num_heads: int, dff: int, target_vocab_size: int,
-        maximum_position_encoding: int, rate: float = 0.1, key_dim: int | None = None,
-        value_dim: int | None = None, positional_encoding: str = "sinusoidal",
-        embedding: Embedding | None = None, activation: str = "relu", **kwargs: object,
+        maximum_position_encoding: int, rate: float = 0.1, variant: Variant = PAPER,
+        embedding: Embedding | None = None, **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         self.num_layers = num_layers
@@ -127,20 +117,18 @@ class Decoder(ReferenceLayer):
         self.target_vocab_size = target_vocab_size
         self.maximum_position_encoding = maximum_position_encoding
         self.rate = rate
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.positional_encoding = positional_encoding
-        self.activation = activation
+        self.variant = variant
         dtype = self.dtype_policy
         self.embedding = embedding or Embedding(
             target_vocab_size, d_model, dtype=dtype, name="embedding"
         )
         self.pos_encoding = Positions(
-            maximum_position_encoding, d_model, positional_encoding, dtype=dtype, name="positions"
-        )
-        sizes = (d_model, num_heads, dff, rate, key_dim, value_dim, activation)
+            maximum_position_encoding, d_model, variant.positional_encoding, dtype=dtype,
+            name="positions",
+        )  # fmt: skip
         self.dec_layers = [
-            DecoderLayer(*sizes, dtype=dtype, name=f"layer{i + 1}") for i in range(num_layers)
+            DecoderLayer(d_model, num_heads, dff, rate, variant, dtype=dtype, name=f"layer{i + 1}")
+            for i in range(num_layers)
         ]
         self.dropout = Dropout(rate, dtype=dtype, name="dropout")
 
@@ -184,10 +172,7 @@ class Transformer(ReferenceCall, keras.Model):
       input_vocab_size, target_vocab_size: sub-words of the source and of the target.
       pe_input, pe_target: longest source and target.
       rate: P_drop.
-      key_dim, value_dim: d_k and d_v of a head (Table 3, rows A and B), None for
-        d_model / num_heads.
-      positional_encoding: "sinusoidal" or "learned" (Table 3, row E).
-      activation: of the feed-forward networks, "relu" (Eq. 2) or another Keras activation.
+      variant: a `Variant`; that of the paper by default.
       shared_embeddings: True for one matrix in both embeddings and in the pre-softmax projection
         (Sec. 3.4); False for two embeddings and a projection with a bias, as in the reference code.
     Raises: ValueError for sizes that do not fit together.
@@ -196,9 +181,7 @@ class Transformer(ReferenceCall, keras.Model):
     def __init__(
         self, num_layers: int, d_model: int, num_heads: int, dff: int, input_vocab_size: int,
         target_vocab_size: int, pe_input: int, pe_target: int, rate: float = 0.1,
-        key_dim: int | None = None, value_dim: int | None = None,
-        positional_encoding: str = "sinusoidal", shared_embeddings: bool = False,
-        activation: str = "relu", **kwargs: object,
+        variant: Variant = PAPER, shared_embeddings: bool = False, **kwargs: object,
     ) -> None:  # fmt: skip
         super().__init__(**kwargs)
         if shared_embeddings and input_vocab_size != target_vocab_size:
@@ -215,10 +198,7 @@ class Transformer(ReferenceCall, keras.Model):
         self.pe_input = pe_input
         self.pe_target = pe_target
         self.rate = rate
-        self.key_dim = key_dim
-        self.value_dim = value_dim
-        self.positional_encoding = positional_encoding
-        self.activation = activation
+        self.variant = variant
         self.shared_embeddings = shared_embeddings
         dtype = self.dtype_policy
         self.shared_embedding = None
@@ -226,18 +206,13 @@ class Transformer(ReferenceCall, keras.Model):
             self.shared_embedding = Embedding(
                 input_vocab_size, d_model, dtype=dtype, name="embedding"
             )
-        options = {
-            "rate": rate, "key_dim": key_dim, "value_dim": value_dim,
-            "positional_encoding": positional_encoding, "embedding": self.shared_embedding,
-            "activation": activation, "dtype": dtype,
-        }  # fmt: skip
         self.encoder = Encoder(
-            num_layers, d_model, num_heads, dff, input_vocab_size, pe_input,
-            name="encoder", **options,
+            num_layers, d_model, num_heads, dff, input_vocab_size, pe_input, rate, variant,
+            self.shared_embedding, dtype=dtype, name="encoder",
         )  # fmt: skip
         self.decoder = Decoder(
-            num_layers, d_model, num_heads, dff, target_vocab_size, pe_target,
-            name="decoder", **options,
+            num_layers, d_model, num_heads, dff, target_vocab_size, pe_target, rate, variant,
+            self.shared_embedding, dtype=dtype, name="decoder",
         )  # fmt: skip
         self.final_layer = None
         if not shared_embeddings:
@@ -307,6 +282,15 @@ class Transformer(ReferenceCall, keras.Model):
             return project_tied, [tf.convert_to_tensor(self.decoder.embedding.table)]
         return dense, [tf.convert_to_tensor(w) for w in self.final_layer.weights]
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Creates the model that `get_config` described, here or in version 0.2."""
+        names = [field.name for field in dataclasses.fields(Variant)]
+        if "variant" not in config and set(names) <= set(config):  # in 0.2 they were arguments
+            config = dict(config)
+            config["variant"] = Variant(**{name: config.pop(name) for name in names})
+        return super().from_config(config)
+
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None,
         training: bool = True,
@@ -328,4 +312,4 @@ def project_tied(x: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
     """
     flat = tf.reshape(x, (-1, x.shape[-1]))
     logits = tf.matmul(flat, tf.cast(table, x.dtype), transpose_b=True)
-    return tf.reshape(logits, (*tf.unstack(tf.shape(x)[:-1]), table.shape[0]))
+    return tf.reshape(logits, (*leading_shape(x), table.shape[0]))

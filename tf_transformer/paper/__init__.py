@@ -1,1 +1,1 @@
-"""The paper's Tables 2 and 3, operation counts, and checks of a model's invariants."""
+"""The paper's Tables 2 and 3, and operation counts."""

@@ -263,7 +263,7 @@ def _train_and_score(name: str, config: Config, folder: str) -> Result | None:
     """Trains a row and writes its `Result`. Returns: the `Result`, or None when interrupted."""
     from tf_transformer.decoding.translator import Translator
     from tf_transformer.evaluation.bleu import compound_split_bleu, has_papers_bleu, score
-    from tf_transformer.training.build import build_trainer
+    from tf_transformer.training.trainer import build_trainer
     from tf_transformer.visualization.history import read_history
 
     trainer = build_trainer(config, os.path.join(folder, name))

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tf_transformer.checkpoints import checksums
-from tf_transformer.decoding.length_batches import length_batches
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
+from tf_transformer.decoding.text_batches import length_batches
 from tf_transformer.export.ctranslate2_translator import (
     SCORED_TOKENS,
     CTranslate2Translator,

@@ -41,8 +41,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.description import read_description
-from tf_transformer.export.versions import MAX_VERSION
+from tf_transformer.export.versions import MAX_VERSION, read_description
 from tf_transformer.serving.dynamic_batching import QueueFullError
 from tf_transformer.serving.model_interface import InvalidInputError, LoadModel
 from tf_transformer.serving.rest_format import (
@@ -64,7 +63,8 @@ EXAMPLES = {
     "columns": {"value": {"signature_name": "nbest", "inputs": {"text": ["Anna sleeps."]}}},
 }
 PAGE = pathlib.Path(__file__).parent / "page_files"
-DISPLAY = pathlib.Path(__file__).parents[1] / "attention_display"  # the attention viewer has it too
+# The attention viewer has them too.
+DISPLAY = pathlib.Path(__file__).parents[1] / "visualization" / "attention_display"
 TYPES = {".css": "text/css", ".js": "text/javascript"}  # of the files that the pages load
 HEADERS = {
     "Cache-Control": "no-cache",

@@ -150,5 +150,5 @@ def _first_line(error: tf.errors.OpError) -> str:
     line = next((line for line in lines if not line.startswith("Graph execution error")), "")
     if not line.startswith(ASSERTION):
         return line
-    # A check of the graph: "assertion failed: [beam_size must be] [4] [[{{node Assert}}]]".
+    # A check of the graph: "assertion failed: [n_best must be 1 to] [4] [[{{node Assert}}]]".
     return " ".join(re.findall(r"\[([^][]*)\]", line.partition(" [[")[0]))

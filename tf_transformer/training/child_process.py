@@ -1,12 +1,11 @@
 """Commands that train in processes of their own."""
 
+import concurrent.futures
 import contextlib
 import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from types import FrameType
 from typing import IO, Any, NamedTuple, TextIO
 
@@ -47,7 +46,8 @@ def run_side_by_side(commands: dict[str, list[str]], shares: int) -> list[Ending
     """
     allowed = os.sched_getaffinity(0)
     cores = sorted(allowed)
-    with contextlib.ExitStack() as stack, _Processes() as processes:
+    threads = concurrent.futures.ThreadPoolExecutor(2 * len(commands))
+    with threads, _Processes() as processes:
         started = []
         for i, (name, command) in enumerate(commands.items()):
             share = cores[i * len(cores) // shares : (i + 1) * len(cores) // shares]
@@ -58,8 +58,8 @@ def run_side_by_side(commands: dict[str, list[str]], shares: int) -> list[Ending
                 os.sched_setaffinity(0, allowed)
             assert process.stdout and process.stderr
             prefix = f"{name} | ".encode()
-            stack.enter_context(_copied(process.stdout, prefix, sys.stdout))
-            stack.enter_context(_copied(process.stderr, prefix, sys.stderr))
+            threads.submit(_copy, process.stdout, prefix, sys.stdout)
+            threads.submit(_copy, process.stderr, prefix, sys.stderr)
             started.append(process)
         codes = [process.wait() for process in started]
     return [Ending(code, bool(processes.received)) for code in codes]
@@ -113,26 +113,10 @@ class _Processes:
             process.terminate()
 
 
-@contextlib.contextmanager
-def _copied(source: IO[bytes], prefix: bytes, output: TextIO) -> Iterator[None]:
-    """Copies the lines of a process to an output in the background, until there are no more.
-
-    Args:
-      source: what the process writes.
-      prefix: comes before each line.
-      output: standard output or standard error.
-    """
-
-    def copy() -> None:
+def _copy(source: IO[bytes], prefix: bytes, output: TextIO) -> None:
+    """Copies the lines of a process to standard output or standard error, after a prefix."""
+    with source:
         for line in source:
             with contextlib.suppress(OSError):  # nobody reads the output, or the disk is full
                 output.buffer.write((prefix + line).rstrip() + b"\n")
                 output.flush()
-
-    thread = threading.Thread(target=copy)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
-        source.close()

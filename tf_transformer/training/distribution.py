@@ -10,6 +10,7 @@ import functools
 import json
 import logging
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,11 @@ from tf_transformer.host import number_of_cores
 
 logger = logging.getLogger(__name__)
 
+# What an error of TensorFlow says where another worker cannot be reached any more.
+WORKER_GONE = re.compile(
+    r"connection (reset|refused|timed out)|failed to connect|socket closed|remote target|heartbeat",
+    re.IGNORECASE,
+)
 TF_CONFIG_EXAMPLE = (
     '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
 )
@@ -127,26 +133,20 @@ def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
 
 @contextlib.contextmanager
 def worker_failures() -> Iterator[None]:
-    """Turns the errors of a collective operation into one clear error.
+    """Turns the error of TensorFlow where another worker is gone into a clear one.
+
+    An error of this worker, such as one of its GPU, stays as it is.
 
     Raises: UserError when another worker stops meanwhile.
     """
     try:
         yield
-    except (
-        tf.errors.AbortedError,
-        tf.errors.CancelledError,
-        tf.errors.DeadlineExceededError,
-        tf.errors.FailedPreconditionError,
-        tf.errors.InternalError,
-        tf.errors.UnavailableError,
-        tf.errors.UnknownError,
-    ) as error:
-        if "TF_CONFIG" not in os.environ:
+    except tf.errors.OpError as error:
+        reasons = [line for line in str(error).splitlines() if WORKER_GONE.search(line)]
+        if "TF_CONFIG" not in os.environ or not reasons:
             raise
-        lines = [line for line in str(error).splitlines() if "abort" in line] or [error.message]
         raise UserError(
-            f"another worker has stopped ({lines[0]}): start all workers again; the run resumes "
+            f"another worker has stopped ({reasons[0]}): start all workers again; the run resumes "
             "from the last checkpoint"
         ) from error
 
@@ -178,33 +178,35 @@ class Workers:
         """Assigns float32 variables the values that they have on the chief."""
         if self.count > 1:
             for variable in variables:
-                values = self._broadcast_vector(variable.numpy().astype(np.float32).ravel())
+                values = self._broadcast_vector(variable.numpy().ravel())
                 variable.assign(values.reshape(variable.shape))
 
     def broadcast(self, value: Any) -> Any:
         """Returns the chief's value on all workers; it is anything that JSON can hold."""
         if self.count == 1:
             return value
-        content = np.frombuffer(json.dumps(value).encode(), np.uint8)
-        # In two numbers, because float32 has only the whole numbers up to 2^24.
-        size = np.array(divmod(len(content), 2**16), np.float32)
-        high, low = self._broadcast_vector(size).astype(int)
-        content = content if self.is_chief else np.zeros(high * 2**16 + low, np.uint8)
-        vector = self._broadcast_vector(content.astype(np.float32))
-        return json.loads(vector.astype(np.uint8).tobytes())
+        content = np.frombuffer(json.dumps(value).encode(), np.uint8).astype(np.int64)
+        (size,) = self._broadcast_vector(np.array([len(content)]))
+        content = self._broadcast_vector(content if self.is_chief else np.zeros(size, np.int64))
+        return json.loads(content.astype(np.uint8).tobytes())
 
     def _broadcast_vector(self, vector: np.ndarray) -> np.ndarray:
-        """float32 `[n]`, n equal on all workers: the sum of the chief's vector and of zeros."""
-        return self._sum(tf.constant(vector if self.is_chief else np.zeros_like(vector))).numpy()
+        """The chief's vector; int64 or float32 `[n]`, n and type equal on all workers."""
+        return self._of_chief[vector.dtype.name](tf.constant(vector)).numpy()
 
     @functools.cached_property
-    def _sum(self) -> Callable[[tf.Tensor], tf.Tensor]:
+    def _of_chief(self) -> dict[str, Callable[[tf.Tensor], tf.Tensor]]:
+        """Graphs that add the vector of the first replica and zeros."""
+
         def add(vector: tf.Tensor) -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
-            first = replica.replica_id_in_sync_group == 0
-            return replica.all_reduce("sum", tf.where(first, vector, 0.0))
+            first = replica.replica_id_in_sync_group == 0  # on the chief
+            return replica.all_reduce("sum", tf.where(first, vector, tf.zeros_like(vector)))
 
-        return on_all_replicas(self.strategy, add, [tf.TensorSpec([None], tf.float32)])
+        return {
+            name: on_all_replicas(self.strategy, add, [tf.TensorSpec([None], name)])
+            for name in ("int64", "float32")
+        }
 
 
 def on_all_replicas(

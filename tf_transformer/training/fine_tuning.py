@@ -20,9 +20,9 @@ from tf_transformer.config import Config, TrainConfig
 from tf_transformer.data.tokenizer import Tokenizer, load_tokenizers
 from tf_transformer.data.vocabulary_extension import segment_new_pieces
 from tf_transformer.errors import UserError
-from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.training.distribution import Workers
+from tf_transformer.training.optimizer import FusedAdam
 
 logger = logging.getLogger(__name__)
 

@@ -1,11 +1,25 @@
 """The loss (Sec. 5.4) and the accuracy: sums over tokens, to be divided by their number.
 
-Shapes: B batch, T target, V vocabulary.
+The definitions come first. Training computes the same values and gradients from the decoder's
+output, for a chunk of tokens at a time (`chunked_cross_entropy`). The logits of a batch are its
+largest tensor: 25,000 tokens x 37,000 sub-words in float32 are 3.7 GB, and automatic
+differentiation keeps several tensors of that size. Here the logits of `CHUNK_TOKENS` tokens exist
+at a time, and their gradient is computed with them. The gain is memory; an update takes about as
+long either way (`benchmarks/kernels.py`).
+
+Shapes: B batch, T target, D d_model, V vocabulary, n tokens.
 """
+
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from tf_transformer.special_tokens import PAD
+
+CHUNK_TOKENS = 1024  # target tokens whose logits exist at a time
+
+Project = Callable[..., tf.Tensor]  # project(x, *weights), from `[n, D]` to `[n, V]`
+ChunkLoss = Callable[..., tuple[tf.Tensor, tf.Tensor]]  # as for `chunked_loss`
 
 
 def label_smoothed_cross_entropy(
@@ -13,8 +27,7 @@ def label_smoothed_cross_entropy(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """-sum_k q(k) log p(k) with q(k) = (1 - e) [k is the label] + e / V (Sec. 5.4).
 
-    This is the definition. Training uses `kernels.cross_entropy`, which computes the same values
-    and gradients from the decoder's output.
+    This is the definition. Training uses `chunked_cross_entropy`.
 
     Args:
       tar_real: label ids `[B, T]`, 0 where there is padding, which does not count.
@@ -43,3 +56,290 @@ def token_accuracy(tar_real: tf.Tensor, logits: tf.Tensor) -> tuple[tf.Tensor, t
     correct = tf.cast(tf.equal(tar_real, predicted), tf.float32)  # (B, T)
     mask = tf.cast(tf.math.not_equal(tar_real, PAD), tf.float32)  # (B, T)
     return tf.reduce_sum(correct * mask), tf.reduce_sum(mask)
+
+
+def cross_entropy(
+    labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float = 0.0
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes the loss of each token, with and without label smoothing.
+
+    The gradient of the smoothed loss is p - q, with the predicted distribution p and the smoothed
+    label q (Sec. 5.4). TensorFlow's automatic gradient takes several more passes over `[n, V]`.
+
+    Args:
+      labels: int64 `[n]`.
+      logits: float32 `[n, V]`.
+      label_smoothing: epsilon_ls.
+    Returns: two float32 `[n]` in nats: the smoothed loss, as of
+      `label_smoothed_cross_entropy`, and -log p, which has no gradient.
+    """
+
+    @tf.custom_gradient
+    def loss_of(
+        logits: tf.Tensor,
+    ) -> tuple[tuple[tf.Tensor, tf.Tensor], Callable[[tf.Tensor, tf.Tensor], tf.Tensor]]:
+        p = tf.nn.softmax(logits)  # (n, V)
+        # log p(k) = logit(k) - log sum exp(logits). The sum comes from the most probable token,
+        # whose p is never close to 0.
+        best = tf.argmax(logits, axis=-1)  # (n)
+        best_logit = tf.gather(logits, best, batch_dims=1)  # (n)
+        log_sum = best_logit - tf.math.log(tf.gather(p, best, batch_dims=1))  # (n)
+        mean_logit = tf.reduce_mean(logits, axis=-1)  # (n)
+        label_logit = tf.gather(logits, labels, batch_dims=1)  # (n)
+        smoothed = log_sum - (1 - label_smoothing) * label_logit - label_smoothing * mean_logit
+
+        def gradient(upstream: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+            upstream = upstream[:, tf.newaxis]  # (n, 1)
+            uniform = label_smoothing / tf.cast(tf.shape(logits)[-1], tf.float32)
+            grad_logits = (p - uniform) * upstream  # (n, V)
+            rows = tf.cast(tf.range(tf.size(labels)), tf.int64)  # (n)
+            index = tf.stack([rows, labels], axis=1)  # (n, 2)
+            grad_label = (1 - label_smoothing) * upstream[:, 0]  # (n)
+            return tf.tensor_scatter_nd_sub(grad_logits, index, grad_label)
+
+        return (smoothed, log_sum - label_logit), gradient
+
+    return loss_of(logits)
+
+
+def chunked_loss_sums(
+    project: Project,
+    weights: Sequence[tf.Tensor],
+    x: tf.Tensor,
+    tar_real: tf.Tensor,
+    label_smoothing: float = 0.0,
+) -> tf.Tensor:
+    """Computes loss and accuracy from the decoder's output; for validation, without a gradient.
+
+    Args:
+      project: the output projection, a function `project(x, *weights)` from `[n, D]` to `[n, V]`.
+      weights: a list of tensors.
+      x: the decoder's output `[B, T, D]`.
+      tar_real: label ids `[B, T]`, 0 where there is padding.
+      label_smoothing: epsilon_ls.
+    Returns: float32 `[4]`, sums over the tokens that are not padding: loss in nats, tokens,
+      correct tokens, loss without smoothing.
+    """
+
+    def chunk_sums(chunk: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        x_chunk, labels = chunk
+        _, sums = token_losses(labels, project(x_chunk, *weights), label_smoothing)
+        return sums
+
+    sums = tf.map_fn(
+        chunk_sums,
+        (_chunks(x), _label_chunks(tar_real)),
+        fn_output_signature=tf.TensorSpec([4], tf.float32),
+        parallel_iterations=1,
+    )  # (chunks, 4)
+    return tf.reduce_sum(sums, axis=0)
+
+
+def chunked_cross_entropy(
+    project: Project,
+    weights: Sequence[tf.Tensor],
+    x: tf.Tensor,
+    tar_real: tf.Tensor,
+    label_smoothing: float,
+    scale: tf.Tensor | float,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes the same sums, and a loss that can be differentiated by `x` and the weights.
+
+    The forward pass computes the gradients too, so that no logits are kept for the backward pass.
+
+    Args:
+      project, weights, x, tar_real, label_smoothing: as for `chunked_loss_sums`.
+      scale: float32 scalar, factor on the loss: one over the number of tokens of the batch, times
+        the loss scale of float16; or float32 `[B]`, such a factor for each pair.
+    Returns: the loss, float32 scalar: the sum of scale times the smoothed losses; the sums `[4]`
+      of `chunked_loss_sums`, without the scale and without a gradient.
+    """
+
+    def chunk_loss(
+        labels: tf.Tensor, x: tf.Tensor, *weights: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        return token_losses(labels, project(x, *weights), label_smoothing)
+
+    return chunked_loss(chunk_loss, weights, [x], tar_real, scale)
+
+
+def chunked_loss(
+    chunk_loss: ChunkLoss,
+    weights: Sequence[tf.Tensor],
+    xs: Sequence[tf.Tensor],
+    tar_real: tf.Tensor,
+    scale: tf.Tensor | float,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Adds up a loss over the chunks, and computes its gradients in the forward pass.
+
+    Args:
+      chunk_loss: a function `chunk_loss(labels, *x_chunks, *weights)` of labels int64 `[n]` and
+        chunks `[n, D]`, which returns the losses `[n]` of these tokens and their sums `[4]`.
+      weights: a list of tensors.
+      xs: outputs of the decoder for the same labels, each `[B, T, D]`.
+      tar_real: label ids `[B, T]`, 0 where there is padding.
+      scale: factor on the losses, as for `chunked_cross_entropy`.
+    Returns: the loss, which can be differentiated by `xs` and the weights; the sums `[4]`, which
+      have no gradient.
+    """
+    scales = tf.reshape(tf.convert_to_tensor(scale), [-1, 1])  # (1, 1) or (B, 1)
+    scales = tf.broadcast_to(scales, tf.shape(tar_real))  # (B, T)
+
+    @tf.custom_gradient
+    def loss_and_sums(
+        *tensors: tf.Tensor,
+    ) -> tuple[tuple[tf.Tensor, tf.Tensor], Callable[[tf.Tensor, tf.Tensor], list[tf.Tensor]]]:
+        xs, weights = tensors[:number], tensors[number:]
+        loss, sums, gradients = _loss_gradients(chunk_loss, weights, xs, tar_real, scales)
+
+        def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
+            return [tf.cast(upstream, g.dtype) * g for g in gradients]
+
+        return (loss, sums), gradient
+
+    number = len(xs)
+    return loss_and_sums(*xs, *weights)
+
+
+def _loss_gradients(
+    chunk_loss: ChunkLoss,
+    weights: Sequence[tf.Tensor],
+    xs: Sequence[tf.Tensor],
+    tar_real: tf.Tensor,
+    scales: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    """The loss, the sums `[4]`, and the gradients by each of `xs` `[B, T, D]` and the weights."""
+    x_chunks = [_chunks(x) for x in xs]  # (chunks, n, D)
+    label_chunks = _label_chunks(tar_real)  # (chunks, n)
+    scale_chunks = _chunks(scales[..., tf.newaxis])[..., 0]  # (chunks, n)
+    chunks = tf.shape(label_chunks)[0]
+
+    def add_chunk(
+        i: tf.Tensor, loss: tf.Tensor, sums: tf.Tensor, grad_xs: list[tf.TensorArray],
+        grad_weights: list[tf.Tensor],
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, list[tf.TensorArray], list[tf.Tensor]]:  # fmt: skip
+        tensors = [*(chunk[i] for chunk in x_chunks), *weights]
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            losses, new_sums = chunk_loss(label_chunks[i], *tensors)
+            new_loss = tf.reduce_sum(losses * scale_chunks[i])
+        gradients = tape.gradient(new_loss, tensors)
+        grad_xs = [array.write(i, new) for array, new in zip(grad_xs, gradients)]
+        new_weights = gradients[len(xs) :]
+        grad_weights = [total + new for total, new in zip(grad_weights, new_weights)]
+        return i + 1, loss + new_loss, sums + new_sums, grad_xs, grad_weights
+
+    first = (
+        0,
+        tf.zeros([]),
+        tf.zeros([4]),
+        [tf.TensorArray(x.dtype, chunks, element_shape=x.shape[1:]) for x in x_chunks],
+        [tf.zeros_like(weight) for weight in weights],
+    )
+    _, loss, sums, grad_xs, grad_weights = tf.while_loop(
+        lambda i, *_: i < chunks, add_chunk, first, parallel_iterations=1
+    )
+    gradients = [
+        tf.reshape(tf.reshape(g.stack(), [-1, x.shape[-1]])[: tf.size(tar_real)], tf.shape(x))
+        for g, x in zip(grad_xs, xs)
+    ]  # (B, T, D)
+    return loss, sums, [*gradients, *grad_weights]
+
+
+def _chunks(x: tf.Tensor) -> tf.Tensor:
+    """Divides the tokens into chunks of equal size n, at most `CHUNK_TOKENS`, padded at the end.
+
+    Args:
+      x: `[B, T, D]`.
+    Returns: `[chunks, n, D]`.
+    """
+    width = x.shape[-1]
+    tokens = tf.size(x) // width
+    chunks = tf.maximum(-(-tokens // CHUNK_TOKENS), 1)
+    n = -(-tokens // chunks)
+    x = tf.pad(tf.reshape(x, [tokens, width]), [[0, chunks * n - tokens], [0, 0]])
+    return tf.reshape(x, [chunks, n, width])
+
+
+def _label_chunks(tar_real: tf.Tensor) -> tf.Tensor:
+    """The same for labels: `[B, T]` -> int64 `[chunks, n]`; the id of padding is 0."""
+    # TensorFlow compares int64 on a GPU, and int32 on the host.
+    return tf.cast(_chunks(tar_real[..., tf.newaxis])[..., 0], tf.int64)
+
+
+def token_losses(
+    labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The loss of each token, 0 for padding, and the sums of `chunked_loss_sums`.
+
+    Args:
+      labels: int64 `[n]`.
+      logits: `[n, V]`.
+      label_smoothing: epsilon_ls.
+    Returns: float32 `[n]` and `[4]`.
+    """
+    logits = tf.cast(logits, tf.float32)
+    real = tf.cast(tf.not_equal(labels, PAD), tf.float32)  # (n)
+    smoothed, unsmoothed = cross_entropy(labels, logits, label_smoothing)  # (n), (n)
+    correct = tf.equal(labels, tf.argmax(logits, axis=-1))  # (n)
+    losses = smoothed * real  # (n)
+    of_tokens = [losses, real, tf.cast(correct, tf.float32) * real, unsmoothed * real]
+    return losses, tf.stack([tf.reduce_sum(values) for values in of_tokens])
+
+
+def symmetric_divergence(logits_1: tf.Tensor, logits_2: tf.Tensor) -> tf.Tensor:
+    """(D(P1 || P2) + D(P2 || P1)) / 2 of two predicted distributions (R-Drop, Eq. 2).
+
+    With D(P || Q) = sum_k p(k) (log p(k) - log q(k)) this is
+    sum_k (p1(k) - p2(k)) (log p1(k) - log p2(k)) / 2.
+
+    Args:
+      logits_1, logits_2: `[n, V]`; computed in float32.
+    Returns: float32 `[n]`, nats. Both distributions have a gradient, as in the authors' code.
+    """
+    log_p1 = tf.nn.log_softmax(tf.cast(logits_1, tf.float32))  # (n, V)
+    log_p2 = tf.nn.log_softmax(tf.cast(logits_2, tf.float32))  # (n, V)
+    difference = (tf.exp(log_p1) - tf.exp(log_p2)) * (log_p1 - log_p2)  # (n, V)
+    return tf.reduce_sum(difference, axis=-1) / 2
+
+
+def chunked_r_drop(
+    project: Project,
+    weights: Sequence[tf.Tensor],
+    x_1: tf.Tensor,
+    x_2: tf.Tensor,
+    tar_real: tf.Tensor,
+    label_smoothing: float,
+    alpha: float,
+    scale: tf.Tensor | float,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The loss of R-Drop, for a chunk of tokens at a time; it can be differentiated.
+
+    R-Drop (Liang et al. 2021, arXiv:2106.14448) has two passes with different dropout masks. Its
+    loss of a token is the sum of both cross-entropies and alpha times the symmetric divergence
+    (Eq. 4). Here it is half of that,
+
+        (CE_1 + CE_2) / 2 + alpha / 2 * (D(P1 || P2) + D(P2 || P1)) / 2
+
+    so that alpha = 0 is the usual loss, alpha has the paper's values, and gradients have the usual
+    norm. Adam does not depend on the factor. Padding does not count, as in the authors' code.
+
+    Args:
+      project, weights, tar_real, label_smoothing, scale: as for `chunked_cross_entropy`.
+      x_1, x_2: the decoder's outputs of the two passes, `[B, T, D]`.
+      alpha: weight of the divergence.
+    Returns: the loss, float32 scalar: the sum of scale times the losses; the sums `[4]` of
+      `chunked_loss_sums`, means of both passes. The loss in them is the cross-entropy alone.
+    """
+
+    def chunk_loss(
+        labels: tf.Tensor, x_1: tf.Tensor, x_2: tf.Tensor, *weights: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        logits_1, logits_2 = project(x_1, *weights), project(x_2, *weights)  # (n, V)
+        losses_1, sums_1 = token_losses(labels, logits_1, label_smoothing)
+        losses_2, sums_2 = token_losses(labels, logits_2, label_smoothing)
+        real = tf.cast(labels != PAD, tf.float32)  # (n)
+        divergence = symmetric_divergence(logits_1, logits_2) * real  # (n)
+        return (losses_1 + losses_2 + alpha * divergence) / 2, (sums_1 + sums_2) / 2
+
+    return chunked_loss(chunk_loss, weights, [x_1, x_2], tar_real, scale)

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from tf_transformer.config import NOAM, Config, ModelConfig
 from tf_transformer.data.batching import Batches, Bucket
-from tf_transformer.kernels.cross_entropy import CHUNK_TOKENS
-from tf_transformer.training.sharding import gradient_accumulation_steps
+from tf_transformer.training.loss import CHUNK_TOKENS
+from tf_transformer.training.update import gradient_accumulation_steps
 
 PAPER_TOKENS = 25_000  # in a batch; Eq. 3 was tuned for it
 WARNING_FACTOR = 10  # warn where a batch is this many times too small or too large
@@ -28,7 +28,7 @@ def bucket_shards(bucket: Bucket, replicas: int, micro_batch_tokens: int) -> tup
 
     Args:
       bucket: a `Bucket`.
-      replicas, micro_batch_tokens: as for `sharding.gradient_accumulation_steps`.
+      replicas, micro_batch_tokens: as for `update.gradient_accumulation_steps`.
     Returns: the gradient accumulation steps, and the rows of a shard.
     """
     steps = gradient_accumulation_steps(bucket.rows, bucket.length, replicas, micro_batch_tokens)
@@ -42,10 +42,15 @@ def max_accumulation_steps(
     return max(bucket_shards(bucket, replicas, micro_batch_tokens)[0] for bucket in buckets)
 
 
-def mean_batch_tokens(batches: Batches) -> float:
-    """Mean tokens of a batch on a side, padding included."""
-    tokens = sum(bucket.batches * bucket.rows * bucket.length for bucket in batches.buckets)
-    return tokens / batches.per_epoch
+def compiled_shapes(
+    buckets: Sequence[Bucket], replicas: int, micro_batch_tokens: int
+) -> list[Bucket]:
+    """Returns a bucket for each shape of a shard, which XLA compiles once; arguments as above."""
+    shapes: dict[tuple[int, int], Bucket] = {}
+    for bucket in buckets:
+        _, rows = bucket_shards(bucket, replicas, micro_batch_tokens)
+        shapes.setdefault((rows, bucket.length), bucket)
+    return list(shapes.values())
 
 
 def learning_rate_warning(config: Config, batches: Batches) -> str | None:
@@ -57,7 +62,8 @@ def learning_rate_warning(config: Config, batches: Batches) -> str | None:
     """
     if config.train.learning_rate_schedule != NOAM:
         return None
-    tokens, scale = mean_batch_tokens(batches), config.train.learning_rate_scale
+    padded = sum(bucket.batches * bucket.rows * bucket.length for bucket in batches.buckets)
+    tokens, scale = padded / batches.per_epoch, config.train.learning_rate_scale
     suited = scale**2 * PAPER_TOKENS  # the tokens for which this scale is right by the rule
     if suited <= WARNING_FACTOR * tokens and tokens <= WARNING_FACTOR * suited:
         return None
@@ -226,7 +232,7 @@ def describe_plan(
       precision: name of a Keras dtype policy.
       cpu_replicas: how many of them are in this process and on CPUs; 0 for GPUs.
     """
-    settings = config.train
+    model, settings = config.model, config.train
     epochs = settings.train_steps / batches.per_epoch
     columns = ("rows x length", "tokens a side", "an epoch", "accumulation", "rows of a shard")
     lines = [
@@ -234,46 +240,25 @@ def describe_plan(
         f"{epochs:,.1f} epochs",
         "  batches        {:>15} {:>14} {:>9} {:>12} {:>16}".format(*columns),
     ]
+    most_steps = 1
     for bucket in batches.buckets:
         steps, rows = bucket_shards(bucket, replicas, settings.micro_batch_tokens)
+        most_steps = max(most_steps, steps)
         shape = f"{bucket.rows} x {bucket.length}"
         lines.append(
             f"{'':16} {shape:>15} {bucket.rows * bucket.length:>14,} {bucket.batches:>9,} "
             f"{steps:>12} {rows:>16}"
         )
     bucket, rows = largest_bucket(config, batches, replicas, precision)
-    steps = max_accumulation_steps(batches.buckets, replicas, settings.micro_batch_tokens)
-    weights = 4 * config.model.parameters()
-    # A checkpoint has the weights, Adam's moments and the moving average; best.npz and averaged.npz
-    # have the weights alone.
-    checkpoint = (4 if settings.ema_decay else 3) * weights
-    disk = settings.max_checkpoints * checkpoint + 2 * weights
-    lines += [
-        f"  parameters     {config.model.parameters():,}",
-        *_describe_memory(config, (rows, bucket.length), precision, steps, cpu_replicas),
-        f"  disk           {disk / 1e9:.2f} GB: {settings.max_checkpoints} checkpoints of "
-        f"{checkpoint / 1e9:.2f}, best and average",
-    ]
-    return "\n".join(lines)
-
-
-def _describe_memory(
-    config: Config,
-    shard: tuple[int, int],
-    precision: str,
-    accumulation_steps: int,
-    cpu_replicas: int,
-) -> list[str]:
-    """The lines on the memory of a replica, and on CPUs of the process."""
-    model, ema_decay = config.model, config.train.ema_decay
-    state = state_bytes(model, accumulation_steps, ema_decay)
-    activations = activation_bytes(model, *shard, precision)
+    state = state_bytes(model, most_steps, settings.ema_decay)
+    activations = activation_bytes(model, rows, bucket.length, precision)
     temporary = temporary_bytes(model, precision)
-    total = replica_bytes(model, *shard, precision, accumulation_steps, ema_decay)
-    lines = [
+    total = state + activations + temporary
+    lines += [
+        f"  parameters     {model.parameters():,}",
         f"  memory         about {total / 1e9:.2f} GB a replica: {state / 1e9:.2f} for weights, "
-        f"gradients and Adam, {activations / 1e9:.2f} for a shard of {shard[0]} x {shard[1]}, "
-        f"{temporary / 1e9:.2f} for temporary gradients and rounded weights"
+        f"gradients and Adam, {activations / 1e9:.2f} for a shard of {rows} x {bucket.length}, "
+        f"{temporary / 1e9:.2f} for temporary gradients and rounded weights",
     ]
     if cpu_replicas:
         process = process_bytes(model, cpu_replicas, total)
@@ -281,4 +266,13 @@ def _describe_memory(
             f"{'':17}about {process / 1e9:.2f} GB for this process: {cpu_replicas} replicas, "
             f"{PROCESS_BYTES / 1e9:.2f} for TensorFlow, and the graphs; without the text"
         )
-    return lines
+    # A checkpoint has the weights, Adam's moments and the moving average; the best and the averaged
+    # weights have no more than the weights.
+    weights = 4 * model.parameters()
+    checkpoint = (4 if settings.ema_decay else 3) * weights
+    disk = settings.max_checkpoints * checkpoint + 2 * weights
+    lines.append(
+        f"  disk           {disk / 1e9:.2f} GB: {settings.max_checkpoints} checkpoints of "
+        f"{checkpoint / 1e9:.2f}, best and average"
+    )
+    return "\n".join(lines)

@@ -6,14 +6,14 @@ import os
 import tempfile
 
 from tf_transformer.atomic_io import UNFINISHED_FOLDER, atomic_write
+from tf_transformer.checkpoints.model_folder import CACHE
 from tf_transformer.config import Config, DataConfig
-from tf_transformer.data.batching import Batches
+from tf_transformer.data.batching import Batches, SampledBatches
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped
-from tf_transformer.data.encoding import cached_pairs, open_shards, shard_folder
+from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped, open_shards
+from tf_transformer.data.encoding import cached_pairs, shard_folder
 from tf_transformer.data.mixture import parse_weights, repetitions
-from tf_transformer.data.sampled_batches import SampledBatches
-from tf_transformer.data.sampled_pairs import PairSampler, sampling_alpha
+from tf_transformer.data.subword_sampling import PairSampler, sampling_alpha
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 from tf_transformer.training.distribution import Workers
@@ -29,7 +29,7 @@ def prepare_vocabulary(
 
     Args:
       config: a `Config`.
-      corpus: of `data.sources.open_corpus`.
+      corpus: of `data.readers.open_corpus`.
       directory: a `RunDirectory`.
       workers: the `Workers`.
     Returns: the `Config` with the sizes of the vocabularies; the tokenizers of source and target.
@@ -67,7 +67,7 @@ def prepare_batches(
 
     Args:
       config: a `Config` with the sizes of its vocabularies.
-      corpus: of `data.sources.open_corpus`.
+      corpus: of `data.readers.open_corpus`.
       split: "train" or "validation".
       tokenizers: of source and target.
       directory: a `RunDirectory`, which keeps the encoded text.
@@ -98,10 +98,9 @@ def prepare_batches(
     repeated = _repetitions(config.data, parts, of_parts)
     arguments = (pairs, batch_tokens, config.train.seed, repeated, max_shapes)
     if alpha:
-        cache = os.path.join(directory.path, "cache")
+        cache = os.path.join(directory.path, CACHE)
         sampler = PairSampler(pairs, tokenizers, alpha, config.train.seed, cache)
-        last_step = config.train.train_steps
-        batches: Batches = SampledBatches(*arguments, sampler, last_step, workers.broadcast)
+        batches: Batches = SampledBatches(*arguments, sampler, config.train.train_steps)
     else:
         batches = Batches(*arguments)
     logger.info(
@@ -143,7 +142,7 @@ def _encoded(
     Args: as for `prepare_batches`.
     Returns: an `EncodedPairs`; the checksum of the chief's.
     """
-    cache = os.path.join(directory.path, "cache")
+    cache = os.path.join(directory.path, CACHE)
     text = (corpus, split, tokenizers, config.data)
     folder = os.path.abspath(shard_folder(*text, cache))
     shared = None  # the chief's shards, which this worker opens

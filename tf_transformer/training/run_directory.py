@@ -1,27 +1,32 @@
 """What a training run keeps in its model folder: lock, settings, vocabulary, checkpoints."""
 
 import dataclasses
-import functools
-import json
 import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from typing import Any
 
+import filelock
 import keras
 
 from tf_transformer.atomic_io import (
     atomic_folder,
-    atomic_write,
     remove_temporary_files,
     remove_unfinished_folders,
 )
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.initial_model import initial_name
 from tf_transformer.checkpoints.loading import check_vocabularies
-from tf_transformer.checkpoints.paths import (
+from tf_transformer.checkpoints.model_folder import (
+    AVERAGED,
+    BEST,
+    CACHE,
+    CHECKPOINTS,
+    CONFIG,
+    LOCK,
+    METRICS,
+    TENSORBOARD,
     all_checkpoints,
     checkpoint_step,
     load_config,
@@ -29,10 +34,10 @@ from tf_transformer.checkpoints.paths import (
     step_path,
 )
 from tf_transformer.checkpoints.pretrained import is_built_in
-from tf_transformer.config import DECAY_TO_0, Config, DataConfig, TrainConfig
-from tf_transformer.data.corpus import Corpus, digest
-from tf_transformer.data.corpus_names import absolute_path
-from tf_transformer.data.sampled_pairs import sampling_alpha
+from tf_transformer.config import DECAY_TO_0, Config, TrainConfig
+from tf_transformer.data.corpus import Corpus
+from tf_transformer.data.readers import absolute_path
+from tf_transformer.data.subword_sampling import sampling_alpha
 from tf_transformer.data.tokenizer import (
     Tokenizer,
     learn_tokenizers,
@@ -42,7 +47,6 @@ from tf_transformer.data.tokenizer import (
 from tf_transformer.data.vocabulary_extension import extend_tokenizers
 from tf_transformer.errors import DamagedError, UserError
 from tf_transformer.training.fine_tuning import initial_vocabulary
-from tf_transformer.training.folder_lock import lock_folder, unlock_folder
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +63,11 @@ MAY_CHANGE = {
     "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
 }  # fmt: skip
 
-# What a run leaves in its folder, except for the cache, whose files have keys. `config.json` is the
+# What a run leaves in its folder, except for the cache, whose files have keys. The settings are the
 # first to be removed: without it, the other files are not taken for a run.
 RUN_FILES = (
-    "config.json", "averaged.npz", "best.npz", "checkpoints", "shared.model", "source.model",
-    "target.model", "metrics.jsonl", "tensorboard",
+    CONFIG, AVERAGED, BEST, CHECKPOINTS, "shared.model", "source.model", "target.model", METRICS,
+    TENSORBOARD,
 )  # fmt: skip
 
 
@@ -82,25 +86,28 @@ class RunDirectory:
         self.path = path or tempfile.mkdtemp(prefix="tf_transformer-")
         self._temporary = path is None
         self._overwrite = overwrite
-        # Saves the vocabulary of the run that overwrites another one; None when it has begun.
-        self._save_new: Callable[[], None] | None = None
+        self._new: tuple[Tokenizer, Tokenizer] | None = None  # of a run that has not begun
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise UserError(f"{self.path} is a file, not a folder: give another --model_dir")
         if is_built_in(self.path):
             raise UserError(f"{self.path} is a built-in model: give another --model_dir")
         os.makedirs(self.path, exist_ok=True)
-        self._lock: str | None = lock_folder(self.path)
-        self._averaged = os.path.join(self.path, "averaged.npz")
-        self._best = os.path.join(self.path, "best.npz")
-        for folder in ("", "checkpoints", "cache"):  # of a process that was killed while writing
+        # One object for each folder: a process may open its run again.
+        self._lock = filelock.FileLock(os.path.join(self.path, LOCK), is_singleton=True)
+        try:
+            self._lock.acquire(timeout=0)
+        except filelock.Timeout:
+            raise UserError(
+                f"another process trains in {self.path}: wait, stop it, or give another --model_dir"
+            ) from None
+        self._averaged = os.path.join(self.path, AVERAGED)
+        for folder in ("", CHECKPOINTS, CACHE):  # of a process that was killed while writing
             remove_temporary_files(os.path.join(self.path, folder))
         remove_unfinished_folders(self.path)
 
     def close(self) -> None:
         """Releases the lock."""
-        if self._lock:
-            unlock_folder(self._lock)
-            self._lock = None
+        self._lock.release()
         if self._temporary:
             shutil.rmtree(self.path, ignore_errors=True)
 
@@ -123,105 +130,28 @@ class RunDirectory:
             if not self._overwrite:
                 _check_no_model(self.path)
             corpus.check()
-            tokenizers = self._new_vocabulary(config, corpus)
+            tokenizers = self._new = _new_vocabulary(config, corpus)
         sizes = (tokenizer.vocab_size for tokenizer in tokenizers)
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
         if started:
             check_same_settings(started, config, f"{self.path} was started with")
         return config, tokenizers
 
-    def _new_vocabulary(self, config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
-        """The vocabularies of a new run: those of the initial model, or learned ones.
-
-        They are saved at once, so that an interrupted start need not learn them again, except
-        where a run is overwritten.
-        """
-        record = None  # of learned ones
-        if config.train.init_from:
-            tokenizers = initial_vocabulary(config)
-            if config.train.extend_vocab:
-                tokenizers = self._extend_vocabulary(config, corpus, tokenizers)
-        else:
-            tokenizers = self._learn_vocabulary(config.data, corpus)
-            record = _vocabulary_record(config.data, corpus, tokenizers)
-        _check_tags(config, tokenizers[0])
-        sampling_alpha(config.data, tokenizers)
-        save = functools.partial(self._save_vocabulary, tokenizers, record)
-        if self._overwrite:
-            self._save_new = save
-        else:
-            save()
-        return tokenizers
-
-    def _extend_vocabulary(
-        self, config: Config, corpus: Corpus, tokenizers: tuple[Tokenizer, Tokenizer]
-    ) -> tuple[Tokenizer, Tokenizer]:
-        """Adds sub-words of the text, and the tags of the run."""
-        extended = extend_tokenizers(
-            tokenizers, lambda: corpus.read("train"), config.train.extend_vocab, _tags(config.data)
-        )
-        for before, after in dict(zip(tokenizers, extended)).items():
-            logger.info(
-                f"the vocabulary of {config.train.init_from} is extended from "
-                f"{before.vocab_size:,} to {after.vocab_size:,} sub-words"
-            )
-        return extended
-
-    def _save_vocabulary(
-        self, tokenizers: tuple[Tokenizer, Tokenizer], record: dict[str, Any] | None
-    ) -> None:
-        save_tokenizers(tokenizers, self.path)
-        if record:
-            os.makedirs(os.path.dirname(self._record_path), exist_ok=True)
-            with atomic_write(self._record_path) as file:
-                json.dump(record, file)
-
     def begin(self) -> None:
-        """Removes the run or the model that is overwritten, and saves the new vocabulary.
+        """Saves the vocabulary of a new run, instead of what it overwrites.
 
         Nothing may refuse the new run any more.
         """
-        if self._save_new:
-            self._remove_run()
-            self._save_new()
-            self._save_new = None
-
-    @property
-    def _record_path(self) -> str:
-        return os.path.join(self.path, "cache", "vocabulary.json")
-
-    def _learn_vocabulary(self, data: DataConfig, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
-        """Learns the vocabularies, or loads those that an interrupted start has learned."""
-        try:
-            tokenizers = load_tokenizers(self.path, data.shared_vocab)
-            with open(self._record_path, encoding="utf-8") as file:
-                if json.load(file) == _vocabulary_record(data, corpus, tokenizers):
-                    logger.info(
-                        "the vocabulary in the folder was learned from this text: it is kept"
-                    )
-                    return tokenizers
-        except (OSError, ValueError):  # missing or damaged
-            pass
-        size = f"{data.vocab_size:,}"
-        logger.info("learning a vocabulary of %s sub-words from %s", size, corpus.name)
-        return learn_tokenizers(
-            lambda: corpus.read("train"),
-            data.vocab_size,
-            data.shared_vocab,
-            _tags(data),
-            data.subword_model,
-        )
-
-    def _remove_run(self) -> None:
-        """Removes the run or the model in the folder, so that no part of it is left in its place.
-
-        The files are renamed first, which is quick, and deleted afterwards.
-        """
-        with atomic_folder(self.path) as removed:
-            for name in RUN_FILES:
-                path = os.path.join(self.path, name)
-                if os.path.lexists(path):
-                    os.replace(path, os.path.join(removed, name))
+        if not self._new:
+            return
+        if self._overwrite:
+            with atomic_folder(self.path) as removed:  # to rename is quick, to delete is not
+                for name in RUN_FILES:
+                    path = os.path.join(self.path, name)
+                    if os.path.lexists(path):
+                        os.replace(path, os.path.join(removed, name))
+        save_tokenizers(self._new, self.path)
+        self._new = None
 
     def restore(
         self, model: keras.Model, optimizer: keras.optimizers.Optimizer
@@ -231,7 +161,7 @@ class RunDirectory:
         Returns: its training state, or None where there is no checkpoint of the run yet.
         Raises: UserError when all checkpoints are damaged.
         """
-        if self._save_new:  # the checkpoints are of the run that is overwritten
+        if self._new:  # the checkpoints are of the run that is overwritten
             return None
         paths = step_checkpoints(self.path)
         damaged = []
@@ -286,10 +216,10 @@ class RunDirectory:
 
     def save_best(self, model: keras.Model, state: dict[str, Any]) -> None:
         """Writes the weights with the best validation score so far."""
-        checkpoint.save(self._best, model, state=state)
+        checkpoint.save(os.path.join(self.path, BEST), model, state=state)
 
     def save_average(self, model: keras.Model, state: dict[str, Any]) -> None:
-        """Writes the moving average of the weights, which the model has, as `averaged.npz`."""
+        """Writes the moving average of the weights, which the model has, as the average."""
         checkpoint.save(self._averaged, model, state=state)
 
     def average(self, model: keras.Model, settings: TrainConfig, first_step: int) -> None:
@@ -382,28 +312,33 @@ def _check_no_model(folder: str) -> None:
         )
 
 
-def _tags(data: DataConfig) -> list[str]:
-    """The tags of a run, each once."""
-    return [tag for tag in dict.fromkeys(data.tag.split(",")) if tag]
-
-
-def _check_tags(config: Config, source: Tokenizer) -> None:
-    """Raises: UserError when the vocabulary of the initial model lacks a tag."""
-    missing = set(_tags(config.data)) - set(source.tags)
-    if missing:
+def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
+    """The vocabularies of a new run: those of the initial model, or learned ones."""
+    data, init_from = config.data, config.train.init_from
+    tags = [tag for tag in dict.fromkeys(data.tag.split(",")) if tag]  # each once
+    if not init_from:
+        size = f"{data.vocab_size:,}"
+        logger.info("learning a vocabulary of %s sub-words from %s", size, corpus.name)
+        tokenizers = learn_tokenizers(
+            lambda: corpus.read("train"), data.vocab_size, data.shared_vocab, tags,
+            data.subword_model,
+        )  # fmt: skip
+    else:
+        before = tokenizers = initial_vocabulary(config)
+        if config.train.extend_vocab:
+            tokenizers = extend_tokenizers(
+                before, lambda: corpus.read("train"), config.train.extend_vocab, tags
+            )
+            for old, new in dict(zip(before, tokenizers)).items():
+                logger.info(
+                    f"the vocabulary of {init_from} is extended from {old.vocab_size:,} to "
+                    f"{new.vocab_size:,} sub-words"
+                )
+    source = tokenizers[0]
+    if missing := set(tags) - set(source.tags):
         raise UserError(
-            f"the vocabulary of {config.train.init_from} has no tag "
-            f"{' or '.join(sorted(missing))}: its tags are {', '.join(source.tags) or 'none'}; "
-            "--extend_vocab adds tags too"
+            f"the vocabulary of {init_from} has no tag {' or '.join(sorted(missing))}: its tags "
+            f"are {', '.join(source.tags) or 'none'}; --extend_vocab adds tags too"
         )
-
-
-def _vocabulary_record(
-    data: DataConfig, corpus: Corpus, tokenizers: tuple[Tokenizer, Tokenizer]
-) -> dict[str, Any]:
-    """What identifies vocabularies, and the text and the settings that they were learned from."""
-    settings = (data.vocab_size, data.shared_vocab, data.subword_model)
-    return {
-        "learned_from": digest(corpus.fingerprint("train"), *settings),
-        "fingerprints": [tokenizer.fingerprint for tokenizer in tokenizers],
-    }
+    sampling_alpha(data, tokenizers)
+    return tokenizers

@@ -1,11 +1,12 @@
 """Learning rate schedules: Eq. 3 (Sec. 5.3), and others with the same linear warm-up."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tf_transformer.config import INVERSE_SQRT, NOAM, ModelConfig, TrainConfig
+from tf_transformer.config import ModelConfig, TrainConfig
 
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
@@ -120,6 +121,29 @@ class LinearSchedule(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
+# Name -> a function that makes it. `config.SCHEDULES` has the same names, for the command line.
+SCHEDULES: dict[
+    str, Callable[[ModelConfig, TrainConfig], keras.optimizers.schedules.LearningRateSchedule]
+] = {
+    "noam": lambda model, train: CustomSchedule(
+        model.d_model, train.warmup_steps, train.learning_rate_scale
+    ),
+    "inverse_sqrt": lambda _, train: InverseSqrtSchedule(
+        train.learning_rate, train.warmup_steps, train.plateau_steps
+    ),
+    "constant": lambda _, train: LinearSchedule(train.learning_rate, train.warmup_steps),
+    "linear": lambda _, train: LinearSchedule(
+        train.learning_rate, train.warmup_steps, train.train_steps
+    ),
+    "cosine": lambda _, train: keras.optimizers.schedules.CosineDecay(
+        0.0,
+        train.train_steps - train.warmup_steps,
+        warmup_target=train.learning_rate,
+        warmup_steps=train.warmup_steps,
+    ),
+}
+
+
 def make_schedule(
     model_config: ModelConfig, train_config: TrainConfig
 ) -> keras.optimizers.schedules.LearningRateSchedule:
@@ -127,21 +151,6 @@ def make_schedule(
 
     Args:
       model_config: a `ModelConfig`; its width is in Eq. 3.
-      train_config: a `TrainConfig`; `learning_rate_schedule` is one of `config.SCHEDULES`.
+      train_config: a `TrainConfig`; `learning_rate_schedule` is one of `SCHEDULES`.
     """
-    name = train_config.learning_rate_schedule
-    peak, warmup_steps = train_config.learning_rate, train_config.warmup_steps
-    if name == NOAM:
-        return CustomSchedule(model_config.d_model, warmup_steps, train_config.learning_rate_scale)
-    if name == INVERSE_SQRT:
-        return InverseSqrtSchedule(peak, warmup_steps, train_config.plateau_steps)
-    if name == "constant":
-        return LinearSchedule(peak, warmup_steps)
-    if name == "linear":
-        return LinearSchedule(peak, warmup_steps, train_config.train_steps)
-    return keras.optimizers.schedules.CosineDecay(
-        0.0,
-        train_config.train_steps - warmup_steps,
-        warmup_target=peak,
-        warmup_steps=warmup_steps,
-    )
+    return SCHEDULES[train_config.learning_rate_schedule](model_config, train_config)

@@ -9,53 +9,64 @@ import logging
 import math
 import os
 import time
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.checkpoints.initial_model import absolute_model_dir, check_other_folder
 from tf_transformer.checkpoints.loading import check_same_vocabularies
-from tf_transformer.checkpoints.paths import step_checkpoints
+from tf_transformer.checkpoints.model_folder import CONFIG, step_checkpoints
 from tf_transformer.config import Config
-from tf_transformer.data.batching import Batches
+from tf_transformer.data.batching import IDS, Batches
 from tf_transformer.data.corpus import Corpus
+from tf_transformer.data.readers import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import score
-from tf_transformer.kernels.adam import FusedAdam
 from tf_transformer.model.transformer import Transformer
-from tf_transformer.training.compilation import compile_updates, compiled_shapes
-from tf_transformer.training.distribution import Workers, on_all_replicas, worker_failures
-from tf_transformer.training.ema import assign_averages, averaged_weights
+from tf_transformer.training.distribution import (
+    Workers,
+    on_all_replicas,
+    strategy_of_run,
+    worker_failures,
+)
+from tf_transformer.training.fine_tuning import load_initial_weights
 from tf_transformer.training.memory_plan import (
     accumulation_hint,
+    compiled_shapes,
     describe_devices,
     describe_plan,
     largest_bucket,
     learning_rate_warning,
     max_accumulation_steps,
 )
-from tf_transformer.training.metrics import MetricsAccumulator, MetricsLogger, memory_gb
-from tf_transformer.training.precision import LossScale, NoLossScale
+from tf_transformer.training.optimizer import FusedAdam
+from tf_transformer.training.precision import choose_jit_compile, choose_precision
 from tf_transformer.training.preemption import Handler, PreemptionHandler
-from tf_transformer.training.prepare_data import write_sentences
-from tf_transformer.training.progress import Progress
+from tf_transformer.training.prepare_data import (
+    prepare_batches,
+    prepare_vocabulary,
+    write_sentences,
+)
 from tf_transformer.training.run_directory import (
     BATCH_ORDER,
     RunDirectory,
     check_same_batches,
 )
+from tf_transformer.training.run_log import MetricsAccumulator, Progress, RunLog, memory_gb
 from tf_transformer.training.schedule import make_schedule
-from tf_transformer.training.train_step import eval_step
-from tf_transformer.training.update import IDS, TrainingState, Update, make_update
+from tf_transformer.training.update import Update, eval_step
 
 logger = logging.getLogger(__name__)
 
 STEPS_IN_FLIGHT = 2  # updates started before the result of an earlier one is read
 NOT_SAVED = (0, 0)
 
-# The step, the result and the padded tokens of each started update.
+# The step, counted from 0, the result and the padded tokens of each started update.
 InFlight = collections.deque[tuple[int, dict[str, tf.Tensor], int]]
 
 
@@ -64,27 +75,23 @@ class _Interrupted(Exception):
 
 
 class Trainer:
-    """A training run. `build.build_trainer` makes its parts.
+    """A training run. `build_trainer` makes its parts.
 
     Args:
       config: a `Config` with the sizes of its vocabularies.
       workers: the `Workers`.
       directory: the `RunDirectory`.
-      corpus: of `data.sources.open_corpus`.
+      corpus: of `data.readers.open_corpus`.
       tokenizers: of source and target.
       train_batches, validation_batches: two `Batches`.
-      model: a built `Transformer`.
-      optimizer: a built `FusedAdam`.
-      loss_scale: a `LossScale` or `NoLossScale`.
-      jit_compile: whether XLA compiles the gradients.
+      update: the `Update`, with the model and its optimizer.
       started: `time.monotonic()` from which `train_minutes` are counted.
     """
 
     def __init__(
-        self, *, config: Config, workers: Workers, directory: RunDirectory, corpus: Corpus,
+        self, config: Config, workers: Workers, directory: RunDirectory, corpus: Corpus,
         tokenizers: tuple[Tokenizer, Tokenizer], train_batches: Batches,
-        validation_batches: Batches, model: Transformer, optimizer: FusedAdam,
-        loss_scale: LossScale | NoLossScale, jit_compile: bool, started: float,
+        validation_batches: Batches, update: Update, started: float,
     ) -> None:  # fmt: skip
         self.config = config
         self.workers = workers
@@ -93,40 +100,23 @@ class Trainer:
         self.tokenizers = tokenizers
         self.train_batches = train_batches
         self.validation_batches = validation_batches
-        self.model = model
-        self.optimizer = optimizer
-        self.loss_scale = loss_scale
+        self.update = update
+        self.model = update.model
+        self.optimizer = update.optimizer
         self.progress = Progress()
+        self.preemption = PreemptionHandler()
         self.first_step = 0  # updates before this run, with `init_optimizer`
-        self._started = started
+        minutes = config.train.train_minutes
+        self._deadline = started + minutes * 60 if minutes else math.inf
         self._saved = NOT_SAVED  # step, and step of the last validation, of the last checkpoint
         self._accumulator = MetricsAccumulator()
+        self._in_flight: InFlight = collections.deque()
         self._schedule = make_schedule(config.model, config.train)
-        self._preemption = PreemptionHandler()
-        self._update_state = TrainingState(model, optimizer, loss_scale)
-        self._train_step = self._make_train_step(jit_compile)
-        self._eval_step = on_all_replicas(
-            workers.strategy, functools.partial(eval_step, model), [IDS, IDS]
-        )
+        evaluate = functools.partial(eval_step, self.model)
+        self._eval_step = on_all_replicas(workers.strategy, evaluate, [IDS, IDS])
         greedy = dataclasses.replace(config.decode, beam_size=1)
-        self._translator = Translator(model, tokenizers, greedy)
+        self._translator = Translator(self.model, tokenizers, greedy)
         self._bleu_pairs = self.samples("validation", config.train.bleu_sentences)
-
-    def _make_train_step(self, jit_compile: bool) -> Update:
-        """Composes the update, and describes it in the log."""
-        settings, strategy = self.config.train, self.workers.strategy
-        sizes = self.train_batches.buckets, self.workers.replicas, settings.micro_batch_tokens
-        steps = max_accumulation_steps(*sizes)
-        self._to_compile = compiled_shapes(*sizes) if jit_compile else []
-        precision = self.model.dtype_policy.name
-        devices = describe_devices(strategy, steps, precision, len(self._to_compile))
-        logger.info("%s parameters; %s", f"{self.model.count_params():,}", devices)
-        if hint := accumulation_hint(strategy, steps, settings.micro_batch_tokens):
-            logger.info(hint)
-        if warning := learning_rate_warning(self.config, self.train_batches):
-            logger.warning(warning)
-        weighted = self.train_batches.weighted
-        return make_update(self._update_state, settings, strategy, steps > 1, jit_compile, weighted)
 
     @property
     def step(self) -> int:
@@ -156,7 +146,7 @@ class Trainer:
         moments = [variable for variable in self.optimizer.variables if variable.dtype == "float32"]
         self.workers.broadcast_weights([*self.model.weights, *moments])
         self.optimizer.iterations.assign(state["step"])
-        self.loss_scale.restore(state["loss_scale"])
+        self.update.loss_scale.restore(state["loss_scale"])
         return True
 
     def run(self, second_interrupt: Handler = None) -> bool:
@@ -170,29 +160,114 @@ class Trainer:
         Raises: UserError when training diverges, a checkpoint cannot be written, or another worker
           has stopped.
         """
-        settings = self.config.train
+        path, step = self.directory.path, self.step
         self.directory.begin()
-        self.config.save(os.path.join(self.directory.path, "config.json"))
-        minutes = settings.train_minutes
-        deadline = self._started + minutes * 60 if minutes else None
-        validated = self.progress.validated[0] == self.step
-        path = self.directory.path
+        self.config.save(os.path.join(path, CONFIG))
+        self.preemption = PreemptionHandler(second_interrupt)
+        validated = self.progress.validated[0] == step
+        end = (self.config.train.train_steps, self._deadline)
         with contextlib.closing(self.directory), contextlib.closing(self.train_batches):
-            metrics = MetricsLogger(
-                path,
-                self.step,
-                settings.train_steps,
-                deadline,
-                validated,
-                progress=self.workers.is_chief,
-            )
-            preemption = PreemptionHandler(second_interrupt)
-            with contextlib.closing(metrics), worker_failures(), preemption as self._preemption:
-                complete = self._train(metrics, deadline)
+            log = RunLog(path, step, *end, validated, progress=self.workers.is_chief)
+            with contextlib.closing(log), worker_failures(), self.preemption:
+                complete = self._train(log)
                 self._save()
                 if complete:
-                    self._average(metrics)
+                    self._average(log)
                 return complete
+
+    def _train(self, log: RunLog) -> bool:
+        """The training loop. Returns: False when interrupted."""
+        step, validation_seconds = self.step, 0.0
+        if step > self.progress.validated[0] and "validate" in self._due(step):
+            self._validate(log)  # the run was interrupted before this validation
+            if self._interrupted():
+                return False
+            self._save()
+        if self._ended(step):
+            return not self._interrupted()
+        self._compile(step)
+        self._accumulator.start()
+        for step, (inp, tar, *weights) in self._batches(self.step):
+            late = time.monotonic() + 2 * validation_seconds >= self._deadline
+            votes = tf.constant([float(self.preemption.requested), float(late)])
+            result = self.update(inp, tar, votes, *weights)
+            self._in_flight.append((step - 1, result, inp.shape[0] * inp.shape[1]))
+
+            due = self._due(step)
+            interrupted, late = self._read_results(0 if due else STEPS_IN_FLIGHT)
+            if late:
+                due |= {"log", "validate", "stop"}
+                self._read_results(0)
+            log.advance(step)
+            if "log" in due:
+                rate = float(self._schedule(step - 1))  # of the last update
+                log.train(step, rate, self.progress.skipped_steps, self._accumulator.take())
+            if "validate" in due and not interrupted:
+                validation_seconds = self._accumulator.exclude(lambda: self._validate(log))
+            if interrupted or self._interrupted():
+                self._read_results(0)  # for the metrics in the checkpoint
+                return False
+            if "save" in due:  # after the validation, so that it includes the best score
+                self._save()
+            if "stop" in due or self._ended(step):
+                break
+        return True
+
+    def _batches(self, step: int) -> Iterator[tuple[int, tuple[tf.Tensor, ...]]]:
+        """The batches after a number of updates, epoch after epoch, each with its step."""
+        while True:
+            for batch in self.train_batches.epoch(*self.train_batches.position(step)):
+                step += 1
+                yield step, batch
+
+    def _due(self, step: int) -> set[str]:
+        """What follows an update: "log", "validate", "save", "stop"."""
+        settings = self.config.train
+        last = step >= settings.train_steps
+        periods = {
+            "log": settings.log_steps, "validate": settings.eval_steps, "save": settings.save_steps,
+        }  # fmt: skip
+        due = {name for name, period in periods.items() if step % period == 0}
+        return due | {"log", "validate", "stop"} if last else due
+
+    def _ended(self, step: int) -> bool:
+        """Whether a run has made its updates, or has not become better for too long."""
+        settings = self.config.train
+        patience = settings.early_stopping_patience
+        stops_early = 0 < patience <= self.progress.validations_since_best
+        return step >= settings.train_steps or stops_early
+
+    def _compile(self, step: int) -> None:
+        """Compiles the update for all shapes of batches, if the run uses XLA and all of them."""
+        settings = self.config.train
+        if not self.update.jit_compile:
+            return
+        shapes = compiled_shapes(
+            self.train_batches.buckets, self.workers.replicas, settings.micro_batch_tokens
+        )
+        if len(shapes) <= settings.train_steps - step:
+            self.update.compile(shapes, self._interrupted)
+
+    def _interrupted(self) -> bool:
+        """Whether to save and stop now. Several workers agree through the votes of an update."""
+        return self.workers.count == 1 and self.preemption.requested
+
+    def _read_results(self, remaining: int) -> tuple[bool, bool]:
+        """Reads the results of all but the last `remaining` updates.
+
+        Returns: whether a worker asked to save and stop; whether one has reached its deadline.
+        """
+        stop = np.zeros(2)
+        while len(self._in_flight) > remaining:
+            step, result, padded = self._in_flight.popleft()
+            result = {name: value.numpy() for name, value in result.items()}
+            stop += result["stop"]
+            self._accumulator.add(result, padded)
+            self.progress.record_update(int(result["skipped"]))
+            in_a_row = self.progress.skipped_in_a_row
+            if in_a_row >= self.config.train.max_skipped_steps:
+                self._diverged(step, f"the gradients of {in_a_row} updates in a row")
+        return stop[0] > 0 or self._interrupted(), stop[1] > 0
 
     def dry_run(self) -> str:
         """Makes two updates of the largest batch, without saving them.
@@ -214,7 +289,7 @@ class Trainer:
         with worker_failures():
             for _ in range(2):  # the first one builds the graph
                 before = time.monotonic()
-                sums = self._train_step(inp, tar, tf.zeros([2]), *weights)["sums"].numpy()
+                sums = self.update(inp, tar, tf.zeros([2]), *weights)["sums"].numpy()
                 seconds.append(time.monotonic() - before)
         self.train_batches.close()
         self.directory.close()
@@ -243,7 +318,7 @@ class Trainer:
         sums = np.zeros(3)
         for inp, tar, *_ in self.validation_batches.epoch(0):
             sums += self._eval_step(inp, tar).numpy()
-            if self._interrupted_alone():
+            if self._interrupted():
                 return None
         loss, accuracy = sums[0] / sums[1], sums[2] / sums[1]
         values = {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": accuracy}
@@ -260,87 +335,10 @@ class Trainer:
 
     def _check_interrupted(self, translated: int) -> None:
         """Ends the translation of the validation text when the run is to stop."""
-        if self._interrupted_alone():
+        if self._interrupted():
             raise _Interrupted
 
-    def _interrupted_alone(self) -> bool:
-        """Whether to save and stop now. Several workers agree through `train_step`'s votes."""
-        return self.workers.count == 1 and self._preemption.requested
-
-    def _train(self, metrics: MetricsLogger, deadline: float | None) -> bool:
-        """The training loop. Returns: False when interrupted."""
-        settings = self.config.train
-        step = self.step
-        in_flight: InFlight = collections.deque()
-        validation_seconds = 0.0
-        if self.progress.validated[0] < step and self._eval_due(step):
-            self._validate(metrics)  # the run was interrupted before this validation
-            if self._interrupted_alone():
-                return False
-            self._save()
-        if 0 < len(self._to_compile) <= settings.train_steps - step:
-            shapes, weighted = self._to_compile, self.train_batches.weighted
-            stopped = self._interrupted_alone
-            compile_updates(self._train_step, self._update_state, shapes, weighted, stopped)
-        self._accumulator.start()
-        while step < settings.train_steps and not self._stops_early():
-            epoch, start = self.train_batches.position(step)
-            for inp, tar, *weights in self.train_batches.epoch(epoch, start):
-                late = deadline and time.monotonic() + 2 * validation_seconds >= deadline
-                votes = tf.constant([float(self._preemption.requested), float(bool(late))])
-                result = self._train_step(inp, tar, votes, *weights)
-                in_flight.append((step, result, inp.shape[0] * inp.shape[1]))
-                step += 1
-
-                log_due = step % settings.log_steps == 0
-                save_due = step % settings.save_steps == 0
-                due = log_due or save_due or self._eval_due(step)
-                interrupted, late = self._read_results(in_flight, 0 if due else STEPS_IN_FLIGHT)
-                last = step == settings.train_steps or late
-                if last:
-                    self._read_results(in_flight, 0)
-                metrics.advance(step)
-                if log_due or last:
-                    learning_rate = float(self._schedule(step - 1))  # of the last update
-                    skipped = self.progress.skipped_steps
-                    metrics.train(step, learning_rate, skipped, self._accumulator.take())
-                if not interrupted and (last or self._eval_due(step)):
-                    validation_seconds = self._accumulator.exclude(lambda: self._validate(metrics))
-                if interrupted or self._interrupted_alone():
-                    self._read_results(in_flight, 0)  # for the metrics in the checkpoint
-                    return False
-                if save_due:  # after the validation, so that it includes the best score
-                    self._save()
-                if last or self._stops_early():
-                    return True
-        return not self._interrupted_alone()
-
-    def _eval_due(self, step: int) -> bool:
-        settings = self.config.train
-        return step % settings.eval_steps == 0 or step >= settings.train_steps
-
-    def _stops_early(self) -> bool:
-        patience = self.config.train.early_stopping_patience
-        return 0 < patience <= self.progress.validations_since_best
-
-    def _read_results(self, in_flight: InFlight, remaining: int) -> tuple[bool, bool]:
-        """Reads the results of all but the last `remaining` updates.
-
-        Returns: whether a worker asked to save and stop; whether one has reached its deadline.
-        """
-        stop = np.zeros(2)
-        while len(in_flight) > remaining:
-            step, result, padded = in_flight.popleft()
-            result = {name: value.numpy() for name, value in result.items()}
-            stop += result["stop"]
-            self._accumulator.add(result, padded)
-            self.progress.record_update(int(result["skipped"]))
-            in_a_row = self.progress.skipped_in_a_row
-            if in_a_row >= self.config.train.max_skipped_steps:
-                self._diverged(step, f"the gradients of {in_a_row} updates in a row")
-        return stop[0] > 0 or self._interrupted_alone(), stop[1] > 0
-
-    def _validate(self, metrics: MetricsLogger) -> None:
+    def _validate(self, log: RunLog) -> None:
         """Validates, and saves the weights when their score is the best so far."""
         if self._saved == NOT_SAVED:
             self._save()  # a folder that has `best.npz` always has a checkpoint to resume from
@@ -350,11 +348,11 @@ class Trainer:
             if values is None:
                 return
             is_best = self.progress.record_validation(self.step, values)
-            metrics.validation(self.step, values)
+            log.validation(self.step, values)
             if is_best and self.workers.is_chief:
                 self.directory.save_best(self.model, self._state())
 
-    def _average(self, metrics: MetricsLogger) -> None:
+    def _average(self, log: RunLog) -> None:
         """Averages the last checkpoints (Sec. 6.1), or the weights of all updates.
 
         The average is then on disk and in the model.
@@ -367,7 +365,7 @@ class Trainer:
             self.directory.average(self.model, self.config.train, self.first_step)
         self.workers.broadcast_weights(self.model.trainable_variables)
         if values := self.validate():
-            metrics.validation(self.step, values, kind="average")
+            log.validation(self.step, values, kind="average")
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -375,7 +373,7 @@ class Trainer:
             "first_step": self.first_step,
             "progress": dataclasses.asdict(self.progress),
             "metrics": self._accumulator.state(),
-            "loss_scale": self.loss_scale.state(),
+            "loss_scale": self.update.loss_scale.state(),
             "vocabularies": [tokenizer.fingerprint for tokenizer in self.tokenizers],
             "data": self.train_batches.checksum,
             "batches": self.train_batches.state(),
@@ -421,3 +419,103 @@ class Trainer:
             "or a larger --warmup_steps (last good checkpoint: "
             f"{checkpoints[-1] if checkpoints else 'none'})"
         )
+
+
+def assign_averages(model: Transformer, optimizer: FusedAdam) -> None:
+    """Gives the model the moving averages of its weights, which the optimizer keeps."""
+    for variable, average in zip(model.trainable_variables, optimizer.averages):
+        variable.assign(average.numpy())
+
+
+@contextlib.contextmanager
+def averaged_weights(model: Transformer, optimizer: FusedAdam) -> Iterator[None]:
+    """A context in which the model has these averages; without a moving average, nothing changes.
+
+    Args:
+      model: a built `Transformer`. It has its own weights again after the context.
+      optimizer: a built `FusedAdam`.
+    """
+    if not optimizer.use_ema:
+        yield
+        return
+    weights = [variable.numpy() for variable in model.trainable_variables]
+    try:
+        assign_averages(model, optimizer)
+        yield
+    finally:
+        for variable, value in zip(model.trainable_variables, weights):
+            variable.assign(value)
+
+
+def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Trainer:
+    """Builds a training run in a model folder, which resumes from the newest checkpoint there.
+
+    Args:
+      config: a `Config`; the vocabulary sizes of its model are set by the learned vocabularies.
+      model_dir: the model folder, created where it does not exist. Where `TF_CONFIG` names several
+        workers, it is the chief's.
+      overwrite: whether to remove a run or a model in the folder, and to start a new run.
+    Returns: a `Trainer`.
+    Raises: UserError for data that cannot be used, a folder with a run of other settings, with a
+      model without its checkpoints, or one in which another process trains.
+    """
+    started = time.monotonic()
+    strategy = strategy_of_run(config.train)
+    workers = Workers(strategy)
+    if not workers.is_chief:
+        logging.getLogger("tf_transformer").setLevel(logging.WARNING)
+    keras.utils.set_random_seed(config.train.seed)
+    if config.train.init_from:
+        check_other_folder(config.train.init_from, model_dir)
+        config = config.replace(init_from=absolute_model_dir(config.train.init_from))
+    corpus = corpus_of_run(config.data)
+    directory = RunDirectory(model_dir if workers.is_chief else None, overwrite)
+    try:
+        with worker_failures():
+            config, tokenizers = prepare_vocabulary(config, corpus, directory, workers)
+            data = (tokenizers, directory, workers)
+            train_batches = prepare_batches(config, corpus, "train", *data)
+            validation_batches = prepare_batches(config, corpus, "validation", *data)
+
+            update = _build_update(config, strategy, workers, train_batches)
+            trainer = Trainer(
+                config, workers, directory, corpus, tokenizers, train_batches, validation_batches,
+                update, started,
+            )  # fmt: skip
+            if not trainer.restore() and config.train.init_from:
+                load_initial_weights(
+                    trainer.model, trainer.optimizer, tokenizers, config.train, workers
+                )
+                trainer.first_step = trainer.step
+            return trainer
+    except BaseException:
+        directory.close()
+        raise
+
+
+def _build_update(
+    config: Config, strategy: tf.distribute.Strategy, workers: Workers, batches: Batches
+) -> Update:
+    """Builds the model and its update, and describes them in the log."""
+    settings = config.train
+    gpus = [] if settings.logical_devices else tf.config.get_visible_devices("GPU")
+    precision = workers.broadcast(choose_precision(settings.precision, gpus))
+    sizes = batches.buckets, workers.replicas, settings.micro_batch_tokens
+    steps = max_accumulation_steps(*sizes)
+    jit_compile = choose_jit_compile(settings.jit_compile, gpus)
+    update = Update.build(
+        config,
+        precision,
+        strategy,
+        accumulate=steps > 1,
+        jit_compile=jit_compile,
+        weighted=batches.weighted,
+    )
+    xla_shapes = len(compiled_shapes(*sizes)) if jit_compile else 0
+    devices = describe_devices(strategy, steps, precision, xla_shapes)
+    logger.info("%s parameters; %s", f"{update.model.count_params():,}", devices)
+    if hint := accumulation_hint(strategy, steps, settings.micro_batch_tokens):
+        logger.info(hint)
+    if warning := learning_rate_warning(config, batches):
+        logger.warning(warning)
+    return update

@@ -1,79 +1,347 @@
-"""The update of a run: model, optimizer and step, composed for the replicas of a strategy."""
+"""One update of the weights (Sec. 5), and one step of validation.
+
+The reference's `train_step` is
+
+    with tf.GradientTape() as tape:
+        predictions, _ = transformer(inp, tar_inp, True, ...)
+        loss = loss_function(tar_real, predictions)
+    gradients = tape.gradient(loss, transformer.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, transformer.trainable_variables))
+
+Here the first three lines are `shard_gradients`, and the last one is `Update.apply`. The loss of an
+update is the sum over all target tokens of the batch, divided by their number; where pairs have
+weights w, it is the sum of w x loss, divided by the sum of w.
+
+A batch is cut into shards: one for each replica, or several, which a replica computes one after the
+other while it adds up their gradients (gradient accumulation). The rows of a shard and its dropout
+masks depend only on the shard's number. So 8 replicas with 1 shard each, 2 with 4, and 1 with 8
+make the same update.
+
+Shapes: B batch, b shard, S source, T target, D d_model.
+"""
 
 import functools
-from collections.abc import Callable
-from typing import NamedTuple
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config, TrainConfig
-from tf_transformer.data.batching import IDS, WEIGHTS
-from tf_transformer.kernels.adam import FusedAdam
+from tf_transformer.data.batching import IDS, WEIGHTS, Bucket
+from tf_transformer.model.dropout import dropout_key
 from tf_transformer.model.transformer import Transformer
+from tf_transformer.special_tokens import PAD
 from tf_transformer.training.distribution import on_all_replicas
 from tf_transformer.training.fine_tuning import freeze
-from tf_transformer.training.optimizer import make_optimizer
+from tf_transformer.training.loss import chunked_cross_entropy, chunked_loss_sums, chunked_r_drop
+from tf_transformer.training.optimizer import FusedAdam, make_optimizer
 from tf_transformer.training.precision import LossScale, NoLossScale, make_loss_scale
-from tf_transformer.training.sharding import ShardGradients, accumulated_shards, one_shard
-from tf_transformer.training.train_step import compiled, shard_gradients, train_step
 
-# A function of source ids, target ids, votes to stop, and weights of the pairs where they have
-# some; see `train_step`.
-Update = Callable[..., dict[str, tf.Tensor]]
+logger = logging.getLogger(__name__)
+
+MAX_SHARDS = 1024  # shards of a batch that have dropout keys of their own
 
 
-class TrainingState(NamedTuple):
-    """What an update changes."""
-
-    model: Transformer
-    optimizer: FusedAdam
-    loss_scale: LossScale | NoLossScale
-
-
-def make_state(config: Config, precision: str, strategy: tf.distribute.Strategy) -> TrainingState:
-    """Builds a model with new weights, its optimizer and its loss scale, in all replicas.
-
-    Args:
-      config: a `Config` with the sizes of its vocabularies.
-      precision: name of a Keras dtype policy.
-      strategy: of the replicas.
-    """
-    with strategy.scope():
-        model = build_model(config.model, precision)
-        freeze(model, config.train.freeze)
-        optimizer = make_optimizer(config.model, config.train)
-        optimizer.build(model.trainable_variables)
-        return TrainingState(model, optimizer, make_loss_scale(precision))
-
-
-def make_update(
-    state: TrainingState,
+def shard_gradients(
     settings: TrainConfig,
-    strategy: tf.distribute.Strategy,
-    accumulate: bool,
-    jit_compile: bool,
-    weighted: bool = False,
-) -> Update:
-    """Composes an update of shard gradients, accumulation and apply.
+    model: Transformer,
+    inp: tf.Tensor,
+    tar: tf.Tensor,
+    seed: tf.Tensor,
+    step: tf.Tensor,
+    scale: tf.Tensor,
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Forward pass, loss and gradients of one shard of a batch.
 
     Args:
-      state: a `TrainingState`.
+      settings: a `TrainConfig`.
+      model: a `Transformer`.
+      inp: source ids `[b, S]`.
+      tar: target ids `[b, T + 1]`, with start and end token.
+      seed: of the dropout masks, int32 `[2]`.
+      step: the update, counted from 0.
+      scale: factor on the token losses, float32 scalar, or `[b]` for each pair.
+    Returns: a dense gradient for each weight; float32 `[5]`, sums: loss in nats, target tokens,
+      correct target tokens, loss without smoothing, source tokens.
+    """
+    tar_inp, tar_real = tar[:, :-1], tar[:, 1:]  # (b, T), (b, T)
+    smoothing = settings.label_smoothing
+    rate_factor = dropout_rate_factor(step, settings.dropout_warmup_steps)
+    with tf.GradientTape() as tape, dropout_key(seed, rate_factor):
+        if settings.r_drop:  # both halves of the doubled batch have their own dropout masks
+            doubled = tf.concat([inp, inp], axis=0), tf.concat([tar_inp, tar_inp], axis=0)
+            dec_output, _ = model.decoder_output(*doubled, training=True)  # (2 b, T, D)
+            x_1, x_2 = tf.split(dec_output, 2)  # (b, T, D), (b, T, D)
+            loss, sums = chunked_r_drop(
+                *model.output_projection(), x_1, x_2, tar_real, smoothing, settings.r_drop, scale
+            )
+        else:
+            dec_output, _ = model.decoder_output(inp, tar_inp, training=True)  # (b, T, D)
+            loss, sums = chunked_cross_entropy(
+                *model.output_projection(), dec_output, tar_real, smoothing, scale
+            )
+    gradients = tape.gradient(loss, model.trainable_variables)
+    return gradients, tf.concat([sums, [count_tokens(inp)]], axis=0)
+
+
+class Update:
+    """The update of a run. A call makes one in all replicas of a strategy.
+
+    Args:
       settings: a `TrainConfig`.
       strategy: of the replicas.
-      accumulate: whether a replica may compute its rows in several micro-batches. Without
-        accumulation the graph is half as large.
+      model: a `Transformer`, built in the scope of the strategy, as the following two.
+      optimizer: a built `FusedAdam`; its number of updates is the step.
+      loss_scale: a `LossScale` or `NoLossScale`.
+      accumulate: whether a replica may compute its rows in several shards. Without it the graph is
+        half as large.
       jit_compile: whether XLA compiles the gradients.
       weighted: whether the pairs of the batches have weights.
-    Returns: an `Update`.
     """
-    gradients: ShardGradients = functools.partial(shard_gradients, settings)
-    if jit_compile:
-        gradients = compiled(gradients)
-    shards = accumulated_shards if accumulate else one_shard
-    gradients = functools.partial(shards, gradients, state.model, settings)
-    update = functools.partial(
-        train_step, state.model, state.optimizer, settings, gradients, state.loss_scale
-    )
-    specs = [IDS, IDS, tf.TensorSpec([2], tf.float32), *([WEIGHTS] if weighted else [])]
-    return on_all_replicas(strategy, update, specs)
+
+    def __init__(
+        self,
+        settings: TrainConfig,
+        strategy: tf.distribute.Strategy,
+        model: Transformer,
+        optimizer: FusedAdam,
+        loss_scale: LossScale | NoLossScale,
+        accumulate: bool = True,
+        jit_compile: bool = False,
+        weighted: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.model = model
+        self.optimizer = optimizer
+        self.loss_scale = loss_scale
+        self._accumulate = accumulate
+        self.jit_compile = jit_compile
+        self._weighted = weighted
+        specs = [IDS, IDS, tf.TensorSpec([2], tf.float32), *([WEIGHTS] if weighted else [])]
+        self._run = on_all_replicas(strategy, self.step, specs)
+
+    @classmethod
+    def build(
+        cls, config: Config, precision: str, strategy: tf.distribute.Strategy, **options: bool
+    ) -> "Update":
+        """Builds a model with new weights, its optimizer, its loss scale, and their update.
+
+        Args:
+          config: a `Config` with the sizes of its vocabularies.
+          precision: name of a Keras dtype policy.
+          strategy: of the replicas.
+          **options: `accumulate`, `jit_compile` and `weighted` of the constructor.
+        """
+        with strategy.scope():
+            model = build_model(config.model, precision)
+            freeze(model, config.train.freeze)
+            optimizer = make_optimizer(config.model, config.train)
+            optimizer.build(model.trainable_variables)
+            loss_scale = make_loss_scale(precision)
+        return cls(config.train, strategy, model, optimizer, loss_scale, **options)
+
+    def __call__(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Makes an update of a whole batch; arguments and result as of `step`."""
+        return self._run(*batch)
+
+    def step(
+        self, inp: tf.Tensor, tar: tf.Tensor, votes: tf.Tensor, weights: tf.Tensor | None = None
+    ) -> dict[str, tf.Tensor]:
+        """The part of one replica.
+
+        Args:
+          inp: source ids of the whole batch `[B, S]`.
+          tar: target ids of the whole batch `[B, T + 1]`, with start and end token.
+          votes: float32 `[2]`, this worker's votes to stop, of which the sums are returned. So all
+            workers stop at the same update.
+          weights: of the pairs in the loss, float32 `[B]`; None: all are 1.
+        Returns: a dict, as `apply` returns it.
+        """
+        scale = self.loss_scale.scale / tf.maximum(count_tokens(tar[:, 1:]), 1.0)
+        if weights is not None:
+            row_tokens = tf.reduce_sum(tf.cast(tar[:, 1:] != PAD, tf.float32), axis=1)  # (B)
+            mean = tf.math.divide_no_nan(1.0, tf.reduce_sum(weights * row_tokens))
+            scale = self.loss_scale.scale * mean * weights  # (B)
+        gradients, sums = self.gradients(inp, tar, scale)
+        return self.apply(gradients, sums, votes)
+
+    def gradients(
+        self, inp: tf.Tensor, tar: tf.Tensor, scale: tf.Tensor
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """The gradients and the sums of `shard_gradients`, added over this replica's shards."""
+        replica = tf.distribute.get_replica_context()
+        replicas, replica_id = replica.num_replicas_in_sync, replica.replica_id_in_sync_group
+        step = tf.convert_to_tensor(self.optimizer.iterations)
+        micro_batches = 1
+        if self._accumulate:
+            rows, length = tf.unstack(tf.shape(inp))
+            micro_batches = gradient_accumulation_steps(
+                rows, length, replicas, self.settings.micro_batch_tokens
+            )
+        compute = functools.partial(shard_gradients, self.settings, self.model)
+        if self.jit_compile:  # a function for each replica, which has its own weights
+            compute = tf.function(compute, jit_compile=True, autograph=False)
+
+        def of_shard(i: tf.Tensor | int) -> tuple[list[tf.Tensor], tf.Tensor]:
+            index, shards = i * replicas + replica_id, micro_batches * replicas
+            seed = dropout_seed(step, self.settings.seed, index)
+            shard_inp, shard_tar, factor = (shard_of(x, index, shards) for x in (inp, tar, scale))
+            return compute(shard_inp, shard_tar, seed, step, factor)
+
+        if not self._accumulate:
+            return of_shard(0)
+
+        def add_shard(i: tf.Tensor, total: Sequence[tf.Tensor]) -> tuple[tf.Tensor, list[Any]]:
+            gradients, sums = of_shard(i)
+            return i + 1, [x + y for x, y in zip(total, (*gradients, sums))]
+
+        zeros = [tf.zeros(weight.shape) for weight in self.model.trainable_variables]
+        _, (*gradients, sums) = tf.while_loop(
+            lambda i, _: i < micro_batches,
+            add_shard,
+            (0, [*zeros, tf.zeros([5])]),
+            parallel_iterations=1,
+        )
+        return gradients, sums
+
+    def apply(
+        self, gradients: list[tf.Tensor], sums: tf.Tensor, votes: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Adds the results of all replicas, and updates the weights.
+
+        Args:
+          gradients, sums: of this replica.
+          votes: of this worker.
+        Returns: a dict, equal in all replicas: sums `[5]` over the batch, without the weights of
+          the pairs; replica_tokens `[replicas]`, target tokens of each; gradient_norm; skipped, 1
+          where the norm was not finite, in which case weights and moments have not changed, nor
+          have they for a batch of padding; stop `[2]`, the sums of the votes.
+        """
+        replica = tf.distribute.get_replica_context()
+        index, replicas = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
+        replica_tokens = tf.one_hot(index, replicas) * sums[1]
+        # The identities are on the replica's device, which the all-reduce needs to know.
+        tensors = [tf.identity(x) for x in (*gradients, sums, replica_tokens, votes)]
+        *gradients, sums, replica_tokens, votes = replica.all_reduce("sum", tensors)
+
+        gradients = self.loss_scale.unscale(gradients)
+        norm = tf.linalg.global_norm(gradients)
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(sums[0])
+        self.loss_scale.update(finite)
+        if self.settings.clip_norm:
+            gradients, _ = tf.clip_by_global_norm(gradients, self.settings.clip_norm, norm)
+        has_tokens = sums[1] > 0  # a batch of padding, which `compile` makes, has none
+        self.optimizer.apply_if(finite & has_tokens, gradients, self.model.trainable_variables)
+        return {
+            "sums": sums,
+            "replica_tokens": replica_tokens,
+            "gradient_norm": norm,
+            "skipped": 1.0 - tf.cast(finite, tf.float32),
+            "stop": votes,
+        }
+
+    def compile(self, buckets: Sequence[Bucket], stopped: Callable[[], bool]) -> None:
+        """Makes an update with a batch of padding for each shape; nothing changes.
+
+        XLA compiles the gradients anew for each shape, when it first occurs. That would be in the
+        middle of the first epoch, and count in its speed.
+
+        The replicas compile a shape at the same time. Different shapes are compiled one after the
+        other, because an update all-reduces, and two updates at once could wait for each other.
+
+        Args:
+          buckets: one for each shape of a shard.
+          stopped: a function that says whether to leave the other shapes to the first epoch.
+        """
+        start = time.monotonic()
+        averages = self.optimizer.averages if self.optimizer.use_ema else []
+        saved = [(each, each.numpy()) for each in (self.optimizer.iterations, *averages)]
+        saved_scale = self.loss_scale.state()
+        logger.info("compiling the update for %d shapes of batches", len(buckets))
+        for bucket in buckets:
+            if stopped():
+                break
+            inp = tf.zeros([bucket.rows, bucket.length], tf.int32)
+            tar = tf.zeros([bucket.rows, bucket.length + 1], tf.int32)
+            weights = [tf.zeros([bucket.rows])] if self._weighted else []
+            self(inp, tar, tf.zeros([2]), *weights)["sums"].numpy()  # waits for its end
+        for variable, value in saved:
+            variable.assign(value)
+        self.loss_scale.restore(saved_scale)
+        logger.info("compiled in %.0f s", time.monotonic() - start)
+
+
+def eval_step(model: Transformer, inp: tf.Tensor, tar: tf.Tensor) -> tf.Tensor:
+    """Loss without smoothing, whose exponential is the perplexity, and accuracy; in each replica.
+
+    Args:
+      model: a `Transformer`.
+      inp, tar: as for `Update.step`.
+    Returns: float32 `[3]`, sums over the batch: loss in nats, target tokens, correct target tokens.
+    """
+    replica = tf.distribute.get_replica_context()
+    index, shards = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
+    inp, tar = shard_of(inp, index, shards), shard_of(tar, index, shards)
+    dec_output, _ = model.decoder_output(inp, tar[:, :-1], training=False)
+    sums = chunked_loss_sums(*model.output_projection(), dec_output, tar[:, 1:])
+    return replica.all_reduce("sum", sums[:3])
+
+
+def gradient_accumulation_steps(
+    rows: Any, length: Any, replicas: int, micro_batch_tokens: int
+) -> Any:
+    """How many shards of a batch each replica computes; numbers or tensors.
+
+    Args:
+      rows, length: the shape of the batch.
+      replicas: how many there are.
+      micro_batch_tokens: most tokens of a shard on a side, padding included. A shard has at least
+        one row.
+    """
+    larger = max if isinstance(length, int) else tf.maximum
+    rows_at_once = replicas * larger(micro_batch_tokens // length, 1)
+    return -(-rows // rows_at_once)
+
+
+def shard_of(rows: tf.Tensor, index: tf.Tensor | int, shards: tf.Tensor | int) -> tf.Tensor:
+    """Takes the rows of one shard: `[B, ...]` -> `[B / shards, ...]`; a scalar is of all rows.
+
+    Rows of padding are appended where `shards` does not divide B.
+    """
+    if not rows.shape.rank:
+        return rows
+    others = [[0, 0]] * (rows.shape.rank - 1)
+    rows = tf.pad(rows, [[0, -tf.shape(rows)[0] % shards], *others], constant_values=PAD)
+    return tf.ensure_shape(rows[index::shards], [None] * rows.shape.rank)
+
+
+def dropout_seed(step: tf.Tensor, seed: int, shard: tf.Tensor | int) -> tf.Tensor:
+    """The key of a shard's dropout masks, int32 `[2]`: the step, and seed and shard.
+
+    Args:
+      step: the update, counted from 0.
+      seed: of the run.
+      shard: the shard's number in the batch.
+    """
+    number = tf.cast(seed * MAX_SHARDS + shard, tf.int64)
+    # TensorFlow computes with int64 on a GPU, and with int32 on the host, which would have to wait
+    # for the step.
+    return tf.bitcast(tf.cast(step, tf.int64) + 2**32 * number, tf.int32)
+
+
+def dropout_rate_factor(step: tf.Tensor, dropout_warmup_steps: int) -> tf.Tensor | float:
+    """The factor on the dropout rate: rises linearly from 0 to 1 (after Morerio et al. 2017).
+
+    An untrained model cannot overfit, and learns faster without dropout.
+    """
+    if not dropout_warmup_steps:
+        return 1.0
+    return tf.minimum(1.0, tf.cast(step, tf.float32) / dropout_warmup_steps)
+
+
+def count_tokens(ids: tf.Tensor) -> tf.Tensor:
+    """The number of ids that are not padding, float32."""
+    return tf.reduce_sum(tf.cast(ids != PAD, tf.float32))

@@ -23,7 +23,7 @@ KINDS = {
 }
 
 # The parts of the page that the server's page has too.
-DISPLAY = pathlib.Path(__file__).parents[1] / "attention_display"
+DISPLAY = pathlib.Path(__file__).with_name("attention_display")
 
 # Pixels of the page in a notebook.
 ROW_HEIGHT = 28  # of a sub-word
@@ -56,8 +56,8 @@ class AttentionView:
 
     Args:
       examples: a list of (source sub-words, target sub-words, weights by name), as
-        `Translator.attention` returns them, or with queries and keys by name as the fourth item,
-        as `attention_example` returns them.
+        `Translator.attention` returns them; with queries `[H, T, K]` and keys `[H, S, K]` by name
+        as the fourth item, the page has the switches.
     Raises: ValueError for no examples, and for weights, queries or keys that are not finite or do
       not fit the sub-words.
     """
@@ -91,9 +91,8 @@ class AttentionView:
         return f"AttentionView of {len(self._examples)} examples"
 
     def _repr_html_(self) -> str:
-        rows = max(
-            max(len(example["source"]), len(example["target"])) for example in self._examples
-        )
+        sides = [example[side] for example in self._examples for side in ("source", "target")]
+        rows = max(map(len, sides))
         height = HEADER_HEIGHT + ROW_HEIGHT * rows
         if any("queries_and_keys" in example for example in self._examples):
             height += SWITCHES_HEIGHT

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 
 from tf_transformer.atomic_io import atomic_write
-from tf_transformer.checkpoints.paths import load_config, read_metrics
+from tf_transformer.checkpoints.model_folder import CONFIG, METRICS, load_config, read_metrics
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 from tf_transformer.visualization.history import Line, metric
@@ -83,7 +83,7 @@ def find_runs(folders: Sequence[str]) -> list[Run]:
     found: list[str] = []
     for folder in folders:
         # Exports have a config.json too, and no history.
-        pattern = os.path.join(glob.escape(folder), "*", "metrics.jsonl")
+        pattern = os.path.join(glob.escape(folder), "*", METRICS)
         inside = sorted(filter(_has_config, map(os.path.dirname, glob.glob(pattern))))
         found += [folder] if _has_config(folder) or not inside else inside
     unique = {os.path.realpath(path): path.rstrip("/") for path in found}
@@ -95,7 +95,7 @@ def find_runs(folders: Sequence[str]) -> list[Run]:
 
 
 def _has_config(folder: str) -> bool:
-    return os.path.isfile(os.path.join(folder, "config.json"))
+    return os.path.isfile(os.path.join(folder, CONFIG))
 
 
 def read_run(path: str) -> Run:

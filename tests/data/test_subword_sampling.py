@@ -1,0 +1,355 @@
+"""Sub-word regularisation: drawn segmentations, and the shards and batches of an epoch."""
+
+import collections
+import io
+import itertools
+import math
+import random
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2 as messages
+
+from tf_transformer.data import subword_sampling
+from tf_transformer.data.batching import SampledBatches
+from tf_transformer.data.encoded_pairs import Shard
+from tf_transformer.data.encoding import encode_pairs
+from tf_transformer.data.readers import open_corpus
+from tf_transformer.data.subword_sampling import (
+    PairSampler,
+    SubwordSampler,
+    sample_pairs,
+    sampling_alpha,
+)
+from tf_transformer.data.tokenizer import Tokenizer, learn_tokenizers
+from tf_transformer.errors import UserError
+from tf_transformer.special_tokens import PAD, UNK
+
+
+@pytest.fixture(scope="module")
+def text(corpus_folder):
+    return list(open_corpus(str(corpus_folder), "en", "de").read("train"))
+
+
+@pytest.fixture(scope="module")
+def tokenizers(text):
+    return learn_tokenizers(lambda: text, 400, shared=True)
+
+
+@pytest.fixture(scope="module")
+def learned_unigram(text):
+    return learn_tokenizers(lambda: text, 400, shared=True, subword_model="unigram")[0]
+
+
+@pytest.fixture(scope="module")
+def unigram(text):
+    """A unigram vocabulary without bytes, as those of OPUS-MT."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(side for pair in text for side in pair), model_writer=model,
+        model_type="unigram", vocab_size=300, hard_vocab_limit=False,
+        pad_id=0, unk_id=1, bos_id=2, eos_id=3, minloglevel=2,
+    )  # fmt: skip
+    return Tokenizer(model.getvalue())
+
+
+@pytest.fixture(scope="module")
+def pairs(text, tokenizers):
+    return encode_pairs(text, tokenizers, 64, 9.0)
+
+
+def rows(pairs):
+    """The sequences of a shard, or of all shards: source, target, source, ..."""
+    return [
+        shard.ids[a:b].tolist()
+        for shard in getattr(pairs, "shards", [pairs])
+        for a, b in itertools.pairwise(shard.splits.tolist())
+    ]
+
+
+def sampled(pairs, tokenizers, alpha, key=(1, 0, 0, 0), max_length=64):
+    (shard,) = pairs.shards
+    samplers = tuple(SubwordSampler(each.model, alpha, max_length) for each in tokenizers)
+    return rows(sample_pairs(samplers, key, shard))
+
+
+def test_the_text_is_the_same(pairs, tokenizers):
+    found, usual = sampled(pairs, tokenizers, 0.1), rows(pairs)
+    assert sum(a != b for a, b in zip(found, usual)) > len(usual) / 2
+    assert 1.02 < sum(map(len, found)) / sum(map(len, usual)) < 1.5
+    texts = [
+        [text.decode() for text in tokenizers[0].decode(ids_of(each)).numpy()]
+        for each in (found, usual)
+    ]
+    assert texts[0] == texts[1]
+    assert all(row[-1] == 3 for row in found)
+
+
+def ids_of(rows):
+    ids = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    for padded, row in zip(ids, rows):
+        padded[: len(row)] = row
+    return ids
+
+
+def test_the_rate_of_merges_that_are_left_out():
+    """The word "▁a" is one merge. "▁bc" is two, the first of which is bc, or else ▁b."""
+    tokenizer = Tokenizer.learn(iter(["a bc"] * 100), 300)
+    merges = tokenizer.pieces(range(260, 264))
+    assert merges.index("bc") < merges.index("▁b") and {"▁a", "▁bc"} < set(merges)
+    pairs = encode_pairs([("a bc " * 100, "a")] * 50, (tokenizer, tokenizer), 500, 500.0)
+    for rate in (0.1, 0.3):
+        found = sampled(pairs, (tokenizer, tokenizer), rate, max_length=10**6)[::2]
+        pieces = [piece for row in found for piece in tokenizer.pieces(row)]
+        expected = {
+            "a": rate,
+            "b": rate**2,
+            "bc": (1 - rate) * rate,
+            "▁b": (1 - rate) * rate**2,
+        }
+        for piece, value in expected.items():
+            deviation = (5000 * value) ** 0.5  # of the number, about
+            assert pieces.count(piece) == pytest.approx(5000 * value, abs=3 * deviation), piece
+
+
+def test_the_rates_of_unigram_segmentations():
+    """The word "▁ab" with the sub-words ▁a, ▁ab, a, b and ▁ has three segmentations."""
+    scores = {"▁ab": -2.0, "▁a": -3.0, "a": -4.0, "b": -1.0, "▁": -1.5}
+    model = messages.ModelProto()
+    model.trainer_spec.model_type = messages.TrainerSpec.UNIGRAM
+    for piece, score in scores.items():
+        model.pieces.add(piece=piece, score=score)
+    sampler, uniform = SubwordSampler(model.SerializeToString(), 0.5, 9), random.Random(1).random
+    found = collections.Counter(tuple(sampler.sample([0], uniform)) for _ in range(10_000))
+    weights = {(0,): -2.0, (1, 3): -4.0, (4, 2, 3): -6.5}
+    total = sum(math.exp(0.5 * weight) for weight in weights.values())
+    assert found.keys() == weights.keys()
+    for ids, weight in weights.items():
+        assert found[ids] / 10_000 == pytest.approx(math.exp(0.5 * weight) / total, rel=0.1)
+
+
+def test_a_side_that_would_be_too_long_has_its_usual_ids(pairs, tokenizers):
+    usual = rows(pairs)
+    limit = max(map(len, usual))
+    found = sampled(pairs, tokenizers, 0.5, max_length=limit)
+    assert max(map(len, found)) <= limit
+    longest = [i for i, row in enumerate(usual) if len(row) == limit]
+    assert any(found[i] == usual[i] for i in longest)
+    assert sampled(pairs, tokenizers, 0.999, max_length=2) == usual
+
+
+def test_ids_are_a_function_of_the_key(pairs, tokenizers):
+    """Also after other texts."""
+    first = sampled(pairs, tokenizers, 0.1)
+    assert sampled(pairs, tokenizers, 0.1, key=(1, 1, 0, 0)) != first
+    assert sampled(pairs, tokenizers, 0.1, key=(2, 0, 0, 0)) != first
+    assert sampled(pairs, tokenizers, 0.1) == first
+
+
+def test_ids_are_the_same_in_other_processes(pairs, tokenizers, tmp_path, monkeypatch):
+    """Those of the chunks with their keys, in the order of the pairs."""
+    monkeypatch.setattr(subword_sampling, "CHUNK", 150)
+    (shard,) = pairs.shards
+    samplers = tuple(
+        SubwordSampler(each.model, 0.1, int(shard.lengths.max())) for each in tokenizers
+    )
+    parts = [
+        sample_pairs(samplers, (7, 3, 0, number), shard.slice(first, first + 150))
+        for number, first in enumerate(range(0, len(shard), 150))
+    ]
+    sampler = PairSampler(pairs, tokenizers, 0.1, 7, str(tmp_path))
+    assert rows(sampler.epoch(3, threading.Event())) == rows(Shard.join(parts))
+
+
+def test_a_process_that_ends(pairs, tmp_path):
+    """As one that is killed, or whose main module is a script without a guard."""
+    damaged = SimpleNamespace(model=b"x", fingerprint="x")
+    sampler = PairSampler(pairs, (damaged, damaged), 0.1, 7, str(tmp_path))
+    with pytest.raises(UserError, match="a process that draws sub-words has ended; if memory"):
+        sampler.epoch(0, threading.Event())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("name", "unknown"), [("unigram", 1), ("learned_unigram", 0)])
+def test_a_unigram_vocabulary(text, name, unknown, request):
+    """A character that it does not have stays the unknown token, or its bytes."""
+    tokenizer = request.getfixturevalue(name)
+    text = [*text, ("A \u6f22 dog", "Ein Hund")]
+    pairs = encode_pairs(text, (tokenizer, tokenizer), 64, 9.0)
+    usual = rows(pairs)
+    found = sampled(pairs, (tokenizer, tokenizer), 0.3)
+    assert sum(a != b for a, b in zip(found, usual)) > len(usual) / 4
+    assert usual[-2].count(UNK) == found[-2].count(UNK) == unknown
+    decoded = [tokenizer.decode(ids_of(each)).numpy().tolist() for each in (found, usual)]
+    assert decoded[0] == decoded[1]
+    assert ("\u6f22" in decoded[0][-2].decode()) == (unknown == 0)
+
+
+def test_tags_are_kept(text):
+    texts = [(f"<2de> {source}", target) for source, target in text[:50]]
+    tokenizer = learn_tokenizers(lambda: texts, 400, shared=True, tags=["<2de>"])
+    pairs = encode_pairs(texts, tokenizer, 64, 9.0)
+    tag = tokenizer[0].tags["<2de>"]
+    for usual, found in zip(rows(pairs)[::2], sampled(pairs, tokenizer, 0.3)[::2], strict=True):
+        assert usual[0] == found[0] == tag and tag not in found[1:]
+
+
+def test_the_setting_must_fit_the_vocabulary(tiny_config, tokenizers, unigram):
+    dropout = tiny_config.replace(bpe_dropout=0.1)
+    alpha = tiny_config.replace(sentencepiece_alpha=0.2, subword_model="unigram")
+    assert sampling_alpha(tiny_config.data, tokenizers) == 0
+    assert sampling_alpha(dropout.data, tokenizers) == 0.1
+    assert sampling_alpha(alpha.data, (unigram, unigram)) == 0.2
+    with pytest.raises(UserError, match="source is bpe, that of the target unigram: leave it out"):
+        sampling_alpha(dropout.data, (tokenizers[0], unigram))
+    with pytest.raises(UserError, match="source is unigram, that of the target unigram"):
+        sampling_alpha(dropout.data, (unigram, unigram))
+    with pytest.raises(UserError, match="source is bpe, that of the target bpe"):
+        sampling_alpha(alpha.data, tokenizers)
+    with pytest.raises(UserError, match="is for bpe vocabularies, and this one is unigram"):
+        dropout.replace(subword_model="unigram")
+    with pytest.raises(
+        UserError, match="this one is bpe: leave it out, or give subword_model unigram"
+    ):
+        alpha.replace(subword_model="bpe")
+    for subword_model in ("bpe", "unigram"):  # one of both is always for another kind
+        with pytest.raises(UserError, match="leave it out"):
+            tiny_config.replace(
+                bpe_dropout=0.1, sentencepiece_alpha=0.2, subword_model=subword_model
+            )
+
+
+@pytest.fixture
+def make_sampler(pairs, tokenizers, tmp_path, monkeypatch):
+    def draw(self, epoch, stopped):  # in this process, since others start slowly
+        models, *arguments = self._arguments
+        samplers = tuple(SubwordSampler(model, *arguments) for model in models)
+        for shard in self._shards:
+            for first in range(0, len(shard), 150):
+                if stopped.is_set():
+                    raise InterruptedError
+                key = (self._seed, epoch, 0, first // 150)
+                yield sample_pairs(samplers, key, shard.slice(first, first + 150))
+
+    monkeypatch.setattr(subword_sampling, "CHUNK", 150)
+    monkeypatch.setattr(PairSampler, "_draw", draw)
+    return lambda seed=1, cache=tmp_path: PairSampler(pairs, tokenizers, 0.1, seed, str(cache))
+
+
+def test_epochs(make_sampler, pairs, tokenizers, tmp_path):
+    """They differ, and another process has the same; past ones are removed."""
+    sampler, running = make_sampler(), threading.Event()
+    epochs = [sampler.epoch(epoch, running) for epoch in (0, 1)]
+    assert rows(epochs[0]) != rows(epochs[1])
+    assert rows(make_sampler(cache=tmp_path / "other").epoch(1, running)) == rows(epochs[1])
+    assert rows(make_sampler(seed=2).epoch(1, running)) != rows(epochs[1])
+    for epoch in epochs:
+        assert len(epoch) == len(pairs)
+        assert isinstance(epoch.shards[0].ids.base, np.memmap)
+
+    draw = sampler._draw
+    sampler._draw = None  # so that encoding again would fail
+    assert sampler.epoch(1, running).checksum == epochs[1].checksum
+    (path,) = tmp_path.glob("epoch-*-0/00000.ids.npy")
+    path.write_bytes(path.read_bytes()[:-2])
+    sampler._draw = draw
+    assert sampler.epoch(0, running).checksum == epochs[0].checksum
+
+    sampler.remove_others((1, 2))
+    assert [path.name[-2:] for path in tmp_path.glob("epoch-*")] == ["-1"]
+    running.set()
+    with pytest.raises(InterruptedError):
+        sampler.epoch(2, running)
+    assert len(list(tmp_path.glob("epoch-*"))) == 1
+    assert not list(tmp_path.glob(".*"))
+
+
+def make_batches(pairs, sampler, last_step=10**6, tokens=500, repetitions=None):
+    return SampledBatches(pairs, tokens, 1, repetitions, 0, sampler, last_step)
+
+
+def read(dataset):
+    """The pairs of each batch, as tuples of ids without padding."""
+    return [
+        [
+            (tuple(source[source != PAD]), tuple(target[target != PAD]))
+            for source, target in zip(inp.numpy(), tar.numpy())
+            if source.any()
+        ]
+        for inp, tar in dataset
+    ]
+
+
+def test_batches(make_sampler, pairs):
+    """Each pair once, in few shapes, nearly without padding; the next epoch is other ids."""
+    batches = make_batches(pairs, make_sampler())
+    shapes = {(bucket.rows, bucket.length) for bucket in batches.buckets}
+    step, found = 0, []
+    for epoch in (0, 1):
+        assert batches.position(step) == (epoch, 0)
+        dataset = batches.epoch(epoch)
+        assert {inp.shape for inp, _ in dataset} <= shapes
+        found.append(read(dataset))
+        step += len(found[-1])
+        ids = rows(make_sampler().epoch(epoch, threading.Event()))
+        expected = [(tuple(s), (2, *t)) for s, t in zip(ids[::2], ids[1::2])]
+        assert sorted(itertools.chain(*found[-1])) == sorted(expected)
+        real = sum(map(len, ids))
+        padded = 2 * sum(b.rows * b.length for _, b in batches.order(epoch))
+        assert real / padded > 0.8
+        assert batches.non_padding_fraction == pytest.approx(real / padded, abs=0.1)
+        assert batches.per_epoch == pytest.approx(len(found[-1]), rel=0.2)
+    assert batches.position(step - 1) == (1, len(found[1]) - 1)
+    assert batches.position(len(found[0]) - 1) == (0, len(found[0]) - 1)
+    sources, targets = batches.sentences(1, 3)
+    assert [tuple(row) for row in sources.to_list()] == [source for source, _ in found[1][3]]
+    assert [(2, *row) for row in targets.to_list()] == [target for _, target in found[1][3]]
+
+    state = batches.state()
+    batches.close()
+    batches = make_batches(pairs, make_sampler())
+    batches.restore(state)
+    assert batches.position(step - 2) == (1, len(found[1]) - 2)
+    assert read(batches.epoch(1, len(found[1]) - 2)) == found[1][-2:]
+    assert batches.state() == state
+    batches.close()
+
+
+def test_the_next_epoch_is_encoded_in_the_background(make_sampler, pairs, tmp_path):
+    batches = make_batches(pairs, make_sampler())
+    batches.position(0)
+    batches.epoch(0)
+    batches.order(1)
+    assert len(list(tmp_path.glob("epoch-*-1"))) == 1
+    batches.position(len(batches.order(0)))
+    batches.epoch(1)
+    batches.order(2)
+    assert sorted(path.name[-2:] for path in tmp_path.glob("epoch-*")) == ["-1", "-2"]
+    batches.close()
+
+    last = make_batches(pairs, make_sampler(cache=tmp_path / "last"), last_step=1)
+    last.position(0)
+    last.epoch(0)
+    last.close()
+    assert not list(tmp_path.glob("last/epoch-*-1"))
+
+
+def test_a_rare_corpus_is_drawn_once_an_epoch(make_sampler, pairs):
+    """0.001 times each of its pairs would be none."""
+    batches = make_batches(pairs, make_sampler(), repetitions=[0.001])
+    assert sum(len(indices) for indices, _ in batches.order(0)) == 1
+    batches.close()
+
+
+def test_repetitions(make_sampler, pairs):
+    """As for `Batches`: each pair one and a half times."""
+    batches = make_batches(pairs, make_sampler(), repetitions=[1.5])
+    indices, counts = np.unique(
+        np.concatenate([indices for indices, _ in batches.order(0)]), return_counts=True
+    )
+    assert len(indices) == len(pairs) and set(counts) == {1, 2}
+    assert counts.sum() == round(1.5 * len(pairs))
+    batches.close()

@@ -1,0 +1,87 @@
+"""Weights of pairs, from the text to the batches."""
+
+import numpy as np
+import pytest
+
+from tf_transformer.data.batching import Batches, SampledBatches
+from tf_transformer.data.encoding import cached_pairs
+from tf_transformer.data.readers import open_corpus
+from tf_transformer.data.subword_sampling import PairSampler
+from tf_transformer.data.tokenizer import learn_tokenizers
+
+
+@pytest.fixture(scope="module")
+def weighted(tmp_path_factory, corpus_folder):
+    """A folder with weights, each of which is a function of its pair; the tokenizers."""
+    folder = tmp_path_factory.mktemp("weighted")
+    pairs = list(open_corpus(str(corpus_folder), "en", "de").read("train"))
+    for name, part in (("train", pairs[:300]), ("valid", pairs[300:320])):
+        lines = [f"{source}\t{target}\t{weight_of(target)}\n" for source, target in part]
+        (folder / f"{name}.tsv").write_text("".join(lines))
+    return folder, learn_tokenizers(lambda: iter(pairs), 500, shared=True)
+
+
+def weight_of(target):
+    return len(target) / 8
+
+
+def check_weights(batches, tokenizers, pairs_of_epoch):
+    """Each row has the weight of its pair, and unused rows have 0."""
+    found = 0
+    for _, tar, weights in batches.epoch(0):
+        targets = tokenizers[1].decode(tar[:, 1:]).numpy()
+        for row, weight in zip(targets, weights.numpy()):
+            assert weight == (weight_of(row.decode()) if row else 0.0)
+            found += bool(row)
+    assert found == pairs_of_epoch
+
+
+def test_shards_and_batches_keep_the_weights(weighted, tiny_config, tmp_path):
+    folder, tokenizers = weighted
+    data = tiny_config.data
+    corpus = open_corpus(str(folder), "en", "de")
+    for _ in range(2):  # the second time from the files
+        pairs = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
+        assert pairs.weighted
+        check_weights(Batches(pairs, 500, 1), tokenizers, len(pairs))
+    sampler = PairSampler(pairs, tokenizers, 0.1, 1, str(tmp_path))
+    sampled = SampledBatches(pairs, 500, 1, None, 0, sampler, 1)
+    check_weights(sampled, tokenizers, len(pairs))
+    sampled.close()
+    (path,) = tmp_path.glob("train-*/*.weights.npy")
+    array = np.load(path)
+    array[7] += 1
+    np.save(path, array)  # damaged: encoded again
+    again = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
+    assert again.checksum == pairs.checksum
+
+
+def test_pairs_without_weights_beside_others(weighted, tiny_config, corpus_folder, tmp_path):
+    """Their weights are 1. Weights that are all 1 give the shards of no weights."""
+    folder, tokenizers = weighted
+    mixed = open_corpus(f"{folder},{corpus_folder}", "en", "de")
+    first, second = (
+        cached_pairs(part, "train", tokenizers, tiny_config.data, str(tmp_path))
+        for part in mixed.parts("train")
+    )
+    assert first.weighted and not second.weighted
+    assert [pair[2] for pair in mixed.read_weighted("train")][-1] is None
+    both = type(first)([*first.shards, *second.shards])
+    weights = both.weights(np.arange(len(both)), len(both) + 2)
+    assert np.all(weights[len(first) : len(both)] == 1) and not np.all(weights[: len(first)] == 1)
+    assert weights[-2:].tolist() == [0, 0]
+    joined = type(first.shards[0]).join(both.shards)
+    assert joined.weights.tolist() == weights[:-2].tolist()
+
+    text = (folder / "train.tsv").read_text().splitlines()
+    for name, third in (("ones", "\t1"), ("none", "")):
+        lines = [line.rpartition("\t")[0] + third for line in text]
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    checksums = [
+        cached_pairs(
+            open_corpus(f"{tmp_path}/{name}.tsv", "en", "de"), "train", tokenizers,
+            tiny_config.data, str(tmp_path),
+        ).checksum
+        for name in ("ones", "none")
+    ]  # fmt: skip
+    assert checksums[0] == checksums[1]

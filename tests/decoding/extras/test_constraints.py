@@ -1,0 +1,218 @@
+"""Lexical constraints, compared with all outputs and with beam search."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from chains import V, exhaustive_outputs, make_search, markov_chains, without_padding
+from tiny_model import make_model, sentences
+
+from tf_transformer.config import ControlConfig, DecodeConfig
+from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.decoding.beam_search import beam_search
+from tf_transformer.decoding.extras.constraints import (
+    complete_phrases,
+    constrained_beam_search,
+    encode_phrases,
+    make_phrases,
+)
+from tf_transformer.decoding.inference import search_translations
+from tf_transformer.decoding.logits_processors import make_processors
+from tf_transformer.decoding.scores import is_possible, length_penalty
+from tf_transformer.errors import UserError
+from tf_transformer.special_tokens import END, PAD, START
+
+TOKENS = [1, 4, 5]  # all but the special ones
+
+
+def contains(ids, phrase):
+    return any(ids[i : i + len(phrase)] == phrase for i in range(len(ids)))
+
+
+def missing(ids, phrases):
+    """Tokens that are needed for the incomplete phrases, one of which can have begun."""
+    open_phrases = [phrase for phrase in phrases if not contains(ids, phrase)]
+    begun = [
+        length
+        for phrase in open_phrases
+        for length in range(1, len(phrase))
+        if ids[-length:] == phrase[:length]
+    ]
+    return sum(map(len, open_phrases)) - max(begun, default=0)
+
+
+def padded(constraints):
+    """Lists of phrases -> int32 `[B, P, M]`."""
+    phrases = max(map(len, constraints)) or 1
+    longest = max((len(phrase) for row in constraints for phrase in row), default=1)
+    ids = np.full((len(constraints), phrases, longest), PAD, np.int32)
+    for i, row in enumerate(constraints):
+        for p, phrase in enumerate(row):
+            ids[i, p, : len(phrase)] = phrase
+    return tf.constant(ids)
+
+
+def random_constraints(seed, sentences, tokens=TOKENS, phrases=3, longest=3):
+    rng = np.random.default_rng(seed)
+    return [
+        [
+            [int(token) for token in rng.choice(tokens, rng.integers(1, longest + 1))]
+            for _ in range(rng.integers(0, phrases + 1))
+        ]
+        for _ in range(sentences)
+    ]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_a_wide_beam_finds_the_optimum(alpha):
+    constraints = [[[4, 5], [1]], [], [[5, 5]], [[4], [4], [5, 4]], [[1, 4], [4, 1]], [[4, 1, 5]]]
+    table, max_lengths = markov_chains(41, 6), [5, 4, 5, 3, 4, 4]
+    step, state = make_search(table, 100)
+    arguments = tf.constant(max_lengths), padded(constraints), 100, alpha
+    result = constrained_beam_search(step, state, *arguments, n_best=3)
+    for i, max_length in enumerate(max_lengths):
+        outputs = []
+        for ids in exhaustive_outputs(max_length):
+            fits = [t + missing(ids[:t], constraints[i]) < max_length for t in range(len(ids))]
+            if all(fits) and not missing(ids, constraints[i]):
+                history = [PAD, START, *ids]
+                log_prob = sum(
+                    float(table[i, t, history[t], history[t + 1], ids[t]]) for t in range(len(ids))
+                )
+                outputs.append((log_prob / float(length_penalty(len(ids), alpha)), ids))
+        assert is_possible(result.scores[i]).numpy().sum() == min(3, len(outputs))
+        for rank, (score, ids) in enumerate(sorted(outputs, reverse=True)[:3]):
+            assert without_padding(result.ids[i, rank]) == ids
+            np.testing.assert_allclose(result.scores[i, rank], score, rtol=1e-5)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 4, 7])
+def test_every_output_contains_its_phrases(beam_size):
+    """Also at the smallest maximum length, and where END is very probable or improbable."""
+    constraints = random_constraints(beam_size, 60)
+    needed = [sum(map(len, row)) + 1 for row in constraints]
+    max_lengths = [min(12, length + i % 3) for i, length in enumerate(needed)]
+    for bias in (0.0, 8.0, -8.0):
+        table = tf.nn.log_softmax(markov_chains(42, 60) + bias * tf.one_hot(END, V))
+        step, state = make_search(table, beam_size)
+        arguments = tf.constant(max_lengths), padded(constraints), beam_size
+        result = constrained_beam_search(step, state, *arguments, n_best=beam_size)
+        assert is_possible(result.scores[:, 0]).numpy().all()
+        for i, row in enumerate(constraints):
+            for rank in range(beam_size):
+                if is_possible(result.scores[i, rank]):
+                    ids = without_padding(result.ids[i, rank])
+                    assert all(contains(ids, phrase) for phrase in row), (ids, row)
+                    assert len(ids) <= max_lengths[i]
+                    assert ids[-1] == END
+
+
+def test_phrases_that_do_not_fit_give_no_output():
+    step, state = make_search(markov_chains(43, 2), 4)
+    phrases = padded([[[4, 5, 1]], [[4, 5, 1]]])
+    result = constrained_beam_search(step, state, tf.constant([3, 4]), phrases)
+    assert is_possible(result.scores[:, 0]).numpy().tolist() == [False, True]
+    assert without_padding(result.ids[1, 0]) == [4, 5, 1, END]
+
+
+@pytest.mark.parametrize("beam_size, n_best", [(1, 1), (4, 1), (4, 4)])
+def test_without_constraints_it_is_beam_search(beam_size, n_best):
+    """Alone, and in a batch with sentences that have some."""
+    table, max_lengths = markov_chains(44, 20), tf.constant([7, 3, 9, 8, 1] * 4)
+    step, state = make_search(table, beam_size)
+    processors = make_processors(ControlConfig(no_repeat_ngram_size=2))
+    options = dict(alpha=0.6, n_best=n_best, processors=processors)
+    expected = beam_search(step, state, max_lengths, beam_size, **options)
+    for constraints in ([[]] * 20, [[[4, 5], [1]] if i % 5 == 3 else [] for i in range(20)]):
+        result = constrained_beam_search(
+            step, state, max_lengths, padded(constraints), beam_size, **options
+        )
+        for i, row in enumerate(constraints):
+            if not row:
+                possible = is_possible(expected.scores[i]).numpy()
+                np.testing.assert_array_equal(is_possible(result.scores[i]), possible)
+                np.testing.assert_allclose(
+                    result.scores[i][possible], expected.scores[i][possible], rtol=1e-6, atol=1e-6
+                )
+                for rank in np.flatnonzero(possible):
+                    ids = without_padding(expected.ids[i, rank])
+                    assert without_padding(result.ids[i, rank]) == ids
+
+
+def test_batch_independence():
+    constraints, max_lengths = random_constraints(5, 20), [10, 11, 12, 10] * 5
+    table = markov_chains(45, 20)
+    step, state = make_search(table, 4)
+    together = constrained_beam_search(step, state, tf.constant(max_lengths), padded(constraints))
+    for i, row in enumerate(constraints):
+        step, state = make_search(table[i : i + 1], 4)
+        alone = constrained_beam_search(
+            step, state, tf.constant(max_lengths[i : i + 1]), padded([row])
+        )
+        assert without_padding(alone.ids[0, 0]) == without_padding(together.ids[i, 0])
+        np.testing.assert_allclose(alone.scores[0], together.scores[i], rtol=1e-6, atol=1e-6)
+
+
+def test_complete_phrases_by_hand():
+    phrases = make_phrases(tf.constant([[[4, 5], [5, PAD], [5, 4], [PAD, PAD]]], tf.int64))
+    ids = tf.constant([[[START, 1, 4, 5], [START, 5, 5, 4], [START, 1, 1, 1]]], tf.int64)
+    np.testing.assert_array_equal(
+        complete_phrases(ids, phrases)[0],
+        [[True, True, False, True], [False, True, True, True], [False, False, False, True]],
+    )
+    assert phrases.tokens[0].numpy().tolist() == [4, 5, 0, 0, 0, 0, 0, 0]
+
+
+def test_with_a_model_in_a_graph():
+    model, inp = make_model(), sentences(8, 9)
+    constraints = random_constraints(7, 8, tokens=range(4, 41), phrases=4, longest=4)
+    decode = DecodeConfig(beam_size=3, extra_decode_length=20)
+
+    @tf.function(autograph=False)
+    def search(inp, phrases):
+        return search_translations(model, inp, decode, 2, phrases=phrases)
+
+    result = search(tf.constant(inp), padded(constraints))
+    for i, row in enumerate(constraints):
+        ids = without_padding(result.ids[i, 0])
+        assert all(contains(ids, phrase) for phrase in row)
+
+
+def test_translator(translator):
+    texts = ["Anna sees the dog.", "The teacher reads a book.", "", "Anna sleeps."]
+    constraints = [["Katze"], ["im Garten", "heute"], [], []]
+    found = translator.n_best(texts, 2, constraints=constraints)
+    for row, phrases in zip(found, constraints):
+        for text, _ in row:
+            assert all(phrase in text for phrase in phrases), (text, phrases)
+    for pair, other in zip(found[3], translator.n_best(texts[3:], 2)[0]):
+        assert pair == (other[0], pytest.approx(other[1], rel=1e-5))
+    assert found[2] == [("", 0.0)]
+
+
+def test_phrases_begin_with_a_word_except_in_scripts_without_blanks():
+    """The search appends sub-words: after others, a phrase is text as in a sentence."""
+    text = ["「私は東京に住んでいます。」", "東京は大きい。", "ฉันรักกรุงเทพ", "I live in Tokyo."]
+    tokenizer = Tokenizer.learn(text * 9, 350)
+    for beginning, phrase, expected in (
+        ("私は", "東京", "私は東京"),
+        ("私は", "「東京」", "私は「東京」"),
+        ("ฉันรัก", "กรุงเทพ", "ฉันรักกรุงเทพ"),
+        ("I live in", "Tokyo", "I live in Tokyo"),
+        ("東京は", "Tokyo", "東京は Tokyo"),
+    ):
+        ((ids,),) = encode_phrases(tokenizer, [[phrase]], [50])
+        before = tokenizer.encode([beginning]).to_list()[0][:-1]
+        assert tokenizer.decode(tf.constant([before + ids])).numpy()[0].decode() == expected
+
+
+@pytest.mark.parametrize(
+    "constraints, message",
+    [
+        ([[], ["x", " "]], "line 2 has an empty constraint: give a phrase"),
+        ([[], ["long " * 60]], r"line 2: the constraints have [\d,]+ sub-words, .* at most"),
+        ([[]], "constraints of 1 of 2 texts"),
+    ],
+)
+def test_constraints_that_cannot_be_met(translator, constraints, message):
+    with pytest.raises(UserError, match=message):
+        translator.n_best(["Anna sleeps."] * 2, 1, constraints=constraints)

@@ -1,0 +1,108 @@
+"""Diverse beam search, compared with a search in Python."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from chains import V, make_search, markov_chains, without_padding
+
+from tf_transformer.config import ControlConfig
+from tf_transformer.decoding.beam_search import beam_search
+from tf_transformer.decoding.extras.diverse_beam import diverse_beam_search
+from tf_transformer.decoding.logits_processors import make_processors
+from tf_transformer.decoding.scores import length_penalty
+from tf_transformer.decoding.translator import Translator
+from tf_transformer.errors import UserError
+from tf_transformer.special_tokens import END, PAD, START
+
+
+def search_in_python(table, max_length, beam_size, groups, strength, alpha):
+    """All finished hypotheses of one sentence as pairs (score, tokens), best first.
+
+    It has no early termination.
+    """
+    size = beam_size // groups
+    alive = [[(0.0, [])] for _ in range(groups)]
+    finished = [[] for _ in range(groups)]
+    for t in range(max_length):
+        taken = np.zeros(V)
+        for group in range(groups):
+            candidates = []
+            for total, ids in alive[group]:
+                history = [PAD, START, *ids]
+                log_probs = table[t, history[-2], history[-1]] - strength * taken
+                tokens = [END] if t + 1 == max_length else set(range(V)) - {PAD, START}
+                candidates += [(total + log_probs[token], [*ids, token]) for token in tokens]
+            candidates = sorted(candidates, reverse=True)[: 2 * size]
+            ends = [each for each in candidates[:size] if each[1][-1] == END]
+            if size > 1 or not finished[group]:
+                penalty = float(length_penalty(t + 1, alpha))
+                finished[group] += [(total / penalty, ids) for total, ids in ends]
+            alive[group] = [each for each in candidates if each[1][-1] != END][:size]
+            for _, ids in alive[group]:
+                taken[ids[-1]] += 1
+    return sorted(sum((sorted(group)[-size:] for group in finished), []), reverse=True)
+
+
+@pytest.mark.parametrize("beam_size, groups", [(4, 2), (3, 3), (6, 3), (4, 1)])
+@pytest.mark.parametrize("strength", [0.5, 3.0])
+def test_a_search_in_python_finds_the_same(beam_size, groups, strength):
+    table, max_lengths = markov_chains(31, 6), [6, 4, 1, 5, 6, 2]
+    step, state = make_search(table, beam_size)
+    arguments = tf.constant(max_lengths), beam_size, groups, strength, 0.6
+    result = diverse_beam_search(step, state, *arguments, n_best=beam_size)
+    best = diverse_beam_search(step, state, *arguments)
+    assert best.ids.shape[2] == np.max(best.lengths)
+    for i, max_length in enumerate(max_lengths):
+        chain = table[i].numpy().astype(np.float64)
+        expected = search_in_python(chain, max_length, beam_size, groups, strength, 0.6)
+        for rank, (score, ids) in enumerate(expected):
+            np.testing.assert_allclose(result.scores[i, rank], score, rtol=1e-5)
+            assert without_padding(result.ids[i, rank]) == ids
+        assert without_padding(best.ids[i, 0]) == expected[0][1]
+        assert best.lengths[i, 0] == len(expected[0][1])
+
+
+@pytest.mark.parametrize("n_best", [1, 4])
+def test_one_group_is_beam_search(n_best):
+    table, max_lengths = markov_chains(32, 10), tf.constant([7, 3, 9, 8, 5] * 2)
+    step, state = make_search(table, 4)
+    prefix = tf.constant([[4, 5], [5, PAD], [PAD, PAD], [PAD, PAD], [4, PAD]] * 2)
+    processors = make_processors(ControlConfig(no_repeat_ngram_size=2))
+    options = dict(alpha=0.6, n_best=n_best, prefix=prefix, processors=processors)
+    diverse = diverse_beam_search(step, state, max_lengths, 4, 1, 2.0, **options)
+    beam = beam_search(step, state, max_lengths, 4, **options)
+    for one, other in zip(diverse, beam):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_groups_differ_more_with_a_larger_strength():
+    table, max_lengths = markov_chains(33, 30), tf.fill([30], 6)
+    step, state = make_search(table, 4)
+    distinct = []
+    for strength in (0.0, 10.0):
+        result = diverse_beam_search(step, state, max_lengths, 4, 4, strength, n_best=4)
+        distinct.append(np.mean([len({ids[0] for ids in row}) for row in result.ids.numpy()]))
+    assert distinct[0] == 1  # four times greedy search
+    assert distinct[1] > 2
+
+
+def test_batch_independence():
+    table, max_lengths = markov_chains(34, 8), [3, 9, 5, 1, 7, 9, 2, 4]
+    step, state = make_search(table, 4)
+    together = diverse_beam_search(step, state, tf.constant(max_lengths), 4, 2, 1.0, n_best=2)
+    for i, max_length in enumerate(max_lengths):
+        step, state = make_search(table[i : i + 1], 4)
+        alone = diverse_beam_search(step, state, tf.constant([max_length]), 4, 2, 1.0, n_best=2)
+        np.testing.assert_allclose(alone.scores[0], together.scores[i], rtol=1e-6, atol=1e-6)
+        assert without_padding(alone.ids[0, 0]) == without_padding(together.ids[i, 0])
+
+
+def test_translator(translator):
+    tokenizers = translator.source, translator.target
+    arguments = translator.model, tokenizers, translator.decode
+    diverse = Translator(*arguments, ControlConfig(diverse_groups=4, diversity_strength=20.0))
+    text = "The teacher reads a book."
+    first = {each[0].split(" ")[0] for each in diverse.n_best([text], 4)[0]}
+    assert len(first) > len({each[0].split(" ")[0] for each in translator.n_best([text], 4)[0]})
+    with pytest.raises(UserError, match="3 groups of a beam of 4: give a divisor of --beam_size"):
+        Translator(*arguments, ControlConfig(diverse_groups=3))

@@ -1,0 +1,221 @@
+"""Logits processors, compared with their definitions in Python."""
+
+import ctranslate2
+import numpy as np
+import pytest
+import tensorflow as tf
+from chains import V, exhaustive_outputs, make_search, markov_chains, without_padding
+from tiny_model import SIZES, make_model, sentences
+
+from tf_transformer.config import ControlConfig, DecodeConfig, ModelConfig
+from tf_transformer.decoding.beam_search import beam_search, greedy_search
+from tf_transformer.decoding.inference import search_translations
+from tf_transformer.decoding.logits_processors import (
+    PROCESSORS,
+    exclude_repeated_ngrams,
+    make_processors,
+    penalize_repetition,
+)
+from tf_transformer.decoding.sampling import sample
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible, length_penalty
+from tf_transformer.errors import UserError
+from tf_transformer.export.ctranslate2_folder import make_spec
+from tf_transformer.special_tokens import END, PAD, START
+
+CONTROLS = [
+    ControlConfig(no_repeat_ngram_size=1),
+    ControlConfig(no_repeat_ngram_size=2),
+    ControlConfig(no_repeat_ngram_size=3, repetition_penalty=0.5),
+    ControlConfig(repetition_penalty=2.0),
+]
+
+
+def ngrams(tokens, size):
+    return [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+
+
+def adjusted(log_probs, tokens, controls):
+    """The log-probabilities `[V]` of the token after these ones, from the definition."""
+    changed = np.array(log_probs, np.float64)
+    for token in set(tokens):
+        changed[token] *= controls.repetition_penalty
+    size = controls.no_repeat_ngram_size
+    for token in range(V):
+        if size and (*tokens, token)[-size:] in ngrams(tokens, size):
+            changed[token] = NEGATIVE_INFINITY
+    changed[[PAD, START]] = NEGATIVE_INFINITY
+    return changed
+
+
+def without_special(log_probs):
+    """Without the tokens that the search never takes."""
+    return np.where(np.isin(np.arange(V), [PAD, START]), NEGATIVE_INFINITY, log_probs)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 7])
+@pytest.mark.parametrize("controls", CONTROLS, ids=str)
+def test_adjusted_log_probabilities(controls, length):
+    rng = np.random.default_rng(length)
+    log_probs = np.log(rng.dirichlet(np.ones(V), [2, 3])).astype(np.float32)
+    tokens = rng.choice([1, 4, 5], [2, 3, length])
+    padding = np.full([2, 3, 4], PAD)
+    ids = np.concatenate([np.full([2, 3, 1], START), tokens, padding], axis=2)
+    found = tf.constant(log_probs)
+    for processor in make_processors(controls):
+        found = processor(found, tf.constant(ids), tf.constant(length))
+    expected = [
+        [adjusted(log_probs[i, k], tokens[i, k].tolist(), controls) for k in range(3)]
+        for i in range(2)
+    ]
+    np.testing.assert_allclose(without_special(found), expected, rtol=1e-6)
+
+
+def test_by_hand():
+    log_probs = tf.math.log(tf.constant([[[0.1, 0.1, 0.1, 0.1, 0.2, 0.4]]]))
+    ids = tf.constant([[[START, 4, 5, 1, 4, PAD, PAD]]], tf.int64)
+    found = exclude_repeated_ngrams(log_probs, ids, 4, 2)[0, 0].numpy()
+    assert found[5] == NEGATIVE_INFINITY  # 4 5 would be there twice
+    np.testing.assert_array_equal(found[1:5], log_probs[0, 0, 1:5])
+    assert (exclude_repeated_ngrams(log_probs, ids, 4, 3)[0, 0, 1:] > -3).numpy().all()
+    found = np.exp(penalize_repetition(log_probs, ids, 4, 2.0)[0, 0])
+    np.testing.assert_allclose(found[[1, 3, 4, 5]], [0.01, 0.1, 0.04, 0.16], rtol=1e-5)
+
+
+def test_a_processor_is_off_by_default():
+    assert make_processors(ControlConfig()) == []
+    values = {"repetition_penalty": 1.5, "no_repeat_ngram_size": 3}
+    for name in PROCESSORS:
+        assert len(make_processors(ControlConfig(**{name: values[name]}))) == 1
+
+
+@pytest.mark.parametrize("controls", CONTROLS, ids=str)
+def test_greedy_search(controls):
+    table, max_length = markov_chains(21, 8), 9
+    step, state = make_search(table, 1)
+    arguments = step, state, tf.fill([8], max_length), 0.0
+    result = greedy_search(*arguments, processors=make_processors(controls))
+    changed = 0
+    for i in range(8):
+        ids, total = [PAD, START], 0.0
+        while ids[-1] != END:
+            log_probs = adjusted(table[i, len(ids) - 2, ids[-2], ids[-1]], ids[2:], controls)
+            token = int(log_probs.argmax()) if len(ids) <= max_length else END
+            total += log_probs[token]
+            ids.append(token)
+        assert without_padding(result.ids[i, 0]) == ids[2:]
+        np.testing.assert_allclose(result.scores[i, 0], total, rtol=1e-5)
+        changed += ids[2:] != without_padding(greedy_search(*arguments).ids[i, 0])
+    assert changed
+
+
+@pytest.mark.parametrize("controls", CONTROLS, ids=str)
+def test_a_wide_beam_finds_the_optimum(controls):
+    table, max_lengths = markov_chains(22, 4), [5, 4, 1, 5]
+    step, state = make_search(table, 100)
+    result = beam_search(
+        step, state, tf.constant(max_lengths), 100, 0.6, 3, processors=make_processors(controls)
+    )
+    for i, max_length in enumerate(max_lengths):
+        outputs = []
+        for ids in exhaustive_outputs(max_length):
+            history = [PAD, START, *ids]
+            log_prob = sum(
+                adjusted(table[i, t, history[t], history[t + 1]], ids[:t], controls)[ids[t]]
+                for t in range(len(ids))
+            )
+            outputs.append((log_prob / float(length_penalty(len(ids), 0.6)), ids))
+        outputs = sorted((each for each in outputs if is_possible(each[0])), reverse=True)
+        for rank, (score, ids) in enumerate(outputs[:3]):
+            assert without_padding(result.ids[i, rank]) == ids
+            np.testing.assert_allclose(result.scores[i, rank], score, rtol=1e-5)
+
+
+def test_samples_repeat_no_ngram_and_have_the_scores_of_the_model():
+    table, max_lengths = markov_chains(23, 3, scale=0.5), [9, 3, 8]
+    seeds = tf.constant([[1, 1], [1, 2], [1, 3]])
+    arguments = tf.constant(max_lengths), seeds, 40
+    step, state = make_search(table, 1)
+    free = sample(step, state, *arguments, temperature=1.5, alpha=0.0)
+    processors = make_processors(ControlConfig(no_repeat_ngram_size=2))
+    result = sample(step, state, *arguments, temperature=1.5, alpha=0.0, processors=processors)
+    repeated = {True: 0, False: 0}
+    for found in (free, result):
+        for i in range(3):
+            for k in range(40):
+                ids = without_padding(found.ids[i, k])
+                repeated[found is result] += len(ngrams(ids, 2)) != len(set(ngrams(ids, 2)))
+                history = [PAD, START, *ids]
+                log_prob = sum(
+                    table[i, t, history[t], history[t + 1], ids[t]] for t in range(len(ids))
+                )
+                np.testing.assert_allclose(found.scores[i, k], log_prob, rtol=1e-5)
+    assert repeated[False] > 5
+    assert repeated[True] == 0
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_prefix_can_repeat(beam_size):
+    """Forced tokens keep the log-probabilities of the model."""
+    table = markov_chains(24, 2)
+    step, state = make_search(table, beam_size)
+    search, options = (greedy_search, []) if beam_size == 1 else (beam_search, [beam_size])
+    prefix = tf.constant([[4, 4, 4], [5, 5, PAD]])
+    processors = make_processors(ControlConfig(no_repeat_ngram_size=1))
+    result = search(
+        step, state, tf.constant([7, 7]), *options, prefix=prefix, processors=processors
+    )
+    assert is_possible(result.scores[:, 0]).numpy().all()
+    for i, forced in enumerate([[4, 4, 4], [5, 5]]):
+        ids = without_padding(result.ids[i, 0])
+        assert ids[: len(forced)] == forced
+        free = ids[len(forced) :]
+        assert len(set(free)) == len(free)
+        assert forced[0] not in free
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_ctranslate2_excludes_the_same_ngrams(tmp_path, size):
+    """By greedy search, whose tokens do not depend on how the others are normalized."""
+    model = make_model()
+    vocabulary = ["[PAD]", "[UNK]", "[START]", "[END]", *(f"<{i}>" for i in range(4, 41))]
+    sizes = ModelConfig(**{**SIZES, "pe_input": 64, "pe_target": 64})
+    make_spec(model, sizes, [vocabulary, vocabulary]).save(str(tmp_path))
+    inp = sentences(6, 9)
+    controls = ControlConfig(no_repeat_ngram_size=size)
+    decode = DecodeConfig(beam_size=1, extra_decode_length=20)
+    ours = search_translations(model, tf.constant(inp), decode, controls=controls)
+    engine = ctranslate2.Translator(str(tmp_path), compute_type="float32")
+    theirs = engine.translate_batch(
+        [[vocabulary[i] for i in row if i not in (PAD, END)] for row in inp],
+        beam_size=1,
+        max_decoding_length=20,
+        no_repeat_ngram_size=size,
+        suppress_sequences=[["[PAD]"], ["[START]"]],
+    )
+    for ids, found in zip(ours.ids.numpy()[:, 0], theirs):
+        pieces = [vocabulary[i] for i in ids if i not in (PAD, END)]
+        assert pieces[:20] == found.hypotheses[0]
+
+
+def test_settings_out_of_range():
+    with pytest.raises(UserError, match="repetition_penalty is 0: give at least 0.01"):
+        ControlConfig(repetition_penalty=0)
+    with pytest.raises(UserError, match="no_repeat_ngram_size is -1"):
+        ControlConfig(no_repeat_ngram_size=-1)
+
+
+def test_translator(translator):
+    from tf_transformer.decoding.translator import Translator
+
+    tokenizers = translator.source, translator.target
+    controls = ControlConfig(no_repeat_ngram_size=1)
+    controlled = Translator(translator.model, tokenizers, translator.decode, controls)
+    texts = ["Anna sees the dog.", "The teacher reads a book."]
+    searches = [lambda each: each.n_best(texts, 2), lambda each: each.sample(texts, 2)]
+    for search in searches:
+        repeats = []
+        for each in (translator, controlled):
+            outputs = [text for row in search(each) for text, _ in row]
+            ids = each.target.encode(outputs).to_list()
+            repeats.append(sum(len(row) - len(set(row)) for row in ids))
+        assert repeats[1] < repeats[0]

@@ -1,0 +1,125 @@
+"""Parsing with a fake translator that returns known outputs, and with a translation model."""
+
+import pytest
+from pocket.treebank import generate
+
+from tf_transformer.data.trees import clean_tree, linearise, read_trees
+from tf_transformer.errors import UserError
+from tf_transformer.evaluation.parser import Parser, evaluate_parses, with_punctuation, words_of
+
+
+def tree(text):
+    return next(read_trees([text]))
+
+
+class FakeTranslator:
+    """Returns the linearised tree of known sentences, and "" for other sentences."""
+
+    def __init__(self, trees):
+        self.outputs = {" ".join(tree.words()): linearise(tree) for tree in trees}
+        self.inputs = []
+
+    def n_best(self, texts, number, progress=None, line_numbers=None):
+        self.inputs.append(texts)
+        return [[(self.outputs.get(text, ""), 0.0)] for text in texts]
+
+
+@pytest.fixture(scope="module")
+def gold():
+    return [clean_tree(tree) for tree in read_trees(generate(100, seed=5))]
+
+
+def test_gold_outputs_score_100(gold):
+    parser = Parser(FakeTranslator(gold))
+    sentences = [tree.words() for tree in gold]
+    assert parser.parse(sentences) == gold
+    assert parser.parse([" ".join(words) for words in sentences]) == gold
+
+    evaluation = evaluate_parses(gold, parser.outputs(sentences))
+    assert evaluation.trees == gold
+    assert evaluation.ill_formed == 0
+    text = str(evaluation)
+    assert text.startswith("F1 100.00  (recall 100.00, precision 100.00;")
+    assert "complete match 100.00%, tagging accuracy 100.00%, 0 of 100 outputs ill-formed" in text
+    assert "Bracketing FMeasure       = 100.00" in evaluation.table
+    assert "Number of sentence        =    100" in evaluation.table
+
+
+def test_scores_by_hand():
+    """The gold brackets of the first sentence are S, NP, VP, NP; of the second S, NP, VP.
+
+    The first parse has S, VP, NP and a wrong NP. The second parse has only S.
+    """
+    gold = [
+        tree("(S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (NNP Anna))) (. .))"),
+        tree("(S (NP (NNP Anna)) (VP (VBZ sleeps)))"),
+    ]
+    outputs = ["(S DT (NP NN ) (VP VBZ (NP NNP ) ) . )", "(S NNP NN"]
+    evaluation = evaluate_parses(gold, outputs)
+    assert [str(tree) for tree in evaluation.trees] == [
+        "(S (DT the) (NP (NN dog)) (VP (VBZ sees) (NP (NNP Anna))) (. .))",
+        "(S (NNP Anna) (NN sleeps))",
+    ]
+    assert evaluation.ill_formed == 1
+    first, second = evaluation.records
+    assert (first.matched, first.gold_brackets, first.test_brackets) == (3, 4, 4)
+    assert (first.words, first.correct_tags) == (4, 4)
+    assert (second.matched, second.gold_brackets, second.test_brackets) == (1, 3, 1)
+    assert (second.words, second.correct_tags) == (2, 1)
+    text = str(evaluation)
+    assert text.startswith("F1 66.67  (recall 57.14, precision 80.00;")  # 4 of 7, 4 of 5
+    assert "complete match 0.00%, tagging accuracy 83.33%" in text
+    assert "1 of 2 outputs ill-formed and repaired" in text
+
+
+def test_sentences_with_wrong_punctuation_are_scored():
+    """EVALB alone would exclude these sentences."""
+    gold = tree("(S (NP (NNP Anna)) (, ,) (VP (VBZ sleeps)) (. .))")
+    outputs = ["(S (NP NNP ) NN (VP VBZ ) NN )", "(S (NP , ) , (VP VBZ ) . )"]
+    evaluation = evaluate_parses([gold] * 2, outputs)
+    assert [str(tree) for tree in evaluation.trees] == [
+        "(S (NP (NNP Anna)) (NN ,) (VP (VBZ sleeps)) (NN .))",
+        "(S (NP (, Anna)) (, ,) (VP (VBZ sleeps)) (. .))",
+    ]
+    scored = [str(with_punctuation(tree, gold)) for tree in evaluation.trees]
+    assert scored == [str(gold), "(S (NP (XX Anna)) (, ,) (VP (VBZ sleeps)) (. .))"]
+    first, second = evaluation.records
+    assert (first.status, first.matched, first.words, first.correct_tags) == (0, 3, 2, 2)
+    assert (second.status, second.matched, second.words, second.correct_tags) == (0, 3, 2, 1)
+
+
+def test_brackets_among_the_words_are_written_as_in_the_treebank():
+    assert words_of("f(x) [ y ] {z}") == ["f-LRB-x-RRB-", "-LSB-", "y", "-RSB-", "-LCB-z-RCB-"]
+    translator = FakeTranslator([])
+    (parse,) = Parser(translator).parse(["a ( b"])
+    assert translator.inputs == [["a -LRB- b"]]
+    assert str(parse) == "(S (NN a) (NN -LRB-) (NN b))"
+    assert tree(str(parse)) == parse
+
+
+def test_a_sentence_without_words_has_no_tree():
+    parser = Parser(FakeTranslator([]))
+    assert parser.parse(["", " ", [], "dog"])[:3] == [None, None, None]
+    assert parser.parse([]) == []
+
+
+@pytest.mark.parametrize("word", ["", " ", "living room"])
+def test_words_with_blanks_are_refused(word):
+    with pytest.raises(UserError, match="word 2 of a sentence"):
+        Parser(FakeTranslator([])).parse([["the", word]])
+
+
+def test_evaluation_errors(gold):
+    with pytest.raises(UserError, match="1 parses, but 100 trees"):
+        evaluate_parses(gold, [""])
+    with pytest.raises(UserError, match="nothing to score"):
+        evaluate_parses([], [])
+
+
+def test_any_model_gives_trees_with_the_words(translator):
+    """The model of this fixture was trained to translate to German."""
+    sentences = ["The dog sees the cat .", "", "Anna ( 漢字 ) sleeps"]
+    first, empty, last = Parser(translator).parse(sentences)
+    assert empty is None
+    assert first.words() == words_of(sentences[0])
+    assert last.words() == words_of(sentences[2])

@@ -1,0 +1,206 @@
+"""An imported Marian model computes what Hugging Face transformers computes with it.
+
+`make_marian.py` wrote the model and the results of transformers.
+"""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+from tf_transformer.checkpoints.initial_model import initial_settings
+from tf_transformer.checkpoints.loading import load_model
+from tf_transformer.checkpoints.model_folder import load_config
+from tf_transformer.config import Config
+from tf_transformer.data.subword_sampling import sampling_alpha
+from tf_transformer.decoding.inference import forced_decoding, token_log_probs
+from tf_transformer.decoding.translator import Translator
+from tf_transformer.errors import UserError
+from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
+from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
+from tf_transformer.export.huggingface import import_huggingface
+from tf_transformer.export.marian import to_tokenizer, token_order
+from tf_transformer.special_tokens import END, PAD, START, UNK
+
+MARIAN = pathlib.Path(__file__).with_name("marian")
+VOCABULARY = json.loads((MARIAN / "vocab.json").read_text("utf-8"))
+EXPECTED = json.loads((MARIAN / "expected.json").read_text("utf-8"))
+PADDING = len(VOCABULARY) - 1
+ORDER = token_order(len(VOCABULARY), PADDING, 1, PADDING, 0)  # Marian's ids in the order of ours
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory):
+    path = tmp_path_factory.mktemp("imported") / "model"
+    import_huggingface(str(MARIAN), str(path))
+    return str(path)
+
+
+def test_order_of_tokens():
+    """Padding, unknown, start, end, and then the others; padding is Marian's start token."""
+    order = token_order(6, pad=5, unk=1, start=5, end=0)
+    assert [order[i] for i in (PAD, UNK, START, END)] == [5, 1, 5, 0]
+    assert order[4:] == [2, 3, 4]
+    assert token_order(6, pad=0, unk=1, start=2, end=3) == [0, 1, 2, 3, 4, 5]
+
+
+def test_ids_and_logits(imported):
+    model, (source, target), _ = load_model(imported)
+    columns = [ORDER.index(token) for token in range(len(VOCABULARY))]
+    for pair in EXPECTED["pairs"]:
+        inp = source.encode([pair["source"]]).to_tensor()
+        tar = target.encode([pair["target"]]).to_tensor()
+        assert [ORDER[token] for token in inp[0].numpy()] == pair["source_ids"]
+        assert [ORDER[token] for token in tar[0].numpy()] == pair["target_ids"]
+        logits = forced_decoding(model, inp, tar)[0].numpy()[0]
+        expected = np.array(pair["logits"])[: len(logits)]
+        np.testing.assert_allclose(logits[:, columns], expected, rtol=0, atol=1e-4)
+        # The start token, which Marian does not have, has no probability.
+        log_probs = token_log_probs(logits[np.newaxis], tar).numpy()[0]
+        log_sums = np.log(np.exp(expected).sum(axis=1))
+        tokens = pair["target_ids"]
+        found = expected[np.arange(len(tokens)), tokens] - log_sums
+        np.testing.assert_allclose(log_probs, found, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("beam_size, kind", [(1, "greedy"), (4, "beam")])
+def test_search(imported, beam_size, kind):
+    """With length penalty 0, both libraries search the output with the largest probability."""
+    search = {"beam_size": beam_size, "length_penalty": 0.0, "extra_decode_length": 30}
+    translator = Translator.load(imported, **search)
+    texts = [row["source"] for row in EXPECTED["searches"]]
+    found = translator.n_best(texts, 1)
+    for ((text, score),), row in zip(found, EXPECTED["searches"]):
+        # Of the ids of transformers; its own text has nothing for unknown tokens.
+        ids = [[ORDER.index(token) for token in row[kind]["ids"]]]
+        assert text == translator.target.decode(ids).numpy()[0].decode()
+        if kind == "beam":
+            assert score == pytest.approx(row[kind]["score"], abs=1e-4)
+    assert any(row["greedy"]["ids"] != row["beam"]["ids"] for row in EXPECTED["searches"])
+
+
+def test_sampling_of_the_vocabulary(imported):
+    """A fine-tuned run can sample sub-words, as `initial_settings` takes over their kind."""
+    settings = {**initial_settings(imported), "max_length": 40, "sentencepiece_alpha": 0.2}
+    config = Config().replace(**settings)
+    assert sampling_alpha(config.data, load_model(imported)[1]) == 0.2
+
+
+def test_export_for_ctranslate2(imported, tmp_path):
+    """It has swish, the output bias and the separate tables too."""
+    write_ctranslate2_folder(imported, str(tmp_path / "export"))
+    search = {"beam_size": 4, "length_penalty": 0.0}
+    translator = CTranslate2Translator(str(tmp_path / "export"), **search)
+    texts = [row["source"] for row in EXPECTED["searches"]]
+    for ((_, score), *_), row in zip(translator.n_best(texts, 1), EXPECTED["searches"]):
+        assert score == pytest.approx(row["beam"]["score"], abs=1e-3)
+
+
+def test_settings(imported):
+    config = load_config(imported)
+    assert config.model.activation == "swish"
+    assert not config.model.shared_embeddings
+    assert config.model.input_vocab_size == len(VOCABULARY) + 1
+    assert (config.data.source, config.data.target) == ("eng", "deu")
+    assert (config.decode.beam_size, config.decode.length_penalty) == (6, 1.0)
+    assert config.data.max_length == config.model.pe_input == 64
+
+
+OLD = {"num_beams": 3, "length_penalty": 0.5, "max_length": 40}
+
+
+@pytest.mark.parametrize(
+    "generation, expected",
+    [
+        (None, (3, 0.5, 40, 64)),
+        ({"num_beams": 2}, (2, 1.0, 64, 64)),  # then those in config.json have no effect
+        ({"max_length": 500, "num_beams": None}, (1, 1.0, 64, 64)),
+        ({"max_length": "x"}, "max_length is 'x', and an integer"),
+        ({"max_length": 0}, "pe_target is 0: give at least 1"),
+        ({"num_beams": 0}, "beam_size is 0: give at least 1"),
+    ],
+)
+def test_settings_of_the_search(tmp_path, generation, expected):
+    """Those of generation_config.json, or of config.json in a folder without it."""
+    folder, output = tmp_path / "marian", str(tmp_path / "model")
+    shutil.copytree(MARIAN, folder)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, **OLD}), "utf-8")
+    (folder / "generation_config.json").unlink()
+    if generation is not None:
+        (folder / "generation_config.json").write_text(json.dumps(generation), "utf-8")
+    if isinstance(expected, str):
+        with pytest.raises(UserError, match=expected):
+            import_huggingface(str(folder), output)
+        return
+    import_huggingface(str(folder), output)
+    config = load_config(output)
+    found = config.decode.beam_size, config.decode.length_penalty
+    assert (*found, config.model.pe_target, config.model.pe_input) == expected
+    assert config.data.max_length == config.model.pe_target
+
+
+def test_sub_words_without_an_id_are_split():
+    vocabulary = {piece: token for piece, token in VOCABULARY.items() if piece != "▁The"}
+    vocabulary = {piece: i for i, piece in enumerate(vocabulary)}
+    size = len(vocabulary)
+    order = token_order(size, size - 1, 1, size - 1, 0)
+    tokenizer = to_tokenizer((MARIAN / "source.spm").read_bytes(), vocabulary, order, "source.spm")
+    ids = tokenizer.encode(["The cat"]).to_list()[0]
+    assert "".join(tokenizer.pieces(ids[:-1])) == "▁The▁cat"
+    assert UNK not in ids
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"normalize_before": True}, "normalize_before is True, and only False"),
+        ({"model_type": "bart"}, "model_type is 'bart', and only 'marian'"),
+        ({"scale_embedding": False}, "scale_embedding is False"),
+        ({"activation_function": "gelu"}, "activation_function is 'gelu'"),
+        ({"decoder_layers": 3}, "encoder_layers and decoder_layers differ"),
+        ({"encoder_attention_heads": "x"}, "encoder_attention_heads is 'x'"),
+        ({"eos_token_id": 5000}, "the special token 5000"),
+        ({"encoder_ffn_dim": 30, "decoder_ffn_dim": 30}, "does not have the shape"),
+        ({"max_position_embeddings": -1}, "pe_input"),
+    ],
+)
+def test_models_that_cannot_be_expressed(tmp_path, change, message):
+    folder = tmp_path / "marian"
+    shutil.copytree(MARIAN, folder)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, **change}), "utf-8")
+    with pytest.raises(UserError, match=message):
+        import_huggingface(str(folder), str(tmp_path / "model"))
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("config.json", None, "no file .*config.json"),
+        ("config.json", b"[]", "holds no JSON object"),
+        ("vocab.json", b"{", "could not be read"),
+        ("vocab.json", b'{"</s>": 0, "<unk>": 7}', "its ids are not 0 to 1"),
+        ("source.spm", b"\xff\xff", "is not a SentencePiece model"),
+        ("source.spm", None, "source.spm could not be read"),
+        ("model.safetensors", b"x", "model.safetensors could not be read"),
+        ("model.safetensors", None, "save_pretrained"),
+    ],
+)
+def test_damaged_folders(tmp_path, name, content, message):
+    folder = tmp_path / "marian"
+    shutil.copytree(MARIAN, folder)
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        import_huggingface(str(folder), str(tmp_path / "model"))
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_existing_folder_is_not_replaced(tmp_path):
+    with pytest.raises(UserError, match="already exists"):
+        import_huggingface(str(MARIAN), str(tmp_path))

@@ -1,0 +1,176 @@
+"""The decoding options of a request: those of each row, as by `Translator`."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from tf_transformer.config import SamplingConfig
+from tf_transformer.decoding.translator import Translator
+
+TEXTS = ["Anna sleeps.", "The old man reads a book.", "", "The dog sees the cat."]
+DEFAULTS = {
+    "translate_with_options": {
+        "n_best": [1],
+        "max_decode_length": [0],
+        "length_penalty": [0.6],
+        "target_prefix": [""],
+    },
+    "sample": {
+        "temperature": [1.0],
+        "top_k": [0],
+        "top_p": [1.0],
+        "seed": np.array([0]),
+        "max_decode_length": [0],
+        "target_prefix": [""],
+    },
+    "alternatives": {"target_prefix": [""]},
+}
+
+
+@pytest.fixture(scope="module")
+def call(exported):
+    """Calls a signature, with its defaults for the inputs that are left out."""
+    model = tf.saved_model.load(exported)
+
+    def call(name, **inputs):
+        inputs = {**DEFAULTS[name], **inputs}
+        results = model.signatures[name](**{key: tf.constant(x) for key, x in inputs.items()})
+        return {key: result.numpy() for key, result in results.items()}
+
+    return call
+
+
+def decoded(texts):
+    return [text.decode() for text in texts]
+
+
+def test_the_model_file_has_the_defaults(exported):
+    """TensorFlow Serving fills in inputs that a request leaves out."""
+    with open(f"{exported}/saved_model.pb", "rb") as file:
+        model = saved_model_pb2.SavedModel.FromString(file.read())
+    signatures = model.meta_graphs[0].signature_def
+    for name, expected in DEFAULTS.items():
+        defaults = {
+            key: tf.make_ndarray(tensor) for key, tensor in signatures[name].defaults.items()
+        }
+        assert sorted(defaults) == sorted(expected)
+        for key, value in expected.items():
+            if key == "target_prefix":
+                assert defaults[key].tolist() == [b""]
+            else:
+                np.testing.assert_allclose(defaults[key], value, rtol=1e-6)
+
+
+def test_options_of_each_row(call, model_dir):
+    options = [(1, 0.6, 0), (2, 0.0, 0), (3, 0.6, 0), (3, 2.0, 4)]
+    names = ("n_best", "length_penalty", "max_decode_length")
+    found = call("translate_with_options", text=TEXTS, **dict(zip(names, zip(*options))))
+    assert found["translations"].shape == found["scores"].shape == (4, 4)
+    for i, (n_best, alpha, limit) in enumerate(options):
+        if limit:
+            assert all(len(text.split()) <= limit for text in decoded(found["translations"][i]))
+            continue
+        alone = Translator.load(str(model_dir), length_penalty=alpha)
+        expected = alone.n_best(TEXTS[i : i + 1], n_best)[0]
+        assert found["count"][i] == len(expected)
+        assert decoded(found["translations"][i, : len(expected)]) == [text for text, _ in expected]
+        np.testing.assert_allclose(
+            found["scores"][i, : len(expected)], [score for _, score in expected], rtol=1e-4
+        )
+        assert set(decoded(found["translations"][i, len(expected) :])) <= {""}
+        assert np.all(found["scores"][i, len(expected) :] == -1e9)
+
+
+def test_prefix_and_length(call, translator):
+    prefixes = ["", "Der alte", "Der", "Hund"]
+    found = call("translate_with_options", text=TEXTS, target_prefix=prefixes)
+    expected = translator.n_best(TEXTS, 1, target_prefixes=prefixes)
+    assert decoded(found["translations"][:, 0]) == [row[0][0] for row in expected]
+    # A prefix has room whatever the limit; without one, the limit counts the end token.
+    short = call(
+        "translate_with_options", text=TEXTS, target_prefix=prefixes, max_decode_length=[1]
+    )
+    assert decoded(short["translations"][:, 0]) == ["", "Der alte", "", "Hund"]
+
+
+def test_samples_are_those_of_the_translator(call, translator):
+    settings = [SamplingConfig(), SamplingConfig(2.0, 5), SamplingConfig(1.0, 0, 0.8)]
+    for seed, setting in enumerate(settings):
+        found = call(
+            "sample",
+            text=TEXTS[:1],
+            seed=np.array([seed]),
+            temperature=[setting.temperature],
+            top_k=[setting.top_k],
+            top_p=[setting.top_p],
+        )
+        ((text, score),) = translator.sample(TEXTS[:1], 1, setting, seed)[0]
+        assert decoded(found["translation"]) == [text]
+        np.testing.assert_allclose(found["score"], [score], rtol=1e-4)
+    seeds = np.array([1, 2**32 + 1, -1, 5])
+    together = call("sample", text=["Anna sleeps."] * 4, seed=seeds, temperature=[3.0])
+    assert len(set(together["translation"])) > 1
+    for i in range(4):
+        alone = call("sample", text=["Anna sleeps."], seed=seeds[i : i + 1], temperature=[3.0])
+        assert alone["translation"][0] == together["translation"][i]
+
+
+def test_alternatives(call, translator):
+    prefixes = ["", "Der alte", "", "Hund"]
+    found = call("alternatives", text=TEXTS, target_prefix=prefixes)
+    for i, row in enumerate(translator.alternatives(TEXTS, prefixes, 10)):
+        if not row:
+            assert decoded(found["translations"][i]) == [""] * 10
+            assert np.all(found["probabilities"][i] == 0)
+            continue
+        assert decoded(found["translations"][i]) == [each.translation for each in row]
+        probabilities = [each.probability for each in row]
+        np.testing.assert_allclose(found["probabilities"][i], probabilities, rtol=1e-3)
+
+
+def test_texts_and_prefixes_that_are_too_long(call):
+    texts, prefixes = ["x " * 500, "Anna sleeps."], ["", "x " * 500]
+    for name in DEFAULTS:
+        found = call(name, text=texts, target_prefix=prefixes)
+        scores = found.get("scores", found.get("score"))
+        assert np.all(scores == -1e9)
+
+
+def test_the_longest_prefixes(call, translator):
+    """Those of the translator: the model needs a position after them, and two for alternatives."""
+    positions = translator.model.pe_target
+    word = next(
+        word for word in "abcdefg" if len(translator.target.encode([word]).to_list()[0]) == 2
+    )
+    for name, following in (("translate_with_options", 1), ("sample", 1), ("alternatives", 2)):
+        longest = " ".join([word] * (positions - following))
+        for prefix, fits in ((longest, True), (f"{longest} {word}", False)):
+            found = call(name, text=TEXTS[:1], target_prefix=[prefix])
+            scores = found.get("scores", found.get("score"))
+            assert (scores.flat[0] > -1e9) == fits, (name, fits)
+            if name == "alternatives":
+                live = translator.alternatives(TEXTS[:1], [prefix], 10, skip_long=True)[0]
+                assert bool(live) == fits
+            else:
+                ((_, score),) = translator.n_best(
+                    TEXTS[:1], 1, skip_long=True, target_prefixes=[prefix]
+                )[0]
+                assert (score > -np.inf) == fits
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "message"),
+    [
+        ("translate_with_options", {"n_best": [5]}, "n_best must be from 1 to 4 .*5"),
+        ("translate_with_options", {"n_best": [0]}, "n_best must be"),
+        ("translate_with_options", {"length_penalty": [float("nan")]}, "length_penalty must be"),
+        ("translate_with_options", {"max_decode_length": [-1]}, "max_decode_length .*at least 0"),
+        ("sample", {"temperature": [0.0]}, "temperature must be"),
+        ("sample", {"top_p": [1.5]}, "top_p must be"),
+        ("sample", {"top_k": [-1]}, "top_k must be"),
+    ],
+)
+def test_errors_name_the_input_and_its_range(call, name, inputs, message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"(?s){message}"):
+        call(name, text=["Anna sleeps."], **inputs)

@@ -1,0 +1,238 @@
+"""The pocket treebank: invariants of all generated trees, and the forms of its verbs."""
+
+import collections
+import itertools
+
+import pytest
+from pocket import treebank
+from pocket.lexicon import verb
+from pocket.tree_phrases import THIRD, Phrase, TreeDraw, common, relabel
+from pocket.tree_sentences import sentence
+from pocket.tree_verbs import (
+    be,
+    finite,
+    imagined,
+    infinitive,
+    question,
+    suits,
+    take,
+)
+from write_pocket import GENERATORS
+
+from tf_transformer.data.pocket import read_pairs
+from tf_transformer.data.trees import clean_tree, read_trees
+
+SAMPLE = 4000
+LABELS = set("S NP VP PP SBAR ADJP ADVP WHNP WHADVP WHADJP SQ SBARQ SINV QP PRT INTJ".split())
+TAGS = set(
+    """
+    DT NN NNS NNP VBZ VBD VB VBP VBN VBG MD TO IN PRP PRP$ RB RBR JJ JJR JJS CD WP WDT WRB CC RP EX
+    POS UH . , `` '' -NONE-
+    """.split()
+)
+FUNCTIONS = "-SBJ -TMP -LOC -DIR -PRD -PRP -DTV -PUT -CLR -MNR -LGS -ADV -TPC".split()
+
+
+@pytest.fixture(scope="module")
+def raw():
+    return list(read_trees(treebank.generate(SAMPLE, seed=1), "pocket"))
+
+
+@pytest.fixture(scope="module")
+def clean(raw):
+    return [clean_tree(tree) for tree in raw]
+
+
+def children(node):
+    """Returns the child nodes of a node; a pre-terminal has none."""
+    return () if isinstance(node.children, str) else node.children
+
+
+def nodes(tree):
+    """Yields all nodes of a tree."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(children(node))
+
+
+# Invariants
+
+
+def test_the_same_seed_gives_the_same_trees_and_another_seed_gives_others():
+    trees = treebank.generate(300, seed=3)
+    assert treebank.generate(300, seed=3) == trees
+    assert treebank.generate(300, seed=4) != trees
+    assert treebank.generate(100, seed=3) == trees[:100]
+
+
+def test_no_sentence_occurs_twice(clean):
+    assert len({" ".join(tree.words()).lower() for tree in clean}) == SAMPLE
+
+
+def test_a_sentence_has_one_tree():
+    """The words determine the tree. Short sentences are drawn more than once."""
+    draw = TreeDraw(7)
+    trees = {}
+    repeated = 0
+    for raw_tree in read_trees([sentence(draw) for _ in range(8000)], "pocket"):
+        tree = clean_tree(raw_tree)
+        words = " ".join(tree.words())
+        repeated += words in trees
+        assert trees.setdefault(words, tree) == tree
+    assert repeated > 10
+
+
+def test_lengths(clean):
+    lengths = [len(tree.words()) for tree in clean]
+    assert min(lengths) == treebank.MIN_WORDS and max(lengths) <= treebank.MAX_WORDS
+    assert 10 <= sum(lengths) / SAMPLE <= 14
+
+
+def test_the_built_in_treebank_is_what_the_grammar_writes():
+    """The first trees here; the checksum of the file, which the reader verifies, has the others."""
+    first = list(itertools.islice(read_pairs("pocket-trees"), 1_000))
+    assert first == GENERATORS["pocket-trees"](1_000)
+
+
+# The format of the Penn Treebank
+
+
+def test_every_label_and_tag_is_known_and_occurs(raw, clean):
+    tags = {tag for tree in raw for _, tag in tree.tags()}
+    labels = {
+        node.label for tree in clean for node in nodes(tree) if not isinstance(node.children, str)
+    }
+    assert tags == TAGS and labels == LABELS
+
+
+def test_raw_trees_have_functional_tags_and_traces(raw):
+    labels = collections.Counter(node.label for tree in raw for node in nodes(tree))
+    for function in FUNCTIONS:
+        assert any(function in label for label in labels), function
+    words = {word for tree in raw for word, tag in tree.tags() if tag == "-NONE-"}
+    assert {"0", "*", "*-1", "*T*-1"} <= words
+
+
+def test_every_trace_has_an_antecedent(raw):
+    for tree in raw:
+        indices = {
+            node.label.rpartition("-")[2] for node in nodes(tree) if node.label[-1].isdigit()
+        }
+        for word, tag in tree.tags():
+            if tag == "-NONE-" and word[-1].isdigit() and word != "0":
+                assert word.rpartition("-")[2] in indices, str(tree)
+
+
+def test_sentences_begin_with_a_capital_letter_and_end_with_a_mark(clean):
+    for tree in clean:
+        words = [word for word in tree.words() if word not in ("``", "''")]
+        assert words[0][0].isupper() and words[-1] in ".?!" and tree.tags()[-1][1] == "."
+        assert (words[-1] == "?") == (tree.label in ("SQ", "SBARQ"))
+
+
+def test_a_phrase_has_its_head(clean):
+    """A VP has a verb, a modal or *to*. A PP begins with a preposition or another PP."""
+    for tree in clean:
+        for node in nodes(tree):
+            if node.label == "VP":
+                heads = [child.label[:2] in ("VB", "VP", "MD", "TO") for child in node.children]
+                assert any(heads), str(tree)
+            if node.label == "PP":
+                assert node.children[0].label in ("IN", "TO", "PP"), str(tree)
+
+
+def test_articles_agree(clean):
+    for tree in clean:
+        for (word, tag), (following, _) in zip(tree.tags(), tree.tags()[1:]):
+            if tag == "DT" and word.lower() in ("a", "an"):
+                assert (word.lower() == "an") == (following[0] in "aeiou"), str(tree)
+
+
+def test_the_words_determine_the_attachment(clean):
+    """After *with*, a thing attaches to a noun and a person to a verb."""
+    attachments = collections.Counter()
+    for tree in clean:
+        for node in nodes(tree):
+            for child in children(node):
+                if child.label == "PP" and child.children[0].children in ("with", "without"):
+                    last_tag = child.tags()[-1][1]
+                    kind = "person" if last_tag in ("NNP", "PRP") else "other"
+                    attachments[node.label, kind] += 1
+    assert attachments["VP", "person"] > 10
+    assert attachments["NP", "other"] > 10
+    assert not attachments["NP", "person"]
+
+
+# Verbs
+
+
+@pytest.mark.parametrize(
+    ("tense", "person", "text"),
+    [
+        ("present", THIRD, "(VP (VBZ goes) home)"),
+        ("present", 1, "(VP (VBP go) home)"),
+        ("past", THIRD, "(VP (VBD went) home)"),
+        ("progressive", 0, "(VP (VBP am) (VP (VBG going) home))"),
+        ("was", THIRD, "(VP (VBD was) (VP (VBG going) home))"),
+        ("perfect", THIRD, "(VP (VBZ has) (VP (VBN gone) home))"),
+        ("must", THIRD, "(VP (MD must) (VP (VB go) home))"),
+    ],
+)
+def test_tenses(tense, person, text):
+    core = take(TreeDraw(1), imagined("go went"))._replace(rest="home")
+    assert finite(TreeDraw(1), core, tense, Phrase("", person)) == text
+
+
+def test_negation_and_questions():
+    draw = TreeDraw(1)
+    anna = Phrase("(NP (NNP Anna))")
+    core = take(draw, imagined("go went"))._replace(rest="home", control=3)
+    negated = {finite(draw, core, "can", anna, negated=True) for _ in range(20)}
+    assert negated == {
+        "(VP (MD can) (RB not) (VP (VB go) home))",
+        "(VP (MD ca) (RB n't) (VP (VB go) home))",
+    }
+    assert question(draw, core, "past", anna) == "(VBD did) (NP-SBJ-3 (NNP Anna)) (VP (VB go) home)"
+    assert question(draw, be("ill"), "present", anna) == "(VBZ is) (NP-SBJ (NNP Anna)) ill"
+    assert infinitive(core) == "(VP (TO to) (VP (VB go) home))"
+
+
+def test_no_form_is_two_tenses():
+    """*I put* is present or past; *she puts* is only the present."""
+    put = take(TreeDraw(1), imagined("put put"))
+    assert suits(put, "present", THIRD) and suits(put, "past", THIRD) and suits(put, "will", 0)
+    assert not suits(put, "present", 0) and not suits(put, "past", 0)
+
+
+def test_particles_precede_or_follow_the_object():
+    draw = TreeDraw(1)
+    lamp = Phrase("(NP (DT the) (NN lamp))")
+    them = Phrase("(NP (PRP them))", pronoun=True)
+    off = verb("switch off", "switched off", "", "")
+    assert {take(draw, off, lamp).rest for _ in range(50)} == {
+        "(PRT (RP off)) (NP (DT the) (NN lamp))",
+        "(NP (DT the) (NN lamp)) (PRT (RP off))",
+    }
+    assert {take(draw, off, them).rest for _ in range(20)} == {"(NP (PRP them)) (PRT (RP off))"}
+
+
+def test_relabel():
+    assert relabel("(NP (NNP Anna))", "NP-SBJ-1") == "(NP-SBJ-1 (NNP Anna))"
+    assert common(TreeDraw(1), "drink").person == THIRD
+
+
+@pytest.mark.parametrize(
+    ("base", "gerund"),
+    [
+        ("write", "writing"),
+        ("see", "seeing"),
+        ("lie", "lying"),
+        ("put", "putting"),
+        ("describe", "describing"),
+        ("go", "going"),
+    ],
+)
+def test_gerunds(base, gerund):
+    assert take(TreeDraw(1), imagined(f"{base} -")).form("VBG") == f"(VBG {gerund})"

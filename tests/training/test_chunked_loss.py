@@ -1,0 +1,134 @@
+"""The chunked losses equal their definitions."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.training import loss as training_loss
+from tf_transformer.training.loss import (
+    chunked_cross_entropy,
+    chunked_loss_sums,
+    chunked_r_drop,
+    cross_entropy,
+    label_smoothed_cross_entropy,
+    symmetric_divergence,
+    token_accuracy,
+)
+
+V, D = 7, 4
+LABELS = tf.constant([[3, 6, 5, 0], [1, 0, 0, 0], [1, 2, 3, 4]])  # 8 tokens, 4 of padding
+RANDOM = np.random.default_rng(2)
+X = tf.constant(RANDOM.normal(size=(3, 4, D)), tf.float32)
+TABLE = tf.constant(RANDOM.normal(size=(V, D)), tf.float32)
+X_1, X_2 = tf.unstack(tf.constant(RANDOM.normal(size=(2, 3, 4, D)), tf.float32))
+ALPHA, SCALE = 5.0, 0.25  # of R-Drop
+
+
+def project(x, table):
+    """The tied projection, `[..., D]` -> `[..., V]`."""
+    return tf.einsum("...d,vd->...v", x, tf.cast(table, x.dtype))
+
+
+@pytest.fixture(params=[1, 5, 8, 12, 13], ids=lambda n: f"chunks of {n}")
+def chunk_tokens(request, monkeypatch):
+    """Sets the size of a chunk; not all of these sizes divide the 12 positions."""
+    monkeypatch.setattr(training_loss, "CHUNK_TOKENS", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_cross_entropy_equals_the_definition(chunk_tokens, label_smoothing):
+    with tf.GradientTape() as tape:
+        tape.watch([X, TABLE])
+        logits = project(X, TABLE)
+        loss, tokens = label_smoothed_cross_entropy(LABELS, logits, label_smoothing)
+        scaled = 0.25 * loss
+    expected_gradients = tape.gradient(scaled, [X, TABLE])
+    correct, _ = token_accuracy(LABELS, logits)
+    unsmoothed, _ = label_smoothed_cross_entropy(LABELS, logits, 0.0)
+
+    with tf.GradientTape() as tape:
+        tape.watch([X, TABLE])
+        chunked, sums = chunked_cross_entropy(project, [TABLE], X, LABELS, label_smoothing, 0.25)
+        doubled = 2.0 * chunked
+    gradients = tape.gradient(doubled, [X, TABLE])
+    np.testing.assert_allclose(chunked, scaled, rtol=1e-6)
+    np.testing.assert_allclose(sums, [loss, tokens, correct, unsmoothed], rtol=1e-6)
+    for gradient, expected in zip(gradients, expected_gradients):
+        np.testing.assert_allclose(gradient, 2 * expected, atol=2e-6)
+    without_gradient = chunked_loss_sums(project, [TABLE], X, LABELS, label_smoothing)
+    np.testing.assert_allclose(without_gradient, sums, rtol=1e-6)
+
+
+def test_bfloat16_is_within_one_percent():
+    """The logits are bfloat16, with 8 significant bits; loss and sums are float32."""
+    x = tf.cast(X, tf.bfloat16)
+    exact, _ = label_smoothed_cross_entropy(LABELS, project(X, TABLE), 0.1)
+    with tf.GradientTape() as tape:
+        tape.watch([x, TABLE])
+        loss, _ = chunked_cross_entropy(project, [TABLE], x, LABELS, 0.1, 1.0)
+    grad_x, grad_table = tape.gradient(loss, [x, TABLE])
+    assert (grad_x.dtype, grad_table.dtype) == (tf.bfloat16, tf.float32)
+    np.testing.assert_allclose(loss, exact, rtol=1e-2)
+
+
+def test_only_one_chunk_of_logits_exists_at_a_time(chunk_tokens):
+    """The projection is called for one chunk at a time, with and without gradients."""
+    chunk_sizes = []
+
+    def recording_project(x, table):
+        chunk_sizes.append(x.shape[0])
+        return project(x, table)
+
+    chunked_cross_entropy(recording_project, [TABLE], X, LABELS, 0.1, 1.0)
+    chunked_loss_sums(recording_project, [TABLE], X, LABELS)
+    assert max(chunk_sizes) <= chunk_tokens
+    assert sum(chunk_sizes) >= 2 * 12
+
+
+def test_logits_far_apart():
+    """log sum exp is exact where all probabilities but the largest are 0 in float32."""
+    logits = tf.constant([[500.0, -500.0, 0.0, 400.0, 0.0, 0.0, 0.0]] * 2)
+    _, unsmoothed = cross_entropy(tf.constant([3, 1]), logits, 0.1)
+    np.testing.assert_allclose(unsmoothed, [100.0, 1000.0], rtol=1e-6)
+
+
+def r_drop_definition(x_1, x_2, table):
+    """Half of the paper's Eq. 4, summed over the tokens, times `SCALE`."""
+    logits = project(x_1, table), project(x_2, table)
+    losses = [label_smoothed_cross_entropy(LABELS, side, 0.1)[0] for side in logits]
+    p, q = (tf.nn.softmax(side) for side in logits)
+    kl = tf.keras.losses.KLDivergence(reduction="none")
+    divergence = (kl(p, q) + kl(q, p)) / 2  # (B, T)
+    real = tf.cast(LABELS != 0, tf.float32)
+    return SCALE / 2 * (losses[0] + losses[1] + ALPHA * tf.reduce_sum(divergence * real)), losses
+
+
+def test_r_drop_equals_the_definition(chunk_tokens):
+    with tf.GradientTape() as tape:
+        tape.watch([X_1, X_2, TABLE])
+        expected, losses = r_drop_definition(X_1, X_2, TABLE)
+    expected_gradients = tape.gradient(expected, [X_1, X_2, TABLE])
+    with tf.GradientTape() as tape:
+        tape.watch([X_1, X_2, TABLE])
+        loss, sums = chunked_r_drop(project, [TABLE], X_1, X_2, LABELS, 0.1, ALPHA, SCALE)
+    gradients = tape.gradient(loss, [X_1, X_2, TABLE])
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    np.testing.assert_allclose(sums[:2], [(losses[0] + losses[1]) / 2, 8], rtol=1e-6)
+    for gradient, expected_gradient in zip(gradients, expected_gradients):
+        np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5)
+
+
+def test_r_drop_of_equal_passes_has_the_usual_loss():
+    """Without dropout the divergence is 0."""
+    arguments = (LABELS, 0.1, ALPHA, SCALE)
+    loss, sums = chunked_r_drop(project, [TABLE], X_1, X_1, *arguments)
+    usual = chunked_cross_entropy(project, [TABLE], X_1, LABELS, 0.1, SCALE)
+    np.testing.assert_allclose(loss, usual[0], rtol=1e-6)
+    np.testing.assert_allclose(sums, usual[1], rtol=1e-6)
+
+
+def test_divergence_by_hand():
+    """P = (3/4, 1/4), Q = (1/4, 3/4): D(P || Q) = D(Q || P) = log(3) / 2."""
+    p, q = np.log([[0.75, 0.25]]), np.log([[0.25, 0.75]])
+    np.testing.assert_allclose(symmetric_divergence(p, q), [np.log(3) / 2], rtol=1e-6)

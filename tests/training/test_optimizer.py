@@ -1,0 +1,95 @@
+"""`FusedAdam` gives the results of `keras.optimizers.Adam`."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transformer.training.optimizer import FusedAdam
+from tf_transformer.training.schedule import CustomSchedule
+
+
+def test_equals_the_adam_of_keras():
+    random = np.random.default_rng(0)
+    start = random.normal(size=(5, 3))
+    gradients = random.normal(size=(20, 5, 3)) * 10.0 ** random.integers(-6, 2, (20, 5, 3))
+    results = []
+    for optimizer_class in (FusedAdam, keras.optimizers.Adam):
+        weight = keras.Variable(start, dtype="float32")
+        optimizer = optimizer_class(CustomSchedule(64, 4), 0.9, 0.98, 1e-9)
+        for gradient in gradients:
+            optimizer.apply_gradients([(tf.constant(gradient, tf.float32), weight)])
+        assert optimizer.iterations.numpy() == 20
+        results.append(weight.numpy())
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-6)
+
+
+def test_by_hand():
+    """The first update with learning rate r moves a weight by r, against its gradient."""
+    weight = keras.Variable([1.0, -2.0, 0.5])
+    optimizer = FusedAdam(0.1, 0.9, 0.98, 1e-9)
+    optimizer.apply_gradients([(tf.constant([3.0, -0.002, 0.0]), weight)])
+    np.testing.assert_allclose(weight.numpy(), [0.9, -1.9, 0.5], rtol=1e-5)
+
+
+def apply_if_finite(optimizer, weight, gradient):
+    optimizer.apply_if(tf.reduce_all(tf.math.is_finite(gradient)), [gradient], [weight])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_gradient_that_is_not_finite_changes_no_weight_and_no_moment(bad):
+    """Every bit stays, in an eager call and in a graph; the next update is the usual one."""
+    results = []
+    for gradients in ([[1.0, -2.0], [bad, 3.0], [0.5, 0.25]], [[1.0, -2.0], None, [0.5, 0.25]]):
+        weight = keras.Variable([1.0, -0.0])
+        optimizer = FusedAdam(0.1, 0.9, 0.98, 1e-9)
+        optimizer.build([weight])
+        apply = functools.partial(apply_if_finite, optimizer, weight)
+        for function in (apply, tf.function(apply, autograph=False)):
+            for gradient in gradients:
+                if gradient is None:
+                    optimizer.iterations.assign_add(1)
+                else:
+                    function(tf.constant(gradient))
+        results.append([variable.numpy() for variable in (weight, *optimizer.variables)])
+    for left, right in zip(*results):
+        assert left.tobytes() == right.tobytes()
+
+
+def test_config_round_trip():
+    optimizer = FusedAdam(CustomSchedule(64, 4), 0.9, 0.98, 1e-9)
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert isinstance(again, FusedAdam)
+    assert (again.beta_1, again.beta_2, again.epsilon) == (0.9, 0.98, 1e-9)
+    assert again.learning_rate.numpy() == optimizer.learning_rate.numpy() == 0
+
+
+def test_moving_average_by_hand():
+    """The decay rate is min(0.4, t / (t + 9)) after t earlier updates, skipped ones included."""
+    weight = keras.Variable([1.0, -2.0])
+    optimizer = FusedAdam(0.1, 0.9, 0.98, 1e-9, use_ema=True, ema_momentum=0.4)
+    optimizer.build([weight])
+    update = tf.function(lambda *arguments: optimizer.apply_if(*arguments, [weight]))
+    average = np.zeros(2)
+    for t, finite in enumerate([True, True, False, True, True, True, True, True, True]):
+        before = weight.numpy()
+        update(tf.constant(finite), [tf.constant([1.0, -3.0 - t])])
+        assert np.array_equal(before, weight.numpy()) != finite
+        decay = min(0.4, t / (t + 9))
+        average = decay * average + (1 - decay) * weight.numpy()
+        np.testing.assert_allclose(optimizer.averages[0].numpy(), average, rtol=1e-6)
+    reference = tf.train.ExponentialMovingAverage(0.4, num_updates=2)
+    variable = tf.Variable(1.0)
+    reference.apply([variable])
+    variable.assign(2.0)
+    reference.apply([variable])  # its decay rate for 2 is that of t = 3: (1 + 2) / (10 + 2)
+    np.testing.assert_allclose(reference.average(variable), 1.0 + 0.75, rtol=1e-6)
+
+
+def test_without_a_moving_average_there_are_no_variables_for_it():
+    weight = keras.Variable([1.0])
+    optimizer = FusedAdam(0.1)
+    optimizer.build([weight])
+    assert len(optimizer.variables) == 4  # updates, learning rate, and two moments

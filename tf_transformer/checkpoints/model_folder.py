@@ -1,0 +1,192 @@
+"""What a model folder contains, and how to find it. This module does not import TensorFlow."""
+
+import json
+import os
+import re
+from typing import Any
+
+from tf_transformer.checkpoints.pretrained import built_in_models, find_model_dir
+from tf_transformer.config import MAX_INTEGER, Config, DataConfig
+from tf_transformer.errors import UserError
+
+# The names in a model folder. The names of the vocabularies are in `data/tokenizer.py`.
+CONFIG = "config.json"  # the settings
+CHECKPOINTS = "checkpoints"  # the newest checkpoints of a run: step-00001000.npz and so on
+BEST = "best.npz"  # the weights with the best validation score
+AVERAGED = "averaged.npz"  # the averaged weights
+METRICS = "metrics.jsonl"  # the training history
+TENSORBOARD = "tensorboard"  # the same for TensorBoard
+LOG = "train.log"  # the messages of a run
+CACHE = "cache"  # the encoded text
+LOCK = "training.lock"  # one process trains in a folder at a time
+
+METRIC_KINDS = ("train", "validation", "average")  # of the lines in `metrics.jsonl`
+LAST_TIME = 253_370_764_800  # the year 9999, the last one of `datetime`, in seconds since 1970
+
+
+def default_model_dir(preset: str, data: DataConfig) -> str:
+    """Returns the default model folder: models/PRESET-DATA-SOURCE-TARGET.
+
+    DATA is the last part of a local path, or for two files, the last parts of both, joined by "-".
+    For a TFDS data set it is the complete name, with "-" for "/". The Makefile has the same
+    formula.
+
+    Args:
+      preset: its name.
+      data: a `DataConfig`.
+    """
+    name = data.data
+    is_local = name.startswith(("/", ".")) or "," in name or os.path.exists(name)
+    if is_local:
+        name = "-".join(os.path.basename(path.rstrip("/")) for path in name.split(","))
+    name = name.replace("/", "-")
+    return os.path.join("models", f"{preset}-{name}-{data.source}-{data.target}")
+
+
+def step_path(model_dir: str, step: int) -> str:
+    """Returns the path of the checkpoint of an update."""
+    return os.path.join(model_dir, CHECKPOINTS, f"step-{step:08d}.npz")
+
+
+def checkpoint_step(path: str) -> int:
+    """Returns the update of a checkpoint whose path `step_path` made."""
+    return int(path.rpartition("step-")[2].removesuffix(".npz"))
+
+
+def step_checkpoints(model_dir: str) -> list[str]:
+    """Returns the paths of the checkpoints of a run, oldest first."""
+    folder = os.path.join(model_dir, CHECKPOINTS)
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return sorted(
+        os.path.join(folder, name) for name in names if re.fullmatch(r"step-\d+\.npz", name)
+    )
+
+
+def all_checkpoints(model_dir: str) -> list[str]:
+    """Returns the paths of `averaged.npz` and `best.npz` if they exist, then `step_checkpoints`."""
+    named = [os.path.join(model_dir, name) for name in (AVERAGED, BEST)]
+    return [path for path in named if os.path.exists(path)] + step_checkpoints(model_dir)
+
+
+def read_metrics(model_dir: str) -> list[dict[str, Any]]:
+    """Reads `metrics.jsonl`.
+
+    Returns: a list of dicts with the step, the kind (one of `METRIC_KINDS`), the time and the
+      metrics; empty where the file does not exist. Damaged lines are left out.
+    """
+    path = os.path.join(model_dir, METRICS)
+    if not os.path.exists(path):
+        return []
+    lines = []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                metrics = json.loads(line)
+            except (ValueError, RecursionError):  # a partial line of a process that was killed
+                continue
+            if _is_metrics(metrics):
+                lines.append(metrics)
+    return lines
+
+
+def _is_metrics(line: Any) -> bool:
+    """Whether a line of `metrics.jsonl` has a step, a kind and a time."""
+    if not isinstance(line, dict) or line.get("kind") not in METRIC_KINDS:
+        return False
+    step, seconds = line.get("step"), line.get("time")
+    is_step = isinstance(step, int) and 0 <= step <= MAX_INTEGER
+    return is_step and isinstance(seconds, (int, float)) and 0 <= seconds <= LAST_TIME
+
+
+def find(model_dir: str, checkpoint: str | None = None) -> str:
+    """Returns the path of a checkpoint.
+
+    Args:
+      model_dir: a model folder.
+      checkpoint: "averaged", "best", "latest", or a path; None for the first of these names that
+        exists.
+    Raises: UserError when there is none.
+    """
+    named = {
+        "averaged": os.path.join(model_dir, AVERAGED),
+        "best": os.path.join(model_dir, BEST),
+        "latest": (step_checkpoints(model_dir) or [""])[-1],
+    }
+    candidates = [named.get(checkpoint, checkpoint)] if checkpoint else list(named.values())
+    for path in candidates:
+        if os.path.isfile(path):
+            return path
+    wanted = f"checkpoint {checkpoint!r}" if checkpoint else "trained model"
+    raise UserError(
+        f"no {wanted} in {model_dir}: train one with `tf-transformer train --model_dir={model_dir}`"
+    )
+
+
+def is_older_than_model(path: str, model_dir: str) -> bool:
+    """Whether a file or a folder is older than the weights that commands use by default.
+
+    Raises: UserError when the model has none, OSError for what is not there.
+    """
+    return os.path.getmtime(path) < os.path.getmtime(find(model_dir))
+
+
+def load_config(model_dir: str) -> Config:
+    """Loads the `Config` of a model folder. Raises: UserError when it is missing or damaged."""
+    if not os.path.isdir(model_dir):
+        if model_dir in built_in_models():  # of a command that does not call `find_model_dir`
+            raise UserError(
+                f"{model_dir} is a built-in model, without checkpoints and training history: give "
+                "the folder of a run"
+            )
+        raise UserError(
+            f"no model folder {model_dir}: train a model with "
+            f"`tf-transformer train --model_dir={model_dir}`; built-in models: "
+            f"{', '.join(built_in_models())}"
+        )
+    path = os.path.join(model_dir, CONFIG)
+    if not os.path.isfile(path):
+        raise UserError(
+            f"{model_dir} holds no model (no {CONFIG}): train one, or give another --model_dir"
+        )
+    return Config.load(path)
+
+
+def model_list(model_dir: str, checkpoint: str | None = None) -> list[tuple[str, str | None]]:
+    """Returns the models that --model_dir and --checkpoint name.
+
+    Args:
+      model_dir: a model folder or the name of a built-in model, or several, separated by commas.
+        A folder whose name has a comma is one model.
+      checkpoint: as for `find`, or several, separated by commas; None for the default.
+    Returns: (folder, checkpoint) of each model. One folder has all checkpoints, and all folders
+      have one checkpoint; several folders and several checkpoints belong together in order.
+    Raises: UserError for an empty name, or for numbers that do not fit together.
+    """
+    folders = [model_dir] if os.path.isdir(model_dir) else _split("model_dir", model_dir)
+    folders = [find_model_dir(folder) for folder in folders]
+    checkpoints: list[str | None] = [None]
+    if checkpoint:
+        checkpoints = [checkpoint]
+        if not os.path.isfile(checkpoint):
+            checkpoints = list(_split("checkpoint", checkpoint))
+    number = max(len(folders), len(checkpoints))
+    if 1 < len(folders) < number or 1 < len(checkpoints) < number:
+        raise UserError(
+            f"--model_dir names {len(folders)} models and --checkpoint {len(checkpoints)}: give "
+            "one of them once, or as many of both"
+        )
+    folders *= number // len(folders)
+    checkpoints *= number // len(checkpoints)
+    return list(zip(folders, checkpoints))
+
+
+def first_model_dir(model_dir: str) -> str:
+    """Returns the first folder of --model_dir, whose languages and search settings hold for all."""
+    return model_list(model_dir)[0][0]
+
+
+def _split(flag: str, value: str) -> list[str]:
+    names = value.split(",")
+    if not all(names):
+        raise UserError(f"--{flag}={value}: there is an empty name between the commas")
+    return names

@@ -1,0 +1,56 @@
+"""The commands export and import."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from absl.flags import FlagValues
+
+from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints.model_folder import model_list
+from tf_transformer.cli.terminal import required, start_tensorflow
+from tf_transformer.errors import UserError
+from tf_transformer.export.formats import EXPORT_FORMATS, IMPORT_FORMATS
+
+
+def export(values: FlagValues) -> None:
+    """Writes a trained model in the format of another engine."""
+    models = model_list(required(values, "model_dir"), values.checkpoint)
+    _check_flags(values, len(models))
+    for each, _ in models:
+        model_folder.load_config(each)
+    model_dir = models[0][0] if len(models) == 1 else values.model_dir
+    form = EXPORT_FORMATS[values.format]
+    options = {name: values[name].value for name in form.options}
+    options = {name: value for name, value in options.items() if value is not None}
+    folder = os.path.join(pretrained.writable_folder(models[0][0]), "export")
+    output = values.output or os.path.join(folder, form.output.format(**options))
+    start_tensorflow()
+    print(form.export(model_dir, output.rstrip("/") or "/", values.checkpoint, **options))
+
+
+def _check_flags(values: FlagValues, models: int) -> None:
+    """Raises: UserError for a flag that --format does not use, or for several models."""
+    form = EXPORT_FORMATS[values.format]
+    if models > 1 and not form.ensembles:
+        raise UserError(f"--format={values.format} has no ensembles: give one model")
+    if models > 1 and not values.output:
+        raise UserError(
+            "give the folder for the export of the ensemble with --output: the export folder of "
+            "each model is for its own versions"
+        )
+    for name in {option for each in EXPORT_FORMATS.values() for option in each.options}:
+        if values[name].present and name not in form.options:
+            only = [other for other, each in EXPORT_FORMATS.items() if name in each.options]
+            raise UserError(f"--{name} is for --format={' or '.join(only)}")
+
+
+def import_model(values: FlagValues) -> None:
+    """Writes a model folder with a model of another library."""
+    folder, output = required(values, "input"), required(values, "output")
+    output = output.rstrip("/") or "/"
+    start_tensorflow()
+    IMPORT_FORMATS[values.format].read(folder, output, values.source, values.target)
+    print(f"wrote the model folder {output}; translate with it:")
+    print(f"  tf-transformer translate --model_dir={shlex.quote(output)}")

@@ -1,0 +1,1 @@
+"""Further searches, and the choice among their results."""

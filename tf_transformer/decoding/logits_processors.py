@@ -1,0 +1,114 @@
+"""Logits processors: functions that change the log-probabilities of the next token.
+
+A search calls `processor(log_probs, ids, t)` at each step. It takes
+
+- log_probs: float32 `[B, K, V]`, log p(next token) of each hypothesis;
+- ids: int64 `[B, K, L + 1]`, the start token, the tokens so far, and padding;
+- t: int32 scalar, the number of tokens so far, without the start token.
+
+It returns the log-probabilities, float32 `[B, K, V]`, with which the search continues. They are
+not divided by their sum again.
+
+A new one is a function here, its line in `PROCESSORS`, and a setting of `ControlConfig`, from which
+the flag and its help are generated.
+
+Shapes: B sentences, K hypotheses a sentence, t tokens so far, L longest output, V vocabulary,
+N tokens to change.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from tf_transformer.config import ControlConfig
+from tf_transformer.decoding.beam_search import LogitsProcessor
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY
+from tf_transformer.special_tokens import PAD
+
+
+def penalize_repetition(
+    log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor, penalty: float
+) -> tf.Tensor:
+    """Multiplies the log-probabilities of tokens that have occurred (Keskar et al. 2019, Sec. 4.1).
+
+    The paper divides logits, which can have both signs. Here, as in the beam search of Hugging Face
+    transformers, it is the log-probability, which is never positive: log p' = penalty log p. The
+    result does not change when a constant is added to all logits.
+
+    Args:
+      log_probs: float32 `[B, K, V]`.
+      ids: int64 `[B, K, L + 1]`. Padding is impossible anyway.
+      t: int32 scalar.
+      penalty: more than 1 makes these tokens less probable, less than 1 more probable.
+    Returns: float32 `[B, K, V]`.
+    """
+    penalized = tf.gather(log_probs, ids, batch_dims=2) * penalty  # (B, K, L + 1)
+    return replace_tokens(log_probs, ids, penalized)
+
+
+def exclude_repeated_ngrams(
+    log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor, size: int
+) -> tf.Tensor:
+    """Excludes the tokens that would repeat an n-gram (Paulus et al. 2017, Sec. 2.5).
+
+    Where the last n - 1 tokens occurred before, the token that followed them is impossible.
+
+    Args:
+      log_probs: float32 `[B, K, V]`.
+      ids: int64 `[B, K, L + 1]`. The start token occurs only once, so it makes no repetition.
+      t: int32 scalar.
+      size: n, at least 1.
+    Returns: float32 `[B, K, V]`.
+    """
+    number = tf.maximum(tf.shape(ids)[2] - size + 1, 0)  # N, n-grams and windows with padding
+    followers = ids[:, :, size - 1 :]  # (B, K, N), the last token of each
+    repeats = tf.ones_like(followers, tf.bool)
+    for i in range(size - 1):
+        # The position of token i of the n - 1 last ones. Before there are as many, one of them is
+        # the start token at another place, which is no repetition.
+        last = tf.maximum(t - (size - 2) + i, 0)
+        repeats &= ids[:, :, i : i + number] == ids[:, :, last, tf.newaxis]  # (B, K, N)
+    excluded = tf.where(repeats, followers, tf.constant(PAD, tf.int64))  # PAD is impossible anyway
+    return replace_tokens(log_probs, excluded, tf.fill(tf.shape(excluded), NEGATIVE_INFINITY))
+
+
+def replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Replaces the log-probabilities of some tokens of each hypothesis.
+
+    Args:
+      log_probs: float32 `[B, K, V]`.
+      tokens: int64 `[B, K, N]`; a token that occurs several times has the same value each time.
+      values: float32 `[B, K, N]`.
+    Returns: float32 `[B, K, V]`.
+    """
+    shape = tf.shape(log_probs)
+    rows = tf.cast(tf.range(shape[0] * shape[1]), tf.int64)
+    rows = tf.reshape(rows, [shape[0], shape[1], 1])  # (B, K, 1)
+    flat = tf.reshape(log_probs, [-1])
+    places = tf.reshape(rows * log_probs.shape[2] + tokens, [-1, 1])
+    flat = tf.tensor_scatter_nd_update(flat, places, tf.reshape(values, [-1]))
+    return tf.reshape(flat, shape)
+
+
+# The settings of `ControlConfig` -> the processor, which takes the setting's value last. In this
+# order they are applied; with the default of its setting, a processor is off.
+PROCESSORS: dict[str, Callable[..., tf.Tensor]] = {
+    "repetition_penalty": penalize_repetition,
+    "no_repeat_ngram_size": exclude_repeated_ngrams,
+}
+
+
+def make_processors(controls: ControlConfig) -> list[LogitsProcessor]:
+    """Returns the logits processors that are not off."""
+    defaults = {field.name: field.default for field in dataclasses.fields(controls)}
+    values = {name: getattr(controls, name) for name in PROCESSORS}
+    return [
+        _with_value(PROCESSORS[name], value)
+        for name, value in values.items()
+        if value != defaults[name]
+    ]
+
+
+def _with_value(function: Callable[..., tf.Tensor], value: float) -> LogitsProcessor:
+    return lambda log_probs, ids, t: function(log_probs, ids, t, value)

@@ -1,0 +1,173 @@
+"""Constituency parsing with a trained model (Sec. 6.3, Table 4), scored as EVALB does."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tf_transformer.config import NO_CONTROLS
+from tf_transformer.data.trees import Tree, is_well_formed, linearise, restore
+from tf_transformer.decoding.translator import Progress, Translator
+from tf_transformer.errors import UserError
+from tf_transformer.evaluation.evalb import COLLINS, Record, score_sentence, summarise
+from tf_transformer.evaluation.evalb_files import report
+
+# How the Penn Treebank writes brackets in a sentence.
+BRACKETS = {
+    "(": "-LRB-",
+    ")": "-RRB-",
+    "[": "-LSB-",
+    "]": "-RSB-",
+    "{": "-LCB-",
+    "}": "-RCB-",
+}
+OTHER_TAG = "XX"  # for the score: the tag of a word that the model tagged as punctuation
+
+Sentence = str | Sequence[str]  # with blanks between the words, or a list of words
+
+
+class Parser:
+    """Parses sentences.
+
+    Args:
+      translator: a `Translator` with a model that was trained on a treebank. Sec. 6.3 has a beam of
+        21, length penalty 0.3 and `extra_decode_length` 300.
+    """
+
+    def __init__(self, translator: Translator) -> None:
+        self.translator = translator
+
+    @classmethod
+    def load(cls, model_dir: str, checkpoint: str | None = None, **decode: object) -> "Parser":
+        """Loads a model folder. For arguments and errors, see `Translator.load`."""
+        return cls(Translator.load(model_dir, checkpoint, NO_CONTROLS, **decode))
+
+    def outputs(
+        self,
+        sentences: Sequence[Sentence],
+        progress: Progress | None = None,
+        first_line: int = 1,
+    ) -> list[str]:
+        """Returns the output of the model for each sentence.
+
+        Args:
+          sentences, progress, first_line: as for `parse`.
+        Returns: a list of strings: linearised trees, which may be ill-formed.
+        Raises: UserError, as `parse` does.
+        """
+        sources = [" ".join(words_of(sentence)) for sentence in sentences]
+        line_numbers = range(first_line, first_line + len(sources))
+        results = self.translator.n_best(sources, 1, progress, line_numbers)
+        return [best[0][0] for best in results]
+
+    def parse(
+        self,
+        sentences: Sequence[Sentence],
+        progress: Progress | None = None,
+        first_line: int = 1,
+    ) -> list[Tree | None]:
+        """Parses sentences.
+
+        Args:
+          sentences: a list of strings with blanks between the words ("The dog barks ."), or of
+            lists of words. Brackets become those of the Penn Treebank, such as -LRB-.
+          progress: a function that is called with the number of sentences of each finished batch.
+          first_line: the line number of the first sentence, for messages.
+        Returns: a list. For each sentence a `Tree` with its words, where an ill-formed output is
+          repaired (see `treebank.restore`); None for a sentence without words.
+        Raises: UserError for a sentence with more sub-words than the model has positions, or a word
+          that contains a blank.
+        """
+        words_of_each = [words_of(sentence) for sentence in sentences]
+        outputs = self.outputs(words_of_each, progress, first_line)
+        return [
+            restore(text, words) if words else None for text, words in zip(outputs, words_of_each)
+        ]
+
+
+def words_of(sentence: Sentence) -> list[str]:
+    """Returns the words of a sentence in the form of a tree's words.
+
+    Args:
+      sentence: a string with blanks between the words, or a list of words.
+    Returns: a list of strings, with brackets as in the Penn Treebank.
+    Raises: UserError for a word of a list that is empty or contains a blank.
+    """
+    words = sentence.split() if isinstance(sentence, str) else list(sentence)
+    for number, word in enumerate(words, start=1):
+        if len(word.split()) != 1:
+            raise UserError(f"word {number} of a sentence is {word!r}: give words without blanks")
+    return [re.sub(r"[()\[\]{}]", lambda bracket: BRACKETS[bracket[0]], word) for word in words]
+
+
+class Evaluation(NamedTuple):
+    """The scores of parses against a treebank; `str` formats the main ones."""
+
+    trees: list[Tree]  # the parses
+    records: list[Record]  # of `evalb.score_sentence`
+    ill_formed: int  # number of repaired outputs
+    table: str  # EVALB's output: a row for each sentence, and the summary
+
+    def __str__(self) -> str:
+        whole, _ = summarise(self.records)
+        return (
+            f"F1 {whole.f_measure:.2f}  "
+            f"(recall {whole.recall:.2f}, precision {whole.precision:.2f}; "
+            "EVALB with COLLINS.prm, punctuation tagged as in the treebank)\n"
+            f"complete match {whole.complete_match:.2f}%, "
+            f"tagging accuracy {whole.tagging_accuracy:.2f}%, "
+            f"{self.ill_formed:,} of {len(self.trees):,} outputs ill-formed and repaired"
+        )
+
+
+def with_punctuation(
+    tree: Tree, gold: Tree, deleted: tuple[str, ...] = COLLINS.delete_label
+) -> Tree:
+    """Corrects the tags that EVALB deletes, such as those of punctuation.
+
+    Args:
+      tree: the `Tree` of a parse.
+      gold: the gold `Tree` of the same words.
+      deleted: the tags that EVALB deletes.
+    Returns: the tree with the gold tag of each word whose gold tag is in `deleted`, and `OTHER_TAG`
+      for other words with such a tag.
+    """
+    gold_tags = iter(tag for _, tag in gold.tags())
+    symbols = linearise(tree).split(" ")
+    for i, symbol in enumerate(symbols):
+        if symbol == ")" or symbol.startswith("("):
+            continue
+        gold_tag = next(gold_tags)
+        if gold_tag in deleted:
+            symbols[i] = gold_tag
+        elif symbol in deleted:
+            symbols[i] = OTHER_TAG
+    return restore(" ".join(symbols), tree.words())
+
+
+def evaluate_parses(gold_trees: Sequence[Tree], outputs: Sequence[str]) -> Evaluation:
+    """Scores the outputs of a model against gold trees.
+
+    EVALB deletes words with the tags of punctuation. Where the remaining words of the two trees
+    differ, it excludes the sentence from the score, so a wrong tag could improve the score. The
+    scored trees therefore have the gold tags of punctuation (see `with_punctuation`).
+
+    Args:
+      gold_trees: a list of clean `Tree`s.
+      outputs: the strings of `Parser.outputs` for their words.
+    Returns: an `Evaluation`.
+    Raises: UserError when the lengths differ or the lists are empty.
+    """
+    if len(gold_trees) != len(outputs):
+        raise UserError(
+            f"{len(outputs):,} parses, but {len(gold_trees):,} trees: give the parses of the "
+            "sentences of these trees"
+        )
+    if not gold_trees:
+        raise UserError("nothing to score: there are no trees")
+    sentences = [tree.words() for tree in gold_trees]
+    trees = [restore(text, words) for text, words in zip(outputs, sentences)]
+    records = [
+        score_sentence(gold, with_punctuation(tree, gold)) for gold, tree in zip(gold_trees, trees)
+    ]
+    ill_formed = sum(not is_well_formed(text, words) for text, words in zip(outputs, sentences))
+    return Evaluation(trees, records, ill_formed, report(records, COLLINS))

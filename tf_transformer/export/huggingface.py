@@ -1,0 +1,443 @@
+"""Export as, and import of, a `MarianMTModel` of Hugging Face transformers, such as OPUS-MT models.
+
+    from transformers import MarianMTModel, MarianTokenizer
+    model = MarianMTModel.from_pretrained("FOLDER")
+    tokenizer = MarianTokenizer.from_pretrained("FOLDER")
+    found = model.generate(**tokenizer(["a sentence"], return_tensors="pt"))
+    print(tokenizer.batch_decode(found, skip_special_tokens=True))
+
+The ids of the sub-words of an export are ours. transformers differs in:
+- Layer normalization: its epsilon is 1e-5, ours 1e-6. The logits differ by less than 1e-4.
+- Beam search: it divides scores by L ^ length_penalty, not by ((5 + L) / 6) ^ alpha.
+- Length limits: an output has at most as many sub-words as the model has positions, and not
+  `extra_decode_length` more than its source.
+
+An import is a model folder. Where the output projection has a bias, as in OPUS-MT models, the
+embeddings and the projection become three matrices. They are equal after the import, and training
+lets them differ. The decoder of OPUS-MT models starts with the padding token, whose row becomes
+that of our start token.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tf_transformer.atomic_io import atomic_write
+from tf_transformer.checkpoints import checkpoint as checkpoints
+from tf_transformer.checkpoints import model_folder
+from tf_transformer.checkpoints.loading import build_model, load_model
+from tf_transformer.config import SAMPLING, Config, DataConfig, DecodeConfig, ModelConfig
+from tf_transformer.data.tokenizer import Tokenizer, save_tokenizers
+from tf_transformer.errors import UserError, explain_missing_package
+from tf_transformer.export import marian
+from tf_transformer.export.marian import Weights
+from tf_transformer.export.output_folder import check_new, new_output
+from tf_transformer.model.transformer import Transformer
+from tf_transformer.special_tokens import END, PAD, START, UNK
+
+logger = logging.getLogger(__name__)
+
+ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish"}
+# Settings of `MarianConfig` that our model has with one value only, and the value in transformers
+# of a setting that is not in the file.
+FIXED: dict[str, tuple[Any, Any]] = {
+    "model_type": ("marian", None),
+    "normalize_before": (False, False),
+    "normalize_embedding": (False, False),
+    "add_final_layer_norm": (False, False),
+    "scale_embedding": (True, False),
+    "static_position_embeddings": (True, True),
+}
+# Its settings that are integers, of the encoder and of the decoder, and those of ours.
+STACK_SIZES = {"layers": "num_layers", "attention_heads": "num_heads", "ffn_dim": "dff"}
+SPECIAL_IDS = {
+    "pad_token_id": PAD,
+    "eos_token_id": END,
+    "decoder_start_token_id": START,
+    "forced_eos_token_id": END,  # the last token of an output of maximum length
+}
+# The output bias of our start token where Marian has one token for padding and start. The start
+# token, which no output has, then takes no probability.
+START_BIAS = -100.0
+
+
+def _safetensors() -> ModuleType:
+    """Imports `safetensors.numpy`. Raises: UserError when safetensors is not installed."""
+    with explain_missing_package("safetensors", "huggingface"):
+        import safetensors.numpy
+    return safetensors.numpy
+
+
+def export_huggingface(
+    model_dir: str, output: str, checkpoint: str | None = None, **decode: Any
+) -> None:
+    """Writes a folder for `MarianMTModel.from_pretrained`.
+
+    Args:
+      model_dir: a model folder, or the name of a built-in model.
+      output: the folder to write. It must not exist, and it appears when it is complete.
+      checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
+      **decode: fields of `DecodeConfig` to change.
+    Raises: UserError when the output exists, the model cannot be read or expressed, or the output
+      cannot be written.
+    """
+    check_new(output)
+    safetensors = _safetensors()  # fails before the model is loaded, which takes seconds
+    model, tokenizers, config = load_model(model_dir, checkpoint)
+    check_sizes(config.model)
+    warn_of_tags(tokenizers[0].tags)
+    config = config.replace(**decode)
+    variables = checkpoints.named_weights(model)
+    weights = {name: variable.numpy() for name, variable in variables.items()}
+    tensors = marian.to_marian(weights, config.model.d_model)
+    with new_output(output) as folder:
+        with atomic_write(os.path.join(folder, "model.safetensors"), "wb") as file:
+            file.write(safetensors.save(tensors, metadata={"format": "pt"}))
+        _write_json(folder, "config.json", _marian_config(config))
+        _write_json(folder, "generation_config.json", _generation_config(config))
+        _write_tokenizers(folder, tokenizers, config)
+
+
+def check_sizes(sizes: ModelConfig) -> None:
+    """Raises: UserError for a model that `MarianConfig` cannot describe."""
+    if sizes.positional_encoding != "sinusoidal":
+        raise UserError(
+            "a model with learned positions cannot be exported for Hugging Face: Marian's are "
+            "sinusoidal"
+        )
+    depth = sizes.d_model / sizes.num_heads
+    if sizes.depth != depth or sizes.value_depth != depth:
+        raise UserError(
+            "Hugging Face's Marian has only heads of depth d_model / num_heads: this model has "
+            "another key_dim or value_dim"
+        )
+
+
+def warn_of_tags(tags: Iterable[str]) -> None:
+    """Warns of tags that are not language codes of `MarianTokenizer`, which are ids only there."""
+    others = [tag for tag in tags if not marian.LANGUAGE_CODE.fullmatch(tag)]
+    if others:
+        logger.warning(
+            "MarianTokenizer encodes %s as text, because a tag for it is like >>de<<: put the id "
+            "of the tag, which is in vocab.json, before the ids of a source",
+            " and ".join(others),
+        )
+
+
+def _marian_config(config: Config) -> dict[str, Any]:
+    """The content of `config.json`."""
+    sizes = config.model
+    return {
+        **{name: value for name, (value, _) in FIXED.items()},
+        "architectures": ["MarianMTModel"],
+        "is_encoder_decoder": True,
+        "vocab_size": sizes.input_vocab_size,
+        "decoder_vocab_size": sizes.target_vocab_size,
+        "d_model": sizes.d_model,
+        **{
+            f"{side}_{name}": getattr(sizes, ours)
+            for side in ("encoder", "decoder")
+            for name, ours in STACK_SIZES.items()
+        },
+        "activation_function": sizes.activation,
+        "dropout": sizes.dropout_rate,
+        "attention_dropout": 0.0,
+        "activation_dropout": 0.0,
+        "max_position_embeddings": max(sizes.pe_input, sizes.pe_target),
+        "share_encoder_decoder_embeddings": sizes.shared_embeddings,
+        "tie_word_embeddings": sizes.shared_embeddings,
+        "bos_token_id": None,
+        "dtype": "float32",
+        **SPECIAL_IDS,
+    }
+
+
+def _generation_config(config: Config) -> dict[str, Any]:
+    """The content of `generation_config.json`: the search."""
+    settings = {
+        **SPECIAL_IDS,
+        "bad_words_ids": [[PAD], [START]],
+        "num_beams": config.decode.beam_size,
+        "max_length": config.model.pe_target,
+    }
+    if config.decode.beam_size > 1:  # transformers warns where it has no effect
+        settings["length_penalty"] = config.decode.length_penalty
+    return settings
+
+
+def _write_tokenizers(folder: str, tokenizers: tuple[Tokenizer, Tokenizer], config: Config) -> None:
+    """Writes the files of `MarianTokenizer`."""
+    source, target = tokenizers
+    pad, unk, eos = source.pieces([PAD, UNK, END])
+    settings = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": config.data.source,
+        "target_lang": config.data.target,
+        "model_max_length": config.model.pe_input,
+        "separate_vocabs": source is not target,
+        # Text such as "[END]" is text, and not a special token.
+        "split_special_tokens": True,
+        "clean_up_tokenization_spaces": False,
+        "pad_token": pad,
+        "unk_token": unk,
+        "eos_token": eos,
+    }
+    _write_json(folder, "tokenizer_config.json", settings)
+    source.save(os.path.join(folder, "source.spm"))
+    target.save(os.path.join(folder, "target.spm"))
+    files = {"vocab.json": source}
+    if source is not target:
+        files["target_vocab.json"] = target
+    for name, tokenizer in files.items():
+        pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+        _write_json(folder, name, {piece: token for token, piece in enumerate(pieces)})
+
+
+def _write_json(folder: str, name: str, values: dict[str, Any]) -> None:
+    with atomic_write(os.path.join(folder, name)) as file:
+        file.write(json.dumps(values, ensure_ascii=False, indent=2) + "\n")
+
+
+class _Marian(NamedTuple):
+    """What the folder of a `MarianMTModel` holds beside the weights."""
+
+    folder: str
+    config: dict[str, Any]
+    generation: dict[str, Any]  # the settings of the search
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    orders: list[list[int]]  # of source and target, Marian's ids in the order of ours
+    languages: tuple[str, str]
+
+    @property
+    def starts_with_padding(self) -> bool:
+        return self.config["decoder_start_token_id"] == self.config["pad_token_id"]
+
+    @property
+    def shares(self) -> bool:
+        """Whether encoder and decoder have one embedding."""
+        return self.config.get("share_encoder_decoder_embeddings", True)
+
+    @property
+    def ties(self) -> bool:
+        """Whether the output projection is the embedding of the decoder."""
+        return self.config.get("tie_word_embeddings", True)
+
+
+def import_huggingface(
+    folder: str, output: str, source: str | None = None, target: str | None = None
+) -> None:
+    """Writes a model folder with the weights and the vocabulary of a `MarianMTModel`.
+
+    Args:
+      folder: with `config.json`, `model.safetensors`, `source.spm`, `target.spm` and `vocab.json`.
+      output: the model folder. It must not exist, and it appears when it is complete.
+      source, target: language codes; None for those of `tokenizer_config.json`, or "en" and "de".
+    Raises: UserError when a file is missing or damaged, the output exists, or the model cannot be
+      expressed.
+    """
+    check_new(output)
+    _safetensors()  # fails before the vocabulary is read
+    original = _read_marian(folder, source, target)
+    tensors = _read_weights(original)
+    one_vocabulary = original.tokenizers[0] is original.tokenizers[1]
+    config = _config(
+        original,
+        one_matrix=original.shares
+        and original.ties
+        and one_vocabulary
+        and not original.starts_with_padding
+        and not tensors[marian.BIAS].any(),
+    )
+    model = _make_model(config.model, tensors, original)
+    state = {
+        "step": 0,
+        "vocabularies": [tokenizer.fingerprint for tokenizer in original.tokenizers],
+    }
+    with new_output(output) as temporary:
+        config.save(os.path.join(temporary, model_folder.CONFIG))
+        save_tokenizers(original.tokenizers, temporary)
+        checkpoints.save(os.path.join(temporary, model_folder.AVERAGED), model, state=state)
+
+
+def _read_marian(folder: str, source: str | None, target: str | None) -> _Marian:
+    config = _read_json(folder, "config.json")
+    _check_architecture(os.path.join(folder, "config.json"), config)
+    names = _read_json(folder, "tokenizer_config.json", optional=True)
+    separate = bool(names.get("separate_vocabs"))
+    files = ["vocab.json", "target_vocab.json" if separate else "vocab.json"]
+    orders, tokenizers = [], []
+    for side, file in zip(("source.spm", "target.spm"), files):
+        vocabulary = _read_json(folder, file)
+        orders.append(_order(os.path.join(folder, file), vocabulary, config, names))
+        path = os.path.join(folder, side)
+        try:
+            with open(path, "rb") as spm:
+                contents = spm.read()
+        except OSError as error:
+            raise UserError(f"{path} could not be read: {error.strerror}") from None
+        tokenizers.append(marian.to_tokenizer(contents, vocabulary, orders[-1], path))
+    if tokenizers[0].fingerprint == tokenizers[1].fingerprint:
+        tokenizers[1] = tokenizers[0]
+    languages = (
+        source or names.get("source_lang") or DataConfig.source,
+        target or names.get("target_lang") or DataConfig.target,
+    )
+    # As transformers does: an old folder has the settings of the search in `config.json`.
+    generation = _read_json(folder, "generation_config.json", optional=True) or config
+    return _Marian(folder, config, generation, (tokenizers[0], tokenizers[1]), orders, languages)
+
+
+def _read_json(folder: str, name: str, optional: bool = False) -> dict[str, Any]:
+    """Reads an object; {} where an optional file does not exist. Raises: UserError."""
+    path = os.path.join(folder, name)
+    try:
+        with open(path, encoding="utf-8") as file:
+            values = json.load(file)
+    except FileNotFoundError:
+        if optional:
+            return {}
+        raise UserError(f"no file {path}: give the folder of a MarianMTModel") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} could not be read: {error}") from None
+    if not isinstance(values, dict):
+        raise UserError(f"{path} holds no JSON object: give the folder of a MarianMTModel")
+    return values
+
+
+def _check_architecture(path: str, config: dict[str, Any]) -> None:
+    """Raises: UserError where our model cannot express Marian's."""
+    for name, (required, default) in FIXED.items():
+        value = config.get(name, default)
+        if value != required:
+            raise UserError(f"{path}: {name} is {value!r}, and only {required!r} can be imported")
+    activation = config.get("activation_function")
+    if activation not in ACTIVATIONS:
+        raise UserError(
+            f"{path}: activation_function is {activation!r}, and only {', '.join(ACTIVATIONS)} can "
+            "be imported"
+        )
+    needed = [f"{side}_{name}" for side in ("encoder", "decoder") for name in STACK_SIZES]
+    ids = ["pad_token_id", "eos_token_id", "decoder_start_token_id"]
+    for name in [*needed, *ids, "d_model", "max_position_embeddings"]:
+        if type(config.get(name)) is not int:
+            raise UserError(f"{path}: {name} is {config.get(name)!r}, and an integer is needed")
+    for name in STACK_SIZES:
+        if config[f"encoder_{name}"] != config[f"decoder_{name}"]:
+            raise UserError(
+                f"{path}: encoder_{name} and decoder_{name} differ, and only equal ones can be "
+                "imported"
+            )
+
+
+def _order(
+    path: str, vocabulary: dict[str, Any], config: dict[str, Any], names: dict[str, Any]
+) -> list[int]:
+    """Marian's ids in the order of ours. Raises: UserError."""
+    unk = names.get("unk_token", "<unk>")
+    unk = unk.get("content") if isinstance(unk, dict) else unk
+    if sorted(vocabulary.values(), key=str) != sorted(range(len(vocabulary)), key=str):
+        raise UserError(f"{path}: its ids are not 0 to {len(vocabulary) - 1}, each of them once")
+    if unk not in vocabulary:
+        raise UserError(f"{path}: the unknown token {unk!r} is missing")
+    special = [config[f"{name}_token_id"] for name in ("pad", "decoder_start", "eos")]
+    for token in special:
+        if not 0 <= token < len(vocabulary):
+            raise UserError(f"{path}: the special token {token} of config.json is missing")
+    pad, start, end = special
+    return marian.token_order(len(vocabulary), pad, vocabulary[unk], start, end)
+
+
+def _read_weights(original: _Marian) -> Weights:
+    """Reads the weights. The rows of tokens are in our order."""
+    path = os.path.join(original.folder, "model.safetensors")
+    if not os.path.isfile(path):
+        raise UserError(
+            f"no file {path}: for weights in another format, such as pytorch_model.bin, load the "
+            "model with transformers and write it with `model.save_pretrained(FOLDER)`"
+        )
+    try:
+        tensors = _safetensors().load_file(path)
+    except Exception as error:  # safetensors has an exception of its own, and some of Python's
+        raise UserError(f"{path} could not be read ({error}): copy it again") from None
+    tensors = marian.with_all_tables(tensors, original.shares, original.ties)
+    source, target = original.orders
+    rows = {
+        marian.SHARED: (source, 0),
+        marian.ENCODER_TABLE: (source, 0),
+        marian.DECODER_TABLE: (target, 0),
+        marian.PROJECTION: (target, 0),
+        marian.BIAS: (target, 1),
+    }
+    for name, (order, axis) in rows.items():
+        if name in tensors:
+            if tensors[name].shape[axis] != max(order) + 1:
+                raise UserError(
+                    f"{path}: {name} has {tensors[name].shape[axis]} rows, and the vocabulary "
+                    f"{max(order) + 1} sub-words"
+                )
+            tensors[name] = np.take(tensors[name], order, axis)
+    return tensors
+
+
+def _config(original: _Marian, one_matrix: bool) -> Config:
+    """The settings of the model folder; those of the training are the defaults."""
+    sizes = original.config
+    positions = sizes["max_position_embeddings"]
+    source, target = original.tokenizers
+    search = {name: value for name, value in original.generation.items() if value is not None}
+    longest = search.get("max_length", positions)
+    if type(longest) is not int:
+        raise UserError(f"{original.folder}: max_length is {longest!r}, and an integer is needed")
+    longest = min(longest, positions)
+    kind = source.subword_model
+    try:
+        model = ModelConfig(
+            **{ours: sizes[f"encoder_{name}"] for name, ours in STACK_SIZES.items()},
+            d_model=sizes["d_model"],
+            dropout_rate=sizes.get("dropout", ModelConfig.dropout_rate),
+            input_vocab_size=source.vocab_size,
+            target_vocab_size=target.vocab_size,
+            pe_input=positions,
+            pe_target=longest,
+            activation=ACTIVATIONS[sizes["activation_function"]],
+            shared_embeddings=one_matrix,
+        )
+        data = DataConfig(
+            data=os.path.abspath(original.folder),  # the data of its training is not known
+            source=original.languages[0],
+            target=original.languages[1],
+            vocab_size=max(source.vocab_size, target.vocab_size),
+            subword_model=kind if kind in SAMPLING else DataConfig.subword_model,
+            shared_vocab=source is target,
+            max_length=min(DataConfig.max_length, longest),
+        )
+        decode = DecodeConfig(
+            beam_size=search.get("num_beams", 1),
+            length_penalty=search.get("length_penalty", 1.0),
+        )
+    except UserError as error:
+        raise UserError(f"{original.folder}: {error}") from None
+    return Config(model=model, data=data, decode=decode)
+
+
+def _make_model(config: ModelConfig, tensors: Weights, original: _Marian) -> Transformer:
+    """Builds our model with Marian's weights."""
+    model = build_model(config)
+    variables = checkpoints.named_weights(model)
+    weights = marian.from_marian(tensors, variables, config.d_model)
+    if original.starts_with_padding:
+        weights["final_layer/kernel"][:, START] = 0
+        weights["final_layer/bias"][START] = START_BIAS
+    for name, variable in variables.items():
+        if weights[name].shape != tuple(variable.shape):
+            raise UserError(
+                f"{original.folder}: {marian.marian_name(name)} of model.safetensors does not have "
+                "the shape that config.json gives"
+            )
+        variable.assign(weights[name])
+    return model

@@ -1,0 +1,75 @@
+"""The output of an export: it appears when it is complete, or one clear error does."""
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from tf_transformer.atomic_io import atomic_folder
+from tf_transformer.errors import UserError
+
+# Reasons in the messages of TensorFlow, which has no error code of its own for most of them.
+WRITE_ERRORS = (
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
+)  # fmt: skip
+
+
+def check_new(output: str) -> None:
+    """Raises: UserError when a path exists."""
+    if os.path.exists(output):
+        raise UserError(f"{output} already exists: remove it, or give another output")
+
+
+@contextlib.contextmanager
+def new_output(output: str, name: str = "") -> Iterator[str]:
+    """Makes a folder, or a file in one, that takes its name when it is complete.
+
+    Args:
+      output: the name. It must not exist.
+      name: of a file until then; "" for a folder.
+    Yields: the path until then.
+    Raises: UserError when it cannot be written.
+    """
+    parent = os.path.dirname(os.path.abspath(output))
+    with unfinished_folder(parent, output) as folder:
+        path = os.path.join(folder, name) if name else folder
+        yield path
+        os.rename(path, output)
+
+
+@contextlib.contextmanager
+def unfinished_folder(parent: str, output: str) -> Iterator[str]:
+    """An `atomic_folder` whose errors name the output.
+
+    Args:
+      parent: the folder in which it is made.
+      output: the file or folder that is written.
+    Yields: its path.
+    Raises: UserError with the path, the reason and, on a full disk, the free space, for an error of
+      the file system.
+    """
+    try:
+        with atomic_folder(parent) as folder:
+            yield folder
+    except OSError as error:
+        raise _unwritable(output, error.strerror or str(error)) from error
+    except tf.errors.OpError as error:
+        reasons = [os.strerror(number) for number in WRITE_ERRORS]
+        reason = next((reason for reason in reasons if reason in error.message), None)
+        if reason is None:
+            raise
+        raise _unwritable(output, reason) from error
+
+
+def _unwritable(output: str, reason: str) -> UserError:
+    advice = "choose another folder"
+    if reason == os.strerror(errno.ENOSPC):
+        folder = os.path.abspath(output)
+        while not os.path.isdir(folder):
+            folder = os.path.dirname(folder)
+        free = shutil.disk_usage(folder).free / 1e6
+        advice = f"{free:,.1f} MB of free space are not enough; free some, or {advice}"
+    return UserError(f"{output} could not be written ({reason}): {advice}")

@@ -1,1 +1,0 @@
-"""Models of other libraries: Marian models of Hugging Face transformers, to and from them."""

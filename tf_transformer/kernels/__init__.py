@@ -1,1 +1,0 @@
-"""Faster implementations of functions that `model` and `training` define, with equal values."""

@@ -1,0 +1,35 @@
+"""What a Transformer can have otherwise than the paper's base model (Table 3, rows A, B and E)."""
+
+import dataclasses
+from typing import Any
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="tf_transformer")
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """The settings beyond the arguments of the reference code, for all layers of a model.
+
+    Fields:
+      key_dim, value_dim: d_k and d_v of a head; None for d_model / h (the paper).
+      activation: of the feed-forward networks, "relu" (Eq. 2) or another Keras activation.
+      positional_encoding: "sinusoidal" or "learned".
+    """
+
+    key_dim: int | None = None
+    value_dim: int | None = None
+    activation: str = "relu"
+    positional_encoding: str = "sinusoidal"
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the fields, for Keras."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Variant":
+        """Creates what `get_config` described."""
+        return cls(**config)
+
+
+PAPER = Variant()  # the settings of the paper's base model

@@ -1,1 +1,0 @@
-"""English constituency parsing as translation (Sec. 6.3)."""

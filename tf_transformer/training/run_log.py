@@ -1,0 +1,274 @@
+"""What a run records: log lines, a progress bar, `metrics.jsonl`, TensorBoard; and its progress."""
+
+import contextlib
+import dataclasses
+import json
+import logging
+import math
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from tf_transformer.atomic_io import DISK_FULL, atomic_write
+from tf_transformer.checkpoints.checkpoint import validation_score
+from tf_transformer.checkpoints.model_folder import METRICS, TENSORBOARD, read_metrics
+from tf_transformer.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+
+class RunLog:
+    """Writes the metrics of a run.
+
+    Args:
+      model_dir: the folder that gets them.
+      step: updates made so far.
+      train_steps: updates wanted.
+      deadline: `time.monotonic()` at which the run stops at the latest.
+      validated: whether the checkpoint was written after the validation of this step.
+      progress: whether to show a progress bar on a terminal.
+    Raises: UserError, as all methods do, when the files cannot be written.
+    """
+
+    def __init__(
+        self,
+        model_dir: str,
+        step: int,
+        train_steps: int,
+        deadline: float,
+        validated: bool,
+        progress: bool,
+    ) -> None:
+        self._model_dir = model_dir
+        self._train_steps = train_steps
+        self._deadline = deadline
+        self._first_step = step
+        self._start = time.monotonic()
+        path = os.path.join(model_dir, METRICS)
+        with self._writing():
+            with atomic_write(path) as file:
+                lines = _lines_until(model_dir, step, validated)
+                file.writelines(json.dumps(line) + "\n" for line in lines)
+            self._file = open(path, "a", encoding="utf-8")
+            self._board = tf.summary.create_file_writer(os.path.join(model_dir, TENSORBOARD))
+        self._bar = tqdm.tqdm(
+            total=train_steps,
+            initial=step,
+            unit="step",
+            disable=not progress or not sys.stderr.isatty(),
+            dynamic_ncols=True,
+        )
+
+    def advance(self, step: int) -> None:
+        """Moves the progress bar to a step."""
+        self._bar.update(step - self._bar.n)
+
+    def train(self, step: int, learning_rate: float, skipped: int, values: dict[str, Any]) -> None:
+        """Writes training metrics.
+
+        Args:
+          step: updates made so far.
+          learning_rate: of the last update.
+          skipped: updates skipped so far.
+          values: means over the last updates, of `MetricsAccumulator.take`.
+        """
+        self._write(
+            step, "train", {"learning_rate": learning_rate, "skipped_steps": skipped, **values}
+        )
+        source, target = values["source_tokens_per_second"], values["target_tokens_per_second"]
+        tokens = values["tokens_per_replica"]
+        parts = [
+            f"step {step:,}",
+            f"loss {values['loss']:.3f} ppl {values['perplexity']:.1f}",
+            f"lr {learning_rate:.2e} grad norm {values['gradient_norm']:.2f}",
+            f"{source:,.0f}+{target:,.0f} tokens/s {values['steps_per_second']:.2f} steps/s",
+            f"{values['non_padding_fraction']:.0%} non-padding",
+            f"{min(tokens, default=0):,.0f}-{max(tokens, default=0):,.0f} tokens/replica",
+            f"{values['memory_gb']:.1f} GB",
+            *([f"{skipped} skipped"] if skipped else []),
+            f"{self._time_left(step)} left",
+        ]
+        logger.info(" | ".join(parts))
+
+    def validation(self, step: int, values: dict[str, Any], kind: str = "validation") -> None:
+        """Writes validation metrics; kind "average" is for the averaged checkpoint."""
+        self._write(step, kind, values)
+        figures = [f"{name} {x:.3f}" for name, x in values.items() if name != "signature"]
+        signature = f" ({values['signature']})" if "signature" in values else ""
+        logger.info(f"step {step:,} | {kind}: {' | '.join(figures)}{signature}")
+
+    def close(self) -> None:
+        """Closes the progress bar and the files."""
+        self._bar.close()
+        with self._writing():
+            self._file.close()
+            self._board.close()
+
+    def _write(self, step: int, kind: str, values: dict[str, Any]) -> None:
+        with self._writing(), self._board.as_default(step=step):
+            line = {"step": step, "kind": kind, "time": time.time(), **values}
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+            for name, value in values.items():
+                if isinstance(value, list):
+                    for i, part in enumerate(value):
+                        tf.summary.scalar(f"{kind}/{name}/{i}", part)
+                elif not isinstance(value, str):
+                    tf.summary.scalar(f"{kind}/{name}", value)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, tf.errors.OpError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error.message
+            full = not isinstance(error, OSError) or error.errno in DISK_FULL
+            raise UserError(
+                f"cannot write {METRICS} or {TENSORBOARD} in {self._model_dir} ({reason})"
+                f"{': free some disk space' if full else ''}"
+            ) from None
+
+    def _time_left(self, step: int) -> str:
+        """Time until the last update or the deadline, whichever comes first, as h:mm:ss."""
+        now = time.monotonic()
+        per_step = (now - self._start) / max(1, step - self._first_step)
+        seconds = min(per_step * (self._train_steps - step), max(0, self._deadline - now))
+        minutes, seconds = divmod(int(seconds), 60)
+        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+
+
+def _lines_until(model_dir: str, step: int, validated: bool) -> list[dict[str, Any]]:
+    """The lines of `metrics.jsonl` up to a step; what follows will be computed again."""
+    last = ("train", "validation") if validated else ("train",)
+    return [
+        line
+        for line in read_metrics(model_dir)
+        if line["step"] < step or (line["step"] == step and line["kind"] in last)
+    ]
+
+
+@dataclasses.dataclass
+class Progress:
+    """Skipped updates and validations of a run so far."""
+
+    best: list[Any] | None = None  # of the validations so far: ["BLEU", score] or ["loss", -loss]
+    validations_since_best: int = 0
+    # Step and figures of the last validation.
+    validated: list[Any] = dataclasses.field(default_factory=lambda: [0, {}])
+    skipped_steps: int = 0  # updates without finite gradients
+    skipped_in_a_row: int = 0
+
+    def record_update(self, skipped: int) -> None:
+        """Counts an update; `skipped` is 1 when it was skipped, else 0."""
+        self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
+        self.skipped_steps += skipped
+
+    def record_validation(self, step: int, values: dict[str, Any]) -> bool:
+        """Records the metrics of a validation. Returns: whether its score is the best so far."""
+        self.validated = [step, values]
+        self.validations_since_best += 1
+        measure, value = validation_score(values)
+        is_best = self.best is None or self.best[0] != measure or value > self.best[1]
+        if is_best:
+            self.best = [measure, value]
+            self.validations_since_best = 0
+        return is_best
+
+
+class MetricsAccumulator:
+    """Sums the results of updates until they are taken.
+
+    Args:
+      state: of `state`, when a run resumes between two log lines.
+    """
+
+    def __init__(self, state: list[Any] | None = None) -> None:
+        self._reset()
+        if state:
+            self._sums, self._norms, self._updates = np.array(state[0]), state[1], state[2]
+
+    def _reset(self) -> None:
+        self._sums = np.zeros(5)  # of the updates that were not skipped
+        self._norms = 0.0
+        self._updates = 0
+        self.start()
+
+    def start(self) -> None:
+        """Measures speed from now on."""
+        self._since = time.monotonic()
+        self._source_tokens = 0.0
+        self._target_tokens = 0.0
+        self._padded_tokens = 0
+        self._replica_tokens = np.zeros(1)
+        self._steps = 0
+
+    def state(self) -> list[Any]:
+        """The state to checkpoint."""
+        return [self._sums.tolist(), self._norms, self._updates]
+
+    def add(self, result: dict[str, np.ndarray], padded: int) -> None:
+        """Adds the result of an update.
+
+        Args:
+          result: of `train_step`, in NumPy.
+          padded: tokens of one side of the batch, padding included.
+        """
+        self._source_tokens += result["sums"][4]
+        self._target_tokens += result["sums"][1]
+        self._padded_tokens += padded
+        self._replica_tokens = self._replica_tokens + result["replica_tokens"]
+        self._steps += 1
+        if not result["skipped"]:
+            self._sums += result["sums"]
+            self._norms += float(result["gradient_norm"])
+            self._updates += 1
+
+    def exclude(self, work: Callable[[], None]) -> float:
+        """Calls `work()`, which is not an update, and excludes its time from the speed.
+
+        Returns: the seconds that it took.
+        """
+        start = time.monotonic()
+        work()
+        seconds = time.monotonic() - start
+        self._since += seconds
+        return seconds
+
+    def take(self) -> dict[str, Any]:
+        """Returns the means since the last call, as a dict; speed and padding of this process."""
+        loss, tokens, correct, unsmoothed, _ = self._sums.tolist()
+        seconds = max(time.monotonic() - self._since, 1e-9)
+        tokens = tokens or math.nan  # every update was skipped
+        both_sides = float(self._source_tokens + self._target_tokens)
+        replica_tokens = (self._replica_tokens / self._steps).tolist() if self._steps else []
+        values = {
+            "loss": loss / tokens,
+            "perplexity": math.exp(min(unsmoothed / tokens, 50.0)),  # of a sub-word, as in Table 3
+            "accuracy": correct / tokens,
+            "gradient_norm": self._norms / (self._updates or math.nan),
+            "target_tokens_per_second": float(self._target_tokens) / seconds,
+            "source_tokens_per_second": float(self._source_tokens) / seconds,
+            "steps_per_second": self._steps / seconds,
+            "non_padding_fraction": both_sides / max(2 * self._padded_tokens, 1),
+            "tokens_per_replica": replica_tokens,
+            "memory_gb": memory_gb(),
+        }
+        self._reset()
+        return values
+
+
+def memory_gb() -> float:
+    """Peak memory in GB: of the fullest GPU, or where there is none, of this process."""
+    gpus = tf.config.list_logical_devices("GPU")
+    if gpus:
+        names = [gpu.name.removeprefix("/device:") for gpu in gpus]
+        return max(tf.config.experimental.get_memory_info(name)["peak"] for name in names) / 1e9
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
