@@ -6,8 +6,7 @@
 The model is exported first, for TensorFlow and for CTranslate2. In the load test, clients on the
 same cores request one test sentence at a time. Servers with both engines, and one without dynamic
 batching, take turns. Printed are sentences a second, and the median, 95th and 99th percentile of
-the latency. Then one client sends requests, and the medians of the parts of its latency are
-printed.
+the latency.
 
 Then hostile requests are sent to each engine between valid ones: huge, empty, of wrong types,
 invalid JSON, invalid UTF-8, incomplete requests, dropped connections. Every valid request must get
@@ -37,7 +36,7 @@ CLIENTS = (1, 8, 32, 128)
 # The servers of the load test: name -> flags. The first one is the unit of the speed-up.
 SERVERS = {
     "TensorFlow": {},
-    "TensorFlow, no batching": {"max_batch_size": 0},
+    "TensorFlow, no batching": {"max_batch_size": 1},
     "CTranslate2": {"engine": "ctranslate2"},
     "CTranslate2, int8": {"engine": "ctranslate2", "compute_type": "int8"},
 }
@@ -125,15 +124,15 @@ def run_threads(function, arguments):
 
 
 def measure_load(folder, texts, seconds):
-    """Prints the table of the load test, and that of the parts of the latency."""
+    """Prints the table of the load test."""
     print(
         f"{'clients':>7} {'server':<24} {'sentences/s':>12} {'p50, ms':>9} {'p95, ms':>9} "
         f"{'p99, ms':>9} {'speed-up':>9}"
     )
     with contextlib.ExitStack() as stack:
         addresses = {}
-        for number, (name, flags) in enumerate(SERVERS.items()):
-            flags = {**flags, "max_queue": 1000, "access_log": f"{folder}/{number}.log"}
+        for name, flags in SERVERS.items():
+            flags = {**flags, "max_queue": 1000}
             addresses[name], _ = stack.enter_context(running_server(folder, **flags))
             send_load(addresses[name], texts, 2, 2.0)  # warms up
         for clients in CLIENTS:
@@ -150,30 +149,6 @@ def measure_load(folder, texts, seconds):
                     f"{speed_up:>9.2f}",
                     flush=True,
                 )
-        measure_parts(folder, addresses, texts)
-
-
-def measure_parts(folder, addresses, texts):
-    """Prints the parts of the latency of one client, medians in milliseconds.
-
-    The server's access log has its own seconds, those in the queue and those of the model call,
-    which tokenizes the text too. The remaining seconds are for HTTP and JSON, and for counting the
-    sub-words.
-    """
-    print(f"\n{'server':<24} {'latency':>8} {'client':>8} {'other':>8} {'queue':>8} {'model':>8}")
-    for number, (name, address) in enumerate(addresses.items()):
-        with open(f"{folder}/{number}.log", encoding="utf-8") as log:
-            log.seek(0, os.SEEK_END)
-            latencies = send_load(address, texts, 1, 3.0)
-            records = [json.loads(line) for line in log]
-        medians = {
-            field: statistics.median(record[field] for record in records)
-            for field in ("seconds", "queue_seconds", "compute_seconds")
-        }
-        latency, server = statistics.median(latencies), medians["seconds"]
-        queue, model = medians["queue_seconds"], medians["compute_seconds"]
-        parts = (latency, latency - server, server - queue - model, queue, model)
-        print(f"{name:<24} {' '.join(f'{part * 1e3:8.2f}' for part in parts)}", flush=True)
 
 
 def hostile_requests(address, text):

@@ -103,17 +103,18 @@ def full(tmp_path):
 
 @pytest.fixture
 def serve():
-    """A function that runs a `Server` in a thread until the test ends.
+    """A function that runs an ASGI application in a thread until the test ends.
 
-    It returns the server's host and port when the model is loaded.
+    It returns the server's host and port when the application is ready.
     """
     import httpx2
     import uvicorn
 
     running = []
 
-    def start(server):
-        server = uvicorn.Server(server.uvicorn_config())
+    def start(app):
+        config = uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run)
         thread.start()
         running.append((server, thread))

@@ -116,7 +116,7 @@ def test_paths_of_probes():
         "liveness": "/healthz/live",
     }
     for path in (*paths.values(), pod()["metadata"]["annotations"]["prometheus.io/path"]):
-        assert f'Route("{path}"' in routes
+        assert f'"{path}"' in routes
     assert {probe["httpGet"]["port"] for probe in probes.values()} == {"http"}
 
 

@@ -8,7 +8,7 @@ import pytest
 from tf_transformer.errors import UserError
 from tf_transformer.export.versions import (
     check_model_name,
-    list_versions,
+    find_versions,
     remove_old_versions,
 )
 
@@ -21,14 +21,16 @@ def make_version(folder, name):
     return str(path)
 
 
-def test_versions_are_numbers_without_leading_zeros(tmp_path):
-    for name in ("2", "10", "03", "0", "x", "1.5", "-1", "²", ".4", str(2**63 - 1), str(2**63)):
+def test_versions_are_numbers_that_may_have_leading_zeros(tmp_path):
+    for name in ("2", "10", "03", "x", "1.5", "-1", "²", ".4", str(2**63 - 1), str(2**63)):
         (tmp_path / name).mkdir()
     (tmp_path / "7").write_text("no folder")
     (tmp_path / "8").symlink_to(tmp_path / "removed")
     (tmp_path / "9").symlink_to(tmp_path / "2")
-    assert list_versions(str(tmp_path)) == [2**63 - 1, 10, 9, 2, 0]
-    assert list_versions(str(tmp_path / "missing")) == []
+    found = find_versions(str(tmp_path))
+    assert list(found) == [2**63 - 1, 10, 9, 3, 2]
+    assert found[3] == str(tmp_path / "03")
+    assert find_versions(str(tmp_path / "missing")) == {}
 
 
 def test_the_oldest_versions_are_removed(tmp_path):

@@ -44,7 +44,7 @@ def fake(tmp_path):
 @pytest.fixture
 def page(browser, fake, serve):  # noqa: F811
     """The browser with the page of the fake server."""
-    open_page(browser, serve(fake))
+    open_page(browser, serve(fake.app))
     wait_for_version(browser, "version 7")
     return browser
 
@@ -94,13 +94,14 @@ def test_a_new_version(page, fake):
 
 
 def test_a_real_model_with_the_keyboard(browser, cold_export, serve, translator):  # noqa: F811
-    from tf_transformer.serving.model_source import one_model
+
     from tf_transformer.serving.serve_config import ServeConfig
     from tf_transformer.serving.server import Server
+    from tf_transformer.serving.tensorflow_model import TensorFlowModel
 
-    server = Server(one_model(os.path.dirname(cold_export), "anna"), ServeConfig(port=0))
+    server = Server("anna", os.path.dirname(cold_export), ServeConfig(), TensorFlowModel)
     requested_urls(browser), console_errors(browser)
-    open_page(browser, serve(server))
+    open_page(browser, serve(server.app))
     wait_for_version(browser, "version 1")
     assert texts(browser, "h1") == ["anna: English → German"]
     focused = browser.switch_to.active_element
@@ -126,7 +127,7 @@ def test_a_real_model_with_the_keyboard(browser, cold_export, serve, translator)
 
 
 def test_the_languages_of_the_model(browser, fake, serve, tmp_path):  # noqa: F811
-    address = serve(fake)
+    address = serve(fake.app)
     fake.states.pop()
     open_page(browser, address)
     wait_for_version(browser, "The model is being loaded.")
@@ -314,7 +315,7 @@ def test_a_model_without_attention_weights(browser, fake, serve, tmp_path):  # n
     """An export for CTranslate2."""
     description = {**DESCRIPTION, "max_aligned_subwords": 0}
     (tmp_path / "assets.extra" / "model.json").write_text(json.dumps(description))
-    open_page(browser, serve(fake))
+    open_page(browser, serve(fake.app))
     wait_for_version(browser, "version 7")
     translate(browser, LINES[0])
     wait_for_message(browser, "1 sentence in")
@@ -326,7 +327,7 @@ def test_a_model_without_attention_weights(browser, fake, serve, tmp_path):  # n
 def completing(browser, fake, serve):  # noqa: F811
     """The browser with the page of a model that completes beginnings."""
     fake.signatures += ["translate_with_options", "alternatives"]
-    open_page(browser, serve(fake))
+    open_page(browser, serve(fake.app))
     wait_for_version(browser, "version 7")
     console_errors(browser)
     return browser
@@ -417,7 +418,7 @@ def test_the_next_word_without_spaces(browser, fake, serve, tmp_path, language, 
     fake.signatures += ["translate_with_options", "alternatives"]
     description = json.dumps({**DESCRIPTION, "target": language})
     (tmp_path / "assets.extra" / "model.json").write_text(description)
-    open_page(browser, serve(fake))
+    open_page(browser, serve(fake.app))
     wait_for_version(browser, "version 7")
     translate(browser, "".join(words))
     for word in words:
@@ -535,66 +536,23 @@ def test_small_screens_and_both_color_schemes(page, width, color_scheme):  # noq
     assert is_dark(page) == (color_scheme == "dark")
 
 
-def test_the_input_for_the_api_key(browser, fake, serve):  # noqa: F811
-    address = serve(fake)
-    fake.api_key = "first-key-of-the-page"
-    open_page(browser, address)
-    browser.execute_script("sessionStorage.clear()")
-    browser.refresh()
-    wait(browser, lambda: displayed(browser, "key-form") == [True])
-    key = browser.switch_to.active_element
-    assert (key.get_attribute("id"), key.get_attribute("type")) == ("key", "password")
-    assert key.accessible_name == "The server needs an API key"
-    assert texts(browser, "#version") == [""]
-    assert texts(browser, "#key-message") == [""]
-
-    key.send_keys("key \u2192", Keys.ENTER)  # no HTTP header can have it
-    assert displayed(browser, "key-form") == [True]
-    key.clear()
-    key.send_keys("another-key", Keys.ENTER)
-    wait(browser, lambda: texts(browser, "#key-message") == ["the API key is not valid"])
-    assert colors(browser.find_element(By.ID, "key-message"), "color") == RED["light"]
-    key.send_keys(f" {fake.api_key}", Keys.ENTER)
-    wait_for_version(browser, "version 7")
-    assert displayed(browser, "key-form") == [False]
-    assert browser.switch_to.active_element.get_attribute("id") == "text"
-    translate(browser, LINES[0])
-    wait_for_subwords(browser, *sources_of(LINES[0]))
-
-    browser.refresh()  # the tab keeps the key
-    wait_for_version(browser, "version 7")
-    assert displayed(browser, "key-form") == [False]
-    fake.api_key = "second-key-of-the-page"
-    translate(browser, LINES[0])
-    wait_for_message(browser, "the API key is not valid")
-    wait(browser, lambda: displayed(browser, "key-form") == [True])
-    assert overflow(browser) <= 0
-    browser.find_element(By.ID, "key").send_keys(fake.api_key, Keys.ENTER)
-    wait_for_version(browser, "version 7")
-    translate(browser, LINES[1])
-    wait_for_subwords(browser, *sources_of(LINES[1]))
-    console_errors(browser)  # those of status 401
-
-
-def test_the_description_of_the_interface(browser, serve, cold_export, width, color_scheme):  # noqa: F811
-    from tf_transformer.serving.model_source import one_model
+def test_the_description_of_the_interface(browser, serve, cold_export):  # noqa: F811
     from tf_transformer.serving.serve_config import ServeConfig
     from tf_transformer.serving.server import Server
+    from tf_transformer.serving.tensorflow_model import TensorFlowModel
 
-    host, port = serve(Server(one_model(os.path.dirname(cold_export), "anna"), ServeConfig(port=0)))
-    open_page(browser, (host, port))
-    console_errors(browser)
+    server = Server("anna", os.path.dirname(cold_export), ServeConfig(), TensorFlowModel)
+    open_page(browser, serve(server.app))
+    requested_urls(browser), console_errors(browser)
     browser.find_element(By.LINK_TEXT, "API").click()
-    wait(browser, lambda: texts(browser, "h1") == ["API of anna"])
-    for summary in browser.find_elements(By.CSS_SELECTOR, "details:not([open]) > summary"):
-        summary.click()
-    commands = texts(browser, ".command")
-    assert all(command.startswith(f"curl http://{host}:{port}/") for command in commands)
-    assert overflow(browser) <= 0, "the page scrolls sideways"
-    assert is_dark(browser) == (color_scheme == "dark")
+    wait(browser, lambda: "/v1/models/anna:predict" in texts(browser, ".opblock-summary-path"))
+    for button in (".opblock-summary-control", ".try-out__btn", ".execute"):
+        wait(browser, lambda button=button: texts(browser, f".opblock-post {button}"))
+        browser.find_element(By.CSS_SELECTOR, f".opblock-post {button}").click()
+    status = ".live-responses-table .response-col_status"
+    wait(browser, lambda: any(text.startswith("200") for text in texts(browser, status)))
+    assert all(url.startswith(("http://127.0.0.1:", "data:")) for url in requested_urls(browser))
     assert console_errors(browser) == []
-    browser.find_element(By.LINK_TEXT, "try the model").click()
-    wait_for_version(browser, "version 1")
 
 
 def test_the_page_obeys_its_content_security_policy(page):

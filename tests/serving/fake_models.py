@@ -1,91 +1,79 @@
 """Models without TensorFlow, for tests of the server: they repeat texts in capital letters."""
 
-import contextlib
 import os
 import threading
 import time
 
 import numpy as np
 
-from tf_transformer.serving.model_source import ModelSource
-from tf_transformer.serving.signature_inputs import Input
-
-
-class FakeSignature:
-    """Answers with the texts in capital letters, and with the version as the score."""
-
-    inputs = {"text": Input()}
-    may_be_batched = True
-
-    def __init__(self, model):
-        self._model = model
-
-    def __call__(self, inputs, deadline=None):
-        model = self._model
-        model.batches.append(len(inputs["text"]))
-        while not model.gate.wait(0.01):
-            if model.is_closed or (deadline and time.monotonic() > deadline):
-                raise TimeoutError
-        model.computed.append(model.path)
-        texts = [text.encode() if isinstance(text, str) else text for text in inputs["text"]]
-        if b"bug" in texts:
-            raise RuntimeError("out of order")
-        upper = np.array([text.upper() for text in texts], object)
-        return {"translation": upper, "score": np.full(len(texts), model.version, np.float32)}
+from tf_transformer.serving.model_interface import Input, InvalidInputError, Signature
 
 
 class FakeModel:
     """A version in memory. A file "broken" in its folder makes that impossible.
 
+    Its signatures answer with the texts in capital letters, and with the version as the score. A
+    computation waits for the gate. The text "bug" is an internal error, and "bad" an error of the
+    request.
+
     Attributes:
       gate: the event for which computations wait; it is set.
-      batches: sizes of the batches.
+      started: a semaphore that counts the computations.
+      batches: their inputs.
     """
 
     loaded = []  # the versions that are in memory
-    computed = []  # the folders of the versions, in the order of their computations
 
-    def __init__(self, path, concurrency):
-        if not os.path.isdir(path):
-            raise OSError(f"{path} does not exist")
+    def __init__(self, path, concurrency=3):
         if os.path.exists(os.path.join(path, "broken")):
-            raise ValueError("it is broken")
-        self.path = path
+            raise ValueError(f"{path}/broken is broken")
         self.version = int(os.path.basename(path))
-        self.signatures = {"serving_default": FakeSignature(self)}
-        tensors = {"translation": "DT_STRING", "score": "DT_FLOAT"}
-        outputs = {name: {"name": name, "dtype": dtype} for name, dtype in tensors.items()}
-        inputs = {"text": {"name": "text:0", "dtype": "DT_STRING"}}
-        self.metadata = {"serving_default": {"inputs": inputs, "outputs": outputs}}
         self.gate = threading.Event()
         self.gate.set()
+        self.started = threading.Semaphore(0)
         self.batches = []
         self.is_closed = False
+        text, option = {"text": Input()}, {"beam_size": Input("DT_INT32", 4)}
+        described = {"inputs": {"text": {"dtype": "DT_STRING"}}}
+        self.signatures = {
+            "serving_default": Signature(self.translate, text, True, described),
+            "options": Signature(self.translate, {**option, **text}, True, {}),
+            "alignments": Signature(self.translate, text, False, {}),
+            "count_tokens": Signature(count_words, text, True, {}),
+        }
         self.loaded.append(self)
+
+    def translate(self, inputs, deadline=None):
+        self.batches.append({name: list(values) for name, values in inputs.items()})
+        self.started.release()
+        while not self.gate.wait(0.01):
+            if self.is_closed or (deadline and time.monotonic() > deadline):
+                raise TimeoutError
+        texts = [text.encode() if isinstance(text, str) else text for text in inputs["text"]]
+        if b"bug" in texts:
+            raise RuntimeError("out of order")
+        if b"bad" in texts:
+            raise InvalidInputError("the text is bad")
+        upper = np.array([text.upper() for text in texts], object)
+        return {"translation": upper, "score": np.full(len(texts), self.version, np.float32)}
 
     def close(self):
         self.is_closed = True
         self.loaded.remove(self)
 
 
-def fake_source(folder, name="anna", **policy):
-    """A `ModelSource` of fake models in a folder."""
-    return ModelSource(name, str(folder), load=FakeModel, **policy)
+def count_words(inputs, deadline):
+    return {"tokens": np.array([len(text.split()) for text in inputs["text"]])}
 
 
-def add_versions(folder, *versions):
-    for version in versions:
-        (folder / str(version)).mkdir(parents=True)
+def add_version(folder, name):
+    """Adds a version, which appears when it is complete."""
+    (folder / str(name)).mkdir()
 
 
-@contextlib.contextmanager
-def waiting(folder):
-    """Lets the computations of the models below a folder wait; yields the models."""
-    models = [model for model in FakeModel.loaded if model.path.startswith(str(folder))]
-    for model in models:
-        model.gate.clear()
-    try:
-        yield models
-    finally:
-        for model in models:
-            model.gate.set()
+def wait_until(condition, seconds=60):
+    """Waits for a condition, with a generous limit."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.01)

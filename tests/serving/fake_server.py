@@ -4,12 +4,11 @@ import asyncio
 import json
 
 import numpy as np
-import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from tf_transformer.serving.page import page_routes
+from tf_transformer.serving.server import add_pages
 
 DESCRIPTION = {
     "source": "en",
@@ -33,7 +32,6 @@ class FakeServer:
       states: of the versions.
       releases: pair of signature and text, or beginning of the translation -> the event for which
         the answer waits.
-      api_key: the only one that is valid; None for a server without keys.
       signatures: names of those that the model has.
     """
 
@@ -41,45 +39,28 @@ class FakeServer:
         self.requests = []
         self.errors = {}
         self.releases = {}
-        self.api_key = None
         self.signatures = ["nbest", "alignments"]
         self.states = [
             {"version": "6", "state": "END"},
             {"version": "7", "state": "AVAILABLE"},
         ]
         routes = [
-            *page_routes(["anna"], lambda name: str(folder)),
             Route("/healthz/ready", lambda request: JSONResponse({})),
             Route("/v1/models/anna", self.status),
             Route("/v1/models/anna/metadata", self.metadata),
             Route("/v1/models/anna:predict", self.predict, methods=["POST"]),
         ]
         self.app = Starlette(routes=routes)
-
-    def uvicorn_config(self):
-        return uvicorn.Config(
-            self.app, "127.0.0.1", 0, log_level="warning", timeout_graceful_shutdown=1
-        )
-
-    def refusal(self, request):
-        """The response to a request without the key; None with the key."""
-        given = request.headers.get("authorization")
-        if self.api_key is None or given == f"Bearer {self.api_key}":
-            return None
-        problem = "the API key is not valid" if given else "an API key is needed"
-        return JSONResponse({"error": problem}, 401)
+        add_pages(self.app, "anna", lambda: str(folder))
 
     def status(self, request):
-        return self.refusal(request) or JSONResponse({"model_version_status": self.states})
+        return JSONResponse({"model_version_status": self.states})
 
     def metadata(self, request):
         signatures = {"signature_def": {"signature_def": dict.fromkeys(self.signatures, {})}}
-        return self.refusal(request) or JSONResponse({"metadata": signatures})
+        return JSONResponse({"metadata": signatures})
 
     async def predict(self, request):
-        refusal = self.refusal(request)
-        if refusal:
-            return refusal
         body = json.loads(await request.body())
         signature, lines = body["signature_name"], body["instances"]
         self.requests.append((signature, lines))

@@ -1,7 +1,6 @@
 """A version that was exported for CTranslate2, compared with the SavedModel of the same model."""
 
 import asyncio
-import concurrent.futures
 import os
 import shutil
 import subprocess
@@ -9,11 +8,12 @@ import sys
 import threading
 import time
 
-import httpx2
 import numpy as np
 import pytest
 import tensorflow as tf
+from starlette.testclient import TestClient
 
+from serving.fake_models import wait_until
 from tf_transformer.checkpoints import checkpoint as checkpoints
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.scripts import LINE_SEPARATORS
@@ -23,11 +23,10 @@ from tf_transformer.export import ctranslate2_folder
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 from tf_transformer.serving.ctranslate2_model import CTranslate2Model
-from tf_transformer.serving.dynamic_batching import Batcher, BatchLimits
-from tf_transformer.serving.loaded_model import InvalidInputError, LoadedModel
-from tf_transformer.serving.model_source import one_model
+from tf_transformer.serving.dynamic_batching import Batcher
 from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.server import Server
+from tf_transformer.serving.tensorflow_model import TensorFlowModel
 from tf_transformer.special_tokens import PAD, START
 
 TEXTS = [
@@ -59,7 +58,7 @@ def model(export):
 
 @pytest.fixture(scope="module")
 def saved_model(cold_export):
-    model = LoadedModel(cold_export)
+    model = TensorFlowModel(cold_export)
     yield model
     model.close()
 
@@ -162,13 +161,14 @@ def test_metadata_equals_that_of_the_saved_model(model, saved_model):
             metadata = {**metadata, **{"inputs": {}, "outputs": tensors}}
         return metadata
 
-    expected = dict(saved_model.metadata)
+    expected = dict(saved_model.signatures)
     for name in ("alignments", "translate_with_options", "sample", "alternatives"):
         del expected[name]
-    assert model.metadata.keys() == expected.keys()
-    for name, metadata in expected.items():
-        assert without_tensor_names(model.metadata[name]) == without_tensor_names(metadata), name
-        signature, of_saved_model = model.signatures[name], saved_model.signatures[name]
+    assert model.signatures.keys() == expected.keys()
+    for name, of_saved_model in expected.items():
+        signature = model.signatures[name]
+        found = without_tensor_names(signature.metadata)
+        assert found == without_tensor_names(of_saved_model.metadata), name
         assert signature.inputs == of_saved_model.inputs
         assert signature.may_be_batched == of_saved_model.may_be_batched
 
@@ -229,28 +229,20 @@ def test_a_deadline_ends_the_computation_after_its_batch(model):
 
 def test_requests_with_long_texts_do_not_block_others(pocket):
     """The parts of the long request are computed one by one beside the short rows."""
-    model = CTranslate2Model(pocket, concurrency=3)
-    signature = model.signatures["serving_default"]
+    signature = CTranslate2Model(pocket, concurrency=3).signatures["serving_default"]
 
-    async def measure():
-        executors = tuple(concurrent.futures.ThreadPoolExecutor(1) for _ in range(2))
-        batcher = Batcher(signature, executors, BatchLimits())
+    async def test():
+        batcher = Batcher(ServeConfig(), lambda *report: None)
         deadline = time.monotonic() + 60
-        hostile = batcher.submit({"text": ["Anna " * 480] * 12}, [960] * 12, deadline)
-        await asyncio.sleep(0.05)
-        start = time.monotonic()
-        await batcher.submit({"text": ["Anna sleeps."]}, [6], deadline)
-        seconds = time.monotonic() - start
+        inputs = {"text": ["Anna " * 480] * 12}
+        hostile = asyncio.ensure_future(batcher.compute(signature, inputs, [960] * 12, deadline))
+        for _ in range(3):
+            await batcher.compute(signature, {"text": ["Anna sleeps."]}, [6], deadline)
         assert not hostile.done()
         hostile.cancel()
-        return seconds
+        batcher.close()
 
-    assert asyncio.run(measure()) < 1.0
-
-
-def test_a_wrong_number_of_rows(model):
-    with pytest.raises(InvalidInputError, match="source, target"):
-        model.signatures["score"]({"source": ["a", "b"], "target": ["a"]})
+    asyncio.run(test())
 
 
 def test_close_ends_the_computation(export):
@@ -295,31 +287,16 @@ def test_the_server_needs_no_tensorflow_and_a_closed_model_leaves_no_memory(pock
     assert sizes[-1] - sizes[3] < 3 * os.path.getsize(os.path.join(pocket, "model.bin"))
 
 
-def test_the_server_loads_newer_versions(pocket, tmp_path, serve):
-    shutil.copytree(pocket, tmp_path / "1")
-    settings = ServeConfig(port=0, reload_seconds=0.1)
-    host, port = serve(Server(one_model(str(tmp_path), "m", CTranslate2Model), settings))
-    address = f"http://{host}:{port}/v1/models/m"
-    shutil.copytree(pocket, tmp_path / "damaged")
-    (tmp_path / "damaged" / "model.bin").write_bytes(b"x")
-    (tmp_path / "damaged").rename(tmp_path / "3")
-    shutil.copytree(pocket, tmp_path / "new")
-    (tmp_path / "new").rename(tmp_path / "2")
-    end = time.monotonic() + 20
-    available = None
-    while available != ["2"]:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-        states = httpx2.get(address).json()["model_version_status"]
-        available = [state["version"] for state in states if state["state"] == "AVAILABLE"]
-    (failed,) = (state for state in states if state["version"] == "3")
-    assert "SHA256SUMS" in failed["status"]["error_message"]
-    response = httpx2.post(f"{address}:predict", json={"instances": ["Anna sleeps.", ""]})
-    first, blank = response.json()["predictions"]
-    assert first["translation"] == "Anna schläft."
-    assert blank == {"translation": "", "score": 0.0}
-    request = {"signature_name": "alignments", "instances": ["a"]}
-    assert httpx2.post(f"{address}:predict", json=request).status_code == 400
+def test_the_server_with_this_engine(pocket):
+    server = Server("m", os.path.dirname(pocket), ServeConfig(), CTranslate2Model)
+    with TestClient(server.app) as web:
+        wait_until(lambda: web.get("/healthz/ready").status_code == 200)
+        answer = web.post("/v1/models/m:predict", json={"instances": ["Anna sleeps.", ""]})
+        first, blank = answer.json()["predictions"]
+        assert first["translation"] == "Anna schläft."
+        assert blank == {"translation": "", "score": 0.0}
+        request = {"signature_name": "alignments", "instances": ["a"]}
+        assert web.post("/v1/models/m:predict", json=request).status_code == 400
 
 
 def test_an_incomplete_export_is_not_loaded(export, tmp_path):

@@ -6,6 +6,7 @@ CTranslate2 runs without TensorFlow, which is imported only where a model must b
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import tempfile
@@ -20,9 +21,8 @@ from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import DataConfig, DecodeConfig
 from tf_transformer.data.tags import check_tag
 from tf_transformer.errors import UserError
-from tf_transformer.export.versions import SEARCH_TYPES, list_versions, read_description
+from tf_transformer.export.versions import SEARCH_TYPES, find_versions, read_description
 from tf_transformer.host import number_of_cores
-from tf_transformer.serving.model_source import ctranslate2_loader, load_saved_model
 
 if TYPE_CHECKING:
     from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
@@ -43,10 +43,20 @@ def uses_ctranslate2(values: FlagValues) -> bool:
 
 
 def loader(values: FlagValues) -> LoadModel:
-    """Returns the function with which the server loads a version. Raises: UserError."""
+    """Starts the engine. Returns: the function with which the server loads a version.
+
+    Raises: UserError.
+    """
     if uses_ctranslate2(values):
-        return ctranslate2_loader(values.compute_type)
-    return load_saved_model
+        from tf_transformer.export.ctranslate2_translator import installed_version
+        from tf_transformer.serving.ctranslate2_model import CTranslate2Model
+
+        installed_version()
+        return functools.partial(CTranslate2Model, compute_type=values.compute_type)
+    start_tensorflow()
+    from tf_transformer.serving.tensorflow_model import TensorFlowModel
+
+    return TensorFlowModel
 
 
 @contextlib.contextmanager
@@ -84,9 +94,8 @@ def _is_saved_model(folder: str) -> bool:
 
 def _check_versions(export_dir: str) -> None:
     """Raises: UserError where the newest version in a folder is for another engine."""
-    versions = list_versions(export_dir)[:1]
-    for version in versions:
-        if _is_saved_model(os.path.join(export_dir, str(version))):
+    for version, path in [*find_versions(export_dir).items()][:1]:
+        if _is_saved_model(path):
             raise UserError(
                 f"--engine={CTRANSLATE2}: version {version} in {export_dir} is a SavedModel: give "
                 "a folder that `tf-transformer export --format=ctranslate2` wrote"
@@ -130,4 +139,4 @@ def _export_folder(values: FlagValues, model_dir: str) -> Iterator[str]:
     from tf_transformer.export.cache import ctranslate2_export
 
     with ctranslate2_export(model_dir, values.checkpoint, start_tensorflow) as folder:
-        yield os.path.join(folder, str(list_versions(folder)[0]))
+        yield next(iter(find_versions(folder).values()))

@@ -294,44 +294,16 @@ def _serve_flags(values: flags.FlagValues) -> None:
     )
     define(values, "export_dir", str, meaning)
     define(values, "name", str, "the model's name in URLs", "transformer")
-    meaning = (
-        "several models: a file with TensorFlow Serving's model_config_list, instead of "
-        "--model_dir, --export_dir and --name"
-    )
-    define(values, "model_config_file", str, meaning)
     define_engine(values)
     for field in dataclasses.fields(ServeConfig):
         meaning, group = field.metadata["meaning"], GROUPS[ServeConfig]
-        default = None if field.default == "" else field.default  # a flag has no empty text
-        define(values, field.name, field.type, meaning, default, group)
+        define(values, field.name, field.type, meaning, field.default, group)
 
 
 def _client_flags(values: flags.FlagValues) -> None:
     define(values, "server", str, "URL of the server", "http://127.0.0.1:8501")
-    meaning = "host:port, such as 127.0.0.1:8500, of TensorFlow Serving, to use gRPC instead"
-    define(values, "grpc", str, meaning)
     define(values, "name", str, "the model's name", "transformer")
     define_files(values, "lines to translate", "translations")
-    define_split_sentences(values)
-    meaning = "language code of the lines, for --split_sentences"
-    define(values, "source", str, meaning, settings.DataConfig.source)
-    meaning = "language code of the translations, for --split_sentences"
-    define(values, "target", str, meaning, settings.DataConfig.target)
-    define(values, "batch_size", int, "lines per request", 32, lower_bound=1)
-    define(values, "concurrency", int, "number of concurrent requests", 4, lower_bound=1)
-    meaning = "seconds to wait while the server does not answer (default: 300, or 10 at a terminal)"
-    define(values, "max_wait", float, meaning, lower_bound=0)
-    define(values, "timeout", float, "seconds to wait for a response", 60.0, lower_bound=0.1)
-    meaning = (
-        "file with the API key of the server (default: the environment variable "
-        "TF_TRANSFORMER_API_KEY)"
-    )
-    define(values, "api_key_file", str, meaning)
-    meaning = (
-        "PEM file of the CA of an https:// server (default: the CAs of the system), or of a --grpc "
-        "server with TLS"
-    )
-    define(values, "tls_ca", str, meaning)
 
 
 def _info_flags(values: flags.FlagValues) -> None:

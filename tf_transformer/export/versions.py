@@ -1,7 +1,7 @@
 """The versions of an exported model: their folders, their descriptions, and the model's name.
 
-A version is a folder whose name is its number, without leading zeros. `assets.extra/model.json` in
-it describes languages, search and limits:
+A version is a folder whose name is its number, which may have leading zeros, as in TensorFlow
+Serving. `assets.extra/model.json` in it describes languages, search and limits:
 
     {"source": "en", "target": "de", "beam_size": 4, "length_penalty": 0.6,
      "extra_decode_length": 50, "max_source_subwords": 1024, "max_target_subwords": 1024,
@@ -99,20 +99,22 @@ def read_description(folder: str, types: dict[str, type] = TYPES) -> dict[str, A
 
 def is_version_number(name: str) -> bool:
     """Whether a folder of this name is a version."""
-    return bool(re.fullmatch("0|[1-9][0-9]{0,18}", name)) and int(name) <= MAX_VERSION
+    return name.isascii() and name.isdecimal() and int(name) <= MAX_VERSION
 
 
-def list_versions(folder: str) -> list[int]:
-    """Returns the versions in a folder, newest first; [] for a folder that cannot be read.
+def find_versions(folder: str) -> dict[int, str]:
+    """Finds the versions in a folder.
 
     A file, and a link to a folder that is not there, is no version.
+
+    Returns: version -> path of its folder, newest first; {} for a folder that cannot be read.
     """
     try:
-        names = [name for name in os.listdir(folder) if is_version_number(name)]
+        names = sorted(filter(is_version_number, os.listdir(folder)), key=int, reverse=True)
     except OSError:
-        return []
-    folders = (name for name in names if os.path.isdir(os.path.join(folder, name)))
-    return sorted(map(int, folders), reverse=True)
+        return {}
+    paths = {int(name): os.path.join(folder, name) for name in names}
+    return {version: path for version, path in paths.items() if os.path.isdir(path)}
 
 
 def remove_old_versions(folder: str, keep: int, new: str) -> None:
@@ -126,8 +128,7 @@ def remove_old_versions(folder: str, keep: int, new: str) -> None:
       keep: number of versions to keep, at least 1.
       new: path of a version that is kept, even if there are newer ones by now.
     """
-    paths = [os.path.join(folder, str(version)) for version in list_versions(folder)]
-    paths = [path for path in paths if _is_version(path)]
+    paths = [path for path in find_versions(folder).values() if _is_version(path)]
     for path in paths[keep:]:
         if os.path.basename(path) != os.path.basename(new):
             _remove(folder, path)

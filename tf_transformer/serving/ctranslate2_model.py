@@ -7,10 +7,9 @@ of each layer and head. A row has the same result in every batch:
 - Text with more sub-words than the model has positions has an empty result, with score -1e9.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -21,85 +20,40 @@ from tf_transformer.export.ctranslate2_translator import (
     SCORED_TOKENS,
     CTranslate2Translator,
     Hypotheses,
-    Pieces,
 )
-from tf_transformer.serving.model_interface import Inputs, InvalidInputError, Outputs
-from tf_transformer.serving.signature_inputs import read_inputs
+from tf_transformer.serving.model_interface import Input, Outputs, Signature
 
-Texts = Sequence[str | bytes]
+Texts = Any  # lists of str or bytes by name: the `Inputs` of signatures without numbers
 Tensors = dict[str, tuple[str, list[int]]]  # name -> data type and shape, -1 for any size
-
-
-class CTranslate2Signature:
-    """A function of a model: strings `[N]` by name -> arrays `[N, ...]` by name.
-
-    Args:
-      run: computes the outputs from the inputs, until a deadline.
-      inputs: names.
-      outputs: their data types and shapes.
-    """
-
-    def __init__(
-        self,
-        run: Callable[[dict[str, Texts], float | None], Outputs],
-        inputs: list[str],
-        outputs: Tensors,
-    ) -> None:
-        self._run = run
-        # Where a row is padded to the longest of the batch, requests are not batched.
-        self.may_be_batched = all(size >= 0 for _, shape in outputs.values() for size in shape[1:])
-        strings = {name: ("DT_STRING", [-1]) for name in inputs}
-        self.metadata = {
-            "inputs": _describe(strings),
-            "outputs": _describe(outputs),
-            "method_name": "tensorflow/serving/predict",
-            "defaults": {},
-        }
-        self.inputs = read_inputs(self.metadata)
-
-    def __call__(self, inputs: Inputs, deadline: float | None = None) -> Outputs:
-        """Runs the function; see `model_interface.Signature`."""
-        if len({len(inputs[name]) for name in self.inputs}) > 1:
-            raise InvalidInputError(
-                f"inputs {', '.join(self.inputs)} have different numbers of rows"
-            )
-        texts = {name: cast(Texts, inputs[name]) for name in self.inputs}
-        return self._run(texts, deadline)
 
 
 class CTranslate2Model:
     """A version of a model that was exported for CTranslate2, in memory.
 
     Args:
-      path: its folder, whose name is the version.
+      path: its folder.
       concurrency: calls that are computed at the same time; one of them only counts sub-words.
       compute_type: one of `ctranslate2_translator.COMPUTE_TYPES`.
     Raises: ValueError, OSError or UserError when the folder is not a complete export.
     """
 
     def __init__(self, path: str, concurrency: int = 1, compute_type: str = "default") -> None:
-        self.path = path
-        self.version = int(os.path.basename(path))
         if not checksums.is_intact(path):
             raise ValueError(f"its files are not those of its {checksums.NAME}")
-        parallel = max(1, concurrency - 1)
-        translator = CTranslate2Translator(path, compute_type, parallel)
+        translator = CTranslate2Translator(path, compute_type, max(1, concurrency - 1))
         self._translator: CTranslate2Translator | None = translator  # None: the model is closed
-        beam_size = translator.decode.beam_size
-        one, any_length = [-1], [-1, -1]
+        self._beam_size = translator.decode.beam_size
+        one, best, any_length = [-1], [-1, self._beam_size], [-1, -1]
         self.signatures = {
-            "serving_default": CTranslate2Signature(
+            "serving_default": _signature(
                 self._translate, ["text"],
                 {"score": ("DT_FLOAT", one), "translation": ("DT_STRING", one)},
             ),
-            "nbest": CTranslate2Signature(
+            "nbest": _signature(
                 self._n_best, ["text"],
-                {
-                    "scores": ("DT_FLOAT", [-1, beam_size]),
-                    "translations": ("DT_STRING", [-1, beam_size]),
-                },
+                {"scores": ("DT_FLOAT", best), "translations": ("DT_STRING", best)},
             ),
-            "score": CTranslate2Signature(
+            "score": _signature(
                 self._score, ["source", "target"],
                 {
                     "log_probability": ("DT_FLOAT", one),
@@ -107,14 +61,11 @@ class CTranslate2Model:
                     "tokens": ("DT_STRING", any_length),
                 },
             ),
-            "count_tokens": CTranslate2Signature(
+            "count_tokens": _signature(
                 self._count_tokens, ["text"], {"tokens": ("DT_INT32", one)}
             ),
         }  # fmt: skip
-        self.metadata: dict[str, dict[str, Any]] = {
-            name: signature.metadata for name, signature in self.signatures.items()
-        }
-        self.signatures["nbest"]({"text": ["."]})  # the first call takes longer
+        self._n_best({"text": ["."]}, None)  # the first call takes longer
 
     def close(self) -> None:
         """Frees the memory, after the batches that CTranslate2 computes now."""
@@ -125,17 +76,16 @@ class CTranslate2Model:
             raise RuntimeError("the model is closed")
         return self._translator
 
-    def _translate(self, inputs: dict[str, Texts], deadline: float | None) -> Outputs:
+    def _translate(self, inputs: Texts, deadline: float | None) -> Outputs:
         translations, scores = self._search(inputs["text"], 1, deadline)
         return {"score": scores[:, 0], "translation": translations[:, 0]}
 
-    def _n_best(self, inputs: dict[str, Texts], deadline: float | None) -> Outputs:
-        number = self._open().decode.beam_size
-        translations, scores = self._search(inputs["text"], number, deadline)
+    def _n_best(self, inputs: Texts, deadline: float | None) -> Outputs:
+        translations, scores = self._search(inputs["text"], self._beam_size, deadline)
         return {"scores": scores, "translations": translations}
 
     def _search(
-        self, texts: Texts, number: int, deadline: float | None
+        self, texts: Sequence[str | bytes], number: int, deadline: float | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns: translations, bytes `[N, number]`, and scores, float32 `[N, number]`."""
         translator = self._open()
@@ -150,7 +100,7 @@ class CTranslate2Model:
                 _store(hypotheses, translations[i], scores[i])
         return translations, scores
 
-    def _score(self, inputs: dict[str, Texts], deadline: float | None) -> Outputs:
+    def _score(self, inputs: Texts, deadline: float | None) -> Outputs:
         translator = self._open()
         sources = translator.encode(inputs["source"])
         targets = translator.encode_targets(inputs["target"])
@@ -169,10 +119,12 @@ class CTranslate2Model:
             for i, values in zip(batch, found):
                 totals[i] = np.sum(values)
                 log_probs[i, : len(values)] = values
-                tokens[i, : len(values)] = _encode([*targets[i], translator.end])
+                tokens[i, : len(values)] = [
+                    piece.encode() for piece in (*targets[i], translator.end)
+                ]
         return {"log_probability": totals, "token_log_probabilities": log_probs, "tokens": tokens}
 
-    def _count_tokens(self, inputs: dict[str, Texts], deadline: float | None) -> Outputs:
+    def _count_tokens(self, inputs: Texts, deadline: float | None) -> Outputs:
         lengths = [len(row) for row in self._open().encode(inputs["text"])]
         return {"tokens": np.array(lengths, np.int32)}
 
@@ -193,8 +145,24 @@ def _store(hypotheses: Hypotheses, translations: np.ndarray, scores: np.ndarray)
             scores[k] = score
 
 
-def _encode(pieces: Pieces) -> list[bytes]:
-    return [piece.encode() for piece in pieces]
+def _signature(
+    run: Callable[[Texts, float | None], Outputs], inputs: list[str], outputs: Tensors
+) -> Signature:
+    """Makes a signature of texts.
+
+    Args:
+      run: computes the outputs.
+      inputs: names.
+      outputs: their data types and shapes.
+    """
+    metadata = {
+        "inputs": _describe({name: ("DT_STRING", [-1]) for name in inputs}),
+        "outputs": _describe(outputs),
+        "method_name": "tensorflow/serving/predict",
+        "defaults": {},
+    }
+    may_be_batched = all(size >= 0 for _, shape in outputs.values() for size in shape[1:])
+    return Signature(run, dict.fromkeys(inputs, Input()), may_be_batched, metadata)
 
 
 def _describe(tensors: Tensors) -> dict[str, dict[str, Any]]:

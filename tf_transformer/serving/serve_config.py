@@ -11,14 +11,8 @@ class ServeConfig(Settings):
 
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 accepts all networks")
     port: int = setting(8501, "port to listen on", minimum=0, maximum=65_535)
-    grpc_port: int = setting(
-        0, "port of the gRPC interface; 0 means that there is none", minimum=0, maximum=65_535
-    )
     max_batch_size: int = setting(
-        32,
-        "maximum number of texts of different requests in one batch; 0 means that requests are "
-        "not batched",
-        minimum=0,
+        32, "maximum number of texts of different requests in one batch", minimum=1
     )
     max_batch_tokens: int = setting(
         1024,
@@ -33,9 +27,7 @@ class ServeConfig(Settings):
         maximum=256,
     )
     max_queue: int = setting(
-        100,
-        "maximum number of waiting requests of each signature; others get status 503",
-        minimum=1,
+        100, "maximum number of waiting requests; others get status 503", minimum=1
     )
     max_rows: int = setting(
         256, "maximum number of texts in a request; larger requests get status 413", minimum=1
@@ -53,8 +45,7 @@ class ServeConfig(Settings):
     )
     max_connections: int = setting(
         1000,
-        "maximum number of requests at the same time, without health checks and metrics; others "
-        "get status 503",
+        "maximum number of connections at the same time; requests of others get status 503",
         minimum=1,
         maximum=10**6,
     )
@@ -72,44 +63,4 @@ class ServeConfig(Settings):
     )
     reload_seconds: float = setting(
         2.0, "seconds between checks for a new version", minimum=0.1, maximum=86_400
-    )
-    access_log: str = setting(
-        "",
-        "file to which a line of JSON is appended for each request; - for standard output "
-        "(default: none)",
-    )
-    api_key_file: str = setting(
-        "",
-        "file with a line NAME KEY for each API key; requests without one of them get status 401 "
-        "(default: no key is needed)",
-    )
-    rate_limit: float = setting(
-        0.0,
-        "requests per second of each API key, or of each client address without keys; others get "
-        "status 429; 0 means no limit",
-        minimum=0.0,
-        maximum=1e6,
-    )
-    rate_burst: int = setting(
-        10, "requests that may come at once before --rate_limit holds", minimum=1, maximum=10**6
-    )
-    rate_limit_tokens: float = setting(
-        0.0,
-        "sub-words per second of each API key, or of each client address without keys; the "
-        "requests after those beyond it get status 429; 0 means no limit",
-        minimum=0.0,
-        maximum=1e9,
-    )
-    tls_certificate: str = setting(
-        "",
-        "PEM file with the certificate of the server, followed by those of its issuers, for HTTPS "
-        "(default: HTTP)",
-    )
-    tls_key: str = setting(
-        "", "PEM file with the private key of the certificate (default: --tls_certificate)"
-    )
-    cors_origins: str = setting(
-        "",
-        "origins whose web pages may use the server, such as https://a.example, separated by "
-        "commas; * means all (default: none)",
     )

@@ -1,6 +1,6 @@
 """A server with TensorFlow Serving's REST interface, for hosts without TensorFlow Serving.
 
-    GET  /v1/models/NAME[/versions/N]             status; also /labels/LABEL
+    GET  /v1/models/NAME[/versions/N]             status
     GET  /v1/models/NAME[/versions/N]/metadata    signatures
     POST /v1/models/NAME[/versions/N]:predict     predictions
     GET  /healthz/live                            200 while the process answers
@@ -9,312 +9,410 @@
     GET  /                                        a page to try the model
     GET  /docs                                    this interface; also /openapi.json
 
-`grpc_server` has the gRPC interface to the same models.
-
-The server listens at once. Requests get status 503 until the model is loaded. When a newer version
-appears in the folder of a model, the server loads it and then replaces the current one. The
-replaced version still answers the requests that it has received.
+The server listens at once. Requests get status 503 until the model is loaded. Each response has the
+header X-Request-Id: that of the request, or a new one. The log has a line with it for each request.
 """
 
 import asyncio
 import contextlib
+import functools
+import html
 import logging
-import os
-import signal
+import math
+import pathlib
+import re
 import socket
-from collections.abc import AsyncIterator, Collection
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+import string
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Annotated, Any
 
-import orjson
+import anyio
+import prometheus_client
+import starlette.exceptions
 import uvicorn
+from fastapi import FastAPI, HTTPException, Path, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.requests import ClientDisconnect
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tf_transformer.errors import SERVING_API, UserError, explain_missing_package
-from tf_transformer.serving.access import Access, allow_origins
-from tf_transformer.serving.access_log import AccessLog, LoggedApp
-from tf_transformer.serving.connections import (
-    HttpProtocol,
-    allow_connections,
-    explain_unavailable_address,
-    patient_tls,
+from tf_transformer.errors import UserError
+from tf_transformer.export.versions import MAX_VERSION, read_description
+from tf_transformer.serving.dynamic_batching import QueueFullError
+from tf_transformer.serving.model_interface import InvalidInputError, LoadModel
+from tf_transformer.serving.rest_format import (
+    ErrorResponse,
+    PredictRequest,
+    PredictResponse,
+    format_response,
+    parse_predict,
 )
-from tf_transformer.serving.interface_page import interface_routes
-from tf_transformer.serving.model_source import ModelSource
-from tf_transformer.serving.page import page_routes
-from tf_transformer.serving.request_record import RequestRecord
-from tf_transformer.serving.rest_api import RestApi, json_response
-from tf_transformer.serving.rest_format import error_body
 from tf_transformer.serving.serve_config import ServeConfig
-from tf_transformer.serving.served_model import ServedModel
-from tf_transformer.serving.served_models import ServedModels
-from tf_transformer.serving.server_metrics import CONTENT_TYPE, ServerMetrics
-
-if TYPE_CHECKING:
-    from tf_transformer.serving.grpc_server import GrpcServer
+from tf_transformer.serving.served_versions import ServedVersions
+from tf_transformer.serving.server_metrics import CLIENT_CLOSED_REQUEST, ServerMetrics
 
 logger = logging.getLogger(__name__)
 
+REQUEST_ID = re.compile(rb"[\w.:+/=-]{1,128}", re.ASCII)
+EXAMPLES = {
+    "rows": {"value": {"instances": ["Anna sleeps.", "The old man reads a book."]}},
+    "columns": {"value": {"signature_name": "nbest", "inputs": {"text": ["Anna sleeps."]}}},
+}
+PAGE = pathlib.Path(__file__).parent / "page_files"
+# The attention viewer has them too.
+DISPLAY = pathlib.Path(__file__).parents[1] / "visualization" / "attention_display"
+TYPES = {".css": "text/css", ".js": "text/javascript"}  # of the files that the pages load
+HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+Version = Annotated[int, Path(ge=0, le=MAX_VERSION)]
+
 
 class Server:
-    """A server of models.
+    """A server of the newest version of a model.
 
     Args:
-      sources: a `ModelSource` for each model; their names differ.
+      name: of the model, in URLs.
+      folder: of its versions.
       settings: a `ServeConfig`.
-      access: made of the settings; None to make it here.
-    Raises: UserError when a file of the settings cannot be used.
+      load: loads a version.
+
+    Attributes:
+      app: the ASGI application.
     """
 
-    def __init__(
-        self,
-        sources: Collection[ModelSource],
-        settings: ServeConfig,
-        access: Access | None = None,
-    ) -> None:
-        access = access or Access(settings)
+    def __init__(self, name: str, folder: str, settings: ServeConfig, load: LoadModel) -> None:
+        self._name = name
         self._settings = settings
-        self._access_log = AccessLog(settings.access_log) if settings.access_log else None
-        self._scheme = "https" if settings.tls_certificate else "http"
-        self._address = f"{self._scheme}://{settings.host}:{settings.port}"
-        self._folders = ", ".join(source.folder for source in sources)
-        self._metrics = ServerMetrics(
-            lambda: self._models.queue_lengths, lambda: self._models.versions
-        )
-        self._models = ServedModels(sources, settings, self._announce, self._metrics)
-        self._watcher: asyncio.Task | None = None
-        self._stopping: asyncio.Task | None = None  # of `stop`
+        self._versions = ServedVersions(name, folder, load, settings)
         self._failure: UserError | None = None  # at the start
-        self._process: _Uvicorn | None = None
-        self._rest = RestApi(self._models, settings, self._metrics, access)
-        self._grpc = self._make_grpc_server(access) if settings.grpc_port else None
-        self.app = Starlette(
-            routes=[
-                *page_routes(self._models.names, self._models.newest_folder),
-                *interface_routes(lambda: self._models.newest, settings, self._models.labels),
-                Route("/healthz/live", _get_live),
-                Route("/healthz/ready", self._get_ready),
-                Route("/healthz", self._get_ready),
-                Route("/metrics", self._get_metrics),
-                Route("/monitoring/prometheus/metrics", self._get_metrics),
-            ],
+        self._process: uvicorn.Server | None = None
+        api = FastAPI(
+            title=f"Model {name}",
+            docs_url=None,
+            redoc_url=None,
+            redirect_slashes=False,
             lifespan=self._lifespan,
-            exception_handlers={405: _answer_405},
-            middleware=[Middleware(LoggedApp, self._access_log)] if self._access_log else [],
         )
-        self.app.router.redirect_slashes = False  # to the host that the client names
-        # A route "/{path:path}" would not match a line break in a path.
-        self.app.router.default = allow_origins(_RestEndpoint(self._rest), access.origins)
-
-    def _make_grpc_server(self, access: Access) -> "GrpcServer":
-        with explain_missing_package(SERVING_API):
-            from tf_transformer.serving.grpc_server import GrpcServer  # imports TensorFlow
-
-        return GrpcServer(self._models, self._settings, self._metrics, access, self._observe)
+        self._add_model(api)
+        self._add_operation(api)
+        versions = self._versions
+        add_pages(api, name, lambda: versions.current.path if versions.current else "")
+        self._add_errors(api)
+        self.app = RequestLog(api, f"/v1/models/{name}", self._versions.metrics)
 
     def run(self, bound: socket.socket) -> None:
         """Serves until SIGINT or SIGTERM, then answers the pending requests and returns.
 
         Args:
           bound: of `bind_address`.
-        Raises: UserError when another server listens at the address by now, or no version can be
-          loaded.
+        Raises: UserError when no version can be loaded.
         """
-        # uvicorn replaces these handlers while it runs, and raises the signal again at its end.
-        handlers = {
-            number: signal.signal(number, _ignore_signal)
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
-            self._run(bound)
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-
-    def _run(self, bound: socket.socket) -> None:
-        ports = 2 if self._grpc else 1
-        allow_connections(ports * self._settings.max_connections)
-        with explain_unavailable_address(self._settings):
-            bound.listen(2048)
         host, port = bound.getsockname()[:2]
-        host = f"[{host}]" if ":" in host else host
-        self._address = f"{self._scheme}://{host}:{port}"
-        self._process = _Uvicorn(self)
-        self._process.run(sockets=[bound])
-        if self._failure:
-            raise self._failure
-
-    def uvicorn_config(self) -> uvicorn.Config:
-        """Returns the configuration with which uvicorn runs the server."""
+        logger.info("listening at http://%s:%s", f"[{host}]" if ":" in host else host, port)
         settings = self._settings
-        protocol = {
-            "idle_seconds": settings.timeout,
-            "max_connections": settings.max_connections,
-            "observe_refused": self._observe,
-        }
-        return uvicorn.Config(
+        config = uvicorn.Config(
             self.app,
-            settings.host,
-            settings.port,
             log_config=None,  # the handlers of the command line stay
             log_level="error",
             access_log=False,
+            limit_concurrency=settings.max_connections,
             timeout_keep_alive=30,
-            # `stop` answers the pending requests before.
-            timeout_graceful_shutdown=int(settings.grace_seconds) + 5,
+            timeout_graceful_shutdown=math.ceil(settings.grace_seconds),
             server_header=False,
-            # Otherwise uvicorn trusts X-Forwarded-For of each process of this host.
-            proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,
             ws="none",
-            loop="asyncio",
-            http=type("Protocol", (HttpProtocol,), protocol),
-            ssl_certfile=settings.tls_certificate or None,
-            ssl_keyfile=settings.tls_key or None,
         )
-
-    async def stop(self) -> None:
-        """Answers the pending requests. After the grace period, the others get status 503.
-
-        All calls wait for the same end.
-        """
-        if not self._stopping:
-            self._stopping = asyncio.create_task(self._stop())
-        await asyncio.shield(self._stopping)
-
-    async def _stop(self) -> None:
-        if self._watcher:
-            self._watcher.cancel()
-        seconds = self._settings.grace_seconds
-        stops = [self._rest.stop(seconds)]
-        if self._grpc:
-            stops.append(self._grpc.stop(seconds))
-        await asyncio.gather(*stops)
-        await self._models.close()
-        if self._grpc:
-            await self._grpc.close()
+        self._process = uvicorn.Server(config)
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again at its end
+            self._process.run(sockets=[bound])
+        if self._failure:
+            raise self._failure
 
     @contextlib.asynccontextmanager
-    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Loads the first versions, and newer ones, until the server stops."""
-        try:
-            if self._grpc:
-                await self._grpc.start()
-        except UserError as error:
-            self._fail(error)
-        self._watcher = asyncio.create_task(self._watch_models())
+    async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        """Loads versions until the server stops."""
+        watcher = asyncio.create_task(self._watch())
         yield
-        await self.stop()
-        self._models.end_threads()
-        if self._access_log:
-            self._access_log.close()
-        logger.info("stopped serving %s", ", ".join(self._models.names))
+        watcher.cancel()
+        await self._versions.close()
+        logger.info("stopped serving %s", self._name)
 
-    async def _watch_models(self) -> None:
-        await self._models.watch()
-        self._fail(
-            UserError(
-                f"no version of a model in {self._folders} can be loaded: export a model with "
-                "`tf-transformer export`, or give another --export_dir or base_path"
-            )
+    async def _watch(self) -> None:
+        await self._versions.watch()
+        self._failure = UserError(
+            f"no version of {self._name} can be loaded: export a model with `tf-transformer "
+            "export`, or give another --export_dir"
         )
-
-    def _announce(self, model: ServedModel, version: int) -> None:
-        """Is called when a version is served."""
-        name = model.source.name
-        logger.info("serving version %d of %s at %s", version, name, self._address)
-
-    def _fail(self, failure: UserError) -> None:
-        """Ends the process because of a problem at its start."""
-        self._failure = failure
         if self._process:
             self._process.should_exit = True
 
-    def _observe(self, record: RequestRecord) -> None:
-        """Is called with a request that the application does not see: a refused one, or of gRPC."""
-        self._metrics.observe_request(record)
-        if self._access_log:
-            self._access_log.write(record)
+    def _add_model(self, api: FastAPI) -> None:
+        """Adds status, metadata and predictions, of the version that is served or a given one."""
+        path = f"/v1/models/{self._name}"
+        errors: dict[int | str, dict[str, Any]] = {
+            "4XX": {"model": ErrorResponse, "description": "The request is wrong or too large"},
+            "5XX": {"model": ErrorResponse, "description": "Try again later"},
+        }
+        content = {"schema": PredictRequest.model_json_schema(), "examples": EXAMPLES}
+        body = {"requestBody": {"content": {"application/json": content}, "required": True}}
 
-    async def _get_ready(self, request: Request) -> Response:
-        problem = None
-        if self._stopping:
-            problem = "the server is shutting down"
-        elif self._failure:
-            problem = str(self._failure)
-        elif not self._models.are_checked:
-            problem = "the model is being loaded"
-        elif not self._models.versions:
-            problem = "no version of a model can be loaded"
-        elif self._models.is_overdue:
-            problem = "a batch does not end"
-        if problem:
-            return json_response(orjson.dumps({"status": problem}), 503)
-        return json_response(orjson.dumps({"status": "ok", **self._served_versions()}))
+        @api.get(path, responses=errors)
+        async def get_status() -> dict[str, Any]:
+            return self._status(None)
 
-    def _served_versions(self) -> dict[str, Any]:
-        """The newest version of each model; of one model, its version alone."""
-        versions = self._models.versions
-        if len(self._models.names) > 1:
-            return {"versions": versions}
-        return {"version": versions[self._models.names[0]]}
+        @api.get(path + "/versions/{version}", responses=errors)
+        async def get_status_of_version(version: Version) -> dict[str, Any]:
+            return self._status(version)
 
-    async def _get_metrics(self, request: Request) -> Response:
-        return Response(self._metrics.export(), media_type=CONTENT_TYPE)
+        @api.get(path + "/metadata", responses=errors)
+        async def get_metadata() -> dict[str, Any]:
+            return self._metadata(None)
+
+        @api.get(path + "/versions/{version}/metadata", responses=errors)
+        async def get_metadata_of_version(version: Version) -> dict[str, Any]:
+            return self._metadata(version)
+
+        add = functools.partial(
+            api.post, response_model=PredictResponse, responses=errors, openapi_extra=body
+        )
+
+        @add(path + ":predict")
+        async def predict(request: Request) -> Response:
+            return await self._predict(request, None)
+
+        @add(path + "/versions/{version}:predict")
+        async def predict_with_version(request: Request, version: Version) -> Response:
+            return await self._predict(request, version)
+
+    def _status(self, version: int | None) -> dict[str, Any]:
+        return {"model_version_status": self._versions.states(version)}
+
+    def _metadata(self, version: int | None) -> dict[str, Any]:
+        served = self._versions.find(version)
+        spec = {"name": self._name, "signature_name": "", "version": str(served.number)}
+        metadata = {name: each.metadata for name, each in served.model.signatures.items()}
+        return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": metadata}}}
+
+    async def _predict(self, request: Request, version: int | None) -> Response:
+        body = await _read_body(request, self._settings)
+        versions = self._versions
+        served = versions.find(version)
+        name, inputs, in_rows = parse_predict(body, served.model.signatures, self._settings)
+        served.requests += 1
+        try:
+            outputs = await _unless_disconnected(request, versions.predict(served, name, inputs))
+        finally:
+            served.requests -= 1
+        content = await asyncio.to_thread(format_response, outputs, in_rows)
+        return Response(content, media_type="application/json")
+
+    def _add_operation(self, api: FastAPI) -> None:
+        """Adds health checks and metrics."""
+
+        @api.get("/healthz/live")
+        async def get_live() -> dict[str, str]:
+            return {"status": "ok"}
+
+        @api.get("/healthz", include_in_schema=False)
+        @api.get("/healthz/ready", responses={503: {"description": "The status says why"}})
+        async def get_ready() -> JSONResponse:
+            served = self._versions.current
+            if self._process and self._process.should_exit:
+                return JSONResponse({"status": "the server is shutting down"}, 503)
+            if not served:
+                return JSONResponse({"status": "the model is being loaded"}, 503)
+            return JSONResponse({"status": "ok", "version": served.number})
+
+        @api.get("/monitoring/prometheus/metrics", include_in_schema=False)
+        @api.get("/metrics")
+        async def get_metrics() -> Response:
+            content = self._versions.metrics.export()
+            return Response(content, media_type=prometheus_client.CONTENT_TYPE_LATEST)
+
+    def _add_errors(self, api: FastAPI) -> None:
+        """Adds the form of errors, `{"error": "..."}`, and the statuses of exceptions."""
+        timeout, waiting = self._settings.timeout, self._settings.max_queue
+
+        def answer(request: Request, error: Any) -> Response:
+            match error:
+                case starlette.exceptions.HTTPException(detail="Not Found"):  # no route
+                    message = f"nothing is here: the model is at /v1/models/{self._name}"
+                    return error_response(404, message)
+                case starlette.exceptions.HTTPException(status_code=status, detail=message):
+                    return error_response(status, message, error.headers)
+                case RequestValidationError():
+                    return error_response(400, f"version: {error.errors()[0]['msg']}")
+                case InvalidInputError():
+                    return error_response(400, str(error))
+                case QueueFullError():
+                    return error_response(503, f"{waiting} requests are waiting: try again later")
+                case TimeoutError():
+                    return error_response(504, f"no answer within {timeout:g} s")
+            return error_response(500, "internal error: the log has it beside X-Request-Id")
+
+        for kind in (
+            starlette.exceptions.HTTPException, RequestValidationError, InvalidInputError,
+            QueueFullError, TimeoutError, Exception,
+        ):  # fmt: skip
+            api.add_exception_handler(kind, answer)
 
 
-class _RestEndpoint:
-    """The REST interface, for all HTTP methods and all paths without a route."""
+def add_pages(api: Starlette, name: str, version_folder: Callable[[], str]) -> None:
+    """Adds the page on which a browser translates text, and that of the interface.
 
-    def __init__(self, rest: RestApi) -> None:
-        self._rest = rest
+    Args:
+      api: an application.
+      name: of the model.
+      version_folder: returns the folder of the version that is served; "" without one.
+    """
+    page = string.Template((PAGE / "index.html").read_text("utf-8")).substitute(
+        name=html.escape(name),
+        controls=(DISPLAY / "controls.html").read_text("utf-8"),
+        attention=(DISPLAY / "attention.html").read_text("utf-8"),
+    )
+    files = {
+        f"/{path.name}": (path.read_text("utf-8"), TYPES[path.suffix])
+        for path in (*PAGE.iterdir(), *DISPLAY.iterdir())
+        if path.suffix in TYPES
+    }
+    files["/"] = page, "text/html"
+    files["/docs"] = (PAGE / "docs.html").read_text("utf-8"), "text/html"
+
+    async def get_file(request: Request) -> Response:
+        content, kind = files[request.url.path]
+        return Response(content, media_type=kind, headers=HEADERS)
+
+    async def get_description(request: Request) -> Response:
+        folder = version_folder()
+        return JSONResponse(read_description(folder) if folder else {}, headers=HEADERS)
+
+    for path in files:
+        api.add_route(path, get_file, include_in_schema=False)
+    api.add_route("/model.json", get_description, include_in_schema=False)
+    api.mount("/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))
+
+
+def error_response(
+    status: int, message: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """Returns a response with the body `{"error": message}`."""
+    retry = {"Retry-After": "1"} if status == 503 else {}
+    return JSONResponse({"error": message}, status, {**retry, **(headers or {})})
+
+
+async def _read_body(request: Request, settings: ServeConfig) -> bytes:
+    """Reads the body of a request. Raises: HTTPException."""
+    limit, timeout = settings.max_request_bytes, settings.timeout
+    body, size = bytearray(), 0
+    try:
+        with anyio.fail_after(timeout):
+            async for part in request.stream():
+                size += len(part)
+                if size <= limit:  # of a larger body, the rest is read for the client's sake
+                    body.extend(part)
+    except TimeoutError:
+        message = f"the request was not complete within {timeout:g} s"
+        raise HTTPException(408, message, {"Connection": "close"}) from None
+    except ClientDisconnect:
+        raise HTTPException(CLIENT_CLOSED_REQUEST, "the client has disconnected") from None
+    if size > limit:
+        raise HTTPException(413, f"the request has more than {limit:,} bytes")
+    return bytes(body)
+
+
+async def _unless_disconnected(request: Request, prediction: Coroutine[Any, Any, Any]) -> Any:
+    """Awaits a prediction, and withdraws it when the client closes the connection."""
+
+    async def wait_for_disconnect() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    result = asyncio.ensure_future(prediction)
+    disconnected = asyncio.ensure_future(wait_for_disconnect())
+    try:
+        await asyncio.wait({result, disconnected}, return_when=asyncio.FIRST_COMPLETED)
+        if result.done():
+            return result.result()
+        raise HTTPException(CLIENT_CLOSED_REQUEST, "the client has disconnected")
+    finally:
+        result.cancel()
+        disconnected.cancel()
+
+
+class RequestLog:
+    """Gives each request an id, and logs it.
+
+    Args:
+      app: the application.
+      path: of the model; the requests for predictions below it are counted.
+      metrics: a `ServerMetrics`.
+    """
+
+    def __init__(self, app: ASGIApp, path: str, metrics: ServerMetrics) -> None:
+        self._app = app
+        self._path = path
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self._rest.handle(Request(scope, receive))
-        await response(scope, receive, send)
+        """Handles a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = time.monotonic()
+        given = dict(scope["headers"]).get(b"x-request-id", b"")
+        request_id = given.decode() if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except asyncio.CancelledError:  # at the end of the time to answer pending requests
+            if not status:
+                response = error_response(503, "the server is shutting down")
+                await response(scope, receive, send_with_id)
+        except Exception:  # a bug, which is answered
+            logger.exception("request %s failed", request_id)
+        seconds = time.monotonic() - start
+        path = scope["raw_path"].decode("ascii", "replace")  # without decoded line breaks
+        if path.startswith(self._path) and path.endswith(":predict"):
+            self._metrics.observe_request(status, seconds)
+        client, _ = scope["client"] or ("-", 0)
+        message = "%s %s %s %d %.4f s %s"
+        logger.info(message, client, scope["method"], path, status, seconds, request_id)
 
 
-class _Uvicorn(uvicorn.Server):
-    """The HTTP server; it answers the pending requests while it shuts down."""
+def bind_address(settings: ServeConfig) -> socket.socket:
+    """Returns a socket with the address of a server, which does not listen yet.
 
-    def __init__(self, server: Server) -> None:
-        super().__init__(server.uvicorn_config())
-        self._stop = server.stop
-        self._is_signalled = False
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Ends the server in order; a second signal ends the process at once."""
-        if self._is_signalled:
-            with contextlib.suppress(OSError):  # standard error is closed
-                os.write(2, b"tf-transformer: ended by a second signal\n")
-            os._exit(128 + sig)
-        self._is_signalled = True
-        super().handle_exit(sig, frame)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listens."""
-        with patient_tls():
-            await super().startup(sockets)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stops accepting requests, and ends when the pending ones are answered."""
-        stopping = asyncio.ensure_future(self._stop())
-        await super().shutdown(sockets)
-        await stopping
-
-
-async def _answer_405(request: Request, error: Exception) -> Response:
-    body = error_body(f"method {request.method} is not allowed")
-    return json_response(body, 405, {"Allow": "GET"})
-
-
-async def _get_live(request: Request) -> Response:
-    return json_response(orjson.dumps({"status": "ok"}))
-
-
-def _ignore_signal(number: int, frame: FrameType | None) -> None:
-    pass
+    Raises: UserError when the address is not available.
+    """
+    host, port = settings.host, settings.port
+    try:
+        # The protocol is that of the connections too, and asyncio then sets TCP_NODELAY: without
+        # it, each response waits 40 ms until its header is acknowledged.
+        *kind, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(*kind)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"cannot listen at {host!r}, port {port} ({reason}): give another --host or --port"
+        ) from None
+    return bound

@@ -12,19 +12,15 @@ let version = "";   // that the page shows; "" until the server has loaded one
 let model = {};      // what the exported model says of itself; {} for a model that says nothing
 let chosen = null;   // the line whose hypotheses and attention are shown
 let isBusy = false;  // whether a translation is running
-const KEY = "tf-transformer-api-key"; // its name in sessionStorage, which ends with the tab
 
 async function request(url, options) {
   let response;
-  const key = sessionStorage.getItem(KEY);
-  const headers = key ? {Authorization: `Bearer ${key}`} : {};
   try {
-    response = await fetch(url, {...options, headers});
+    response = await fetch(url, options);
   } catch {
     throw new Error("The server does not answer: check that it is running.");
   }
   const content = await response.json().catch(() => null);
-  if (response.status === 401) askForKey(content?.error ?? "");
   if (!response.ok || content === null) {
     throw new Error(content?.error || `The server answered with status ${response.status}.`);
   }
@@ -38,24 +34,6 @@ async function predict(signature, texts, signal) {
   const {predictions} = await request(`v1/models/${NAME}:predict`, options);
   if (predictions?.length !== texts.length) throw new Error("The server's answer is incomplete.");
   return predictions;
-}
-
-// Shows the input for the API key.
-function askForKey(reason) {
-  const wasGiven = sessionStorage.getItem(KEY) !== null;
-  sessionStorage.removeItem(KEY);
-  showMessage("key-message", wasGiven ? reason : "", true);
-  byId("key-form").hidden = false;
-  byId("key").focus();
-}
-
-function useKey(event) {
-  event.preventDefault();
-  sessionStorage.setItem(KEY, byId("key").value.trim());
-  byId("key").value = "";
-  byId("key-form").hidden = true;
-  showModel();
-  byId("text").focus();
 }
 
 function showMessage(id, text, isError = false) {
@@ -104,15 +82,14 @@ async function availableVersion() {
 async function showModel() {
   try {
     version = await availableVersion();
-    model = await request(`model.json?model=${encodeURIComponent(NAME)}`);
+    model = await request("model.json");
     await readSignatures();
     showMessage("version", `version ${version}`);
     showLanguages();
     showScoreHelp();
   } catch (error) {
-    const needsKey = !byId("key-form").hidden; // which says so
-    showMessage("version", needsKey ? "" : error.message, true);
-    if (!needsKey) setTimeout(showModel, 1000 * SECONDS_TO_RETRY);
+    showMessage("version", error.message, true);
+    setTimeout(showModel, 1000 * SECONDS_TO_RETRY);
   }
 }
 
@@ -272,7 +249,6 @@ async function translate(event) {
 }
 
 byId("form").addEventListener("submit", translate);
-byId("key-form").addEventListener("submit", useKey);
 byId("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();
 });

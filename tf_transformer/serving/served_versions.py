@@ -1,0 +1,240 @@
+"""The version of a model that is served: the newest one in its folder."""
+
+import asyncio
+import dataclasses
+import itertools
+import logging
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import anyio
+import numpy as np
+from fastapi import HTTPException
+
+from tf_transformer.export.versions import find_versions
+from tf_transformer.serving.dynamic_batching import Batcher
+from tf_transformer.serving.model_interface import Inputs, LoadModel, Model, Outputs
+from tf_transformer.serving.serve_config import ServeConfig
+from tf_transformer.serving.server_metrics import ServerMetrics
+
+logger = logging.getLogger(__name__)
+
+COUNT_SIGNATURE = "count_tokens"  # texts -> their numbers of sub-words
+LONGEST_PAUSE = 3600.0  # seconds before a version that cannot be loaded is tried again
+DRAIN_SECONDS = 0.05  # between checks whether a replaced version has answered its requests
+
+
+@dataclasses.dataclass
+class ServedVersion:
+    """A version in memory.
+
+    Attributes:
+      number: of the version.
+      path: of its folder.
+      model: a `Model`.
+      requests: the number of requests that use the model.
+    """
+
+    number: int
+    path: str
+    model: Model
+    requests: int = 0
+
+    def lengths(self, name: str, inputs: Inputs, deadline: float) -> list[int]:
+        """Counts the sub-words of each row in all texts, with the source's tokenizer.
+
+        The beginning of a translation counts like the text: both bound the steps of the search.
+        Without the signature that counts, which older exports lack, all lengths are 0.
+        """
+        count = self.model.signatures.get(COUNT_SIGNATURE)
+        kinds = self.model.signatures[name].inputs
+        # Most requests leave out the texts that have a default, which are empty.
+        columns = [
+            values
+            for key, values in inputs.items()
+            if kinds[key].dtype == "DT_STRING" and any(values)
+        ]
+        rows = len(next(iter(inputs.values())))
+        if count is None or not columns:
+            return [0] * rows
+        tokens = count({"text": [*itertools.chain(*columns)]}, deadline)["tokens"]
+        return np.reshape(tokens, [-1, rows]).sum(axis=0).tolist()
+
+    async def close(self) -> None:
+        """Frees the memory of the model when all requests are answered, by their deadlines."""
+        while self.requests:
+            await asyncio.sleep(DRAIN_SECONDS)
+        await asyncio.to_thread(self.model.close)
+
+
+class _Failure(NamedTuple):
+    """Of a version that could not be loaded."""
+
+    reason: str
+    pause: float  # seconds until the next attempt
+    retry: float  # its time, of time.monotonic()
+
+
+class ServedVersions:
+    """Serves the newest version in a folder, and then each newer one.
+
+    A version stays when its folder is removed: an older one never takes its place. One that cannot
+    be loaded is tried again after pauses that double.
+
+    Args:
+      name: of the model.
+      folder: of the versions.
+      load: loads a version.
+      settings: a `ServeConfig`.
+
+    Attributes:
+      current: the version that is served, or None.
+      batcher: computes the requests.
+      metrics: a `ServerMetrics`.
+    """
+
+    def __init__(self, name: str, folder: str, load: LoadModel, settings: ServeConfig) -> None:
+        self.current: ServedVersion | None = None
+        self.metrics = ServerMetrics(
+            name,
+            lambda: self.batcher.queue_length,
+            lambda: self.current.number if self.current else 0,
+        )
+        self.batcher = Batcher(settings, self.metrics.observe_batch)
+        self._name = name
+        self._folder = folder
+        self._load = load
+        self._settings = settings
+        self._loader = ThreadPoolExecutor(1, "load")
+        self._loading: int | None = None
+        self._failures: dict[int, _Failure] = {}
+        self._closing: set[asyncio.Task] = set()  # of replaced versions
+
+    def find(self, number: int | None) -> ServedVersion:
+        """Returns a version, for None the one that is served. Raises: HTTPException."""
+        if self.current is None:
+            raise HTTPException(503, "the model is being loaded")
+        if number not in (None, self.current.number):
+            wanted = f"Specific({self._name}, {number})"
+            raise HTTPException(404, f"Servable not found for request: {wanted}")
+        return self.current
+
+    async def predict(self, served: ServedVersion, name: str, inputs: Inputs) -> Outputs:
+        """Computes a request.
+
+        Args:
+          served: the version.
+          name: of a signature.
+          inputs: lists of values by name, all of the same length.
+        Returns: arrays `[rows, ...]` by name.
+        Raises: HTTPException when the request is too large; QueueFullError; TimeoutError after the
+          deadline; InvalidInputError.
+        """
+        start = time.monotonic()
+        deadline = start + self._settings.timeout
+        lengths = await asyncio.to_thread(served.lengths, name, inputs, deadline)
+        tokens, limit = sum(lengths), self._settings.max_request_tokens
+        if tokens > limit:
+            message = f"{tokens:,} sub-words in one request: the server takes at most {limit:,}"
+            raise HTTPException(413, message)
+        signature = served.model.signatures[name]
+        with anyio.fail_after(deadline - time.monotonic()):
+            outputs = await self.batcher.compute(signature, inputs, lengths, deadline)
+        self.metrics.observe_prediction(len(lengths), tokens, time.monotonic() - start)
+        return outputs
+
+    def states(self, number: int | None) -> list[dict[str, Any]]:
+        """Returns the states of all versions, or of one of them. Raises: HTTPException."""
+        states = {
+            version: ("END", "FAILED_PRECONDITION", failure.reason)
+            for version, failure in sorted(self._failures.items(), reverse=True)
+        }
+        if self._loading is not None:
+            states[self._loading] = ("LOADING", "OK", "")
+        if self.current:
+            states = {self.current.number: ("AVAILABLE", "OK", ""), **states}
+        if number is not None and number not in states:
+            message = f"Could not find version {number} of model {self._name}"
+            raise HTTPException(404, message)
+        return [
+            {
+                "version": str(version),
+                "state": state,
+                "status": {"error_code": code, "error_message": reason},
+            }
+            for version, (state, code, reason) in states.items()
+            if number in (None, version)
+        ]
+
+    async def watch(self) -> None:
+        """Loads versions, and newer ones, until it is cancelled.
+
+        It returns when no version can be loaded at the start.
+        """
+        run = asyncio.get_running_loop().run_in_executor
+        while True:
+            for number, path in (await run(self._loader, self._find_newer)).items():
+                if model := await run(self._loader, self._try_to_load, number, path):
+                    self._serve(ServedVersion(number, path, model))
+                    break
+            if self.current is None:
+                return
+            await asyncio.sleep(self._settings.reload_seconds)
+
+    def _find_newer(self) -> dict[int, str]:
+        """The versions to load, newest first, with their folders."""
+        found = find_versions(self._folder)
+        self._failures = {key: value for key, value in self._failures.items() if key in found}
+        served = self.current.number if self.current else -1
+        now = time.monotonic()
+        return {
+            version: path
+            for version, path in found.items()
+            if version > served
+            and (version not in self._failures or self._failures[version].retry <= now)
+        }
+
+    def _try_to_load(self, number: int, path: str) -> Model | None:
+        """Loads a version. Returns: None if that fails."""
+        logger.info("loading version %d of %s", number, self._name)
+        self._loading = number
+        start = time.monotonic()
+        # Short rows, long rows, and the count of sub-words are computed at the same time.
+        concurrency = 2 * self._settings.concurrent_batches + 1
+        try:
+            model = self._load(path, concurrency)
+        except Exception as error:  # TensorFlow raises errors of many types
+            if os.path.isdir(path):  # otherwise it was removed while it was loaded
+                self._note_failure(number, str(error).replace(path, str(number)))
+                self.metrics.observe_load(number, time.monotonic() - start, False)
+            return None
+        finally:
+            self._loading = None
+        self._failures.pop(number, None)
+        self.metrics.observe_load(number, time.monotonic() - start, True)
+        return model
+
+    def _note_failure(self, number: int, reason: str) -> None:
+        before = self._failures.get(number)
+        pause = min(2 * before.pause, LONGEST_PAUSE) if before else self._settings.reload_seconds
+        self._failures[number] = _Failure(reason, pause, time.monotonic() + pause)
+        logger.warning("version %d of %s cannot be loaded: %s", number, self._name, reason)
+
+    def _serve(self, version: ServedVersion) -> None:
+        """Serves a version. The one before answers the requests that it has."""
+        if self.current:
+            task = asyncio.get_running_loop().create_task(self.current.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+        self.current = version
+        logger.info("serving version %d of %s", version.number, self._name)
+
+    async def close(self) -> None:
+        """Frees the memory, after all requests are answered or cancelled."""
+        if self.current:
+            await self.current.close()
+        await asyncio.gather(*self._closing)
+        self.batcher.close()
+        self._loader.shutdown(wait=False, cancel_futures=True)
