@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import tf_transformer
-from tf_transformer.cli.flags import parse
+from tf_transformer.cli.main import parse
 from tf_transformer.export import saved_model
 from tf_transformer.serving.serve_config import ServeConfig
 

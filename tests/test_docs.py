@@ -14,7 +14,7 @@ from io import StringIO
 
 import pytest
 
-from tf_transformer.cli.flags import COMMANDS, parse
+from tf_transformer.cli.main import COMMANDS, parse
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = ROOT / "README.md"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tf_transformer.cli.main import main
+from tf_transformer.cli.main import COMMANDS, main
 
 LOG_LINE = re.compile(r"\d\d:\d\d:\d\d (INFO|WARNING) ")
 
@@ -34,3 +34,13 @@ def refused(run):
         return errors[0]
 
     return run_refused
+
+
+@pytest.fixture
+def replace_info(monkeypatch):
+    """A function that gives the command info another function."""
+
+    def replace(function):
+        monkeypatch.setitem(COMMANDS, "info", COMMANDS["info"]._replace(function=function))
+
+    return replace

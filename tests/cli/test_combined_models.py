@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from tf_transformer.cli import rescoring
+from tf_transformer.cli import scoring
 from tf_transformer.cli.minimum_bayes_risk import with_minimum_bayes_risk
 
 
@@ -73,9 +73,9 @@ def test_rescore_gives_each_direction_its_pairs(run, flags, tmp_path, monkeypatc
         calls.append((folder, pairs))
         return [0.0] * len(pairs)
 
-    monkeypatch.setattr(rescoring, "_scores", scores)
-    monkeypatch.setattr(rescoring, "_check_models", lambda *arguments: None)
-    monkeypatch.setattr(rescoring, "_folders", lambda names: names.split(","))
+    monkeypatch.setattr(scoring, "_scores", scores)
+    monkeypatch.setattr(scoring, "_check_models", lambda *arguments: None)
+    monkeypatch.setattr(scoring, "_folders", lambda names: names.split(","))
     (tmp_path / "list.txt").write_text("1\t-1\tAnna.\n")
     (tmp_path / "one.txt").write_text("Ann.\n")
     files = f"--input={tmp_path}/list.txt", f"--sources={tmp_path}/one.txt"

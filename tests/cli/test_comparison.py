@@ -8,7 +8,6 @@ from fake_runs import write_run
 
 from tf_transformer.cli import seeds
 from tf_transformer.config import Config
-from tf_transformer.errors import UserError
 from tf_transformer.presets import preset
 from tf_transformer.training.child_process import Ending
 
@@ -195,8 +194,6 @@ def test_number_of_seeds_at_once(monkeypatch):
     monkeypatch.setattr(seeds, "number_of_cores", lambda: 3)
     monkeypatch.setattr(seeds, "has_nvidia_device", lambda: False)
     assert [seeds._number_at_once(wanted) for wanted in (1, 2, 3, 4)] == [1, 2, 3, 3]
-    with pytest.raises(UserError, match="--parallel_seeds=0: give at least 1"):
-        seeds._number_at_once(0)
     monkeypatch.setattr(seeds, "number_of_cores", lambda: 2)  # a limit below three cores
     assert seeds._number_at_once(2) == 1
     monkeypatch.setattr(seeds, "number_of_cores", lambda: 3)
@@ -277,6 +274,7 @@ def test_mistakes_of_seeds(refused, processes, make_run, tmp_path, monkeypatch):
     assert "each seed once" in refused("train", "--seeds=1,1", given)
     assert "seed is -1: give at least 0" in refused("train", "--seeds=1,-1", given)
     assert "--parallel_seeds is for --seeds" in refused("train", "--parallel_seeds=2", given)
+    assert "--parallel_seeds=0: give at least 1" in refused("train", "--parallel_seeds=0")
     assert "--seeds and --seed: give one" in refused("train", "--seeds=1", "--seed=2", given)
     one_run = make_run(tmp_path / "run", 1)
     message = refused("train", "--seeds=1,2", f"--model_dir={one_run}")

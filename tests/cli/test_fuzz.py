@@ -8,8 +8,9 @@ from fuzzing import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tf_transformer.cli.flags import SETTINGS, parse
-from tf_transformer.cli.flags import given as given_flags
+from tf_transformer.cli.command import SETTINGS
+from tf_transformer.cli.command import given as given_flags
+from tf_transformer.cli.main import parse
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 from tf_transformer.presets import preset

@@ -14,6 +14,7 @@ import pytest
 from tf_transformer.checkpoints import checkpoint, model_folder
 from tf_transformer.cli import interrupts
 from tf_transformer.cli.main import main
+from tf_transformer.errors import UserError
 from tf_transformer.training import distribution
 
 PROGRAM = f"{sys.executable} -m tf_transformer"
@@ -105,7 +106,7 @@ def test_interrupted_while_importing(tmp_path, module, signals, code, message):
     assert os.listdir(tmp_path) == []
 
 
-def test_an_exception_after_ctrl_c_is_no_error(run, monkeypatch):
+def test_an_exception_after_ctrl_c_is_no_error(run, replace_info, monkeypatch):
     """TensorFlow turns the KeyboardInterrupt into other errors, while it traces for example."""
 
     def interrupted(values):
@@ -114,7 +115,7 @@ def test_an_exception_after_ctrl_c_is_no_error(run, monkeypatch):
         except KeyboardInterrupt:
             raise ValueError("in user code: ...") from None
 
-    monkeypatch.setattr("tf_transformer.cli.info.info", interrupted)
+    replace_info(interrupted)
     monkeypatch.setattr(interrupts, "_received", [])
     handlers = {number: signal.getsignal(number) for number in interrupts.MESSAGES}
     try:
@@ -133,13 +134,13 @@ def raises(error):
     return function
 
 
-def test_a_bug_is_not_a_mistake_of_the_user(run, monkeypatch):
+def test_a_bug_is_not_a_mistake_of_the_user(run, replace_info, monkeypatch):
     for error, shown in (
         (RuntimeError("two\nlines"), "RuntimeError: two"),
         (OSError(errno.ENOENT, "No such file or directory", "/our/file"), "FileNotFoundError: "),
         (KeyError("name"), "KeyError: 'name'"),
     ):
-        monkeypatch.setattr("tf_transformer.cli.info.info", raises(error))
+        replace_info(raises(error))
         code, out, err = run("info", "--preset=base")
         assert (code, out, err.count("\n")) == (1, "", 1)
         assert err.startswith(f"tf-transformer: internal error: {shown}")
@@ -170,38 +171,38 @@ def test_debug_shows_the_traceback_of_a_mistake(run):
         (errno.EISDIR, "give the name of a file, not of a folder"),
     ],
 )
-def test_an_error_with_a_path_of_the_user(refused, monkeypatch, tmp_path, number, remedy):
+def test_an_error_with_a_path_of_the_user(refused, replace_info, tmp_path, number, remedy):
     path = f"{tmp_path}/inside/file"
     error = OSError(number, os.strerror(number), path)
-    monkeypatch.setattr("tf_transformer.cli.info.info", raises(error))
+    replace_info(raises(error))
     message = refused("info", "--model_dir", str(tmp_path))
     assert message == f"tf-transformer: error: {path}: {os.strerror(number)}: {remedy}"
     assert refused("info", "--model_dir=/") == message
 
 
-def test_the_working_directory_is_gone(refused, monkeypatch, tmp_path):
+def test_the_working_directory_is_gone(refused, replace_info, monkeypatch, tmp_path):
     folder = tmp_path / "gone"
     folder.mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
     for name in (None, "/our/file"):
         error = OSError(errno.ENOENT, "No such file or directory", name)
-        monkeypatch.setattr("tf_transformer.cli.info.info", raises(error))
+        replace_info(raises(error))
         assert "the working directory does not exist: cd to another one" in refused("info")
 
 
-def test_a_damaged_installation(run, refused, monkeypatch):
+def test_a_damaged_installation(run, refused, replace_info):
     error = ModuleNotFoundError("No module named 'numpy'", name="numpy")
-    monkeypatch.setattr("tf_transformer.cli.info.info", raises(error))
+    replace_info(raises(error))
     message = refused("info")
     assert message.startswith("tf-transformer: error: No module named 'numpy': install")
     error = ImportError("cannot import name 'x'", name="tf_transformer.config")
-    monkeypatch.setattr("tf_transformer.cli.info.info", raises(error))
+    replace_info(raises(error))
     assert run("info")[0] == 1
 
 
-def test_too_little_memory(refused, monkeypatch):
-    monkeypatch.setattr("tf_transformer.cli.info.info", raises(MemoryError("Unable to allocate")))
+def test_too_little_memory(refused, replace_info):
+    replace_info(raises(MemoryError("Unable to allocate")))
     assert "out of memory (Unable to allocate): give smaller sizes" in refused("info")
 
 
@@ -257,7 +258,7 @@ def test_commands_beside_a_training_run(run, refused, model_dir, tmp_path, monke
     assert code == 0
     assert out.startswith("averaged step-00000012.npz into ")
     listed = [oldest, newest]
-    monkeypatch.setattr("tf_transformer.cli.describe.all_checkpoints", lambda folder: listed)
+    monkeypatch.setattr("tf_transformer.cli.info.all_checkpoints", lambda folder: listed)
     code, out, _ = run("info", str(folder))
     assert code == 0
     assert "step-00000012.npz" in out
@@ -323,15 +324,13 @@ def test_the_run_log_has_the_error_that_ended_the_run(run, model_dir, monkeypatc
         path.unlink()
 
 
-def test_results_before_an_error_are_written():
-    program = (
-        "import sys; from tf_transformer.cli import info, main; sys.argv[1:] = ['info']\n"
-        "def fail(values): print('result'); raise main.UserError('wrong')\n"
-        "info.info = fail; main.run()"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "result\n")
-    assert done.stderr == "tf-transformer: error: wrong\n"
+def test_results_before_an_error_are_written(run, replace_info):
+    def fail(values):
+        print("result")
+        raise UserError("wrong")
+
+    replace_info(fail)
+    assert run("info") == (2, "result\n", "tf-transformer: error: wrong\n")
 
 
 def test_main_returns_to_programs_that_call_it(capsys):

@@ -36,7 +36,7 @@ def test_log_lines_have_time_and_level(capsys):
     ("flag", "shown"),
     [("--verbose", "DEBUG INFO WARNING"), ("--nodebug", "INFO WARNING"), ("--quiet", "WARNING")],
 )
-def test_verbose_and_quiet(run, monkeypatch, flag, shown):
+def test_verbose_and_quiet(run, replace_info, flag, shown):
     def info(values):
         for level in (logging.DEBUG, logging.INFO, logging.WARNING):
             logger.log(level, "message")
@@ -44,7 +44,7 @@ def test_verbose_and_quiet(run, monkeypatch, flag, shown):
             for _ in tqdm.tqdm([1], desc="bar", file=sys.stderr, **options):
                 pass
 
-    monkeypatch.setattr("tf_transformer.cli.info.info", info)
+    replace_info(info)
     _, _, err = run("info", flag)
     assert " ".join(re.findall("DEBUG|INFO|WARNING", err)) == shown
     assert ("bar" in err) == (flag != "--quiet")

@@ -10,7 +10,7 @@ import pytest
 
 import tf_transformer
 from tf_transformer.cli.allocator import SETTINGS
-from tf_transformer.cli.flags import COMMANDS
+from tf_transformer.cli.main import COMMANDS
 from tf_transformer.presets import PRESETS
 
 
@@ -63,7 +63,7 @@ def test_help_names_the_groups_and_the_kinds_of_values(run):
     assert "\n  --shared_vocab, --noshared_vocab\n" in out
     assert "\n  --epsilon=NUMBER\n      Adam's epsilon (default: 1e-09)\n" in out
     assert "\n  --format=saved_model|ctranslate2|keras|huggingface\n" in run("export", "--help")[1]
-    assert "(default: 32)" in run("client", "--help")[1]
+    assert "(default: 32)" in run("serve", "--help")[1]
 
 
 def test_flags_before_the_command(run, refused):
@@ -92,7 +92,7 @@ def test_wrong_arguments(refused, tmp_path):
         message = refused("train", f"--train_steps={value}")
         assert message.endswith(f"flag --train_steps={value}: give a whole number")
     assert "--epsilon=small: give a number" in refused("train", "--epsilon=small")
-    assert "--timeout=nan: give a finite number" in refused("client", "--timeout=nan")
+    assert "--timeout=nan: give a finite number" in refused("serve", "--timeout=nan")
     assert "--dry_run=maybe: give true or false" in refused("train", "--dry_run=maybe")
     assert "--nodry_run=1 does not take an argument" in refused("train", "--nodry_run=1")
     assert "--data=: give a value, or leave the flag out" in refused("train", "--data=")

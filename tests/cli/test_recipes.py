@@ -12,8 +12,8 @@ import subprocess
 import pytest
 
 from tf_transformer.checkpoints.model_folder import default_model_dir
-from tf_transformer.cli.flags import SETTINGS, given, parse
-from tf_transformer.cli.main import main
+from tf_transformer.cli.command import SETTINGS, given
+from tf_transformer.cli.main import main, parse
 from tf_transformer.config import Config
 from tf_transformer.presets import preset
 

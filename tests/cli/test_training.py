@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from tf_transformer.cli import training
-from tf_transformer.cli.flags import parse
+from tf_transformer.cli.main import parse
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 

@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.cli.main import main
-from tf_transformer.cli.translation import explain_decoding_memory, explain_scoring_memory
+from tf_transformer.cli.scoring import explain_scoring_memory
+from tf_transformer.cli.translation import explain_decoding_memory
 from tf_transformer.config import DecodeConfig
 from tf_transformer.data.trees import read_line
 from tf_transformer.decoding.translator import Translator

@@ -14,7 +14,7 @@ from tf_transformer.checkpoints.model_folder import (
     step_path,
 )
 from tf_transformer.checkpoints.pretrained import FOLDER
-from tf_transformer.cli.flags import parse
+from tf_transformer.cli.main import parse
 from tf_transformer.cli.training import _config
 from tf_transformer.data.tokenizer import load_tokenizers
 from tf_transformer.data.vocabulary_extension import segment_new_pieces

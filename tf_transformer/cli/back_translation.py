@@ -17,8 +17,15 @@ from absl import flags
 
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.model_folder import first_model_dir
-from tf_transformer.cli.flags import given
-from tf_transformer.cli.terminal import required
+from tf_transformer.cli.command import (
+    command,
+    file_flags,
+    given,
+    model_flags,
+    sampling_flags,
+    search_flags,
+    tag_flag,
+)
 from tf_transformer.cli.translation import (
     check_translator_tag,
     explain_decoding_memory,
@@ -36,13 +43,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@command(
+    "back-translate",
+    "make training pairs of text in the target language, with a reverse model",
+    lambda: [
+        *model_flags(),
+        *file_flags("text of its source language", "pairs, TSV: translation, line"),
+        tag_flag(),
+        *sampling_flags("; false: beam search", default=True),
+        *search_flags(),
+    ],
+)
 def back_translate(values: flags.FlagValues) -> None:
     """Writes a TSV line for each line of the input: its translation, a tab, the line.
 
     The tag of a line, which chooses the language of the translation, is not written.
     """
     _check(values)
-    model_dir = required(values, "model_dir")
+    model_dir = values.model_dir
     if model_folder.load_config(first_model_dir(model_dir)).data.target == TREES:
         raise UserError(f"the model in {model_dir} is a parser: give one that translates")
     translator = load_translator(values, model_dir, values.checkpoint)

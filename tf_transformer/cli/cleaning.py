@@ -17,7 +17,7 @@ from typing import IO, cast
 from absl import flags
 
 from tf_transformer.atomic_io import atomic_files
-from tf_transformer.cli.flags import given
+from tf_transformer.cli.command import Flag, command, given, language_flags, settings_flags
 from tf_transformer.config import TREES, WORDS, FilterConfig
 from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.errors import UserError
@@ -38,6 +38,30 @@ class _Text:
     pairs: Iterator[WeightedPair]
 
 
+@command(
+    "clean",
+    "write the sentence pairs of a corpus that are not noise, and count the others",
+    lambda: [
+        Flag("data", str, "sentence pairs, as for train (default: TSV on standard input)"),
+        *language_flags(),
+        Flag(
+            "split", str,
+            "split to clean (default: train, with the pairs that train holds out for validation)",
+        ),
+        Flag(
+            "output", str,
+            "file for the clean pairs: TSV, or two files SOURCE_FILE,TARGET_FILE; compressed if "
+            "the name ends in .gz (default: TSV on standard output)",
+        ),
+        Flag(
+            "rejected", str,
+            "file for the other pairs, TSV: reason, source, target, and weight where there are "
+            "some",
+        ),
+        Flag("overwrite", bool, "replace files that exist", False),
+        *settings_flags(FilterConfig, "Filters"),
+    ],
+)  # fmt: skip
 def clean(values: flags.FlagValues) -> None:
     """Writes the sentence pairs that no filter rejects, and prints how many each one rejects."""
     from tf_transformer.data.cleaning import PairFilter, clean_pairs

@@ -9,8 +9,8 @@ import os
 from absl import flags
 
 from tf_transformer.checkpoints import model_folder
+from tf_transformer.cli.command import Flag, command
 from tf_transformer.cli.evaluation_data import translations_path
-from tf_transformer.cli.terminal import required
 from tf_transformer.config import TREES
 from tf_transformer.errors import UserError
 from tf_transformer.visualization.run_comparison import (
@@ -24,12 +24,46 @@ from tf_transformer.visualization.run_comparison import (
 logger = logging.getLogger(__name__)
 
 
+def _flags() -> list[Flag]:
+    from tf_transformer.evaluation.metrics import metrics_help
+
+    return [
+        Flag(
+            "runs", str,
+            "model folders, or folders that contain some, separated by commas; `compare FOLDER "
+            "FOLDER` does the same", required=True,
+        ),
+        Flag("plot", str, "PNG file for the losses and BLEU of the runs over the updates"),
+        Flag(
+            "split", str,
+            "compare the translations that evaluate wrote for this split, by a paired bootstrap "
+            "test against the first run",
+        ),
+        Flag(
+            "data", str,
+            "--split: sentence pairs, as for evaluate (default: those of the first run)",
+        ),
+        Flag(
+            "max_pairs", int,
+            "--split: maximum number of pairs to compare, from the start; 0 means all",
+            0, minimum=0,
+        ),
+        Flag("metrics", str, f"--split: {metrics_help()}", "bleu,chrf"),
+    ]  # fmt: skip
+
+
+@command(
+    "compare",
+    "compare runs: settings, losses, scores, and the mean over random seeds",
+    _flags,
+    positional="runs",
+)
 def compare(values: flags.FlagValues) -> None:
     """Prints the settings and the results of runs side by side, and plots their curves."""
     for flag in ("data", "metrics", "max_pairs"):
         if values[flag].present and not values.split:
             raise UserError(f"--{flag} is for --split")
-    runs = find_runs(required(values, "runs").split(","))
+    runs = find_runs(values.runs.split(","))
     scores, signatures = _scores(values, runs) if values.split else ([], [])
     print(describe_runs(runs, scores))
     if signatures:

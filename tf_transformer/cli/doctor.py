@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tf_transformer import __version__, host
 from tf_transformer.cli import cuda_libraries, requirements
 from tf_transformer.cli.allocator import SETTINGS
+from tf_transformer.cli.command import command
 from tf_transformer.cli.terminal import (
     captured_stderr,
     check_temporary_folder,
@@ -81,6 +82,10 @@ class Section(NamedTuple):
     problems: list[Problem]
 
 
+@command(
+    "doctor",
+    "describe the installation and the hardware, and check that training works here",
+)
 def doctor(values: flags.FlagValues) -> int:
     """Prints the report, and the problems with their remedies.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from absl.flags import FlagValues
 
 from tf_transformer.checkpoints.model_folder import first_model_dir, model_list
-from tf_transformer.cli.flags import given
+from tf_transformer.cli.command import Flag, given
 from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import DataConfig, DecodeConfig
 from tf_transformer.data.tags import check_tag
@@ -31,6 +31,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CTRANSLATE2 = "ctranslate2"
+
+
+def engine_flags() -> list[Flag]:
+    """--engine and --compute_type."""
+    return [
+        Flag(
+            "engine",
+            ("tensorflow", CTRANSLATE2),
+            "ctranslate2: a faster engine for CPUs; the model is exported for it first",
+            "tensorflow",
+        ),
+        Flag(
+            "compute_type",
+            ("default", "float32", "int8"),
+            "ctranslate2: type of the weights in memory; default: that of the export, float32",
+            "default",
+        ),
+    ]
 
 
 def uses_ctranslate2(values: FlagValues) -> bool:

@@ -10,6 +10,15 @@ from absl import flags
 
 from tf_transformer.checkpoints import model_folder, pretrained
 from tf_transformer.checkpoints.model_folder import model_list
+from tf_transformer.cli.command import (
+    Flag,
+    command,
+    control_flags,
+    given,
+    model_flags,
+    search_flags,
+    tag_flag,
+)
 from tf_transformer.cli.evaluation_data import (
     Pairs,
     TestSet,
@@ -18,8 +27,7 @@ from tf_transformer.cli.evaluation_data import (
     tag_for,
     translations_path,
 )
-from tf_transformer.cli.flags import given
-from tf_transformer.cli.terminal import open_output, required
+from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import (
     check_diversity,
     check_translator_tag,
@@ -35,12 +43,57 @@ if TYPE_CHECKING:
     from tf_transformer.decoding.translator import Translator
 
 
+def _flags() -> list[Flag]:
+    from tf_transformer.evaluation.metrics import metrics_help
+
+    return [
+        *model_flags(),
+        Flag(
+            "data", str,
+            "sentence pairs, as for train (default: those that the model was trained on)",
+        ),
+        tag_flag("that of its first corpus with these languages"),
+        Flag(
+            "split", str,
+            "test, validation or another split; all for one or two files (default: test, or all)",
+        ),
+        Flag(
+            "output", str,
+            "file for the translations (default: MODEL_DIR/evaluation/SPLIT.TARGET, or "
+            "PATH.SPLIT.TARGET for other text)",
+        ),
+        Flag(
+            "translations", str,
+            "file of translations to score instead of translating, such as the output of rescore, "
+            "line by line for the sources; the model gives only the data and the languages",
+        ),
+        Flag(
+            "max_pairs", int, "maximum number of pairs to score, from the start; 0 means all", 0,
+            minimum=0,
+        ),
+        Flag(
+            "references", str,
+            "file of references, or several files separated by commas, instead of the targets of "
+            "the pairs; line by line for the sources",
+        ),
+        Flag("metrics", str, metrics_help(), "bleu,chrf,chrf++"),
+        Flag(
+            "baseline", str,
+            "another system to compare with, by a paired bootstrap test: a file of its "
+            "translations, or its model folder",
+        ),
+        *search_flags(),
+        *control_flags(),
+    ]  # fmt: skip
+
+
+@command("evaluate", "translate or parse a test set, and score it with sacreBLEU or EVALB", _flags)
 def evaluate(values: flags.FlagValues) -> None:
     """Translates or parses a test set, and scores it; or scores given translations of it."""
     from tf_transformer.evaluation.metrics import parse_metrics
 
     check_diversity(values)
-    models = model_list(required(values, "model_dir"), values.checkpoint)
+    models = model_list(values.model_dir, values.checkpoint)
     model_dir = models[0][0]  # its data and languages hold for an ensemble
     data = model_folder.load_config(model_dir).data
     metrics = parse_metrics(values.metrics)

@@ -4,19 +4,55 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
+from typing import Any
 
 from absl.flags import FlagValues
 
 from tf_transformer.checkpoints import model_folder, pretrained
 from tf_transformer.checkpoints.model_folder import model_list
-from tf_transformer.cli.terminal import required, start_tensorflow
+from tf_transformer.cli.command import Flag, command, language_flags, model_flags, search_flags
+from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import EXPORT_FORMATS, IMPORT_FORMATS
+from tf_transformer.export.formats import EXPORT_FORMATS, EXPORT_OPTIONS, IMPORT_FORMATS
 
 
+def _format_flag(formats: dict[str, Any]) -> Flag:
+    """--format of one of the tables."""
+    meanings = "; ".join(f"{name}: {each.meaning}" for name, each in formats.items())
+    return Flag("format", tuple(formats), meanings, next(iter(formats)))
+
+
+def _option_flags() -> Iterator[Flag]:
+    """The flags of `EXPORT_OPTIONS`."""
+    for name, (kind, meaning) in EXPORT_OPTIONS.items():
+        users = [other for other, each in EXPORT_FORMATS.items() if name in each.options]
+        meaning = f"{', '.join(users)}: {meaning}"
+        if isinstance(kind, list):
+            yield Flag(name, tuple(kind), meaning, kind[0])
+        else:
+            yield Flag(name, kind, meaning, minimum=1 if kind is int else None)
+
+
+@command(
+    "export",
+    "export a trained model for another program, such as TensorFlow Serving",
+    lambda: [
+        *model_flags(),
+        _format_flag(EXPORT_FORMATS),
+        Flag(
+            "output",
+            str,
+            "saved_model: the folder of all versions; other formats: the folder or file to write "
+            "(default: MODEL_DIR/export/FORMAT; for a built-in model in models/NAME)",
+        ),
+        *_option_flags(),
+        *search_flags(),
+    ],
+)
 def export(values: FlagValues) -> None:
     """Writes a trained model in the format of another engine."""
-    models = model_list(required(values, "model_dir"), values.checkpoint)
+    models = model_list(values.model_dir, values.checkpoint)
     _check_flags(values, len(models))
     for each, _ in models:
         model_folder.load_config(each)
@@ -46,11 +82,25 @@ def _check_flags(values: FlagValues, models: int) -> None:
             raise UserError(f"--{name} is for --format={' or '.join(only)}")
 
 
+@command(
+    "import",
+    "make a model folder of a Hugging Face model, such as an OPUS-MT model",
+    lambda: [
+        _format_flag(IMPORT_FORMATS),
+        Flag(
+            "input",
+            str,
+            "folder with config.json, model.safetensors, source.spm, target.spm and vocab.json",
+            required=True,
+        ),
+        Flag("output", str, "model folder to write", required=True),
+        *language_flags("that of the model, or en and de"),
+    ],
+)
 def import_model(values: FlagValues) -> None:
     """Writes a model folder with a model of another library."""
-    folder, output = required(values, "input"), required(values, "output")
-    output = output.rstrip("/") or "/"
+    output = values.output.rstrip("/") or "/"
     start_tensorflow()
-    IMPORT_FORMATS[values.format].read(folder, output, values.source, values.target)
+    IMPORT_FORMATS[values.format].read(values.input, output, values.source, values.target)
     print(f"wrote the model folder {output}; translate with it:")
     print(f"  tf-transformer translate --model_dir={shlex.quote(output)}")

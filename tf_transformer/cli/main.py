@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import logging
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tf_transformer.cli.allocator import plain_process, use_allocator
+from tf_transformer.cli.command import COMMANDS, did_you_mean, parse, usage
 from tf_transformer.cli.failures import report
-from tf_transformer.cli.flags import COMMANDS, did_you_mean, parse, usage
 from tf_transformer.cli.logs import log_to_stderr, stop_logging, without_progress_bars
 from tf_transformer.cli.streams import prepare_streams
 from tf_transformer.errors import UserError
 
-if TYPE_CHECKING:
-    from absl import flags
+# The modules with commands; the help lists the commands in this order.
+MODULES = (
+    "training", "translation", "back_translation", "evaluation", "scoring", "paper", "export",
+    "serving", "info", "cleaning", "comparison", "doctor",
+)  # fmt: skip
+for _module in MODULES:
+    importlib.import_module(f"tf_transformer.cli.{_module}")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -85,51 +90,7 @@ def _run(arguments: list[str], restart: bool) -> int:
     level = logging.DEBUG if values.verbose else logging.WARNING if values.quiet else logging.INFO
     log_to_stderr(level)
     with without_progress_bars() if values.quiet else contextlib.nullcontext():
-        return run_command(command, values) or 0
-
-
-def run_command(command: str, values: flags.FlagValues) -> int | None:
-    """Calls the function of a command with the values of its flags.
-
-    Returns: the exit code; None for 0.
-    """
-    from tf_transformer.cli import (
-        back_translation,
-        cleaning,
-        comparison,
-        doctor,
-        evaluation,
-        export,
-        info,
-        paper,
-        rescoring,
-        serving,
-        training,
-        translation,
-    )
-
-    functions: dict[str, Callable[[flags.FlagValues], int | None]] = {
-        "train": training.train,
-        "translate": translation.translate,
-        "back-translate": back_translation.back_translate,
-        "evaluate": evaluation.evaluate,
-        "parse": translation.parse,
-        "score": translation.score,
-        "rescore": rescoring.rescoring,
-        "evalb": paper.evalb,
-        "average": training.average,
-        "export": export.export,
-        "import": export.import_model,
-        "serve": serving.serve,
-        "client": serving.client,
-        "info": info.info,
-        "plot": training.plot,
-        "clean": cleaning.clean,
-        "compare": comparison.compare,
-        "table3": paper.table3,
-        "doctor": doctor.doctor,
-    }
-    return functions[command](values)
+        return COMMANDS[command].function(values) or 0
 
 
 def run() -> None:

@@ -7,11 +7,14 @@ from absl import flags
 
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints import model_folder
+from tf_transformer.cli.command import Flag, command, language_flags
 from tf_transformer.cli.logs import log_to_folder
-from tf_transformer.cli.terminal import explain_out_of_memory, required, start_tensorflow
-from tf_transformer.config import Config
+from tf_transformer.cli.terminal import explain_out_of_memory, start_tensorflow
+from tf_transformer.config import Config, DataConfig
 from tf_transformer.errors import UserError
 from tf_transformer.paper.table3 import (
+    ROWS,
+    SCALES,
     describe_paper,
     describe_results,
     row_config,
@@ -23,6 +26,33 @@ RUN_FLAGS = ("scale", "rows", "data", "source", "target", "train_steps", "model_
 DATA_FLAGS = ("data", "source", "target")
 
 
+@command(
+    "table3",
+    "print Table 3 of the paper with our parameter counts, or train its rows",
+    lambda: [
+        Flag(
+            "run", bool,
+            "train the rows one after the other; rows that have a result are skipped", False,
+        ),
+        Flag(
+            "scale", tuple(SCALES),
+            "small: for a CPU with two cores; full: the paper's sizes", next(iter(SCALES)),
+        ),
+        Flag("rows", str, "rows to train", ",".join(ROWS)),
+        Flag("data", str, "sentence pairs, as for train", DataConfig.data),
+        *language_flags(),
+        Flag(
+            "train_steps", int,
+            "updates of base and of the other rows, except big, which has three times as many",
+            minimum=1,
+        ),
+        Flag(
+            "model_dir", str,
+            "folder of all rows and of results.md (default: models/"
+            "table3-SCALE-DATA-SOURCE-TARGET)",
+        ),
+    ],
+)  # fmt: skip
 def table3(values: flags.FlagValues) -> None:
     """Prints Table 3, or trains its rows."""
     if not values.run:
@@ -85,12 +115,19 @@ def _run_each_row(configs: dict[str, Config], folder: str, values: flags.FlagVal
     return run_rows(configs, command, folder)
 
 
+@command(
+    "evalb",
+    "score a file of trees against reference trees, as the program EVALB does",
+    lambda: [
+        Flag("gold", str, "file of the reference trees, one per line", required=True),
+        Flag("test", str, "file of the trees to score, one per line", required=True),
+        Flag("prm", str, "EVALB's parameter file (default: the conventions of COLLINS.prm)"),
+    ],
+)
 def evalb(values: flags.FlagValues) -> None:
     """Scores a file of trees against a file of reference trees."""
     from tf_transformer.evaluation.evalb import COLLINS
     from tf_transformer.evaluation.evalb_files import evalb_files, read_parameters
 
-    gold = required(values, "gold")
-    test = required(values, "test")
     parameters = read_parameters(values.prm) if values.prm else COLLINS
-    print(evalb_files(gold, test, parameters), end="")
+    print(evalb_files(values.gold, values.test, parameters), end="")

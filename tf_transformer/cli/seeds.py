@@ -114,10 +114,7 @@ def _number_at_once(wanted: int) -> int:
 
     Args:
       wanted: the value of --parallel_seeds.
-    Raises: UserError when it is not valid.
     """
-    if wanted < 1:
-        raise UserError(f"--parallel_seeds={wanted}: give at least 1")
     if wanted > 1 and (has_nvidia_device() or affinity() != number_of_cores()):
         logger.info(
             "--parallel_seeds has no effect: it needs CPU cores that processes can be confined to, "

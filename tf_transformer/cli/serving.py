@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from absl.flags import FlagValues
 
 from tf_transformer.checkpoints import model_folder, pretrained
-from tf_transformer.cli.engine import ctranslate2_versions, loader, uses_ctranslate2
-from tf_transformer.cli.flags import given
+from tf_transformer.cli.command import Flag, command, file_flags, given, settings_flags
+from tf_transformer.cli.engine import ctranslate2_versions, engine_flags, loader, uses_ctranslate2
 from tf_transformer.cli.terminal import open_output
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError, explain_missing_package
@@ -26,6 +26,25 @@ INTERACTIVE_ATTEMPTS = 6  # in about ten seconds
 MAX_LISTED_LINES = 20  # line numbers in an error message
 
 
+@command(
+    "serve",
+    "serve an exported model over HTTP, with TensorFlow Serving's REST API",
+    lambda: [
+        Flag(
+            "model_dir", str,
+            "model folder, whose export is served (default: the built-in model "
+            f"{pretrained.DEFAULT}, which is exported first)",
+        ),
+        Flag(
+            "export_dir", str,
+            "folder of the exported versions (default: MODEL_DIR/export/saved_model; for "
+            "ctranslate2, an export in the cache)",
+        ),
+        Flag("name", str, "the model's name in URLs", "transformer"),
+        *engine_flags(),
+        *settings_flags(ServeConfig, "Server"),
+    ],
+)  # fmt: skip
 def serve(values: FlagValues) -> None:
     """Serves an exported model over HTTP until SIGINT or SIGTERM."""
     config = ServeConfig(**given(values, (ServeConfig,)))
@@ -95,6 +114,15 @@ def _warn_of_old_export(folder: str, model_dir: str) -> None:
             logger.warning(message, version, command)
 
 
+@command(
+    "client",
+    "translate lines of text with a server",
+    lambda: [
+        Flag("server", str, "URL of the server", "http://127.0.0.1:8501"),
+        Flag("name", str, "the model's name", "transformer"),
+        *file_flags("lines to translate", "translations"),
+    ],
+)
 def client(values: FlagValues) -> None:
     """Translates lines with a server."""
     from tf_transformer.data.text_files import read_lines

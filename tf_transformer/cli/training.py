@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.initial_model import initial_settings
-from tf_transformer.cli.flags import SETTINGS, given
+from tf_transformer.cli.command import SETTINGS, Flag, command, given, train_flags
 from tf_transformer.cli.logs import log_to_folder, record_in_run_log
 from tf_transformer.cli.seeds import train_seeds
-from tf_transformer.cli.terminal import explain_out_of_memory, required, start_tensorflow
+from tf_transformer.cli.terminal import explain_out_of_memory, start_tensorflow
 from tf_transformer.config import NOAM, TREES, Config, DataConfig
 from tf_transformer.data.readers import corpus_names
 from tf_transformer.errors import UserError
 from tf_transformer.host import memory_limit
-from tf_transformer.presets import preset
+from tf_transformer.presets import PRESETS, VARIATIONS, preset
 
 if TYPE_CHECKING:
     from absl import flags
@@ -29,7 +29,41 @@ if TYPE_CHECKING:
     from tf_transformer.training.distribution import Workers
     from tf_transformer.training.trainer import Trainer
 
+PRESET_NAMES = f"{', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATIONS)}"
 
+
+@command(
+    "train",
+    "train a model on sentence pairs, or resume a run",
+    lambda: [
+        Flag("preset", str, f"the settings to start from: {PRESET_NAMES}", "pocket"),
+        Flag(
+            "model_dir", str,
+            "model folder; a run in it is resumed (default: models/PRESET-DATA-SOURCE-TARGET)",
+        ),
+        Flag(
+            "dry_run", bool,
+            "print the plan, make two updates of the largest batch without saving, and stop",
+            False,
+        ),
+        Flag(
+            "seeds", str,
+            "train once with each of these seeds, such as 1,2,3, in MODEL_DIR/seed-1 and so on, "
+            "and print the mean and the standard deviation",
+        ),
+        Flag(
+            "parallel_seeds", int,
+            "seeds that train at the same time, on CPUs, each on its share of the cores",
+            1, minimum=1,
+        ),
+        Flag(
+            "overwrite", bool,
+            "remove the run or the model that is in the model folder, and start a new run",
+            False,
+        ),
+        *train_flags(),
+    ],
+)  # fmt: skip
 def train(values: flags.FlagValues) -> int | None:
     """Trains, or resumes a run; then prints five translations and the next commands.
 
@@ -229,9 +263,29 @@ def _print_next_commands(data: DataConfig, model_dir: str, program: str) -> None
     print("  or --data=FOLDER with train.en, train.de, val.en, ...; the README lists other forms")
 
 
+@command(
+    "average",
+    "average the newest, or the best, checkpoints of a run",
+    lambda: [
+        Flag("model_dir", str, "model folder", required=True),
+        Flag(
+            "last", int,
+            "number of newest checkpoints to average (default: those of the last eighth of the "
+            "updates)",
+        ),
+        Flag(
+            "best", int,
+            "number of checkpoints to average, those with the best validation scores of all that "
+            "are kept",
+        ),
+        Flag(
+            "output", str, "file for the averaged weights (default: MODEL_DIR/averaged.npz)"
+        ),
+    ],
+)  # fmt: skip
 def average(values: flags.FlagValues) -> None:
     """Averages checkpoints."""
-    model_dir = required(values, "model_dir")
+    model_dir = values.model_dir
     config = model_folder.load_config(model_dir)
     if values.best is not None and values.last is not None:
         raise UserError("--last and --best: give one of them")
@@ -298,9 +352,18 @@ def _check_number(model_dir: str, last: int | None, kept: list[str]) -> int:
     return number
 
 
+@command(
+    "plot",
+    "plot loss, BLEU, learning rate and speed of a run",
+    lambda: [
+        Flag("model_dir", str, "model folder; `plot FOLDER` does the same", required=True),
+        Flag("output", str, "PNG file to write (default: MODEL_DIR/history.png)"),
+    ],
+    positional="model_dir",
+)
 def plot(values: flags.FlagValues) -> None:
     """Draws the history of a run."""
-    model_dir = required(values, "model_dir")
+    model_dir = values.model_dir
     model_folder.load_config(model_dir)
     from tf_transformer.visualization.history import plot_history
 

@@ -1,4 +1,4 @@
-"""The commands translate, parse and score, which write a line for each line they read."""
+"""The commands translate and parse, which write a line for each line they read."""
 
 from __future__ import annotations
 
@@ -11,20 +11,30 @@ from absl import flags
 
 from tf_transformer.checkpoints import model_folder, pretrained
 from tf_transformer.checkpoints.model_folder import first_model_dir, model_list
-from tf_transformer.cli.engine import ctranslate2_translator, uses_ctranslate2
-from tf_transformer.cli.flags import given
+from tf_transformer.cli.command import (
+    Flag,
+    command,
+    control_flags,
+    file_flags,
+    given,
+    model_flags,
+    sampling_flags,
+    search_flags,
+    tag_flag,
+)
+from tf_transformer.cli.engine import ctranslate2_translator, engine_flags, uses_ctranslate2
 from tf_transformer.cli.minimum_bayes_risk import (
     check_mbr_flags,
     number_of_candidates,
     with_minimum_bayes_risk,
 )
-from tf_transformer.cli.terminal import open_output, required, start_tensorflow
+from tf_transformer.cli.terminal import open_output, start_tensorflow
 from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.tags import add_tag, check_tag
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
-    from tf_transformer.decoding.translator import PairScore, Progress, Translator
+    from tf_transformer.decoding.translator import Progress, Translator
     from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 
 Item = TypeVar("Item")
@@ -83,20 +93,6 @@ def explain_decoding_memory(
 
 
 @contextlib.contextmanager
-def explain_scoring_memory() -> Iterator[None]:
-    """The same for forced decoding, whose batches have no flag."""
-    import tensorflow as tf
-
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise UserError(
-            "out of memory: leave out the longest pairs, or compute on the CPU with "
-            "CUDA_VISIBLE_DEVICES=-1"
-        ) from error
-
-
-@contextlib.contextmanager
 def progress_bar(total: int | None = None, hidden: bool = False) -> Iterator[Progress]:
     """Shows a progress bar of lines on a terminal. Yields: the function that moves it."""
     import tqdm
@@ -138,6 +134,56 @@ def write_results(
             ) from None
 
 
+def _flags() -> list[Flag]:
+    from tf_transformer.evaluation.metrics import METRICS
+
+    return [
+        *model_flags(optional=True),
+        *engine_flags(),
+        *file_flags("lines to translate", "translations"),
+        tag_flag(),
+        Flag(
+            "n_best", int,
+            "translations of each line; with more than 1, each is written as "
+            "LINE NUMBER<tab>SCORE<tab>TRANSLATION", 1, minimum=1,
+        ),
+        Flag(
+            "split_sentences", bool,
+            "split each line into sentences, translate each of them, and join the translations to "
+            "a line again", False,
+        ),
+        Flag(
+            "target_prefix", str,
+            "file with the beginning of the translation of each line, complete words; an empty "
+            "line where the translation is free",
+        ),
+        Flag(
+            "constraints", str,
+            "file with the phrases that the translation of each line must contain, separated by "
+            "tabs; an empty line where there are none",
+        ),
+        *sampling_flags("; --n_best is their number"),
+        Flag(
+            "mbr", tuple(name for name, metric in METRICS.items() if metric.sentence),
+            "minimum Bayes risk decoding: write the candidate with the highest mean sentence "
+            "score against the others; the candidates are those of the beam, or --sampling",
+        ),
+        Flag(
+            "mbr_samples", int,
+            "--mbr --sampling: candidates of each line (default: 32); the time grows with N^2",
+            minimum=2,
+        ),
+        Flag(
+            "skip_long_lines", bool,
+            "write an empty line and a warning for a line with more sub-words than the model has "
+            "positions, instead of stopping there", False,
+        ),
+        *search_flags(),
+        *control_flags(),
+    ]  # fmt: skip
+
+
+@command("translate", "translate lines of text with a trained model", _flags)
 def translate(values: flags.FlagValues) -> None:
     """Translates lines of text."""
     model_dir = values.model_dir or pretrained.default_model()
@@ -316,11 +362,20 @@ def _translate_interactively(n_best: NBest, number: int) -> None:
             print(f"error: {error}", file=sys.stderr)
 
 
+@command(
+    "parse",
+    "parse lines of text with a model that was trained on trees",
+    lambda: [
+        *model_flags(),
+        *file_flags("sentences, their words separated by spaces", "trees, one per line"),
+        *search_flags(),
+    ],
+)
 def parse(values: flags.FlagValues) -> None:
     """Parses lines of text."""
     from tf_transformer.data.text_files import read_windows
 
-    model_dir = required(values, "model_dir")
+    model_dir = values.model_dir
     if model_folder.load_config(first_model_dir(model_dir)).data.target != TREES:
         raise UserError(
             f"the model in {model_dir} was not trained on trees: train one with "
@@ -337,28 +392,3 @@ def parse(values: flags.FlagValues) -> None:
 
     with explain_decoding_memory(translator.decode):
         write_results(values, read_windows(values.input), format_window)
-
-
-def score(values: flags.FlagValues) -> None:
-    """Computes the probability of given translations."""
-    from tf_transformer.data.text_files import read_pair_windows
-
-    translator = load_translator(values, required(values, "model_dir"), values.checkpoint)
-
-    def format_window(
-        window: list[tuple[str, str]], first_line: int, progress: Progress
-    ) -> Iterator[str]:
-        results = translator.score(window, progress, first_line, values.skip_long_lines)
-        for result in results:
-            yield _format_score(result, values)
-
-    with explain_scoring_memory():
-        write_results(values, read_pair_windows(values.input), format_window)
-
-
-def _format_score(result: PairScore, values: flags.FlagValues) -> str:
-    columns = [f"{result.normalized if values.normalize else result.log_prob:.4f}"]
-    if values.tokens:
-        columns.append(" ".join(result.pieces))
-        columns.append(" ".join(f"{log_prob:.4f}" for log_prob in result.token_log_probs))
-    return "\t".join(columns)

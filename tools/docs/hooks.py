@@ -18,8 +18,7 @@ from mkdocs.structure.files import File
 from mkdocs_jupyter.plugin import NotebookFile
 from mkdocs_jupyter.utils import slugify
 
-from tf_transformer.cli import flags
-from tf_transformer.cli.main import main
+from tf_transformer.cli.main import COMMANDS, main
 
 ROOT = pathlib.Path(__file__).parents[2]
 log = logging.getLogger("mkdocs.plugins.hooks")  # a warning fails a strict build
@@ -93,7 +92,7 @@ def on_files(files, config):
 def commands_page():
     """A page with the help text of each command."""
     parts = [f"# Command line\n\n```text\n{help_text()}```\n"]
-    parts += [f"## {name}\n\n```text\n{help_text(name)}```\n" for name in flags.COMMANDS]
+    parts += [f"## {name}\n\n```text\n{help_text(name)}```\n" for name in COMMANDS]
     return "\n".join(parts)
 
 
