@@ -15,6 +15,7 @@ DATA_NAME = $(if $(IS_LOCAL),$(LOCAL_NAME),$(subst /,-,$(DATA)))
 MODEL_DIR ?= models/$(PRESET)-$(DATA_NAME)-$(SOURCE)-$(TARGET)
 SPLIT ?=
 NAME ?= transformer
+SERVER ?= http://127.0.0.1:8501
 EXPORT_DIR ?= $(MODEL_DIR)/export/saved_model
 BIN := .venv/bin
 # $(call named,VARIABLE,default): the value that the user gave, or the default.
@@ -96,7 +97,7 @@ serve: $(STAMP) ## serve the exported model over HTTP with tensorflow_model_serv
 	fi
 
 client: $(STAMP) ## translate lines with a running server, from the terminal, or INPUT=file OUTPUT=file
-	@$(RUN) client --name=$(NAME) $(if $(INPUT),--input='$(INPUT)') $(if $(OUTPUT),--output='$(OUTPUT)') $(FLAGS)
+	@$(RUN) translate --server='$(SERVER)' --name=$(NAME) $(if $(INPUT),--input='$(INPUT)') $(if $(OUTPUT),--output='$(OUTPUT)') $(FLAGS)
 
 plot: $(STAMP) ## plot loss, BLEU, learning rate and speed of a run
 	$(RUN) plot --model_dir='$(MODEL_DIR)' $(FLAGS)

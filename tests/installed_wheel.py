@@ -108,7 +108,7 @@ def assert_serves(folder, *flags):
     server = start(folder, "serve", f"--port={port}", *flags)
     try:
         wait_for(f"{address}/v1/models/transformer", server)
-        out = run(folder, "client", f"--server={address}", text="Anna sleeps.\n")
+        out = run(folder, "translate", f"--server={address}", text="Anna sleeps.\n")
         assert out.count("\n") == 1
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0

@@ -44,7 +44,11 @@ def test_streams_that_are_full_or_closed(full):
     closed = "Bad file descriptor", "it is closed; redirect it to a file"
     assert shell(f"{PROGRAM} help > {full}") == (2, "", no_space)
     assert shell(f"{PROGRAM} help >&-") == (2, "", line.format("output", *closed))
-    assert shell(f"{PROGRAM} client <&-") == (2, "", line.format("input", *closed))
+    assert shell(f"{PROGRAM} translate --server=localhost <&-") == (
+        2,
+        "",
+        line.format("input", *closed),
+    )
     code, out, err = shell(f"{PROGRAM} info --preset=base <&-")
     assert (code, err) == (0, "")
     assert out.startswith("preset base\n")

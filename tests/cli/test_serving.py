@@ -1,4 +1,4 @@
-"""The commands serve and client."""
+"""The command serve, and translate --server."""
 
 import os
 import shutil
@@ -109,42 +109,48 @@ def lines(tmp_path):
     return f"--input={tmp_path}/in.txt"
 
 
-def test_client_without_a_server(refused, lines, monkeypatch):
+def test_translate_with_without_a_server(refused, lines, monkeypatch):
     monkeypatch.setattr(serving_client, "ATTEMPTS", 1)
-    line = refused("client", "--server=127.0.0.1:9", lines)
+    line = refused("translate", "--server=127.0.0.1:9", lines)
     assert "no answer from http://127.0.0.1:9/v1/models/transformer:predict" in line
-    message = refused("client", "--server=ftp://localhost", lines)
+    message = refused("translate", "--server=ftp://localhost", lines)
     assert "server 'ftp://localhost' is not a URL: give one such as http://127.0.0.1:" in message
 
 
-def test_client_writes_in_order_and_reports_lines_that_are_too_long(run, tmp_path):
+def test_lines_in_order_and_lines_that_are_too_long(run, refused, tmp_path):
     def answer(texts):
         return (413, {"error": "too large"}) if "long" in texts else translated(texts)
 
     (tmp_path / "in.txt").write_text("a\nlong\n" + "b\n" * 70)
     flags = f"--input={tmp_path}/in.txt", f"--output={tmp_path}/out.txt"
     with scripted_server(answer) as address:
-        code, out, err = run("client", f"--server={address}", *flags[:1])
-        assert run("client", f"--server={address}", *flags) == (2, "", err)
-    assert (code, out) == (2, "A\n\n" + "B\n" * 70)
+        server = f"--server={address}"
+        code, out, err = run("translate", server, flags[0], "--skip_long_lines")
+        assert run("translate", server, *flags, "--skip_long_lines") == (0, "", err)
+        assert "line 2 is too long for the model or the server" in refused(
+            "translate", server, flags[0]
+        )
+        assert "--beam_size has no effect with --server" in refused(
+            "translate", server, "--beam_size=2"
+        )
+    assert (code, out) == (0, "A\n\n" + "B\n" * 70)
     assert (tmp_path / "out.txt").read_text() == out
-    assert err == (
-        "tf-transformer: error: lines too long for the model or the server, with an empty "
-        "translation: 2; split them\n"
-    )
+    assert "WARNING line 2 is too long for the model or the server" in err
+    assert "--name is for --server" in refused("translate", "--name=x")
+    assert "use `tf-transformer translate --server=URL`" in refused("client")
 
 
 def test_an_output_that_is_not_complete_does_not_appear(run, tmp_path):
     def answer(texts):
         return (400, {"error": "bad"}) if "bad" in texts else translated(texts)
 
-    (tmp_path / "in.txt").write_text("a\n" * 32 + "bad\n")
+    (tmp_path / "in.txt").write_text("a\n" * 96 + "bad\n")
     (tmp_path / "out.txt").write_text("earlier")
     flags = f"--input={tmp_path}/in.txt", f"--output={tmp_path}/out.txt"
     with scripted_server(answer) as address:
-        code, _, err = run("client", f"--server={address}", *flags)
+        code, _, err = run("translate", f"--server={address}", *flags)
     assert code == 2
-    assert err.endswith("returned status 400: bad (in the request from line 33 on)\n")
+    assert err.endswith("returned status 400: bad (in the request from line 97 on)\n")
     assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.txt"]
     assert (tmp_path / "out.txt").read_text() == "earlier"
 
@@ -166,8 +172,8 @@ OTHER_MODEL = "is not one that tf-transformer exported"
         (400, b'{"error": {"code": 7}}', NO_SERVER),
     ],
 )
-def test_client_of_a_foreign_server(status, body, expected, refused, lines):
+def test_translate_with_of_a_foreign_server(status, body, expected, refused, lines):
     with scripted_server(lambda texts: (status, body)) as address:
-        message = refused("client", f"--server={address}", lines)
+        message = refused("translate", f"--server={address}", lines)
     assert f"{address}/v1/models/transformer:predict" in message
     assert expected.format(status) in message

@@ -22,6 +22,7 @@ MODULES = (
     "training", "translation", "back_translation", "evaluation", "scoring", "paper", "export",
     "serving", "info", "cleaning", "comparison", "doctor",
 )  # fmt: skip
+GONE = {"client": "translate --server=URL"}  # an old command -> what does the same
 for _module in MODULES:
     importlib.import_module(f"tf_transformer.cli.{_module}")
 
@@ -79,6 +80,8 @@ def _run(arguments: list[str], restart: bool) -> int:
         return 0
     if command not in COMMANDS:
         problem = f"unknown command {command!r}{did_you_mean(command, COMMANDS)}"
+        if command in GONE:
+            raise UserError(f"{command!r} is gone: use `tf-transformer {GONE[command]}`")
         if not command:
             problem = "the command is missing"
         raise UserError(f"{problem}: give one of {', '.join(COMMANDS)}")

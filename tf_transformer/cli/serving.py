@@ -1,4 +1,4 @@
-"""The commands serve and client."""
+"""The command serve."""
 
 from __future__ import annotations
 
@@ -6,24 +6,18 @@ import contextlib
 import logging
 import os
 import shlex
-import sys
 from collections.abc import Iterator
 
 from absl.flags import FlagValues
 
 from tf_transformer.checkpoints import model_folder, pretrained
-from tf_transformer.cli.command import Flag, command, file_flags, given, settings_flags
+from tf_transformer.cli.command import Flag, command, given, settings_flags
 from tf_transformer.cli.engine import ctranslate2_versions, engine_flags, loader, uses_ctranslate2
-from tf_transformer.cli.terminal import open_output
-from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export.versions import check_model_name, find_versions
 from tf_transformer.serving.serve_config import ServeConfig
 
 logger = logging.getLogger(__name__)
-
-INTERACTIVE_ATTEMPTS = 6  # in about ten seconds
-MAX_LISTED_LINES = 20  # line numbers in an error message
 
 
 @command(
@@ -112,41 +106,3 @@ def _warn_of_old_export(folder: str, model_dir: str) -> None:
             command = f"tf-transformer export --model_dir={shlex.quote(model_dir)}"
             message = "%s is older than the files of the model; to export it again: `%s`"
             logger.warning(message, version, command)
-
-
-@command(
-    "client",
-    "translate lines of text with a server",
-    lambda: [
-        Flag("server", str, "URL of the server", "http://127.0.0.1:8501"),
-        Flag("name", str, "the model's name", "transformer"),
-        *file_flags("lines to translate", "translations"),
-    ],
-)
-def client(values: FlagValues) -> None:
-    """Translates lines with a server."""
-    from tf_transformer.data.text_files import read_lines
-    from tf_transformer.serving.client import ATTEMPTS, RestClient, translate_lines
-
-    interactive = not values.input and sys.stdin.isatty()
-    attempts = INTERACTIVE_ATTEMPTS if interactive else ATTEMPTS
-    server = RestClient(values.server or "", values.name, attempts)
-    # In interactive use, each line is answered at once, and a person waits for the answer.
-    size = {"batch_size": 1, "concurrency": 1} if interactive else {}
-    too_long = []
-    with open_output(values.output) as file:
-        results = translate_lines(server, read_lines(values.input), **size)
-        for number, (translation, score) in enumerate(results, 1):
-            file.write(f"{translation}\n")
-            if not values.output:
-                file.flush()
-            if not is_possible(score):
-                too_long.append(number)
-    if too_long:
-        numbers = ", ".join(map(str, too_long[:MAX_LISTED_LINES]))
-        if len(too_long) > MAX_LISTED_LINES:
-            numbers += ", ..."
-        raise UserError(
-            "lines too long for the model or the server, with an empty translation: "
-            f"{numbers}; split them"
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
@@ -31,14 +32,22 @@ from tf_transformer.cli.minimum_bayes_risk import (
 from tf_transformer.cli.terminal import open_output, start_tensorflow
 from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.tags import add_tag, check_tag
+from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.translator import Progress, Translator
     from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 
+logger = logging.getLogger(__name__)
+
 Item = TypeVar("Item")
 Lines = list[tuple[str, str]]  # each with its prefix or its constraints, "" for none
+# The flags that can be given with --server.
+SERVER_FLAGS = (
+    "server", "name", "input", "output", "skip_long_lines", "verbose", "quiet", "debug",
+)  # fmt: skip
+INTERACTIVE_ATTEMPTS = 6  # to reach a server, in about ten seconds
 NBest = Callable[[Lines, int, "Progress | None"], list[list[tuple[str, float]]]]
 
 
@@ -140,6 +149,8 @@ def _flags() -> list[Flag]:
     return [
         *model_flags(optional=True),
         *engine_flags(),
+        Flag("server", str, "URL of a server that translates, such as http://127.0.0.1:8501"),
+        Flag("name", str, "--server: the model's name in its URLs", "transformer"),
         *file_flags("lines to translate", "translations"),
         tag_flag(),
         Flag(
@@ -183,9 +194,15 @@ def _flags() -> list[Flag]:
     ]  # fmt: skip
 
 
-@command("translate", "translate lines of text with a trained model", _flags)
+@command("translate", "translate lines of text with a trained model, or with a server", _flags)
 def translate(values: flags.FlagValues) -> None:
     """Translates lines of text."""
+    if values.server:
+        _check_server_flags(values)
+        _translate_input(values, _n_best_of_server(values), "")
+        return
+    if values["name"].present:
+        raise UserError("--name is for --server")
     model_dir = values.model_dir or pretrained.default_model()
     _check_combination(values)
     if values.sampling or values.target_prefix or values.constraints:
@@ -202,6 +219,47 @@ def translate(values: flags.FlagValues) -> None:
         number = number_of_candidates(values, any_translator.decode.beam_size)
         any_translator.check_number(number)
         _translate_input(values, _n_best(values, any_translator, data, number), data.target)
+
+
+def _check_server_flags(values: flags.FlagValues) -> None:
+    """Raises: UserError for flags of the search: the server's export has its own."""
+    for name in values:
+        if values[name].present and name not in SERVER_FLAGS:
+            raise UserError(
+                f"--{name} has no effect with --server, whose export has its own settings: leave "
+                "out one of them"
+            )
+
+
+def _n_best_of_server(values: flags.FlagValues) -> NBest:
+    """Returns a function that translates lines with --server, which gives one translation each.
+
+    It waits and tries again while the server is busy or away: for about five minutes, and for ten
+    seconds where a person waits.
+    """
+    from tf_transformer.serving.client import ATTEMPTS, RestClient, translate_lines
+
+    attempts = INTERACTIVE_ATTEMPTS if _is_interactive(values) else ATTEMPTS
+    client = RestClient(values.server, values.name, attempts)
+
+    def n_best(
+        lines: Lines, first_line: int, progress: Progress | None
+    ) -> list[list[tuple[str, float]]]:
+        results = []
+        texts = [text for text, _ in lines]
+        translations = translate_lines(client, texts, first_line)
+        for number, (translation, score) in enumerate(translations, first_line):
+            if not is_possible(score):
+                message = f"line {number} is too long for the model or the server: split the line"
+                if not values.skip_long_lines:
+                    raise UserError(message)
+                logger.warning("%s; its translation is empty", message)
+            results.append([(translation, score)])
+            if progress:
+                progress(1)
+        return results
+
+    return n_best
 
 
 def _check_combination(values: flags.FlagValues) -> None:
@@ -254,11 +312,16 @@ def _translator(
 def _translate_input(values: flags.FlagValues, n_best: NBest, language: str) -> None:
     """Translates the lines of the input, or those that the user types."""
     n_best = with_minimum_bayes_risk(values, n_best, language)
-    files = values.input or values.output or values.target_prefix or values.constraints
-    if not files and sys.stdin.isatty() and sys.stdout.isatty():
+    if _is_interactive(values):
         _translate_interactively(n_best, values.n_best)
     else:
         _translate_windows(values, n_best)
+
+
+def _is_interactive(values: flags.FlagValues) -> bool:
+    """Whether a person types the lines."""
+    files = values.input or values.output or values.target_prefix or values.constraints
+    return not files and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _translate_windows(values: flags.FlagValues, n_best: NBest) -> None:

@@ -109,13 +109,18 @@ def _read_json(data: bytes) -> Any:
 
 
 def translate_lines(
-    client: RestClient, lines: Iterable[str], batch_size: int = 32, concurrency: int = 4
+    client: RestClient,
+    lines: Iterable[str],
+    first_line: int = 1,
+    batch_size: int = 32,
+    concurrency: int = 4,
 ) -> Iterator[tuple[str, float]]:
     """Translates lines with several requests in flight.
 
     Args:
       client: a `RestClient`.
       lines: an iterable of strings, read lazily.
+      first_line: number of the first one, for errors.
       batch_size: lines in a request.
       concurrency: requests at the same time.
     Yields: (translation, score) in the order of the lines; see `RestClient.translate`.
@@ -124,7 +129,7 @@ def translate_lines(
     lines = iter(lines)
     pending: list[tuple[int, concurrent.futures.Future[Results]]] = []
     executor = concurrent.futures.ThreadPoolExecutor(concurrency)
-    first = 1
+    first = first_line
     try:
         while True:
             batch = list(itertools.islice(lines, batch_size))
