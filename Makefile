@@ -33,6 +33,13 @@ EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 # The name of the stamp has the extras, so that the package is installed again on a host that gets a GPU.
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
+# glibc keeps the memory of large tensors from step to step, in huge pages; see docs/install.md. Not for the server, which
+# must give back the memory of an earlier version.
+COMPUTING := train translate evaluate wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained
+$(COMPUTING): export MALLOC_MMAP_MAX_ ?= 0
+$(COMPUTING): export MALLOC_TRIM_THRESHOLD_ ?= 100000000000
+$(COMPUTING): export MALLOC_ARENA_MAX ?= 1
+$(COMPUTING): export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 # $(call score,folder,split): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
 

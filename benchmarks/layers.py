@@ -205,7 +205,7 @@ def main():
     """Prints the tables of powers and of times."""
     args = parse_arguments()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    from tf_transformer.cli.allocator import use_allocator
+    from allocator import use_allocator
 
     use_allocator()
     import tensorflow as tf

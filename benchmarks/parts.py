@@ -216,7 +216,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9, help="turns; medians are printed")
     args = parser.parse_args()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    from tf_transformer.cli.allocator import use_allocator
+    from allocator import use_allocator
 
     use_allocator()
     import tensorflow as tf

@@ -222,7 +222,7 @@ def main():
     )
     args = parser.parse_args()
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    from tf_transformer.cli.allocator import use_allocator
+    from allocator import use_allocator
 
     use_allocator()
     if args.lengths is None:

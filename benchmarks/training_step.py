@@ -162,7 +162,7 @@ class Contender:
 
 def make_contenders(vocab_size, precision, peers):
     """Starts the processes. `peers` is the Python interpreter of the other libraries."""
-    from tf_transformer.cli.allocator import SETTINGS
+    from allocator import SETTINGS
 
     this = [sys.executable, __file__]
     torch = [peers, str(PEERS / "torch_step.py")]

@@ -49,10 +49,9 @@ run()
 
 
 def run_without(module, *arguments, cwd):
-    """Runs the program, without a restart, in a folder."""
+    """Runs the program in a folder."""
     command = [sys.executable, "-c", WITHOUT, module, *arguments]
-    environment = {**os.environ, "TF_TRANSFORMER_NO_REEXEC": "1"}
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
@@ -62,9 +61,10 @@ def test_broken_installation():
     assert done.returncode == 1, done
     assert done.stderr == ""
     _, _, problems = done.stdout.partition("problem: ")
-    assert problems.splitlines() == [
-        "sentencepiece is not installed",
-        "    pip install 'sentencepiece>=0.2.1'",
+    first, remedy, *others = problems.splitlines()
+    assert first == "sentencepiece is not installed"
+    assert remedy.startswith("    pip install 'sentencepiece>=")
+    assert others == [
         "problem: /proc cannot be written to: No such file or directory",
         "    cd to a folder of yours, or give train --model_dir=FOLDER",
         "2 problems: training does not work here",
@@ -109,14 +109,22 @@ def test_wrong_version(monkeypatch):
     assert "--force-reinstall" in problem.remedy
 
 
-def test_keras_backend(monkeypatch, tmp_path):
-    """The variable, or else Keras' file, decides."""
+def test_keras(refused, monkeypatch, tmp_path):
+    """Another backend, or Keras 2; the variable, or else Keras' file, decides."""
     (tmp_path / "keras.json").write_text('{"backend": "torch"}')
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
-    assert texts(doctor.versions()) == ["keras cannot be imported: its backend is set to torch"]
+    reason = f"the backend of Keras is 'torch' in {tmp_path}/keras.json"
+    assert texts(doctor.versions()) == [f"keras cannot be imported: {reason}"]
+    assert refused("translate").endswith(f"{reason}: change it to tensorflow")
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    assert "'jax' in KERAS_BACKEND: unset it" in refused("train", f"--model_dir={tmp_path}/m")
     monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
     assert texts(doctor.versions()) == []
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
+    assert "TF_USE_LEGACY_KERAS selects Keras 2" in refused("translate")
+    (problem,) = doctor.versions().problems
+    assert "TF_USE_LEGACY_KERAS" in problem.text and problem.remedy == "unset it"
 
 
 def test_cpu_without_avx(monkeypatch):
@@ -198,7 +206,7 @@ def test_environment(monkeypatch):
     """The variables that matter; a locale that is not UTF-8 is a warning."""
     monkeypatch.setattr(doctor.locale, "getpreferredencoding", lambda _: "ISO-8859-1")
     section = doctor.describe_environment({"TF_A": "1", "HOME": "/", "MALLOC_ARENA_MAX": "1"})
-    expected = [("MALLOC_ARENA_MAX", "1 (set by tf-transformer)"), ("TF_A", "1")]
+    expected = [("MALLOC_ARENA_MAX", "1"), ("TF_A", "1")]
     assert section.rows[1:] == expected
     # Users paste the report into issues.
     section = doctor.describe_environment({"TF_TRANSFORMER_API_KEY": "5d0e", "TF_HUB_TOKEN": "x"})

@@ -21,11 +21,11 @@ PROGRAM = f"{sys.executable} -m tf_transformer"
 
 
 def shell(command, **environment):
-    """Runs a shell command, without the restart of the program. Returns: code, output, errors."""
+    """Runs a shell command. Returns: code, output, errors."""
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"],
         capture_output=True,
-        env=os.environ | {"TF_TRANSFORMER_NO_REEXEC": "1"} | environment,
+        env=os.environ | environment,
     )
     return done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
 
@@ -61,7 +61,7 @@ def test_text_and_file_names_in_an_ascii_locale(model_dir, tmp_path, locale):
     folder = tmp_path / "Möbel\udcff"  # the last byte is not UTF-8
     shutil.copytree(model_dir, folder, ignore=shutil.ignore_patterns("tensorboard", "cache"))
     command = [sys.executable, "-m", "tf_transformer", "info", os.fsencode(folder)]
-    environment = os.environ | {"LC_ALL": "C", "TF_TRANSFORMER_NO_REEXEC": "1"} | locale
+    environment = os.environ | {"LC_ALL": "C"} | locale
     done = subprocess.run(command, capture_output=True, env=environment)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"model folder " + os.fsencode(folder) + b"\n")
@@ -104,7 +104,6 @@ def test_interrupted_while_importing(tmp_path, module, signals, code, message):
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        env=os.environ | {"TF_TRANSFORMER_NO_REEXEC": "1"},
     )
     assert (done.returncode, done.stderr) == (code, f"tf-transformer: {message}\n")
     assert os.listdir(tmp_path) == []

@@ -1,6 +1,5 @@
 """The command line: help, one clear line and exit code 2 for a user's mistake, and processes."""
 
-import os
 import re
 import subprocess
 import sys
@@ -9,7 +8,6 @@ import time
 import pytest
 
 import tf_transformer
-from tf_transformer.cli.allocator import SETTINGS
 from tf_transformer.cli.main import COMMANDS
 from tf_transformer.presets import PRESETS
 
@@ -124,62 +122,3 @@ def test_wrong_data(refused, tmp_path):
     assert "UTF-8" in message
     (tmp_path / "train.de").write_bytes(b"")
     assert "train.de is empty" in refused(*train)
-
-
-# Runs the program and shows whether it was restarted (the process ID is printed twice then), with
-# which allocator settings, and whether the interpreter has ended in order.
-PROGRAM = f"""
-import atexit, os, sys
-print("process", os.getpid())
-print("settings", {{name: os.environ.get(name) for name in {list(SETTINGS)}}})
-atexit.register(print, "exit function")
-sys.argv = ["tf-transformer", *sys.argv[1:]]
-from tf_transformer.cli.main import run
-run()
-"""
-
-
-def run_program(*arguments, **environment):
-    names = {*SETTINGS, "TF_TRANSFORMER_NO_REEXEC"}
-    inherited = {name: value for name, value in os.environ.items() if name not in names}
-    return subprocess.run(
-        [sys.executable, "-u", "-c", PROGRAM, *arguments],
-        capture_output=True,
-        text=True,
-        env=inherited | environment,
-    )
-
-
-@pytest.mark.parametrize(("arguments", "code"), [(["table3"], 0), (["plot"], 2)])
-def test_no_reexec(arguments, code):
-    """With the variable, a command runs in one process, which ends through `sys.exit`."""
-    done = run_program(*arguments, TF_TRANSFORMER_NO_REEXEC="1")
-    assert done.returncode == code
-    lines = done.stdout.splitlines()
-    assert sum(line.startswith("process ") for line in lines) == 1
-    assert lines[1] == f"settings {dict.fromkeys(SETTINGS)}"
-    assert lines[-1] == "exit function"
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.skipif(
-    "CS_GNU_LIBC_VERSION" not in getattr(os, "confstr_names", ()), reason="needs glibc"
-)
-@pytest.mark.parametrize("environment", [{}, {"TF_TRANSFORMER_NO_REEXEC": "0"}])
-def test_reexec_sets_the_allocator(environment):
-    """By default the program restarts once in the same process, and ends at once."""
-    done = run_program("table3", **environment)
-    assert done.returncode == 0
-    lines = done.stdout.splitlines()
-    processes = [line for line in lines if line.startswith("process ")]
-    assert len(processes) == 2
-    assert processes[0] == processes[1]
-    settings = [line for line in lines if line.startswith("settings ")]
-    assert settings == [f"settings {dict.fromkeys(SETTINGS)}", f"settings {SETTINGS}"]
-    assert "exit function" not in lines
-
-
-def test_users_allocator_settings_are_kept():
-    done = run_program("table3", MALLOC_ARENA_MAX="2")
-    assert done.stdout.count("process ") == 1
-    assert "'MALLOC_ARENA_MAX': '2'" in done.stdout

@@ -7,7 +7,6 @@ becomes a `Problem`, which says what to do.
 from __future__ import annotations
 
 import itertools
-import json
 import locale
 import os
 import platform
@@ -23,10 +22,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tf_transformer import __version__, host
 from tf_transformer.cli import cuda_libraries, requirements
-from tf_transformer.cli.allocator import SETTINGS
 from tf_transformer.cli.command import command
 from tf_transformer.cli.terminal import (
     captured_stderr,
+    check_keras,
     check_temporary_folder,
     has_nvidia_device,
     set_environment,
@@ -173,37 +172,23 @@ def _first_broken_import() -> tuple[str, str, str]:
     Returns: the first package that fails, why, and what to do, where to install it again does not
       help; "" where none fails. The packages after it may fail only because of it.
     """
-    try:
-        check_temporary_folder()
-    except UserError as error:
-        reason, _, remedy = str(error).partition(": ")
-        return "tensorflow", reason, remedy
+    for package, check in (("tensorflow", check_temporary_folder), ("keras", check_keras)):
+        try:
+            check()
+        except UserError as error:
+            reason, _, remedy = str(error).partition(": ")
+            return package, reason, remedy
     cpu = host.cpu_flags()
     set_environment()
     for name, module in MODULES.items():
         if name == "tensorflow" and cpu and "avx" not in cpu and host.is_x86():
             return name, "this CPU has no AVX", "use another computer: TensorFlow needs AVX"
-        if name == "keras" and keras_backend() != "tensorflow":
-            remedy = "unset KERAS_BACKEND, and set the backend in ~/.keras/keras.json to tensorflow"
-            return name, f"its backend is set to {keras_backend()}", remedy
         try:
             with captured_stderr():
                 import_module(module)
         except Exception as error:  # a broken package can raise anything
             return name, summary(error), ""
     return "", "", ""
-
-
-def keras_backend() -> str:
-    """The backend that the user has set for Keras."""
-    if "KERAS_BACKEND" in os.environ:
-        return os.environ["KERAS_BACKEND"]
-    home = os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras")
-    try:
-        with open(os.path.join(home, "keras.json"), encoding="utf-8") as file:
-            return json.load(file)["backend"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return "tensorflow"
 
 
 def describe_host() -> Section:
@@ -269,8 +254,7 @@ def describe_environment(environment: dict[str, str]) -> Section:
     rows = [("locale", f"{name} ({encoding}); standard output {sys.stdout.encoding}")]
     for name, value in sorted(environment.items()):
         if name.startswith(VARIABLES):
-            ours = " (set by tf-transformer)" if SETTINGS.get(name) == value else ""
-            rows.append((name, "(set)" if SECRET.search(name) else value + ours))
+            rows.append((name, "(set)" if SECRET.search(name) else value))
     problems = []
     if encoding.lower().replace("-", "") != "utf8":
         text = f"the encoding of the locale is {encoding}, but the program writes UTF-8"

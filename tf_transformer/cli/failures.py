@@ -1,5 +1,6 @@
 """What a failed command writes: one line, and for an error of this package a file with details."""
 
+import contextlib
 import errno
 import logging
 import os
@@ -12,8 +13,9 @@ from absl import flags
 
 from tf_transformer.cli.interrupts import MESSAGES, received_signal
 from tf_transformer.cli.logs import record_in_run_log
-from tf_transformer.cli.streams import STDIN, STDOUT, discard_output, tell
 from tf_transformer.errors import UserError
+
+STDIN, STDOUT = "standard input", "standard output"
 
 # Exit codes.
 INTERNAL_ERROR = 1
@@ -55,8 +57,12 @@ def report(error: BaseException, arguments: list[str]) -> int:
     number = received_signal()
     if number is None and isinstance(error, KeyboardInterrupt):
         number = signal.SIGINT
-    if number is None and _is_of_stdout(error):
-        discard_output()
+    if number is None and isinstance(error, OSError) and error.filename is None:
+        # The files of the package name themselves, so this is a standard stream. Only the input can
+        # be closed here.
+        error.filename = STDIN if error.errno == errno.EBADF else STDOUT
+        if error.filename == STDOUT:
+            discard(1)
         if isinstance(error, BrokenPipeError):
             return READER_GONE
     if any(argument.partition("=")[0] in ("--debug", "-debug") for argument in arguments):
@@ -75,8 +81,17 @@ def report(error: BaseException, arguments: list[str]) -> int:
     return USER_ERROR
 
 
-def _is_of_stdout(error: BaseException) -> bool:
-    return isinstance(error, OSError) and error.filename == STDOUT
+def discard(descriptor: int) -> None:
+    """Discards what is still to be written to a standard stream that cannot be written to."""
+    opened = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(opened, descriptor)
+    os.close(opened)
+
+
+def tell(line: str) -> None:
+    """Writes a line to standard error, if it can be written to."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: a closed file
+        print(line, file=sys.stderr, flush=True)
 
 
 def _mistake(error: BaseException, arguments: list[str]) -> str | None:

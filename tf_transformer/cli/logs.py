@@ -1,12 +1,9 @@
 """Log messages of the command line: on standard error, and in the `train.log` of a run."""
 
 import contextlib
-import functools
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 from tf_transformer.checkpoints.model_folder import LOG
 
@@ -75,24 +72,6 @@ def log_to_folder(model_dir: str) -> None:
     handler = _RunLog(os.path.join(model_dir, LOG))
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     package_logger.addHandler(handler)
-
-
-@contextlib.contextmanager
-def without_progress_bars() -> Iterator[None]:
-    """Disables all progress bars, also those of TensorFlow Datasets."""
-    import tqdm
-
-    before = tqdm.tqdm.__init__
-
-    @functools.wraps(before)
-    def disabled(bar: tqdm.tqdm, *arguments: Any, **options: Any) -> None:
-        before(bar, *arguments, **{**options, "disable": True})
-
-    tqdm.tqdm.__init__ = disabled
-    try:
-        yield
-    finally:
-        tqdm.tqdm.__init__ = before
 
 
 def stop_logging() -> None:

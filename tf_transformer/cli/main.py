@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import itertools
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from tf_transformer.cli.allocator import plain_process, use_allocator
 from tf_transformer.cli.command import COMMANDS, did_you_mean, parse, usage
-from tf_transformer.cli.failures import report
-from tf_transformer.cli.logs import log_to_stderr, stop_logging, without_progress_bars
-from tf_transformer.cli.streams import prepare_streams
+from tf_transformer.cli.failures import STDOUT, discard, report
+from tf_transformer.cli.interrupts import received_signal
+from tf_transformer.cli.logs import log_to_stderr, stop_logging
 from tf_transformer.errors import UserError
 
 # The modules with commands; the help lists the commands in this order.
@@ -22,6 +22,7 @@ MODULES = (
     "training", "translation", "back_translation", "evaluation", "scoring", "paper", "export",
     "serving", "info", "cleaning", "comparison", "doctor",
 )  # fmt: skip
+NO_BARS = "TQDM_DISABLE"
 GONE = {"client": "translate --server=URL"}  # an old command -> what does the same
 for _module in MODULES:
     importlib.import_module(f"tf_transformer.cli.{_module}")
@@ -39,11 +40,8 @@ def main(argv: list[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if argv is None else argv
 
-    def command() -> int:
-        return _run(arguments, restart=argv is None)
-
     try:
-        code = _reported(command, arguments)
+        code = _reported(lambda: _run(arguments), arguments)
         flushed = _reported(_flush, arguments)  # also the results before an error
         return code or flushed
     finally:
@@ -63,7 +61,7 @@ def _flush() -> int:
     return 0
 
 
-def _run(arguments: list[str], restart: bool) -> int:
+def _run(arguments: list[str]) -> int:
     """Runs a command, or shows the help or the version. Returns: the exit code."""
     # Flags before the command are those of the command too.
     leading = list(itertools.takewhile(lambda argument: argument.startswith("-"), arguments))
@@ -88,22 +86,49 @@ def _run(arguments: list[str], restart: bool) -> int:
     values = parse(command, [*leading, *rest])
     if values is None:
         return 0
-    if restart:
-        use_allocator()
     level = logging.DEBUG if values.verbose else logging.WARNING if values.quiet else logging.INFO
     log_to_stderr(level)
-    with without_progress_bars() if values.quiet else contextlib.nullcontext():
+    with _without_progress_bars() if values.quiet else contextlib.nullcontext():
         return COMMANDS[command].function(values) or 0
 
 
-def run() -> None:
-    """The program: runs a command and ends the process at once.
+@contextlib.contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """Sets tqdm's variable, which the bars of this package and those of TFDS obey."""
+    before = os.environ.get(NO_BARS)
+    os.environ[NO_BARS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[NO_BARS]
+        if before is not None:
+            os.environ[NO_BARS] = before
 
-    The threads of TensorFlow's input pipelines may still be running, and an orderly exit of the
-    interpreter can then hang or crash. `TF_TRANSFORMER_NO_REEXEC=1` ends it in order.
-    """
-    prepare_streams()
+
+def run() -> None:
+    """The program: runs a command and ends the process."""
+    _prepare_streams()
     code = main()
-    if plain_process():
-        sys.exit(code)
-    os._exit(code)
+    try:
+        sys.stderr.flush()
+    except OSError:  # which Python would report by another exit code
+        discard(2)
+    if received_signal():  # the threads of a computation or of a request may need minutes to end
+        os._exit(code)
+    sys.exit(code)
+
+
+def _prepare_streams() -> None:
+    """Makes the text of standard input and output UTF-8 in every locale, and opens closed streams.
+
+    What cannot be decoded from standard input is replaced; a file name that is not UTF-8 is written
+    to standard output as it is.
+    """
+    for name, mode in (("stdin", "r"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # its descriptor is closed
+            # Reading stays an error: /dev/null is opened for writing.
+            setattr(sys, name, open(os.open(os.devnull, os.O_WRONLY), mode))
+    if sys.stdout is None:
+        sys.exit(report(OSError(errno.EBADF, "Bad file descriptor", STDOUT), []))
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+    sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]

@@ -2,6 +2,7 @@
 
 import contextlib
 import glob
+import json
 import os
 import shutil
 import sys
@@ -22,9 +23,11 @@ def start_tensorflow() -> None:
     redirected meanwhile. Where there is an NVIDIA device and TensorFlow finds no GPU, the messages
     are shown: they name the CUDA library that is missing or does not match.
 
-    Raises: UserError when there is no folder for temporary files, which TensorFlow needs.
+    Raises: UserError where it cannot work: without a folder for temporary files, or with another
+      backend of Keras.
     """
     check_temporary_folder()
+    check_keras()
     nvidia = has_nvidia_device()
     set_environment()
     with captured_stderr() as messages:
@@ -68,6 +71,23 @@ def check_temporary_folder() -> None:
             "no folder for temporary files can be written to: mount one at /tmp, such as a tmpfs, "
             "or name one in TMPDIR"
         ) from None
+
+
+def check_keras() -> None:
+    """Raises: UserError where the user has chosen another backend, or another version, of Keras."""
+    variable, backend = "KERAS_BACKEND", os.environ.get("KERAS_BACKEND")
+    home = os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras")
+    path = os.path.join(home, "keras.json")
+    if backend is None:
+        variable, backend = path, "tensorflow"
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            with open(path, encoding="utf-8") as file:
+                backend = json.load(file)["backend"]
+    if backend != "tensorflow":
+        remedy = "unset it" if variable == "KERAS_BACKEND" else "change it to tensorflow"
+        raise UserError(f"the backend of Keras is {backend!r} in {variable}: {remedy}")
+    if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
+        raise UserError("TF_USE_LEGACY_KERAS selects Keras 2, and Keras 3 is needed: unset it")
 
 
 def has_nvidia_device() -> bool:

@@ -31,6 +31,7 @@ from tf_transformer.cli.minimum_bayes_risk import (
 )
 from tf_transformer.cli.terminal import open_output, start_tensorflow
 from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig, SamplingConfig
+from tf_transformer.data.progress import shows_bars
 from tf_transformer.data.tags import add_tag, check_tag
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError
@@ -106,7 +107,7 @@ def progress_bar(total: int | None = None, hidden: bool = False) -> Iterator[Pro
     """Shows a progress bar of lines on a terminal. Yields: the function that moves it."""
     import tqdm
 
-    disable = hidden or not sys.stderr.isatty()
+    disable = hidden or not shows_bars()
     with tqdm.tqdm(total=total, unit="line", disable=disable, leave=False) as bar:
         yield bar.update
 

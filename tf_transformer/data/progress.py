@@ -1,6 +1,7 @@
 """Progress of long work on text: a bar on a terminal, log lines elsewhere."""
 
 import logging
+import os
 import sys
 import time
 
@@ -9,6 +10,11 @@ import tqdm
 logger = logging.getLogger(__name__)
 
 LOG_SECONDS = 30.0  # between two log lines
+
+
+def shows_bars() -> bool:
+    """Whether bars are shown: on a terminal, unless tqdm's variable TQDM_DISABLE is set."""
+    return sys.stderr.isatty() and not os.environ.get("TQDM_DISABLE")
 
 
 class Progress:
@@ -23,9 +29,8 @@ class Progress:
         self._task = task
         self._unit = unit
         self._started = self._logged = time.monotonic()
-        on_terminal = sys.stderr.isatty()
         self._bar = tqdm.tqdm(
-            desc=task, unit=f" {unit}", unit_scale=True, leave=False, disable=not on_terminal
+            desc=task, unit=f" {unit}", unit_scale=True, leave=False, disable=not shows_bars()
         )
 
     def __enter__(self) -> "Progress":

@@ -19,6 +19,7 @@ import tqdm
 from tf_transformer.atomic_io import DISK_FULL, atomic_write
 from tf_transformer.checkpoints.checkpoint import validation_score
 from tf_transformer.checkpoints.model_folder import METRICS, TENSORBOARD, read_metrics
+from tf_transformer.data.progress import shows_bars
 from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class RunLog:
             total=train_steps,
             initial=step,
             unit="step",
-            disable=not progress or not sys.stderr.isatty(),
+            disable=not progress or not shows_bars(),
             dynamic_ncols=True,
         )
 
