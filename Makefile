@@ -107,7 +107,7 @@ client: $(STAMP) ## translate lines with a running server, from the terminal, or
 	@$(RUN) translate --server='$(SERVER)' --name=$(NAME) $(if $(INPUT),--input='$(INPUT)') $(if $(OUTPUT),--output='$(OUTPUT)') $(FLAGS)
 
 plot: $(STAMP) ## plot loss, BLEU, learning rate and speed of a run
-	$(RUN) plot --model_dir='$(MODEL_DIR)' $(FLAGS)
+	$(RUN) info --model_dir='$(MODEL_DIR)' --plot='$(MODEL_DIR)/history.png' $(FLAGS)
 
 info: $(STAMP) ## describe PRESET= and DATA=
 	@$(RUN) info --preset=$(PRESET) --data='$(DATA)' --source=$(SOURCE) --target=$(TARGET) $(FLAGS)

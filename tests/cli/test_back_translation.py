@@ -1,4 +1,4 @@
-"""back-translate: pairs from text of one language."""
+"""translate --pairs: training pairs from text of one language."""
 
 LINES = ["Anna sleeps.", "", "The dog\tsees the cat.", "a" * 3000, "Tom sleeps."]
 TEXTS = ["Anna sleeps.", "The dog sees the cat.", "Tom sleeps."]  # of which there are pairs
@@ -11,7 +11,7 @@ def write_lines(folder):
 
 def test_beam_search_gives_the_translations_of_translate(run, model_dir, tmp_path):
     model, text = f"--model_dir={model_dir}", write_lines(tmp_path)
-    code, out, err = run("back-translate", model, text, "--sampling=false", "--beam_size=2")
+    code, out, err = run("translate", "--pairs", model, text, "--beam_size=2")
     (tmp_path / "texts").write_text("".join(f"{line}\n" for line in TEXTS))
     _, translations, _ = run("translate", model, f"--input={tmp_path}/texts", "--beam_size=2")
     expected = zip(translations.splitlines(), TEXTS)
@@ -23,21 +23,29 @@ def test_beam_search_gives_the_translations_of_translate(run, model_dir, tmp_pat
 
 def test_samples_depend_on_seed_and_line_number_alone(run, model_dir, tmp_path):
     model, text = f"--model_dir={model_dir}", write_lines(tmp_path)
-    _, first, _ = run("back-translate", model, text, "--seed=3")
-    _, other, _ = run("back-translate", model, text, "--seed=4")
+    _, first, _ = run("translate", "--pairs", "--sampling", model, text, "--seed=3")
+    _, other, _ = run("translate", "--pairs", "--sampling", model, text, "--seed=4")
     small = "--decode_batch_tokens=256"
     pairs = tmp_path / "pairs.tsv"
-    assert run("back-translate", model, text, "--seed=3", small, f"--output={pairs}")[0] == 0
+    assert (
+        run(
+            "translate",
+            "--pairs",
+            "--sampling",
+            model,
+            text,
+            "--seed=3",
+            small,
+            f"--output={pairs}",
+        )[0]
+        == 0
+    )
     assert pairs.read_text() == first != other
     assert [line.split("\t")[1] for line in first.splitlines()] == TEXTS
 
 
 def test_wrong_flags(refused, model_dir):
-    model = f"--model_dir={model_dir}"
-    assert "--model_dir" in refused("back-translate")
-    assert "--temperature is for sampling" in refused(
-        "back-translate", model, "--sampling=false", "--temperature=0.5"
-    )
-    assert "--beam_size is for --sampling=false" in refused(
-        "back-translate", model, "--beam_size=3"
-    )
+    assert "--model_dir is missing: --pairs needs" in refused("translate", "--pairs")
+    flags = "translate", "--pairs", f"--model_dir={model_dir}"
+    assert "--pairs and --n_best: give one of them" in refused(*flags, "--n_best=2")
+    assert "`tf-transformer translate --pairs --sampling`" in refused("back-translate")

@@ -5,7 +5,7 @@ import types
 import pytest
 
 from tf_transformer.cli import scoring
-from tf_transformer.cli.minimum_bayes_risk import with_minimum_bayes_risk
+from tf_transformer.cli.translation import with_minimum_bayes_risk
 
 
 @pytest.fixture

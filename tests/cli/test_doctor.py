@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from tf_transformer.cli import cuda_libraries, doctor, requirements
+from tf_transformer.cli import doctor
 
 
 def test_training_works_here(run, monkeypatch, tmp_path):
@@ -93,8 +93,8 @@ def test_wrong_version(monkeypatch):
     def version(name):
         return "2.20.0" if name == "tensorflow-text" else original(name)
 
-    original = requirements.metadata.version
-    monkeypatch.setattr(requirements.metadata, "version", version)
+    original = doctor.metadata.version
+    monkeypatch.setattr(doctor.metadata, "version", version)
     (problem,) = doctor.versions().problems
     assert problem.text == "tensorflow-text 2.20.0 is installed, but <2.22,>=2.21.1 is required"
     assert problem.remedy == "pip install 'tensorflow-text<2.22,>=2.21.1'"
@@ -102,7 +102,7 @@ def test_wrong_version(monkeypatch):
     monkeypatch.setattr(doctor, "import_module", broken_import)
     (problem,) = doctor.versions().problems
     assert problem.prevents_training
-    monkeypatch.setattr(requirements.metadata, "version", original)
+    monkeypatch.setattr(doctor.metadata, "version", original)
     (problem,) = doctor.versions().problems
     expected = "tensorflow-text cannot be imported: ImportError: text.so: undefined symbol: abc"
     assert problem.text == expected
@@ -163,13 +163,13 @@ def test_missing_gpu(monkeypatch):
     """An NVIDIA device without libraries: their names; training works on the CPU."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(doctor, "has_nvidia_device", lambda: True)
-    monkeypatch.setattr(cuda_libraries, "describe_driver", lambda: "NVIDIA H200, 570.86.15, 9.0")
-    monkeypatch.setattr(cuda_libraries, "_is_found", lambda name: "cudnn" not in name)
+    monkeypatch.setattr(doctor, "describe_driver", lambda: "NVIDIA H200, 570.86.15, 9.0")
+    monkeypatch.setattr(doctor, "_is_found", lambda name: "cudnn" not in name)
     (problem,) = doctor.devices().problems
     assert problem.text == "TensorFlow finds no GPU; libcudnn.so.9 cannot be loaded"
     assert problem.remedy.startswith("pip install 'tf_transformer[gpu]', for CUDA 12")
     assert not problem.prevents_training
-    monkeypatch.setattr(cuda_libraries, "_is_found", lambda name: name != cuda_libraries.DRIVER)
+    monkeypatch.setattr(doctor, "_is_found", lambda name: name != doctor.DRIVER)
     (problem,) = doctor.devices().problems
     assert "install the NVIDIA driver" in problem.remedy
     assert "pip install" not in problem.remedy
@@ -180,9 +180,9 @@ def test_missing_gpu(monkeypatch):
 
 def test_missing_libraries(monkeypatch):
     """A library counts as found where the loader finds it."""
-    monkeypatch.setattr(cuda_libraries, "LIBRARIES", ("libc.so.6", "libmissing.so.9"))
+    monkeypatch.setattr(doctor, "LIBRARIES", ("libc.so.6", "libmissing.so.9"))
     if sys.platform.startswith("linux"):
-        assert cuda_libraries.missing_libraries() == ["libmissing.so.9"]
+        assert doctor.missing_libraries() == ["libmissing.so.9"]
 
 
 def test_missing_extra(monkeypatch):
@@ -190,16 +190,16 @@ def test_missing_extra(monkeypatch):
 
     def version(name):
         if name == "uvicorn":
-            raise requirements.metadata.PackageNotFoundError(name)
+            raise doctor.metadata.PackageNotFoundError(name)
         return original(name)
 
-    original = requirements.metadata.version
-    monkeypatch.setattr(requirements.metadata, "version", version)
-    assert {"gpu", "serving", "ctranslate2", "notebooks"} <= set(requirements.extras())
-    assert not {"dev", "docs"} & set(requirements.extras())
-    assert requirements.missing("serving") == ["uvicorn"]
-    assert "uvicorn" in requirements.missing("notebooks")
-    assert "uvicorn" not in requirements.missing("ctranslate2")
+    original = doctor.metadata.version
+    monkeypatch.setattr(doctor.metadata, "version", version)
+    assert {"gpu", "serving", "ctranslate2", "notebooks"} <= set(doctor.extras())
+    assert not {"dev", "docs"} & set(doctor.extras())
+    assert doctor.missing_packages("serving") == ["uvicorn"]
+    assert "uvicorn" in doctor.missing_packages("notebooks")
+    assert "uvicorn" not in doctor.missing_packages("ctranslate2")
 
 
 def test_environment(monkeypatch):

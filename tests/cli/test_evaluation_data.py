@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from tf_transformer.cli.evaluation_data import read_test_set, tag_for, translations_path
+from tf_transformer.cli.evaluation import read_test_set, tag_for, translations_path
 from tf_transformer.config import DataConfig
 from tf_transformer.errors import UserError
 

@@ -226,17 +226,17 @@ def test_training_that_does_not_fit_into_memory(refused, tiny_config, tmp_path, 
 
 def test_outputs_that_are_no_regular_files(run, refused, model_dir, tmp_path, full):
     """A device stays, a link is followed, and other files are left alone."""
-    for command in (("average", "--last=1"), ("plot",)):
-        flags = (*command, f"--model_dir={model_dir}")
-        assert f"{full}" in refused(*flags, f"--output={full}")
-        assert "No space left on device" in refused(*flags, f"--output={full}")
+    for command, flag in (("average", "--output"), ("info", "--plot")):
+        flags = (command, f"--model_dir={model_dir}")
+        assert f"{full}" in refused(*flags, f"{flag}={full}")
+        assert "No space left on device" in refused(*flags, f"{flag}={full}")
         assert stat.S_ISCHR(os.stat(full).st_mode)
-        folder = tmp_path / command[0]
+        folder = tmp_path / command
         folder.mkdir()
-        assert "Is a directory" in refused(*flags, f"--output={folder}")
+        assert "Is a directory" in refused(*flags, f"{flag}={folder}")
         (folder / "out.tmp").write_text("kept")
         (folder / "out").symlink_to(folder / "target")
-        assert run(*flags, f"--output={folder}/out")[0] == 0
+        assert run(*flags, f"{flag}={folder}/out")[0] == 0
         assert sorted(os.listdir(folder)) == ["out", "out.tmp", "target"]
         assert (folder / "out").is_symlink()
         assert (folder / "out.tmp").read_text() == "kept"
@@ -290,7 +290,7 @@ def test_damaged_lines_of_the_history(run, model_dir, tmp_path):
         "average                                       nan        nan    nan"
         in run("info", str(folder))[1]
     )
-    assert run("plot", str(folder))[0] == 0
+    assert run("info", str(folder), f"--plot={folder}/history.png")[0] == 0
 
 
 def test_training_without_a_reader(corpus_folder, tiny_config, tmp_path):

@@ -55,3 +55,13 @@ def test_weights_of_pairs(run, corpus_folder, tmp_path):
     (tmp_path / "pairs.tsv").write_text(text)
     code, out, _ = run("info", f"--data={tmp_path}/pairs.tsv")
     assert code == 0 and "  weights of train: 1 to 2, mean 1.5, 50.0% are 1\n" in out
+
+
+def test_plot(run, refused, model_dir, tmp_path):
+    path = tmp_path / "run.png"
+    code, out, _ = run("info", str(model_dir), f"--plot={path}")
+    assert code == 0
+    assert out.startswith(f"model folder {model_dir}\n")
+    assert out.endswith(f"\ndrew {path}\n")
+    assert path.stat().st_size > 10_000
+    assert "--plot is for --model_dir" in refused("info", f"--plot={path}")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tf_transformer.cli import logs
+from tf_transformer.cli import messages
 from tf_transformer.data.progress import shows_bars
 
 logger = logging.getLogger("tf_transformer.training.trainer")
@@ -15,12 +15,12 @@ logger = logging.getLogger("tf_transformer.training.trainer")
 @pytest.fixture(autouse=True)
 def no_handlers():
     yield
-    logs.stop_logging()
+    messages.stop_logging()
 
 
 def test_log_lines_have_time_and_level(capsys):
-    logs.log_to_stderr()
-    logs.log_to_stderr()  # a second command in the same process does not repeat the lines
+    messages.log_to_stderr()
+    messages.log_to_stderr()  # a second command in the same process does not repeat the lines
     logger.info("step %d", 7)
     logger.warning("the rate is high")
     logger.debug("not shown")
@@ -53,34 +53,34 @@ def test_verbose_and_quiet(run, replace_info, monkeypatch, flag, shown):
 
 def test_a_run_log_has_the_messages_of_all_commands(tmp_path, monkeypatch):
     # Otherwise pytest captures the surrogate below, and pytest-xdist cannot send it.
-    monkeypatch.setattr(logs.package_logger, "propagate", False)
+    monkeypatch.setattr(messages.package_logger, "propagate", False)
     path = tmp_path / "run" / "train.log"
     for level in (logging.INFO, logging.WARNING):
-        logs.log_to_stderr(level)
-        logs.log_to_folder(str(path.parent))
+        messages.log_to_stderr(level)
+        messages.log_to_folder(str(path.parent))
         assert path.exists() == (level == logging.WARNING)  # it appears at the first message
         logger.info("Häuser \udcc3")
-    assert logs.record_in_run_log("no data") == str(path)
+    assert messages.record_in_run_log("no data") == str(path)
     lines = path.read_text("utf-8").splitlines()
     date = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d\d\d"
     message = rf"{date} INFO tf_transformer.training.trainer: Häuser \\udcc3"
     assert all(re.fullmatch(message, line) for line in lines[:2])
-    assert re.fullmatch(rf"{date} ERROR tf_transformer.cli.logs: no data", lines[2])
+    assert re.fullmatch(rf"{date} ERROR tf_transformer.cli.messages: no data", lines[2])
     assert len(lines) == 3
 
 
 def test_an_error_alone_begins_no_run_log(tmp_path):
-    logs.log_to_stderr()
-    logs.log_to_folder(str(tmp_path / "run"))
-    assert logs.record_in_run_log("no data") is None
+    messages.log_to_stderr()
+    messages.log_to_folder(str(tmp_path / "run"))
+    assert messages.record_in_run_log("no data") is None
     assert not (tmp_path / "run").exists()
 
 
 def test_a_run_log_that_cannot_be_written(tmp_path, capsys):
     """One warning; the program goes on."""
     (tmp_path / "run").write_text("a file")
-    logs.log_to_stderr()
-    logs.log_to_folder(str(tmp_path / "run"))
+    messages.log_to_stderr()
+    messages.log_to_folder(str(tmp_path / "run"))
     logger.info("step 1")
     logger.info("step 2")
     lines = [line.split(maxsplit=1)[1] for line in capsys.readouterr().err.splitlines()]
@@ -97,6 +97,6 @@ def test_closed_standard_error_does_not_stop_the_program(monkeypatch):
         def flush(self):
             raise BrokenPipeError
 
-    logs.log_to_stderr()
+    messages.log_to_stderr()
     monkeypatch.setattr(sys, "stderr", Closed())
     logging.getLogger("tf_transformer").info("nobody reads this")

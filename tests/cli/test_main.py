@@ -85,7 +85,7 @@ def test_wrong_arguments(refused, tmp_path):
         "train", "--train_step=3"
     )
     assert "train has no flag --n_best; it is a flag of translate" in refused("train", "--n_best=3")
-    assert "(did you mean --model_dir" in refused("plot", "--model-dir=x")
+    assert "(did you mean --model_dir" in refused("average", "--model-dir=x")
     for value in ("many", "1.5", ""):
         message = refused("train", f"--train_steps={value}")
         assert message.endswith(f"flag --train_steps={value}: give a whole number")

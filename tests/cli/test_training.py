@@ -1,4 +1,4 @@
-"""The commands train, average and plot."""
+"""The commands train and average."""
 
 import shutil
 
@@ -98,13 +98,3 @@ def test_average_of_a_run_with_a_moving_average(run, refused, model_dir, tmp_pat
     assert "give --last" in refused("average", f"--model_dir={folder}", "--best=1", output)
     assert run("average", f"--model_dir={folder}", "--last=2", output)[0] == 0
     assert (folder / "averaged.npz").read_bytes() == before and (tmp_path / "mean.npz").exists()
-
-
-def test_plot(run, refused, model_dir, tmp_path):
-    path = tmp_path / "run.png"
-    code, out, _ = run("plot", str(model_dir), f"--output={path}")
-    assert code == 0
-    assert out == f"drew {path}\n"
-    assert path.stat().st_size > 10_000
-    assert "no model folder" in refused("plot", f"{tmp_path}/none")
-    assert "--model_dir is missing" in refused("plot")

@@ -153,6 +153,6 @@ def test_back_translation_writes_no_tag(mixed_run, tmp_path):
     """A tag of the lines chooses the language of the translations; it is no text."""
     (tmp_path / "in.txt").write_text("<2en> Der Hund schläft.\nDer <2en> Hund.\n")
     files = f"--input={tmp_path}/in.txt", f"--output={tmp_path}/out.tsv"
-    assert main(["back-translate", f"--model_dir={mixed_run}", *files]) == 0
+    assert main(["translate", "--pairs", "--sampling", f"--model_dir={mixed_run}", *files]) == 0
     targets = [line.split("\t")[1] for line in (tmp_path / "out.tsv").read_text().splitlines()]
     assert set(targets) <= {"Der Hund schläft.", "Der <2en> Hund."} and targets

@@ -228,6 +228,24 @@ def given(values: flags.FlagValues, parts: Iterable[type[settings.Settings]]) ->
     return {name: values[name].value for name in names if name in values and values[name].present}
 
 
+def one_of(values: flags.FlagValues, name: str, *others: str) -> None:
+    """Raises: UserError for a flag that is given together with another one."""
+    for other in others:
+        if _is_used(values, name) and _is_used(values, other):
+            raise UserError(f"--{name} and --{other}: give one of them")
+
+
+def is_for(values: flags.FlagValues, needed: str, *names: str) -> None:
+    """Raises: UserError for flags that have an effect only with another one, which is not given."""
+    for name in names:
+        if values[name].present and not values[needed].value:
+            raise UserError(f"--{name} is for --{needed}")
+
+
+def _is_used(values: flags.FlagValues, name: str) -> bool:
+    return bool(values[name].present and values[name].value is not False)
+
+
 def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
     """Parses the arguments after a command. The last value of a flag counts.
 
@@ -259,8 +277,7 @@ def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
         remaining = []
     if remaining:
         raise UserError(f"unexpected {remaining[0]!r}: write flags as --name=value")
-    if values.verbose and values.quiet:
-        raise UserError("--verbose and --quiet: give one of them")
+    one_of(values, "verbose", "quiet")
     for flag in declared:
         if flag.required and not values[flag.name].value:
             raise UserError(f"--{flag.name} is missing")

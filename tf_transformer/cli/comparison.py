@@ -9,8 +9,8 @@ import os
 from absl import flags
 
 from tf_transformer.checkpoints import model_folder
-from tf_transformer.cli.command import Flag, command
-from tf_transformer.cli.evaluation_data import translations_path
+from tf_transformer.cli.command import Flag, command, is_for
+from tf_transformer.cli.evaluation import translations_path
 from tf_transformer.config import TREES
 from tf_transformer.errors import UserError
 from tf_transformer.visualization.run_comparison import (
@@ -60,9 +60,7 @@ def _flags() -> list[Flag]:
 )
 def compare(values: flags.FlagValues) -> None:
     """Prints the settings and the results of runs side by side, and plots their curves."""
-    for flag in ("data", "metrics", "max_pairs"):
-        if values[flag].present and not values.split:
-            raise UserError(f"--{flag} is for --split")
+    is_for(values, "split", "data", "metrics", "max_pairs")
     runs = find_runs(values.runs.split(","))
     scores, signatures = _scores(values, runs) if values.split else ([], [])
     print(describe_runs(runs, scores))

@@ -6,22 +6,25 @@ becomes a `Problem`, which says what to do.
 
 from __future__ import annotations
 
+import ctypes
+import importlib.util
 import itertools
 import locale
 import os
+import pathlib
 import platform
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Iterator
+from importlib import import_module, metadata
 from typing import TYPE_CHECKING, NamedTuple
 
 from tf_transformer import __version__, host
-from tf_transformer.cli import cuda_libraries, requirements
 from tf_transformer.cli.command import command
 from tf_transformer.cli.terminal import (
     captured_stderr,
@@ -64,6 +67,23 @@ VARIABLES = (  # beginnings of the names of environment variables
     "OMP_", "PYTHONPATH", "PYTHONUTF8", "TF_", "XLA_",
 )  # fmt: skip
 SECRET = re.compile("KEY|TOKEN|SECRET|PASSWORD")  # in the name of a variable whose value is hidden
+
+
+PACKAGE = "tf_transformer"
+EXTRAS_OF_DEVELOPERS = ("dev", "docs")
+DRIVER = "libcuda.so.1"
+# The libraries of CUDA 12 and cuDNN 9, for which TensorFlow 2.21 is built. It uses no GPU where one
+# of them is missing, and its messages do not say which.
+LIBRARIES = (
+    DRIVER,
+    "libcudart.so.12",
+    "libcublas.so.12",
+    "libcublasLt.so.12",
+    "libcufft.so.11",
+    "libcusolver.so.11",
+    "libcusparse.so.12",
+    "libcudnn.so.9",
+)
 
 
 class Problem(NamedTuple):
@@ -146,12 +166,12 @@ def versions() -> Section:
         ("platform", platform.platform()),
         ("tf_transformer", f"{__version__} ({package})"),
     ]
-    rows += [(name, requirements.installed_version(name) or "not installed") for name in MODULES]
+    rows += [(name, installed_version(name) or "not installed") for name in MODULES]
     broken, reason, other_remedy = _first_broken_import()
-    needed = {requirement.name: requirement for requirement in requirements.required()}
+    needed = {requirement.name: requirement for requirement in required_packages()}
     problems = []
     for name in {**MODULES, **needed}:
-        version = requirements.installed_version(name)
+        version = installed_version(name)
         specifier = needed[name].specifier if name in needed else ""
         remedy = f"pip install '{name}{specifier}'"
         if not version:
@@ -235,8 +255,8 @@ def working_directory() -> Section:
 def describe_extras() -> Section:
     """The optional packages."""
     rows = []
-    for extra in requirements.extras():
-        missing = requirements.missing(extra)
+    for extra in extras():
+        missing = missing_packages(extra)
         text = "installed"
         if extra == "gpu" and not has_nvidia_device():
             text = "not needed: this computer has no NVIDIA device"
@@ -280,7 +300,7 @@ def devices() -> Section:
         name = details.get("device_name", "unknown name")
         rows.append((gpu.name.split(":", 1)[1], f"{name}, compute capability {major}.{minor}"))
     if has_nvidia_device():
-        rows.append(("NVIDIA driver", cuda_libraries.describe_driver()))
+        rows.append(("NVIDIA driver", describe_driver()))
         if not gpus:
             problems.append(_missing_gpu(messages()))
     reason = f"compute capability {', '.join(capabilities)}; 8.0 and higher have bfloat16 units"
@@ -296,7 +316,7 @@ def _missing_gpu(messages: str) -> Problem:
     import tensorflow as tf
 
     build = tf.sysconfig.get_build_info()
-    missing = cuda_libraries.missing_libraries()
+    missing = missing_libraries()
     text = f"TensorFlow finds no GPU; {', '.join(missing)} cannot be loaded"
     remedies = []
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
@@ -309,12 +329,11 @@ def _missing_gpu(messages: str) -> Problem:
         text = f"TensorFlow finds no GPU, and says:\n{messages}"
         remedies.append("look for the reason in these messages and in the output of nvidia-smi")
     else:
-        if cuda_libraries.DRIVER in missing:
+        if DRIVER in missing:
             remedies.append(
-                f"install the NVIDIA driver, which has {cuda_libraries.DRIVER}; start a container "
-                "with --gpus=all"
+                f"install the NVIDIA driver, which has {DRIVER}; start a container with --gpus=all"
             )
-        if missing != [cuda_libraries.DRIVER]:
+        if missing != [DRIVER]:
             remedies.append(
                 f"pip install 'tf_transformer[gpu]', for CUDA {build['cuda_version']} "
                 f"and cuDNN {build['cudnn_version']}"
@@ -369,3 +388,99 @@ def _train_one_update(folder: str) -> tuple[str, float]:
     devices = trainer.workers.strategy.extended.worker_devices
     names = ", ".join(device.split("device:")[-1] for device in devices)
     return names, read_history(model_dir)["train"][-1]["loss"]
+
+
+class Requirement(NamedTuple):
+    """A required package."""
+
+    name: str
+    specifier: str  # such as "==2.21.*"
+    installed: str  # its version; "" where it is not installed
+    satisfied: bool
+
+
+def installed_version(name: str) -> str:
+    """The installed version of a package; "" where it is not installed."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def required_packages() -> list[Requirement]:
+    """The packages that are always required; none where that cannot be known."""
+    return list(_requirements(PACKAGE, ""))
+
+
+def extras() -> list[str]:
+    """The names of the extras for users."""
+    try:
+        names = metadata.metadata(PACKAGE).get_all("Provides-Extra") or []
+    except metadata.PackageNotFoundError:
+        return []
+    return [name for name in names if name not in EXTRAS_OF_DEVELOPERS]
+
+
+def missing_packages(extra: str) -> list[str]:
+    """The names of the packages of an extra that are not installed."""
+    found = _requirements(PACKAGE, extra)
+    return [requirement.name for requirement in found if not requirement.satisfied]
+
+
+def _requirements(package: str, extra: str) -> Iterator[Requirement]:
+    """The requirements of a package: of one extra, or with "" those without an extra.
+
+    A requirement of an extra may itself be given with extras; their requirements are included.
+    """
+    try:
+        from packaging.requirements import Requirement as Parser
+
+        lines = metadata.requires(package) or []
+    except (ImportError, metadata.PackageNotFoundError):  # the latter: in the path, not installed
+        return
+    for line in lines:
+        parsed = Parser(line)
+        marker = parsed.marker
+        if bool(extra) != ("extra ==" in line) or (
+            marker and not marker.evaluate({"extra": extra})
+        ):
+            continue
+        version = installed_version(parsed.name)
+        satisfied = bool(version) and parsed.specifier.contains(version, prereleases=True)
+        yield Requirement(parsed.name, str(parsed.specifier), version, satisfied)
+        for inner in parsed.extras:
+            yield from _requirements(parsed.name, inner)
+
+
+def missing_libraries() -> list[str]:
+    """The names of `LIBRARIES` that cannot be loaded."""
+    return [name for name in LIBRARIES if not _is_found(name)]
+
+
+def _is_found(name: str) -> bool:
+    """Whether the system's loader finds a library, or pip has installed it.
+
+    TensorFlow also looks into the `nvidia` packages, which the extra `gpu` installs.
+    """
+    try:
+        ctypes.CDLL(name)
+        return True
+    except OSError:
+        pass
+    nvidia = importlib.util.find_spec("nvidia")
+    folders = nvidia.submodule_search_locations if nvidia else None
+    return any(
+        next(pathlib.Path(folder).glob(f"*/lib/{name}"), None) is not None
+        for folder in folders or ()
+    )
+
+
+def describe_driver() -> str:
+    """What nvidia-smi says about the GPUs and their driver, on one line."""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version,compute_cap", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"nvidia-smi fails: {error}"
+    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    return "; ".join(line.strip() for line in lines) or "nvidia-smi finds no GPU"

@@ -15,10 +15,9 @@ from absl import flags
 
 from tf_transformer.checkpoints.model_folder import all_checkpoints, load_config, read_metrics
 from tf_transformer.checkpoints.pretrained import find_model_dir
-from tf_transformer.cli.command import Flag, command, language_flags
+from tf_transformer.cli.command import Flag, command, is_for, language_flags, one_of
 from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import TREES, Config
-from tf_transformer.errors import UserError
 from tf_transformer.paper.flops import (
     P100_RATE,
     PAPER_GPUS,
@@ -50,6 +49,7 @@ SAMPLES = 10  # of sentence pairs
             str,
             "model folder to describe instead of a preset; `info FOLDER` does the same",
         ),
+        Flag("plot", str, "PNG file for loss, BLEU, learning rate and speed of the run"),
         Flag("data", str, "sentence pairs to describe, as for train"),
         *language_flags("the model's, or that of the preset"),
     ],
@@ -57,11 +57,9 @@ SAMPLES = 10  # of sentence pairs
 )
 def info(values: flags.FlagValues) -> None:
     """Describes a model folder, or else a preset; with --data also sentence pairs."""
-    if values.model_dir and values["preset"].present:
-        raise UserError("--model_dir and --preset: give one of them")
-    for name in ("source", "target"):
-        if values[name].present and not values.data:
-            raise UserError(f"--{name} is for --data")
+    one_of(values, "model_dir", "preset")
+    is_for(values, "model_dir", "plot")
+    is_for(values, "data", "source", "target")
     model_dir = find_model_dir(values.model_dir) if values.model_dir else ""
     if model_dir:
         parts = [describe_folder(model_dir)]
@@ -69,6 +67,11 @@ def info(values: flags.FlagValues) -> None:
         parts = [describe_preset(values.preset)]
     if values.data:
         parts.append(_describe_data(values, model_dir))
+    if values.plot:
+        from tf_transformer.visualization.history import plot_history
+
+        plot_history(model_dir, values.plot)
+        parts.append(f"drew {values.plot}")
     print("\n\n".join(parts))
 
 

@@ -12,18 +12,22 @@ import sys
 from collections.abc import Callable, Iterator
 
 from tf_transformer.cli.command import COMMANDS, did_you_mean, parse, usage
-from tf_transformer.cli.failures import STDOUT, discard, report
 from tf_transformer.cli.interrupts import received_signal
-from tf_transformer.cli.logs import log_to_stderr, stop_logging
+from tf_transformer.cli.messages import STDOUT, discard, log_to_stderr, report, stop_logging
 from tf_transformer.errors import UserError
 
 # The modules with commands; the help lists the commands in this order.
 MODULES = (
-    "training", "translation", "back_translation", "evaluation", "scoring", "paper", "export",
+    "training", "translation", "evaluation", "scoring", "paper", "export",
     "serving", "info", "cleaning", "comparison", "doctor",
 )  # fmt: skip
 NO_BARS = "TQDM_DISABLE"
-GONE = {"client": "translate --server=URL"}  # an old command -> what does the same
+# An old command -> what does the same.
+GONE = {
+    "client": "translate --server=URL",
+    "back-translate": "translate --pairs --sampling",
+    "plot": "info FOLDER --plot=FILE",
+}
 for _module in MODULES:
     importlib.import_module(f"tf_transformer.cli.{_module}")
 

@@ -1,4 +1,4 @@
-"""The command table3, and evalb for Table 4."""
+"""The command table3."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from absl import flags
 from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.command import Flag, command, language_flags
-from tf_transformer.cli.logs import log_to_folder
+from tf_transformer.cli.messages import log_to_folder
 from tf_transformer.cli.terminal import explain_out_of_memory, start_tensorflow
 from tf_transformer.config import Config, DataConfig
 from tf_transformer.errors import UserError
@@ -113,21 +113,3 @@ def _run_each_row(configs: dict[str, Config], folder: str, values: flags.FlagVal
         return [*program, *arguments, f"--rows={name}"]
 
     return run_rows(configs, command, folder)
-
-
-@command(
-    "evalb",
-    "score a file of trees against reference trees, as the program EVALB does",
-    lambda: [
-        Flag("gold", str, "file of the reference trees, one per line", required=True),
-        Flag("test", str, "file of the trees to score, one per line", required=True),
-        Flag("prm", str, "EVALB's parameter file (default: the conventions of COLLINS.prm)"),
-    ],
-)
-def evalb(values: flags.FlagValues) -> None:
-    """Scores a file of trees against a file of reference trees."""
-    from tf_transformer.evaluation.evalb import COLLINS
-    from tf_transformer.evaluation.evalb_files import evalb_files, read_parameters
-
-    parameters = read_parameters(values.prm) if values.prm else COLLINS
-    print(evalb_files(values.gold, values.test, parameters), end="")

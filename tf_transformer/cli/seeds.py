@@ -15,7 +15,8 @@ from absl import flags
 
 from tf_transformer.checkpoints.initial_model import initial_name
 from tf_transformer.checkpoints.model_folder import CONFIG
-from tf_transformer.cli.failures import SIGNAL
+from tf_transformer.cli.command import one_of
+from tf_transformer.cli.messages import SIGNAL
 from tf_transformer.cli.terminal import has_nvidia_device
 from tf_transformer.config import Config
 from tf_transformer.data.readers import absolute_path
@@ -189,8 +190,7 @@ def _exit_code(ending: Ending) -> int:
 
 def _parse_seeds(values: flags.FlagValues, config: Config) -> list[int]:
     """The numbers of --seeds. Raises: UserError when they are not valid."""
-    if values["seed"].present:
-        raise UserError("--seeds and --seed: give one of them")
+    one_of(values, "seeds", "seed")
     if "TF_CONFIG" in os.environ:
         raise UserError("--seeds is for one host: unset TF_CONFIG")
     texts = values.seeds.split(",")

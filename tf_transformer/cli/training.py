@@ -1,4 +1,4 @@
-"""The commands train, average and plot."""
+"""The commands train and average."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.initial_model import initial_settings
-from tf_transformer.cli.command import SETTINGS, Flag, command, given, train_flags
-from tf_transformer.cli.logs import log_to_folder, record_in_run_log
+from tf_transformer.cli.command import SETTINGS, Flag, command, given, is_for, one_of, train_flags
+from tf_transformer.cli.messages import log_to_folder, record_in_run_log
 from tf_transformer.cli.seeds import train_seeds
 from tf_transformer.cli.terminal import explain_out_of_memory, start_tensorflow
 from tf_transformer.config import NOAM, TREES, Config, DataConfig
@@ -71,13 +71,11 @@ def train(values: flags.FlagValues) -> int | None:
 
     Returns: the exit code; None for 0.
     """
-    if values.overwrite and values.dry_run:
-        raise UserError("--overwrite and --dry_run: give one of them")
+    one_of(values, "overwrite", "dry_run")
     config, model_dir = _config(values)
     if values.seeds:
         return train_seeds(values, config, model_dir)
-    if values["parallel_seeds"].present:
-        raise UserError("--parallel_seeds is for --seeds: give both, or none")
+    is_for(values, "seeds", "parallel_seeds")
     _train_run(values, config, model_dir)
     return None
 
@@ -287,8 +285,7 @@ def average(values: flags.FlagValues) -> None:
     """Averages checkpoints."""
     model_dir = values.model_dir
     config = model_folder.load_config(model_dir)
-    if values.best is not None and values.last is not None:
-        raise UserError("--last and --best: give one of them")
+    one_of(values, "last", "best")
     if config.train.ema_decay:
         _check_moving_average(values, model_dir)
     _check_number(model_dir, values.last, model_folder.step_checkpoints(model_dir))
@@ -350,23 +347,3 @@ def _check_number(model_dir: str, last: int | None, kept: list[str]) -> int:
             f"{flag}{model_dir} has {len(kept)} checkpoints (train keeps --max_checkpoints of them)"
         )
     return number
-
-
-@command(
-    "plot",
-    "plot loss, BLEU, learning rate and speed of a run",
-    lambda: [
-        Flag("model_dir", str, "model folder; `plot FOLDER` does the same", required=True),
-        Flag("output", str, "PNG file to write (default: MODEL_DIR/history.png)"),
-    ],
-    positional="model_dir",
-)
-def plot(values: flags.FlagValues) -> None:
-    """Draws the history of a run."""
-    model_dir = values.model_dir
-    model_folder.load_config(model_dir)
-    from tf_transformer.visualization.history import plot_history
-
-    output = values.output or os.path.join(model_dir, "history.png")
-    plot_history(model_dir, output)
-    print(f"drew {output}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import logging
 import sys
@@ -18,21 +19,18 @@ from tf_transformer.cli.command import (
     control_flags,
     file_flags,
     given,
+    is_for,
     model_flags,
+    one_of,
     sampling_flags,
     search_flags,
     tag_flag,
 )
-from tf_transformer.cli.engine import ctranslate2_translator, engine_flags, uses_ctranslate2
-from tf_transformer.cli.minimum_bayes_risk import (
-    check_mbr_flags,
-    number_of_candidates,
-    with_minimum_bayes_risk,
-)
+from tf_transformer.cli.serving import ctranslate2_translator, engine_flags, uses_ctranslate2
 from tf_transformer.cli.terminal import open_output, start_tensorflow
 from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.progress import shows_bars
-from tf_transformer.data.tags import add_tag, check_tag
+from tf_transformer.data.tags import add_tag, check_tag, split_tag
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError
 
@@ -48,6 +46,7 @@ Lines = list[tuple[str, str]]  # each with its prefix or its constraints, "" for
 SERVER_FLAGS = (
     "server", "name", "input", "output", "skip_long_lines", "verbose", "quiet", "debug",
 )  # fmt: skip
+DEFAULT_SAMPLES = 32  # of --mbr --sampling, for each line
 INTERACTIVE_ATTEMPTS = 6  # to reach a server, in about ten seconds
 NBest = Callable[[Lines, int, "Progress | None"], list[list[tuple[str, float]]]]
 
@@ -176,6 +175,13 @@ def _flags() -> list[Flag]:
         ),
         *sampling_flags("; --n_best is their number"),
         Flag(
+            "pairs",
+            bool,
+            "write training pairs (back-translation), TSV: translation, line; lines that are "
+            "blank, too long or without a translation are left out",
+            False,
+        ),
+        Flag(
             "mbr", tuple(name for name, metric in METRICS.items() if metric.sentence),
             "minimum Bayes risk decoding: write the candidate with the highest mean sentence "
             "score against the others; the candidates are those of the beam, or --sampling",
@@ -202,8 +208,7 @@ def translate(values: flags.FlagValues) -> None:
         _check_server_flags(values)
         _translate_input(values, _n_best_of_server(values), "")
         return
-    if values["name"].present:
-        raise UserError("--name is for --server")
+    is_for(values, "server", "name")
     model_dir = values.model_dir or pretrained.default_model()
     _check_combination(values)
     if values.sampling or values.target_prefix or values.constraints:
@@ -265,31 +270,23 @@ def _n_best_of_server(values: flags.FlagValues) -> NBest:
 
 def _check_combination(values: flags.FlagValues) -> None:
     """Raises: UserError for flags of translate that cannot be given together."""
-    if values.split_sentences and values.n_best > 1:
+    one_of(values, "split_sentences", "n_best", "target_prefix", "constraints", "sampling", "mbr")
+    one_of(values, "pairs", "n_best", "split_sentences", "target_prefix", "constraints")
+    one_of(values, "constraints", "target_prefix", "sampling", "diverse_groups")
+    one_of(values, "sampling", "diverse_groups", "beam_size")  # sampling has no beam
+    is_for(values, "sampling", "temperature", "top_k", "top_p", "seed", "mbr_samples")
+    is_for(values, "mbr", "mbr_samples")
+    if values.pairs and not values.model_dir:
+        raise UserError("--model_dir is missing: --pairs needs a model of the other direction")
+    if values.mbr and values.sampling and values.n_best > number_of_samples(values):
         raise UserError(
-            "--n_best and --split_sentences: give one of them; there is no list of the best "
-            "translations of several sentences"
+            f"--n_best={values.n_best} of {number_of_samples(values)} samples: give a larger "
+            "--mbr_samples"
         )
-    check_mbr_flags(values)
-    for flag in ("target_prefix", "constraints", "sampling"):
-        if values[flag].value and values.split_sentences:
-            raise UserError(f"--{flag} and --split_sentences: give one of them")
     check_diversity(values)
-    for flag in ("target_prefix", "sampling"):
-        if values[flag].value and values.constraints:
-            raise UserError(f"--constraints and --{flag}: give one of them")
-    if values.constraints and values.diverse_groups not in (None, 1):
-        raise UserError("--constraints and --diverse_groups: give one of them")
     for flag in ("target_prefix", "constraints", "sampling", *given(values, (ControlConfig,))):
         if values[flag].value and uses_ctranslate2(values):
             raise UserError(f"--{flag} is for --engine=tensorflow")
-    if values.sampling and values["diverse_groups"].present:
-        raise UserError("--sampling and --diverse_groups: give one of them; sampling has no beam")
-    if values.sampling and values["beam_size"].present:
-        raise UserError("--sampling and --beam_size: give one of them; sampling has no beam")
-    for flag in ("temperature", "top_k", "top_p", "seed"):
-        if values[flag].present and not values.sampling:
-            raise UserError(f"--{flag} is for --sampling")
 
 
 def check_diversity(values: flags.FlagValues) -> None:
@@ -340,11 +337,45 @@ def _translate_windows(values: flags.FlagValues, n_best: NBest) -> None:
             for text, score in hypotheses:
                 yield text if values.n_best == 1 else f"{number}\t{score:.4f}\t{text}"
 
+    if values.pairs:
+        _write_pairs(values, n_best)
+        return
+
     if second := values.target_prefix or values.constraints:
         windows: Iterable[Lines] = read_two_file_windows(values.input, second)
     else:
         windows = ([(line, "") for line in window] for window in read_windows(values.input))
     write_results(values, windows, format_window)
+
+
+def _write_pairs(values: flags.FlagValues, n_best: NBest) -> None:
+    """Writes a TSV line for each line of the input: its translation, a tab, the line.
+
+    A model of the opposite direction makes training text so (Sennrich et al. 2016, "Improving
+    Neural Machine Translation Models with Monolingual Data"). Samples are better training text than
+    the best translations (Edunov et al. 2018, "Understanding Back-Translation at Scale"). The tag
+    of a line, which chooses the language of the translation, is not written.
+    """
+    from tf_transformer.data.text_files import read_windows
+
+    tags = set(model_folder.load_config(first_model_dir(values.model_dir)).data.tag.split(","))
+    count: collections.Counter[str] = collections.Counter()
+
+    def format_window(window: list[str], first_line: int, progress: Progress) -> Iterator[str]:
+        lines = [line.replace("\t", " ").strip() for line in window]
+        results = n_best([(line, "") for line in lines], first_line, progress)
+        for line, [(text, _)] in zip(lines, results):
+            translation = text.replace("\t", " ").strip()  # a sampled character can be a tab too
+            kind = "blank" if not line else "pairs" if translation else "left out"
+            count[kind] += 1
+            if kind == "pairs":
+                yield f"{translation}\t{split_tag(line, tags)[1]}"
+
+    write_results(values, read_windows(values.input), format_window)
+    logger.info(
+        "%s pairs; left out: %s blank lines, %s that are too long or have an empty translation",
+        *(f"{count[kind]:,}" for kind in ("pairs", "blank", "left out")),
+    )
 
 
 def _complete_or_sample(
@@ -361,7 +392,7 @@ def _complete_or_sample(
         texts, seconds = map(list, zip(*lines))
         texts = [add_tag(values.tag, text) for text in texts]
         numbers = range(first_line, first_line + len(lines))
-        options = progress, numbers, values.skip_long_lines
+        options = progress, numbers, values.skip_long_lines or values.pairs
         if values.constraints:
             phrases = [line.split("\t") if line.strip() else [] for line in seconds]
             return translator.n_best(texts, number, *options, constraints=phrases)
@@ -391,7 +422,7 @@ def _n_best(
     ) -> list[list[tuple[str, float]]]:
         lines = [line for line, _ in lines_and_prefixes]
         numbers = range(first_line, first_line + len(lines))
-        skip = values.skip_long_lines
+        skip = values.skip_long_lines or values.pairs
         if not values.split_sentences:
             texts = [add_tag(values.tag, line) for line in lines]
             return translator.n_best(texts, number, progress, numbers, skip)
@@ -424,6 +455,57 @@ def _translate_interactively(n_best: NBest, number: int) -> None:
                 print(text if number == 1 else f"{score:.4f}\t{text}")
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
+
+
+def number_of_samples(values: flags.FlagValues) -> int:
+    """The samples that --mbr draws for each line."""
+    return values.mbr_samples or DEFAULT_SAMPLES
+
+
+def number_of_candidates(values: flags.FlagValues, beam_size: int) -> int:
+    """The translations of each line that the search or the sampler gives.
+
+    Raises: UserError where --mbr has nothing to compare.
+    """
+    if not values.mbr:
+        return values.n_best
+    number = number_of_samples(values) if values.sampling else max(beam_size, values.n_best)
+    if number == 1:
+        raise UserError(
+            "--mbr compares the candidates of the beam, and a beam of 1 has only one: give a "
+            "larger --beam_size, or --sampling"
+        )
+    return number
+
+
+def with_minimum_bayes_risk(values: flags.FlagValues, n_best: NBest, language: str) -> NBest:
+    """Returns a function that ranks the candidates of `n_best` as --mbr says; itself without it.
+
+    All scores are utilities, except -inf for a line that is too long.
+
+    Args:
+      values: the flags.
+      n_best: returns the candidates of lines.
+      language: code of the target language.
+    """
+    if not values.mbr:
+        return n_best
+    from tf_transformer.decoding.extras.minimum_bayes_risk import mean_utilities
+    from tf_transformer.evaluation.metrics import sentence_scorer
+
+    utility_of = sentence_scorer(values.mbr, language)
+
+    def ranked(
+        lines: list[tuple[str, str]], first_line: int, progress: Progress | None
+    ) -> list[list[tuple[str, float]]]:
+        results = []
+        for pairs in n_best(lines, first_line, progress):
+            possible = [text for text, score in pairs if score > float("-inf")]
+            best = mean_utilities(possible, utility_of)[: values.n_best]
+            results.append(best or pairs)  # the pair of a line that is too long
+        return results
+
+    return ranked
 
 
 @command(
