@@ -123,10 +123,11 @@ class Batcher:
         try:
             results = await asyncio.gather(*(part.future for part in parts))
         finally:
-            for part in parts:
-                part.future.cancel()
-            for lane in turns:
-                lane.queue = [part for part in lane.queue if not part.future.done()]
+            if not all(part.future.done() for part in parts):  # the request is withdrawn, or fails
+                for part in parts:
+                    part.future.cancel()
+                for lane in turns:
+                    lane.queue = [part for part in lane.queue if not part.future.done()]
         order = np.argsort(np.concatenate(groups))
         return {
             name: np.concatenate([result[name] for result in results])[order] for name in results[0]
