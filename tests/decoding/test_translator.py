@@ -138,7 +138,7 @@ def test_two_devices_give_the_results_of_one(model_dir, monkeypatch):
     monkeypatch.setattr(translator, "_replicas", [second])
     assert translator.n_best(texts[:1], 1)[0][0][0] == results[0][0][0]
 
-    def fail(*arguments):
+    def fail(*arguments, **options):
         raise ValueError("no memory")
 
     monkeypatch.setattr(translator, "_replicas", [first, second])

@@ -111,6 +111,14 @@ def test_learned_positions_are_a_weight_of_unit_variance():
     np.testing.assert_array_equal(positions(tf.zeros((1, 5, 64))), table[:, :5])
 
 
+def test_positions_from_a_start():
+    """A decoding step computes one position alone."""
+    positions = built(Positions(10, 6))
+    x = tf.random.normal((2, 4, 6))
+    np.testing.assert_array_equal(positions(x, 3), x + positional_encoding(10, 6)[:, 3:7])
+    np.testing.assert_array_equal(positions(x[:, :1], tf.constant(2)), positions(x, 2)[:, :1])
+
+
 def test_unknown_kind_is_an_error():
     with pytest.raises(ValueError, match="'sinusoidal' or 'learned', not 'rotary'"):
         Positions(10, 6, "rotary")

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_transformer
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding import beam_search
+from tf_transformer.decoding import beam_search, kv_cache
 from tf_transformer.errors import UserError
 from tf_transformer.model import masks
 
@@ -105,11 +105,19 @@ def test_broken_where_the_decoder_ignores_the_target(case, monkeypatch):
 
 
 def test_broken_where_the_cache_is_not_written(case, monkeypatch):
-    def zeros(real):
-        return lambda v, k: tf.nest.map_structure(tf.zeros_like, real(v, k))
+    make_decode_step = kv_cache.make_decode_step
 
-    for layer in case.model.decoder.dec_layers:
-        monkeypatch.setattr(layer.mha1, "keys_values", zeros(layer.mha1.keys_values))
+    def forgetful(*arguments):
+        step, state = make_decode_step(*arguments)
+
+        def forgetful_step(*arguments):
+            logits, state = step(*arguments)
+            zeros = tf.nest.map_structure(tf.zeros_like, state.target)
+            return logits, state._replace(target=zeros)
+
+        return forgetful_step, state
+
+    monkeypatch.setattr(kv_cache, "make_decode_step", forgetful)
     assert_broken(invariants.cache, case, "log-probabilities of 12 translations differ")
 
 

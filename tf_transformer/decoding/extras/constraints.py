@@ -193,8 +193,9 @@ def _free_candidates(
     is_end = tf.range(vocab_size, dtype=tf.int64) == END  # (V)
     log_probs = tf.where(is_end & ~can_end, NEGATIVE_INFINITY, log_probs)
     log_probs, tokens = tf.math.top_k(log_probs, min(2 * beam_size, vocab_size))
+    tokens = tf.cast(tokens, tf.int64)
     met = _met_tokens(is_complete, phrases.lengths[:, tf.newaxis])[:, :, tf.newaxis]  # (B, K, 1)
-    return log_probs, tf.cast(tokens, tf.int64), tf.broadcast_to(met, tf.shape(tokens))
+    return log_probs, tokens, tf.broadcast_to(met, tf.shape(tokens))
 
 
 def _phrase_candidates(
