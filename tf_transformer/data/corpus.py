@@ -110,7 +110,7 @@ class Corpus:
         return split
 
 
-class FilesCorpus(Corpus):
+class HeldOutCorpus(Corpus):
     """The text of files, where splits without files are held out from the end of "train".
 
     A subclass defines `read_files`. Where text is held out, the split "all" has it and "train".

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 from tf_transformer.config import TREES, WORDS, DataConfig
-from tf_transformer.data.corpus import Corpus, FilesCorpus, WeightedPair, range_of_split
+from tf_transformer.data.corpus import Corpus, HeldOutCorpus, WeightedPair, range_of_split
 from tf_transformer.data.mixture import MixedCorpus, TaggedCorpus, parse_weights
 from tf_transformer.data.pocket import PocketCorpus, PocketTreebank
 from tf_transformer.data.tags import parse_tags
@@ -170,7 +170,7 @@ def absolute_path(data: str) -> str:
     return ",".join(map(os.path.abspath, data.split(","))) if "," in data else data
 
 
-class FileCorpus(FilesCorpus):
+class FileCorpus(HeldOutCorpus):
     """Pairs from text files.
 
     Where `files` has no "validation", the end of "train" is held out for it, and the split "all"

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tf_transformer.data.corpus import FilesCorpus, WeightedPair
+from tf_transformer.data.corpus import HeldOutCorpus, WeightedPair
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
@@ -250,7 +250,7 @@ def is_well_formed(text: str, words: list[str]) -> bool:
     return linearise(restore(text, words)).split(" ") == re.findall(r"\S+", text, re.ASCII)
 
 
-class TreebankCorpus(FilesCorpus):
+class TreebankCorpus(HeldOutCorpus):
     """The trees of a folder of `.mrg` files, as pairs of a sentence and its linearised tree.
 
     The files are searched in all sub-folders. Their names determine the splits:
