@@ -10,8 +10,7 @@ import numpy as np
 from tf_transformer.config import Config
 from tf_transformer.data.batching import Batches
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped
-from tf_transformer.data.encoding import cached_pairs
+from tf_transformer.data.encoding import EncodedPairs, cached_pairs, describe_dropped
 from tf_transformer.data.tokenizer import Tokenizer, learn_tokenizers
 
 SAMPLES = 10

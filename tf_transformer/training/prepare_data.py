@@ -10,8 +10,13 @@ from tf_transformer.checkpoints.model_folder import CACHE
 from tf_transformer.config import Config, DataConfig
 from tf_transformer.data.batching import Batches, SampledBatches
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped, open_shards
-from tf_transformer.data.encoding import cached_pairs, shard_folder
+from tf_transformer.data.encoding import (
+    EncodedPairs,
+    cached_pairs,
+    describe_dropped,
+    open_shards,
+    shard_folder,
+)
 from tf_transformer.data.mixture import parse_weights, repetitions
 from tf_transformer.data.subword_sampling import PairSampler, sampling_alpha
 from tf_transformer.data.tokenizer import Tokenizer
