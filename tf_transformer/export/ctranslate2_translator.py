@@ -22,7 +22,7 @@ from tf_transformer.data.tags import split_tag, vocabulary_tags
 from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.text_batches import find_long, length_batches
 from tf_transformer.errors import UserError, explain_missing_package
-from tf_transformer.export.versions import SEARCH_TYPES, read_description
+from tf_transformer.export.versions import read_description
 from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import END, PAD, START
 
@@ -55,16 +55,17 @@ class CTranslate2Translator:
     def __init__(
         self, folder: str, compute_type: str = "default", parallel: int = 1, **decode: Any
     ) -> None:
-        description = read_description(folder, SEARCH_TYPES)
-        if not description:
+        description = read_description(folder)
+        names = ("beam_size", "length_penalty", "extra_decode_length")
+        try:
+            self.max_source = description["max_source_subwords"]
+            self.max_target = description["max_target_subwords"]
+            self.decode = DecodeConfig(**{name: description[name] for name in names} | decode)
+        except KeyError:
             raise UserError(
                 f"{folder} is not an export for CTranslate2, or one of an older version: write it "
                 "with `tf-transformer export --format=ctranslate2`"
-            )
-        self.max_source = description["max_source_subwords"]
-        self.max_target = description["max_target_subwords"]
-        names = ("beam_size", "length_penalty", "extra_decode_length")
-        self.decode = DecodeConfig(**{name: description[name] for name in names} | decode)
+            ) from None
         self._source, self._target = _load_tokenizers(folder)
         self.tags = vocabulary_tags(self._source)
         self._excluded = [[self._target.id_to_piece(token)] for token in (PAD, START)]
