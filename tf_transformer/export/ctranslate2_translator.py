@@ -20,7 +20,7 @@ from tf_transformer.config import DecodeConfig
 from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tags import split_tag, vocabulary_tags
 from tf_transformer.decoding.scores import is_possible, length_penalty
-from tf_transformer.decoding.text_batches import find_long, length_batches
+from tf_transformer.decoding.text_batches import check_n_best, find_long, length_batches
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export.versions import read_description
 from tf_transformer.host import number_of_cores
@@ -100,11 +100,13 @@ class CTranslate2Translator:
         Returns: up to `number` pairs (translation, score) of each text. A translation is one line:
           a blank replaces each line separator. [("", -inf)] where no hypothesis was found.
         """
-        limits = [self._max_length(row) for row in rows]
+        extra, most = self.decode.extra_decode_length, self.max_target
+        limits = [max(2, min(len(row) + extra, most)) for row in rows]  # with the end token
         results = self._search(rows, max(limits), number)
         # The limit of the batch is that of its longest row. The search of a row that came close to
         # its own limit is repeated with that one.
-        near = [i for i, found in enumerate(results) if _longest(found) >= limits[i] - 1]
+        longest = [max(map(len, found.hypotheses)) for found in results]
+        near = [i for i, length in enumerate(longest) if length >= limits[i] - 1]
         for limit in {limits[i] for i in near} - {max(limits)}:
             repeated = [i for i in near if limits[i] == limit]
             for i, found in zip(repeated, self._search([rows[i] for i in repeated], limit, number)):
@@ -129,7 +131,7 @@ class CTranslate2Translator:
         skip_long: bool = False,
     ) -> list[Hypotheses]:
         """Translates texts; arguments and result are those of `Translator.n_best`."""
-        self.check_number(number)
+        check_n_best(number, self.decode.beam_size)
         rows = self.encode(texts)
         results: list[Hypotheses] = [[("", 0.0)] for _ in rows]
         line_numbers = line_numbers or range(1, len(rows) + 1)
@@ -154,17 +156,6 @@ class CTranslate2Translator:
             threads.shutdown(cancel_futures=True)
         return results
 
-    def check_number(self, number: int) -> None:
-        """Raises: UserError for a number of translations above the beam size."""
-        if not 1 <= number <= self.decode.beam_size:
-            size = self.decode.beam_size
-            raise UserError(f"{number} translations of a beam of {size}: give a larger --beam_size")
-
-    def _max_length(self, row: Pieces) -> int:
-        """The longest output of a row, with the end token; at least 2."""
-        length = min(len(row) + self.decode.extra_decode_length, self.max_target)
-        return max(length, 2)
-
     def _search(self, rows: list[Pieces], max_length: int, number: int) -> list[Any]:
         """Runs CTranslate2's search.
 
@@ -177,9 +168,8 @@ class CTranslate2Translator:
             rows,
             beam_size=beam_size,
             patience=patience,
-            num_hypotheses=round(
-                beam_size * patience
-            ),  # all, so that one of the last step is there
+            # All of them, so that one of the last step is there.
+            num_hypotheses=round(beam_size * patience),
             length_penalty=self._engine_penalty,
             return_scores=True,
             return_end_token=True,
@@ -207,19 +197,15 @@ class CTranslate2Translator:
             scored.append((log_prob / penalty, pieces))
         scored = [(score, pieces) for score, pieces in scored if is_possible(score)]
         scored.sort(key=lambda hypothesis: -hypothesis[0])
-        return [(self._decode(pieces), score) for score, pieces in scored] or [("", -math.inf)]
-
-    def _decode(self, pieces: Pieces) -> str:
-        return re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces))
+        ranked = [
+            (re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces)), score)
+            for score, pieces in scored
+        ]
+        return ranked or [("", -math.inf)]
 
 
 def _text(text: str | bytes) -> str:
     return text if isinstance(text, str) else text.decode("utf-8", "replace")
-
-
-def _longest(found: Any) -> int:
-    """The length of the longest hypothesis of a `ctranslate2.TranslationResult`."""
-    return max(map(len, found.hypotheses))
 
 
 def _load_engine(folder: str, compute_type: str, parallel: int) -> Any:

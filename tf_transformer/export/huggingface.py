@@ -21,13 +21,13 @@ that of our start token.
 import json
 import logging
 import os
+import pathlib
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints import checkpoint as checkpoints
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.loading import build_model, load_model
@@ -96,8 +96,8 @@ def export_huggingface(
     weights = {name: variable.numpy() for name, variable in variables.items()}
     tensors = marian.to_marian(weights, config.model.d_model)
     with new_output(output) as folder:
-        with atomic_write(os.path.join(folder, "model.safetensors"), "wb") as file:
-            file.write(safetensors.save(tensors, metadata={"format": "pt"}))
+        path = os.path.join(folder, "model.safetensors")
+        safetensors.save_file(tensors, path, metadata={"format": "pt"})
         _write_json(folder, "config.json", _marian_config(config))
         _write_json(folder, "generation_config.json", _generation_config(config))
         _write_tokenizers(folder, tokenizers, config)
@@ -199,8 +199,8 @@ def _write_tokenizers(folder: str, tokenizers: tuple[Tokenizer, Tokenizer], conf
 
 
 def _write_json(folder: str, name: str, values: dict[str, Any]) -> None:
-    with atomic_write(os.path.join(folder, name)) as file:
-        file.write(json.dumps(values, ensure_ascii=False, indent=2) + "\n")
+    text = json.dumps(values, ensure_ascii=False, indent=2)
+    pathlib.Path(folder, name).write_text(text + "\n", "utf-8")
 
 
 class _Marian(NamedTuple):

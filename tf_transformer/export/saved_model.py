@@ -15,7 +15,7 @@ EXPORT_DIR/
 
 import os
 import textwrap
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -141,38 +141,36 @@ def _write_warm_up(
     path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
     os.makedirs(os.path.dirname(path))
     with tf.io.TFRecordWriter(path) as writer:
-        for signature, inputs in _requests(texts, decode):
-            if signature not in signatures:
-                continue
+        for signature, inputs in _requests(texts, decode, signatures):
             spec = model_pb2.ModelSpec(name=name, signature_name=signature)
-            tensors = {key: tf.make_tensor_proto(value) for key, value in inputs.items()}
+            tensors = {key: tf.make_tensor_proto(tf.constant(x)) for key, x in inputs.items()}
             request = predict_pb2.PredictRequest(model_spec=spec, inputs=tensors)
             predict_log = prediction_log_pb2.PredictLog(request=request)
             log = prediction_log_pb2.PredictionLog(predict_log=predict_log)
             writer.write(log.SerializeToString())
 
 
-def _requests(texts: list[str], decode: DecodeConfig) -> list[tuple[str, dict[str, Any]]]:
-    """Lists pairs (signature, inputs): single texts, the eight longest texts, and all texts.
+def _requests(
+    texts: list[str], decode: DecodeConfig, signatures: Collection[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields pairs (signature, inputs): single texts, the eight longest texts, and all texts.
 
     The signatures with options have only a single text and the eight longest ones. No option is
     left out: where TensorFlow Serving batches requests, all inputs must have the same number of
     rows.
     """
     by_length = sorted(texts, key=len)
-    quarter = max(1, len(texts) // 4)
-    groups = [[text] for text in by_length[::quarter]]
-    groups += [by_length[-8:], by_length]
+    singles, longest = [[text] for text in by_length[::8]], by_length[-8:]
     every = request_options(decode)
-    requests = []
-    for signature, (inputs, options) in SIGNATURES.items():
-        for group in (groups[0], by_length[-8:]) if options else groups:
+    for signature in signatures:
+        inputs, options = SIGNATURES[signature]
+        groups = [singles[0], longest] if options else [*singles, longest, by_length]
+        for group in groups:
             columns: dict[str, Any] = {name: group for name in inputs}
             for name in options:
                 value = tf.constant(every[name].default, every[name].dtype)
-                columns[name] = tf.fill([len(group)], value).numpy()
-            requests.append((signature, columns))
-    return requests
+                columns[name] = tf.fill([len(group)], value)
+            yield signature, columns
 
 
 def warm_up_texts(tokenizer: Tokenizer) -> list[str]:

@@ -17,10 +17,11 @@ This module does not import TensorFlow.
 import json
 import logging
 import os
+import pathlib
 import re
 from typing import Any
 
-from tf_transformer.atomic_io import atomic_folder, atomic_write
+from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 
@@ -31,11 +32,11 @@ MODEL_FILES = ("saved_model.pb", "model.bin")  # a SavedModel or an export for C
 DESCRIPTION = os.path.join("assets.extra", "model.json")
 
 
-def check_model_name(name: str, place: str = "--name") -> None:
-    """Raises: UserError for a name that cannot be part of a URL; `place` is where it is given."""
+def check_model_name(name: str) -> None:
+    """Raises: UserError for a name that cannot be part of a URL."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
         raise UserError(
-            f"{place} is {name!r}: give a name of letters, digits, '_', '.' and '-' only"
+            f"--name is {name!r}: give a name of letters, digits, '_', '.' and '-' only"
         )
 
 
@@ -60,8 +61,7 @@ def write_description(folder: str, config: Config, aligned_length: int) -> None:
     }
     path = os.path.join(folder, DESCRIPTION)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(json.dumps(description, indent=2) + "\n")
+    pathlib.Path(path).write_text(json.dumps(description, indent=2) + "\n", "utf-8")
 
 
 def read_description(folder: str) -> dict[str, Any]:
