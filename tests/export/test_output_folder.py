@@ -79,9 +79,3 @@ def test_nothing_unfinished_stays(export, name, model_dir, tmp_path, small_files
         assert os.listdir(output) == []
     else:
         assert os.listdir(tmp_path) == []
-
-
-def test_an_output_below_a_file(model_dir, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"model.keras could not be written \(File exists\): "):
-        export_keras(str(model_dir), str(tmp_path / "file" / "model.keras"))

@@ -20,8 +20,6 @@ from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD, START
 
-SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
-
 
 def search_translations(
     model: Model,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
+
 
 def encode(tokenizer: "Tokenizer", texts: Sequence[str]) -> list[list[int]]:
     """Texts -> lists of ids; each ends with the end token."""

@@ -18,7 +18,6 @@ from tf_transformer.decoding.ensemble import Model, copy_model, load_models, sin
 from tf_transformer.decoding.extras.constraints import encode_phrases, pad_phrases
 from tf_transformer.decoding.extras.diverse_beam import check_groups
 from tf_transformer.decoding.inference import (
-    SCORED_TOKENS,
     Alternatives,
     alternative_translations,
     detokenize,
@@ -30,6 +29,7 @@ from tf_transformer.decoding.inference import (
 )
 from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.text_batches import (
+    SCORED_TOKENS,
     check_n_best,
     encode,
     find_long,

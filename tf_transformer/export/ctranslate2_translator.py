@@ -33,7 +33,6 @@ Progress = Callable[[int], object]  # is called with the number of texts of each
 COMPUTE_TYPES = ("default", "float32", "int8")  # of the weights in memory; default: as exported
 PATIENCE = 2.0  # finished hypotheses that end the search / beam size
 N_BEST_PATIENCE = 3.0  # the same where several hypotheses are wanted
-SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
 
 
 class CTranslate2Translator:

@@ -25,7 +25,6 @@ from tf_transformer.config import DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Model, single_model
 from tf_transformer.decoding.inference import (
-    SCORED_TOKENS,
     alternative_translations,
     detokenize,
     forced_decoding,
@@ -35,6 +34,7 @@ from tf_transformer.decoding.inference import (
     search_translations,
 )
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
+from tf_transformer.decoding.text_batches import SCORED_TOKENS
 from tf_transformer.special_tokens import PAD
 
 ALIGNED_LENGTH = 128  # most source sub-words of `alignments`: weights grow with the square
