@@ -1,6 +1,5 @@
 """The folders of versions, and the names of models."""
 
-import logging
 import os
 
 import pytest
@@ -65,20 +64,6 @@ def test_what_is_not_a_version_stays(tmp_path):
     remove_old_versions(str(folder), 1, new)
     assert sorted(os.listdir(folder)) == ["007", "1999", "4", "5", "6", "models.config"]
     assert (elsewhere / "6" / "saved_model.pb").exists()
-
-
-def test_a_version_that_cannot_be_removed_is_a_warning(tmp_path, monkeypatch, caplog):
-    make_version(tmp_path, 1)
-    new = make_version(tmp_path, 2)
-
-    def refuse(source, target):
-        raise PermissionError(1, "Operation not permitted", source)
-
-    monkeypatch.setattr(os, "rename", refuse)
-    with caplog.at_level(logging.WARNING):
-        remove_old_versions(str(tmp_path), 1, new)
-    assert caplog.messages == [f"{tmp_path}/1 could not be removed: Operation not permitted"]
-    assert sorted(os.listdir(tmp_path)) == ["1", "2"]
 
 
 def test_model_names_of_letters_digits_and_punctuation_are_accepted():

@@ -21,7 +21,7 @@ from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import DataConfig, DecodeConfig
 from tf_transformer.data.tags import check_tag
 from tf_transformer.errors import UserError
-from tf_transformer.export.versions import SEARCH_TYPES, find_versions, read_description
+from tf_transformer.export.versions import find_versions, read_description
 from tf_transformer.host import number_of_cores
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def ctranslate2_versions(export_dir: str | None, model_dir: str) -> Iterator[str
 
 def _is_export(folder: str) -> bool:
     """Whether a folder is an export for CTranslate2."""
-    return bool(read_description(folder, SEARCH_TYPES)) and not _is_saved_model(folder)
+    return os.path.exists(os.path.join(folder, "model.bin"))
 
 
 def _is_saved_model(folder: str) -> bool:

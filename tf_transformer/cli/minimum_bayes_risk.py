@@ -64,7 +64,7 @@ def with_minimum_bayes_risk(values: flags.FlagValues, n_best: NBest, language: s
     """
     if not values.mbr:
         return n_best
-    from tf_transformer.decoding.extras.minimum_bayes_risk import mean_utilities
+    from tf_transformer.decoding.extras.reranking import mean_utilities
     from tf_transformer.evaluation.metrics import sentence_scorer
 
     utility_of = sentence_scorer(values.mbr, language)

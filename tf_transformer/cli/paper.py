@@ -87,8 +87,7 @@ def _run_each_row(configs: dict[str, Config], folder: str, values: flags.FlagVal
 
 def evalb(values: flags.FlagValues) -> None:
     """Scores a file of trees against a file of reference trees."""
-    from tf_transformer.evaluation.evalb import COLLINS
-    from tf_transformer.evaluation.evalb_files import evalb_files, read_parameters
+    from tf_transformer.evaluation.evalb import COLLINS, evalb_files, read_parameters
 
     gold = required(values, "gold")
     test = required(values, "test")

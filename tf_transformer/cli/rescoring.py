@@ -17,7 +17,7 @@ from tf_transformer.cli.translation import (
 from tf_transformer.config import Config
 from tf_transformer.data.tags import add_tag, check_tag, split_tag
 from tf_transformer.data.text_files import read_lines
-from tf_transformer.decoding.extras.rescoring import read_n_best, rescore
+from tf_transformer.decoding.extras.reranking import read_n_best, rescore
 from tf_transformer.errors import UserError
 
 

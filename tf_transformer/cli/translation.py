@@ -140,6 +140,8 @@ def write_results(
 
 def translate(values: flags.FlagValues) -> None:
     """Translates lines of text."""
+    from tf_transformer.decoding.text_batches import check_n_best
+
     model_dir = values.model_dir or pretrained.default_model()
     _check_combination(values)
     if values.sampling or values.target_prefix or values.constraints:
@@ -147,14 +149,14 @@ def translate(values: flags.FlagValues) -> None:
         with _translator(values, model_dir) as (translator, data):
             number = number_of_candidates(values, translator.decode.beam_size)
             if not values.sampling:
-                translator.check_number(number)
+                check_n_best(number, translator.decode.beam_size)
             n_best = _complete_or_sample(values, translator, sampling, number)
             _translate_input(values, n_best, data.target)
         return
     open_translator = ctranslate2_translator if uses_ctranslate2(values) else _translator
     with open_translator(values, model_dir) as (any_translator, data):
         number = number_of_candidates(values, any_translator.decode.beam_size)
-        any_translator.check_number(number)
+        check_n_best(number, any_translator.decode.beam_size)
         _translate_input(values, _n_best(values, any_translator, data, number), data.target)
 
 
@@ -274,7 +276,7 @@ def _n_best(
     It returns `number` translations of each line. Its arguments are the lines, the number of the
     first one, and a function that shows progress. The lines have no prefixes or constraints.
     """
-    from tf_transformer.decoding.split_lines import SplitLines
+    from tf_transformer.decoding.text_batches import SplitLines
 
     def n_best(
         lines_and_prefixes: Lines, first_line: int, progress: Progress | None

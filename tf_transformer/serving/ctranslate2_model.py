@@ -15,12 +15,8 @@ import numpy as np
 
 from tf_transformer.checkpoints import checksums
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
-from tf_transformer.decoding.text_batches import length_batches
-from tf_transformer.export.ctranslate2_translator import (
-    SCORED_TOKENS,
-    CTranslate2Translator,
-    Hypotheses,
-)
+from tf_transformer.decoding.text_batches import SCORED_TOKENS, length_batches
+from tf_transformer.export.ctranslate2_translator import CTranslate2Translator, Hypotheses
 from tf_transformer.serving.model_interface import Input, Outputs, Signature
 
 Texts = Any  # lists of str or bytes by name: the `Inputs` of signatures without numbers
