@@ -8,11 +8,11 @@ A `Config` consists of a `ModelConfig`, a `DataConfig`, a `TrainConfig` and a `D
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_write
 
 MAX_INTEGER = 2**31 - 1  # TensorFlow computes steps, lengths and ids in int32
 
@@ -601,6 +601,25 @@ class Config:
         if settings:
             raise KeyError(f"no such setting: {', '.join(settings)}")
         return Config(**parts)
+
+    def differences(self, other: "Config", names: Collection[str]) -> str:
+        """Returns "NAME VALUE (now VALUE OF THE OTHER), ..." for the settings that differ.
+
+        Args:
+          other: another `Config`.
+          names: of the settings to compare.
+        """
+        values = [
+            {name: value for part in dataclasses.asdict(config).values()
+             for name, value in part.items()}
+            for config in (self, other)
+        ]  # fmt: skip
+        before, after = values
+        return ", ".join(
+            f"{name} {'none' if old == '' else old} (now {'none' if new == '' else new})"
+            for name, old in before.items()
+            if name in names and (new := after[name]) != old
+        )
 
     def with_vocabularies(self, source: int, target: int) -> "Config":
         """Returns a copy with other vocabulary sizes.

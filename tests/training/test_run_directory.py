@@ -10,9 +10,7 @@ import pytest
 from tiny_model import make_model
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.initial_model import initial_settings
-from tf_transformer.checkpoints.model_folder import load_config
-from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.checkpoints.model_folder import find_model_dir, initial_settings, load_config
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.errors import UserError
 from tf_transformer.training import run_directory

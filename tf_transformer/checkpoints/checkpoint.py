@@ -16,9 +16,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.atomic_io import DISK_FULL, atomic_write
 from tf_transformer.checkpoints.model_folder import checkpoint_step
 from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError
+from tf_transformer.files import DISK_FULL, atomic_write
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.checkpoints import model_folder
-from tf_transformer.checkpoints.initial_model import initial_settings
+from tf_transformer.checkpoints.model_folder import initial_settings
 from tf_transformer.cli.flags import SETTINGS, given
 from tf_transformer.cli.logs import log_to_folder, record_in_run_log
 from tf_transformer.cli.seeds import train_seeds

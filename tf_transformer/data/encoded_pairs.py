@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import NPZ_DAMAGE
+from tf_transformer.files import atomic_write
 from tf_transformer.special_tokens import PAD, START
 
 MANIFEST = "manifest.json"

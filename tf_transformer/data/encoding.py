@@ -12,7 +12,6 @@ import filelock
 import numpy as np
 import sentencepiece
 
-from tf_transformer.atomic_io import remove_temporary_files
 from tf_transformer.config import DataConfig
 from tf_transformer.data.corpus import Corpus, WeightedPair, digest
 from tf_transformer.data.encoded_pairs import (
@@ -30,6 +29,7 @@ from tf_transformer.data.progress import Progress
 from tf_transformer.data.tags import split_tag
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
+from tf_transformer.files import remove_temporary_files
 from tf_transformer.host import number_of_cores
 
 logger = logging.getLogger(__name__)

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import filelock
 
-from tf_transformer.checkpoints import checksums, model_folder
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.export.ctranslate2_translator import installed_version
+from tf_transformer.files import CHECKSUMS, is_intact
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def built_in_export(model_dir: str) -> Iterator[str]:
 
     from tf_transformer.export.saved_model import export_saved_model
 
-    fingerprint = fingerprint_of([tf.__version__], [os.path.join(model_dir, checksums.NAME)])
+    fingerprint = fingerprint_of([tf.__version__], [os.path.join(model_dir, CHECKSUMS)])
     export = functools.partial(export_saved_model, model_dir)
     with cached_export(model_dir, fingerprint, export) as folder:
         yield folder
@@ -147,7 +148,7 @@ def _cache_folder(name: str) -> str | None:
 def _has_intact_version(folder: str) -> bool:
     """Whether a folder has a version that can be used. Removes versions that have changed."""
     versions = [os.path.join(folder, name) for name in os.listdir(folder) if name.isdigit()]
-    damaged = [path for path in versions if not checksums.is_intact(path)]
+    damaged = [path for path in versions if not is_intact(path)]
     for path in damaged:
         logger.warning("%s is damaged: removing it", path)
         shutil.rmtree(path, ignore_errors=True)

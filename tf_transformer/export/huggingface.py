@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints import checkpoint as checkpoints
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.loading import build_model, load_model
@@ -37,6 +36,7 @@ from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export import marian
 from tf_transformer.export.marian import Weights
 from tf_transformer.export.output_folder import check_new, new_output
+from tf_transformer.files import atomic_write
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import END, PAD, START, UNK
 

@@ -20,9 +20,9 @@ import os
 import re
 from typing import Any
 
-from tf_transformer.atomic_io import atomic_folder, atomic_write
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_folder, atomic_write
 
 logger = logging.getLogger(__name__)
 

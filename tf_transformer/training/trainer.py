@@ -16,9 +16,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.checkpoints.initial_model import absolute_model_dir, check_other_folder
 from tf_transformer.checkpoints.loading import check_same_vocabularies
-from tf_transformer.checkpoints.model_folder import CONFIG, step_checkpoints
+from tf_transformer.checkpoints.model_folder import AVERAGED, BEST, CONFIG, step_checkpoints
 from tf_transformer.config import Config
 from tf_transformer.data.batching import IDS, Batches
 from tf_transformer.data.corpus import Corpus
@@ -34,7 +33,7 @@ from tf_transformer.training.distribution import (
     strategy_of_run,
     worker_failures,
 )
-from tf_transformer.training.fine_tuning import load_initial_weights
+from tf_transformer.training.fine_tuning import load_initial_weights, recorded_init_from
 from tf_transformer.training.memory_plan import (
     accumulation_hint,
     compiled_shapes,
@@ -350,7 +349,7 @@ class Trainer:
             is_best = self.progress.record_validation(self.step, values)
             log.validation(self.step, values)
             if is_best and self.workers.is_chief:
-                self.directory.save_best(self.model, self._state())
+                self.directory.save_weights(BEST, self.model, self._state())
 
     def _average(self, log: RunLog) -> None:
         """Averages the last checkpoints (Sec. 6.1), or the weights of all updates.
@@ -358,9 +357,9 @@ class Trainer:
         The average is then on disk and in the model.
         """
         if self.optimizer.use_ema:
-            assign_averages(self.model, self.optimizer)
+            self.optimizer.finalize_variable_values(self.model.trainable_variables)
             if self.workers.is_chief:
-                self.directory.save_average(self.model, self._state())
+                self.directory.save_weights(AVERAGED, self.model, self._state())
         elif self.workers.is_chief:
             self.directory.average(self.model, self.config.train, self.first_step)
         self.workers.broadcast_weights(self.model.trainable_variables)
@@ -421,29 +420,21 @@ class Trainer:
         )
 
 
-def assign_averages(model: Transformer, optimizer: FusedAdam) -> None:
-    """Gives the model the moving averages of its weights, which the optimizer keeps."""
-    for variable, average in zip(model.trainable_variables, optimizer.averages):
-        variable.assign(average.numpy())
-
-
 @contextlib.contextmanager
 def averaged_weights(model: Transformer, optimizer: FusedAdam) -> Iterator[None]:
-    """A context in which the model has these averages; without a moving average, nothing changes.
+    """A context in which the model has the moving averages of its weights, where there are any.
 
     Args:
       model: a built `Transformer`. It has its own weights again after the context.
-      optimizer: a built `FusedAdam`.
+      optimizer: a built `FusedAdam`, which keeps the averages.
     """
-    if not optimizer.use_ema:
-        yield
-        return
-    weights = [variable.numpy() for variable in model.trainable_variables]
+    weights = model.trainable_variables if optimizer.use_ema else []
+    values = [variable.numpy() for variable in weights]
+    optimizer.finalize_variable_values(weights)
     try:
-        assign_averages(model, optimizer)
         yield
     finally:
-        for variable, value in zip(model.trainable_variables, weights):
+        for variable, value in zip(weights, values):
             variable.assign(value)
 
 
@@ -466,8 +457,8 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
         logging.getLogger("tf_transformer").setLevel(logging.WARNING)
     keras.utils.set_random_seed(config.train.seed)
     if config.train.init_from:
-        check_other_folder(config.train.init_from, model_dir)
-        config = config.replace(init_from=absolute_model_dir(config.train.init_from))
+        init_from = recorded_init_from(config.train.init_from, model_dir)
+        config = config.replace(init_from=init_from)
     corpus = corpus_of_run(config.data)
     directory = RunDirectory(model_dir if workers.is_chief else None, overwrite)
     try:
