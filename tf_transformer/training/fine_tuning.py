@@ -75,8 +75,6 @@ def _check_same_model(initial: Config, config: Config) -> None:
 def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
     """Loads the vocabularies of the initial model, and checks that a run can start with it.
 
-    Args:
-      config: the settings of the run; `config.train.init_from` is the model.
     Returns: the tokenizers of source and target.
     Raises: UserError when a file is missing, or the run has other sizes.
     """

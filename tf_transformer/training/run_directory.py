@@ -50,8 +50,7 @@ from tf_transformer.training.fine_tuning import initial_vocabulary
 
 logger = logging.getLogger(__name__)
 
-# The version of the order of batches that a text and a seed give. Checkpoints record it; those of
-# version 1, from before the encoded text had shards, do not.
+# The version of the order of batches that a text and a seed give. Checkpoints record it.
 BATCH_ORDER = 2
 
 # Settings that may change when a run continues. They decide where an update is computed and how
@@ -260,19 +259,12 @@ def check_same_batches(state: dict[str, Any], checksum: int, folder: str) -> Non
       folder: of the run.
     Raises: UserError when they differ, because of the text or of the version of the package.
     """
-    same_text = state["data"] == checksum
-    order = state.get("batch_order", BATCH_ORDER if same_text else 1)
-    if order != BATCH_ORDER:
+    order = state.get("batch_order", BATCH_ORDER)
+    if (state["data"], order) != (checksum, BATCH_ORDER):
         raise UserError(
-            f"the run in {folder} was made by {'an earlier' if order < BATCH_ORDER else 'a later'} "
-            "version of tf-transformer, which had another order of batches: it cannot be resumed; "
-            f"to start a new run with its weights, give --init_from={folder} and another "
-            "--model_dir"
-        )
-    if not same_text:
-        raise UserError(
-            f"the training text is not the one with which the run in {folder} was started: give "
-            "another --model_dir"
+            f"the training text is not the one with which the run in {folder} was started, or "
+            "another version of tf-transformer made it, with another order of batches: give "
+            f"another --model_dir; --init_from={folder} starts with its weights"
         )
 
 
