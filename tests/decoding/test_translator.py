@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.checkpoints.model_folder import find_model_dir
 from tf_transformer.config import SamplingConfig
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.export import cache as export_cache
 from tf_transformer.export import saved_model
 from tf_transformer.export.cache import built_in_export, cached_export, fingerprint_of
+from tf_transformer.files import write_checksums
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,8 @@ import shutil
 import numpy as np
 import pytest
 
-from tf_transformer.checkpoints.initial_model import initial_settings
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.checkpoints.model_folder import load_config
+from tf_transformer.checkpoints.model_folder import initial_settings, load_config
 from tf_transformer.config import Config
 from tf_transformer.data.subword_sampling import sampling_alpha
 from tf_transformer.decoding.inference import forced_decoding, forced_log_probs

@@ -7,7 +7,7 @@ from typing import Any
 from absl import flags
 
 from tf_transformer import config as settings
-from tf_transformer.checkpoints.pretrained import DEFAULT
+from tf_transformer.checkpoints.model_folder import DEFAULT_MODEL
 from tf_transformer.cli.flag_parsers import BooleanParser, FloatParser, IntegerParser, TextParser
 from tf_transformer.config import MAX_INTEGER, FilterConfig
 from tf_transformer.data.readers import describe_data
@@ -88,9 +88,9 @@ def _defaults(part: type[settings.Settings], name: str) -> str:
 
 def define_model(values: flags.FlagValues, optional: bool = False, ensemble: bool = False) -> None:
     """Defines --model_dir and --checkpoint; `ensemble` says that several can be given."""
-    default = f"default: {DEFAULT}" if optional else "required"
+    default = f"default: {DEFAULT_MODEL}" if optional else "required"
     several = "; several, separated by commas, are an ensemble" if ensemble else ""
-    meaning = f"model folder, or the name of a built-in model, such as {DEFAULT}"
+    meaning = f"model folder, or the name of a built-in model, such as {DEFAULT_MODEL}"
     define(values, "model_dir", str, f"{meaning}{several} ({default})")
     meaning = f"averaged, best, latest, or a file{several}"
     define(values, "checkpoint", str, f"{meaning} (default: the first of these that exists)")

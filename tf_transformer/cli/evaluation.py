@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.evaluation_data import (
     Pairs,
@@ -126,7 +126,7 @@ def _baseline_translations(
         return None
     if os.path.isfile(values.baseline):
         return read_aligned(values.baseline, test.size, "translation")[: len(test.pairs)]
-    model_dir = pretrained.find_model_dir(values.baseline)
+    model_dir = model_folder.find_model_dir(values.baseline)
     data = model_folder.load_config(model_dir).data
     languages = test.data.source, test.data.target
     tag = tag_for(data, *languages)

@@ -8,7 +8,7 @@ import re
 
 from absl import flags
 
-from tf_transformer.checkpoints import pretrained
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.config import DataConfig
 from tf_transformer.data.corpus import digest
 from tf_transformer.data.readers import (
@@ -124,7 +124,7 @@ def translations_path(model_dir: str, data: DataConfig, test_data: str | None, s
     is_own = _texts(tested, data)[:corpora] == _texts(data.data, data)[:corpora]
     name = split if is_own else f"{_as_file_name(absolute_path(tested))}.{split}"
     _, target = languages_of(tested, data.source, data.target)
-    return os.path.join(pretrained.writable_folder(model_dir), "evaluation", f"{name}.{target}")
+    return os.path.join(model_folder.writable_folder(model_dir), "evaluation", f"{name}.{target}")
 
 
 def _tags(values: flags.FlagValues, data: DataConfig) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags
 
 from tf_transformer import config as settings
-from tf_transformer.checkpoints.pretrained import DEFAULT
+from tf_transformer.checkpoints.model_folder import DEFAULT_MODEL
 from tf_transformer.cli.define_flags import (
     GENERAL_GROUP,
     GROUPS,
@@ -284,8 +284,8 @@ def _export_flags(values: flags.FlagValues) -> None:
 
 def _serve_flags(values: flags.FlagValues) -> None:
     meaning = (
-        f"model folder, whose export is served (default: the built-in model {DEFAULT}, which is "
-        "exported first)"
+        f"model folder, whose export is served (default: the built-in model {DEFAULT_MODEL}, which "
+        "is exported first)"
     )
     define(values, "model_dir", str, meaning)
     meaning = (

@@ -2,8 +2,7 @@
 
 from absl import flags
 
-from tf_transformer.checkpoints.model_folder import load_config
-from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.checkpoints.model_folder import find_model_dir, load_config
 from tf_transformer.cli.describe import describe_folder, describe_preset
 from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.errors import UserError

@@ -5,12 +5,12 @@ import sys
 
 from absl import flags
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.logs import log_to_folder
 from tf_transformer.cli.terminal import explain_out_of_memory, required, start_tensorflow
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_write
 from tf_transformer.paper.table3 import (
     describe_paper,
     describe_results,

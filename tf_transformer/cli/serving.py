@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from absl.flags import FlagValues
 
-from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.engine import ctranslate2_versions, loader, uses_ctranslate2
 from tf_transformer.cli.flags import given
 from tf_transformer.cli.terminal import open_output
@@ -50,7 +50,9 @@ def serve(values: FlagValues) -> None:
 
 def _find_model(model_dir: str | None) -> str:
     """Returns the folder of the given model, or of the default one. Raises: UserError."""
-    model_dir = pretrained.find_model_dir(model_dir) if model_dir else pretrained.default_model()
+    model_dir = (
+        model_folder.find_model_dir(model_dir) if model_dir else model_folder.default_model()
+    )
     model_folder.load_config(model_dir)  # a wrong folder is reported before TensorFlow is loaded
     return model_dir
 
@@ -64,10 +66,10 @@ def _export_to_serve(export_dir: str | None, model_dir: str) -> Iterator[str]:
     if export_dir:
         yield export_dir
         return
-    if not pretrained.is_built_in(model_dir):
+    if not model_folder.is_built_in(model_dir):
         folder = os.path.join(model_dir, "export", "saved_model")
         if not os.path.isdir(folder):
-            folder = os.path.join(pretrained.writable_folder(model_dir), "export", "saved_model")
+            folder = os.path.join(model_folder.writable_folder(model_dir), "export", "saved_model")
         _warn_of_old_export(folder, model_dir)
         if not os.path.isdir(folder):
             raise UserError(

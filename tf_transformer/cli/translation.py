@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from absl import flags
 
-from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.model_folder import first_model_dir, model_list
 from tf_transformer.cli.engine import ctranslate2_translator, uses_ctranslate2
 from tf_transformer.cli.flags import given
@@ -142,7 +142,7 @@ def translate(values: flags.FlagValues) -> None:
     """Translates lines of text."""
     from tf_transformer.decoding.text_batches import check_n_best
 
-    model_dir = values.model_dir or pretrained.default_model()
+    model_dir = values.model_dir or model_folder.default_model()
     _check_combination(values)
     if values.sampling or values.target_prefix or values.constraints:
         sampling = SamplingConfig(**given(values, (SamplingConfig,)))

@@ -20,12 +20,12 @@ import filelock
 import numpy as np
 import sentencepiece
 
-from tf_transformer.atomic_io import atomic_write, remove_temporary_files
 from tf_transformer.config import DataConfig
 from tf_transformer.data.corpus import Corpus, WeightedPair, digest
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.tags import split_tag
 from tf_transformer.errors import NPZ_DAMAGE, UserError
+from tf_transformer.files import atomic_write, remove_temporary_files
 from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import PAD, START
 

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sentencepiece import sentencepiece_model_pb2 as messages
 
-from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.config import SAMPLING, DataConfig
 from tf_transformer.data.corpus import digest
 from tf_transformer.data.encoding import (
@@ -40,6 +39,7 @@ from tf_transformer.data.encoding import (
     write_shard,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_folder
 from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import BLANK
 

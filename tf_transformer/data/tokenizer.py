@@ -21,10 +21,10 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from sentencepiece import sentencepiece_model_pb2 as messages
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.tags import tag_pattern, vocabulary_tags, without_tags
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_write
 from tf_transformer.special_tokens import BLANK, END, PAD, START, UNK
 
 logger = logging.getLogger(__name__)

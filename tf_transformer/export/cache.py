@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 import filelock
 
-from tf_transformer.checkpoints import checksums, model_folder
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.export.ctranslate2_translator import installed_version
 from tf_transformer.export.versions import find_versions
+from tf_transformer.files import CHECKSUMS
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ def built_in_export(model_dir: str) -> Iterator[str]:
 
     from tf_transformer.export.saved_model import export_saved_model
 
-    fingerprint = fingerprint_of([tf.__version__], [os.path.join(model_dir, checksums.NAME)])
+    fingerprint = fingerprint_of([tf.__version__], [os.path.join(model_dir, CHECKSUMS)])
     export = functools.partial(export_saved_model, model_dir)
     with cached_export(model_dir, fingerprint, export) as folder:
         yield folder

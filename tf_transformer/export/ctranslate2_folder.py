@@ -31,13 +31,13 @@ from typing import Any
 import numpy as np
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import ModelConfig
 from tf_transformer.data.tokenizer import save_tokenizers
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export.output_folder import check_new, new_output
 from tf_transformer.export.versions import write_description
+from tf_transformer.files import write_checksums
 from tf_transformer.model.embedding import positional_encoding
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import END, START, UNK

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_folder
 
 # Reasons in the messages of TensorFlow, which has no error code of its own for most of them.
 WRITE_ERRORS = (

@@ -21,12 +21,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.atomic_io import atomic_write
-from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.config import Config, DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Ensemble, Model, load_models, members
-from tf_transformer.errors import SERVING_API, explain_missing_package
+from tf_transformer.errors import explain_missing_package
 from tf_transformer.export.output_folder import unfinished_folder
 from tf_transformer.export.signatures import (
     ALIGNED_LENGTH,
@@ -36,6 +34,7 @@ from tf_transformer.export.signatures import (
     request_options,
 )
 from tf_transformer.export.versions import check_model_name, write_description
+from tf_transformer.files import atomic_write, write_checksums
 
 # Texts in a batch of TensorFlow Serving. The graph divides a batch into smaller chunks.
 MAX_BATCH_SIZE = 128
@@ -128,7 +127,7 @@ def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
     Returns: the modules model_pb2, predict_pb2 and prediction_log_pb2.
     Raises: UserError when tensorflow-serving-api is not installed.
     """
-    with explain_missing_package(SERVING_API):
+    with explain_missing_package("tensorflow-serving-api"):
         from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
     return model_pb2, predict_pb2, prediction_log_pb2
 

@@ -21,9 +21,9 @@ import pathlib
 import re
 from typing import Any
 
-from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_folder
 
 logger = logging.getLogger(__name__)
 
