@@ -5,11 +5,7 @@ import os
 import pytest
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.versions import (
-    check_model_name,
-    find_versions,
-    remove_old_versions,
-)
+from tf_transformer.export.versions import check_model_name, find_versions, remove_old_versions
 
 
 def make_version(folder, name):
@@ -66,11 +62,8 @@ def test_what_is_not_a_version_stays(tmp_path):
     assert (elsewhere / "6" / "saved_model.pb").exists()
 
 
-def test_model_names_of_letters_digits_and_punctuation_are_accepted():
-    check_model_name("wmt14_en-de.v2")
-
-
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "a:b", "é", "a\n"])
-def test_other_model_names_are_refused(name):
+def test_model_names_that_are_refused(name):
+    check_model_name("wmt14_en-de.v2")
     with pytest.raises(UserError, match="--name is"):
         check_model_name(name)
