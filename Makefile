@@ -233,7 +233,7 @@ $(TRANSFORMERS_STAMP): $(STAMP)
 	$(TRANSFORMERS)/bin/python -m pip install --quiet --disable-pip-version-check torch 'transformers>=5' sentencepiece safetensors
 	touch $@
 
-test-transformers: $(TRANSFORMERS_STAMP) ## compare exports and imports with Hugging Face transformers
+test-transformers: $(TRANSFORMERS_STAMP) ## compare exports with Hugging Face transformers
 	TRANSFORMERS_PYTHON=$(TRANSFORMERS)/bin/python $(BIN)/python -m pytest tests/export/transformers_parity.py $(FLAGS)
 
 # The wheel and its dependencies are installed into an empty environment; the first time, pip downloads them.

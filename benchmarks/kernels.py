@@ -40,9 +40,10 @@ def plain_dropout(x, rate):
     return tf.nn.experimental.stateless_dropout(x, rate, seed)
 
 
-def plain_cross_entropy(project, weights, x, tar_real, label_smoothing, scale):
+def plain_cross_entropy(project, weights, xs, tar_real, label_smoothing, scale, r_drop):
     """The logits of all tokens at once, differentiated by TensorFlow."""
-    logits = project(x, *weights)
+    del r_drop
+    logits = project(*xs, *weights)
     loss, tokens = label_smoothed_cross_entropy(tar_real, logits, label_smoothing)
     return loss * scale, tf.stop_gradient(tf.stack([loss, tokens, 0.0, loss]))
 

@@ -136,7 +136,7 @@ def _loss(model, x):
         project, weights = model.output_projection()
         with tf.GradientTape() as tape:
             tape.watch([x, *weights])
-            loss, _ = chunked_cross_entropy(project, weights, x, tar_real, 0.1, 1.0)
+            loss, _ = chunked_cross_entropy(project, weights, [x], tar_real, 0.1, 1.0)
         return tape.gradient(loss, [x, *weights])
 
     return tf.function(gradients)

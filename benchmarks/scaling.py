@@ -41,7 +41,7 @@ def measure(replicas, shapes, rounds):
     from tf_transformer.training.distribution import make_strategy, split_cpu
 
     split_cpu(replicas)
-    assert make_strategy(cpu_only=True).num_replicas_in_sync == replicas
+    assert make_strategy(replicas).num_replicas_in_sync == replicas
     config = preset("small").replace(input_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY)
     most_tokens = max(rows * length for rows, length in shapes)
     accumulate = most_tokens > replicas * config.train.micro_batch_tokens

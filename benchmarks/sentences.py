@@ -46,7 +46,7 @@ def measure_splitting(sentences, language):
 
 def measure_translation(sources, references):
     """Prints BLEU and chrF of paragraphs that are translated as lines and as sentences."""
-    from tf_transformer.decoding.split_lines import SplitLines
+    from tf_transformer.decoding.text_batches import SplitLines
     from tf_transformer.decoding.translator import Translator
     from tf_transformer.evaluation.bleu import score
 

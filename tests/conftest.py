@@ -146,7 +146,7 @@ def exported(model_dir, tmp_path_factory):
 @pytest.fixture(scope="session")
 def cold_export(exported, tmp_path_factory):
     """The path of a copy of this version without warm-up requests: it loads in less time."""
-    from tf_transformer.checkpoints.checksums import write_checksums
+    from tf_transformer.files import write_checksums
 
     path = tmp_path_factory.mktemp("cold") / "1"
     shutil.copytree(exported, path)

@@ -11,7 +11,7 @@ from tf_transformer.cli.terminal import set_environment
 @pytest.fixture
 def files(monkeypatch, tmp_path):
     """A function that writes a file in place of one of the system's."""
-    for name in ("CPU_INFO", "MEMORY_INFO", "CGROUP_OF_PROCESS", "CGROUP_ROOT"):
+    for name in ("CPU_INFO", "CGROUP_OF_PROCESS", "CGROUP_ROOT"):
         monkeypatch.setattr(host, name, tmp_path / name)
 
     def write(name, text):
@@ -25,17 +25,15 @@ def files(monkeypatch, tmp_path):
 def test_cpu(files):
     lines = "processor\t: 0\nmodel name\t: Xeon\nflags\t\t: fpu avx avx2 amx_bf16\n"
     files("CPU_INFO", lines + lines.replace("Xeon", "another"))
-    assert host.cpu_model() == "Xeon"
+    assert host.cpu_info("model name") == "Xeon"
     assert host.cpu_flags() == {"fpu", "avx", "avx2", "amx_bf16"}
 
 
 def test_unknown_host(files):
     """On another system there are no such files."""
-    assert host.cpu_model()
     assert host.cpu_flags() == set()
     assert host.core_limit() is None
     assert host.memory_limit() is None
-    assert host.describe_memory() == "unknown"
 
 
 def test_limits_of_version_2(files):
@@ -45,12 +43,8 @@ def test_limits_of_version_2(files):
     files("CGROUP_ROOT/outer/inner/cpu.max", "max 100000\n")
     files("CGROUP_ROOT/outer/inner/memory.max", "4000000000\n")
     files("CGROUP_ROOT/outer/memory.max", "max\n")
-    files("MEMORY_INFO", "MemTotal:  16000000 kB\nMemFree: 1 kB\nMemAvailable: 8000000 kB\n")
     assert host.core_limit() == 1.5
     assert host.memory_limit() == 4_000_000_000
-    assert host.describe_cores().endswith("; the container's limit is 1.5")
-    expected = "8.2 GB available of 16.4 GB; the container's limit is 4.0 GB"
-    assert host.describe_memory() == expected
 
 
 def test_limits_of_version_1(files):

@@ -8,11 +8,11 @@ A `Config` consists of a `ModelConfig`, a `DataConfig`, a `TrainConfig` and a `D
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_write
 
 MAX_INTEGER = 2**31 - 1  # TensorFlow computes steps, lengths and ids in int32
 
@@ -400,28 +400,20 @@ class TrainConfig(Settings):
                 f"warmup_steps {self.warmup_steps} is not less than train_steps "
                 f"{self.train_steps}: learning_rate_schedule {schedule} would not reach its peak"
             )
-        if self.init_optimizer and not self.init_from:
-            raise UserError("init_optimizer needs init_from, the model to start with")
-        if self.extend_vocab and not self.init_from:
-            raise UserError("extend_vocab needs init_from, whose vocabulary it extends")
-        if self.extend_vocab and self.init_optimizer:
-            raise UserError(
-                "extend_vocab and init_optimizer: give one of them, since Adam has no moments of "
-                "new sub-words"
-            )
-        if self.extend_vocab and "embeddings" in self.freeze:
-            raise UserError(
-                "extend_vocab and freeze embeddings: give one of them, since new sub-words have to "
-                "be trained"
-            )
-        self._check_freeze()
-
-    def _check_freeze(self) -> None:
-        parts = self.freeze.split(",") if self.freeze else []
-        for part in parts:
+        for name in ("init_optimizer", "extend_vocab"):
+            if getattr(self, name) and not self.init_from:
+                raise UserError(f"{name} needs init_from, the model to start with")
+        frozen = self.freeze.split(",") if self.freeze else []
+        for conflicts, name, reason in (
+            (self.init_optimizer, "init_optimizer", "Adam has no moments of new sub-words"),
+            ("embeddings" in frozen, "freeze embeddings", "new sub-words have to be trained"),
+        ):
+            if self.extend_vocab and conflicts:
+                raise UserError(f"extend_vocab and {name}: give one of them, since {reason}")
+        for part in frozen:
             if part not in FREEZABLE:
                 raise UserError(f"freeze {part!r}: give {listed(FREEZABLE)}")
-        if set(parts) == set(FREEZABLE):
+        if set(frozen) == set(FREEZABLE):
             raise UserError(f"freeze {self.freeze}: no weights are left to train")
 
 
@@ -601,6 +593,25 @@ class Config:
         if settings:
             raise KeyError(f"no such setting: {', '.join(settings)}")
         return Config(**parts)
+
+    def differences(self, other: "Config", names: Collection[str]) -> str:
+        """Returns "NAME VALUE (now VALUE OF THE OTHER), ..." for the settings that differ.
+
+        Args:
+          other: another `Config`.
+          names: of the settings to compare.
+        """
+        values = [
+            {name: value for part in dataclasses.asdict(config).values()
+             for name, value in part.items()}
+            for config in (self, other)
+        ]  # fmt: skip
+        before, after = values
+        return ", ".join(
+            f"{name} {'none' if old == '' else old} (now {'none' if new == '' else new})"
+            for name, old in before.items()
+            if name in names and (new := after[name]) != old
+        )
 
     def with_vocabularies(self, source: int, target: int) -> "Config":
         """Returns a copy with other vocabulary sizes.

@@ -6,8 +6,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 
-SERVING_API = "tensorflow-serving-api"  # for pip; its module is tensorflow_serving
-
 # What `zipfile`, NumPy and `json` raise for a damaged file. NumPy parses the header of an array,
 # with Python's tokenizer, before the CRC of the array is checked.
 NPZ_DAMAGE = (

@@ -7,40 +7,20 @@ not need TensorFlow.
 import math
 import os
 import pathlib
-import platform
 from collections.abc import Iterator
 
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
-MEMORY_INFO = pathlib.Path("/proc/meminfo")
 CGROUP_OF_PROCESS = pathlib.Path("/proc/self/cgroup")
 CGROUP_ROOT = pathlib.Path("/sys/fs/cgroup")
 NO_LIMIT = 2**60  # bytes; version 1 of cgroups writes a larger number where there is no limit
 
-# What matters for matrix products: name -> the flag in /proc/cpuinfo.
-FEATURES = {
-    "AVX2": "avx2",
-    "AVX-512": "avx512f",
-    "AVX512_BF16": "avx512_bf16",
-    "AMX": "amx_bf16",
-}
-
-
-def cpu_model() -> str:
-    """The name of the CPU."""
-    return _cpu_info("model name") or platform.processor() or platform.machine()
-
 
 def cpu_flags() -> set[str]:
     """The flags of the CPU, such as "avx2"; an empty set where they are unknown."""
-    return set(_cpu_info("flags").split())
+    return set(cpu_info("flags").split())
 
 
-def is_x86() -> bool:
-    """Whether the CPU is one of Intel's or AMD's."""
-    return platform.machine().lower() in ("x86_64", "amd64")
-
-
-def _cpu_info(name: str) -> str:
+def cpu_info(name: str) -> str:
     """The value of a line of /proc/cpuinfo; "" where there is none."""
     for line in _read(CPU_INFO).splitlines():
         key, _, value = line.partition(":")
@@ -60,18 +40,6 @@ def number_of_cores() -> int:
     return cores if limit is None else max(1, min(cores, math.ceil(limit)))
 
 
-def describe_cores() -> str:
-    """The cores of the host, and how many of them this process may use."""
-    text = str(os.cpu_count() or "unknown")
-    allowed = affinity()
-    if allowed and allowed != os.cpu_count():
-        text += f"; CPU affinity allows {allowed}"
-    limit = core_limit()
-    if limit:
-        text += f"; the container's limit is {limit:g}"
-    return text
-
-
 def affinity() -> int | None:
     """The number of cores of the CPU affinity; None where it is unknown, as on macOS."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
@@ -88,22 +56,6 @@ def core_limit() -> float | None:
         if quota.isdecimal() and period.isdecimal():  # no limit is "max" or -1
             limits.append(int(quota) / int(period))
     return min(limits, default=None)
-
-
-def describe_memory() -> str:
-    """The memory of the host, and the limit of the container."""
-    kilobytes = {}
-    for line in _read(MEMORY_INFO).splitlines():
-        name, _, value = line.partition(":")
-        kilobytes[name] = int(value.split()[0])
-    if "MemAvailable" not in kilobytes:
-        return "unknown"
-    available, total = (kilobytes[name] * 1024 / 1e9 for name in ("MemAvailable", "MemTotal"))
-    text = f"{available:.1f} GB available of {total:.1f} GB"
-    limit = memory_limit()
-    if limit:
-        text += f"; the container's limit is {limit / 1e9:.1f} GB"
-    return text
 
 
 def memory_limit() -> int | None:

@@ -12,12 +12,11 @@ import sys
 
 import numpy as np
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints.checkpoint import MODEL
-from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.evaluation.bleu import score
+from tf_transformer.files import atomic_write, write_checksums
 
 OTHER_SENTENCES = [
     "The government wants to lower taxes next year.",

@@ -108,29 +108,31 @@ def plot_multi_head_attention():
     """Draws the right half of Figure 2 beside the code of its boxes."""
     figure, panel = _canvas(9.2, 4.7)
     code_x = 4.05
-    call = MultiHeadAttention.call
+    attend, keys_values = MultiHeadAttention.attend, MultiHeadAttention.keys_values
     columns = {"V": 0.65, "K": 1.75, "Q": 2.85}
     for name, x in columns.items():
         panel.text(x, 0.15, f"${name}$", ha="center", fontsize=13)
         _arrow(panel, (x, 0.4), (x, 0.83))
         _box(panel, x, 1.1, "Linear", LINEAR, 0.75, copies=3)
         _arrow(panel, (x, 1.37), (x, 2.08))
-    starts = ("q = self.split", "k = self.split", "v = self.split")
-    for y, start in zip((1.36, 1.1, 0.84), starts):
+    projections = (
+        _code(attend, "q = self.split"), _code(keys_values, "keys = self.split"),
+        _code(keys_values, "values = self.split"),
+    )  # fmt: skip
+    for y, code in zip((1.36, 1.1, 0.84), projections):
         panel.text(
-            code_x, y, _code(call, start), va="center", fontsize=9, color=CODE,
-            family="monospace",
+            code_x, y, code, va="center", fontsize=9, color=CODE, family="monospace"
         )  # fmt: skip
     panel.plot([3.5, code_x - 0.08], [1.1, 1.1], color="0.6", linestyle=":", linewidth=1)
     _box(panel, 1.75, 2.35, "Scaled Dot-Product\nAttention", MATMUL, 2.9, 0.5, copies=3)
     panel.text(3.55, 2.52, "$h$", fontsize=13)
-    _write_code(panel, code_x, 2.3, _code(call, "scaled_attention, "), 3.3)
+    _write_code(panel, code_x, 2.3, _code(attend, "scaled_attention, "), 3.3)
     _arrow(panel, (1.75, 2.85), (1.75, 3.1))
     _box(panel, 1.75, 3.36, "Concat", CONCAT, 1.6)
-    _write_code(panel, code_x, 3.36, _code(call, "concat_attention = "), 2.6)
+    _write_code(panel, code_x, 3.36, _code(attend, "concat_attention = "), 2.6)
     _arrow(panel, (1.75, 3.63), (1.75, 3.79))
     _box(panel, 1.75, 4.06, "Linear", LINEAR, 1.6)
-    _write_code(panel, code_x, 4.06, _code(call, "output = "), 2.6)
+    _write_code(panel, code_x, 4.06, _code(attend, "output = "), 2.6)
     _arrow(panel, (1.75, 4.33), (1.75, 4.64))
     return figure
 

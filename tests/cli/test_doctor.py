@@ -129,7 +129,6 @@ def test_keras(refused, monkeypatch, tmp_path):
 
 def test_cpu_without_avx(monkeypatch):
     monkeypatch.setattr(doctor.host, "cpu_flags", lambda: {"sse2"})
-    monkeypatch.setattr(doctor.host, "is_x86", lambda: True)
     assert texts(doctor.versions()) == ["tensorflow cannot be imported: this CPU has no AVX"]
 
 

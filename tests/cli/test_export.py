@@ -4,9 +4,9 @@ import os
 import pathlib
 import re
 
-from tf_transformer.checkpoints import pretrained
-from tf_transformer.checkpoints.checksums import is_intact
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.export import saved_model
+from tf_transformer.files import is_intact
 
 MARIAN = pathlib.Path(__file__).parents[1] / "export" / "marian"
 
@@ -98,7 +98,7 @@ def test_a_built_in_model_is_exported_to_the_working_directory(run, tmp_path, mo
     assert code == 0
     assert out.startswith("wrote models/pocket-en-de/export/model.keras;")
     assert os.path.exists("models/pocket-en-de/export/model.keras")
-    assert is_intact(os.path.join(pretrained.FOLDER, "pocket-en-de"))
+    assert is_intact(os.path.join(model_folder.BUILT_IN_FOLDER, "pocket-en-de"))
 
 
 def test_import_then_translate(run, refused, tmp_path):

@@ -7,9 +7,9 @@ import socket
 import pytest
 from serving.scripted_server import scripted_server, translated
 
-from tf_transformer.checkpoints import pretrained
-from tf_transformer.checkpoints.checksums import write_checksums
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.export import saved_model
+from tf_transformer.files import write_checksums
 from tf_transformer.serving import client as serving_client
 from tf_transformer.serving import server
 
@@ -37,7 +37,7 @@ class RecordedServer:
 
 def test_serve_exports_the_built_in_model(run, in_empty_folder, monkeypatch):
     def export(model_dir, folder):
-        assert model_dir == os.path.join(pretrained.FOLDER, "pocket-en-de")
+        assert model_dir == os.path.join(model_folder.BUILT_IN_FOLDER, "pocket-en-de")
         os.mkdir(os.path.join(folder, "1"))
         write_checksums(os.path.join(folder, "1"))
 

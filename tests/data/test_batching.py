@@ -9,7 +9,7 @@ import pytest
 
 from tf_transformer.data import batching
 from tf_transformer.data.batching import Batches, bucket_plan
-from tf_transformer.data.encoded_pairs import EncodedPairs, Shard
+from tf_transformer.data.encoding import EncodedPairs, Shard
 from tf_transformer.special_tokens import END, PAD, START
 
 
@@ -174,7 +174,7 @@ def test_the_next_epoch_is_prepared_and_past_ones_are_forgotten():
         def _prepare(self, epoch):
             prepared = super()._prepare(epoch)
             computed.append(epoch)
-            alive.append(weakref.ref(prepared))
+            alive.append(weakref.ref(prepared[1][0][0]))
             return prepared
 
     batches = Watched(pairs, 500, seed=1)

@@ -2,7 +2,6 @@
 
 import gzip
 
-import pytest
 from fuzzing import bounded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,12 +82,3 @@ def test_a_random_line_of_trees(text):
         assert str(error).startswith("gold:1: ")
     else:
         assert all(isinstance(tree, Tree) for tree in trees)
-
-
-@pytest.mark.parametrize("depth", [10_000])
-def test_deep_brackets(tmp_path, depth):
-    """Trees are not read by recursion, so that their depth is no limit."""
-    path = tmp_path / "deep.mrg"
-    path.write_text("(S " * depth + "(NN dog)" + ")" * depth)
-    (tree,) = read_trees(str(path))
-    assert tree.label == "S"

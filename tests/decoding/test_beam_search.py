@@ -184,26 +184,6 @@ def test_every_output_ends_within_its_maximum_length(search, beam_size):
     assert [without_padding(ids[0])[-1] for ids in result.ids] == [END] * 3
 
 
-def test_hypotheses_are_sorted_and_distinct():
-    step, state = make_search(markov_chains(7, 10), 4)
-    result = beam_search(step, state, tf.fill([10], 8), 4, 0.6, n_best=4)
-    assert (np.diff(result.scores.numpy(), axis=1) <= 0).all()
-    for hypotheses in result.ids:
-        assert len({tuple(without_padding(ids)) for ids in hypotheses}) == 4
-
-
-@pytest.mark.parametrize("search, beam_size", [(greedy_search, 1), (beam_search, 4)])
-def test_in_a_graph(search, beam_size):
-    max_lengths = tf.constant([5, 6, 7, 8])
-    step, state = make_search(markov_chains(8, 4), beam_size)
-
-    @tf.function
-    def graph(max_lengths):
-        return search(step, state, max_lengths)
-
-    np.testing.assert_array_equal(graph(max_lengths).ids, search(step, state, max_lengths).ids)
-
-
 def test_length_penalty_by_hand():
     assert length_penalty(1, 0.6) == 1.0
     np.testing.assert_allclose(length_penalty(7, 1.0), 2.0)

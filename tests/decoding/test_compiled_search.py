@@ -66,22 +66,6 @@ def test_every_bucket(model, shape, beam_size):
     assert_same(plain, compiled)
 
 
-@pytest.mark.parametrize("for_xla", [False, True])
-def test_a_replica_compiles_on_request(model, monkeypatch, for_xla):
-    """Its results are the same without XLA, so they do not show it."""
-    compiled = []
-    function = tf.function
-
-    def recorded(*args, jit_compile, **options):
-        compiled.append(jit_compile)
-        return function(*args, jit_compile=jit_compile, **options)
-
-    monkeypatch.setattr(tf, "function", recorded)
-    arrays = {"inp": sentences(2, 5)}
-    Replica(model).run(search_translations, arrays, decode=decode_config(2), for_xla=for_xla)
-    assert compiled == [for_xla or None]
-
-
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("controls", CONTROLS)
 def test_controls_and_prefixes(model, controls, beam_size):

@@ -10,10 +10,9 @@ from tiny_model import make_model, sentences
 from tf_transformer.config import DecodeConfig
 from tf_transformer.decoding.inference import (
     detokenize,
-    forced_decoding,
+    forced_log_probs,
     max_output_lengths,
     search_translations,
-    token_log_probs,
 )
 from tf_transformer.decoding.scores import length_penalty
 
@@ -32,17 +31,10 @@ def test_forced_decoding_gives_the_scores_of_the_search(model, beam_size):
     result = search_translations(model, inp, decode, n_best=beam_size)
     for n in range(beam_size):
         ids = result.ids[:, n]  # (B, L)
-        logits, _ = forced_decoding(model, inp, ids)
-        log_probs = tf.reduce_sum(token_log_probs(logits, ids), axis=1)  # (B)
+        log_probs = tf.reduce_sum(forced_log_probs(model, inp, ids), axis=1)  # (B)
         lengths = tf.cast(result.lengths[:, n], tf.float32)
         scores = log_probs / length_penalty(lengths, decode.length_penalty)
         np.testing.assert_allclose(scores, result.scores[:, n], atol=1e-4)
-
-
-def test_token_log_probs_by_hand():
-    logits = tf.math.log([[[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]]])
-    log_probs = token_log_probs(logits, tf.constant([[3, 0]]))
-    np.testing.assert_allclose(log_probs, [[np.log(0.4), 0.0]], rtol=1e-6)
 
 
 def test_a_large_extra_length_does_not_overflow(model):

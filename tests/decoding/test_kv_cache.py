@@ -1,6 +1,5 @@
 """The KV cache. That a step equals the full pass is invariant 4 (`tests/test_invariants.py`)."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -67,15 +66,3 @@ def test_sentences_can_leave_between_steps(hypotheses):
     state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, rows), state)
     logits, _ = step(tf.constant(tokens[4, rows]), 4, tf.constant(indices[4, rows]), state)
     np.testing.assert_allclose(logits, tf.gather(expected[4], rows), atol=1e-5)
-
-
-def test_hypotheses_that_continue_the_same_one_are_equal(hypotheses):
-    tokens, indices = hypotheses
-    indices[-1] = 1
-    tokens[-1] = 7
-    keras.utils.set_random_seed(1)
-    step, state = make_decode_step(make_model(), tf.constant(sentences(B, 9)), K)
-    logits, state = run_steps(step, state, tokens, indices)
-    np.testing.assert_allclose(logits[-1, :, 0], logits[-1, :, 1], atol=1e-6)
-    for keys, _ in state.target:
-        np.testing.assert_allclose(keys[:, 0], keys[:, 1], atol=1e-6)

@@ -18,7 +18,6 @@ from tf_transformer.decoding.logits_processors import (
 )
 from tf_transformer.decoding.sampling import sample
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible, length_penalty
-from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2_folder import make_spec
 from tf_transformer.special_tokens import END, PAD, START
 
@@ -62,7 +61,7 @@ def test_adjusted_log_probabilities(controls, length):
     ids = np.concatenate([np.full([2, 3, 1], START), tokens, padding], axis=2)
     found = tf.constant(log_probs)
     for processor in make_processors(controls):
-        found = processor(found, tf.constant(ids), tf.constant(length))
+        found = processor(found, tf.constant(ids), tf.constant(length), tf.range(2))
     expected = [
         [adjusted(log_probs[i, k], tokens[i, k].tolist(), controls) for k in range(3)]
         for i in range(2)
@@ -106,6 +105,20 @@ def test_greedy_search(controls):
         np.testing.assert_allclose(result.scores[i, 0], total, rtol=1e-5)
         changed += ids[2:] != without_padding(greedy_search(*arguments).ids[i, 0])
     assert changed
+
+
+def test_each_sentence_can_have_its_own_value():
+    """Also after others have left the batch."""
+    table, penalties = markov_chains(25, 8, scale=0.7), [0.5, 1.0, 2.0, 3.0] * 2
+    step, state = make_search(table, 1)
+    processors = make_processors(ControlConfig(), repetition_penalty=tf.constant(penalties))
+    together = greedy_search(step, state, tf.range(2, 10), processors=processors)
+    for i, penalty in enumerate(penalties):
+        step, state = make_search(table[i : i + 1], 1)
+        processors = make_processors(ControlConfig(repetition_penalty=penalty))
+        alone = greedy_search(step, state, tf.constant([2 + i]), processors=processors)
+        assert without_padding(together.ids[i, 0]) == without_padding(alone.ids[0, 0])
+        np.testing.assert_allclose(together.scores[i], alone.scores[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("controls", CONTROLS, ids=str)
@@ -195,13 +208,6 @@ def test_ctranslate2_excludes_the_same_ngrams(tmp_path, size):
     for ids, found in zip(ours.ids.numpy()[:, 0], theirs):
         pieces = [vocabulary[i] for i in ids if i not in (PAD, END)]
         assert pieces[:20] == found.hypotheses[0]
-
-
-def test_settings_out_of_range():
-    with pytest.raises(UserError, match="repetition_penalty is 0: give at least 0.01"):
-        ControlConfig(repetition_penalty=0)
-    with pytest.raises(UserError, match="no_repeat_ngram_size is -1"):
-        ControlConfig(no_repeat_ngram_size=-1)
 
 
 def test_translator(translator):

@@ -122,12 +122,6 @@ def test_samples_depend_on_the_seed_and_not_on_the_batch():
         assert alone == [together[i]]
 
 
-def test_sentences_have_different_random_numbers():
-    table = tf.repeat(markov_chains(5, 1, scale=0.5), 2, axis=0)
-    (first, second), _ = draw(table, [9, 9], 10)
-    assert first != second
-
-
 def test_prefixes_and_maximum_lengths():
     table = markov_chains(6, 3, scale=0.5)
     prefix = tf.constant([[4, 5, 1], [5, PAD, PAD], [PAD, PAD, PAD]])

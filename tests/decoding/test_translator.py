@@ -6,7 +6,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.checkpoints.model_folder import find_model_dir
 from tf_transformer.config import SamplingConfig
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
@@ -58,17 +58,6 @@ def test_error_for_a_text_that_is_too_long_names_its_line(translator):
         translator(["short", "long words " * 200])
 
 
-def test_greedy_search_and_decode_settings(model_dir, translator):
-    greedy = Translator.load(str(model_dir), beam_size=1, extra_decode_length=1)
-    assert greedy.decode.beam_size == 1
-    inp = greedy.source.encode(["Anna sees the dog."])
-    tar = greedy.target.encode([greedy("Anna sees the dog.")])
-    assert tar.shape[0] == 1
-    assert len(tar[0]) <= len(inp[0]) + 1
-    assert translator.decode.beam_size == 4
-    assert translator.decode.length_penalty == 0.6
-
-
 def test_attention(translator):
     source_text = "Anna sees the dog."
     target_text = "Anna sieht den Hund."
@@ -91,15 +80,6 @@ def test_attention(translator):
     np.testing.assert_allclose(encoder.sum(-1), 1.0, rtol=1e-5)
     np.testing.assert_allclose(cross_attention.sum(-1), 1.0, rtol=1e-5)
     np.testing.assert_array_equal(np.triu(self_attention[0], 1), 0)
-
-
-def test_error_without_a_model(tmp_path, model_dir):
-    with pytest.raises(UserError, match="no model folder"):
-        Translator.load(str(tmp_path / "none"))
-    with pytest.raises(UserError, match="holds no model"):
-        Translator.load(str(tmp_path))
-    with pytest.raises(UserError, match="no checkpoint 'nonsense'"):
-        Translator.load(str(model_dir), "nonsense")
 
 
 def test_every_line_of_input_gives_one_line_of_output(model_dir):

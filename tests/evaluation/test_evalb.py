@@ -1,12 +1,15 @@
-"""Bracket scores: invariants, and sentences whose hand-computed counts are those of EVALB."""
+"""Bracket scores: invariants, sentences with hand-computed counts, and the files of EVALB."""
 
 import dataclasses
+import gzip
+import logging
 import random
 import re
 
 import pytest
 
 from tf_transformer.data.trees import Tree, read_line
+from tf_transformer.errors import UserError
 from tf_transformer.evaluation.evalb import (
     COLLINS,
     ERROR,
@@ -14,7 +17,9 @@ from tf_transformer.evaluation.evalb import (
     SKIP,
     Parameters,
     Record,
-    Summary,
+    evalb_files,
+    read_parameters,
+    report,
     score_sentence,
     summarise,
 )
@@ -119,14 +124,6 @@ def test_deleted_words_change_the_length_only():
         assert dataclasses.replace(record, length=record.words) == expected
         with_crossing += record.crossing > 0
     assert with_crossing > 10
-
-
-def test_the_order_of_sentences_does_not_matter():
-    records = [score_sentence(gold, test) for gold, test in random_pairs(60)]
-    records += [score(RAIN, ""), score(RAIN, "(X a)")]
-    shuffled = random.Random(2).sample(records, len(records))
-    assert summarise(shuffled) == summarise(records)
-    assert summarise(records)[0].errors == summarise(records)[0].skipped == 1
 
 
 # gold, test, and EVALB's counts: matched, gold and test brackets, crossing, words, correct tags
@@ -308,90 +305,9 @@ def test_summary():
     assert short.matched == 1
 
 
-def test_the_second_summary_has_the_sentences_up_to_the_cutoff_length():
-    records = mixed_records()
-    assert summarise(records, Parameters(cutoff_len=2))[1] == Summary(
-        sentences=2,
-        errors=1,
-        skipped=1,
-        complete_match=0,
-        average_crossing=0,
-        no_crossing=0,
-        two_or_less_crossing=0,
-    )
-    assert summarise(records, Parameters(cutoff_len=41))[1] == summarise(records)[0]
-
-
-def test_percentages_of_valid_sentences():
-    records = [
-        Record(length=9, gold_brackets=4, test_brackets=4, matched=4 - n, crossing=n)
-        for n in (0, 1, 2, 3)
-    ]
-    whole, _ = summarise([*records, Record(length=9, status=ERROR)])
-    assert whole.complete_match == 25
-    assert whole.no_crossing == 25
-    assert whole.two_or_less_crossing == 75
-    assert whole.average_crossing == 1.5
-
-
 def test_the_f_measure_without_a_match_is_zero():
     assert score("(A (X a))", "(B (X a))").f_measure == 0
     assert summarise([])[0].f_measure == 0
-
-
-def brackets(tree):
-    """(start, end, label) of each phrase with words, in the order in which they open."""
-    found = []
-
-    def visit(node, start):
-        if isinstance(node.children, str):
-            return start + 1
-        index = len(found)
-        found.append(None)
-        end = start
-        for child in node.children:
-            end = visit(child, end)
-        found[index] = (start, end, re.split("[-=]", node.label)[0])
-        return end
-
-    visit(tree, 0)
-    return [bracket for bracket in found if bracket[2] != "TOP"]
-
-
-def greedy_matches(gold, test, equal_labels):
-    """Matches each gold bracket with the first equal test bracket, by the definition."""
-    unmatched = list(test)
-    matches = 0
-    for start, end, label in gold:
-        for other in unmatched:
-            labels = (label, other[2])
-            is_equal = label == other[2] or labels in equal_labels or labels[::-1] in equal_labels
-            if (start, end) == other[:2] and is_equal:
-                unmatched.remove(other)
-                matches += 1
-                break
-    return matches
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_counts_are_those_of_the_definitions(seed):
-    """Each pair of brackets is compared. A test bracket crosses if it overlaps a gold bracket."""
-    draw = random.Random(seed)
-    leaves = [Tree(draw.choice(TAGS), f"w{i}") for i in range(draw.randint(1, 12))]
-    gold_tree, test_tree = random_tree(draw, leaves), random_tree(draw, leaves)
-    parameters = dataclasses.replace(COLLINS, eq_label=(("NP", "PP"), ("PP", "VP")))
-    record = score_sentence(gold_tree, test_tree, parameters)
-    gold, test = brackets(gold_tree), brackets(test_tree)
-    crossing = [
-        (start, end)
-        for start, end, _ in test
-        if any(a < start < b < end or start < a < end < b for a, b, _ in gold)
-    ]
-    assert record.crossing == len(crossing)
-    assert record.matched == greedy_matches(gold, test, parameters.eq_label)
-    spans = [[(start, end, "") for start, end, _ in side] for side in (gold, test)]
-    unlabeled = score_sentence(gold_tree, test_tree, Parameters(labeled=False))
-    assert unlabeled.matched == greedy_matches(*spans, ())
 
 
 def test_deep_trees():
@@ -405,3 +321,208 @@ def test_deep_trees():
     record = score(right, left)
     assert bracket_counts(record) == (1, depth, depth)
     assert record.crossing == depth - 1
+
+
+# The contents of COLLINS.prm.
+COLLINS_FILE = """\
+##------------------------------------------##
+## Debug mode                               ##
+DEBUG 0
+MAX_ERROR 10
+
+CUTOFF_LEN 40
+LABELED 1                 \n\
+DELETE_LABEL TOP
+DELETE_LABEL -NONE-
+DELETE_LABEL ,
+DELETE_LABEL :
+DELETE_LABEL ``
+DELETE_LABEL ''
+DELETE_LABEL .
+DELETE_LABEL_FOR_LENGTH -NONE-
+EQ_LABEL ADVP PRT
+
+# EQ_WORD  Example example
+"""
+LONG = f"(S {'(X a) ' * 41})"
+GOLD = [
+    "( (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))",
+    RAIN,
+    RAIN,
+    LONG,
+    "(S (A (X a) (X b)) (B (X c) (X d)))",
+]
+TEST = [
+    "( (S (NP (DT The) (NNP dog)) (VP (VP (VBZ barks))) (. .)))",
+    "",
+    "(S (NN rain) (VBZ fell))",
+    LONG,
+    "(S (X a) (A (X b) (X c)) (X d))",
+]
+# The output of EVALB for GOLD and TEST.
+TEXT = """\
+  Sent.                        Matched  Bracket   Cross        Correct Tag
+ ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy
+============================================================================
+   1    4    0  100.00  80.00     4      4    5      0      3     2    66.67
+   2    2    2    0.00   0.00     0      0    0      0      0     0     0.00
+   3    2    1    0.00   0.00     0      0    0      0      0     0     0.00
+   4   41    0  100.00 100.00     1      1    1      0     41    41   100.00
+   5    4    0   33.33  50.00     1      3    2      1      4     4   100.00
+============================================================================
+                 75.00  75.00      6     8     8      1     48    47    97.92
+=== Summary ===
+
+-- All --
+Number of sentence        =      5
+Number of Error sentence  =      1
+Number of Skip  sentence  =      1
+Number of Valid sentence  =      3
+Bracketing Recall         =  75.00
+Bracketing Precision      =  75.00
+Bracketing FMeasure       =  75.00
+Complete match            =  33.33
+Average crossing          =   0.33
+No crossing               =  66.67
+2 or less crossing        = 100.00
+Tagging accuracy          =  97.92
+
+-- len<=40 --
+Number of sentence        =      4
+Number of Error sentence  =      1
+Number of Skip  sentence  =      1
+Number of Valid sentence  =      2
+Bracketing Recall         =  71.43
+Bracketing Precision      =  71.43
+Bracketing FMeasure       =  71.43
+Complete match            =   0.00
+Average crossing          =   0.50
+No crossing               =  50.00
+2 or less crossing        = 100.00
+Tagging accuracy          =  85.71
+"""
+
+
+def write(path, lines):
+    data = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return str(path)
+
+
+def warnings(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def test_the_default_is_collins(tmp_path, caplog):
+    path = write(tmp_path / "COLLINS.prm", COLLINS_FILE.splitlines())
+    assert read_parameters(path) == COLLINS == Parameters()
+    assert warnings(caplog) == []
+
+
+def test_settings_that_are_missing_from_a_file(tmp_path, caplog):
+    """Numbers have defaults. No label is deleted, and no labels are equal."""
+    parameters = read_parameters(write(tmp_path / "a.prm", ["# nothing", "", "x"]))
+    assert parameters == Parameters(delete_label=(), delete_label_for_length=(), eq_label=())
+    assert warnings(caplog) == []
+
+
+def test_every_keyword(tmp_path, caplog):
+    lines = [
+        "EQ_WORD  This\tthis ",
+        "QUOTE_LABEL POS",
+        "LABELED 0",
+        "CUTOFF_LEN\t70",
+        "MAX_ERROR 3",
+        "MAX_ERROR 4",
+        "DELETE_LABEL_FOR_LENGTH ,",
+    ]
+    assert read_parameters(write(tmp_path / "a.prm", lines)) == Parameters(
+        max_error=4,
+        cutoff_len=70,
+        labeled=False,
+        delete_label=(),
+        delete_label_for_length=(",",),
+        quote_label=("POS",),
+        eq_label=(),
+        eq_word=(("This", "this"),),
+    )
+    assert warnings(caplog) == []
+
+
+def test_unknown_keywords_are_logged(tmp_path, caplog):
+    lines = ["DELETE_LABELS TOP", "CUTOFF_LEN 3", " DELETE_LABEL TOP", "NEW"]
+    path = write(tmp_path / "a.prm", lines)
+    assert read_parameters(path).cutoff_len == 3
+    assert read_parameters(path).delete_label == ()
+    assert warnings(caplog)[:3] == [
+        f"{path}:{number}: unknown keyword {keyword!r} is ignored"
+        for number, keyword in ((1, "DELETE_LABELS"), (3, "DELETE_LABEL"), (4, "NEW"))
+    ]
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("DELETE_LABEL", "'DELETE_LABEL': give one label"),
+        ("DELETE_LABEL A B", "'DELETE_LABEL A B': give one label"),
+        ("EQ_LABEL A", "'EQ_LABEL A': give two labels"),
+        ("CUTOFF_LEN forty", "'CUTOFF_LEN forty': give a whole number"),
+    ],
+)
+def test_invalid_parameters(tmp_path, line, message):
+    path = write(tmp_path / "a.prm", ["# first", line])
+    with pytest.raises(UserError, match=f"^{path}:2: {message}"):
+        read_parameters(path)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_the_text(tmp_path, suffix, caplog):
+    gold = write(tmp_path / f"gold{suffix}", GOLD)
+    test = write(tmp_path / f"test{suffix}", TEST)
+    assert evalb_files(gold, test, COLLINS) == TEXT
+    assert warnings(caplog) == ["3 : Words unmatch (falls|fell)"]
+
+
+def test_a_total_lacks_the_brackets_where_one_side_has_none():
+    record = Record(length=2, test_brackets=1, words=2, correct_tags=1)
+    assert report([record]).splitlines()[5] == "      2     1    50.00"
+    assert "-- len<=7 --" in report([record], Parameters(cutoff_len=7))
+
+
+def test_empty_nodes(tmp_path):
+    """Trees and brackets without words are skipped; the expected numbers are EVALB's."""
+    trees_without_words = ["(())", "()", "(TOP)", "(TOP ())"]
+    trees_with_empty_nodes = [
+        "(S (NP) (NP (NN rain)) (VP (VBZ falls)))",
+        "(S (NP (NN rain)) (VP (VBZ falls) ()))",
+    ]
+    gold = write(tmp_path / "gold", [RAIN] * 6)
+    test = write(tmp_path / "test", [*trees_without_words, *trees_with_empty_nodes])
+    lines = evalb_files(gold, test, Parameters()).splitlines()
+    rows = [line.split() for line in lines[3:9]]
+    assert [row[2] for row in rows] == ["2"] * 4 + ["0"] * 2
+    for row in rows[4:]:
+        assert row[3:8] == ["100.00", "100.00", "3", "3", "3"]
+
+
+def test_too_many_errors(tmp_path, caplog):
+    """EVALB accepts one error more than MAX_ERROR."""
+    gold = write(tmp_path / "gold", [RAIN] * 5)
+    test = write(tmp_path / "test", [RAIN] * 2 + ["(X a)"] * 3)
+    assert "Error sentence  =      3" in evalb_files(gold, test, Parameters(max_error=2))
+    assert warnings(caplog) == [f"{number} : Length unmatch (2|1)" for number in (3, 4, 5)]
+    with pytest.raises(UserError, match=r"test:5: the words of 3 sentences so far .*MAX_ERROR"):
+        evalb_files(gold, test, Parameters(max_error=1))
+
+
+def test_invalid_files(tmp_path):
+    gold = write(tmp_path / "gold", [RAIN, RAIN])
+    with pytest.raises(UserError, match="gold has 2 lines, but .*short has 1"):
+        evalb_files(gold, write(tmp_path / "short", [RAIN]))
+    with pytest.raises(UserError, match="broken:2: the tree .* lacks 1"):
+        evalb_files(gold, write(tmp_path / "broken", [RAIN, RAIN[:-1]]))
+    with pytest.raises(UserError, match="cannot read .*none"):
+        evalb_files(gold, str(tmp_path / "none"))
+    empty = write(tmp_path / "empty", [])
+    with pytest.raises(UserError, match="nothing to score: .*empty"):
+        evalb_files(empty, write(tmp_path / "empty2", []))

@@ -2,10 +2,7 @@
 
 A process of its own, since PyTorch and TensorFlow do not always run in one:
 
-    marian_results.py export FOLDER RESULTS.npz     of pairs and the model in a folder
-    marian_results.py random FOLDER RESULTS.npz SEED ACTIVATION
-
-`random` first writes a model with random weights into the folder, which has a vocabulary.
+    marian_results.py FOLDER RESULTS.npz     of the pairs and the model in a folder
 """
 
 import json
@@ -14,7 +11,6 @@ import sys
 
 import numpy as np
 import torch
-from make_marian import make_model
 from transformers import MarianMTModel, MarianTokenizer
 
 
@@ -55,30 +51,5 @@ def of_export(folder):
     return results
 
 
-def of_random_model(folder, seed, activation):
-    """Writes a model with random weights. Returns: random ids, and their logits."""
-    tokens = len(json.loads((folder / "vocab.json").read_text("utf-8")))
-    model = make_model(tokens, seed, activation).eval()
-    model.save_pretrained(folder)
-    padding = model.config.pad_token_id
-    random = np.random.default_rng(seed)
-    inp = random.integers(1, padding, [3, 12])
-    inp[1, 7:] = inp[2, 3:] = padding
-    tar = random.integers(1, padding, [3, 9])
-    return {"inp": inp, "tar": tar, "logits": logits(model, inp, tar)}
-
-
-def main():
-    """Runs one of the commands."""
-    command, folder, path, *arguments = sys.argv[1:]
-    folder = pathlib.Path(folder)
-    if command == "export":
-        results = of_export(folder)
-    else:
-        seed, activation = arguments
-        results = of_random_model(folder, int(seed), activation)
-    np.savez(path, **results)
-
-
 if __name__ == "__main__":
-    main()
+    np.savez(sys.argv[2], **of_export(pathlib.Path(sys.argv[1])))

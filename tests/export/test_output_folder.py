@@ -26,21 +26,13 @@ def raise_in_context(tmp_path, monkeypatch):
     return raise_in_context
 
 
-def test_an_error_of_the_file_system_names_path_reason_and_free_space(raise_in_context):
-    full_disk = (
-        r"^folder/export could not be written \(No space left on device\): "
-        r"[\d,.]+ MB of free space are not enough; free some, or choose another folder$"
-    )
+def test_an_error_of_the_file_system_names_path_and_reason(raise_in_context):
+    full_disk = r"^folder/export could not be written \(No space left on device\): free some space"
     with pytest.raises(UserError, match=full_disk):
         raise_in_context(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "folder/.unfinished-x"))
     message = "{{function_node x}} variables/part-0; No space left on device [Op:SaveV2]"
     with pytest.raises(UserError, match=full_disk):
         raise_in_context(tf.errors.ResourceExhaustedError(None, None, message))
-    read_only = (
-        r"^folder/export could not be written \(Read-only file system\): choose another folder$"
-    )
-    with pytest.raises(UserError, match=read_only):
-        raise_in_context(OSError(errno.EROFS, os.strerror(errno.EROFS)))
 
 
 def test_other_errors_pass(raise_in_context):
@@ -81,15 +73,9 @@ def make_quick_signatures(model, tokenizers, decode):
 def test_nothing_unfinished_stays(export, name, model_dir, tmp_path, small_files, monkeypatch):
     monkeypatch.setattr(saved_model, "make_signatures", make_quick_signatures)
     output = tmp_path / name
-    with pytest.raises(UserError, match=r"could not be written \(File too large\): choose"):
+    with pytest.raises(UserError, match=r"could not be written \(File too large\): free"):
         export(str(model_dir), str(output))
     if output.is_dir():
         assert os.listdir(output) == []
     else:
         assert os.listdir(tmp_path) == []
-
-
-def test_an_output_below_a_file(model_dir, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"model.keras could not be written \(File exists\): "):
-        export_keras(str(model_dir), str(tmp_path / "file" / "model.keras"))

@@ -5,26 +5,16 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from tf_transformer.config import SamplingConfig
+from tf_transformer.config import DecodeConfig, SamplingConfig
 from tf_transformer.decoding.translator import Translator
+from tf_transformer.export.signatures import SIGNATURES, request_options
 
 TEXTS = ["Anna sleeps.", "The old man reads a book.", "", "The dog sees the cat."]
-DEFAULTS = {
-    "translate_with_options": {
-        "n_best": [1],
-        "max_decode_length": [0],
-        "length_penalty": [0.6],
-        "target_prefix": [""],
-    },
-    "sample": {
-        "temperature": [1.0],
-        "top_k": [0],
-        "top_p": [1.0],
-        "seed": np.array([0]),
-        "max_decode_length": [0],
-        "target_prefix": [""],
-    },
-    "alternatives": {"target_prefix": [""]},
+EVERY = request_options(DecodeConfig())
+DEFAULTS = {  # of each signature that has options
+    name: {option: tf.constant([EVERY[option].default], EVERY[option].dtype) for option in options}
+    for name, (_, options) in SIGNATURES.items()
+    if options
 }
 
 
@@ -56,10 +46,7 @@ def test_the_model_file_has_the_defaults(exported):
         }
         assert sorted(defaults) == sorted(expected)
         for key, value in expected.items():
-            if key == "target_prefix":
-                assert defaults[key].tolist() == [b""]
-            else:
-                np.testing.assert_allclose(defaults[key], value, rtol=1e-6)
+            np.testing.assert_array_equal(defaults[key], value)
 
 
 def test_options_of_each_row(call, model_dir):
@@ -129,14 +116,6 @@ def test_alternatives(call, translator):
         np.testing.assert_allclose(found["probabilities"][i], probabilities, rtol=1e-3)
 
 
-def test_texts_and_prefixes_that_are_too_long(call):
-    texts, prefixes = ["x " * 500, "Anna sleeps."], ["", "x " * 500]
-    for name in DEFAULTS:
-        found = call(name, text=texts, target_prefix=prefixes)
-        scores = found.get("scores", found.get("score"))
-        assert np.all(scores == -1e9)
-
-
 def test_the_longest_prefixes(call, translator):
     """Those of the translator: the model needs a position after them, and two for alternatives."""
     positions = translator.model.pe_target
@@ -149,14 +128,8 @@ def test_the_longest_prefixes(call, translator):
             found = call(name, text=TEXTS[:1], target_prefix=[prefix])
             scores = found.get("scores", found.get("score"))
             assert (scores.flat[0] > -1e9) == fits, (name, fits)
-            if name == "alternatives":
-                live = translator.alternatives(TEXTS[:1], [prefix], 10, skip_long=True)[0]
-                assert bool(live) == fits
-            else:
-                ((_, score),) = translator.n_best(
-                    TEXTS[:1], 1, skip_long=True, target_prefixes=[prefix]
-                )[0]
-                assert (score > -np.inf) == fits
+    long_text = call("sample", text=["x " * 500])
+    assert np.all(long_text["score"] == -1e9)
 
 
 @pytest.mark.parametrize(

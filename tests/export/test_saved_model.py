@@ -1,5 +1,6 @@
 """The exported SavedModel: a server without this package gives the results of the live model."""
 
+import errno
 import hashlib
 import json
 import os
@@ -14,17 +15,14 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.model_folder import load_config, step_checkpoints
+from tf_transformer.checkpoints.model_folder import step_checkpoints
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export import saved_model
-from tf_transformer.export.saved_model import (
-    WARM_UP_TEXTS,
-    export_saved_model,
-    warm_up_texts,
-)
-from tf_transformer.export.versions import SEARCH_TYPES, TYPES, read_description
+from tf_transformer.export.saved_model import WARM_UP_TEXTS, export_saved_model, warm_up_texts
+from tf_transformer.export.signatures import SIGNATURES
+from tf_transformer.export.versions import read_description
 from tf_transformer.training.trainer import build_trainer
 
 LOAD_SAVED_MODEL = (pathlib.Path(__file__).parent / "load_saved_model.py").read_text("utf-8")
@@ -68,29 +66,19 @@ def test_a_process_without_the_package_gives_the_same_translations(
     assert not [name for name in operations if any(part in name for part in forbidden)]
     assert {signature for signature, _ in results["requests"]} == set(results["signatures"])
     assert {model for _, model in results["requests"]} == {"anna"}
+    outputs = {
+        "serving_default": ["score", "translation"],
+        "nbest": ["scores", "translations"],
+        "score": ["log_probability", "token_log_probabilities", "tokens"],
+        "alignments": ["source_tokens", "target_tokens", "translation", "weights"],
+        "count_tokens": ["tokens"],
+        "translate_with_options": ["count", "scores", "translations"],
+        "sample": ["score", "translation"],
+        "alternatives": ["probabilities", "scores", "translations"],
+    }
     assert results["signatures"] == {
-        "serving_default": [["text"], ["score", "translation"]],
-        "nbest": [["text"], ["scores", "translations"]],
-        "score": [["source", "target"], ["log_probability", "token_log_probabilities", "tokens"]],
-        "alignments": [["text"], ["source_tokens", "target_tokens", "translation", "weights"]],
-        "count_tokens": [["text"], ["tokens"]],
-        "translate_with_options": [
-            ["length_penalty", "max_decode_length", "n_best", "target_prefix", "text"],
-            ["count", "scores", "translations"],
-        ],
-        "sample": [
-            [
-                "max_decode_length",
-                "seed",
-                "target_prefix",
-                "temperature",
-                "text",
-                "top_k",
-                "top_p",
-            ],
-            ["score", "translation"],
-        ],
-        "alternatives": [["target_prefix", "text"], ["probabilities", "scores", "translations"]],
+        name: [sorted(texts + options), outputs[name]]
+        for name, (texts, options) in SIGNATURES.items()
     }
 
 
@@ -112,7 +100,7 @@ def test_an_ensemble(model_dir, texts, tmp_path):
     np.testing.assert_allclose(scores, [each.log_prob for each in live.score(pairs)], rtol=1e-5)
     one = Translator.load(str(model_dir), "latest").score(pairs)
     assert not np.allclose(scores, [each.log_prob for each in one], rtol=1e-4)
-    assert read_description(path, {"max_aligned_subwords": int}) == {"max_aligned_subwords": 0}
+    assert read_description(path)["max_aligned_subwords"] == 0
     assert "alignments" not in pathlib.Path(path, "README.md").read_text()
     requests = os.path.join(path, "assets.extra", "tf_serving_warmup_requests")
     assert b"alignments" not in pathlib.Path(requests).read_bytes()
@@ -154,8 +142,7 @@ def test_files_of_a_version(exported):
 
 def test_the_description_of_a_version(exported):
     """The tiny model has 96 positions, fewer than the 128 sub-words of `alignments`."""
-    text = (pathlib.Path(exported) / "assets.extra" / "model.json").read_text("utf-8")
-    assert json.loads(text) == {
+    assert read_description(exported) == {
         "source": "en",
         "target": "de",
         "beam_size": 4,
@@ -165,9 +152,6 @@ def test_the_description_of_a_version(exported):
         "max_target_subwords": 96,
         "max_aligned_subwords": 96,
     }
-    for types in (TYPES, SEARCH_TYPES):
-        description = {name: json.loads(text)[name] for name in types}
-        assert read_description(exported, types) == description
     assert "assets.extra/model.json" in (pathlib.Path(exported) / "SHA256SUMS").read_text("utf-8")
 
 
@@ -200,7 +184,7 @@ def test_versions_increase_and_an_incomplete_version_is_never_visible(
     assert [name for name in entries if name.isdigit()] == ["7"]
 
     def fail(folder):
-        raise OSError("no space")
+        raise OSError(errno.ENOSPC, "no space")
 
     monkeypatch.setattr(saved_model, "write_checksums", fail)
     with pytest.raises(UserError, match="no space"):
@@ -209,9 +193,8 @@ def test_versions_increase_and_an_incomplete_version_is_never_visible(
     assert sorted(os.listdir(output)) == ["7", "8", *settings, "notes"]
 
 
-def test_without_the_corpus_warm_up_texts_consist_of_the_vocabulary(model_dir, translator):
-    config = load_config(str(model_dir)).replace(data="/no/where")
-    texts = warm_up_texts(config, translator.source)
+def test_warm_up_texts_consist_of_the_vocabulary(translator):
+    texts = warm_up_texts(translator.source)
     lengths = translator.source.encode(texts).row_lengths().numpy()
     assert len(texts) == WARM_UP_TEXTS
     assert lengths.min() < 4

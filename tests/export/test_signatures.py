@@ -8,10 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.data.readers import open_corpus
-from tf_transformer.decoding.beam_search import SearchResult
-from tf_transformer.export import signatures
 from tf_transformer.export.signatures import TextFunctions
-from tf_transformer.special_tokens import END
 
 TOO_LONG = "long words " * 200
 
@@ -45,14 +42,6 @@ def translate(functions, texts, n_best=1):
     return [[text.decode() for text in row] for row in translations], scores
 
 
-def test_translations_equal_those_of_the_translator(functions, translator, texts):
-    """Invariant 8."""
-    translations, scores = translate(functions, texts, 4)
-    for row, row_scores, expected in zip(translations, scores, translator.n_best(texts, 4)):
-        assert row == [text for text, _ in expected]
-        np.testing.assert_allclose(row_scores, [score for _, score in expected], rtol=1e-6)
-
-
 def test_a_row_does_not_depend_on_other_rows(functions, translator, texts):
     """Invariant 2, also in several chunks and beside rows that are not translated."""
     batch, scores = translate(functions, [*texts, "", TOO_LONG])
@@ -75,25 +64,6 @@ def test_unusual_rows(functions, translator):
     assert translations[3] == [text for text, _ in replaced]
     assert translations[5][0] == translator("Anna sleeps.")
     assert np.isfinite(scores).all()
-
-
-def test_a_translation_is_one_line(translator, monkeypatch):
-    """As in `Translator`: the model can write the byte of a line separator."""
-    pieces = translator.target.pieces(range(translator.target.vocab_size))
-    ids = [pieces.index(f"<0x{byte:02X}>") for byte in b"a\nb\xe2\x80\xa8c\rd"]
-    found = SearchResult(
-        ids=tf.constant([[[*ids, END]]]),
-        scores=tf.constant([[-1.0]]),
-        lengths=tf.constant([[len(ids) + 1]]),
-    )
-    monkeypatch.setattr(signatures, "search_translations", lambda *arguments: found)
-    functions = TextFunctions(
-        translator.model, (translator.source, translator.target), translator.decode
-    )
-    assert translate(functions, ["Anna sleeps."])[0] == [["a b c d"]]
-    assert functions.alignments(tf.constant(["Anna sleeps."]))["translation"].numpy() == [
-        b"a b c d"
-    ]
 
 
 def test_no_rows(functions):

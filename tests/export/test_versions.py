@@ -1,16 +1,11 @@
 """The folders of versions, and the names of models."""
 
-import logging
 import os
 
 import pytest
 
 from tf_transformer.errors import UserError
-from tf_transformer.export.versions import (
-    check_model_name,
-    find_versions,
-    remove_old_versions,
-)
+from tf_transformer.export.versions import check_model_name, find_versions, remove_old_versions
 
 
 def make_version(folder, name):
@@ -67,25 +62,8 @@ def test_what_is_not_a_version_stays(tmp_path):
     assert (elsewhere / "6" / "saved_model.pb").exists()
 
 
-def test_a_version_that_cannot_be_removed_is_a_warning(tmp_path, monkeypatch, caplog):
-    make_version(tmp_path, 1)
-    new = make_version(tmp_path, 2)
-
-    def refuse(source, target):
-        raise PermissionError(1, "Operation not permitted", source)
-
-    monkeypatch.setattr(os, "rename", refuse)
-    with caplog.at_level(logging.WARNING):
-        remove_old_versions(str(tmp_path), 1, new)
-    assert caplog.messages == [f"{tmp_path}/1 could not be removed: Operation not permitted"]
-    assert sorted(os.listdir(tmp_path)) == ["1", "2"]
-
-
-def test_model_names_of_letters_digits_and_punctuation_are_accepted():
-    check_model_name("wmt14_en-de.v2")
-
-
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "a:b", "é", "a\n"])
-def test_other_model_names_are_refused(name):
+def test_model_names_that_are_refused(name):
+    check_model_name("wmt14_en-de.v2")
     with pytest.raises(UserError, match="--name is"):
         check_model_name(name)

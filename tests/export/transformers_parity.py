@@ -1,4 +1,4 @@
-"""Exports and imports compute what Hugging Face transformers computes.
+"""Exports compute what Hugging Face transformers computes.
 
 `make test-transformers` installs transformers in an environment of its own, and runs this.
 """
@@ -6,7 +6,6 @@
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 from itertools import islice
 
@@ -17,29 +16,21 @@ from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.data.pocket import read_pairs
 from tf_transformer.decoding.inference import forced_decoding
 from tf_transformer.decoding.translator import Translator
-from tf_transformer.export.huggingface import export_huggingface, import_huggingface
-from tf_transformer.export.marian import token_order
+from tf_transformer.export.huggingface import export_huggingface
 from tf_transformer.special_tokens import PAD
 from tf_transformer.training.trainer import build_trainer
 
-MARIAN = pathlib.Path(__file__).with_name("marian")
 PYTHON = os.environ["TRANSFORMERS_PYTHON"]  # of the environment that has transformers
-
-
-def results(command, folder, *arguments):
-    """The arrays that a command of `marian_results.py` writes."""
-    path = pathlib.Path(folder) / "results.npz"
-    program = pathlib.Path(__file__).with_name("marian_results.py")
-    subprocess.run([PYTHON, program, command, folder, path, *arguments], check=True)
-    with np.load(path) as file:
-        return dict(file)
 
 
 def results_of_export(model_dir, folder, sources, targets):
     """What transformers computes with the export of a model."""
     export_huggingface(model_dir, str(folder))
     (folder / "pairs.json").write_text(json.dumps([sources, targets]), "utf-8")
-    return results("export", folder)
+    program, path = pathlib.Path(__file__).with_name("marian_results.py"), folder / "results.npz"
+    subprocess.run([PYTHON, program, folder, path], check=True)
+    with np.load(path) as file:
+        return dict(file)
 
 
 def assert_equal_ids_and_logits(model_dir, expected, sources, targets):
@@ -70,18 +61,3 @@ def test_other_settings(tiny_config, tmp_path, changes):
     sources, targets = ["Anna sleeps.", "We see the old dog."], ["Anna schläft.", "Ein Hund"]
     expected = results_of_export(model_dir, tmp_path / "marian", sources, targets)
     assert_equal_ids_and_logits(model_dir, expected, sources, targets)
-
-
-@pytest.mark.parametrize("seed", ["1", "2"])
-@pytest.mark.parametrize("activation", ["relu", "swish"])
-def test_an_imported_model_with_random_weights(tmp_path, seed, activation):
-    folder = tmp_path / "marian"
-    shutil.copytree(MARIAN, folder)
-    expected = results("random", folder, seed, activation)
-    import_huggingface(str(folder), str(tmp_path / "model"))
-    model, _, _ = load_model(str(tmp_path / "model"))
-    tokens = len(json.loads((folder / "vocab.json").read_text("utf-8")))
-    order = token_order(tokens, tokens - 1, 1, tokens - 1, 0)  # Marian's ids in the order of ours
-    ours = np.array([order.index(token) for token in range(tokens)])
-    logits = forced_decoding(model, ours[expected["inp"]], ours[expected["tar"]])[0].numpy()
-    np.testing.assert_allclose(logits[..., ours], expected["logits"], rtol=0, atol=1e-4)

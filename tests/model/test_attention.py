@@ -165,15 +165,6 @@ def test_indivisible_d_model_is_allowed_with_both_depths():
     assert output.shape == (1, 2, 10)
 
 
-def test_mask_positional_or_by_name(rng):
-    mha = MultiHeadAttention(4, 2)
-    x = normal(rng, 2, 3, 4)
-    mask = tf.constant(np.triu(np.ones((3, 3), np.float32), 1))
-    positional, _ = mha(x, x, x, mask)
-    by_name, _ = mha(x, k=x, q=x, mask=mask)
-    np.testing.assert_array_equal(positional, by_name)
-
-
 def test_rows_of_queries_share_keys(rng):
     """Two rows of queries for each row of keys are twice as many queries of that row."""
     mha = MultiHeadAttention(8, 2, key_dim=3, value_dim=5)

@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.model.dropout import LEVELS, Dropout, dropout, dropout_key
-from tf_transformer.model.layers import EncoderLayer
 
 ONES = tf.ones((200, 250))
 SMALL_ONES = tf.ones((40, 50))
@@ -53,14 +52,6 @@ def test_masks_of_two_calls_are_independent():
     first = layer(ONES, training=True).numpy() == 0
     second = layer(ONES, training=True).numpy() == 0
     np.testing.assert_allclose(np.mean(first != second), 2 * 0.3 * 0.7, atol=0.05)
-
-
-def test_config_round_trip():
-    layer = Dropout(0.3, name="dropout1")
-    again = Dropout.from_config(layer.get_config())
-    assert again.rate == 0.3
-    assert again.name == "dropout1"
-    assert again.get_config() == layer.get_config()
 
 
 def train_output(layer, x=SMALL_ONES):
@@ -171,13 +162,6 @@ def test_equals_the_definition(dtype, rtol):
         )
 
 
-def test_gradient_has_the_mask_of_the_values():
-    x = tf.Variable(SMALL_ONES)
-    with tf.GradientTape() as tape, dropout_key(tf.constant([1, 2])):
-        output = Dropout(0.3)(x, training=True)
-    np.testing.assert_array_equal(tape.gradient(output, x), output)
-
-
 def test_nested_scopes_and_a_scope_that_ends_with_an_error():
     layer = Dropout(0.3)
     with dropout_key(tf.constant([5, 7])):
@@ -208,15 +192,6 @@ def test_key_as_argument_of_a_graph():
     assert are_independent(first, second, 0.3)
     assert are_independent(first, other_key.numpy(), 0.3)
     assert step.experimental_get_tracing_count() == 1
-
-
-def test_output_of_an_encoder_layer_is_a_function_of_the_key():
-    keras.utils.set_random_seed(1)
-    layer = EncoderLayer(8, 2, 16, rate=0.3)
-    x = tf.random.normal((2, 5, 8))
-    output = keyed_output(layer, 1, 2, x=x)
-    np.testing.assert_array_equal(keyed_output(layer, 1, 2, x=x), output)
-    assert not np.allclose(keyed_output(layer, 1, 3, x=x), output)
 
 
 def test_each_thread_has_its_own_scope():

@@ -38,13 +38,6 @@ def test_logits_are_the_products_with_the_rows_of_the_same_table():
     assert len(embedding.trainable_variables) == 1
 
 
-def test_logits_do_not_have_the_scale_of_the_embedding():
-    embedding = built(Embedding(7, 4))
-    x = tf.random.normal((2, 3, 4))
-    expected = x.numpy() @ embedding.table.numpy().T
-    np.testing.assert_allclose(tied_logits(embedding, x), expected, atol=1e-6)
-
-
 def test_initial_scale():
     """The table has variance 1 / d_model, so a scaled embedding has variance 1."""
     embedding = built(Embedding(2000, 64))

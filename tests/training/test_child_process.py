@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -26,17 +25,6 @@ def test_sigterm_is_passed_on():
     program += "time.sleep(60)"
     assert run_process([sys.executable, "-c", program]) == Ending(-signal.SIGTERM, True)
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_sigterm_before_the_process_is_there(monkeypatch):
-    class Popen(subprocess.Popen):
-        def __init__(self, command, **options):
-            os.kill(os.getpid(), signal.SIGTERM)
-            super().__init__(command, **options)
-
-    monkeypatch.setattr(subprocess, "Popen", Popen)
-    program = [sys.executable, "-c", "import time; time.sleep(60)"]
-    assert run_process(program) == Ending(-signal.SIGTERM, True)
 
 
 @needs_two_cores
@@ -75,22 +63,6 @@ def test_sigterm_is_passed_on_to_all():
         "b": [sys.executable, "-c", sleeps.format(60)],
     }
     assert run_side_by_side(commands, 2) == [Ending(-signal.SIGTERM, True)] * 2
-
-
-@needs_two_cores
-def test_sigint_between_two_starts(monkeypatch):
-    """Ctrl-C reaches only the processes that are there; the next one is stopped too."""
-
-    class Popen(subprocess.Popen):
-        def __init__(self, command, **options):
-            super().__init__(command, **options)
-            if command[-1] == first:
-                os.kill(os.getpid(), signal.SIGINT)
-
-    monkeypatch.setattr(subprocess, "Popen", Popen)
-    first, second = "pass", "import time; time.sleep(60)"
-    commands = {name: [sys.executable, "-c", name] for name in (first, second)}
-    assert run_side_by_side(commands, 2)[1] == Ending(-signal.SIGTERM, True)
 
 
 @needs_two_cores

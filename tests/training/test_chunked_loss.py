@@ -8,7 +8,6 @@ from tf_transformer.training import loss as training_loss
 from tf_transformer.training.loss import (
     chunked_cross_entropy,
     chunked_loss_sums,
-    chunked_r_drop,
     cross_entropy,
     label_smoothed_cross_entropy,
     symmetric_divergence,
@@ -49,7 +48,7 @@ def test_cross_entropy_equals_the_definition(chunk_tokens, label_smoothing):
 
     with tf.GradientTape() as tape:
         tape.watch([X, TABLE])
-        chunked, sums = chunked_cross_entropy(project, [TABLE], X, LABELS, label_smoothing, 0.25)
+        chunked, sums = chunked_cross_entropy(project, [TABLE], [X], LABELS, label_smoothing, 0.25)
         doubled = 2.0 * chunked
     gradients = tape.gradient(doubled, [X, TABLE])
     np.testing.assert_allclose(chunked, scaled, rtol=1e-6)
@@ -66,7 +65,7 @@ def test_bfloat16_is_within_one_percent():
     exact, _ = label_smoothed_cross_entropy(LABELS, project(X, TABLE), 0.1)
     with tf.GradientTape() as tape:
         tape.watch([x, TABLE])
-        loss, _ = chunked_cross_entropy(project, [TABLE], x, LABELS, 0.1, 1.0)
+        loss, _ = chunked_cross_entropy(project, [TABLE], [x], LABELS, 0.1, 1.0)
     grad_x, grad_table = tape.gradient(loss, [x, TABLE])
     assert (grad_x.dtype, grad_table.dtype) == (tf.bfloat16, tf.float32)
     np.testing.assert_allclose(loss, exact, rtol=1e-2)
@@ -80,7 +79,7 @@ def test_only_one_chunk_of_logits_exists_at_a_time(chunk_tokens):
         chunk_sizes.append(x.shape[0])
         return project(x, table)
 
-    chunked_cross_entropy(recording_project, [TABLE], X, LABELS, 0.1, 1.0)
+    chunked_cross_entropy(recording_project, [TABLE], [X], LABELS, 0.1, 1.0)
     chunked_loss_sums(recording_project, [TABLE], X, LABELS)
     assert max(chunk_sizes) <= chunk_tokens
     assert sum(chunk_sizes) >= 2 * 12
@@ -111,7 +110,7 @@ def test_r_drop_equals_the_definition(chunk_tokens):
     expected_gradients = tape.gradient(expected, [X_1, X_2, TABLE])
     with tf.GradientTape() as tape:
         tape.watch([X_1, X_2, TABLE])
-        loss, sums = chunked_r_drop(project, [TABLE], X_1, X_2, LABELS, 0.1, ALPHA, SCALE)
+        loss, sums = chunked_cross_entropy(project, [TABLE], [X_1, X_2], LABELS, 0.1, SCALE, ALPHA)
     gradients = tape.gradient(loss, [X_1, X_2, TABLE])
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
     np.testing.assert_allclose(sums[:2], [(losses[0] + losses[1]) / 2, 8], rtol=1e-6)
@@ -121,9 +120,9 @@ def test_r_drop_equals_the_definition(chunk_tokens):
 
 def test_r_drop_of_equal_passes_has_the_usual_loss():
     """Without dropout the divergence is 0."""
-    arguments = (LABELS, 0.1, ALPHA, SCALE)
-    loss, sums = chunked_r_drop(project, [TABLE], X_1, X_1, *arguments)
-    usual = chunked_cross_entropy(project, [TABLE], X_1, LABELS, 0.1, SCALE)
+    arguments = (LABELS, 0.1, SCALE)
+    loss, sums = chunked_cross_entropy(project, [TABLE], [X_1, X_1], *arguments, ALPHA)
+    usual = chunked_cross_entropy(project, [TABLE], [X_1], *arguments)
     np.testing.assert_allclose(loss, usual[0], rtol=1e-6)
     np.testing.assert_allclose(sums, usual[1], rtol=1e-6)
 

@@ -111,7 +111,7 @@ ONE, TWO = tf.distribute.get_strategy, distribution.make_strategy
 def test_replicas_of_a_run():
     """`logical_devices` of the two logical CPUs of this process; 0 for all."""
     for count, expected in ((0, 2), (1, 1), (2, 2)):
-        strategy = distribution.strategy_of_run(TrainConfig(logical_devices=count))
+        strategy = distribution.make_strategy(count)
         assert strategy.num_replicas_in_sync == expected
 
 
@@ -170,7 +170,7 @@ sys.path.insert(0, {tests!r} + '/training')
 import test_distribution as here
 # No dropout at update 0, all of it after that.
 settings = here.TrainConfig(micro_batch_tokens=16, dropout_warmup_steps=1)
-strategy = distribution.make_strategy(cpu_only=True)
+strategy = distribution.make_strategy({count})
 step, model, _ = here.make_update(strategy, dropout=0.3, settings=settings)
 pairs = [here.batch(16, seed) for seed in range(3)]
 arrays = dict()

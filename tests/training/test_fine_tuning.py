@@ -8,12 +8,12 @@ import pytest
 
 from tf_transformer.checkpoints.checkpoint import average, last_eighth, named_weights, read_state
 from tf_transformer.checkpoints.model_folder import (
+    BUILT_IN_FOLDER,
     load_config,
     read_metrics,
     step_checkpoints,
     step_path,
 )
-from tf_transformer.checkpoints.pretrained import FOLDER
 from tf_transformer.cli.main import parse
 from tf_transformer.cli.training import _config
 from tf_transformer.data.tokenizer import load_tokenizers
@@ -167,7 +167,7 @@ def test_flags_of_fine_tuning(model_dir, tmp_path):
     """Sizes, vocabularies and search are those of the model, the other settings of the preset."""
     flags = ["--train_steps=9", "--dropout_rate=0.2", f"--model_dir={tmp_path}"]
     config, _ = _config(parse("train", ["--init_from=pocket-en-de", *flags]))
-    built_in = load_config(os.path.join(FOLDER, "pocket-en-de"))
+    built_in = load_config(os.path.join(BUILT_IN_FOLDER, "pocket-en-de"))
     assert config.model == built_in.replace(dropout_rate=0.2).model
     assert config.decode == built_in.decode
     assert (config.train.train_steps, config.train.warmup_steps) == (9, 400)

@@ -11,7 +11,6 @@ from tf_transformer.config import Config, ModelConfig
 from tf_transformer.data.batching import Bucket
 from tf_transformer.presets import PRESETS
 from tf_transformer.training import memory_plan
-from tf_transformer.training.update import gradient_accumulation_steps
 
 
 class Batches:
@@ -44,11 +43,11 @@ def test_warns_of_a_learning_rate_that_does_not_suit_the_batch():
 
 def test_one_gpu_runs_the_recipe_of_eight():
     """25,000 tokens in shards of at most 4,096: one on each of eight devices, seven on one."""
-    buckets = Batches((1000, 25, 10), (96, 256, 1)).buckets
-    assert memory_plan.max_accumulation_steps(buckets, 8, 4096) == 1
-    assert memory_plan.max_accumulation_steps(buckets[:1], 1, 4096) == 7
-    assert memory_plan.max_accumulation_steps(buckets, 1, 4096) == 7
-    assert gradient_accumulation_steps(96, 256, 1, 4096) == 6
+    batches = Batches((1000, 25, 10), (96, 256, 1))
+    for replicas, steps in ((8, [1, 1]), (1, [7, 6])):
+        plan = memory_plan.Plan(Config(), batches, replicas, "float32")
+        assert [plan.shards(bucket)[0] for bucket in batches.buckets] == steps
+        assert plan.accumulation_steps == steps[0]
 
 
 def test_the_largest_bucket_is_the_one_with_the_most_memory():
@@ -56,11 +55,12 @@ def test_the_largest_bucket_is_the_one_with_the_most_memory():
         num_layers=2, d_model=64, num_heads=8, dff=128, input_vocab_size=100, target_vocab_size=100
     )
     batches = Batches((100, 10, 4), (10, 100, 1))  # equal tokens; attention grows with length
-    bucket, rows = memory_plan.largest_bucket(config, batches, 2, "float32")
+    plan = memory_plan.Plan(config, batches, 2, "float32")
+    bucket, rows = plan.largest()
     assert (bucket.length, rows) == (100, 5)
     r_drop = config.replace(r_drop=1.0)
-    assert memory_plan.largest_bucket(r_drop, batches, 2, "float32")[1] == 10
-    text = memory_plan.describe_plan(config, batches, 2, "float32", cpu_replicas=0)
+    assert memory_plan.Plan(r_drop, batches, 2, "float32").largest()[1] == 10
+    text = plan.describe(cpu_replicas=0)
     assert "GB a replica" in text and "this process" not in text
     assert "100 x 10" in text and "10 x 100" in text and "20,000.0 epochs" in text
     base = Config().model

@@ -1,10 +1,9 @@
 """The choice of precision and compiler. Their effect on an update is in test_distribution.py."""
 
-import pathlib
-
 import pytest
 import tensorflow as tf
 
+from tf_transformer import host
 from tf_transformer.config import TrainConfig
 from tf_transformer.errors import UserError
 from tf_transformer.training import precision
@@ -27,9 +26,9 @@ def test_gpus_with_compute_capability_8_use_bfloat16(monkeypatch, capabilities, 
     ("text", "chosen"),
     [("flags : avx512f amx_bf16 amx_tile", "mixed_bfloat16"), ("flags : avx512_bf16", "float32")],
 )
-def test_cpus_with_amx_use_bfloat16(monkeypatch, text, chosen):
-    monkeypatch.setattr(pathlib.Path, "exists", lambda self: True)
-    monkeypatch.setattr(pathlib.Path, "read_text", lambda self: text)
+def test_cpus_with_amx_use_bfloat16(monkeypatch, tmp_path, text, chosen):
+    (tmp_path / "cpuinfo").write_text(text)
+    monkeypatch.setattr(host, "CPU_INFO", tmp_path / "cpuinfo")
     assert precision.choose_precision("auto", []) == chosen
     assert not precision.choose_jit_compile("auto", []) and precision.choose_jit_compile("on", [])
 

@@ -131,14 +131,14 @@ def test_folder_with_a_model_but_no_checkpoints_is_not_overwritten(tiny_config, 
 def test_run_killed_after_its_first_validation_resumes(tiny_config, tmp_path, monkeypatch):
     """The validation comes before the first regular checkpoint here."""
     config = tiny_config.replace(train_steps=4, eval_steps=2, save_steps=100, bleu_sentences=0)
-    save_best = RunDirectory.save_best
+    save_weights = RunDirectory.save_weights
 
     def save_best_and_stop(*arguments):
-        save_best(*arguments)
+        save_weights(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(RunDirectory, "save_best", save_best_and_stop)
+        patch.setattr(RunDirectory, "save_weights", save_best_and_stop)
         trainer = build_trainer(config, str(tmp_path))
         with pytest.raises(KeyboardInterrupt):
             trainer.run()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.config import Config, TrainConfig
 from tf_transformer.data.batching import Bucket
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.memory_plan import compiled_shapes
+from tf_transformer.training.memory_plan import Plan
 from tf_transformer.training.update import Update, shard_gradients
 
 ROWS, LENGTH = 250, 100  # 25,000 tokens on a side, as in the paper
@@ -117,5 +118,7 @@ def test_it_changes_no_variable(precision, jit_compile):
 def test_one_bucket_for_each_shape_of_a_shard():
     """The rows of a shard decide, not those of the batch."""
     same = dataclasses.replace(BUCKETS[1], rows=16)
-    assert compiled_shapes([*BUCKETS, same], replicas=2, micro_batch_tokens=24) == BUCKETS
-    assert len(compiled_shapes([*BUCKETS, same], replicas=2, micro_batch_tokens=4096)) == 4
+    batches = types.SimpleNamespace(buckets=[*BUCKETS, same])
+    for micro_batch_tokens, shapes in ((24, BUCKETS), (4096, [*BUCKETS, same])):
+        config = Config().replace(max_length=24, micro_batch_tokens=micro_batch_tokens)
+        assert Plan(config, batches, 2, "float32").compiled_shapes() == shapes

@@ -16,9 +16,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.atomic_io import DISK_FULL, atomic_write
 from tf_transformer.checkpoints.model_folder import checkpoint_step
 from tf_transformer.errors import NPZ_DAMAGE, DamagedError, UserError
+from tf_transformer.files import DISK_FULL, atomic_write
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +154,8 @@ def average(paths: Sequence[str], path: str, skip_damaged: bool = False) -> list
             continue
         if not sums:
             sums = {name: np.zeros(array.shape, np.float64) for name, array in arrays.items()}
-        if _shapes(arrays) != _shapes(sums):
+        shapes = [{name: x.shape for name, x in each.items()} for each in (arrays, sums)]
+        if shapes[0] != shapes[1]:
             raise UserError(f"{checkpoint_path} is of another model than {paths[0]}")
         for name, array in arrays.items():
             sums[name] += array
@@ -163,10 +164,6 @@ def average(paths: Sequence[str], path: str, skip_damaged: bool = False) -> list
     names = [os.path.basename(checkpoint_path) for checkpoint_path in averaged]
     _write(path, means, {**state, "averaged": names})
     return damaged
-
-
-def _shapes(arrays: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    return {name: array.shape for name, array in arrays.items()}
 
 
 def validation_score(values: dict[str, Any]) -> tuple[str, float]:

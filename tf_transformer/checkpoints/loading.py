@@ -3,8 +3,7 @@
 from typing import Any
 
 from tf_transformer.checkpoints.checkpoint import restore
-from tf_transformer.checkpoints.model_folder import find, load_config
-from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.checkpoints.model_folder import find, find_model_dir, load_config
 from tf_transformer.config import Config, ModelConfig
 from tf_transformer.data.tokenizer import Tokenizer, load_tokenizers
 from tf_transformer.errors import UserError

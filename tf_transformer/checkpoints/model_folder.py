@@ -1,13 +1,26 @@
-"""What a model folder contains, and how to find it. This module does not import TensorFlow."""
+"""What a model folder contains, how to find it, and the built-in models.
 
+A built-in model is an ordinary model folder below `checkpoints/built_in/`, which is never written
+to. Its name can be given where a model folder is expected.
+
+This module does not import TensorFlow.
+"""
+
+import contextlib
+import dataclasses
 import json
+import logging
 import os
 import re
 from typing import Any
 
-from tf_transformer.checkpoints.pretrained import built_in_models, find_model_dir
-from tf_transformer.config import MAX_INTEGER, Config, DataConfig
+from tf_transformer.config import Config, DataConfig
 from tf_transformer.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+BUILT_IN_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "built_in")
+DEFAULT_MODEL = "pocket-en-de"  # the model of `translate` and `serve` without --model_dir
 
 # The names in a model folder. The names of the vocabularies are in `data/tokenizer.py`.
 CONFIG = "config.json"  # the settings
@@ -21,7 +34,6 @@ CACHE = "cache"  # the encoded text
 LOCK = "training.lock"  # one process trains in a folder at a time
 
 METRIC_KINDS = ("train", "validation", "average")  # of the lines in `metrics.jsonl`
-LAST_TIME = 253_370_764_800  # the year 9999, the last one of `datetime`, in seconds since 1970
 
 
 def default_model_dir(preset: str, data: DataConfig) -> str:
@@ -72,7 +84,7 @@ def read_metrics(model_dir: str) -> list[dict[str, Any]]:
     """Reads `metrics.jsonl`.
 
     Returns: a list of dicts with the step, the kind (one of `METRIC_KINDS`), the time and the
-      metrics; empty where the file does not exist. Damaged lines are left out.
+      metrics; empty where the file does not exist.
     """
     path = os.path.join(model_dir, METRICS)
     if not os.path.exists(path):
@@ -80,22 +92,9 @@ def read_metrics(model_dir: str) -> list[dict[str, Any]]:
     lines = []
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
-            try:
-                metrics = json.loads(line)
-            except (ValueError, RecursionError):  # a partial line of a process that was killed
-                continue
-            if _is_metrics(metrics):
-                lines.append(metrics)
+            with contextlib.suppress(ValueError):  # a partial line of a process that was killed
+                lines.append(json.loads(line))
     return lines
-
-
-def _is_metrics(line: Any) -> bool:
-    """Whether a line of `metrics.jsonl` has a step, a kind and a time."""
-    if not isinstance(line, dict) or line.get("kind") not in METRIC_KINDS:
-        return False
-    step, seconds = line.get("step"), line.get("time")
-    is_step = isinstance(step, int) and 0 <= step <= MAX_INTEGER
-    return is_step and isinstance(seconds, (int, float)) and 0 <= seconds <= LAST_TIME
 
 
 def find(model_dir: str, checkpoint: str | None = None) -> str:
@@ -149,6 +148,98 @@ def load_config(model_dir: str) -> Config:
             f"{model_dir} holds no model (no {CONFIG}): train one, or give another --model_dir"
         )
     return Config.load(path)
+
+
+def built_in_models() -> list[str]:
+    """Returns the names of the built-in models, sorted."""
+    if not os.path.isdir(BUILT_IN_FOLDER):
+        return []
+    return sorted(
+        name
+        for name in os.listdir(BUILT_IN_FOLDER)
+        if os.path.isdir(os.path.join(BUILT_IN_FOLDER, name))
+    )
+
+
+def is_built_in(model_dir: str) -> bool:
+    """Whether a path is the folder of a built-in model."""
+    return os.path.dirname(os.path.realpath(model_dir)) == os.path.realpath(BUILT_IN_FOLDER)
+
+
+def find_model_dir(model_dir: str) -> str:
+    """Returns the folder of a model.
+
+    Args:
+      model_dir: a model folder, or the name of a built-in model. A folder of that name in the
+        working directory takes precedence over the built-in model.
+    Returns: the path. A name that is neither of them is returned unchanged; loading it then fails.
+    """
+    if model_dir not in built_in_models():
+        return model_dir
+    if os.path.isdir(model_dir):
+        logger.info("using the folder ./%s, not the built-in model of that name", model_dir)
+        return model_dir
+    return os.path.join(BUILT_IN_FOLDER, model_dir)
+
+
+def default_model() -> str:
+    """Returns the folder of the built-in model that a command uses without --model_dir."""
+    logger.info(
+        "no --model_dir: using the built-in model %s, which knows only the sentences of the "
+        "built-in corpus",
+        DEFAULT_MODEL,
+    )
+    return os.path.join(BUILT_IN_FOLDER, DEFAULT_MODEL)
+
+
+def writable_folder(model_dir: str) -> str:
+    """Returns the folder for files that are written beside a model, such as its evaluation.
+
+    Args:
+      model_dir: a model folder.
+    Returns: the folder itself; for a built-in model, or a folder that cannot be written to,
+      `models/NAME` in the working directory.
+    """
+    read_only = os.path.isdir(model_dir) and not os.access(model_dir, os.W_OK)
+    if is_built_in(model_dir) or read_only:
+        return os.path.join("models", os.path.basename(os.path.realpath(model_dir)))
+    return model_dir
+
+
+def initial_config(init_from: str) -> Config:
+    """Loads the settings of the model with which a run starts.
+
+    Raises: UserError when there is none.
+    """
+    try:
+        return load_config(find_model_dir(init_from))
+    except UserError as error:
+        raise UserError(f"--init_from={init_from}: {error}") from None
+
+
+def initial_settings(model_dir: str) -> dict[str, Any]:
+    """Returns the settings that a run takes over from the model with which it starts.
+
+    These are the model's sizes, with its dropout rate, its vocabularies, and its search.
+
+    Args:
+      model_dir: a model folder, or the name of a built-in model.
+    Returns: the values by the names of fields, for `Config.replace`.
+    Raises: UserError when there is no model.
+    """
+    config = initial_config(model_dir)
+    return {
+        **dataclasses.asdict(config.model),
+        **dataclasses.asdict(config.decode),
+        "vocab_size": config.data.vocab_size,
+        "subword_model": config.data.subword_model,
+        "shared_vocab": config.data.shared_vocab,
+    }
+
+
+def initial_name(init_from: str) -> str:
+    """Returns what a run that is resumed compares: the name of the folder, which may have moved."""
+    return os.path.basename(os.path.abspath(init_from)) if init_from else ""
 
 
 def model_list(model_dir: str, checkpoint: str | None = None) -> list[tuple[str, str | None]]:

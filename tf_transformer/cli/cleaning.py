@@ -16,11 +16,11 @@ from typing import IO, cast
 
 from absl import flags
 
-from tf_transformer.atomic_io import atomic_files
 from tf_transformer.cli.command import Flag, command, given, language_flags, settings_flags
 from tf_transformer.config import TREES, WORDS, FilterConfig
 from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_files
 
 logger = logging.getLogger(__name__)
 

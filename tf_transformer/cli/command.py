@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from tf_transformer import config as settings
-from tf_transformer.checkpoints.pretrained import DEFAULT
+from tf_transformer.checkpoints.model_folder import DEFAULT_MODEL
 from tf_transformer.data.readers import describe_data
 from tf_transformer.errors import UserError
 from tf_transformer.presets import PRESETS
@@ -167,9 +167,9 @@ def sampling_flags(note: str, default: bool = False) -> list[Flag]:
 def model_flags(optional: bool = False) -> list[Flag]:
     """--model_dir and --checkpoint, of one model or of an ensemble."""
     several = "; several, separated by commas, are an ensemble"
-    meaning = f"model folder, or the name of a built-in model, such as {DEFAULT}{several}"
+    meaning = f"model folder, or the name of a built-in model, such as {DEFAULT_MODEL}{several}"
     if optional:
-        meaning += f" (default: {DEFAULT})"
+        meaning += f" (default: {DEFAULT_MODEL})"
     checkpoint = f"averaged, best, latest, or a file{several} (default: the first that exists)"
     return [
         Flag("model_dir", str, meaning, required=not optional),

@@ -49,6 +49,10 @@ MODULES = {
     "keras": "keras",
     "tensorflow-text": "tensorflow_text",
 }
+# CPU features that matter for matrix products: name -> the flag in /proc/cpuinfo.
+FEATURES = {
+    "AVX2": "avx2", "AVX-512": "avx512f", "AVX512_BF16": "avx512_bf16", "AMX": "amx_bf16",
+}  # fmt: skip
 ENOUGH_DISK = 1e9  # bytes
 PAIRS = 200  # of the short training
 SMALL = {  # its settings
@@ -201,7 +205,7 @@ def _first_broken_import() -> tuple[str, str, str]:
     cpu = host.cpu_flags()
     set_environment()
     for name, module in MODULES.items():
-        if name == "tensorflow" and cpu and "avx" not in cpu and host.is_x86():
+        if name == "tensorflow" and cpu and "avx" not in cpu:
             return name, "this CPU has no AVX", "use another computer: TensorFlow needs AVX"
         try:
             with captured_stderr():
@@ -214,13 +218,18 @@ def _first_broken_import() -> tuple[str, str, str]:
 def describe_host() -> Section:
     """The CPU and the memory."""
     flags = host.cpu_flags()
-    features = [name for name, flag in host.FEATURES.items() if flag in flags]
+    features = [name for name, flag in FEATURES.items() if flag in flags]
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    cores = f"{os.cpu_count()}; CPU affinity allows {host.affinity() or 'all'}"
+    core_limit, memory_limit = host.core_limit(), host.memory_limit()
     rows = [
-        ("CPU", host.cpu_model()),
-        ("cores", host.describe_cores()),
-        ("CPU features", ", ".join(features) or f"none of {', '.join(host.FEATURES)}"),
-        ("memory", host.describe_memory()),
+        ("CPU", host.cpu_info("model name") or platform.machine()),
+        ("cores", f"{cores}; the container's limit is {core_limit:g}" if core_limit else cores),
+        ("CPU features", ", ".join(features) or f"none of {', '.join(FEATURES)}"),
+        ("memory", f"{memory / 1e9:.1f} GB"),
     ]
+    if memory_limit:
+        rows.append(("", f"{memory_limit / 1e9:.1f} GB is the container's limit"))
     return Section(rows, [])
 
 

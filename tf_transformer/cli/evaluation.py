@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.command import (
     Flag,
@@ -182,7 +182,7 @@ def _baseline_translations(
         return None
     if os.path.isfile(values.baseline):
         return read_aligned(values.baseline, test.size, "translation")[: len(test.pairs)]
-    model_dir = pretrained.find_model_dir(values.baseline)
+    model_dir = model_folder.find_model_dir(values.baseline)
     data = model_folder.load_config(model_dir).data
     languages = test.data.source, test.data.target
     tag = tag_for(data, *languages)
@@ -236,8 +236,7 @@ def _score_parses(pairs: Pairs, outputs: list[str], path: str) -> None:
 )
 def evalb(values: flags.FlagValues) -> None:
     """Scores a file of trees against a file of reference trees."""
-    from tf_transformer.evaluation.evalb import COLLINS
-    from tf_transformer.evaluation.evalb_files import evalb_files, read_parameters
+    from tf_transformer.evaluation.evalb import COLLINS, evalb_files, read_parameters
 
     parameters = read_parameters(values.prm) if values.prm else COLLINS
     print(evalb_files(values.gold, values.test, parameters), end="")
@@ -344,7 +343,7 @@ def translations_path(model_dir: str, data: DataConfig, test_data: str | None, s
     is_own = _texts(tested, data)[:corpora] == _texts(data.data, data)[:corpora]
     name = split if is_own else f"{_as_file_name(absolute_path(tested))}.{split}"
     _, target = languages_of(tested, data.source, data.target)
-    return os.path.join(pretrained.writable_folder(model_dir), "evaluation", f"{name}.{target}")
+    return os.path.join(model_folder.writable_folder(model_dir), "evaluation", f"{name}.{target}")
 
 
 def _tags(values: flags.FlagValues, data: DataConfig) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from absl.flags import FlagValues
 
-from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.command import Flag, command, language_flags, model_flags, search_flags
 from tf_transformer.cli.terminal import start_tensorflow
@@ -60,7 +60,7 @@ def export(values: FlagValues) -> None:
     form = EXPORT_FORMATS[values.format]
     options = {name: values[name].value for name in form.options}
     options = {name: value for name, value in options.items() if value is not None}
-    folder = os.path.join(pretrained.writable_folder(models[0][0]), "export")
+    folder = os.path.join(model_folder.writable_folder(models[0][0]), "export")
     output = values.output or os.path.join(folder, form.output.format(**options))
     start_tensorflow()
     print(form.export(model_dir, output.rstrip("/") or "/", values.checkpoint, **options))

@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from absl import flags
 
-from tf_transformer.checkpoints.model_folder import all_checkpoints, load_config, read_metrics
-from tf_transformer.checkpoints.pretrained import find_model_dir
+from tf_transformer.checkpoints.model_folder import (
+    all_checkpoints,
+    find_model_dir,
+    load_config,
+    read_metrics,
+)
 from tf_transformer.cli.command import Flag, command, is_for, language_flags, one_of
 from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import TREES, Config
@@ -31,7 +35,7 @@ from tf_transformer.visualization.history import describe_history
 
 if TYPE_CHECKING:
     from tf_transformer.data.corpus import Corpus
-    from tf_transformer.data.encoded_pairs import EncodedPairs
+    from tf_transformer.data.encoding import EncodedPairs
     from tf_transformer.data.tokenizer import Tokenizer
 
 SAMPLES = 10  # of sentence pairs
@@ -224,8 +228,7 @@ def _describe_batches(
 ) -> list[str]:
     """The lines on sub-words and batches of the train split; arguments as above."""
     from tf_transformer.data.batching import Batches
-    from tf_transformer.data.encoded_pairs import describe_dropped
-    from tf_transformer.data.encoding import cached_pairs
+    from tf_transformer.data.encoding import cached_pairs, describe_dropped
     from tf_transformer.data.tokenizer import learn_tokenizers
 
     data = config.data

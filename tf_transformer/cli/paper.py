@@ -5,13 +5,13 @@ import sys
 
 from absl import flags
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.command import Flag, command, language_flags
 from tf_transformer.cli.messages import log_to_folder
 from tf_transformer.cli.terminal import explain_out_of_memory, start_tensorflow
 from tf_transformer.config import Config, DataConfig
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_write
 from tf_transformer.paper.table3 import (
     ROWS,
     SCALES,

@@ -17,8 +17,8 @@ from tf_transformer.cli.translation import load_translator, progress_bar, write_
 from tf_transformer.config import Config
 from tf_transformer.data.tags import add_tag, check_tag, split_tag
 from tf_transformer.data.text_files import read_lines, read_pair_windows
-from tf_transformer.decoding.extras.rescoring import read_n_best
-from tf_transformer.decoding.extras.rescoring import rescore as sorted_lists
+from tf_transformer.decoding.extras.reranking import read_n_best
+from tf_transformer.decoding.extras.reranking import rescore as sorted_lists
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import sys
 
 from absl import flags
 
-from tf_transformer.checkpoints.initial_model import initial_name
-from tf_transformer.checkpoints.model_folder import CONFIG
+from tf_transformer.checkpoints.model_folder import CONFIG, initial_name
 from tf_transformer.cli.command import one_of
 from tf_transformer.cli.messages import SIGNAL
 from tf_transformer.cli.terminal import has_nvidia_device

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from absl.flags import FlagValues
 
-from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.model_folder import first_model_dir, model_list
 from tf_transformer.cli.command import Flag, command, given, one_of, settings_flags
 from tf_transformer.cli.terminal import start_tensorflow
@@ -24,7 +24,6 @@ from tf_transformer.config import DataConfig, DecodeConfig
 from tf_transformer.data.tags import check_tag
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export.versions import (
-    SEARCH_TYPES,
     check_model_name,
     find_versions,
     read_description,
@@ -48,7 +47,7 @@ CTRANSLATE2 = "ctranslate2"
         Flag(
             "model_dir", str,
             "model folder, whose export is served (default: the built-in model "
-            f"{pretrained.DEFAULT}, which is exported first)",
+            f"{model_folder.DEFAULT_MODEL}, which is exported first)",
         ),
         Flag(
             "export_dir", str,
@@ -83,7 +82,9 @@ def serve(values: FlagValues) -> None:
 
 def _find_model(model_dir: str | None) -> str:
     """Returns the folder of the given model, or of the default one. Raises: UserError."""
-    model_dir = pretrained.find_model_dir(model_dir) if model_dir else pretrained.default_model()
+    model_dir = (
+        model_folder.find_model_dir(model_dir) if model_dir else model_folder.default_model()
+    )
     model_folder.load_config(model_dir)  # a wrong folder is reported before TensorFlow is loaded
     return model_dir
 
@@ -97,10 +98,10 @@ def _export_to_serve(export_dir: str | None, model_dir: str) -> Iterator[str]:
     if export_dir:
         yield export_dir
         return
-    if not pretrained.is_built_in(model_dir):
+    if not model_folder.is_built_in(model_dir):
         folder = os.path.join(model_dir, "export", "saved_model")
         if not os.path.isdir(folder):
-            folder = os.path.join(pretrained.writable_folder(model_dir), "export", "saved_model")
+            folder = os.path.join(model_folder.writable_folder(model_dir), "export", "saved_model")
         _warn_of_old_export(folder, model_dir)
         if not os.path.isdir(folder):
             raise UserError(
@@ -198,7 +199,7 @@ def ctranslate2_versions(export_dir: str | None, model_dir: str) -> Iterator[str
 
 def _is_export(folder: str) -> bool:
     """Whether a folder is an export for CTranslate2."""
-    return bool(read_description(folder, SEARCH_TYPES)) and not _is_saved_model(folder)
+    return os.path.exists(os.path.join(folder, "model.bin"))
 
 
 def _is_saved_model(folder: str) -> bool:

@@ -11,8 +11,8 @@ from typing import IO, Any
 
 from absl import flags
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_write
 from tf_transformer.host import core_limit, number_of_cores
 
 

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.checkpoints import model_folder
-from tf_transformer.checkpoints.initial_model import initial_settings
+from tf_transformer.checkpoints.model_folder import initial_settings
 from tf_transformer.cli.command import SETTINGS, Flag, command, given, is_for, one_of, train_flags
 from tf_transformer.cli.messages import log_to_folder, record_in_run_log
 from tf_transformer.cli.seeds import train_seeds
@@ -83,11 +83,11 @@ def train(values: flags.FlagValues) -> int | None:
 def _train_run(values: flags.FlagValues, config: Config, model_dir: str) -> None:
     """Trains, resumes, or with --dry_run plans one run."""
     start_tensorflow()
-    from tf_transformer.training.distribution import Workers, split_cpu, strategy_of_run
+    from tf_transformer.training.distribution import Workers, make_strategy, split_cpu
     from tf_transformer.training.trainer import build_trainer
 
     split_cpu(config.train.logical_devices)
-    workers = Workers(strategy_of_run(config.train))
+    workers = Workers(make_strategy(config.train.logical_devices))
     _check_model_size(config, workers)
     if workers.is_chief and not values.dry_run:
         log_to_folder(model_dir)
@@ -185,16 +185,11 @@ def _check_model_size(config: Config, workers: Workers) -> None:
 
 def _check_batch_size(trainer: Trainer) -> None:
     """Checks that the largest batch fits into memory. Raises: UserError when it does not."""
-    from tf_transformer.training.memory_plan import (
-        activation_bytes,
-        largest_bucket,
-        state_bytes,
-    )
+    from tf_transformer.training.memory_plan import activation_bytes, state_bytes
 
     config, workers = trainer.config, trainer.workers
-    precision = trainer.model.dtype_policy.name
-    bucket, rows = largest_bucket(config, trainer.train_batches, workers.replicas, precision)
-    activations = activation_bytes(config.model, rows, bucket.length, precision)
+    bucket, rows = trainer.plan.largest()
+    activations = activation_bytes(config.model, rows, bucket.length, trainer.plan.precision)
     needed = state_bytes(config.model, 1, config.train.ema_decay) + activations
     _check_memory(needed, config, workers, "--micro_batch_tokens")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from absl import flags
 
-from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.model_folder import first_model_dir, model_list
 from tf_transformer.cli.command import (
     Flag,
@@ -204,26 +204,28 @@ def _flags() -> list[Flag]:
 @command("translate", "translate lines of text with a trained model, or with a server", _flags)
 def translate(values: flags.FlagValues) -> None:
     """Translates lines of text."""
+    from tf_transformer.decoding.text_batches import check_n_best
+
     if values.server:
         _check_server_flags(values)
         _translate_input(values, _n_best_of_server(values), "")
         return
     is_for(values, "server", "name")
-    model_dir = values.model_dir or pretrained.default_model()
+    model_dir = values.model_dir or model_folder.default_model()
     _check_combination(values)
     if values.sampling or values.target_prefix or values.constraints:
         sampling = SamplingConfig(**given(values, (SamplingConfig,)))
         with _translator(values, model_dir) as (translator, data):
             number = number_of_candidates(values, translator.decode.beam_size)
             if not values.sampling:
-                translator.check_number(number)
+                check_n_best(number, translator.decode.beam_size)
             n_best = _complete_or_sample(values, translator, sampling, number)
             _translate_input(values, n_best, data.target)
         return
     open_translator = ctranslate2_translator if uses_ctranslate2(values) else _translator
     with open_translator(values, model_dir) as (any_translator, data):
         number = number_of_candidates(values, any_translator.decode.beam_size)
-        any_translator.check_number(number)
+        check_n_best(number, any_translator.decode.beam_size)
         _translate_input(values, _n_best(values, any_translator, data, number), data.target)
 
 
@@ -415,7 +417,7 @@ def _n_best(
     It returns `number` translations of each line. Its arguments are the lines, the number of the
     first one, and a function that shows progress. The lines have no prefixes or constraints.
     """
-    from tf_transformer.decoding.split_lines import SplitLines
+    from tf_transformer.decoding.text_batches import SplitLines
 
     def n_best(
         lines_and_prefixes: Lines, first_line: int, progress: Progress | None
@@ -490,7 +492,7 @@ def with_minimum_bayes_risk(values: flags.FlagValues, n_best: NBest, language: s
     """
     if not values.mbr:
         return n_best
-    from tf_transformer.decoding.extras.minimum_bayes_risk import mean_utilities
+    from tf_transformer.decoding.extras.reranking import mean_utilities
     from tf_transformer.evaluation.metrics import sentence_scorer
 
     utility_of = sentence_scorer(values.mbr, language)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.data.encoded_pairs import EncodedPairs
+from tf_transformer.data.encoding import EncodedPairs
 from tf_transformer.data.subword_sampling import PairSampler
 from tf_transformer.special_tokens import PAD
 
@@ -113,16 +113,9 @@ def _cheapest_plan(counts: np.ndarray, batch_tokens: int, shape_cost: float) -> 
 # What an epoch yields: `inp`, `tar`, and the weights where pairs have some.
 Batch = tuple[tf.Tensor, ...]
 Order = list[tuple[np.ndarray, Bucket]]  # the indices of the pairs of each batch
+_Epoch = tuple[EncodedPairs, Order]  # the pairs with their ids, and the batches
 # The pairs of a bucket and a shard: their range in the sorted pairs, and how many an epoch has.
 Group = tuple[int, int, int]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Epoch:
-    """The pairs of an epoch with their ids, and its batches."""
-
-    pairs: EncodedPairs
-    order: Order
 
 
 class Batches:
@@ -161,7 +154,7 @@ class Batches:
         plan = bucket_plan(counts, batch_tokens, max_shapes)
         self._sorted, in_shards = _sort_by_bucket(pairs, plan)
         self._groups = _groups(in_shards, repeated)
-        self.buckets = [
+        buckets = [
             _bucket(bucket.above, bucket.length, sum(drawn for *_, drawn in groups), batch_tokens)
             for bucket, groups in zip(plan, self._groups)
         ]
@@ -169,10 +162,15 @@ class Batches:
         self._epochs: dict[int, concurrent.futures.Future[_Epoch]] = {}
         self._lock = threading.Lock()  # of `_epochs`
         self._executor = concurrent.futures.ThreadPoolExecutor(1, "next-epoch")
-        self.per_epoch = sum(bucket.batches for bucket in self.buckets)
         self.checksum = pairs.checksum
         self.weighted = pairs.weighted
-        padded = 2 * sum(b.batches * b.rows * b.length for b in self.buckets)
+        self._set_buckets(buckets, tokens)
+
+    def _set_buckets(self, buckets: list[Bucket], tokens: float) -> None:
+        """Sets the buckets of all epochs, and what follows from the tokens that are no padding."""
+        self.buckets = buckets
+        self.per_epoch = sum(bucket.batches for bucket in buckets)
+        padded = 2 * sum(b.batches * b.rows * b.length for b in buckets)
         self.non_padding_fraction = tokens / padded
 
     def order(self, epoch: int) -> Order:
@@ -183,7 +181,7 @@ class Batches:
         Returns: a list of (pair indices, `Bucket`), one for each batch. Every pair is in exactly
           one batch, unless there are `repetitions`.
         """
-        return self._submit(epoch).result().order
+        return self._submit(epoch).result()[1]
 
     def _prepare(self, epoch: int) -> _Epoch:
         """Computes the batches of an epoch."""
@@ -195,7 +193,7 @@ class Batches:
             random.shuffle(indices)
             for first in range(0, len(indices), bucket.rows):
                 batches.append((indices[first : first + bucket.rows], bucket))
-        return _Epoch(self._pairs, [batches[i] for i in random.permutation(len(batches))])
+        return self._pairs, [batches[i] for i in random.permutation(len(batches))]
 
     def _submit(self, epoch: int) -> "concurrent.futures.Future[_Epoch]":
         """Starts to prepare an epoch in the background, unless that has been done."""
@@ -204,18 +202,12 @@ class Batches:
                 self._epochs[epoch] = self._executor.submit(self._prepare, epoch)
             return self._epochs[epoch]
 
-    def _forget_others(self, *epochs: int) -> None:
-        with self._lock:
-            self._epochs = {n: future for n, future in self._epochs.items() if n in epochs}
-
     def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, ...]:
         """Returns `inp`, `tar` and, where pairs have some, the weights of one batch."""
-        prepared = self._submit(epoch).result()
-        indices, bucket = prepared.order[index]
-        batch = prepared.pairs.batch(indices, bucket.rows, bucket.length)
-        if not self.weighted:
-            return batch
-        return (*batch, prepared.pairs.weights(indices, bucket.rows))
+        pairs, order = self._submit(epoch).result()
+        indices, bucket = order[index]
+        batch = pairs.batch(indices, bucket.rows, bucket.length)
+        return (*batch, pairs.weights(indices, bucket.rows)) if self.weighted else batch
 
     def sentences(self, epoch: int, index: int) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Returns the pairs of one batch, without padding.
@@ -225,9 +217,9 @@ class Batches:
           index: index of the batch in the epoch.
         Returns: ragged ids `[pairs, (length)]` of the sources and of the targets.
         """
-        prepared = self._submit(epoch).result()
-        indices, bucket = prepared.order[index]
-        inp, tar = prepared.pairs.batch(indices, len(indices), bucket.length)
+        pairs, order = self._submit(epoch).result()
+        indices, bucket = order[index]
+        inp, tar = pairs.batch(indices, len(indices), bucket.length)
         return tuple(tf.RaggedTensor.from_tensor(side, padding=PAD) for side in (inp, tar[:, 1:]))
 
     def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
@@ -241,14 +233,15 @@ class Batches:
           Unused rows contain only padding. Where the batches are `weighted`, a third tensor has the
           weights of the pairs, float32 `[rows]`.
         """
-        self._forget_others(epoch, epoch + 1)
         self._submit(epoch)
         self._submit(epoch + 1)
         return self._dataset(epoch, skip, self.per_epoch)
 
     def _dataset(self, epoch: int, first: int, end: int) -> tf.data.Dataset:
         """The batches of an epoch from index `first` to `end`, without that at `end`."""
-
+        with self._lock:  # forgets earlier epochs
+            kept = (epoch, epoch + 1)
+            self._epochs = {n: future for n, future in self._epochs.items() if n in kept}
         specs = [IDS, IDS, WEIGHTS] if self.weighted else [IDS, IDS]
         types = [spec.dtype for spec in specs]
 
@@ -257,7 +250,11 @@ class Batches:
             arrays = tf.numpy_function(self._read_batch, [epoch, index], types)
             return tuple(tf.ensure_shape(x, spec.shape) for x, spec in zip(arrays, specs))
 
-        dataset = tf.data.Dataset.range(first, end).with_options(_options())
+        options = tf.data.Options()
+        # The pipeline has nothing to tune, and the autotune thread can delay the end of an epoch by
+        # up to a minute.
+        options.autotune.enabled = False
+        dataset = tf.data.Dataset.range(first, end).with_options(options)
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(8)
 
     def position(self, step: int) -> tuple[int, int]:
@@ -310,27 +307,21 @@ class SampledBatches(Batches):
         self._repetitions = repetitions
         self._sampler = sampler
         self._last_step = last_step
-        self._plan(batch_tokens, max_shapes)
         self._starts: list[int] = []  # the first update of each epoch up to the next one
         self._stopped = threading.Event()
-
-    def _plan(self, batch_tokens: int, max_shapes: int) -> None:
-        """Plans the shapes from a sample of the pairs."""
-        sample = self._sampler.sample()
-        pairs = sum(bucket.pairs for bucket in self.buckets)  # of an epoch
+        sample = sampler.sample()
+        number = sum(bucket.pairs for bucket in self.buckets)  # of pairs in an epoch
         longer = sample.lengths.max(axis=1)
-        counts = np.bincount(longer, minlength=self._sampler.longest + 1) * pairs / len(sample)
+        counts = np.bincount(longer, minlength=sampler.longest + 1) * number / len(sample)
         counts[-1] = max(counts[-1], 1)  # the sample may lack the longest pairs
         plan = bucket_plan(np.ceil(counts).astype(np.int64), batch_tokens, max_shapes)
-        all_rows = _ceil_divide(pairs, ROWS_MULTIPLE) * ROWS_MULTIPLE
+        all_rows = _ceil_divide(number, ROWS_MULTIPLE) * ROWS_MULTIPLE
         rows = [min(_most_rows(bucket.length, batch_tokens), all_rows) for bucket in plan]
-        self.buckets = [
+        buckets = [
             dataclasses.replace(bucket, rows=n, batches=_ceil_divide(bucket.pairs, n))
             for bucket, n in zip(plan, rows)
         ]
-        self.per_epoch = sum(bucket.batches for bucket in self.buckets)
-        padded = 2 * sum(b.batches * b.rows * b.length for b in self.buckets)
-        self.non_padding_fraction = len(sample.ids) * pairs / len(sample) / padded
+        self._set_buckets(buckets, len(sample.ids) * number / len(sample))
 
     def _prepare(self, epoch: int) -> _Epoch:
         """Encodes the pairs of an epoch, and divides them into batches."""
@@ -354,7 +345,7 @@ class SampledBatches(Batches):
         if len(rest):
             parts = np.array_split(rest, _ceil_divide(len(rest), longest.rows))
             batches += [(part, longest) for part in parts]
-        return _Epoch(pairs, [batches[i] for i in random.permutation(len(batches))])
+        return pairs, [batches[i] for i in random.permutation(len(batches))]
 
     def _draw_pairs(self, random: np.random.Generator) -> np.ndarray:
         """Returns the indices of the pairs of an epoch, uint32 `[pairs of an epoch]`."""
@@ -374,15 +365,14 @@ class SampledBatches(Batches):
         future = self._submit(epoch)
         if not future.done():
             logger.info("waiting for the sub-words of epoch %d", epoch + 1)
-        prepared = future.result()
-        self._forget_others(epoch, epoch + 1)
+        _, order = future.result()
         self._sampler.remove_others((epoch, epoch + 1))
         if epoch < len(self._starts):
-            next_start = self._starts[epoch] + len(prepared.order)
+            next_start = self._starts[epoch] + len(order)
             self._starts[epoch + 1 :] = [next_start]
             if next_start < self._last_step:
                 self._submit(epoch + 1)
-        return self._dataset(epoch, skip, len(prepared.order))
+        return self._dataset(epoch, skip, len(order))
 
     def position(self, step: int) -> tuple[int, int]:
         """Returns the epoch of an update, counted from 0, and the index of its batch there.
@@ -432,13 +422,11 @@ def _count_lengths(pairs: EncodedPairs, repeated: np.ndarray) -> tuple[np.ndarra
     Returns: the `counts` of `bucket_plan`, which are rounded up, so that no length is left out; the
       tokens of both sides.
     """
-    counts = np.zeros(0)
-    tokens = 0.0
+    longest = max((int(shard.lengths.max(initial=0)) for shard in pairs.shards), default=0)
+    counts = np.zeros(longest + 1)
     for shard, times in zip(pairs.shards, repeated):
-        of_shard = times * np.bincount(shard.lengths.max(axis=1), minlength=len(counts))
-        of_shard[: len(counts)] += counts
-        counts = of_shard
-        tokens += times * len(shard.ids)
+        counts += times * np.bincount(shard.lengths.max(axis=1), minlength=longest + 1)
+    tokens = sum(times * len(shard.ids) for shard, times in zip(pairs.shards, repeated))
     return np.ceil(counts).astype(np.int64), tokens
 
 
@@ -475,11 +463,3 @@ def _groups(in_shards: np.ndarray, repeated: np.ndarray) -> list[list[Group]]:
     ends = np.cumsum(in_shards.T).reshape(drawn.shape)
     starts = ends - in_shards.T
     return [list(zip(*map(np.ndarray.tolist, rows))) for rows in zip(starts, ends, drawn)]
-
-
-def _options() -> tf.data.Options:
-    options = tf.data.Options()
-    # The pipeline has nothing to tune, and the autotune thread can delay the end of an epoch by up
-    # to a minute.
-    options.autotune.enabled = False
-    return options

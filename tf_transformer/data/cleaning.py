@@ -62,14 +62,12 @@ class PairFilter:
     def __init__(self, config: FilterConfig, source: str, target: str) -> None:
         self.target = target
         self._config = config
-        self._scripts = []
-        self.unknown = []
-        for language in (source, target):
-            scripts = scripts_of(language)
-            if not scripts:
-                self.unknown.append(language)
-            checked = scripts and config.min_script
-            self._scripts.append(ScriptShare(scripts) if checked else None)
+        scripts = {language: scripts_of(language) for language in (source, target)}
+        self.unknown = [language for language, known in scripts.items() if not known]
+        self._scripts = [
+            ScriptShare(scripts[language]) if scripts[language] and config.min_script else None
+            for language in (source, target)
+        ]
 
     def reason(self, source: str, target: str) -> str:
         """Returns the first of `REASONS` for which a pair is rejected; "" where it is kept."""
@@ -86,25 +84,17 @@ class PairFilter:
         sides = _Side(source), _Side(target)
         if config.max_words and max(side.count for side in sides) > config.max_words:
             return TOO_LONG
-        longest = max(max(map(len, side.words), default=0) for side in sides)
+        longest = max(len(word) for side in sides for word in ["", *side.words])
         if config.max_word_length and longest > config.max_word_length:
             return LONG_WORD
-        return self._reason_of_letters(*sides) or self._reason_of_both(*sides)
-
-    def _reason_of_letters(self, *sides: "_Side") -> str:
-        config = self._config
         for side, script in zip(sides, self._scripts):
             if config.min_letters and side.letter_share < config.min_letters:
                 return FEW_LETTERS
             if script and script(side.text) < config.min_script:
                 return OTHER_SCRIPT
-        return ""
-
-    def _reason_of_both(self, source: "_Side", target: "_Side") -> str:
-        config = self._config
-        if config.max_overlap < 1 and _overlap(source, target) > config.max_overlap:
+        if config.max_overlap < 1 and _overlap(*sides) > config.max_overlap:
             return COPIED
-        shorter, longer = sorted((source.count, target.count))
+        shorter, longer = sorted(side.count for side in sides)
         ratio = config.max_word_ratio
         exceeded = ratio and longer > MIN_WORDS_OF_RATIO and longer > ratio * shorter
         return WORD_RATIO if exceeded else ""
@@ -136,18 +126,14 @@ class SeenTexts:
         for array in self._arrays:
             indices = np.searchsorted(array, unique)
             is_new &= array[np.minimum(indices, len(array) - 1)] != unique
-        self._insert(unique[is_new])
+        new = unique[is_new]
+        while self._arrays and len(self._arrays[-1]) <= len(new):
+            new = np.sort(np.concatenate([self._arrays.pop(), new]))
+        if len(new):
+            self._arrays.append(new)
         result = np.zeros(len(texts), bool)
         result[first[is_new]] = True
         return result
-
-    def _insert(self, hashes: np.ndarray) -> None:
-        """Inserts sorted hashes."""
-        while self._arrays and len(self._arrays[-1]) <= len(hashes):
-            hashes = np.concatenate([self._arrays.pop(), hashes])
-            hashes.sort()
-        if len(hashes):
-            self._arrays.append(hashes)
 
 
 def _hash(text: str) -> int:

@@ -1,8 +1,10 @@
 """The base class of all corpora."""
 
+import functools
 import hashlib
+import itertools
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from tf_transformer.errors import UserError
 
@@ -108,6 +110,52 @@ class Corpus:
         return split
 
 
+class HeldOutCorpus(Corpus):
+    """The text of files, where splits without files are held out from the end of "train".
+
+    A subclass defines `read_files`. Where text is held out, the split "all" has it and "train".
+
+    Args:
+      name: of the corpus, for messages.
+      files: the paths of each split.
+      held_out: the other splits, in their order.
+    """
+
+    def __init__(
+        self, name: str, files: Mapping[str, Sequence[str]], held_out: Sequence[str]
+    ) -> None:
+        self.name = name
+        self.files = files
+        self._held_out = held_out
+        self.splits = [*files, *held_out, *(["all"] if held_out else [])]
+
+    def read_files(self, paths: Sequence[str]) -> Iterator[WeightedPair]:
+        """Yields the pairs of the files of one split, with their weights."""
+        raise NotImplementedError
+
+    def read_weighted(self, split: str) -> Iterator[WeightedPair]:
+        """Yields the pairs of a split: strings without line ends, and the weight.
+
+        Raises: UserError for an unknown split, for what `read_files` cannot read, or where the text
+          is too short to hold some out.
+        """
+        pairs = self.read_files(self.files.get(self.known(split), self.files.get("train", ())))
+        if split in ("train", *self._held_out) and self._held_out:
+            first, end = range_of_split(self, split, self._held_out, self._training_pairs)
+            pairs = itertools.islice(pairs, first, end)
+        yield from pairs
+
+    @functools.cached_property
+    def _training_pairs(self) -> int:
+        """The number of pairs of the training files, held-out ones included."""
+        return sum(1 for _ in self.read_files(self.files["train"]))
+
+    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
+        """Returns a tuple that changes with the paths, sizes and modification times of files."""
+        paths = self.files.get(split, self.files.get("train", ()))
+        return (split, bool(self._held_out), *map(file_fingerprint, paths))
+
+
 def range_of_split(
     corpus: Corpus, split: str, held_out: Sequence[str], number: int
 ) -> tuple[int, int]:
@@ -126,8 +174,7 @@ def range_of_split(
             f"{len(held_out) + 1}, to train on and to hold out for {' and '.join(held_out)}"
         )
     size = min(MAX_HELD_OUT, max(1, int(number * HELD_OUT_FRACTION)))
-    parts = ["train", *held_out]
-    end = number - (len(parts) - 1 - parts.index(split)) * size
+    end = number - ["train", *held_out][::-1].index(split) * size
     return (0 if split == "train" else end - size), end
 
 

@@ -71,17 +71,15 @@ class MixedCorpus(Corpus):
 
 def parse_weights(text: str) -> list[float]:
     """Parses the setting `data_weights`, such as "4,1". Raises: UserError for other text."""
-    weights = []
-    for part in text.split(",") if text else []:
-        try:
-            weights.append(float(part))
-        except ValueError:
-            weights.append(-1.0)
-        if not 1 / MOST <= weights[-1] <= MOST:
-            raise UserError(
-                f"data_weights {text!r}: {part!r} is not a number from {1 / MOST:.6f} to "
-                f"{MOST:,.0f}: give one for each corpus of data, such as 4,1"
-            )
+    try:
+        weights = [float(part) for part in text.split(",")] if text else []
+    except ValueError:
+        weights = [0.0]
+    if not all(1 / MOST <= weight <= MOST for weight in weights):
+        raise UserError(
+            f"data_weights {text!r}: give a number from {1 / MOST:.6f} to {MOST:,.0f} for each "
+            "corpus of data, such as 4,1"
+        )
     return weights
 
 

@@ -70,11 +70,13 @@ class BuiltInCorpus(Corpus):
 
     def read(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the pairs of a split. Raises: UserError for an unknown split."""
-        sizes = SPLIT_SIZES[self._file]
-        earlier = list(sizes)[: list(sizes).index(self.known(split))]
-        first = sum(sizes[name] for name in earlier)
-        pairs = itertools.islice(read_pairs(self._file), first, first + sizes[split])
-        yield from ((target, source) for source, target in pairs) if self._flip else pairs
+        self.known(split)
+        first = 0
+        for name, size in SPLIT_SIZES[self._file].items():
+            if name == split:
+                for pair in itertools.islice(read_pairs(self._file), first, first + size):
+                    yield pair[::-1] if self._flip else pair
+            first += size
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the text."""

@@ -1,6 +1,5 @@
 """What is known of languages: their scripts, whether they have blanks, and their sentences."""
 
-import functools
 import re
 
 import regex
@@ -102,8 +101,10 @@ class ScriptShare:
     """
 
     def __init__(self, scripts: list[str]) -> None:
-        self._own = _pattern(" ".join(scripts), own=True)
-        self._other = _pattern(" ".join(scripts), own=False)
+        names = "".join(rf"\p{{Script={name}}}" for name in scripts)
+        shared = r"\p{Script=Common}\p{Script=Inherited}"
+        self._own = regex.compile(rf"[\p{{L}}&&[{names}]]+", regex.V1)
+        self._other = regex.compile(rf"[\p{{L}}--[{names}{shared}]]+", regex.V1)
         self._is_latin = "Latn" in scripts
         self._has_characters = not _CHARACTER_SCRIPTS.isdisjoint(scripts)
 
@@ -123,16 +124,6 @@ class ScriptShare:
         return len(found) + (_LETTERS_OF_CHARACTER - 1) * characters
 
 
-@functools.cache
-def _pattern(scripts: str, own: bool) -> regex.Pattern[str]:
-    """A pattern of one or more letters of the scripts, or of other ones."""
-    names = "".join(rf"\p{{Script={name}}}" for name in scripts.split())
-    if own:
-        return regex.compile(rf"[\p{{L}}&&[{names}]]+", regex.V1)
-    shared = r"\p{Script=Common}\p{Script=Inherited}"
-    return regex.compile(rf"[\p{{L}}--[{names}{shared}]]+", regex.V1)
-
-
 def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
     """Splits a line of text into sentences, by the rules of the package sentencex.
 
@@ -142,7 +133,7 @@ def split_sentences(text: str, language: str) -> list[tuple[str, str]]:
         those of a similar language, or of English.
     Returns: a list of pairs (sentence, white space after it), whose concatenation is the text.
       White space at the start of the text comes after an empty sentence.
-    Raises: UserError when sentencex is not installed.
+    Raises: UserError when sentencex is not installed, as on older systems of Apple.
     """
     try:
         import sentencex

@@ -11,8 +11,6 @@ import this module, which does not import TensorFlow.
 """
 
 import bisect
-import collections
-import contextlib
 import functools
 import glob
 import itertools
@@ -23,18 +21,17 @@ import random
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sentencepiece import sentencepiece_model_pb2 as messages
 
-from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.config import SAMPLING, DataConfig
 from tf_transformer.data.corpus import digest
-from tf_transformer.data.encoded_pairs import (
+from tf_transformer.data.encoding import (
     EncodedPairs,
     Shard,
     open_shards,
@@ -42,6 +39,7 @@ from tf_transformer.data.encoded_pairs import (
     write_shard,
 )
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_folder
 from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import BLANK
 
@@ -74,154 +72,36 @@ def sampling_alpha(data: DataConfig, tokenizers: "tuple[Tokenizer, Tokenizer]") 
     return alpha
 
 
-class _Vocabulary:
-    """The sub-words of a SentencePiece model.
-
-    Attributes:
-      pieces: the sub-words by id.
-      is_text: whether an id is text. Special tokens, tags and bytes are not.
-      begins_word: whether it begins with a blank, or is no text, which is a word of its own.
-      ids, scores: of each sub-word that is text; of BPE, the earlier merge has the larger score.
-    """
-
-    def __init__(self, model: bytes) -> None:
-        proto = messages.ModelProto.FromString(model)
-        self.is_bpe = proto.trainer_spec.model_type == messages.TrainerSpec.BPE
-        self.pieces = [piece.piece for piece in proto.pieces]
-        normal = messages.ModelProto.SentencePiece.NORMAL
-        self.is_text = [piece.type == normal for piece in proto.pieces]
-        self.begins_word = [
-            piece.type != normal or piece.piece.startswith(BLANK) for piece in proto.pieces
-        ]
-        texts = itertools.compress(range(len(self.pieces)), self.is_text)
-        self.ids = {self.pieces[number]: number for number in texts}
-        self.scores = {piece: proto.pieces[number].score for piece, number in self.ids.items()}
-
-    def text(self, word: Word) -> str:
-        """The text of a word, with a blank before it."""
-        return "".join(self.pieces[number] for number in word)
-
-
-class BpeDropout:
-    """BPE-dropout (Provilkov et al. 2020, arXiv:1910.13267, Algorithm 1).
-
-    BPE begins with characters. In each step it merges the two neighbours that have the best merge.
-    Here, in each step, each possible merge is left out with probability p. So the best k merges are
-    left out with probability p^k (1 - p), and if all are, the segmentation ends.
-
-    Args:
-      vocabulary: a `_Vocabulary`.
-      dropout: p.
-    """
-
-    def __init__(self, vocabulary: _Vocabulary, dropout: float) -> None:
-        self._vocabulary = vocabulary
-        self._dropout = dropout
-        self._scale = 1 / math.log(dropout)
-        self._text = functools.lru_cache(REMEMBERED)(self._changeable_text)
-        self._segment = functools.lru_cache(REMEMBERED)(self._merge)
-
-    def draw(self, word: Word, uniform: Callable[[], float]) -> Word:
-        """Draws a segmentation of a word with random numbers from 0 to 1, 1 excluded."""
-        text = self._text(word)
-        # A word of n characters has at most n - 1 merges. The numbers are geometric.
-        uniform_numbers = [1 - uniform() for _ in text[1:]]
-        if min(uniform_numbers, default=1.0) > self._dropout:
-            return word
-        skipped = tuple(int(math.log(number) * self._scale) for number in uniform_numbers)
-        return self._segment(text, skipped)
-
-    def _changeable_text(self, word: Word) -> str:
-        """The text of a word; "" where its usual ids must stay.
-
-        So it is where not all characters are sub-words, and where the vocabulary has rules that are
-        not in its scores.
-        """
-        text = self._vocabulary.text(word)
-        known = self._vocabulary.ids.keys() >= set(text)
-        return text if known and self._merge(text, (0,) * (len(text) - 1)) == word else ""
-
-    def _merge(self, text: str, skipped: Word) -> Word:
-        """Merges the characters of a word. `skipped` are the merges that each step leaves out."""
-        scores = self._vocabulary.scores
-        symbols = list(text)
-        for number in skipped:
-            merges = sorted(
-                (-scores[pair], left)
-                for left, pair in enumerate(map("".join, itertools.pairwise(symbols)))
-                if pair in scores
-            )
-            if number >= len(merges):
-                break
-            _, left = merges[number]
-            symbols[left : left + 2] = ["".join(symbols[left : left + 2])]
-        return tuple(self._vocabulary.ids[symbol] for symbol in symbols)
-
-
-class UnigramSampling:
-    """Sub-word sampling (Kudo 2018, arXiv:1804.10959, Eq. 6) from all segmentations of a word.
-
-    A segmentation x of a word has the probability P(x)^alpha, normalised, where P(x) is the product
-    of the probabilities of its sub-words. No sub-word spans two words, so this is the same as for
-    sentences. It is drawn from the end of the word to its start (forward filtering, backward
-    sampling).
-
-    Args:
-      vocabulary: a `_Vocabulary`.
-      alpha: 1 for the probabilities of the model; a smaller one for more uniform ones.
-    """
-
-    def __init__(self, vocabulary: _Vocabulary, alpha: float) -> None:
-        self._vocabulary = vocabulary
-        self._alpha = alpha
-        self._longest = max(map(len, vocabulary.ids))
-        self._lattice = functools.lru_cache(REMEMBERED // 10)(self._make_lattice)
-
-    def draw(self, word: Word, uniform: Callable[[], float]) -> Word:
-        """Draws a segmentation, as `BpeDropout.draw`."""
-        lattice = self._lattice(word)
-        ids = []
-        end = len(lattice) - 1
-        while end:
-            edges, sums = lattice[end]
-            end, piece = edges[bisect.bisect(sums, uniform(), hi=len(sums) - 1)]
-            ids.append(piece)
-        return tuple(ids[::-1])
-
-    def _make_lattice(self, word: Word) -> list[_Edges]:
-        """Returns, for each end of a sub-word in the word, the sub-words that end there."""
-        vocabulary = self._vocabulary
-        text = vocabulary.text(word)
-        lattice: list[_Edges] = [([], [])]
-        totals = [0.0]  # logarithm of the summed weights of the segmentations of text[:end]
-        for end in range(1, len(text) + 1):
-            edges, weights = [], []
-            for start in range(max(0, end - self._longest), end):
-                piece = text[start:end]
-                if piece in vocabulary.ids and totals[start] > -math.inf:
-                    edges.append((start, vocabulary.ids[piece]))
-                    weights.append(totals[start] + self._alpha * vocabulary.scores[piece])
-            top = max(weights, default=0.0)
-            sums = list(itertools.accumulate(math.exp(weight - top) for weight in weights))
-            lattice.append((edges, [each / sums[-1] for each in sums]))
-            totals.append(top + math.log(sums[-1]) if sums else -math.inf)
-        return lattice
-
-
 class SubwordSampler:
     """Draws other ids of the same text.
 
     Args:
       model: a SentencePiece model, bytes.
-      alpha: of `BpeDropout` for a BPE model, of `UnigramSampling` for a unigram one.
+      alpha: the dropout p of a BPE model, or the alpha of a unigram one.
       max_length: of a sentence. One that would be longer keeps its usual ids.
     """
 
     def __init__(self, model: bytes, alpha: float, max_length: int) -> None:
-        self._vocabulary = _Vocabulary(model)
-        kind = BpeDropout if self._vocabulary.is_bpe else UnigramSampling
-        self._words = kind(self._vocabulary, alpha)
+        proto = messages.ModelProto.FromString(model)
+        self._alpha = alpha
         self._max_length = max_length
+        self._pieces = [piece.piece for piece in proto.pieces]
+        # Special tokens, tags and bytes are no text, and are words of their own.
+        normal = messages.ModelProto.SentencePiece.NORMAL
+        self._is_text = [piece.type == normal for piece in proto.pieces]
+        self._begins_word = [
+            piece.type != normal or piece.piece.startswith(BLANK) for piece in proto.pieces
+        ]
+        texts = [(i, piece) for i, piece in enumerate(proto.pieces) if self._is_text[i]]
+        self._ids = {piece.piece: i for i, piece in texts}
+        # Of BPE, the earlier merge has the larger score.
+        self._scores = {piece.piece: piece.score for _, piece in texts}
+        self._longest = max(map(len, self._ids), default=0)
+        is_bpe = proto.trainer_spec.model_type == messages.TrainerSpec.BPE
+        self._draw = self._draw_bpe if is_bpe else self._draw_unigram
+        self._remembered_text = functools.lru_cache(REMEMBERED)(self._changeable_text)
+        self._remembered_merge = functools.lru_cache(REMEMBERED)(self._merge)
+        self._remembered_lattice = functools.lru_cache(REMEMBERED // 10)(self._lattice)
 
     def sample(self, ids: list[int], uniform: Callable[[], float]) -> list[int]:
         """Draws the ids of a sentence.
@@ -230,15 +110,94 @@ class SubwordSampler:
           ids: the usual ones.
           uniform: returns a random number from 0 to 1, 1 excluded.
         """
-        begins, is_text = self._vocabulary.begins_word, self._vocabulary.is_text
         drawn: list[int] = []
         start = 0
         for end in range(1, len(ids) + 1):
-            if end == len(ids) or begins[ids[end]] or not is_text[ids[start]]:
+            if end == len(ids) or self._begins_word[ids[end]] or not self._is_text[ids[start]]:
                 word = tuple(ids[start:end])
-                drawn += self._words.draw(word, uniform) if is_text[word[0]] else word
+                drawn += self._draw(word, uniform) if self._is_text[word[0]] else word
                 start = end
         return drawn if len(drawn) <= self._max_length else ids
+
+    def _text(self, word: Word) -> str:
+        """The text of a word, with a blank before it."""
+        return "".join(self._pieces[number] for number in word)
+
+    def _draw_bpe(self, word: Word, uniform: Callable[[], float]) -> Word:
+        """BPE-dropout (Provilkov et al. 2020, arXiv:1910.13267, Algorithm 1).
+
+        BPE begins with characters. In each step it merges the two neighbours that have the best
+        merge. Here, in each step, each possible merge is left out with probability p. So the best k
+        merges are left out with probability p^k (1 - p), and if all are, the segmentation ends.
+        """
+        text = self._remembered_text(word)
+        # A word of n characters has at most n - 1 merges. The numbers are geometric.
+        uniform_numbers = [1 - uniform() for _ in text[1:]]
+        if min(uniform_numbers, default=1.0) > self._alpha:
+            return word
+        scale = 1 / math.log(self._alpha)
+        skipped = tuple(int(math.log(number) * scale) for number in uniform_numbers)
+        return self._remembered_merge(text, skipped)
+
+    def _changeable_text(self, word: Word) -> str:
+        """The text of a word; "" where its usual ids must stay.
+
+        So it is where not all characters are sub-words, and where the vocabulary has rules that are
+        not in its scores.
+        """
+        text = self._text(word)
+        known = self._ids.keys() >= set(text)
+        return text if known and self._merge(text, (0,) * (len(text) - 1)) == word else ""
+
+    def _merge(self, text: str, skipped: Word) -> Word:
+        """Merges the characters of a word. `skipped` are the merges that each step leaves out."""
+        symbols = list(text)
+        for number in skipped:
+            merges = sorted(
+                (-self._scores[pair], left)
+                for left, pair in enumerate(map("".join, itertools.pairwise(symbols)))
+                if pair in self._scores
+            )
+            if number >= len(merges):
+                break
+            _, left = merges[number]
+            symbols[left : left + 2] = ["".join(symbols[left : left + 2])]
+        return tuple(self._ids[symbol] for symbol in symbols)
+
+    def _draw_unigram(self, word: Word, uniform: Callable[[], float]) -> Word:
+        """Draws one of all segmentations of a word (Kudo 2018, arXiv:1804.10959, Eq. 6).
+
+        A segmentation x of a word has the probability P(x)^alpha, normalised, where P(x) is the
+        product of the probabilities of its sub-words. No sub-word spans two words, so this is the
+        same as for sentences. It is drawn from the end of the word to its start (forward filtering,
+        backward sampling).
+        """
+        lattice = self._remembered_lattice(word)
+        ids = []
+        end = len(lattice) - 1
+        while end:
+            edges, sums = lattice[end]
+            end, piece = edges[bisect.bisect(sums, uniform(), hi=len(sums) - 1)]
+            ids.append(piece)
+        return tuple(ids[::-1])
+
+    def _lattice(self, word: Word) -> list[_Edges]:
+        """Returns, for each end of a sub-word in the word, the sub-words that end there."""
+        text = self._text(word)
+        lattice: list[_Edges] = [([], [])]
+        totals = [0.0]  # logarithm of the summed weights of the segmentations of text[:end]
+        for end in range(1, len(text) + 1):
+            edges, weights = [], []
+            for start in range(max(0, end - self._longest), end):
+                piece = text[start:end]
+                if piece in self._ids and totals[start] > -math.inf:
+                    edges.append((start, self._ids[piece]))
+                    weights.append(totals[start] + self._alpha * self._scores[piece])
+            top = max(weights, default=0.0)
+            sums = list(itertools.accumulate(math.exp(weight - top) for weight in weights))
+            lattice.append((edges, [each / sums[-1] for each in sums]))
+            totals.append(top + math.log(sums[-1]) if sums else -math.inf)
+        return lattice
 
 
 def sample_pairs(samplers: Sequence[SubwordSampler], key: tuple[int, ...], pairs: Shard) -> Shard:
@@ -275,8 +234,7 @@ def _start_process(models: tuple[bytes, bytes], alpha: float, max_length: int) -
 
 
 def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent:
+    if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)
 
@@ -341,46 +299,32 @@ class PairSampler:
         Raises: InterruptedError when stopped; UserError when a process ends early.
         """
         folder = f"{self._stem}{epoch}"
-        pairs = open_shards(folder)
-        if pairs is None:
+        while (pairs := open_shards(folder)) is None:
             self._encode(epoch, folder, stopped)
-            pairs = open_shards(folder)
-        if pairs is None:
-            raise OSError(f"{folder} cannot be read after it was written")
         return pairs
 
     def _encode(self, epoch: int, folder: str, stopped: threading.Event) -> None:
-        """Writes the shards of an epoch."""
-        with atomic_folder(os.path.dirname(folder)) as unfinished:
-            records = []
-            with contextlib.closing(self._draw(epoch, stopped)) as drawn:
-                for number, shard in enumerate(self._shards):
-                    parts = list(itertools.islice(drawn, -(-len(shard) // CHUNK)))
-                    records.append(write_shard(unfinished, number, Shard.join(parts), len(shard)))
-            write_manifest(unfinished, {"complete": True, "shards": records})
-            shutil.rmtree(folder, ignore_errors=True)  # damaged ones
-            os.rename(unfinished, folder)
-
-    def _draw(self, epoch: int, stopped: threading.Event) -> Generator[Shard, None, None]:
-        """Draws the ids of an epoch in other processes, `CHUNK` pairs at a time."""
+        """Writes the shards of an epoch, whose ids other processes draw."""
         # The other cores compute the updates of the epoch before.
-        chunks = sum(-(-len(shard) // CHUNK) for shard in self._shards)
-        number = max(1, min(number_of_cores() // 2, chunks))
+        processes = max(1, number_of_cores() // 2)
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks of TensorFlow
-        pending: collections.deque[Future[Shard]] = collections.deque()
-        pool = ProcessPoolExecutor(number, spawn, _start_process, self._arguments)
+        pool = ProcessPoolExecutor(processes, spawn, _start_process, self._arguments)
         try:
-            for shard_number, shard in enumerate(self._shards):
-                for first in range(0, len(shard), CHUNK):
-                    if stopped.is_set():
-                        raise InterruptedError
-                    key = (self._seed, epoch, shard_number, first // CHUNK)
-                    chunk = shard.slice(first, first + CHUNK)
-                    pending.append(pool.submit(_sample_in_process, key, chunk))
-                    if len(pending) == 2 * number:
-                        yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
+            with atomic_folder(os.path.dirname(folder)) as unfinished:
+                records = []
+                for number, shard in enumerate(self._shards):
+                    firsts = range(0, len(shard), CHUNK)
+                    keys = [(self._seed, epoch, number, chunk) for chunk in range(len(firsts))]
+                    chunks = [shard.slice(first, first + CHUNK) for first in firsts]
+                    parts = []
+                    for part in pool.map(_sample_in_process, keys, chunks):
+                        if stopped.is_set():
+                            raise InterruptedError
+                        parts.append(part)
+                    records.append(write_shard(unfinished, number, Shard.join(parts), len(shard)))
+                write_manifest(unfinished, records, complete=True)
+                shutil.rmtree(folder, ignore_errors=True)  # damaged ones
+                os.rename(unfinished, folder)
         except BrokenProcessPool:
             raise UserError(
                 "a process that draws sub-words has ended; if memory is short, stop other "

@@ -8,18 +8,10 @@ import select
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any
+from collections.abc import Iterator
+from typing import IO, Any, cast
 
 from tf_transformer.errors import UserError
-
-_UTF16 = "this is UTF-16 text: convert it, as with `iconv -f UTF-16 -t UTF-8`"
-# The first bytes of files that are not UTF-8 text.
-_OTHER_FORMATS = {
-    b"\xff\xfe": _UTF16,
-    b"\xfe\xff": _UTF16,
-    b"\x1f\x8b": "this is a gzip file: let its name end in .gz, or unpack it",
-}
 
 # Windows double in size, so that the first results come early. Lines of similar length are
 # translated together, and a larger window has more of them.
@@ -27,6 +19,8 @@ FIRST_WINDOW = 64
 LARGEST_WINDOW = 4096
 LINGER = 0.05  # seconds for which the first line of a window waits for more lines
 CHUNK = 1 << 16  # bytes, the size of a pipe
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a pair in the loss
 
 
 def read_lines(path: str | None) -> Iterator[str]:
@@ -39,27 +33,21 @@ def read_lines(path: str | None) -> Iterator[str]:
     Args:
       path: a text file, plain or `.gz`; None for standard input.
     Yields: the lines without their line ends.
-    Raises: UserError when the file cannot be read, a line is not valid UTF-8, or the file has
-      carriage returns and no line feed.
+    Raises: UserError when the file cannot be read, or a line is not valid UTF-8.
     """
     with open_lines(path) as file:
         for number, line in enumerate(file, start=1):
-            text = decode_line(line, number, path)
-            if number == 1 and not line.endswith(b"\n") and "\r" in text.strip("\r"):
-                raise UserError(
-                    f"{path or 'standard input'}:1: the lines end with carriage returns: convert "
-                    "them, as with `tr '\\r' '\\n'`"
-                )
-            yield text
+            yield decode_line(line, number, path)
 
 
 @contextlib.contextmanager
 def open_lines(path: str | None) -> Iterator[IO[bytes]]:
     """Opens a text file, as for `read_lines`. Raises: UserError when it cannot be read."""
     name = path or "standard input"
+    open_file = gzip.open if name.endswith(".gz") else open
     try:
-        with _open(path) as file:
-            yield file
+        with open_file(path, "rb") if path else contextlib.nullcontext(sys.stdin.buffer) as file:
+            yield cast(IO[bytes], file)
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise UserError(f"cannot read {name}: {error.strerror}") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -68,48 +56,53 @@ def open_lines(path: str | None) -> Iterator[IO[bytes]]:
 
 def decode_line(line: bytes, number: int, path: str | None) -> str:
     """Decodes line `number` of a file, from 1. Raises: UserError when it is not valid UTF-8."""
-    problem = _OTHER_FORMATS.get(line[:2]) if number == 1 else None
-    if number == 1 and b"\0" in line[:2]:  # UTF-16 without a byte-order mark
-        problem = _UTF16
     try:
-        if not problem:
-            return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
-        problem = "not UTF-8 text: convert the file, or correct the line"
-    raise UserError(f"{path or 'standard input'}:{number}: {problem}")
+        raise UserError(
+            f"{path or 'standard input'}:{number}: not UTF-8 text: convert the file, or correct "
+            "the line"
+        ) from None
 
 
-def split_tsv(
-    line: str,
-    number: int,
-    path: str | None,
-    allowed: Sequence[int] = (2,),
-    advice: str = " (`cut -f 1,2` removes other columns)",
-) -> list[str]:
-    """Splits line `number` of a TSV file, from 1, into its columns.
+def parse_tsv(line: str, number: int, path: str | None) -> tuple[str, str, float | None]:
+    """Splits a line of a TSV file into source, target and weight.
 
     Args:
-      line: the line.
-      number, path: of the line and the file, for messages; None for standard input.
-      allowed: the possible numbers of columns.
-      advice: the end of the message.
-    Raises: UserError for another number of columns.
+      line: with two columns, or with three, of which the last is the weight.
+      number, path: of the line, from 1, and the file, for messages; None for standard input.
+    Raises: UserError for another number of columns, or as `parse_weight`.
     """
+    place = f"{path or 'standard input'}:{number}"
     columns = line.split("\t")
-    if len(columns) in allowed:
-        return columns
+    if len(columns) == 2:
+        return columns[0], columns[1], None
+    if len(columns) == 3:
+        return columns[0], columns[1], parse_weight(columns[2], place)
     raise UserError(
-        f"{path or 'standard input'}:{number}: {len(columns)} columns: give source, one tab, target"
-        f"{advice}"
+        f"{place}: {len(columns)} columns: give source, one tab, target; a third column is the "
+        "weight of the pair"
     )
 
 
-def _open(path: str | None) -> contextlib.AbstractContextManager[Any]:
-    if path is None:
-        return contextlib.nullcontext(sys.stdin.buffer)
-    if path.endswith(".gz"):
-        return gzip.open(path, "rb")
-    return open(path, "rb")
+def parse_weight(value: Any, place: str) -> float:
+    """Parses the weight of a pair, from `LEAST_WEIGHT` to `MOST_WEIGHT`.
+
+    Args:
+      value: text or a number.
+      place: of the pair, for messages.
+    Raises: UserError for another value.
+    """
+    try:
+        weight = float(value)
+    except (TypeError, ValueError, OverflowError):
+        weight = -1.0
+    if LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+        return weight
+    raise UserError(
+        f"{place}: the weight {value!r} is not a number from {LEAST_WEIGHT:.6f} to "
+        f"{MOST_WEIGHT:,.0f}: in TSV files, `cut -f 1,2` removes a third column"
+    )
 
 
 def read_windows(path: str | None) -> Iterator[list[str]]:
@@ -125,52 +118,38 @@ def read_windows(path: str | None) -> Iterator[list[str]]:
     """
     size = FIRST_WINDOW
     window: list[str] = []
-    start = 0.0  # when the first line of the window arrived
-
-    def patience() -> float | None:
-        return max(0.0, start + LINGER - time.monotonic()) if window else None
-
+    number = 0  # of lines
+    rest = b""  # of a line whose end has not arrived
+    deadline = 0.0  # of the window
     with open_lines(path) as file:
-        number = 0
-        for line in _lines_and_pauses(file, patience):
-            if line is not None:
-                number += 1
-                start = start if window else time.monotonic()
-                window.append(decode_line(line, number, path))
-            if line is None or len(window) == size:
-                if len(window) == size:
-                    size = min(2 * size, LARGEST_WINDOW)
+        while True:
+            if window and not _is_ready(file, max(0.0, deadline - time.monotonic())):
                 yield window
                 window = []
+            chunk = file.read1(CHUNK)  # type: ignore[attr-defined]  # waits for at least one byte
+            *lines, rest = (rest + chunk).split(b"\n")
+            if not chunk:
+                break
+            for line in lines:
+                number += 1
+                deadline = deadline if window else time.monotonic() + LINGER
+                window.append(decode_line(line, number, path))
+                if len(window) == size:
+                    yield window
+                    window = []
+                    size = min(2 * size, LARGEST_WINDOW)
+    if rest:
+        window.append(decode_line(rest, number + 1, path))
     if window:
         yield window
 
 
-def _lines_and_pauses(file: Any, patience: Callable[[], float | None]) -> Iterator[bytes | None]:
-    """Yields the lines of a file, and None where `patience()` seconds pass without input."""
-    parts: list[bytes] = []  # of a line whose end has not arrived
-    while True:
-        if not _is_ready(file, patience()):
-            yield None
-        chunk = file.read1(CHUNK)  # what is there, after waiting for at least one byte
-        if not chunk:
-            break
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            yield b"".join([*parts, end])
-            parts = []
-        parts.append(rest)
-    if any(parts):
-        yield b"".join(parts)
-
-
-def _is_ready(file: Any, seconds: float | None) -> bool:
-    """Waits until a file has input, at most for some seconds; None waits for ever."""
+def _is_ready(file: IO[bytes], seconds: float) -> bool:
+    """Waits until a file has input, at most for some seconds."""
     try:
-        readable, _, _ = select.select([file], [], [], seconds)
+        return bool(select.select([file], [], [], seconds)[0])
     except io.UnsupportedOperation:  # a file in memory
         return True
-    return bool(readable)
 
 
 def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
@@ -179,18 +158,15 @@ def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
     Args:
       path: a TSV file, two files "SOURCE_FILE,TARGET_FILE", or None for TSV on standard input.
     Yields: lists of (source, target).
-    Raises: UserError for a TSV line without exactly one tab, or files with different line counts.
+    Raises: UserError as `parse_tsv`, or for files with different line counts.
     """
     if path and "," in path and not os.path.exists(path):
-        paths = path.split(",")
-        if len(paths) != 2:
-            raise UserError(f"{path!r}: give two files, SOURCE_FILE,TARGET_FILE, not {len(paths)}")
-        yield from read_two_file_windows(paths[0], paths[1])
+        first, _, second = path.partition(",")
+        yield from read_two_file_windows(first, second)
         return
     lines = 0  # of earlier windows
     for window in read_windows(path):
-        rows = [split_tsv(line, number, path) for number, line in enumerate(window, lines + 1)]
-        yield [(source, target) for source, target in rows]
+        yield [parse_tsv(line, number, path)[:2] for number, line in enumerate(window, lines + 1)]
         lines += len(window)
 
 
@@ -209,13 +185,15 @@ def read_two_file_windows(first: str | None, second: str) -> Iterator[list[tuple
         pairs = list(zip(window, targets))
         lines += len(pairs)
         if len(pairs) < len(window):
-            raise UserError(
-                f"{second} has {lines:,} lines, and {first or 'standard input'} has more: give one "
-                "line for each"
-            )
+            raise _different(second, first, lines)
         yield pairs
     if next(targets, None) is not None:
-        raise UserError(
-            f"{first or 'standard input'} has {lines:,} lines, and {second} has more: give one "
-            "line for each"
-        )
+        raise _different(first, second, lines)
+
+
+def _different(shorter: str | None, longer: str | None, lines: int) -> UserError:
+    """The error for two files, of which the shorter one has `lines` lines."""
+    return UserError(
+        f"{shorter or 'standard input'} has {lines:,} lines, and {longer or 'standard input'} has "
+        "more: the two sides must have one line for each pair"
+    )

@@ -1,10 +1,13 @@
 """Sub-word tokenization (Sec. 5.1) with SentencePiece, in and out of graphs."""
 
+import collections
 import copy
 import functools
 import hashlib
+import heapq
 import io
 import logging
+import operator
 import os
 import re
 import tempfile
@@ -12,17 +15,17 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import regex
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
 from sentencepiece import sentencepiece_model_pb2 as messages
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.tags import tag_pattern, vocabulary_tags, without_tags
-from tf_transformer.data.unigram_seeds import write_seeds
 from tf_transformer.errors import UserError
-from tf_transformer.special_tokens import END, PAD, START, UNK
+from tf_transformer.files import atomic_write
+from tf_transformer.special_tokens import BLANK, END, PAD, START, UNK
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +33,12 @@ MAX_SENTENCES = 2_000_000  # a vocabulary is learned from a random sample of at 
 MAX_SENTENCE_BYTES = 4192  # longer ones are left out of the sample
 # A unigram vocabulary depends on the number of threads that learn it, so all hosts have the same.
 LEARNING_THREADS = 16
+# The candidates of a unigram vocabulary.
+MAX_WORDS = 1_000_000  # that are kept, the most frequent ones
+MAX_STRINGS = 5_000_000  # of them that are counted
+MAX_SEEDS = 1_000_000  # as SentencePiece's `seed_sentencepiece_size`
+MAX_CHARACTERS = 16  # as SentencePiece's `max_sentencepiece_length`
+NORMALIZATION = "nmt_nfkc"  # SentencePiece's default
 
 
 @functools.cache
@@ -129,13 +138,9 @@ class Tokenizer:
         try:
             with open(path, "rb") as file:
                 return cls(file.read())
-        except FileNotFoundError:
+        except (FileNotFoundError, RuntimeError) as error:
             raise UserError(
-                f"no vocabulary at {path}: restore it from a backup, or train the model again"
-            ) from None
-        except RuntimeError:
-            raise UserError(
-                f"{path} is not a SentencePiece model: restore it from a backup, or train the "
+                f"no vocabulary at {path} ({error}): restore it from a backup, or train the "
                 "model again"
             ) from None
 
@@ -234,41 +239,6 @@ class Tokenizer:
         return self._python.normalize(text).removeprefix("\u2581").replace("\u2581", " ")
 
 
-class _Sentences:
-    """An iterator for SentencePiece's trainer, which hides the errors of its sentences.
-
-    Attributes:
-      number: of sentences that were read.
-      is_blank: whether all of them are blank.
-      error: that ended the sentences, or None.
-      stopped: set it to end the sentences.
-    """
-
-    def __init__(self, sentences: Iterable[str]) -> None:
-        self._sentences = iter(sentences)
-        self.number = 0
-        self.is_blank = True
-        self.error: BaseException | None = None
-        self.stopped = False
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        if self.stopped:
-            raise InterruptedError
-        try:
-            sentence = next(self._sentences)
-        except StopIteration:
-            raise
-        except BaseException as error:
-            self.error = error
-            raise
-        self.number += 1
-        self.is_blank = self.is_blank and not sentence.strip()
-        return sentence
-
-
 def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -> bytes:
     """Learns a SentencePiece model, and shows the progress.
 
@@ -282,24 +252,41 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
     Returns: the SentencePiece model.
     Raises: UserError when no vocabulary can be learned; and what `texts` raises.
     """
-    sentences = _Sentences(texts)
-    options = {
-        "hard_vocab_limit": False,
-        "input_sentence_size": MAX_SENTENCES,
-        "max_sentence_length": MAX_SENTENCE_BYTES,
-        "shuffle_input_sentence": True,
-        "num_threads": LEARNING_THREADS,
-        "minloglevel": 2,
-        **options,
-    }
     model = io.BytesIO()
-    errors: list[Exception] = []
+    errors: list[BaseException] = []  # of the texts, and then that of the trainer, which hides it
+    number = 0  # of texts that were read
+    stopped = threading.Event()
+
+    def sentences() -> Iterator[str]:
+        nonlocal number
+        try:
+            for text in texts:
+                if stopped.is_set():
+                    raise InterruptedError
+                number += 1
+                yield text
+        except BaseException as error:
+            errors.append(error)
+            raise
 
     def train() -> None:
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=sentences, model_writer=model, vocab_size=vocab_size, **options
+                sentence_iterator=sentences(),
+                model_writer=model,
+                vocab_size=vocab_size,
+                **{
+                    "hard_vocab_limit": False,
+                    "input_sentence_size": MAX_SENTENCES,
+                    "max_sentence_length": MAX_SENTENCE_BYTES,
+                    "shuffle_input_sentence": True,
+                    "num_threads": LEARNING_THREADS,
+                    "minloglevel": 2,
+                    **options,
+                },
             )
+        except RuntimeError as error:
+            errors.append(_learning_error(str(error).strip(), vocab_size))
         except Exception as error:
             errors.append(error)
 
@@ -310,13 +297,11 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
         with Progress("learning the vocabulary", "sentences") as progress:
             while thread.is_alive():
                 thread.join(0.5)
-                progress.show(sentences.number)
+                progress.show(number)
     finally:
-        sentences.stopped = True
-    if sentences.error:
-        raise sentences.error
+        stopped.set()
     if errors:
-        raise _learning_error(errors[0], sentences, vocab_size) from None
+        raise errors[0] from None
     return model.getvalue()
 
 
@@ -324,29 +309,73 @@ def _train_unigram(texts: Iterable[str], vocab_size: int, **options: Any) -> byt
     """Learns a unigram model from candidates of ours; arguments as of `train_sentencepiece`."""
     with tempfile.TemporaryDirectory(prefix="tf_transformer-") as folder:
         path = os.path.join(folder, "seeds.tsv")
-        texts = write_seeds(texts, path, MAX_SENTENCES)
-        model = train_sentencepiece(texts, vocab_size, seed_sentencepieces_file=path, **options)
+        model = train_sentencepiece(
+            _write_seeds(texts, path), vocab_size, seed_sentencepieces_file=path, **options
+        )
     proto = messages.ModelProto.FromString(model)
     proto.trainer_spec.ClearField("seed_sentencepieces_file")  # equal text, equal model
     return bytes(proto.SerializeToString(deterministic=True))
 
 
-def _learning_error(error: Exception, sentences: _Sentences, vocab_size: int) -> Exception:
-    """Explains an error of SentencePiece's trainer, where the text or the size is the cause."""
-    if not isinstance(error, RuntimeError):
-        return error
-    reason = str(error).strip()
+def _write_seeds(texts: Iterable[str], path: str) -> Iterator[str]:
+    """Writes the candidates of a text in the form of SentencePiece's `seed_sentencepieces_file`.
+
+    SentencePiece 0.2.3 would take the repeated strings of the text, but misses those that are
+    always followed by the same character, such as a word that always has a blank after it
+    (https://github.com/google/sentencepiece/issues/1047). In tokenised text these are most words.
+    So the candidates are given: the repeated strings within words, as in Kudo 2018, Sec. 3.2.
+
+    Args:
+      texts: an iterator of strings. Memory does not depend on their number.
+      path: the file. It is written after the last text.
+    Yields: the texts.
+    """
+    normalizer = sentencepiece.SentencePieceNormalizer(
+        rule_name=NORMALIZATION,
+        add_dummy_prefix=True,
+        escape_whitespaces=True,
+        remove_extra_whitespaces=True,
+    )
+    # A word with the blank before it. Punctuation is apart from letters: no sub-word has both.
+    marks = rf"[\p{{P}}\p{{S}}--{BLANK}]+"
+    words_of = regex.compile(rf"{BLANK}?(?:[^{BLANK}\p{{P}}\p{{S}}]+|{marks})", regex.V1).findall
+    words: collections.Counter[str] = collections.Counter()
+    for text in texts:
+        words.update(words_of(normalizer.normalize(text)))
+        if len(words) > 2 * MAX_WORDS:
+            words = collections.Counter(dict(words.most_common(MAX_WORDS)))
+        yield text
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{seed}\t{score}\n" for seed, score in _seeds(words))
+
+
+def _seeds(words: collections.Counter[str]) -> list[tuple[str, int]]:
+    """The strings that occur at least twice within words, and their scores.
+
+    The score is the number of occurrences times that of characters, as in SentencePiece.
+    """
+    strings: collections.Counter[str] = collections.Counter()
+    for word, count in words.most_common():
+        if len(strings) > MAX_STRINGS:
+            break
+        for start in range(len(word)):
+            for end in range(start + 2, min(len(word), start + MAX_CHARACTERS) + 1):
+                strings[word[start:end]] += count
+    scores = ((string, n * len(string)) for string, n in strings.items() if n > 1)
+    return heapq.nlargest(MAX_SEEDS, scores, key=operator.itemgetter(1))
+
+
+def _learning_error(reason: str, vocab_size: int) -> UserError:
+    """Explains an error of SentencePiece's trainer."""
     if required := re.search(r"required_chars\. \d+ vs (\d+)", reason):
         return UserError(
             f"vocab_size {vocab_size} is too small: this text needs at least {required[1]} "
             "sub-words, for its characters, all bytes and the special tokens"
         )
-    if sentences.is_blank or "all_chars_count" in reason:
-        return UserError("no vocabulary can be learned: the text is blank")
-    if "sentences_.empty()" in reason:
+    if "all_chars_count" in reason or "sentences_.empty()" in reason:
         return UserError(
-            f"no vocabulary can be learned: each line has more than {MAX_SENTENCE_BYTES:,} bytes: "
-            "give text with one sentence on each line"
+            "no vocabulary can be learned: the text is blank, or each line has more than "
+            f"{MAX_SENTENCE_BYTES:,} bytes: give text with one sentence on each line"
         )
     return UserError(
         f"no vocabulary of {vocab_size} sub-words can be learned from this text: {reason}"
@@ -371,14 +400,20 @@ def learn_tokenizers(
     Returns: the source's and the target's `Tokenizer`; one object twice when shared.
     """
     if shared:
-        texts = (sentence for pair in without_tags(pairs(), tags) for sentence in pair)
+        texts = texts_of(pairs, tags, 0, 1)()
         tokenizer = Tokenizer.learn(texts, vocab_size, tags, subword_model)
         return tokenizer, tokenizer
-    sources = (source for source, _ in without_tags(pairs(), tags))
-    source = Tokenizer.learn(sources, vocab_size, tags, subword_model)
-    targets = (target for _, target in pairs())
-    target = Tokenizer.learn(targets, vocab_size, subword_model=subword_model)
-    return source, target
+    return (
+        Tokenizer.learn(texts_of(pairs, tags, 0)(), vocab_size, tags, subword_model),
+        Tokenizer.learn(texts_of(pairs, tags, 1)(), vocab_size, (), subword_model),
+    )
+
+
+def texts_of(
+    pairs: Callable[[], Iterable[tuple[str, str]]], tags: Sequence[str], *sides: int
+) -> Callable[[], Iterable[str]]:
+    """Returns a function that gives the sources (0), the targets (1) or both, without tags."""
+    return lambda: (pair[side] for pair in without_tags(pairs(), tags) for side in sides)
 
 
 def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], folder: str) -> None:
@@ -388,12 +423,9 @@ def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], folder: str) -> Non
       tokenizers: of the source and of the target; one object twice when they are shared.
       folder: an existing folder.
     """
-    source, target = tokenizers
-    if source is target:
-        source.save(os.path.join(folder, "shared.model"))
-        return
-    source.save(os.path.join(folder, "source.model"))
-    target.save(os.path.join(folder, "target.model"))
+    names = ("shared",) if tokenizers[0] is tokenizers[1] else ("source", "target")
+    for name, tokenizer in zip(names, tokenizers):
+        tokenizer.save(os.path.join(folder, f"{name}.model"))
 
 
 def load_tokenizers(folder: str, shared: bool) -> tuple[Tokenizer, Tokenizer]:
@@ -401,9 +433,6 @@ def load_tokenizers(folder: str, shared: bool) -> tuple[Tokenizer, Tokenizer]:
 
     Raises: UserError when a file is missing or damaged.
     """
-    if shared:
-        tokenizer = Tokenizer.load(os.path.join(folder, "shared.model"))
-        return tokenizer, tokenizer
-    source = Tokenizer.load(os.path.join(folder, "source.model"))
-    target = Tokenizer.load(os.path.join(folder, "target.model"))
-    return source, target
+    names = ("shared",) if shared else ("source", "target")
+    tokenizers = [Tokenizer.load(os.path.join(folder, f"{name}.model")) for name in names]
+    return tokenizers[0], tokenizers[-1]

@@ -13,8 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2 as messages
 
-from tf_transformer.data.tags import without_tags
-from tf_transformer.data.tokenizer import MAX_SENTENCE_BYTES, Tokenizer, train_sentencepiece
+from tf_transformer.data.tokenizer import (
+    MAX_SENTENCE_BYTES,
+    Tokenizer,
+    texts_of,
+    train_sentencepiece,
+)
 from tf_transformer.errors import UserError
 from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import BLANK, UNK
@@ -87,15 +91,12 @@ def extend_tokenizers(
     """
     source, target = tokenizers
 
-    def texts(sides: Sequence[int]) -> Iterator[str]:
-        return (pair[side] for pair in without_tags(pairs(), tags) for side in sides)
-
     if source is target:
-        extended = extend_vocabulary(source, lambda: texts((0, 1)), number, tags)
+        extended = extend_vocabulary(source, texts_of(pairs, tags, 0, 1), number, tags)
         return extended, extended
     return (
-        extend_vocabulary(source, lambda: texts((0,)), number, tags),
-        extend_vocabulary(target, lambda: texts((1,)), number),
+        extend_vocabulary(source, texts_of(pairs, tags, 0), number, tags),
+        extend_vocabulary(target, texts_of(pairs, tags, 1), number),
     )
 
 
@@ -169,23 +170,17 @@ class _SymbolText:
     def _convert_ids(self, ids: list[int]) -> str:
         symbols: list[str] = []
         before = BLANK  # so that the first sub-word has no boundary before it
-        for text, symbol in self._texts_with_symbols(ids):
-            if not _may_merge(before, text):
-                symbols.append(BOUNDARY)
-            symbols.append(symbol)
-            before = text
-        return "".join(symbols)
-
-    def _texts_with_symbols(self, ids: list[int]) -> Iterator[tuple[str, str]]:
-        """The sub-words, and the characters that have none, each with what stands for it."""
         for is_byte, group in itertools.groupby(ids, self._processor.is_byte):
-            if is_byte:
-                for character in self._processor.decode(list(group)):
-                    yield character, BOUNDARY if character in self._ids else character
-            else:
-                for i in group:
-                    # The unknown token occurs where a vocabulary has no bytes.
-                    yield self._pieces[i], BOUNDARY if i == UNK else self._symbols[i]
+            numbers = list(group)
+            # The unknown token occurs where a vocabulary has no bytes.
+            texts = [(self._pieces[i], BOUNDARY if i == UNK else self._symbols[i]) for i in numbers]
+            if is_byte:  # of characters that have no sub-word
+                characters = self._processor.decode(numbers)
+                texts = [(each, BOUNDARY if each in self._ids else each) for each in characters]
+            for text, symbol in texts:
+                symbols += [symbol] if _may_merge(before, text) else [BOUNDARY, symbol]
+                before = text
+        return "".join(symbols)
 
     def text_of(self, symbols: str) -> str:
         """The text of a piece of such text."""

@@ -38,9 +38,9 @@ from tf_transformer.special_tokens import END, PAD, START
 
 StepFunction = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor, Any]]
 # Takes the log-probabilities of the next token [B, K, V], the ids [B, K, L + 1] of the start token,
-# t tokens and padding, and t; returns other log-probabilities [B, K, V], at most 0. See
-# `decoding.logits_processors`.
-LogitsProcessor = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+# t tokens and padding, t, and the rows [B] of the sentences in the first batch; returns other
+# log-probabilities [B, K, V], at most 0. See `decoding.logits_processors`.
+LogitsProcessor = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 class SearchResult(NamedTuple):
@@ -336,7 +336,7 @@ def next_log_probs(
     forced = beam.prefix[:, tf.minimum(beam.t, tf.shape(beam.prefix)[1] - 1)]  # (B), PAD: none
     processed = log_probs
     for processor in processors:
-        processed = processor(processed, beam.alive_ids, beam.t)
+        processed = processor(processed, beam.alive_ids, beam.t, beam.rows)
     if processors:
         processed = tf.where((forced == PAD)[:, tf.newaxis, tf.newaxis], processed, log_probs)
     only = tf.where(_is_last_token(beam), tf.constant(END, tf.int64), forced)[:, tf.newaxis]

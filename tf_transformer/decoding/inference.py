@@ -20,8 +20,6 @@ from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD, START
 
-SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
-
 
 def search_translations(
     model: Model,
@@ -34,6 +32,7 @@ def search_translations(
     length_penalty: tf.Tensor | None = None,
     max_decode_length: tf.Tensor | None = None,
     for_xla: bool = False,
+    **values: tf.Tensor,
 ) -> SearchResult:
     """Searches the translations of a batch; runs in a graph.
 
@@ -51,6 +50,7 @@ def search_translations(
         which can only be shorter than those of `decode`; 0 for no own limit.
       for_xla: whether XLA compiles the graph: then all shapes follow from that of the batch. The
         result is the same, with more padding.
+      **values: as for `make_processors`.
     Returns: a `SearchResult`.
     """
     beam_size = decode.beam_size
@@ -59,7 +59,7 @@ def search_translations(
     problem = step, state, _max_lengths(model, inp, decode, prefix, max_decode_length)
     options: dict[str, Any] = {
         "alpha": decode.length_penalty if length_penalty is None else length_penalty,
-        "processors": make_processors(controls),
+        "processors": make_processors(controls, **values),
         "fixed_length": fixed_length,
     }
     if phrases is not None:
@@ -216,12 +216,7 @@ def forced_log_probs(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Te
       model: a built `Transformer`, or an `Ensemble`.
       inp, tar_real: as for `forced_decoding`.
     """
-    return token_log_probs(forced_logits(model, inp, tar_real), tar_real)
-
-
-def token_log_probs(logits: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
-    """The same, from the logits `[B, T, V]` of `forced_logits`."""
-    logits = tf.cast(logits, tf.float32)
+    logits = tf.cast(forced_logits(model, inp, tar_real), tf.float32)  # (B, T, V)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tar_real, logits)  # (B, T)
     return tf.where(tar_real != PAD, -losses, 0.0)
 

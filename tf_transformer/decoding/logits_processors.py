@@ -1,10 +1,11 @@
 """Logits processors: functions that change the log-probabilities of the next token.
 
-A search calls `processor(log_probs, ids, t)` at each step. It takes
+Each takes
 
 - log_probs: float32 `[B, K, V]`, log p(next token) of each hypothesis;
 - ids: int64 `[B, K, L + 1]`, the start token, the tokens so far, and padding;
-- t: int32 scalar, the number of tokens so far, without the start token.
+- t: int32 scalar, the number of tokens so far, without the start token;
+- the value of its setting, a number or a tensor `[B, 1, 1]`.
 
 It returns the log-probabilities, float32 `[B, K, V]`, with which the search continues. They are
 not divided by their sum again.
@@ -18,6 +19,7 @@ N tokens to change.
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -28,7 +30,7 @@ from tf_transformer.special_tokens import PAD
 
 
 def penalize_repetition(
-    log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor, penalty: float
+    log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor, penalty: float | tf.Tensor
 ) -> tf.Tensor:
     """Multiplies the log-probabilities of tokens that have occurred (Keskar et al. 2019, Sec. 4.1).
 
@@ -99,16 +101,28 @@ PROCESSORS: dict[str, Callable[..., tf.Tensor]] = {
 }
 
 
-def make_processors(controls: ControlConfig) -> list[LogitsProcessor]:
-    """Returns the logits processors that are not off."""
+def make_processors(controls: ControlConfig, **values: tf.Tensor) -> list[LogitsProcessor]:
+    """Returns the logits processors that are not off.
+
+    Args:
+      controls: a `ControlConfig`.
+      **values: settings as tensors `[B]`, a value for each sentence instead of that of `controls`.
+    """
     defaults = {field.name: field.default for field in dataclasses.fields(controls)}
-    values = {name: getattr(controls, name) for name in PROCESSORS}
+    numbers = {name: getattr(controls, name) for name in PROCESSORS}
+    numbers = {name: x for name, x in numbers.items() if x != defaults[name]}
     return [
-        _with_value(PROCESSORS[name], value)
-        for name, value in values.items()
-        if value != defaults[name]
+        _with_value(function, values.get(name, numbers.get(name)))
+        for name, function in PROCESSORS.items()
+        if name in values or name in numbers
     ]
 
 
-def _with_value(function: Callable[..., tf.Tensor], value: float) -> LogitsProcessor:
-    return lambda log_probs, ids, t: function(log_probs, ids, t, value)
+def _with_value(function: Callable[..., tf.Tensor], value: Any) -> LogitsProcessor:
+    def process(log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        of_rows = value
+        if tf.is_tensor(value):
+            of_rows = tf.gather(value, rows)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
+        return function(log_probs, ids, t, of_rows)
+
+    return process

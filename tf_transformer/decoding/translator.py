@@ -1,6 +1,7 @@
 """`Translator`: tokenizer, model and search; text in, text out."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import queue
@@ -14,10 +15,9 @@ from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, Samp
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.beam_search import SearchResult
 from tf_transformer.decoding.ensemble import Model, copy_model, load_models, single_model
-from tf_transformer.decoding.extras.constraints import PhraseIds, encode_phrases, pad_phrases
+from tf_transformer.decoding.extras.constraints import encode_phrases, pad_phrases
 from tf_transformer.decoding.extras.diverse_beam import check_groups
 from tf_transformer.decoding.inference import (
-    SCORED_TOKENS,
     Alternatives,
     alternative_translations,
     detokenize,
@@ -28,7 +28,14 @@ from tf_transformer.decoding.inference import (
     search_translations,
 )
 from tf_transformer.decoding.scores import is_possible, length_penalty
-from tf_transformer.decoding.text_batches import encode, find_long, length_batches, pad
+from tf_transformer.decoding.text_batches import (
+    SCORED_TOKENS,
+    check_n_best,
+    encode,
+    find_long,
+    length_batches,
+    pad,
+)
 from tf_transformer.errors import UserError
 
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
@@ -76,14 +83,6 @@ class Replica:
 
 # Makes an argument of a search for the texts with these indices.
 MakeArray = Callable[[list[int]], np.ndarray]
-
-
-class EncodedTexts(NamedTuple):
-    """Texts that are translated."""
-
-    sources: list[list[int]]  # their ids, with the end token
-    prefixes: list[list[int]]  # the ids of the beginnings of their translations
-    long: set[int]  # the indices of those that the model cannot take
 
 
 class PairScore(NamedTuple):
@@ -207,18 +206,20 @@ class Translator:
           number above the beam size; for another number of prefixes or constraints than texts; or
           for constraints that cannot be met.
         """
-        self.check_number(number)
+        check_n_best(number, self.decode.beam_size)
         if constraints and (target_prefixes or self.controls.diverse_groups > 1):
             raise UserError("constraints and prefixes or diverse groups: give one of them")
         arrays: dict[str, MakeArray] = {}
-        if constraints is not None:
-            phrases = self._phrases(texts, constraints, line_numbers)
-            arrays["phrases"] = lambda batch: pad_phrases([phrases[i] for i in batch])
         encoded = self._encode(texts, line_numbers, skip_long, target_prefixes)
-        options = {"n_best": number, "controls": self.controls}
+        if constraints is not None:
+            lengths = np.array([len(row) - 1 for row in encoded[0]], np.int32)
+            limits = max_output_lengths(self.model, lengths, self.decode).numpy().tolist()
+            phrases = encode_phrases(self.target, constraints, limits, line_numbers)
+            arrays["phrases"] = lambda batch: pad_phrases([phrases[i] for i in batch])
+        options: dict[str, Any] = {"n_best": number, "controls": self.controls}
         rows_per_text = self.decode.beam_size
         return self._decode(
-            encoded, search_translations, rows_per_text, arrays, progress, **options
+            search_translations, *encoded, rows_per_text, arrays, progress, **options
         )
 
     def sample(
@@ -251,9 +252,9 @@ class Translator:
             "seeds": lambda batch: np.array([[seed, lines[i]] for i in batch], np.int32)
         }
         encoded = self._encode(texts, lines, skip_long, target_prefixes)
-        options = {"n_best": number, "controls": self.controls}
+        options: dict[str, Any] = {"n_best": number, "controls": self.controls}
         options |= dataclasses.asdict(sampling or SamplingConfig())
-        return self._decode(encoded, sample_translations, number, arrays, progress, **options)
+        return self._decode(sample_translations, *encoded, number, arrays, progress, **options)
 
     def alternatives(
         self,
@@ -280,7 +281,7 @@ class Translator:
 
         # One position for the next sub-word, and one for the end token or another sub-word.
         encoded = self._encode(texts, None, skip_long, target_prefixes, following=2)
-        found = self._decode(encoded, alternative_translations, number, number=number)
+        found = self._decode(alternative_translations, *encoded, number, number=number)
         return [[Alternative(*each) for each in row if len(each) == 3] for row in found]
 
     def _encode(
@@ -290,11 +291,13 @@ class Translator:
         skip_long: bool,
         target_prefixes: Sequence[str] | None,
         following: int = 1,
-    ) -> EncodedTexts:
+    ) -> tuple[list[list[int]], list[list[int]], set[int]]:
         """Encodes texts and prefixes; the arguments are those of `n_best`.
 
         Args:
           following: positions that the model needs after a prefix.
+        Returns: the ids of the texts, with the end token; those of the prefixes; the indices of the
+          texts that the model cannot take.
         """
         if target_prefixes is not None and len(target_prefixes) != len(texts):
             raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
@@ -304,12 +307,14 @@ class Translator:
         prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [])]
         longest = self.model.pe_target - following
         long |= find_long(prefixes, longest, line_numbers, skip_long, True)
-        return EncodedTexts(sources, prefixes or [[] for _ in sources], long)
+        return sources, prefixes or [[] for _ in sources], long
 
     def _decode(
         self,
-        texts: EncodedTexts,
         function: Callable[..., tuple],
+        sources: list[list[int]],
+        prefixes: list[list[int]],
+        long: set[int],
         rows_per_text: int,
         arrays: dict[str, MakeArray] | None = None,
         progress: Progress | None = None,
@@ -319,18 +324,18 @@ class Translator:
 
         Args:
           function: it returns a `SearchResult` or `Alternatives`.
+          sources, prefixes, long: of `_encode`.
           rows_per_text: hypotheses of each text that are computed at the same time.
           arrays: its further arguments that differ between texts, by name.
           progress: as for `n_best`.
           **options: its other arguments.
         Returns: as `n_best`; the tuples of `Alternatives` have a probability too.
         """
-        sources, prefixes, long = texts
         results: list[list[tuple]] = [[("", 0.0)] for _ in sources]
         for i in long:
             results[i] = [("", float("-inf"))]
         lengths = {i: len(row) for i, row in enumerate(sources) if len(row) > 1 and i not in long}
-        batches = length_batches(lengths, self.decode.decode_batch_tokens // rows_per_text)
+        batch_tokens = self.decode.decode_batch_tokens // rows_per_text
         make_arrays: dict[str, MakeArray] = {
             "inp": lambda batch: pad([sources[i] for i in batch]),
             "prefix": lambda batch: pad([prefixes[i] for i in batch]),
@@ -342,11 +347,8 @@ class Translator:
             found = replica.run(function, made, decode=self.decode, **options)
             return self._hypotheses(found)
 
-        for batch, hypotheses in self._map(decode_batch, batches):
-            for i, pairs in zip(batch, hypotheses):
-                results[i] = pairs
-            if progress:
-                progress(len(batch))
+        for i, hypotheses in self._map(decode_batch, lengths, batch_tokens, progress):
+            results[i] = hypotheses
         return results
 
     def _hypotheses(self, found: SearchResult | Alternatives) -> list[list[tuple]]:
@@ -370,12 +372,6 @@ class Translator:
     def tags(self) -> dict[str, int]:
         """The tags of the source vocabulary, with their ids."""
         return self.source.tags
-
-    def check_number(self, number: int) -> None:
-        """Raises: UserError for a number of translations above the beam size."""
-        if not 1 <= number <= self.decode.beam_size:
-            size = self.decode.beam_size
-            raise UserError(f"{number} translations of a beam of {size}: give a larger --beam_size")
 
     def score(
         self,
@@ -411,15 +407,12 @@ class Translator:
             inp = pad([sources[i] for i in batch])
             return replica.run(forced_log_probs, {"inp": inp, "tar_real": tar_real})
 
-        for batch, log_probs in self._map(force, length_batches(lengths, SCORED_TOKENS)):
-            for i, row in zip(batch, log_probs):
-                token_log_probs = row[: len(targets[i])]
-                total = float(np.sum(token_log_probs, dtype=np.float64))
-                penalty = length_penalty(len(targets[i]), self.decode.length_penalty)
-                pieces = self.target.pieces(targets[i])
-                results[i] = PairScore(total, total / penalty, pieces, token_log_probs.tolist())
-            if progress:
-                progress(len(batch))
+        for i, row in self._map(force, lengths, SCORED_TOKENS, progress):
+            token_log_probs = row[: len(targets[i])]
+            total = float(np.sum(token_log_probs, dtype=np.float64))
+            penalty = length_penalty(len(targets[i]), self.decode.length_penalty)
+            pieces = self.target.pieces(targets[i])
+            results[i] = PairScore(total, total / penalty, pieces, token_log_probs.tolist())
         return results
 
     def attention(
@@ -444,37 +437,39 @@ class Translator:
         source, target = self.source.pieces(inp[0]), self.target.pieces(tar[0])
         return source, target, {name: weight[0].numpy() for name, weight in weights.items()}
 
-    def _phrases(
-        self,
-        texts: Sequence[str],
-        constraints: Sequence[Sequence[str]],
-        line_numbers: Sequence[int] | None,
-    ) -> list[PhraseIds]:
-        """The ids of the phrases of each text. Raises: UserError for those that cannot be met."""
-        lengths = np.array([len(row) - 1 for row in encode(self.source, texts)], np.int32)
-        limits = max_output_lengths(self.model, lengths, self.decode).numpy().tolist()
-        return encode_phrases(self.target, constraints, limits, line_numbers)
-
     def _map(
-        self, function: Callable[[Replica, list[int]], Result], batches: Iterable[list[int]]
-    ) -> Iterator[tuple[list[int], Result]]:
-        """Calls a function of a replica and a batch for each batch, on all replicas.
+        self,
+        function: Callable[[Replica, list[int]], Iterable[Result]],
+        lengths: dict[int, int],
+        batch_tokens: int,
+        progress: Progress | None,
+    ) -> Iterator[tuple[int, Result]]:
+        """Calls a function of a replica and a batch for batches of texts, on all replicas.
 
-        Yields: each batch with its result, in order.
+        Args:
+          function: returns the result of each text of the batch.
+          lengths, batch_tokens: as for `length_batches`.
+          progress: as for `n_best`.
+        Yields: the index of each text with its result.
         """
+        batches = length_batches(lengths, batch_tokens)
         free: queue.SimpleQueue[Replica] = queue.SimpleQueue()
         for replica in self._replicas:
             free.put(replica)
 
-        def call(batch: list[int]) -> tuple[list[int], Result]:
+        def call(batch: list[int]) -> tuple[list[int], Iterable[Result]]:
             replica = free.get()
             try:
                 return batch, function(replica, batch)
             finally:
                 free.put(replica)
 
-        if len(self._replicas) == 1:
-            yield from map(call, batches)
-            return
-        with concurrent.futures.ThreadPoolExecutor(len(self._replicas)) as threads:
-            yield from threads.map(call, batches)
+        with contextlib.ExitStack() as stack:
+            parallel: Callable = map
+            if len(self._replicas) > 1:
+                threads = concurrent.futures.ThreadPoolExecutor(len(self._replicas))
+                parallel = stack.enter_context(threads).map
+            for batch, results in parallel(call, batches):
+                yield from zip(batch, results)
+                if progress:
+                    progress(len(batch))

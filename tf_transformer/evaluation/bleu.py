@@ -91,11 +91,9 @@ def compound_split_bleu(
     text, and compounds are split at their hyphens. BLEU is case-sensitive, without smoothing.
 
     Args:
-      translations: a list of strings, detokenised.
-      references: a list of strings of the same length.
+      translations, references: as for `score`.
       language: the language of the tokenizer's rules for abbreviations and apostrophes.
     Returns: BLEU from 0 to 100; the settings of the metric, as text.
-    Raises: UserError when the lengths differ or the lists are empty.
     """
     tokenizer = sacremoses.MosesTokenizer(lang=language)
 
@@ -120,11 +118,9 @@ def normalized_bleu(
     its tokenizer splits the text, as the scripts of Multi30k do. BLEU has no smoothing.
 
     Args:
-      translations: a list of strings, detokenised.
-      references: a list of strings of the same length.
+      translations, references: as for `score`.
       language: code of the language of both. See `moses_language` for those without rules.
     Returns: BLEU from 0 to 100; the settings of the metric, as text.
-    Raises: UserError when the lengths differ or the lists are empty.
     """
     rules = moses_language(language)
     bleu, signature = _bleu_of_tokens(translations, references, lowercase_tokenizer(language))
@@ -170,13 +166,7 @@ def moses_language(language: str) -> str:
 def _bleu_of_tokens(
     translations: Sequence[str], references: Sequence[str], tokenize: Callable[[str], str]
 ) -> tuple[float, str]:
-    """BLEU without smoothing of text that `tokenize` splits, and its signature.
-
-    Args:
-      translations, references: lists of strings of the same length.
-      tokenize: makes of a line its tokens, separated by blanks.
-    Raises: UserError when the lengths differ or the lists are empty.
-    """
+    """BLEU without smoothing of text that `tokenize` splits at blanks, and its signature."""
     check_lengths(translations, references)
     bleu = sacrebleu.metrics.BLEU(tokenize="none", smooth_method="none", force=True)
     hypothesis_tokens = [tokenize(line) for line in translations]

@@ -1,5 +1,7 @@
 """Bracket scores of parses, as computed by EVALB (Sekine & Collins 1997): the F1 of Table 4.
 
+`score_sentence` and `summarise` compute them, and `evalb_files` reads and writes EVALB's files.
+
 The rules are those of EVALB's README. Where the README gives no rule, they are those of the
 program's code (versions that print an F-measure, 2006 and later):
 
@@ -20,11 +22,16 @@ read raises a `UserError`.
 
 import dataclasses
 import itertools
+import logging
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from tf_transformer.data.trees import Tree
+from tf_transformer.data.text_files import read_lines
+from tf_transformer.data.trees import Tree, read_line
+from tf_transformer.errors import UserError
+
+logger = logging.getLogger(__name__)
 
 OK = 0  # status of a sentence
 ERROR = 1
@@ -130,9 +137,8 @@ def score_sentence(gold: Trees, test: Trees, parameters: Parameters = COLLINS) -
     """Compares two trees of a sentence.
 
     Args:
-      gold: the gold tree, a `Tree`; a tuple of adjacent trees or None, which a line of a file can
-        hold, are also accepted.
-      test: the tree of the parser, in the same forms; None, for no parse, is skipped.
+      gold: the gold tree.
+      test: the tree of the parser; None, for no parse, is skipped.
       parameters: `Parameters`.
     Returns: a `Record`.
     """
@@ -271,14 +277,7 @@ def _count_crossing(gold: list[Bracket], test: list[Bracket]) -> int:
 def summarise(
     records: Sequence[Record], parameters: Parameters = COLLINS
 ) -> tuple[Summary, Summary]:
-    """Sums up sentences.
-
-    Args:
-      records: a list of `Record`s.
-      parameters: `Parameters`.
-    Returns: the `Summary` of all sentences, and that of the sentences of at most
-      `parameters.cutoff_len` words.
-    """
+    """Returns the `Summary` of all sentences, and that of those up to the cutoff length."""
     short = [record for record in records if record.length <= parameters.cutoff_len]
     return _summary(records), _summary(short)
 
@@ -301,3 +300,158 @@ def _summary(records: Sequence[Record]) -> Summary:
         no_crossing=_percent(sum(number == 0 for number in crossing), len(valid)),
         two_or_less_crossing=_percent(sum(number <= 2 for number in crossing), len(valid)),
     )
+
+
+NUMBER, LABEL, PAIR = "a whole number", "one label", "two labels"
+KEYWORDS = {  # of a parameter file, with their values
+    "MAX_ERROR": NUMBER, "CUTOFF_LEN": NUMBER, "LABELED": NUMBER,
+    "DELETE_LABEL": LABEL, "DELETE_LABEL_FOR_LENGTH": LABEL, "QUOTE_LABEL": LABEL,
+    "EQ_LABEL": PAIR, "EQ_WORD": PAIR,
+}  # fmt: skip
+RULE = 76 * "="
+# The spelling is EVALB's, for scripts that search for it.
+HEAD = f"""\
+  Sent.                        Matched  Bracket   Cross        Correct Tag
+ ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy
+{RULE}
+"""
+
+
+def read_parameters(path: str) -> Parameters:
+    """Reads a parameter file, `.prm`.
+
+    Each line holds a keyword and its value, or is a comment that begins with "#". As in EVALB,
+    missing settings do not default to COLLINS.prm: without lines for it, no label is deleted and no
+    labels are equal. DEBUG is ignored. Keywords that EVALB does not know are ignored with a
+    warning, and so are lines that begin with a blank, which EVALB reads as an unknown keyword.
+
+    Raises: UserError, with the line number, for a keyword with wrong values.
+    """
+    settings: dict[str, Any] = {
+        name.lower(): () for name, value in KEYWORDS.items() if value != NUMBER
+    }
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.startswith("#") or len(line.rstrip()) < 3:
+            continue
+        keyword, *values = line.split()
+        name, kind = keyword.lower(), KEYWORDS.get(keyword)
+        if line[0].isspace() or kind is None:
+            if keyword != "DEBUG":
+                logger.warning("%s:%d: unknown keyword %r is ignored", path, number, keyword)
+            continue
+        try:
+            if kind == NUMBER:
+                (settings[name],) = map(int, values)  # the last line counts
+            elif kind == LABEL:
+                (label,) = values
+                settings[name] += (label,)
+            else:
+                first, second = values
+                settings[name] += ((first, second),)
+        except ValueError:
+            raise UserError(f"{path}:{number}: {line.strip()!r}: give {kind}") from None
+    return Parameters(**settings)
+
+
+def report(records: Sequence[Record], parameters: Parameters = COLLINS) -> str:
+    """Formats the table of sentences and the summary as EVALB does."""
+    whole, short = summarise(records, parameters)
+    rows = [_row(number, record) for number, record in enumerate(records, start=1)]
+    return "".join(
+        [
+            HEAD,
+            *rows,
+            f"{RULE}\n",
+            _total(whole),
+            "=== Summary ===\n",
+            f"\n-- All --\n{_summary_text(whole)}",
+            f"\n-- len<={parameters.cutoff_len} --\n{_summary_text(short)}",
+        ]
+    )
+
+
+def _row(number: int, record: Record) -> str:
+    return (
+        f"{number:4d}  {record.length:3d}    {record.status:d}  "
+        f"{record.recall:6.2f} {record.precision:6.2f}   {record.matched:3d}    "
+        f"{record.gold_brackets:3d}  {record.test_brackets:3d}    {record.crossing:3d}   "
+        f"{record.words:4d}  {record.correct_tags:4d}   {record.tagging_accuracy:6.2f}\n"
+    )
+
+
+def _total(summary: Summary) -> str:
+    """The last row of the table; EVALB leaves out the brackets where one side has none."""
+    tags = f"{summary.words:5d} {summary.correct_tags:5d}   {summary.tagging_accuracy:6.2f}"
+    if not (summary.gold_brackets and summary.test_brackets):
+        return f"  {tags}\n"
+    return (
+        f"{'':16}{summary.recall:6.2f} {summary.precision:6.2f} "
+        f"{summary.matched:6d} {summary.gold_brackets:5d} {summary.test_brackets:5d}  "
+        f"{summary.crossing:5d}  {tags}\n"
+    )
+
+
+def _summary_text(summary: Summary) -> str:
+    counts = {
+        "Number of sentence": summary.sentences,
+        "Number of Error sentence": summary.errors,
+        "Number of Skip  sentence": summary.skipped,
+        "Number of Valid sentence": summary.valid,
+    }
+    scores = {
+        "Bracketing Recall": summary.recall,
+        "Bracketing Precision": summary.precision,
+        "Bracketing FMeasure": summary.f_measure,
+        "Complete match": summary.complete_match,
+        "Average crossing": summary.average_crossing,
+        "No crossing": summary.no_crossing,
+        "2 or less crossing": summary.two_or_less_crossing,
+        "Tagging accuracy": summary.tagging_accuracy,
+    }
+    lines = [f"{name:25} = {number:6d}\n" for name, number in counts.items()]
+    lines += [f"{name:25} = {number:6.2f}\n" for name, number in scores.items()]
+    return "".join(lines)
+
+
+def evalb_files(gold_path: str, test_path: str, parameters: Parameters = COLLINS) -> str:
+    """Scores a file of trees against another one, with one tree on each line, plain or `.gz`.
+
+    An empty line of the test file, or a tree without words such as "(())", means that there is no
+    parse; the sentence is skipped. As in EVALB, and unlike `read_trees`, an outer node without a
+    label counts as a bracket, an empty node does not, and a line may hold adjacent trees. A
+    sentence in error is logged as a warning, in the words that EVALB writes to standard error.
+
+    Args:
+      gold_path: the file of gold trees.
+      test_path: the file of the parser's trees, with the same number of lines.
+      parameters: `Parameters`.
+    Returns: the output of EVALB: table and summary.
+    Raises: UserError for files that cannot be read, are empty, or differ in their number of lines;
+      for malformed text, with the line number; for more than `parameters.max_error` + 1 sentences
+      in error, where EVALB stops.
+    """
+    gold = list(read_lines(gold_path))
+    test = list(read_lines(test_path))
+    if len(gold) != len(test):
+        raise UserError(
+            f"{gold_path} has {len(gold):,} lines, but {test_path} has {len(test):,}: give the "
+            "trees of a sentence on the same line of both files, and an empty line for no parse"
+        )
+    if not gold:
+        raise UserError(f"nothing to score: {gold_path} is empty")
+    records = []
+    errors = 0
+    for number, (gold_line, test_line) in enumerate(zip(gold, test), start=1):
+        gold_trees = read_line(gold_line, f"{gold_path}:{number}")
+        test_trees = read_line(test_line, f"{test_path}:{number}")
+        record = score_sentence(gold_trees, test_trees, parameters)
+        records.append(record)
+        if record.status == ERROR:
+            errors += 1
+            logger.warning("%d : %s", number, record.error)
+        if errors > parameters.max_error + 1:
+            raise UserError(
+                f"{test_path}:{number}: the words of {errors} sentences so far differ from those "
+                f"of {gold_path}: check that the lines correspond, or give a larger MAX_ERROR"
+            )
+    return report(records, parameters)

@@ -1,6 +1,5 @@
 """Constituency parsing with a trained model (Sec. 6.3, Table 4), scored as EVALB does."""
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,18 +7,12 @@ from tf_transformer.config import NO_CONTROLS
 from tf_transformer.data.trees import Tree, is_well_formed, linearise, restore
 from tf_transformer.decoding.translator import Progress, Translator
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation.evalb import COLLINS, Record, score_sentence, summarise
-from tf_transformer.evaluation.evalb_files import report
+from tf_transformer.evaluation.evalb import COLLINS, Record, report, score_sentence, summarise
 
 # How the Penn Treebank writes brackets in a sentence.
-BRACKETS = {
-    "(": "-LRB-",
-    ")": "-RRB-",
-    "[": "-LSB-",
-    "]": "-RSB-",
-    "{": "-LCB-",
-    "}": "-RCB-",
-}
+BRACKETS = str.maketrans(
+    {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+)
 OTHER_TAG = "XX"  # for the score: the tag of a word that the model tagged as punctuation
 
 Sentence = str | Sequence[str]  # with blanks between the words, or a list of words
@@ -47,13 +40,7 @@ class Parser:
         progress: Progress | None = None,
         first_line: int = 1,
     ) -> list[str]:
-        """Returns the output of the model for each sentence.
-
-        Args:
-          sentences, progress, first_line: as for `parse`.
-        Returns: a list of strings: linearised trees, which may be ill-formed.
-        Raises: UserError, as `parse` does.
-        """
+        """The outputs of the model: linearised trees, which may be ill-formed; see `parse`."""
         sources = [" ".join(words_of(sentence)) for sentence in sentences]
         line_numbers = range(first_line, first_line + len(sources))
         results = self.translator.n_best(sources, 1, progress, line_numbers)
@@ -85,18 +72,15 @@ class Parser:
 
 
 def words_of(sentence: Sentence) -> list[str]:
-    """Returns the words of a sentence in the form of a tree's words.
+    """The words of a sentence, with brackets as in the Penn Treebank.
 
-    Args:
-      sentence: a string with blanks between the words, or a list of words.
-    Returns: a list of strings, with brackets as in the Penn Treebank.
     Raises: UserError for a word of a list that is empty or contains a blank.
     """
     words = sentence.split() if isinstance(sentence, str) else list(sentence)
     for number, word in enumerate(words, start=1):
         if len(word.split()) != 1:
             raise UserError(f"word {number} of a sentence is {word!r}: give words without blanks")
-    return [re.sub(r"[()\[\]{}]", lambda bracket: BRACKETS[bracket[0]], word) for word in words]
+    return [word.translate(BRACKETS) for word in words]
 
 
 class Evaluation(NamedTuple):
@@ -119,18 +103,13 @@ class Evaluation(NamedTuple):
         )
 
 
-def with_punctuation(
-    tree: Tree, gold: Tree, deleted: tuple[str, ...] = COLLINS.delete_label
-) -> Tree:
+def with_punctuation(tree: Tree, gold: Tree) -> Tree:
     """Corrects the tags that EVALB deletes, such as those of punctuation.
 
-    Args:
-      tree: the `Tree` of a parse.
-      gold: the gold `Tree` of the same words.
-      deleted: the tags that EVALB deletes.
-    Returns: the tree with the gold tag of each word whose gold tag is in `deleted`, and `OTHER_TAG`
+    Returns: the tree with the gold tag of each word whose gold tag is one of these, and `OTHER_TAG`
       for other words with such a tag.
     """
+    deleted = COLLINS.delete_label
     gold_tags = iter(tag for _, tag in gold.tags())
     symbols = linearise(tree).split(" ")
     for i, symbol in enumerate(symbols):

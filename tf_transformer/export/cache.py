@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 import filelock
 
-from tf_transformer.checkpoints import checksums, model_folder
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.export.ctranslate2_translator import installed_version
+from tf_transformer.export.versions import find_versions
+from tf_transformer.files import CHECKSUMS
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +32,6 @@ MAX_EXPORTS = 8  # in the cache
 def built_in_export(model_dir: str) -> Iterator[str]:
     """Exports a built-in model as a SavedModel, unless it is in the cache.
 
-    Args:
-      model_dir: the folder of the built-in model.
     Yields: the folder of the exported versions.
     Raises: UserError when the export cannot be written.
     """
@@ -39,7 +39,7 @@ def built_in_export(model_dir: str) -> Iterator[str]:
 
     from tf_transformer.export.saved_model import export_saved_model
 
-    fingerprint = fingerprint_of([tf.__version__], [os.path.join(model_dir, checksums.NAME)])
+    fingerprint = fingerprint_of([tf.__version__], [os.path.join(model_dir, CHECKSUMS)])
     export = functools.partial(export_saved_model, model_dir)
     with cached_export(model_dir, fingerprint, export) as folder:
         yield folder
@@ -102,7 +102,7 @@ def cached_export(
     with filelock.FileLock(os.path.join(root, ".lock")):  # until no other process exports
         os.makedirs(folder, exist_ok=True)  # that process may have removed it
         os.utime(folder)
-        if not _has_intact_version(folder):
+        if not find_versions(folder):
             _export(name, folder, export)
         # A server has in memory what it serves, so also an export in use can be removed.
         folders = [entry for entry in os.scandir(root) if entry.is_dir()]
@@ -131,9 +131,7 @@ def _export(name: str, folder: str, export: Callable[[str], object]) -> None:
 
 def _cache_folder(name: str) -> str | None:
     """Creates a folder in the cache. Returns: its path; None where it cannot be written to."""
-    root = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(root):
-        root = os.path.join(os.path.expanduser("~"), ".cache")
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(root, "tf_transformer", name)
     if not os.path.isabs(folder):  # the user has no home folder
         return None
@@ -142,13 +140,3 @@ def _cache_folder(name: str) -> str | None:
     except OSError:
         return None
     return folder if os.access(folder, os.W_OK) else None
-
-
-def _has_intact_version(folder: str) -> bool:
-    """Whether a folder has a version that can be used. Removes versions that have changed."""
-    versions = [os.path.join(folder, name) for name in os.listdir(folder) if name.isdigit()]
-    damaged = [path for path in versions if not checksums.is_intact(path)]
-    for path in damaged:
-        logger.warning("%s is damaged: removing it", path)
-        shutil.rmtree(path, ignore_errors=True)
-    return len(damaged) < len(versions)

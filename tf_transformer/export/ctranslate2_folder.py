@@ -31,13 +31,13 @@ from typing import Any
 import numpy as np
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.checksums import write_checksums
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.config import ModelConfig
 from tf_transformer.data.tokenizer import save_tokenizers
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export.output_folder import check_new, new_output
 from tf_transformer.export.versions import write_description
+from tf_transformer.files import write_checksums
 from tf_transformer.model.embedding import positional_encoding
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import END, START, UNK
@@ -100,10 +100,8 @@ def make_spec(model: Transformer, sizes: ModelConfig, vocabularies: list[list[st
     Returns: a `ctranslate2.specs.TransformerSpec`.
     Raises: UserError as `write_ctranslate2_folder`.
     """
-    depth = sizes.d_model // sizes.num_heads
-    key_dim = sizes.key_dim or depth
-    value_dim = sizes.value_dim or depth
-    if sizes.d_model % sizes.num_heads or key_dim != depth or value_dim != depth:
+    depth = sizes.d_model / sizes.num_heads
+    if sizes.depth != depth or sizes.value_depth != depth:
         raise UserError(
             "CTranslate2 supports only heads of depth d_model / num_heads: this model has another "
             "key_dim or value_dim"
@@ -134,13 +132,7 @@ def make_spec(model: Transformer, sizes: ModelConfig, vocabularies: list[list[st
 
 
 def _set_weights(spec: Any, weights: Weights, sizes: ModelConfig) -> None:
-    """Copies the weights of a model into a specification.
-
-    Args:
-      spec: a CTranslate2 `TransformerSpec`.
-      weights: arrays by their names in a checkpoint.
-      sizes: the `ModelConfig`.
-    """
+    """Copies the weights of a model into a `TransformerSpec`."""
     _set_embedding(spec.encoder, spec.encoder.embeddings[0], weights, "encoder", sizes)
     _set_embedding(spec.decoder, spec.decoder.embeddings, weights, "decoder", sizes)
     for stack, attention in ATTENTION.items():

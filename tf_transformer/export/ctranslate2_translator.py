@@ -20,9 +20,9 @@ from tf_transformer.config import DecodeConfig
 from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tags import split_tag, vocabulary_tags
 from tf_transformer.decoding.scores import is_possible, length_penalty
-from tf_transformer.decoding.text_batches import find_long, length_batches
+from tf_transformer.decoding.text_batches import check_n_best, find_long, length_batches
 from tf_transformer.errors import UserError, explain_missing_package
-from tf_transformer.export.versions import SEARCH_TYPES, read_description
+from tf_transformer.export.versions import read_description
 from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import END, PAD, START
 
@@ -33,7 +33,6 @@ Progress = Callable[[int], object]  # is called with the number of texts of each
 COMPUTE_TYPES = ("default", "float32", "int8")  # of the weights in memory; default: as exported
 PATIENCE = 2.0  # finished hypotheses that end the search / beam size
 N_BEST_PATIENCE = 3.0  # the same where several hypotheses are wanted
-SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
 
 
 class CTranslate2Translator:
@@ -55,16 +54,17 @@ class CTranslate2Translator:
     def __init__(
         self, folder: str, compute_type: str = "default", parallel: int = 1, **decode: Any
     ) -> None:
-        description = read_description(folder, SEARCH_TYPES)
-        if not description:
+        description = read_description(folder)
+        names = ("beam_size", "length_penalty", "extra_decode_length")
+        try:
+            self.max_source = description["max_source_subwords"]
+            self.max_target = description["max_target_subwords"]
+            self.decode = DecodeConfig(**{name: description[name] for name in names} | decode)
+        except KeyError:
             raise UserError(
                 f"{folder} is not an export for CTranslate2, or one of an older version: write it "
                 "with `tf-transformer export --format=ctranslate2`"
-            )
-        self.max_source = description["max_source_subwords"]
-        self.max_target = description["max_target_subwords"]
-        names = ("beam_size", "length_penalty", "extra_decode_length")
-        self.decode = DecodeConfig(**{name: description[name] for name in names} | decode)
+            ) from None
         self._source, self._target = _load_tokenizers(folder)
         self.tags = vocabulary_tags(self._source)
         self._excluded = [[self._target.id_to_piece(token)] for token in (PAD, START)]
@@ -99,11 +99,13 @@ class CTranslate2Translator:
         Returns: up to `number` pairs (translation, score) of each text. A translation is one line:
           a blank replaces each line separator. [("", -inf)] where no hypothesis was found.
         """
-        limits = [self._max_length(row) for row in rows]
+        extra, most = self.decode.extra_decode_length, self.max_target
+        limits = [max(2, min(len(row) + extra, most)) for row in rows]  # with the end token
         results = self._search(rows, max(limits), number)
         # The limit of the batch is that of its longest row. The search of a row that came close to
         # its own limit is repeated with that one.
-        near = [i for i, found in enumerate(results) if _longest(found) >= limits[i] - 1]
+        longest = [max(map(len, found.hypotheses)) for found in results]
+        near = [i for i, length in enumerate(longest) if length >= limits[i] - 1]
         for limit in {limits[i] for i in near} - {max(limits)}:
             repeated = [i for i in near if limits[i] == limit]
             for i, found in zip(repeated, self._search([rows[i] for i in repeated], limit, number)):
@@ -128,7 +130,7 @@ class CTranslate2Translator:
         skip_long: bool = False,
     ) -> list[Hypotheses]:
         """Translates texts; arguments and result are those of `Translator.n_best`."""
-        self.check_number(number)
+        check_n_best(number, self.decode.beam_size)
         rows = self.encode(texts)
         results: list[Hypotheses] = [[("", 0.0)] for _ in rows]
         line_numbers = line_numbers or range(1, len(rows) + 1)
@@ -153,17 +155,6 @@ class CTranslate2Translator:
             threads.shutdown(cancel_futures=True)
         return results
 
-    def check_number(self, number: int) -> None:
-        """Raises: UserError for a number of translations above the beam size."""
-        if not 1 <= number <= self.decode.beam_size:
-            size = self.decode.beam_size
-            raise UserError(f"{number} translations of a beam of {size}: give a larger --beam_size")
-
-    def _max_length(self, row: Pieces) -> int:
-        """The longest output of a row, with the end token; at least 2."""
-        length = min(len(row) + self.decode.extra_decode_length, self.max_target)
-        return max(length, 2)
-
     def _search(self, rows: list[Pieces], max_length: int, number: int) -> list[Any]:
         """Runs CTranslate2's search.
 
@@ -176,9 +167,8 @@ class CTranslate2Translator:
             rows,
             beam_size=beam_size,
             patience=patience,
-            num_hypotheses=round(
-                beam_size * patience
-            ),  # all, so that one of the last step is there
+            # All of them, so that one of the last step is there.
+            num_hypotheses=round(beam_size * patience),
             length_penalty=self._engine_penalty,
             return_scores=True,
             return_end_token=True,
@@ -206,19 +196,15 @@ class CTranslate2Translator:
             scored.append((log_prob / penalty, pieces))
         scored = [(score, pieces) for score, pieces in scored if is_possible(score)]
         scored.sort(key=lambda hypothesis: -hypothesis[0])
-        return [(self._decode(pieces), score) for score, pieces in scored] or [("", -math.inf)]
-
-    def _decode(self, pieces: Pieces) -> str:
-        return re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces))
+        ranked = [
+            (re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces)), score)
+            for score, pieces in scored
+        ]
+        return ranked or [("", -math.inf)]
 
 
 def _text(text: str | bytes) -> str:
     return text if isinstance(text, str) else text.decode("utf-8", "replace")
-
-
-def _longest(found: Any) -> int:
-    """The length of the longest hypothesis of a `ctranslate2.TranslationResult`."""
-    return max(map(len, found.hypotheses))
 
 
 def _load_engine(folder: str, compute_type: str, parallel: int) -> Any:

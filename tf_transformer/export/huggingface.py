@@ -21,13 +21,13 @@ that of our start token.
 import json
 import logging
 import os
+import pathlib
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints import checkpoint as checkpoints
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.loading import build_model, load_model
@@ -96,8 +96,8 @@ def export_huggingface(
     weights = {name: variable.numpy() for name, variable in variables.items()}
     tensors = marian.to_marian(weights, config.model.d_model)
     with new_output(output) as folder:
-        with atomic_write(os.path.join(folder, "model.safetensors"), "wb") as file:
-            file.write(safetensors.save(tensors, metadata={"format": "pt"}))
+        path = os.path.join(folder, "model.safetensors")
+        safetensors.save_file(tensors, path, metadata={"format": "pt"})
         _write_json(folder, "config.json", _marian_config(config))
         _write_json(folder, "generation_config.json", _generation_config(config))
         _write_tokenizers(folder, tokenizers, config)
@@ -199,8 +199,8 @@ def _write_tokenizers(folder: str, tokenizers: tuple[Tokenizer, Tokenizer], conf
 
 
 def _write_json(folder: str, name: str, values: dict[str, Any]) -> None:
-    with atomic_write(os.path.join(folder, name)) as file:
-        file.write(json.dumps(values, ensure_ascii=False, indent=2) + "\n")
+    text = json.dumps(values, ensure_ascii=False, indent=2)
+    pathlib.Path(folder, name).write_text(text + "\n", "utf-8")
 
 
 class _Marian(NamedTuple):
@@ -242,25 +242,25 @@ def import_huggingface(
     """
     check_new(output)
     _safetensors()  # fails before the vocabulary is read
-    original = _read_marian(folder, source, target)
-    tensors = _read_weights(original)
-    one_vocabulary = original.tokenizers[0] is original.tokenizers[1]
-    config = _config(
-        original,
-        one_matrix=original.shares
-        and original.ties
-        and one_vocabulary
-        and not original.starts_with_padding
-        and not tensors[marian.BIAS].any(),
-    )
-    model = _make_model(config.model, tensors, original)
-    state = {
-        "step": 0,
-        "vocabularies": [tokenizer.fingerprint for tokenizer in original.tokenizers],
-    }
+    try:
+        original = _read_marian(folder, source, target)
+        tensors = _read_weights(original)
+        config = _config(original, tensors)
+        model = _make_model(config.model, tensors, original)
+    except UserError:
+        raise
+    except FileNotFoundError as error:
+        raise UserError(f"no file {error.filename}: give the folder of a MarianMTModel") from None
+    except Exception as error:  # safetensors and protobuf have exceptions of their own
+        raise UserError(
+            f"{folder} could not be read as a MarianMTModel ({type(error).__name__}: {error}): "
+            "copy it again"
+        ) from error
+    vocabularies = [tokenizer.fingerprint for tokenizer in original.tokenizers]
     with new_output(output) as temporary:
         config.save(os.path.join(temporary, model_folder.CONFIG))
         save_tokenizers(original.tokenizers, temporary)
+        state = {"step": 0, "vocabularies": vocabularies}
         checkpoints.save(os.path.join(temporary, model_folder.AVERAGED), model, state=state)
 
 
@@ -268,19 +268,17 @@ def _read_marian(folder: str, source: str | None, target: str | None) -> _Marian
     config = _read_json(folder, "config.json")
     _check_architecture(os.path.join(folder, "config.json"), config)
     names = _read_json(folder, "tokenizer_config.json", optional=True)
-    separate = bool(names.get("separate_vocabs"))
-    files = ["vocab.json", "target_vocab.json" if separate else "vocab.json"]
+    unk = names.get("unk_token", "<unk>")
+    unk = unk["content"] if isinstance(unk, dict) else unk
+    pad, start, end = (config[f"{name}_token_id"] for name in ("pad", "decoder_start", "eos"))
+    of_target = "target_vocab.json" if names.get("separate_vocabs") else "vocab.json"
     orders, tokenizers = [], []
-    for side, file in zip(("source.spm", "target.spm"), files):
+    for side, file in (("source.spm", "vocab.json"), ("target.spm", of_target)):
         vocabulary = _read_json(folder, file)
-        orders.append(_order(os.path.join(folder, file), vocabulary, config, names))
+        orders.append(marian.token_order(len(vocabulary), pad, vocabulary[unk], start, end))
         path = os.path.join(folder, side)
-        try:
-            with open(path, "rb") as spm:
-                contents = spm.read()
-        except OSError as error:
-            raise UserError(f"{path} could not be read: {error.strerror}") from None
-        tokenizers.append(marian.to_tokenizer(contents, vocabulary, orders[-1], path))
+        with open(path, "rb") as spm:
+            tokenizers.append(marian.to_tokenizer(spm.read(), vocabulary, orders[-1], path))
     if tokenizers[0].fingerprint == tokenizers[1].fingerprint:
         tokenizers[1] = tokenizers[0]
     languages = (
@@ -293,63 +291,27 @@ def _read_marian(folder: str, source: str | None, target: str | None) -> _Marian
 
 
 def _read_json(folder: str, name: str, optional: bool = False) -> dict[str, Any]:
-    """Reads an object; {} where an optional file does not exist. Raises: UserError."""
+    """Reads an object; {} where an optional file does not exist."""
     path = os.path.join(folder, name)
-    try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
-    except FileNotFoundError:
-        if optional:
-            return {}
-        raise UserError(f"no file {path}: give the folder of a MarianMTModel") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} could not be read: {error}") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path} holds no JSON object: give the folder of a MarianMTModel")
-    return values
+    if optional and not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return dict(json.load(file))
 
 
 def _check_architecture(path: str, config: dict[str, Any]) -> None:
     """Raises: UserError where our model cannot express Marian's."""
-    for name, (required, default) in FIXED.items():
-        value = config.get(name, default)
-        if value != required:
-            raise UserError(f"{path}: {name} is {value!r}, and only {required!r} can be imported")
-    activation = config.get("activation_function")
-    if activation not in ACTIVATIONS:
-        raise UserError(
-            f"{path}: activation_function is {activation!r}, and only {', '.join(ACTIVATIONS)} can "
-            "be imported"
-        )
-    needed = [f"{side}_{name}" for side in ("encoder", "decoder") for name in STACK_SIZES]
-    ids = ["pad_token_id", "eos_token_id", "decoder_start_token_id"]
-    for name in [*needed, *ids, "d_model", "max_position_embeddings"]:
-        if type(config.get(name)) is not int:
-            raise UserError(f"{path}: {name} is {config.get(name)!r}, and an integer is needed")
+    allowed = {name: ([required], default) for name, (required, default) in FIXED.items()}
+    allowed["activation_function"] = list(ACTIVATIONS), None
     for name in STACK_SIZES:
-        if config[f"encoder_{name}"] != config[f"decoder_{name}"]:
+        allowed[f"decoder_{name}"] = [config.get(f"encoder_{name}")], None
+    for name, (values, default) in allowed.items():
+        value = config.get(name, default)
+        if value not in values:
             raise UserError(
-                f"{path}: encoder_{name} and decoder_{name} differ, and only equal ones can be "
+                f"{path}: {name} is {value!r}, and only {' or '.join(map(repr, values))} can be "
                 "imported"
             )
-
-
-def _order(
-    path: str, vocabulary: dict[str, Any], config: dict[str, Any], names: dict[str, Any]
-) -> list[int]:
-    """Marian's ids in the order of ours. Raises: UserError."""
-    unk = names.get("unk_token", "<unk>")
-    unk = unk.get("content") if isinstance(unk, dict) else unk
-    if sorted(vocabulary.values(), key=str) != sorted(range(len(vocabulary)), key=str):
-        raise UserError(f"{path}: its ids are not 0 to {len(vocabulary) - 1}, each of them once")
-    if unk not in vocabulary:
-        raise UserError(f"{path}: the unknown token {unk!r} is missing")
-    special = [config[f"{name}_token_id"] for name in ("pad", "decoder_start", "eos")]
-    for token in special:
-        if not 0 <= token < len(vocabulary):
-            raise UserError(f"{path}: the special token {token} of config.json is missing")
-    pad, start, end = special
-    return marian.token_order(len(vocabulary), pad, vocabulary[unk], start, end)
 
 
 def _read_weights(original: _Marian) -> Weights:
@@ -360,10 +322,7 @@ def _read_weights(original: _Marian) -> Weights:
             f"no file {path}: for weights in another format, such as pytorch_model.bin, load the "
             "model with transformers and write it with `model.save_pretrained(FOLDER)`"
         )
-    try:
-        tensors = _safetensors().load_file(path)
-    except Exception as error:  # safetensors has an exception of its own, and some of Python's
-        raise UserError(f"{path} could not be read ({error}): copy it again") from None
+    tensors = _safetensors().load_file(path)
     tensors = marian.with_all_tables(tensors, original.shares, original.ties)
     source, target = original.orders
     rows = {
@@ -384,44 +343,41 @@ def _read_weights(original: _Marian) -> Weights:
     return tensors
 
 
-def _config(original: _Marian, one_matrix: bool) -> Config:
+def _config(original: _Marian, tensors: Weights) -> Config:
     """The settings of the model folder; those of the training are the defaults."""
     sizes = original.config
     positions = sizes["max_position_embeddings"]
     source, target = original.tokenizers
     search = {name: value for name, value in original.generation.items() if value is not None}
-    longest = search.get("max_length", positions)
-    if type(longest) is not int:
-        raise UserError(f"{original.folder}: max_length is {longest!r}, and an integer is needed")
-    longest = min(longest, positions)
+    longest = min(search.get("max_length", positions), positions)
+    is_one_matrix = original.shares and original.ties and source is target
+    model = ModelConfig(
+        **{ours: sizes[f"encoder_{name}"] for name, ours in STACK_SIZES.items()},
+        d_model=sizes["d_model"],
+        dropout_rate=sizes.get("dropout", ModelConfig.dropout_rate),
+        input_vocab_size=source.vocab_size,
+        target_vocab_size=target.vocab_size,
+        pe_input=positions,
+        pe_target=longest,
+        activation=ACTIVATIONS[sizes["activation_function"]],
+        shared_embeddings=is_one_matrix
+        and not original.starts_with_padding
+        and not tensors[marian.BIAS].any(),
+    )
     kind = source.subword_model
-    try:
-        model = ModelConfig(
-            **{ours: sizes[f"encoder_{name}"] for name, ours in STACK_SIZES.items()},
-            d_model=sizes["d_model"],
-            dropout_rate=sizes.get("dropout", ModelConfig.dropout_rate),
-            input_vocab_size=source.vocab_size,
-            target_vocab_size=target.vocab_size,
-            pe_input=positions,
-            pe_target=longest,
-            activation=ACTIVATIONS[sizes["activation_function"]],
-            shared_embeddings=one_matrix,
-        )
-        data = DataConfig(
-            data=os.path.abspath(original.folder),  # the data of its training is not known
-            source=original.languages[0],
-            target=original.languages[1],
-            vocab_size=max(source.vocab_size, target.vocab_size),
-            subword_model=kind if kind in SAMPLING else DataConfig.subword_model,
-            shared_vocab=source is target,
-            max_length=min(DataConfig.max_length, longest),
-        )
-        decode = DecodeConfig(
-            beam_size=search.get("num_beams", 1),
-            length_penalty=search.get("length_penalty", 1.0),
-        )
-    except UserError as error:
-        raise UserError(f"{original.folder}: {error}") from None
+    data = DataConfig(
+        data=os.path.abspath(original.folder),  # the data of its training is not known
+        source=original.languages[0],
+        target=original.languages[1],
+        vocab_size=max(source.vocab_size, target.vocab_size),
+        subword_model=kind if kind in SAMPLING else DataConfig.subword_model,
+        shared_vocab=source is target,
+        max_length=min(DataConfig.max_length, longest),
+    )
+    decode = DecodeConfig(
+        beam_size=search.get("num_beams", 1),
+        length_penalty=search.get("length_penalty", 1.0),
+    )
     return Config(model=model, data=data, decode=decode)
 
 
@@ -434,10 +390,5 @@ def _make_model(config: ModelConfig, tensors: Weights, original: _Marian) -> Tra
         weights["final_layer/kernel"][:, START] = 0
         weights["final_layer/bias"][START] = START_BIAS
     for name, variable in variables.items():
-        if weights[name].shape != tuple(variable.shape):
-            raise UserError(
-                f"{original.folder}: {marian.marian_name(name)} of model.safetensors does not have "
-                "the shape that config.json gives"
-            )
         variable.assign(weights[name])
     return model

@@ -20,11 +20,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 logger = logging.getLogger(__name__)
@@ -105,12 +103,11 @@ def from_marian(tensors: Weights, names: Iterable[str], d_model: int) -> Weights
       names: of the arrays of the checkpoint.
       d_model: width.
     Returns: float32 arrays by these names.
-    Raises: UserError when a tensor is missing.
     """
     order = np.argsort(_sines_then_cosines(d_model))
     weights = {}
     for name in names:
-        tensor = _tensor(tensors, marian_name(name))
+        tensor = tensors[marian_name(name)]
         tensor = tensor[0] if marian_name(name) == BIAS else tensor
         array = tensor.T if name.endswith("kernel") else tensor
         weights[name] = _permute(name, array, order).astype(np.float32)
@@ -128,12 +125,6 @@ def _permute(name: str, array: np.ndarray, order: np.ndarray) -> np.ndarray:
     return np.take(array, order, axes[0]) if axes else array
 
 
-def _tensor(tensors: Weights, name: str) -> np.ndarray:
-    if name not in tensors:
-        raise UserError(f"the weights have no tensor {name}: this is not a MarianMTModel")
-    return tensors[name]
-
-
 def with_all_tables(tensors: Weights, shared: bool, tied: bool) -> Weights:
     """Adds the tables that a file holds only once, under one of their names, and the bias.
 
@@ -146,8 +137,8 @@ def with_all_tables(tensors: Weights, shared: bool, tied: bool) -> Weights:
     if tied:
         names.append(PROJECTION)
     stored = next((name for name in names if name in tensors), names[0])
-    tensors = {**dict.fromkeys(names, _tensor(tensors, stored)), **tensors}
-    no_bias = np.zeros((1, len(_tensor(tensors, PROJECTION))), np.float32)
+    tensors = {**dict.fromkeys(names, tensors[stored]), **tensors}
+    no_bias = np.zeros((1, len(tensors[PROJECTION])), np.float32)
     return {BIAS: no_bias, **tensors}
 
 
@@ -171,18 +162,13 @@ def to_tokenizer(spm: bytes, vocabulary: dict[str, int], order: list[int], path:
       spm: Marian's SentencePiece model.
       vocabulary: of `vocab.json`, ids by sub-words.
       order: Marian's ids in the order of ours.
-      path: of the SentencePiece model, for messages.
-    Raises: UserError when it is not a SentencePiece model.
+      path: of the SentencePiece model, for the log.
     """
     names = {token: piece for piece, token in vocabulary.items()}
     pieces = [names[token] for token in order]
     if order[START] == order[PAD]:
         pieces[START] = START_PIECE
-    model = messages.ModelProto()
-    try:
-        model.ParseFromString(spm)
-    except DecodeError:
-        raise UserError(f"{path} is not a SentencePiece model: copy it again") from None
+    model = messages.ModelProto.FromString(spm)
     known = {piece.piece: piece for piece in model.pieces}
     absent = [
         piece.piece
@@ -207,10 +193,7 @@ def to_tokenizer(spm: bytes, vocabulary: dict[str, int], order: list[int], path:
     spec.unk_id, spec.unk_piece = UNK, pieces[UNK]
     spec.bos_id, spec.bos_piece = START, pieces[START]
     spec.eos_id, spec.eos_piece = END, pieces[END]
-    try:
-        return Tokenizer(model.SerializeToString())
-    except RuntimeError as error:
-        raise UserError(f"{path} does not fit to the vocabulary: {error}") from None
+    return Tokenizer(model.SerializeToString())
 
 
 def _piece(text: str, known: dict[str, Any], lowest: float) -> Any:

@@ -3,13 +3,12 @@
 import contextlib
 import errno
 import os
-import shutil
 from collections.abc import Iterator
 
 import tensorflow as tf
 
-from tf_transformer.atomic_io import atomic_folder
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_folder
 
 # Reasons in the messages of TensorFlow, which has no error code of its own for most of them.
 WRITE_ERRORS = (
@@ -42,34 +41,19 @@ def new_output(output: str, name: str = "") -> Iterator[str]:
 
 @contextlib.contextmanager
 def unfinished_folder(parent: str, output: str) -> Iterator[str]:
-    """An `atomic_folder` whose errors name the output.
+    """An `atomic_folder` in a folder, whose errors name the output.
 
-    Args:
-      parent: the folder in which it is made.
-      output: the file or folder that is written.
-    Yields: its path.
-    Raises: UserError with the path, the reason and, on a full disk, the free space, for an error of
-      the file system.
+    Raises: UserError with the path and the reason, for an error of the file system.
     """
     try:
         with atomic_folder(parent) as folder:
             yield folder
-    except OSError as error:
-        raise _unwritable(output, error.strerror or str(error)) from error
-    except tf.errors.OpError as error:
+    except (OSError, tf.errors.OpError) as error:
         reasons = [os.strerror(number) for number in WRITE_ERRORS]
-        reason = next((reason for reason in reasons if reason in error.message), None)
+        reason = next((each for each in reasons if each in str(error)), None)
+        reason = getattr(error, "strerror", None) or reason
         if reason is None:
             raise
-        raise _unwritable(output, reason) from error
-
-
-def _unwritable(output: str, reason: str) -> UserError:
-    advice = "choose another folder"
-    if reason == os.strerror(errno.ENOSPC):
-        folder = os.path.abspath(output)
-        while not os.path.isdir(folder):
-            folder = os.path.dirname(folder)
-        free = shutil.disk_usage(folder).free / 1e6
-        advice = f"{free:,.1f} MB of free space are not enough; free some, or {advice}"
-    return UserError(f"{output} could not be written ({reason}): {advice}")
+        raise UserError(
+            f"{output} could not be written ({reason}): free some space, or choose another folder"
+        ) from error

@@ -13,22 +13,18 @@ EXPORT_DIR/
     SHA256SUMS                                 for sha256sum --check SHA256SUMS
 """
 
-import itertools
 import os
 import textwrap
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.atomic_io import atomic_write
-from tf_transformer.checkpoints.checksums import write_checksums
-from tf_transformer.config import Config, DataConfig, DecodeConfig
-from tf_transformer.data.readers import corpus_of_run
+from tf_transformer.config import Config, DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Ensemble, Model, load_models, members
-from tf_transformer.errors import SERVING_API, UserError, explain_missing_package
+from tf_transformer.errors import explain_missing_package
 from tf_transformer.export.output_folder import unfinished_folder
 from tf_transformer.export.signatures import (
     ALIGNED_LENGTH,
@@ -38,11 +34,11 @@ from tf_transformer.export.signatures import (
     request_options,
 )
 from tf_transformer.export.versions import check_model_name, write_description
+from tf_transformer.files import atomic_write, write_checksums
 
 # Texts in a batch of TensorFlow Serving. The graph divides a batch into smaller chunks.
 MAX_BATCH_SIZE = 128
 WARM_UP_TEXTS = 32  # in the largest recorded request
-SPACE = "\u2581"  # SentencePiece writes it for a space
 
 
 def export_saved_model(
@@ -72,14 +68,12 @@ def export_saved_model(
     with unfinished_folder(output, output) as folder:
         module, signatures = make_signatures(model, tokenizers, config.decode)
         tf.saved_model.save(module, folder, signatures=signatures)
-        texts = warm_up_texts(config, tokenizers[0])
-        write_warm_up(folder, name, texts, signatures, config.decode)
+        _write_warm_up(folder, name, warm_up_texts(tokenizers[0]), signatures, config.decode)
         readme = _readme(name, os.path.abspath(output), config)
-        if isinstance(model, Ensemble):  # which has no attention weights
-            readme = _without("`alignments`", readme)
-            write_description(folder, config, 0)
-        else:
-            write_description(folder, config, ALIGNED_LENGTH)
+        if "alignments" not in signatures:
+            lines = readme.splitlines(keepends=True)
+            readme = "".join(line for line in lines if "`alignments`" not in line)
+        write_description(folder, config, ALIGNED_LENGTH if "alignments" in signatures else 0)
         _write(folder, "README.md", readme)
         write_checksums(folder)
         for file, content in _server_settings(name).items():
@@ -92,10 +86,6 @@ def make_signatures(
 ) -> tuple[tf.Module, dict[str, tf.types.experimental.PolymorphicFunction]]:
     """Creates the functions to serve.
 
-    Args:
-      model: a built `Transformer`, or an `Ensemble`.
-      tokenizers: of the source and of the target.
-      decode: a `DecodeConfig`.
     Returns: a `tf.Module` that owns their resources; the functions of `signatures.SIGNATURES` by
       name, without `alignments` for an ensemble.
     """
@@ -137,96 +127,57 @@ def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
     Returns: the modules model_pb2, predict_pb2 and prediction_log_pb2.
     Raises: UserError when tensorflow-serving-api is not installed.
     """
-    with explain_missing_package(SERVING_API):
+    with explain_missing_package("tensorflow-serving-api"):
         from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
     return model_pb2, predict_pb2, prediction_log_pb2
 
 
-def write_warm_up(
+def _write_warm_up(
     folder: str, name: str, texts: list[str], signatures: Collection[str], decode: DecodeConfig
 ) -> None:
-    """Records requests of signatures.
-
-    Args:
-      folder: of the version.
-      name: of the model.
-      texts: source sentences of many lengths.
-      signatures: names.
-      decode: the `DecodeConfig` of the export.
-    """
+    """Records requests of these signatures of the model with this name."""
     model_pb2, predict_pb2, prediction_log_pb2 = import_messages()
     path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
     os.makedirs(os.path.dirname(path))
     with tf.io.TFRecordWriter(path) as writer:
-        for signature, inputs in _requests(texts, decode):
-            if signature not in signatures:
-                continue
+        for signature, inputs in _requests(texts, decode, signatures):
             spec = model_pb2.ModelSpec(name=name, signature_name=signature)
-            tensors = {key: tf.make_tensor_proto(value) for key, value in inputs.items()}
+            tensors = {key: tf.make_tensor_proto(tf.constant(x)) for key, x in inputs.items()}
             request = predict_pb2.PredictRequest(model_spec=spec, inputs=tensors)
             predict_log = prediction_log_pb2.PredictLog(request=request)
             log = prediction_log_pb2.PredictionLog(predict_log=predict_log)
             writer.write(log.SerializeToString())
 
 
-def _requests(texts: list[str], decode: DecodeConfig) -> list[tuple[str, dict[str, Any]]]:
-    """Lists pairs (signature, inputs): single texts, the eight longest texts, and all texts.
+def _requests(
+    texts: list[str], decode: DecodeConfig, signatures: Collection[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields pairs (signature, inputs): single texts, the eight longest texts, and all texts.
 
     The signatures with options have only a single text and the eight longest ones. No option is
     left out: where TensorFlow Serving batches requests, all inputs must have the same number of
     rows.
     """
     by_length = sorted(texts, key=len)
-    quarter = max(1, len(texts) // 4)
-    groups = [[text] for text in by_length[::quarter]]
-    groups += [by_length[-8:], by_length]
+    singles, longest = [[text] for text in by_length[::8]], by_length[-8:]
     every = request_options(decode)
-    requests = []
-    for signature, (inputs, options) in SIGNATURES.items():
-        for group in (groups[0], by_length[-8:]) if options else groups:
+    for signature in signatures:
+        inputs, options = SIGNATURES[signature]
+        groups = [singles[0], longest] if options else [*singles, longest, by_length]
+        for group in groups:
             columns: dict[str, Any] = {name: group for name in inputs}
             for name in options:
                 value = tf.constant(every[name].default, every[name].dtype)
-                columns[name] = tf.fill([len(group)], value).numpy()
-            requests.append((signature, columns))
-    return requests
+                columns[name] = tf.fill([len(group)], value)
+            yield signature, columns
 
 
-def warm_up_texts(config: Config, tokenizer: Tokenizer) -> list[str]:
-    """Chooses source texts of many lengths.
-
-    Args:
-      config: the `Config` of the model.
-      tokenizer: of the source.
-    Returns: held-out sentences of the model's corpus. If the corpus is not available, sequences of
-      sub-words of the vocabulary.
-    """
-    return _held_out_sentences(config.data) or _sub_word_sequences(tokenizer)
-
-
-def _held_out_sentences(data: DataConfig) -> list[str]:
-    """Source sentences of the corpus of a `DataConfig`; [] if it is not available."""
-    try:
-        corpus = corpus_of_run(data)
-        if corpus.downloads:
-            return []
-        split = "validation" if "validation" in corpus.splits else corpus.splits[0]
-        pairs = itertools.islice(corpus.read(split), WARM_UP_TEXTS)
-        return [source for source, _ in pairs if source.strip()]
-    except (UserError, OSError):
-        return []
-
-
-def _sub_word_sequences(tokenizer: Tokenizer) -> list[str]:
-    """Sequences of 1 to 24 sub-words of the vocabulary."""
+def warm_up_texts(tokenizer: Tokenizer) -> list[str]:
+    """Source texts of 1 to 24 sub-words of the vocabulary of the source."""
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     pieces = [piece for piece in pieces if piece[0] not in "[<"]  # no special tokens, no bytes
-    texts = []
-    for i in range(WARM_UP_TEXTS):
-        length = 1 + i % 24
-        text = "".join(pieces[i : i + length]).replace(SPACE, " ").strip()
-        texts.append(text or ".")
-    return texts
+    texts = ["".join(pieces[i : i + 1 + i % 24]) for i in range(WARM_UP_TEXTS)]
+    return [text.replace("\u2581", " ").strip() or "." for text in texts]  # SentencePiece's space
 
 
 def _server_settings(name: str) -> dict[str, str]:

@@ -25,7 +25,6 @@ from tf_transformer.config import DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Model, single_model
 from tf_transformer.decoding.inference import (
-    SCORED_TOKENS,
     alternative_translations,
     detokenize,
     forced_decoding,
@@ -35,6 +34,7 @@ from tf_transformer.decoding.inference import (
     search_translations,
 )
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
+from tf_transformer.decoding.text_batches import SCORED_TOKENS
 from tf_transformer.special_tokens import PAD
 
 ALIGNED_LENGTH = 128  # most source sub-words of `alignments`: weights grow with the square
@@ -318,8 +318,9 @@ class TextFunctions:
         def align_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
             tar_real = tf.gather(tar, indices)  # (n, T)
             padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
-            _, attention_weights = forced_decoding(model, padded, tar_real)
-            weights = _stack_source_attention(attention_weights, model.num_layers)  # (n,L,H,T,s)
+            _, attention = forced_decoding(model, padded, tar_real)
+            layers = range(1, model.num_layers + 1)
+            weights = tf.stack([attention[f"decoder_layer{i}_block2"] for i in layers], axis=1)
             is_token = tf.cast(tar_real != PAD, tf.float32)  # (n, T)
             weights *= is_token[:, tf.newaxis, tf.newaxis, :, tf.newaxis]  # (n, L, H, T, s)
             return (
@@ -369,7 +370,7 @@ class TextFunctions:
         self, tokenizer: Tokenizer, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
         """Strings `[N]` -> ragged ids, their lengths `[N]`, and whether they are blank `[N]`."""
-        ids = tokenizer.encode(_replace_invalid_utf8(text))
+        ids = tokenizer.encode(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8"))
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         return ids, lengths, lengths <= 1  # blank: the end token alone
 
@@ -426,12 +427,6 @@ def _check(name: str, option: Option, values: tf.Tensor) -> tf.Operation:
     return tf.debugging.Assert(tf.reduce_all(in_range), [message, wrong])
 
 
-def _stack_source_attention(attention_weights: dict[str, tf.Tensor], num_layers: int) -> tf.Tensor:
-    """Stacks the decoder's attention weights over the source of all layers, `[n, L, H, T, S]`."""
-    names = [f"decoder_layer{i + 1}_block2" for i in range(num_layers)]
-    return tf.stack([attention_weights[name] for name in names], axis=1)
-
-
 def _map_chunks(
     function: Callable[[tf.Tensor], Sequence[tf.Tensor]],
     *,
@@ -478,8 +473,3 @@ def _pad_last_axis(x: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Pads the last axis to a size, with zeros or empty strings."""
     paddings = [[0, 0]] * (len(x.shape) - 1) + [[0, size - tf.shape(x)[-1]]]
     return tf.pad(x, paddings, constant_values="" if x.dtype == tf.string else 0)
-
-
-def _replace_invalid_utf8(text: tf.Tensor) -> tf.Tensor:
-    """Strings in which U+FFFD replaces invalid UTF-8."""
-    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")

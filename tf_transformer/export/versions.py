@@ -7,9 +7,9 @@ Serving. `assets.extra/model.json` in it describes languages, search and limits:
      "extra_decode_length": 50, "max_source_subwords": 1024, "max_target_subwords": 1024,
      "max_aligned_subwords": 128}
 
-TensorFlow Serving ignores the file. The page of our server shows it. An export for CTranslate2
-takes its search from it. Languages are the names that the training data has for its sides. The end
-token counts as a sub-word.
+TensorFlow Serving ignores the file. The page of our server shows it. `CTranslate2Translator` takes
+its search from it. Languages are the names that the training data has for its sides. The end token
+counts as a sub-word.
 
 This module does not import TensorFlow.
 """
@@ -17,40 +17,26 @@ This module does not import TensorFlow.
 import json
 import logging
 import os
+import pathlib
 import re
 from typing import Any
 
-from tf_transformer.atomic_io import atomic_folder, atomic_write
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_folder
 
 logger = logging.getLogger(__name__)
 
 MAX_VERSION = 2**63 - 1  # versions are int64
 MODEL_FILES = ("saved_model.pb", "model.bin")  # a SavedModel or an export for CTranslate2 has one
 DESCRIPTION = os.path.join("assets.extra", "model.json")
-TYPES = {  # of the values that the page of the server shows
-    "source": str,
-    "target": str,
-    "beam_size": int,
-    "length_penalty": float,
-    "max_source_subwords": int,
-    "max_aligned_subwords": int,
-}
-SEARCH_TYPES = {  # of the values that `CTranslate2Translator` reads
-    "beam_size": int,
-    "length_penalty": float,
-    "extra_decode_length": int,
-    "max_source_subwords": int,
-    "max_target_subwords": int,
-}
 
 
-def check_model_name(name: str, place: str = "--name") -> None:
-    """Raises: UserError for a name that cannot be part of a URL; `place` is where it is given."""
+def check_model_name(name: str) -> None:
+    """Raises: UserError for a name that cannot be part of a URL."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
         raise UserError(
-            f"{place} is {name!r}: give a name of letters, digits, '_', '.' and '-' only"
+            f"--name is {name!r}: give a name of letters, digits, '_', '.' and '-' only"
         )
 
 
@@ -75,26 +61,16 @@ def write_description(folder: str, config: Config, aligned_length: int) -> None:
     }
     path = os.path.join(folder, DESCRIPTION)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(json.dumps(description, indent=2) + "\n")
+    pathlib.Path(path).write_text(json.dumps(description, indent=2) + "\n", "utf-8")
 
 
-def read_description(folder: str, types: dict[str, type] = TYPES) -> dict[str, Any]:
-    """Reads the description of a version.
-
-    Args:
-      folder: of the version.
-      types: the keys to read, with the types of their values.
-    Returns: a dict with all these keys; {} for a version that was exported without them, or whose
-      description is damaged.
-    """
+def read_description(folder: str) -> dict[str, Any]:
+    """Reads the description of a version; {} where it has none that can be read."""
     try:
         with open(os.path.join(folder, DESCRIPTION), encoding="utf-8") as file:
-            description = json.load(file)
-        known = {name: description[name] for name in types}
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+            return dict(json.load(file))
+    except (OSError, ValueError, TypeError):
         return {}
-    return known if all(type(known[name]) is kind for name, kind in types.items()) else {}
 
 
 def is_version_number(name: str) -> bool:
@@ -128,23 +104,13 @@ def remove_old_versions(folder: str, keep: int, new: str) -> None:
       keep: number of versions to keep, at least 1.
       new: path of a version that is kept, even if there are newer ones by now.
     """
-    paths = [path for path in find_versions(folder).values() if _is_version(path)]
-    for path in paths[keep:]:
+
+    def is_model(path: str) -> bool:
+        files = [os.path.join(path, name) for name in MODEL_FILES]
+        return not os.path.islink(path) and any(map(os.path.isfile, files))
+
+    for path in list(filter(is_model, find_versions(folder).values()))[keep:]:
         if os.path.basename(path) != os.path.basename(new):
-            _remove(folder, path)
-
-
-def _is_version(path: str) -> bool:
-    files = [os.path.join(path, name) for name in MODEL_FILES]
-    return not os.path.islink(path) and any(os.path.isfile(file) for file in files)
-
-
-def _remove(folder: str, path: str) -> None:
-    try:
-        with atomic_folder(folder) as temporary:  # it is removed at the end
-            os.rename(path, os.path.join(temporary, os.path.basename(path)))
-    except OSError as error:
-        # The export itself has succeeded.
-        logger.warning("%s could not be removed: %s", path, error.strerror or error)
-        return
-    logger.info("removed %s", path)
+            with atomic_folder(folder) as temporary:  # it is removed at the end
+                os.rename(path, os.path.join(temporary, os.path.basename(path)))
+            logger.info("removed %s", path)

@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_write
 from tf_transformer.presets import VARIATIONS, preset
 from tf_transformer.training.child_process import run_process
 

@@ -13,14 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tf_transformer.checkpoints import checksums
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
-from tf_transformer.decoding.text_batches import length_batches
-from tf_transformer.export.ctranslate2_translator import (
-    SCORED_TOKENS,
-    CTranslate2Translator,
-    Hypotheses,
-)
+from tf_transformer.decoding.text_batches import SCORED_TOKENS, length_batches
+from tf_transformer.export.ctranslate2_translator import CTranslate2Translator, Hypotheses
+from tf_transformer.files import CHECKSUMS, is_intact
 from tf_transformer.serving.model_interface import Input, Outputs, Signature
 
 Texts = Any  # lists of str or bytes by name: the `Inputs` of signatures without numbers
@@ -38,8 +34,8 @@ class CTranslate2Model:
     """
 
     def __init__(self, path: str, concurrency: int = 1, compute_type: str = "default") -> None:
-        if not checksums.is_intact(path):
-            raise ValueError(f"its files are not those of its {checksums.NAME}")
+        if not is_intact(path):
+            raise ValueError(f"its files are not those of its {CHECKSUMS}")
         translator = CTranslate2Translator(path, compute_type, max(1, concurrency - 1))
         self._translator: CTranslate2Translator | None = translator  # None: the model is closed
         self._beam_size = translator.decode.beam_size

@@ -122,11 +122,12 @@ class Batcher:
             self._start_batches(lane)
         try:
             results = await asyncio.gather(*(part.future for part in parts))
-        finally:
+        except BaseException:  # the request is withdrawn, or fails
             for part in parts:
                 part.future.cancel()
             for lane in turns:
                 lane.queue = [part for part in lane.queue if not part.future.done()]
+            raise
         order = np.argsort(np.concatenate(groups))
         return {
             name: np.concatenate([result[name] for result in results])[order] for name in results[0]

@@ -57,6 +57,7 @@ from tf_transformer.serving.server_metrics import CLIENT_CLOSED_REQUEST, ServerM
 
 logger = logging.getLogger(__name__)
 
+LARGE_OUTPUTS = 1000  # elements of outputs that are formatted in a thread of their own
 REQUEST_ID = re.compile(rb"[\w.:+/=-]{1,128}", re.ASCII)
 EXAMPLES = {
     "rows": {"value": {"instances": ["Anna sleeps.", "The old man reads a book."]}},
@@ -213,7 +214,10 @@ class Server:
             outputs = await _unless_disconnected(request, versions.predict(served, name, inputs))
         finally:
             served.requests -= 1
-        content = await asyncio.to_thread(format_response, outputs, in_rows)
+        if sum(array.size for array in outputs.values()) > LARGE_OUTPUTS:
+            content = await asyncio.to_thread(format_response, outputs, in_rows)
+        else:
+            content = format_response(outputs, in_rows)
         return Response(content, media_type="application/json")
 
     def _add_operation(self, api: FastAPI) -> None:

@@ -20,7 +20,7 @@ import tensorflow_text  # noqa: F401  (registers the operations of the tokenizer
 from google.protobuf import json_format
 from tensorflow.core.framework import types_pb2
 
-from tf_transformer.checkpoints import checksums
+from tf_transformer.files import CHECKSUMS, is_intact
 from tf_transformer.serving.model_interface import (
     Input,
     Inputs,
@@ -51,8 +51,8 @@ class TensorFlowModel:
     """
 
     def __init__(self, path: str, concurrency: int = 1) -> None:
-        if os.path.exists(os.path.join(path, checksums.NAME)) and not checksums.is_intact(path):
-            raise ValueError(f"its files are not those of its {checksums.NAME}")
+        if os.path.exists(os.path.join(path, CHECKSUMS)) and not is_intact(path):
+            raise ValueError(f"its files are not those of its {CHECKSUMS}")
         config = v1.ConfigProto(use_per_session_threads=True)
         if _size_of_weights(path) <= SMALL_MODEL:
             config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"

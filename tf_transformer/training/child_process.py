@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import IO, Any, NamedTuple, TextIO
 
@@ -25,10 +26,10 @@ def run_process(command: list[str]) -> Ending:
     Args:
       command: the program and its arguments.
     """
-    with _Processes() as processes:
-        process = processes.start(command)
-        code = process.wait()
-    return Ending(code, bool(processes.received))
+    with _passing_signals_on() as (processes, received):
+        processes.append(subprocess.Popen(command))
+        code = processes[0].wait()
+    return Ending(code, bool(received))
 
 
 def run_side_by_side(commands: dict[str, list[str]], shares: int) -> list[Ending]:
@@ -46,71 +47,56 @@ def run_side_by_side(commands: dict[str, list[str]], shares: int) -> list[Ending
     """
     allowed = os.sched_getaffinity(0)
     cores = sorted(allowed)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     threads = concurrent.futures.ThreadPoolExecutor(2 * len(commands))
-    with threads, _Processes() as processes:
-        started = []
+    with threads, _passing_signals_on() as (processes, received):
         for i, (name, command) in enumerate(commands.items()):
             share = cores[i * len(cores) // shares : (i + 1) * len(cores) // shares]
             os.sched_setaffinity(0, share)  # of this thread, which the process inherits
             try:
-                process = processes.start(command, subprocess.PIPE)
+                process = subprocess.Popen(command, **pipes)
             finally:
                 os.sched_setaffinity(0, allowed)
             assert process.stdout and process.stderr
+            processes.append(process)
             prefix = f"{name} | ".encode()
             threads.submit(_copy, process.stdout, prefix, sys.stdout)
             threads.submit(_copy, process.stderr, prefix, sys.stderr)
-            started.append(process)
-        codes = [process.wait() for process in started]
-    return [Ending(code, bool(processes.received)) for code in codes]
+        codes = [process.wait() for process in processes]
+    return [Ending(code, bool(received)) for code in codes]
 
 
-class _Processes:
-    """Child processes, which get the SIGTERM that this process gets while the context is open.
+@contextlib.contextmanager
+def _passing_signals_on() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int]]]:
+    """A context in which SIGTERM is passed on to processes, and which ends them after an error.
 
-    An error in the context ends the processes.
+    Yields: the list to which each process is appended; the signals SIGINT and SIGTERM that arrived.
     """
+    processes: list[subprocess.Popen[bytes]] = []
+    received: list[int] = []
 
-    def __init__(self) -> None:
-        self.received: list[int] = []  # the signals SIGINT and SIGTERM that arrived
-        self._started: list[subprocess.Popen[bytes]] = []
-        self._handlers: dict[int, Any] = {}  # those before the context
-
-    def __enter__(self) -> "_Processes":
-        for number in (signal.SIGINT, signal.SIGTERM):
-            # A signal that is ignored, as by background jobs of a script, stays ignored.
-            if signal.getsignal(number) != signal.SIG_IGN:
-                self._handlers[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, error: type[BaseException] | None, *details: object) -> None:
-        if error:
-            self._terminate()
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-
-    def start(self, command: list[str], output: int | None = None) -> subprocess.Popen[bytes]:
-        """Starts a process.
-
-        Args:
-          command: the program and its arguments.
-          output: `subprocess.PIPE` for pipes from its standard output and standard error.
-        Returns: the process.
-        """
-        process = subprocess.Popen(command, stdout=output, stderr=output)
-        self._started.append(process)
-        if self.received:  # before the process was there
-            process.terminate()
-        return process
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.received.append(number)
+    def handle(number: int, frame: FrameType | None) -> None:
+        received.append(number)
         if number == signal.SIGTERM:
-            self._terminate()
+            terminate()
 
-    def _terminate(self) -> None:
-        for process in self._started:
+    def terminate() -> None:
+        for process in processes:
             process.terminate()
+
+    handlers = {
+        number: signal.signal(number, handle)
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) != signal.SIG_IGN  # as in the background jobs of a script
+    }
+    try:
+        yield processes, received
+    except BaseException:
+        terminate()
+        raise
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _copy(source: IO[bytes], prefix: bytes, output: TextIO) -> None:

@@ -20,7 +20,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.config import TrainConfig
 from tf_transformer.errors import UserError
 from tf_transformer.host import number_of_cores
 
@@ -61,36 +60,26 @@ def split_cpu(logical_devices: int = 0) -> None:
         pass  # TensorFlow has run an operation already
 
 
-def make_strategy(cpu_only: bool = False, replicas: int | None = None) -> tf.distribute.Strategy:
+def make_strategy(logical_devices: int = 0, replicas: int | None = None) -> tf.distribute.Strategy:
     """Makes the distribution strategy.
 
     It covers all visible GPUs, or where there is none, all logical CPUs; where `TF_CONFIG` names
     several workers, the devices of all of them.
 
     Args:
-      cpu_only: True for the logical CPUs even where there are GPUs.
-      replicas: how many of these devices to use, the first ones; None for all.
+      logical_devices: how many logical CPUs to use, even where there are GPUs; 0 for all devices.
+      replicas: how many of the devices to use, the first ones; None for all.
     Raises: UserError for an invalid `TF_CONFIG`.
     """
     if "TF_CONFIG" in os.environ:
         _check_cluster(os.environ["TF_CONFIG"])
-        if cpu_only:
+        if logical_devices:
             raise UserError("--logical_devices is for one host: leave it out, or unset TF_CONFIG")
         return _strategy(_multi_worker_strategy)
-    gpus = [] if cpu_only else tf.config.list_logical_devices("GPU")
-    devices = (gpus or tf.config.list_logical_devices("CPU"))[:replicas]
-    return _strategy(tf.distribute.MirroredStrategy, tuple(device.name for device in devices))
-
-
-def strategy_of_run(settings: TrainConfig) -> tf.distribute.Strategy:
-    """Makes the strategy of a run: of `logical_devices` CPUs, or where it is 0, of all devices.
-
-    Args:
-      settings: of the run. A process with more logical CPUs uses the first ones.
-    Raises: UserError for an invalid `TF_CONFIG`.
-    """
-    count = settings.logical_devices
-    return make_strategy(cpu_only=count > 0, replicas=count or None)
+    gpus = [] if logical_devices else tf.config.list_logical_devices("GPU")
+    devices = gpus or tf.config.list_logical_devices("CPU")
+    names = tuple(device.name for device in devices[: logical_devices or replicas])
+    return _strategy(tf.distribute.MirroredStrategy, names)
 
 
 @functools.cache

@@ -3,20 +3,22 @@
 The settings are `init_from`, `init_optimizer` and `freeze`.
 """
 
+import dataclasses
 import logging
+import os
 
 import keras
 import numpy as np
 
 from tf_transformer.checkpoints.checkpoint import Adapt, named_weights, read_state, restore
-from tf_transformer.checkpoints.initial_model import (
-    check_same_model,
-    initial_checkpoint,
-    initial_config,
-)
 from tf_transformer.checkpoints.loading import check_same_vocabularies, check_vocabularies
-from tf_transformer.checkpoints.pretrained import find_model_dir
-from tf_transformer.config import Config, TrainConfig
+from tf_transformer.checkpoints.model_folder import (
+    find,
+    find_model_dir,
+    initial_config,
+    is_built_in,
+)
+from tf_transformer.config import Config, ModelConfig, TrainConfig
 from tf_transformer.data.tokenizer import Tokenizer, load_tokenizers
 from tf_transformer.data.vocabulary_extension import segment_new_pieces
 from tf_transformer.errors import UserError
@@ -27,11 +29,52 @@ from tf_transformer.training.optimizer import FusedAdam
 logger = logging.getLogger(__name__)
 
 
+def recorded_init_from(init_from: str, model_dir: str) -> str:
+    """Returns what `config.json` records: an absolute path, or the name of a built-in model.
+
+    Args:
+      init_from: the setting.
+      model_dir: the folder of the run.
+    Raises: UserError where the run would start with the model that it replaces.
+    """
+    path = find_model_dir(init_from)
+    if os.path.realpath(path) == os.path.realpath(model_dir):
+        raise UserError(
+            f"--init_from and --model_dir are both {model_dir}: give another --model_dir"
+        )
+    return os.path.basename(path) if is_built_in(path) else os.path.abspath(path)
+
+
+def _initial_checkpoint(settings: TrainConfig) -> str:
+    """The weights that other commands use too, or the newest ones, which have an optimizer."""
+    name = "latest" if settings.init_optimizer else None
+    return find(find_model_dir(settings.init_from), name)
+
+
+def _check_same_model(initial: Config, config: Config) -> None:
+    """Checks that a run has the sizes of the model with which it starts.
+
+    The dropout rate may differ, and the number of positions where they are not learned. With
+    `init_optimizer`, the settings on which the state of the optimizer depends are compared too.
+
+    Raises: UserError that names the sizes which differ.
+    """
+    names = {field.name for field in dataclasses.fields(ModelConfig)} - {"dropout_rate"}
+    if initial.model.positional_encoding == "sinusoidal":
+        names -= {"pe_input", "pe_target"}
+    names |= {"vocab_size", "subword_model", "shared_vocab"}
+    if config.train.init_optimizer:
+        names |= {"freeze", "ema_decay"}
+    if differences := initial.differences(config, names):
+        raise UserError(
+            f"the model {config.train.init_from} has {differences}: fine-tuning keeps these "
+            "settings, leave the flags out or give the same values"
+        )
+
+
 def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
     """Loads the vocabularies of the initial model, and checks that a run can start with it.
 
-    Args:
-      config: the settings of the run; `config.train.init_from` is the model.
     Returns: the tokenizers of source and target.
     Raises: UserError when a file is missing, or the run has other sizes.
     """
@@ -40,8 +83,8 @@ def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
     tokenizers = load_tokenizers(folder, initial.data.shared_vocab)
     check_vocabularies(initial, tokenizers, folder)
     sizes = [tokenizer.vocab_size for tokenizer in tokenizers]
-    check_same_model(config.with_vocabularies(*sizes))
-    path = initial_checkpoint(config.train)
+    _check_same_model(initial, config.with_vocabularies(*sizes))
+    path = _initial_checkpoint(config.train)
     state = read_state(path)
     check_same_vocabularies(state, tokenizers, path)
     if config.train.init_optimizer and state["step"] >= config.train.train_steps:
@@ -82,7 +125,7 @@ def load_initial_weights(
     if settings.init_optimizer:
         variables += [variable for variable in optimizer.variables if variable.dtype == "float32"]
     if workers.is_chief:
-        path = initial_checkpoint(settings)
+        path = _initial_checkpoint(settings)
         adapt = _row_extension(tokenizers, settings.init_from) if settings.extend_vocab else None
         state = restore(path, model, optimizer if settings.init_optimizer else None, adapt)
         step = state["step"] if settings.init_optimizer else 0

@@ -19,7 +19,6 @@ from tf_transformer.special_tokens import PAD
 CHUNK_TOKENS = 1024  # target tokens whose logits exist at a time
 
 Project = Callable[..., tf.Tensor]  # project(x, *weights), from `[n, D]` to `[n, V]`
-ChunkLoss = Callable[..., tuple[tf.Tensor, tf.Tensor]]  # as for `chunked_loss`
 
 
 def label_smoothed_cross_entropy(
@@ -138,112 +137,87 @@ def chunked_loss_sums(
 def chunked_cross_entropy(
     project: Project,
     weights: Sequence[tf.Tensor],
-    x: tf.Tensor,
+    xs: Sequence[tf.Tensor],
     tar_real: tf.Tensor,
     label_smoothing: float,
     scale: tf.Tensor | float,
+    r_drop: float = 0.0,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes the same sums, and a loss that can be differentiated by `x` and the weights.
+    """Computes the same sums, and a loss that can be differentiated by `xs` and the weights.
 
     The forward pass computes the gradients too, so that no logits are kept for the backward pass.
 
+    R-Drop (Liang et al. 2021, arXiv:2106.14448) has two passes with different dropout masks. Its
+    loss of a token is the sum of both cross-entropies and alpha times the symmetric divergence
+    (Eq. 4). Here it is half of that,
+
+        (CE_1 + CE_2) / 2 + alpha / 2 * (D(P1 || P2) + D(P2 || P1)) / 2
+
+    so that alpha = 0 is the usual loss, alpha has the paper's values, and gradients have the usual
+    norm. Adam does not depend on the factor. Padding does not count, as in the authors' code.
+
     Args:
-      project, weights, x, tar_real, label_smoothing: as for `chunked_loss_sums`.
+      project, weights, tar_real, label_smoothing: as for `chunked_loss_sums`.
+      xs: the decoder's output `[B, T, D]` of one pass, or of the two passes of R-Drop.
       scale: float32 scalar, factor on the loss: one over the number of tokens of the batch, times
         the loss scale of float16; or float32 `[B]`, such a factor for each pair.
-    Returns: the loss, float32 scalar: the sum of scale times the smoothed losses; the sums `[4]`
-      of `chunked_loss_sums`, without the scale and without a gradient.
+      r_drop: alpha, the weight of the divergence of two passes.
+    Returns: the loss, float32 scalar: the sum of scale times the losses; the sums `[4]` of
+      `chunked_loss_sums`, means of the passes, without the scale, the divergence and a gradient.
     """
+    passes = len(xs)
 
-    def chunk_loss(
-        labels: tf.Tensor, x: tf.Tensor, *weights: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        return token_losses(labels, project(x, *weights), label_smoothing)
+    def chunk_loss(labels: tf.Tensor, *tensors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        xs, weights = tensors[:passes], tensors[passes:]
+        logits = [project(x, *weights) for x in xs]  # (n, V)
+        losses, sums = zip(*(token_losses(labels, each, label_smoothing) for each in logits))
+        loss = tf.add_n(losses) / passes  # (n)
+        if r_drop:
+            real = tf.cast(labels != PAD, tf.float32)  # (n)
+            loss += r_drop / 2 * symmetric_divergence(*logits) * real
+        return loss, tf.add_n(sums) / passes
 
-    return chunked_loss(chunk_loss, weights, [x], tar_real, scale)
-
-
-def chunked_loss(
-    chunk_loss: ChunkLoss,
-    weights: Sequence[tf.Tensor],
-    xs: Sequence[tf.Tensor],
-    tar_real: tf.Tensor,
-    scale: tf.Tensor | float,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Adds up a loss over the chunks, and computes its gradients in the forward pass.
-
-    Args:
-      chunk_loss: a function `chunk_loss(labels, *x_chunks, *weights)` of labels int64 `[n]` and
-        chunks `[n, D]`, which returns the losses `[n]` of these tokens and their sums `[4]`.
-      weights: a list of tensors.
-      xs: outputs of the decoder for the same labels, each `[B, T, D]`.
-      tar_real: label ids `[B, T]`, 0 where there is padding.
-      scale: factor on the losses, as for `chunked_cross_entropy`.
-    Returns: the loss, which can be differentiated by `xs` and the weights; the sums `[4]`, which
-      have no gradient.
-    """
     scales = tf.reshape(tf.convert_to_tensor(scale), [-1, 1])  # (1, 1) or (B, 1)
-    scales = tf.broadcast_to(scales, tf.shape(tar_real))  # (B, T)
+    scales = tf.broadcast_to(scales, tf.shape(tar_real))[..., tf.newaxis]  # (B, T, 1)
+    scale_chunks, label_chunks = _chunks(scales)[..., 0], _label_chunks(tar_real)  # (chunks, n)
+    chunks = tf.shape(label_chunks)[0]
 
     @tf.custom_gradient
     def loss_and_sums(
         *tensors: tf.Tensor,
     ) -> tuple[tuple[tf.Tensor, tf.Tensor], Callable[[tf.Tensor, tf.Tensor], list[tf.Tensor]]]:
-        xs, weights = tensors[:number], tensors[number:]
-        loss, sums, gradients = _loss_gradients(chunk_loss, weights, xs, tar_real, scales)
+        xs, weights = tensors[:passes], tensors[passes:]
+        x_chunks = [_chunks(x) for x in xs]  # (chunks, n, D)
+
+        def add_chunk(
+            i: tf.Tensor, totals: list[tf.Tensor], grad_xs: list[tf.TensorArray]
+        ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.TensorArray]]:
+            chunk = [*(chunks[i] for chunks in x_chunks), *weights]
+            with tf.GradientTape() as tape:
+                tape.watch(chunk)
+                losses, sums = chunk_loss(label_chunks[i], *chunk)
+                loss = tf.reduce_sum(losses * scale_chunks[i])
+            gradients = tape.gradient(loss, chunk)
+            grad_xs = [array.write(i, new) for array, new in zip(grad_xs, gradients)]
+            new_totals = [loss, sums, *gradients[passes:]]
+            return i + 1, [total + new for total, new in zip(totals, new_totals)], grad_xs
+
+        totals = [tf.zeros([]), tf.zeros([4]), *(tf.zeros_like(weight) for weight in weights)]
+        arrays = [tf.TensorArray(x.dtype, chunks, element_shape=x.shape[1:]) for x in x_chunks]
+        _, (loss, sums, *grad_weights), arrays = tf.while_loop(
+            lambda i, *_: i < chunks, add_chunk, (0, totals, arrays), parallel_iterations=1
+        )
+        grad_xs = [
+            tf.reshape(tf.reshape(g.stack(), [-1, x.shape[-1]])[: tf.size(tar_real)], tf.shape(x))
+            for g, x in zip(arrays, xs)
+        ]  # (B, T, D)
 
         def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
-            return [tf.cast(upstream, g.dtype) * g for g in gradients]
+            return [tf.cast(upstream, g.dtype) * g for g in (*grad_xs, *grad_weights)]
 
         return (loss, sums), gradient
 
-    number = len(xs)
     return loss_and_sums(*xs, *weights)
-
-
-def _loss_gradients(
-    chunk_loss: ChunkLoss,
-    weights: Sequence[tf.Tensor],
-    xs: Sequence[tf.Tensor],
-    tar_real: tf.Tensor,
-    scales: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
-    """The loss, the sums `[4]`, and the gradients by each of `xs` `[B, T, D]` and the weights."""
-    x_chunks = [_chunks(x) for x in xs]  # (chunks, n, D)
-    label_chunks = _label_chunks(tar_real)  # (chunks, n)
-    scale_chunks = _chunks(scales[..., tf.newaxis])[..., 0]  # (chunks, n)
-    chunks = tf.shape(label_chunks)[0]
-
-    def add_chunk(
-        i: tf.Tensor, loss: tf.Tensor, sums: tf.Tensor, grad_xs: list[tf.TensorArray],
-        grad_weights: list[tf.Tensor],
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, list[tf.TensorArray], list[tf.Tensor]]:  # fmt: skip
-        tensors = [*(chunk[i] for chunk in x_chunks), *weights]
-        with tf.GradientTape() as tape:
-            tape.watch(tensors)
-            losses, new_sums = chunk_loss(label_chunks[i], *tensors)
-            new_loss = tf.reduce_sum(losses * scale_chunks[i])
-        gradients = tape.gradient(new_loss, tensors)
-        grad_xs = [array.write(i, new) for array, new in zip(grad_xs, gradients)]
-        new_weights = gradients[len(xs) :]
-        grad_weights = [total + new for total, new in zip(grad_weights, new_weights)]
-        return i + 1, loss + new_loss, sums + new_sums, grad_xs, grad_weights
-
-    first = (
-        0,
-        tf.zeros([]),
-        tf.zeros([4]),
-        [tf.TensorArray(x.dtype, chunks, element_shape=x.shape[1:]) for x in x_chunks],
-        [tf.zeros_like(weight) for weight in weights],
-    )
-    _, loss, sums, grad_xs, grad_weights = tf.while_loop(
-        lambda i, *_: i < chunks, add_chunk, first, parallel_iterations=1
-    )
-    gradients = [
-        tf.reshape(tf.reshape(g.stack(), [-1, x.shape[-1]])[: tf.size(tar_real)], tf.shape(x))
-        for g, x in zip(grad_xs, xs)
-    ]  # (B, T, D)
-    return loss, sums, [*gradients, *grad_weights]
 
 
 def _chunks(x: tf.Tensor) -> tf.Tensor:
@@ -301,45 +275,3 @@ def symmetric_divergence(logits_1: tf.Tensor, logits_2: tf.Tensor) -> tf.Tensor:
     log_p2 = tf.nn.log_softmax(tf.cast(logits_2, tf.float32))  # (n, V)
     difference = (tf.exp(log_p1) - tf.exp(log_p2)) * (log_p1 - log_p2)  # (n, V)
     return tf.reduce_sum(difference, axis=-1) / 2
-
-
-def chunked_r_drop(
-    project: Project,
-    weights: Sequence[tf.Tensor],
-    x_1: tf.Tensor,
-    x_2: tf.Tensor,
-    tar_real: tf.Tensor,
-    label_smoothing: float,
-    alpha: float,
-    scale: tf.Tensor | float,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The loss of R-Drop, for a chunk of tokens at a time; it can be differentiated.
-
-    R-Drop (Liang et al. 2021, arXiv:2106.14448) has two passes with different dropout masks. Its
-    loss of a token is the sum of both cross-entropies and alpha times the symmetric divergence
-    (Eq. 4). Here it is half of that,
-
-        (CE_1 + CE_2) / 2 + alpha / 2 * (D(P1 || P2) + D(P2 || P1)) / 2
-
-    so that alpha = 0 is the usual loss, alpha has the paper's values, and gradients have the usual
-    norm. Adam does not depend on the factor. Padding does not count, as in the authors' code.
-
-    Args:
-      project, weights, tar_real, label_smoothing, scale: as for `chunked_cross_entropy`.
-      x_1, x_2: the decoder's outputs of the two passes, `[B, T, D]`.
-      alpha: weight of the divergence.
-    Returns: the loss, float32 scalar: the sum of scale times the losses; the sums `[4]` of
-      `chunked_loss_sums`, means of both passes. The loss in them is the cross-entropy alone.
-    """
-
-    def chunk_loss(
-        labels: tf.Tensor, x_1: tf.Tensor, x_2: tf.Tensor, *weights: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        logits_1, logits_2 = project(x_1, *weights), project(x_2, *weights)  # (n, V)
-        losses_1, sums_1 = token_losses(labels, logits_1, label_smoothing)
-        losses_2, sums_2 = token_losses(labels, logits_2, label_smoothing)
-        real = tf.cast(labels != PAD, tf.float32)  # (n)
-        divergence = symmetric_divergence(logits_1, logits_2) * real  # (n)
-        return (losses_1 + losses_2 + alpha * divergence) / 2, (sums_1 + sums_2) / 2
-
-    return chunked_loss(chunk_loss, weights, [x_1, x_2], tar_real, scale)

@@ -1,6 +1,6 @@
 """The plan of a training run: micro-batches, batches, memory and disk, and whether Eq. 3 fits."""
 
-from collections.abc import Sequence
+import dataclasses
 
 import tensorflow as tf
 
@@ -21,36 +21,6 @@ GRAPH_BYTES = 50_000_000
 TABLE_GRADIENTS = 3
 # Arrays of the size of the weights that the loop over micro-batches holds beside the gradients.
 ACCUMULATION_ARRAYS = 2
-
-
-def bucket_shards(bucket: Bucket, replicas: int, micro_batch_tokens: int) -> tuple[int, int]:
-    """How a `Bucket`'s batch is divided.
-
-    Args:
-      bucket: a `Bucket`.
-      replicas, micro_batch_tokens: as for `update.gradient_accumulation_steps`.
-    Returns: the gradient accumulation steps, and the rows of a shard.
-    """
-    steps = gradient_accumulation_steps(bucket.rows, bucket.length, replicas, micro_batch_tokens)
-    return steps, -(-bucket.rows // (replicas * steps))
-
-
-def max_accumulation_steps(
-    buckets: Sequence[Bucket], replicas: int, micro_batch_tokens: int
-) -> int:
-    """The largest number of gradient accumulation steps of any bucket; arguments as above."""
-    return max(bucket_shards(bucket, replicas, micro_batch_tokens)[0] for bucket in buckets)
-
-
-def compiled_shapes(
-    buckets: Sequence[Bucket], replicas: int, micro_batch_tokens: int
-) -> list[Bucket]:
-    """Returns a bucket for each shape of a shard, which XLA compiles once; arguments as above."""
-    shapes: dict[tuple[int, int], Bucket] = {}
-    for bucket in buckets:
-        _, rows = bucket_shards(bucket, replicas, micro_batch_tokens)
-        shapes.setdefault((rows, bucket.length), bucket)
-    return list(shapes.values())
 
 
 def learning_rate_warning(config: Config, batches: Batches) -> str | None:
@@ -78,7 +48,7 @@ def state_bytes(model: ModelConfig, accumulation_steps: int, ema_decay: float = 
     """Bytes of weights, gradients and Adam's two moments, float32: the least a replica holds.
 
     Args:
-      model: a `ModelConfig`.
+      model: its sizes.
       accumulation_steps: above 1 the loop over micro-batches holds the sum so far and the next.
       ema_decay: above 0 the moving average of the weights is held too.
     """
@@ -112,15 +82,7 @@ def activation_bytes(model: ModelConfig, rows: int, length: int, precision: str)
 
 
 def temporary_bytes(model: ModelConfig, precision: str) -> int:
-    """Bytes of what an update holds beside `state_bytes` and `activation_bytes` on any device.
-
-    They are the temporary gradients of the output projection, float32, and in a precision of 16
-    bits the rounded weights.
-
-    Args:
-      model: a `ModelConfig`.
-      precision: name of a Keras dtype policy.
-    """
+    """Bytes of the temporary gradients of the output projection, and of rounded weights."""
     rounded = 0 if precision == "float32" else 2 * model.parameters()
     return TABLE_GRADIENTS * 4 * model.target_vocab_size * model.d_model + rounded
 
@@ -133,47 +95,15 @@ def replica_bytes(
     accumulation_steps: int = 1,
     ema_decay: float = 0.0,
 ) -> int:
-    """Approximate bytes that a replica needs on its device.
-
-    Args:
-      model: a `ModelConfig`.
-      rows, length: shape of its largest shard.
-      precision: name of a Keras dtype policy.
-      accumulation_steps, ema_decay: as for `state_bytes`.
-    """
+    """Approximate bytes that a replica needs on its device; arguments as of its three terms."""
     state = state_bytes(model, accumulation_steps, ema_decay)
     activations = activation_bytes(model, rows, length, precision)
     return state + activations + temporary_bytes(model, precision)
 
 
 def process_bytes(model: ModelConfig, replicas: int, of_replica: int) -> int:
-    """Approximate bytes of a process that trains on CPUs, without the text.
-
-    Args:
-      model: a `ModelConfig`.
-      replicas: in this process.
-      of_replica: `replica_bytes` of each.
-    """
+    """Approximate bytes of a process with some replicas on CPUs, without the text."""
     return PROCESS_BYTES + replicas * (GRAPH_BYTES * model.num_layers + of_replica)
-
-
-def largest_bucket(
-    config: Config, batches: Batches, replicas: int, precision: str
-) -> tuple[Bucket, int]:
-    """The `Bucket` whose shards need the most memory, and the rows of such a shard.
-
-    R-Drop doubles the rows.
-    """
-    passes = 2 if config.train.r_drop else 1
-
-    def rows(bucket: Bucket) -> int:
-        return passes * bucket_shards(bucket, replicas, config.train.micro_batch_tokens)[1]
-
-    def memory(bucket: Bucket) -> int:
-        return activation_bytes(config.model, rows(bucket), bucket.length, precision)
-
-    bucket = max(batches.buckets, key=memory)
-    return bucket, rows(bucket)
 
 
 def describe_devices(
@@ -190,9 +120,8 @@ def describe_devices(
     xla = f"on: {xla_shapes} shapes to compile" if xla_shapes else "off"
     devices = ", ".join(device.split("device:")[-1] for device in strategy.extended.worker_devices)
     number = strategy.num_replicas_in_sync
-    replicas = "1 replica" if number == 1 else f"{number} replicas"
     return (
-        f"{replicas} ({devices}), gradient accumulation steps: "
+        f"{number} replica{'s' if number > 1 else ''} ({devices}), gradient accumulation steps: "
         f"{accumulation_steps}; {precision}, XLA {xla}"
     )
 
@@ -204,14 +133,8 @@ def accumulation_hint(
 
     Small micro-batches do not fill a large GPU: base in bfloat16 takes three times as long with
     4,096 tokens at a time as with 25,000 (`benchmarks/run_stablehlo.py`, on an H200).
-
-    Args:
-      strategy: of the replicas.
-      accumulation_steps: the largest number of gradient accumulation steps.
-      micro_batch_tokens: the setting.
     """
-    on_gpus = any("GPU" in device for device in strategy.extended.worker_devices)
-    if not on_gpus or accumulation_steps == 1:
+    if accumulation_steps == 1 or "GPU" not in strategy.extended.worker_devices[0]:
         return None
     return (
         f"a GPU computes {micro_batch_tokens:,} tokens at a time, {accumulation_steps} times in an "
@@ -220,59 +143,98 @@ def accumulation_hint(
     )
 
 
-def describe_plan(
-    config: Config, batches: Batches, replicas: int, precision: str, cpu_replicas: int
-) -> str:
-    """The batches, the memory and the disk space of a run, as text.
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How the batches of a run are divided, and what they need.
 
-    Args:
+    Attributes:
       config: a `Config` with the sizes of its vocabularies.
       batches: the training `Batches`.
       replicas: how many.
       precision: name of a Keras dtype policy.
-      cpu_replicas: how many of them are in this process and on CPUs; 0 for GPUs.
     """
-    model, settings = config.model, config.train
-    epochs = settings.train_steps / batches.per_epoch
-    columns = ("rows x length", "tokens a side", "an epoch", "accumulation", "rows of a shard")
-    lines = [
-        f"  updates        {settings.train_steps:,}, {batches.per_epoch:,} an epoch: "
-        f"{epochs:,.1f} epochs",
-        "  batches        {:>15} {:>14} {:>9} {:>12} {:>16}".format(*columns),
-    ]
-    most_steps = 1
-    for bucket in batches.buckets:
-        steps, rows = bucket_shards(bucket, replicas, settings.micro_batch_tokens)
-        most_steps = max(most_steps, steps)
-        shape = f"{bucket.rows} x {bucket.length}"
-        lines.append(
-            f"{'':16} {shape:>15} {bucket.rows * bucket.length:>14,} {bucket.batches:>9,} "
-            f"{steps:>12} {rows:>16}"
+
+    config: Config
+    batches: Batches
+    replicas: int
+    precision: str
+
+    def shards(self, bucket: Bucket) -> tuple[int, int]:
+        """Returns the gradient accumulation steps for a bucket, and the rows of a shard."""
+        steps = gradient_accumulation_steps(
+            bucket.rows, bucket.length, self.replicas, self.config.train.micro_batch_tokens
         )
-    bucket, rows = largest_bucket(config, batches, replicas, precision)
-    state = state_bytes(model, most_steps, settings.ema_decay)
-    activations = activation_bytes(model, rows, bucket.length, precision)
-    temporary = temporary_bytes(model, precision)
-    total = state + activations + temporary
-    lines += [
-        f"  parameters     {model.parameters():,}",
-        f"  memory         about {total / 1e9:.2f} GB a replica: {state / 1e9:.2f} for weights, "
-        f"gradients and Adam, {activations / 1e9:.2f} for a shard of {rows} x {bucket.length}, "
-        f"{temporary / 1e9:.2f} for temporary gradients and rounded weights",
-    ]
-    if cpu_replicas:
-        process = process_bytes(model, cpu_replicas, total)
-        lines.append(
-            f"{'':17}about {process / 1e9:.2f} GB for this process: {cpu_replicas} replicas, "
-            f"{PROCESS_BYTES / 1e9:.2f} for TensorFlow, and the graphs; without the text"
+        return steps, -(-bucket.rows // (self.replicas * steps))
+
+    @property
+    def accumulation_steps(self) -> int:
+        """The largest number of gradient accumulation steps of any bucket."""
+        return max(self.shards(bucket)[0] for bucket in self.batches.buckets)
+
+    def compiled_shapes(self) -> list[Bucket]:
+        """Returns a bucket for each shape of a shard, which XLA compiles once."""
+        shapes: dict[tuple[int, int], Bucket] = {}
+        for bucket in self.batches.buckets:
+            shapes.setdefault((self.shards(bucket)[1], bucket.length), bucket)
+        return list(shapes.values())
+
+    def largest(self) -> tuple[Bucket, int]:
+        """Returns the bucket whose shards need the most memory, and the rows of such a shard.
+
+        R-Drop doubles the rows.
+        """
+        model = self.config.model
+        passes = 2 if self.config.train.r_drop else 1
+        rows = {bucket: passes * self.shards(bucket)[1] for bucket in self.batches.buckets}
+        return max(
+            rows.items(), key=lambda x: activation_bytes(model, x[1], x[0].length, self.precision)
         )
-    # A checkpoint has the weights, Adam's moments and the moving average; the best and the averaged
-    # weights have no more than the weights.
-    weights = 4 * model.parameters()
-    checkpoint = (4 if settings.ema_decay else 3) * weights
-    disk = settings.max_checkpoints * checkpoint + 2 * weights
-    lines.append(
-        f"  disk           {disk / 1e9:.2f} GB: {settings.max_checkpoints} checkpoints of "
-        f"{checkpoint / 1e9:.2f}, best and average"
-    )
-    return "\n".join(lines)
+
+    def describe(self, cpu_replicas: int) -> str:
+        """The batches, the memory and the disk space of a run, as text.
+
+        Args:
+          cpu_replicas: how many replicas are in this process and on CPUs; 0 for GPUs.
+        """
+        model, settings = self.config.model, self.config.train
+        epochs = settings.train_steps / self.batches.per_epoch
+        columns = ("rows x length", "tokens a side", "an epoch", "accumulation", "rows of a shard")
+        lines = [
+            f"  updates        {settings.train_steps:,}, {self.batches.per_epoch:,} an epoch: "
+            f"{epochs:,.1f} epochs",
+            "  batches        {:>15} {:>14} {:>9} {:>12} {:>16}".format(*columns),
+        ]
+        for bucket in self.batches.buckets:
+            steps, rows = self.shards(bucket)
+            shape = f"{bucket.rows} x {bucket.length}"
+            lines.append(
+                f"{'':16} {shape:>15} {bucket.rows * bucket.length:>14,} {bucket.batches:>9,} "
+                f"{steps:>12} {rows:>16}"
+            )
+        bucket, rows = self.largest()
+        state = state_bytes(model, self.accumulation_steps, settings.ema_decay)
+        activations = activation_bytes(model, rows, bucket.length, self.precision)
+        temporary = temporary_bytes(model, self.precision)
+        total = state + activations + temporary
+        lines += [
+            f"  parameters     {model.parameters():,}",
+            f"  memory         about {total / 1e9:.2f} GB a replica: {state / 1e9:.2f} for "
+            f"weights, gradients and Adam, {activations / 1e9:.2f} for a shard of {rows} x "
+            f"{bucket.length}, {temporary / 1e9:.2f} for temporary gradients and rounded weights",
+        ]
+        if cpu_replicas:
+            process = process_bytes(model, cpu_replicas, total)
+            lines.append(
+                f"{'':17}about {process / 1e9:.2f} GB for this process: {cpu_replicas} replicas, "
+                f"{PROCESS_BYTES / 1e9:.2f} for TensorFlow, and the graphs; without the text"
+            )
+        # A checkpoint has the weights, Adam's moments and the moving average; best and average have
+        # no more than the weights.
+        weights = 4 * model.parameters()
+        checkpoint = (4 if settings.ema_decay else 3) * weights
+        disk = settings.max_checkpoints * checkpoint + 2 * weights
+        lines.append(
+            f"  disk           {disk / 1e9:.2f} GB: {settings.max_checkpoints} checkpoints of "
+            f"{checkpoint / 1e9:.2f}, best and average"
+        )
+        return "\n".join(lines)

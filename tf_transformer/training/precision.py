@@ -3,10 +3,11 @@
 Weights, sums over tokens, softmax, loss and layer norm are float32 in every precision.
 """
 
-import pathlib
 from collections.abc import Sequence
 
 import tensorflow as tf
+
+from tf_transformer.host import cpu_flags
 
 INITIAL_LOSS_SCALE = 2.0**15  # for float16 (Micikevicius et al. 2018, Sec. 3.2)
 GROWTH_INTERVAL = 2000  # finite updates after which the loss scale doubles
@@ -28,9 +29,7 @@ def choose_precision(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> s
         details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
         capability = min(detail.get("compute_capability", (0, 0)) for detail in details)
         return "mixed_bfloat16" if capability >= (8, 0) else "float32"
-    cpuinfo = pathlib.Path("/proc/cpuinfo")
-    amx = cpuinfo.exists() and "amx_bf16" in cpuinfo.read_text()
-    return "mixed_bfloat16" if amx else "float32"
+    return "mixed_bfloat16" if "amx_bf16" in cpu_flags() else "float32"
 
 
 def choose_jit_compile(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> bool:

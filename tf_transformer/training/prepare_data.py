@@ -3,19 +3,23 @@
 import dataclasses
 import logging
 import os
-import tempfile
 
-from tf_transformer.atomic_io import UNFINISHED_FOLDER, atomic_write
 from tf_transformer.checkpoints.model_folder import CACHE
 from tf_transformer.config import Config, DataConfig
 from tf_transformer.data.batching import Batches, SampledBatches
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.encoded_pairs import EncodedPairs, describe_dropped, open_shards
-from tf_transformer.data.encoding import cached_pairs, shard_folder
+from tf_transformer.data.encoding import (
+    EncodedPairs,
+    cached_pairs,
+    describe_dropped,
+    open_shards,
+    shard_folder,
+)
 from tf_transformer.data.mixture import parse_weights, repetitions
 from tf_transformer.data.subword_sampling import PairSampler, sampling_alpha
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_write
 from tf_transformer.training.distribution import Workers
 from tf_transformer.training.run_directory import RunDirectory, check_same_settings
 
@@ -66,13 +70,10 @@ def prepare_batches(
     the replicas compute at once.
 
     Args:
-      config: a `Config` with the sizes of its vocabularies.
-      corpus: of `data.readers.open_corpus`.
+      config, corpus, directory, workers: as for `prepare_vocabulary`. The directory keeps the
+        encoded text.
       split: "train" or "validation".
       tokenizers: of source and target.
-      directory: a `RunDirectory`, which keeps the encoded text.
-      workers: the `Workers`.
-    Returns: a `Batches`.
     Raises: UserError for text that cannot be used, or that differs from the chief's.
     """
     alpha = sampling_alpha(config.data, tokenizers) if split == "train" else 0.0
@@ -137,7 +138,7 @@ def _encoded(
 ) -> tuple[EncodedPairs, int]:
     """Encodes one split. A worker with the same text that sees the chief's folder opens its shards.
 
-    The others encode the text too, at the same time.
+    The others encode the text too, after the chief.
 
     Args: as for `prepare_batches`.
     Returns: an `EncodedPairs`; the checksum of the chief's.
@@ -145,22 +146,15 @@ def _encoded(
     cache = os.path.join(directory.path, CACHE)
     text = (corpus, split, tokenizers, config.data)
     folder = os.path.abspath(shard_folder(*text, cache))
-    shared = None  # the chief's shards, which this worker opens
-    with tempfile.TemporaryDirectory(prefix=UNFINISHED_FOLDER, dir=directory.path) as mark:
-        chief_mark, chief_folder = workers.broadcast([os.path.abspath(mark), folder])
-        same_text = os.path.basename(folder) == os.path.basename(chief_folder)
-        if not workers.is_chief and same_text and os.path.isdir(chief_mark):
-            shared = chief_folder
-        if not workers.is_chief and not shared:
-            logger.warning(
-                f"{workers.name} encodes the {split} text itself: it does not share the text and "
-                f"{os.path.dirname(chief_folder)} with the chief"
-            )
-        pairs = None if shared else cached_pairs(*text, cache)
-        checksum = workers.broadcast(pairs.checksum if workers.is_chief and pairs else None)
-    if shared:  # the broadcast has waited until the chief has written them
-        pairs = open_shards(shared)
-    if pairs is None:  # this host does not read what the chief has written
+    pairs = cached_pairs(*text, cache) if workers.is_chief else None
+    checksum, chief_folder = workers.broadcast([pairs and pairs.checksum, folder])
+    if pairs is None and os.path.basename(folder) == os.path.basename(chief_folder):
+        pairs = open_shards(chief_folder)
+    if pairs is None:
+        logger.warning(
+            f"{workers.name} encodes the {split} text itself: it does not share the text and "
+            f"{os.path.dirname(chief_folder)} with the chief"
+        )
         pairs = cached_pairs(*text, cache)
     return pairs, checksum
 
@@ -172,9 +166,8 @@ def write_sentences(
 
     Args:
       path: of the file.
-      batches: the training `Batches`.
+      batches, tokenizers: of the run.
       step: the update, counted from 0.
-      tokenizers: of source and target.
     """
     ids = batches.sentences(*batches.position(step))
     sides = [tokenizer.decode(side).numpy() for tokenizer, side in zip(tokenizers, ids)]

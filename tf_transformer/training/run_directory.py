@@ -10,13 +10,7 @@ from typing import Any
 import filelock
 import keras
 
-from tf_transformer.atomic_io import (
-    atomic_folder,
-    remove_temporary_files,
-    remove_unfinished_folders,
-)
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.initial_model import initial_name
 from tf_transformer.checkpoints.loading import check_vocabularies
 from tf_transformer.checkpoints.model_folder import (
     AVERAGED,
@@ -29,12 +23,13 @@ from tf_transformer.checkpoints.model_folder import (
     TENSORBOARD,
     all_checkpoints,
     checkpoint_step,
+    initial_name,
+    is_built_in,
     load_config,
     step_checkpoints,
     step_path,
 )
-from tf_transformer.checkpoints.pretrained import is_built_in
-from tf_transformer.config import DECAY_TO_0, Config, TrainConfig
+from tf_transformer.config import DECAY_TO_0, Config, DataConfig, ModelConfig, TrainConfig
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.readers import absolute_path
 from tf_transformer.data.subword_sampling import sampling_alpha
@@ -46,12 +41,16 @@ from tf_transformer.data.tokenizer import (
 )
 from tf_transformer.data.vocabulary_extension import extend_tokenizers
 from tf_transformer.errors import DamagedError, UserError
+from tf_transformer.files import (
+    atomic_folder,
+    remove_temporary_files,
+    remove_unfinished_folders,
+)
 from tf_transformer.training.fine_tuning import initial_vocabulary
 
 logger = logging.getLogger(__name__)
 
-# The version of the order of batches that a text and a seed give. Checkpoints record it; those of
-# version 1, from before the encoded text had shards, do not.
+# The version of the order of batches that a text and a seed give. Checkpoints record it.
 BATCH_ORDER = 2
 
 # Settings that may change when a run continues. They decide where an update is computed and how
@@ -214,13 +213,9 @@ class RunDirectory:
         for path in set(paths) - set(regular[-settings.max_checkpoints :]):
             os.remove(path)
 
-    def save_best(self, model: keras.Model, state: dict[str, Any]) -> None:
-        """Writes the weights with the best validation score so far."""
-        checkpoint.save(os.path.join(self.path, BEST), model, state=state)
-
-    def save_average(self, model: keras.Model, state: dict[str, Any]) -> None:
-        """Writes the moving average of the weights, which the model has, as the average."""
-        checkpoint.save(self._averaged, model, state=state)
+    def save_weights(self, name: str, model: keras.Model, state: dict[str, Any]) -> None:
+        """Writes the weights without the optimizer, as `BEST` or `AVERAGED`."""
+        checkpoint.save(os.path.join(self.path, name), model, state=state)
 
     def average(self, model: keras.Model, settings: TrainConfig, first_step: int) -> None:
         """Writes the mean of the newest checkpoints (Sec. 6.1) and restores it into the model.
@@ -264,40 +259,25 @@ def check_same_batches(state: dict[str, Any], checksum: int, folder: str) -> Non
       folder: of the run.
     Raises: UserError when they differ, because of the text or of the version of the package.
     """
-    same_text = state["data"] == checksum
-    order = state.get("batch_order", BATCH_ORDER if same_text else 1)
-    if order != BATCH_ORDER:
+    order = state.get("batch_order", BATCH_ORDER)
+    if (state["data"], order) != (checksum, BATCH_ORDER):
         raise UserError(
-            f"the run in {folder} was made by {'an earlier' if order < BATCH_ORDER else 'a later'} "
-            "version of tf-transformer, which had another order of batches: it cannot be resumed; "
-            f"to start a new run with its weights, give --init_from={folder} and another "
-            "--model_dir"
-        )
-    if not same_text:
-        raise UserError(
-            f"the training text is not the one with which the run in {folder} was started: give "
-            "another --model_dir"
+            f"the training text is not the one with which the run in {folder} was started, or "
+            "another version of tf-transformer made it, with another order of batches: give "
+            f"another --model_dir; --init_from={folder} starts with its weights"
         )
 
 
 def check_same_settings(old: Config, new: Config, subject: str) -> None:
     """Raises: UserError, beginning with `subject`, that lists settings which may not differ."""
-    differences = []
-    may_change = MAY_CHANGE
+    parts = (ModelConfig, DataConfig, TrainConfig)
+    names = {field.name for part in parts for field in dataclasses.fields(part)} - MAY_CHANGE
     if new.train.learning_rate_schedule in DECAY_TO_0:
-        may_change = MAY_CHANGE - {"train_steps"}  # the learning rate depends on it
+        names.add("train_steps")  # the learning rate depends on it
     if initial_name(old.train.init_from) == initial_name(new.train.init_from):
-        may_change = may_change | {"init_from"}
-    for part in ("model", "data", "train"):
-        before = dataclasses.asdict(getattr(old, part))
-        after = dataclasses.asdict(getattr(new, part))
-        for name in before:
-            if before[name] != after[name] and name not in may_change:
-                values = [value if value != "" else "none" for value in (before[name], after[name])]
-                differences.append("{} {} (now {})".format(name, *values))
-    if differences:
-        listed = ", ".join(differences)
-        raise UserError(f"{subject} {listed}: give those settings, or another --model_dir")
+        names.remove("init_from")
+    if differences := old.differences(new, names):
+        raise UserError(f"{subject} {differences}: give those settings, or another --model_dir")
 
 
 def _check_no_model(folder: str) -> None:

@@ -16,11 +16,11 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from tf_transformer.atomic_io import DISK_FULL, atomic_write
 from tf_transformer.checkpoints.checkpoint import validation_score
 from tf_transformer.checkpoints.model_folder import METRICS, TENSORBOARD, read_metrics
 from tf_transformer.data.progress import shows_bars
 from tf_transformer.errors import UserError
+from tf_transformer.files import DISK_FULL, atomic_write
 
 logger = logging.getLogger(__name__)
 

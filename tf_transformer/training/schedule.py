@@ -1,5 +1,6 @@
 """Learning rate schedules: Eq. 3 (Sec. 5.3), and others with the same linear warm-up."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,16 @@ import tensorflow as tf
 from tf_transformer.config import ModelConfig, TrainConfig
 
 
+class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule that keeps each argument of its constructor as an attribute."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+
 @keras.saving.register_keras_serializable(package="tf_transformer")
-class CustomSchedule(keras.optimizers.schedules.LearningRateSchedule):
+class CustomSchedule(_Schedule):
     """The learning rate of Eq. 3, with an additional factor.
 
         lrate = scale * d_model^-0.5 * min(step_num^-0.5, step_num * warmup_steps^-1.5)
@@ -42,13 +51,9 @@ class CustomSchedule(keras.optimizers.schedules.LearningRateSchedule):
         arg2 = step * self.warmup_steps**-1.5
         return self.scale * self.d_model**-0.5 * tf.math.minimum(arg1, arg2)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {"d_model": self.d_model, "warmup_steps": self.warmup_steps, "scale": self.scale}
-
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
-class InverseSqrtSchedule(keras.optimizers.schedules.LearningRateSchedule):
+class InverseSqrtSchedule(_Schedule):
     """The curve of Eq. 3 with its peak given, and optionally a plateau at the peak.
 
         lrate = learning_rate * min(1, step / warmup_steps,
@@ -73,17 +78,9 @@ class InverseSqrtSchedule(keras.optimizers.schedules.LearningRateSchedule):
         decay = tf.sqrt(self.warmup_steps / decayed)
         return self.learning_rate * tf.minimum(step / self.warmup_steps, decay)
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {
-            "learning_rate": self.learning_rate,
-            "warmup_steps": self.warmup_steps,
-            "plateau_steps": self.plateau_steps,
-        }
-
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
-class LinearSchedule(keras.optimizers.schedules.LearningRateSchedule):
+class LinearSchedule(_Schedule):
     """A learning rate that rises linearly, and then stays or falls linearly to 0.
 
         lrate = learning_rate * min(1, step / warmup_steps,
@@ -111,14 +108,6 @@ class LinearSchedule(keras.optimizers.schedules.LearningRateSchedule):
             decay = (self.train_steps - step) / (self.train_steps - self.warmup_steps)
             factor = tf.maximum(0.0, tf.minimum(factor, decay))
         return self.learning_rate * factor
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {
-            "learning_rate": self.learning_rate,
-            "warmup_steps": self.warmup_steps,
-            "train_steps": self.train_steps,
-        }
 
 
 # Name -> a function that makes it. `config.SCHEDULES` has the same names, for the command line.

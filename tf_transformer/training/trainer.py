@@ -16,9 +16,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.checkpoints.initial_model import absolute_model_dir, check_other_folder
 from tf_transformer.checkpoints.loading import check_same_vocabularies
-from tf_transformer.checkpoints.model_folder import CONFIG, step_checkpoints
+from tf_transformer.checkpoints.model_folder import AVERAGED, BEST, CONFIG, step_checkpoints
 from tf_transformer.config import Config
 from tf_transformer.data.batching import IDS, Batches
 from tf_transformer.data.corpus import Corpus
@@ -30,19 +29,16 @@ from tf_transformer.evaluation.bleu import score
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.training.distribution import (
     Workers,
+    make_strategy,
     on_all_replicas,
-    strategy_of_run,
     worker_failures,
 )
-from tf_transformer.training.fine_tuning import load_initial_weights
+from tf_transformer.training.fine_tuning import load_initial_weights, recorded_init_from
 from tf_transformer.training.memory_plan import (
+    Plan,
     accumulation_hint,
-    compiled_shapes,
     describe_devices,
-    describe_plan,
-    largest_bucket,
     learning_rate_warning,
-    max_accumulation_steps,
 )
 from tf_transformer.training.optimizer import FusedAdam
 from tf_transformer.training.precision import choose_jit_compile, choose_precision
@@ -122,6 +118,12 @@ class Trainer:
     def step(self) -> int:
         """Updates made so far, including skipped ones."""
         return int(self.optimizer.iterations.numpy())
+
+    @property
+    def plan(self) -> Plan:
+        """How its batches are divided, and what they need."""
+        precision = self.model.dtype_policy.name
+        return Plan(self.config, self.train_batches, self.workers.replicas, precision)
 
     def restore(self) -> bool:
         """Restores the newest checkpoint of the directory.
@@ -242,9 +244,7 @@ class Trainer:
         settings = self.config.train
         if not self.update.jit_compile:
             return
-        shapes = compiled_shapes(
-            self.train_batches.buckets, self.workers.replicas, settings.micro_batch_tokens
-        )
+        shapes = self.plan.compiled_shapes()
         if len(shapes) <= settings.train_steps - step:
             self.update.compile(shapes, self._interrupted)
 
@@ -274,11 +274,11 @@ class Trainer:
 
         Returns: the plan of the run, and time and memory of an update, as text.
         """
-        replicas, precision = self.workers.replicas, self.model.dtype_policy.name
+        replicas = self.workers.replicas
         on_gpus = "GPU" in self.workers.strategy.extended.worker_devices[0]
         cpu_replicas = 0 if on_gpus else replicas // self.workers.count
-        plan = describe_plan(self.config, self.train_batches, replicas, precision, cpu_replicas)
-        bucket, _ = largest_bucket(self.config, self.train_batches, replicas, precision)
+        plan = self.plan.describe(cpu_replicas)
+        bucket, _ = self.plan.largest()
         epoch, _ = self.train_batches.position(self.step)
         order = self.train_batches.order(epoch)
         # An epoch of sub-word regularisation may lack the largest batch.
@@ -350,7 +350,7 @@ class Trainer:
             is_best = self.progress.record_validation(self.step, values)
             log.validation(self.step, values)
             if is_best and self.workers.is_chief:
-                self.directory.save_best(self.model, self._state())
+                self.directory.save_weights(BEST, self.model, self._state())
 
     def _average(self, log: RunLog) -> None:
         """Averages the last checkpoints (Sec. 6.1), or the weights of all updates.
@@ -358,9 +358,9 @@ class Trainer:
         The average is then on disk and in the model.
         """
         if self.optimizer.use_ema:
-            assign_averages(self.model, self.optimizer)
+            self.optimizer.finalize_variable_values(self.model.trainable_variables)
             if self.workers.is_chief:
-                self.directory.save_average(self.model, self._state())
+                self.directory.save_weights(AVERAGED, self.model, self._state())
         elif self.workers.is_chief:
             self.directory.average(self.model, self.config.train, self.first_step)
         self.workers.broadcast_weights(self.model.trainable_variables)
@@ -399,10 +399,7 @@ class Trainer:
     def _diverged(self, step: int, values: str) -> NoReturn:
         """Writes the sentences of the batch of an update to a file.
 
-        Args:
-          step: the update, counted from 0.
-          values: what is not finite.
-        Raises: UserError.
+        Raises: UserError, which says what `values` are not finite. The step is counted from 0.
         """
         problem = f"training diverged at update {step + 1:,}: {values} are not finite"
         if not self.workers.is_chief:
@@ -421,29 +418,19 @@ class Trainer:
         )
 
 
-def assign_averages(model: Transformer, optimizer: FusedAdam) -> None:
-    """Gives the model the moving averages of its weights, which the optimizer keeps."""
-    for variable, average in zip(model.trainable_variables, optimizer.averages):
-        variable.assign(average.numpy())
-
-
 @contextlib.contextmanager
 def averaged_weights(model: Transformer, optimizer: FusedAdam) -> Iterator[None]:
-    """A context in which the model has these averages; without a moving average, nothing changes.
+    """A context in which the model has the moving averages of its weights, where there are any.
 
-    Args:
-      model: a built `Transformer`. It has its own weights again after the context.
-      optimizer: a built `FusedAdam`.
+    It has its own weights again after the context.
     """
-    if not optimizer.use_ema:
-        yield
-        return
-    weights = [variable.numpy() for variable in model.trainable_variables]
+    weights = model.trainable_variables if optimizer.use_ema else []
+    values = [variable.numpy() for variable in weights]
+    optimizer.finalize_variable_values(weights)
     try:
-        assign_averages(model, optimizer)
         yield
     finally:
-        for variable, value in zip(model.trainable_variables, weights):
+        for variable, value in zip(weights, values):
             variable.assign(value)
 
 
@@ -460,14 +447,14 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
       model without its checkpoints, or one in which another process trains.
     """
     started = time.monotonic()
-    strategy = strategy_of_run(config.train)
+    strategy = make_strategy(config.train.logical_devices)
     workers = Workers(strategy)
     if not workers.is_chief:
         logging.getLogger("tf_transformer").setLevel(logging.WARNING)
     keras.utils.set_random_seed(config.train.seed)
     if config.train.init_from:
-        check_other_folder(config.train.init_from, model_dir)
-        config = config.replace(init_from=absolute_model_dir(config.train.init_from))
+        init_from = recorded_init_from(config.train.init_from, model_dir)
+        config = config.replace(init_from=init_from)
     corpus = corpus_of_run(config.data)
     directory = RunDirectory(model_dir if workers.is_chief else None, overwrite)
     try:
@@ -500,8 +487,8 @@ def _build_update(
     settings = config.train
     gpus = [] if settings.logical_devices else tf.config.get_visible_devices("GPU")
     precision = workers.broadcast(choose_precision(settings.precision, gpus))
-    sizes = batches.buckets, workers.replicas, settings.micro_batch_tokens
-    steps = max_accumulation_steps(*sizes)
+    plan = Plan(config, batches, workers.replicas, precision)
+    steps = plan.accumulation_steps
     jit_compile = choose_jit_compile(settings.jit_compile, gpus)
     update = Update.build(
         config,
@@ -511,7 +498,7 @@ def _build_update(
         jit_compile=jit_compile,
         weighted=batches.weighted,
     )
-    xla_shapes = len(compiled_shapes(*sizes)) if jit_compile else 0
+    xla_shapes = len(plan.compiled_shapes()) if jit_compile else 0
     devices = describe_devices(strategy, steps, precision, xla_shapes)
     logger.info("%s parameters; %s", f"{update.model.count_params():,}", devices)
     if hint := accumulation_hint(strategy, steps, settings.micro_batch_tokens):

@@ -36,7 +36,7 @@ from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD
 from tf_transformer.training.distribution import on_all_replicas
 from tf_transformer.training.fine_tuning import freeze
-from tf_transformer.training.loss import chunked_cross_entropy, chunked_loss_sums, chunked_r_drop
+from tf_transformer.training.loss import chunked_cross_entropy, chunked_loss_sums
 from tf_transformer.training.optimizer import FusedAdam, make_optimizer
 from tf_transformer.training.precision import LossScale, NoLossScale, make_loss_scale
 
@@ -68,21 +68,16 @@ def shard_gradients(
       correct target tokens, loss without smoothing, source tokens.
     """
     tar_inp, tar_real = tar[:, :-1], tar[:, 1:]  # (b, T), (b, T)
-    smoothing = settings.label_smoothing
     rate_factor = dropout_rate_factor(step, settings.dropout_warmup_steps)
     with tf.GradientTape() as tape, dropout_key(seed, rate_factor):
-        if settings.r_drop:  # both halves of the doubled batch have their own dropout masks
-            doubled = tf.concat([inp, inp], axis=0), tf.concat([tar_inp, tar_inp], axis=0)
-            dec_output, _ = model.decoder_output(*doubled, training=True)  # (2 b, T, D)
-            x_1, x_2 = tf.split(dec_output, 2)  # (b, T, D), (b, T, D)
-            loss, sums = chunked_r_drop(
-                *model.output_projection(), x_1, x_2, tar_real, smoothing, settings.r_drop, scale
-            )
-        else:
-            dec_output, _ = model.decoder_output(inp, tar_inp, training=True)  # (b, T, D)
-            loss, sums = chunked_cross_entropy(
-                *model.output_projection(), dec_output, tar_real, smoothing, scale
-            )
+        passes = 2 if settings.r_drop else 1  # both halves have their own dropout masks
+        inps, tar_inps = (tf.concat([side] * passes, axis=0) for side in (inp, tar_inp))
+        dec_output, _ = model.decoder_output(inps, tar_inps, training=True)  # (passes b, T, D)
+        project, weights = model.output_projection()
+        outputs = tf.split(dec_output, passes)  # (b, T, D) each
+        loss, sums = chunked_cross_entropy(
+            project, weights, outputs, tar_real, settings.label_smoothing, scale, settings.r_drop
+        )
     gradients = tape.gradient(loss, model.trainable_variables)
     return gradients, tf.concat([sums, [count_tokens(inp)]], axis=0)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transformer.atomic_io import atomic_write
+from tf_transformer.files import atomic_write
 
 START_PIECE = "[START]"  # the first input of the decoder
 PAD_PIECE = "[PAD]"  # padding, which the padding mask hides

@@ -7,11 +7,11 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints.model_folder import METRIC_KINDS as KINDS
 from tf_transformer.checkpoints.model_folder import load_config, read_metrics
 from tf_transformer.config import NOAM
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,10 +11,10 @@ import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from tf_transformer.atomic_io import atomic_write
 from tf_transformer.checkpoints.model_folder import CONFIG, METRICS, load_config, read_metrics
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
+from tf_transformer.files import atomic_write
 from tf_transformer.visualization.history import Line, metric
 
 MAX_CELL = 28  # characters of a setting

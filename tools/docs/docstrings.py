@@ -7,7 +7,8 @@ expects a blank line above the word and the text below it, and a type before a c
 the meaning as its docstring.
 """
 
-import ast
+import dataclasses
+import importlib
 import re
 
 import griffe
@@ -78,11 +79,7 @@ class Docstrings(griffe.Extension):
         """Called by griffe for each attribute."""
         value = attr.value
         if isinstance(value, griffe.ExprCall) and str(value.function) == "setting":
-            default, meaning = value.arguments[:2]
-            attr.value = default
-            attr.docstring = griffe.Docstring(_text(meaning), parent=attr)
-
-
-def _text(expression):
-    """The value of a string in the source."""
-    return ast.literal_eval(str(expression))
+            attr.value = value.arguments[0]  # the default
+            settings = getattr(importlib.import_module(attr.module.path), attr.parent.name)
+            (field,) = (f for f in dataclasses.fields(settings) if f.name == attr.name)
+            attr.docstring = griffe.Docstring(field.metadata["meaning"], parent=attr)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from chains import V, exhaustive_outputs, make_search, markov_chains, without_padding
-from tiny_model import make_model, sentences
 
-from tf_transformer.config import ControlConfig, DecodeConfig
+from tf_transformer.config import ControlConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.extras.constraints import (
@@ -15,7 +14,6 @@ from tf_transformer.decoding.extras.constraints import (
     encode_phrases,
     make_phrases,
 )
-from tf_transformer.decoding.inference import search_translations
 from tf_transformer.decoding.logits_processors import make_processors
 from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.errors import UserError
@@ -160,21 +158,6 @@ def test_complete_phrases_by_hand():
         [[True, True, False, True], [False, True, True, True], [False, False, False, True]],
     )
     assert phrases.tokens[0].numpy().tolist() == [4, 5, 0, 0, 0, 0, 0, 0]
-
-
-def test_with_a_model_in_a_graph():
-    model, inp = make_model(), sentences(8, 9)
-    constraints = random_constraints(7, 8, tokens=range(4, 41), phrases=4, longest=4)
-    decode = DecodeConfig(beam_size=3, extra_decode_length=20)
-
-    @tf.function(autograph=False)
-    def search(inp, phrases):
-        return search_translations(model, inp, decode, 2, phrases=phrases)
-
-    result = search(tf.constant(inp), padded(constraints))
-    for i, row in enumerate(constraints):
-        ids = without_padding(result.ids[i, 0])
-        assert all(contains(ids, phrase) for phrase in row)
 
 
 def test_translator(translator):

@@ -92,7 +92,7 @@ def diverse_beam_search(
 def _avoid_tokens(groups: list[Beam], strength: float) -> LogitsProcessor:
     """The processor that makes the last tokens of these groups less probable."""
 
-    def process(log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
+    def process(log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         tokens = tf.concat([group.alive_ids[:, :, group.t] for group in groups], axis=1)  # (B, k)
         alive = tf.concat([is_possible(group.alive_log_probs) for group in groups], axis=1)
         taken = tf.one_hot(tokens, log_probs.shape[-1])  # (B, k, V)

@@ -1,9 +1,17 @@
-"""Minimum Bayes risk decoding."""
+"""Minimum Bayes risk decoding, and rescoring of n-best lists."""
+
+import math
 
 import pytest
 import sacrebleu
 
-from tf_transformer.decoding.extras.minimum_bayes_risk import mean_utilities
+from tf_transformer.decoding.extras.reranking import (
+    Hypothesis,
+    mean_utilities,
+    read_n_best,
+    rescore,
+)
+from tf_transformer.errors import UserError
 from tf_transformer.evaluation.metrics import sentence_scorer
 
 TEXTS = ["the cat sat on the mat", "a cat sat on a mat", "the dog", "a cat sat on a mat", "the cat"]
@@ -51,3 +59,41 @@ def test_equal_candidates_are_scored_once_and_ties_keep_their_order():
     assert len(calls) == len(set(calls)) == 7  # 3 x 3 without ("a", "a") and ("c", "c")
     assert mean_utilities(["a", "b"], lambda text, other: 1.0) == [("a", 1.0), ("b", 1.0)]
     assert mean_utilities(["a"], same) == [("a", 1.0)]
+
+
+LIST = "1\t-1.5\ta\n1\t-2.0\tb\tc\n2\t0.0000\t\n"
+
+
+def test_read_a_list(tmp_path):
+    path = tmp_path / "list.txt"
+    path.write_text(LIST)
+    expected = [Hypothesis(1, -1.5, "a"), Hypothesis(1, -2.0, "b\tc"), Hypothesis(2, 0.0, "")]
+    assert read_n_best(str(path), 2) == expected
+    assert [str(each) for each in expected[:1]] == ["1\t-1.5000\ta"]
+    problems = {
+        "1\t-1.5\n": ":1: give LINE NUMBER<tab>SCORE<tab>TRANSLATION",
+        LIST + "x\t1\ta\n": ":4: give LINE",
+        LIST + "3\t1\ta\n": ":4: a translation of line 3 of 2 sources",
+        "2\t1\ta\n": "no translation of line 1",
+    }
+    for text, message in problems.items():
+        path.write_text(text)
+        with pytest.raises(UserError, match=message):
+            read_n_best(str(path), 2)
+
+
+def test_weighted_sums_by_hand():
+    hypotheses = [Hypothesis(2, -1.0, "x"), Hypothesis(1, -1.0, "a"), Hypothesis(1, -2.0, "b")]
+    features = [[-1.0, -1.0, -2.0], [-math.inf, -3.0, -1.0]]
+    assert rescore(hypotheses, features, [1.0, 0.0]) == [
+        [Hypothesis(1, -1.0, "a"), Hypothesis(1, -2.0, "b")],
+        [Hypothesis(2, -1.0, "x")],
+    ]
+    assert rescore(hypotheses, features, [0.5, 2.0]) == [
+        [Hypothesis(1, -3.0, "b"), Hypothesis(1, -6.5, "a")],
+        [Hypothesis(2, -math.inf, "x")],
+    ]
+    last = rescore(hypotheses, features, [1.0, -2.0])[1]  # impossible, whatever the sign
+    assert last == [Hypothesis(2, -math.inf, "x")]
+    ties = rescore(hypotheses[1:], [[1.0, 1.0]], [1.0])
+    assert [each.text for each in ties[0]] == ["a", "b"]

@@ -6,17 +6,17 @@ import os
 import numpy as np
 import pytest
 
-from tf_transformer.checkpoints import model_folder, pretrained
+from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.checkpoint import MODEL
-from tf_transformer.checkpoints.checksums import is_intact
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import score
+from tf_transformer.files import is_intact
 
 NAME = "pocket-en-de"
-FOLDER = os.path.join(pretrained.FOLDER, NAME)
+FOLDER = os.path.join(model_folder.BUILT_IN_FOLDER, NAME)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_pairs():
 
 
 def test_files():
-    assert pretrained.built_in_models() == [pretrained.DEFAULT] == [NAME]
+    assert model_folder.built_in_models() == [model_folder.DEFAULT_MODEL] == [NAME]
     files = ["README.md", "SHA256SUMS", "averaged.npz", "config.json", "shared.model"]
     assert sorted(os.listdir(FOLDER)) == files
     assert is_intact(FOLDER)
@@ -73,11 +73,11 @@ def test_float16_does_not_change_the_translations(built_in_translator, test_pair
 def test_find_model_dir(tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="tf_transformer")
     monkeypatch.chdir(tmp_path)
-    assert pretrained.find_model_dir(NAME) == FOLDER
-    assert pretrained.find_model_dir("models/mine") == "models/mine"
+    assert model_folder.find_model_dir(NAME) == FOLDER
+    assert model_folder.find_model_dir("models/mine") == "models/mine"
     assert caplog.messages == []
     (tmp_path / NAME).mkdir()
-    assert pretrained.find_model_dir(NAME) == NAME
+    assert model_folder.find_model_dir(NAME) == NAME
     assert "using the folder ./pocket-en-de" in caplog.messages[0]
     with pytest.raises(UserError, match=r"pocket-en-de holds no model \(no config.json\)"):
         load_model(NAME)
@@ -85,7 +85,7 @@ def test_find_model_dir(tmp_path, monkeypatch, caplog):
 
 def test_the_default_model_is_logged(caplog):
     caplog.set_level(logging.INFO, logger="tf_transformer")
-    assert pretrained.default_model() == FOLDER
+    assert model_folder.default_model() == FOLDER
     assert caplog.messages == [
         "no --model_dir: using the built-in model pocket-en-de, which knows only the sentences of "
         "the built-in corpus"
@@ -104,14 +104,14 @@ def test_a_command_for_runs_refuses_a_built_in_model(tmp_path, monkeypatch):
 
 
 def test_writable_folder(tmp_path, monkeypatch):
-    assert pretrained.writable_folder("models/mine") == "models/mine"
-    assert pretrained.writable_folder(str(tmp_path)) == str(tmp_path)
+    assert model_folder.writable_folder("models/mine") == "models/mine"
+    assert model_folder.writable_folder(str(tmp_path)) == str(tmp_path)
     with monkeypatch.context() as patch:  # a read-only file system
         patch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
-        assert pretrained.writable_folder(str(tmp_path)) == f"models/{tmp_path.name}"
-    assert pretrained.writable_folder(FOLDER) == f"models/{NAME}"
+        assert model_folder.writable_folder(str(tmp_path)) == f"models/{tmp_path.name}"
+    assert model_folder.writable_folder(FOLDER) == f"models/{NAME}"
     link = tmp_path / "link"
     link.symlink_to(FOLDER)
-    assert pretrained.is_built_in(f"{link}/")
-    assert pretrained.writable_folder(f"{link}/") == f"models/{NAME}"
-    assert not pretrained.is_built_in(str(tmp_path))
+    assert model_folder.is_built_in(f"{link}/")
+    assert model_folder.writable_folder(f"{link}/") == f"models/{NAME}"
+    assert not model_folder.is_built_in(str(tmp_path))

@@ -1,6 +1,7 @@
-"""Files and folders that are written completely or not at all."""
+"""Files and folders that are written completely or not at all, and their checksums."""
 
 import errno
+import hashlib
 import os
 import stat
 import threading
@@ -8,11 +9,13 @@ import time
 
 import pytest
 
-from tf_transformer.atomic_io import (
+from tf_transformer.files import (
     atomic_files,
     atomic_folder,
     atomic_write,
+    is_intact,
     remove_temporary_files,
+    write_checksums,
 )
 
 
@@ -244,3 +247,31 @@ def test_the_folders_of_killed_processes_are_removed(tmp_path):
         assert unfinished.is_dir()  # its process may still run
         assert not left.exists()
     assert os.listdir(tmp_path) == [unfinished.name]
+
+
+def test_checksums_detect_every_change(tmp_path):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "b.txt").write_text("two")
+    (tmp_path / "below" / "a.txt").write_text("one")
+    assert not is_intact(str(tmp_path))  # there are no checksums yet
+    write_checksums(str(tmp_path))
+    lines = [f"{hashlib.sha256(text).hexdigest()}  " for text in (b"two", b"one")]
+    expected = f"{lines[0]}b.txt\n{lines[1]}below/a.txt\n"
+    assert (tmp_path / "SHA256SUMS").read_text() == expected
+    assert is_intact(str(tmp_path))
+
+    (tmp_path / "b.txt").write_text("twO")
+    assert not is_intact(str(tmp_path))
+    (tmp_path / "b.txt").unlink()
+    assert not is_intact(str(tmp_path))
+    (tmp_path / "b.txt").write_text("two")
+    assert is_intact(str(tmp_path))
+    (tmp_path / ".DS_Store").touch()  # of the system
+    (tmp_path / ".snapshot").mkdir()
+    (tmp_path / ".snapshot" / "b.txt").touch()
+    assert is_intact(str(tmp_path))
+    (tmp_path / "new.txt").touch()
+    assert not is_intact(str(tmp_path))
+    (tmp_path / "new.txt").unlink()
+    (tmp_path / "SHA256SUMS").write_bytes(b"\xff")
+    assert not is_intact(str(tmp_path))

@@ -1,10 +1,11 @@
-"""Files and folders that are written completely or not at all."""
+"""Files and folders that are written completely or not at all, and their checksums."""
 
 import contextlib
 import errno
-import fcntl
 import glob
+import hashlib
 import os
+import pathlib
 import secrets
 import shutil
 import stat
@@ -16,6 +17,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota, limit 
 PREFIX, SUFFIX = ".tmp-", ".part"  # of the name of an unfinished file
 UNFINISHED_FOLDER = ".unfinished-"  # the name of an unfinished folder begins with it
 ABANDONED_SECONDS = 24 * 3600  # an unfinished folder of that age is nobody's any more
+CHECKSUMS = "SHA256SUMS"  # a file that `sha256sum --check` reads too
 
 
 @contextlib.contextmanager
@@ -146,15 +148,32 @@ def remove_unfinished_folders(parent: str, seconds: float = 0) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def try_lock(descriptor: int) -> bool | None:
-    """Locks an open file or folder until it is closed, or the process ends.
+def write_checksums(folder: str) -> None:
+    """Writes SHA256SUMS of all files in a folder and below it, except hidden ones."""
+    lines = [f"{checksum}  {name}\n" for name, checksum in _checksums(folder).items()]
+    with atomic_write(os.path.join(folder, CHECKSUMS)) as file:
+        file.writelines(lines)
 
-    Returns: True; False when another process has the lock; None when the file system has no locks.
+
+def is_intact(folder: str) -> bool:
+    """Whether the files of a folder are those of its SHA256SUMS, with the same content.
+
+    Hidden files are ignored, since some systems add them, such as .DS_Store.
     """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
+        text = pathlib.Path(folder, CHECKSUMS).read_text("utf-8")
+        lines = [line.split("  ", 1) for line in text.splitlines()]
+        return {name: checksum for checksum, name in lines} == _checksums(folder)
+    except (OSError, ValueError):  # a missing file, or another text than `write_checksums` writes
         return False
-    except OSError:
-        return None
-    return True
+
+
+def _checksums(folder: str) -> dict[str, str]:
+    """The SHA-256 of each file but SHA256SUMS and hidden ones, by its path, sorted by path."""
+    checksums = {}
+    for path in sorted(pathlib.Path(folder).rglob("*")):
+        parts = path.relative_to(folder).parts
+        is_hidden = any(part.startswith(".") for part in parts)
+        if path.is_file() and not is_hidden and parts != (CHECKSUMS,):
+            checksums["/".join(parts)] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return checksums

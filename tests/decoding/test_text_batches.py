@@ -1,7 +1,7 @@
 """Lines, their sentences, and the joined translations."""
 
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
-from tf_transformer.decoding.split_lines import SplitLines
+from tf_transformer.decoding.text_batches import SplitLines
 
 LINES = [" One.  Two.\tThree. ", "", "\u2028Four.\x85Five.", " "]
 
