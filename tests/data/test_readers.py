@@ -1,8 +1,11 @@
 """What `--data` can name: pairs of each kind of text, and the mistakes that users make."""
 
 import gzip
+import hashlib
 import itertools
 import json
+import lzma
+import os
 import types
 
 import pytest
@@ -62,6 +65,15 @@ def test_held_out_validation_is_not_trained_on(tmp_path):
     assert corpus.default_test(seen=True) == "validation"
 
 
+def test_the_fingerprint_of_files_changes_with_them(tmp_path):
+    path = tmp_path / "train.tsv"
+    write(path, ["a\tA"])
+    before = open_corpus(str(tmp_path), "en", "de").fingerprint("train")
+    assert open_corpus(str(tmp_path), "en", "de").fingerprint("train") == before
+    os.utime(path, (1, 1))
+    assert open_corpus(str(tmp_path), "en", "de").fingerprint("train") != before
+
+
 def test_pocket_directions():
     forward = next(open_corpus("pocket", "en", "de").read("test"))
     assert next(open_corpus("pocket", "de", "en").read("test")) == forward[::-1]
@@ -89,6 +101,21 @@ def test_the_splits_of_the_pocket_corpora(data, languages):
         list(corpus.read("dev"))
 
 
+def test_a_pocket_corpus_that_has_changed_is_refused(tmp_path, monkeypatch):
+    """Another text, with its own checksum, has another fingerprint."""
+    corpus = open_corpus("pocket", "en", "de")
+    before = corpus.fingerprint("train")
+    assert corpus.fingerprint("train") == before != corpus.fingerprint("test")
+    data = lzma.compress(b"A dog.\tEin Hund.\n")
+    (tmp_path / "pocket.tsv.xz").write_bytes(data)
+    monkeypatch.setattr(pocket, "FOLDER", tmp_path)
+    with pytest.raises(UserError, match="pocket.tsv.xz is damaged: install"):
+        next(corpus.read("train"))
+    monkeypatch.setitem(pocket.CHECKSUMS, "pocket", hashlib.sha256(data).hexdigest())
+    assert list(corpus.read("validation")) == [("A dog.", "Ein Hund.")]
+    assert corpus.fingerprint("train") != before
+
+
 @pytest.mark.parametrize(
     "data", ["no/such/folder", "./nothing", "/nothing", "a.en,b.de", "Nothing"]
 )
@@ -97,10 +124,26 @@ def test_no_such_data(data):
         open_corpus(data, "en", "de")
 
 
+def test_different_line_counts(tmp_path):
+    write(tmp_path / "train.en", ["a", "b", "c"])
+    write(tmp_path / "train.de", ["A"])
+    with pytest.raises(UserError, match=r"train.de has 1 lines, and .*train.en has more"):
+        list(open_corpus(str(tmp_path), "en", "de").read("all"))
+
+
 def test_empty_file(tmp_path):
     write(tmp_path / "train.en", [])
     write(tmp_path / "train.de", [])
     with pytest.raises(UserError, match=r"train.en and .*train.de: there is no text"):
+        list(open_corpus(str(tmp_path), "en", "de").read("all"))
+
+
+def test_damaged_gzip(tmp_path):
+    write(tmp_path / "train.en.gz", ["a"] * 1000)
+    path = tmp_path / "train.de.gz"
+    write(path, [f"b{i}" for i in range(1000)])
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(UserError, match="not a complete gzip file"):
         list(open_corpus(str(tmp_path), "en", "de").read("all"))
 
 
@@ -203,6 +246,17 @@ def test_errors_in_the_text_are_raised_while_a_vocabulary_is_learned(tmp_path):
         learn_tokenizers(lambda: corpus.read("train"), 400, shared=True)
 
 
+def test_a_damaged_gzip_body(tmp_path):
+    write(tmp_path / "train.en.gz", ["a"] * 1000)
+    path = tmp_path / "train.de.gz"
+    write(path, [f"b{i * i}" for i in range(1000)])
+    data = bytearray(path.read_bytes())
+    data[60:70] = b"\xff" * 10
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"not a complete gzip file|not UTF-8"):
+        list(open_corpus(str(tmp_path), "en", "de").read("all"))
+
+
 TSV = "a cat\teine Katze\t0.5\na dog\tein Hund\t2\n"
 JSON = [
     {"en": "a cat", "de": "eine Katze", "weight": 0.5, "source": "web"},
@@ -241,6 +295,41 @@ def test_json_lines(tmp_path, suffix):
     assert len(fingerprints) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.tsv", "a\tb\tno\n", ":1: the weight 'no' is not a number from 0.000001 to 1,000,000"),
+        ("x.tsv", "a\tb\tnan\n", "1,000,000: in TSV files, `cut -f 1,2` removes a third column"),
+        ("x.tsv", "a\tb\t0\n", "the weight '0' is not"),
+        ("x.tsv", "a\tb\t1\tc\n", ":1: 4 columns: give source, one tab, target; a third column is"),
+        ("x.tsv", "a\n", ":1: 1 columns"),
+        ("x.jsonl", "", "x.jsonl: there is no text"),
+        (
+            "x.jsonl",
+            '{"en": "a", "de": "b"}\n{"en": \n',
+            ":2: give an object of JSON",
+        ),
+        ("x.jsonl", "[1]\n", ":1: give an object of JSON"),
+        (
+            "x.jsonl",
+            '{"en": "a"}\n',
+            ':1: give an object of JSON with two texts, such as {"en"',
+        ),
+        ("x.jsonl", '{"en": "a", "de": 7}\n', ":1: give an object of JSON"),
+        ("x.jsonl", '{"translation": "a", "de": "b"}\n', ":1: give an object of JSON"),
+        ("x.jsonl", '{"en": "a", "de": "b \\ud83d"}\n', ":1: give an object of JSON"),
+        ("x.jsonl", "[" * 100_000 + "\n", ":1: give an object of JSON"),
+        ("x.jsonl", '{"en": "a", "de": "b", "weight": 1%s}\n' % ("0" * 400), "is not a number"),
+        ("x.jsonl", '{"en": "a", "de": "b", "weight": -1}\n', "the weight -1 is not a number"),
+    ],
+)
+def test_mistakes(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError) as raised:
+        read(tmp_path / name)
+    assert message in str(raised.value) and str(tmp_path / name) in str(raised.value)
+
+
 def test_a_folder_with_two_kinds_of_files(tmp_path):
     for name in ("train.jsonl", "train.en", "train.de"):
         (tmp_path / name).write_text("x\n")
@@ -274,6 +363,12 @@ def test_two_files_for_one_text(folder, split, extra):
     message = message_of(folder)
     assert name in message and f"{split}.en" in message and "keep one file of each" in message
     (folder / name).unlink()
+    open_corpus(str(folder), "en", "de").check()
+
+
+def test_files_of_other_names_do_not_matter(folder):
+    for name in ("notes.tsv", "notes.en", "train.fr", "train.en.bak", "train"):
+        (folder / name).write_bytes(b"")
     open_corpus(str(folder), "en", "de").check()
 
 
@@ -346,7 +441,7 @@ def test_incomplete_gzip(tmp_path, content):
         list(read_lines(str(path)))
 
 
-@pytest.mark.parametrize(("line", "columns"), [("a", 1), ("a\tb\tc", 3), ("", 1)])
+@pytest.mark.parametrize(("line", "columns"), [("a", 1), ("a\tb\t1\tc", 4), ("", 1)])
 def test_tsv_columns(tmp_path, line, columns):
     path = tmp_path / "pairs.tsv"
     path.write_text(f"a\tA\n{line}\nb\tB\n")

@@ -93,6 +93,11 @@ def test_a_line_can_hold_any_number_of_trees():
     assert read_line("( (X a))", "here") == (Tree("", (Tree("X", "a"),)),)
 
 
+def test_an_outer_node_without_a_label():
+    assert list(read_trees(["( (X a))"])) == [Tree("", (Tree("X", "a"),))]
+    assert list(read_trees(["(((X a)))"])) == [Tree("", (Tree("", (Tree("X", "a"),)),))]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -109,6 +114,12 @@ def test_a_line_can_hold_any_number_of_trees():
 def test_malformed(text, message):
     with pytest.raises(UserError, match=f"^{message}"):
         list(read_trees(text.splitlines(), "file"))
+
+
+def test_read_line_reads_as_evalb_does():
+    assert read_line("((A b))", "here") == (Tree("", (Tree("A", "b"),)),)
+    assert read_line("(()) (NP)", "here") == (Tree("", (Tree("", ()),)), Tree("NP", ()))
+    assert read_line("( (A b) )", "here") == read_line("((A b))", "here")
 
 
 def test_bad_files(tmp_path):
@@ -164,6 +175,22 @@ def test_restore_is_the_inverse_of_linearise():
         tree = random_tree(chance, 5)
         assert restore(linearise(tree), tree.words()) == tree
         assert is_well_formed(linearise(tree), tree.words())
+
+
+def test_any_text_gives_a_tree_with_the_words():
+    chance = random.Random(2)
+    tokens = "(S (NP (VP ) ) ) ) ) ) DT NN ( (( () )NP x(y (-NONE- -NONE-".split()
+    tokens += ["", "\u00a0", "\t"]
+    malformed = {"(", "((", "()", ")NP", "x(y"}
+    for _ in range(5000):
+        text = " ".join(chance.choices(tokens, k=chance.randint(0, 20)))
+        words = chance.choices(["a", "(", ")", "", "b c", "-LRB-"], k=chance.randint(0, 6))
+        tree = restore(text, words)
+        assert tree.words() == words
+        assert is_well_formed(linearise(tree), words)
+        if is_well_formed(text, words):
+            assert not malformed & set(text.split())
+            assert text.count("(") == text.count(")")
 
 
 def test_clean_tree_is_idempotent():
@@ -336,6 +363,20 @@ def test_fingerprints(tmp_path):
     pocket = PocketTreebank().fingerprint("train")
     assert PocketTreebank().fingerprint("train") == pocket
     assert PocketTreebank().fingerprint("test") != pocket
+
+
+def test_bad_folders(tmp_path):
+    with pytest.raises(UserError, match=r"no \.mrg file"):
+        TreebankCorpus(tmp_path)
+    write(tmp_path / "a.mrg", "dog", "cat")
+    with pytest.raises(UserError, match="has 2 trees: there must be at least 3"):
+        list(TreebankCorpus(tmp_path).read("train"))
+    (tmp_path / "a.mrg").write_text("( (S (NN dog)) )\n( (S (NN cat) )\n")
+    with pytest.raises(UserError, match=r"a\.mrg:2: "):
+        list(TreebankCorpus(tmp_path).read("train"))
+    write(tmp_path / "wsj_0201.mrg", "dog", "cat")
+    with pytest.raises(UserError, match="has no split 'test'"):
+        list(TreebankCorpus(tmp_path).read("test"))
 
 
 def test_the_pocket_treebank_as_a_corpus():

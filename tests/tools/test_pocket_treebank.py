@@ -118,7 +118,7 @@ def test_raw_trees_have_functional_tags_and_traces(raw):
 def test_every_trace_has_an_antecedent(raw):
     for tree in raw:
         indices = {
-            node.label.rpartition("-")[2] for node in nodes(tree) if node.label[-1].isdigit()
+            node.label.rpartition("-")[2] for node in nodes(tree) if node.label[-1:].isdigit()
         }
         for word, tag in tree.tags():
             if tag == "-NONE-" and word[-1].isdigit() and word != "0":
