@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import itertools
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
 
+# Their commands are in the help in this order.
+from tf_transformer.cli import (  # noqa: F401  # isort: skip
+    training, translation, evaluation, scoring, paper, export, serving, info, cleaning, comparison,
+    doctor,
+)  # fmt: skip
 from tf_transformer.cli.command import COMMANDS, did_you_mean, parse, usage
 from tf_transformer.cli.interrupts import received_signal
 from tf_transformer.cli.messages import STDOUT, discard, log_to_stderr, report, stop_logging
 from tf_transformer.errors import UserError
 
-# The modules with commands; the help lists the commands in this order.
-MODULES = (
-    "training", "translation", "evaluation", "scoring", "paper", "export",
-    "serving", "info", "cleaning", "comparison", "doctor",
-)  # fmt: skip
 NO_BARS = "TQDM_DISABLE"
 # An old command -> what does the same.
 GONE = {
@@ -28,8 +27,6 @@ GONE = {
     "back-translate": "translate --pairs --sampling",
     "plot": "info FOLDER --plot=FILE",
 }
-for _module in MODULES:
-    importlib.import_module(f"tf_transformer.cli.{_module}")
 
 
 def main(argv: list[str] | None = None) -> int:
