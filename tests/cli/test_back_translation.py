@@ -47,5 +47,5 @@ def test_samples_depend_on_seed_and_line_number_alone(run, model_dir, tmp_path):
 def test_wrong_flags(refused, model_dir):
     assert "--model_dir is missing: --pairs needs" in refused("translate", "--pairs")
     flags = "translate", "--pairs", f"--model_dir={model_dir}"
-    assert "--pairs and --n_best: give one of them" in refused(*flags, "--n_best=2")
+    assert "--n_best and --pairs: give one of them" in refused(*flags, "--n_best=2")
     assert "`tf-transformer translate --pairs --sampling`" in refused("back-translate")

@@ -125,7 +125,7 @@ def test_translate_sentences(run, refused, model_dir, tmp_path, translator):
     assert "WARNING line 5 has" in err
     assert out.split("\n")[3:] == [f" {dog}", "", ""]
     message = refused("translate", *flags, "--n_best=2")
-    assert "--split_sentences and --n_best: give one of them" in message
+    assert "--n_best and --split_sentences: give one of them" in message
 
 
 def test_translate_with_prefixes(run, refused, model_dir, tmp_path, monkeypatch):

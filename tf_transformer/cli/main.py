@@ -10,14 +10,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 
-# isort: off
-# Each of these modules adds its commands; the help lists them in this order.
-from tf_transformer.cli import (  # noqa: F401
-    training, translation, evaluation, scoring, paper, export, serving, info, cleaning,
-    comparison, doctor,
+# Their commands are in the help in this order.
+from tf_transformer.cli import (  # noqa: F401  # isort: skip
+    training, translation, evaluation, scoring, paper, export, serving, info, cleaning, comparison,
+    doctor,
 )  # fmt: skip
-
-# isort: on
 from tf_transformer.cli.command import COMMANDS, did_you_mean, parse, usage
 from tf_transformer.cli.interrupts import received_signal
 from tf_transformer.cli.messages import STDOUT, discard, log_to_stderr, report, stop_logging

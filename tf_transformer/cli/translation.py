@@ -272,10 +272,14 @@ def _n_best_of_server(values: flags.FlagValues) -> NBest:
 
 def _check_combination(values: flags.FlagValues) -> None:
     """Raises: UserError for flags of translate that cannot be given together."""
-    one_of(values, "split_sentences", "n_best", "target_prefix", "constraints", "sampling", "mbr")
-    one_of(values, "pairs", "n_best", "split_sentences", "target_prefix", "constraints")
-    one_of(values, "constraints", "target_prefix", "sampling", "diverse_groups")
-    one_of(values, "sampling", "diverse_groups", "beam_size")  # sampling has no beam
+    if values.n_best > 1:
+        one_of(values, "n_best", "split_sentences", "pairs")
+    if values.diverse_groups not in (None, 1):
+        one_of(values, "diverse_groups", "constraints", "sampling")
+    one_of(values, "split_sentences", "target_prefix", "constraints", "sampling", "mbr", "pairs")
+    one_of(values, "pairs", "target_prefix", "constraints")
+    one_of(values, "constraints", "target_prefix", "sampling")
+    one_of(values, "sampling", "beam_size")  # sampling has no beam
     is_for(values, "sampling", "temperature", "top_k", "top_p", "seed", "mbr_samples")
     is_for(values, "mbr", "mbr_samples")
     if values.pairs and not values.model_dir:
