@@ -407,3 +407,10 @@ def test_sub_words_of_linearised_trees(subword_model):
     assert pieces == ["\u2581(", "NP", "\u2581NNS", "\u2581)", "\u2581)", "\u2581)", "[END]"]
     for text in [*targets[:200], "(S `` '' -LRB- -RRB- # $ PRP$ ADVP|PRT )"]:
         assert tokenizer.normalize(text) == text
+
+
+def test_brackets_that_are_nested_too_deep():
+    deep = "(S " * 5000
+    with pytest.raises(UserError, match="line 7: more than 300 brackets are open"):
+        read_line(f"{deep}(NN dog)" + ")" * 5000, "line 7")
+    assert restore(f"{deep}NN", ["dog"]).words() == ["dog"]

@@ -30,6 +30,8 @@ TRACE = "-NONE-"  # the tag of a trace, an element that is not pronounced
 OUTER = (TOP, "ROOT", "S1", "")  # labels of nodes that only contain a tree
 _NOTICE = "*x*"  # the beginning of each line of the notice in some files of the treebank
 
+MAX_DEPTH = 300  # open brackets; trees of the Penn Treebank have less than 50
+
 # What `restore` inserts where the text has no tag or label.
 DEFAULT_TAG = "NN"
 DEFAULT_LABEL = "X"
@@ -129,6 +131,8 @@ def _parse_line(stack: list[_OpenNode], line: str, where: str) -> Iterator[Tree]
     """Yields the trees that a line closes. `stack` has the open nodes, outermost first."""
     for token in _BRACKET_OR_WORD.findall(line):
         if token == "(":
+            if len(stack) == MAX_DEPTH:
+                raise UserError(f"{where}: more than {MAX_DEPTH} brackets are open")
             stack.append((where, []))
             continue
         if not stack:
@@ -204,7 +208,8 @@ def restore(text: str, words: list[str]) -> Tree:
 
     - An extra closing bracket is ignored, and so is one that closes the outermost phrase before the
       end. A missing one is added at the end.
-    - A phrase without words is removed. An opening bracket without a label opens an X.
+    - A phrase without words is removed. An opening bracket without a label opens an X, and one
+      inside `MAX_DEPTH` others is ignored.
     - Extra tags are ignored. Words without a tag become NN, at the end of the outermost phrase.
     - Trees that are not in one phrase are put in an S, and so are words without any phrase.
 
@@ -221,7 +226,8 @@ def restore(text: str, words: list[str]) -> Tree:
             if len(stack) > 2:
                 _close(stack)
         elif token.startswith("("):
-            stack.append((token[1:] or DEFAULT_LABEL, []))
+            if len(stack) <= MAX_DEPTH:
+                stack.append((token[1:] or DEFAULT_LABEL, []))
         elif untagged:
             stack[-1][1].append(Tree(token, untagged.pop()))
     while len(stack) > 2:

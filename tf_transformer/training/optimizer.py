@@ -10,11 +10,16 @@ from tf_transformer.training.schedule import make_schedule
 
 
 class FusedAdam(keras.optimizers.Adam):
-    """`keras.optimizers.Adam` with an update that can be skipped, by TensorFlow's fused kernel.
+    """`keras.optimizers.Adam` by TensorFlow's fused kernel.
 
         m = b1 m + (1 - b1) g
         v = b2 v + (1 - b2) g^2
         w = w - lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + epsilon)
+
+    Keras computes this with about twenty operations for each weight, a third of the nodes of a
+    training step's graph. On a CPU, an update takes as long with it (`benchmarks/kernels.py`); on a
+    GPU, each of them is a kernel of its own. Keras' own `update_step` divides by 1 - b1^t, which is
+    0 where an update is skipped. There is no `amsgrad`.
 
     With `use_ema`, it keeps a moving average of the weights, with the decay rate
 
@@ -37,8 +42,7 @@ class FusedAdam(keras.optimizers.Adam):
 
         Where the gradients are not finite, they are taken as 0, with b1 = b2 = 1 and lr = 0, so
         that m, v and w stay as they are. This is decided on the device: a `tf.cond` would make the
-        host wait for the gradients before it starts the update. (Keras' own `update_step` divides
-        by 1 - b1^t, which would be 0.)
+        host wait for the gradients before it starts the update.
 
         Args:
           finite: bool scalar. Where it is false, weights and moments do not change.
@@ -47,25 +51,10 @@ class FusedAdam(keras.optimizers.Adam):
         """
         mask = tf.cast(finite, tf.float32)
         learning_rate = tf.math.multiply_no_nan(tf.convert_to_tensor(self.learning_rate), mask)
-        beta_1, beta_2 = (tf.where(finite, beta, 1.0) for beta in (self.beta_1, self.beta_2))
-        step = tf.cast(self.iterations.value + 1, tf.float32)
-        powers = [
-            tf.pow(tf.constant(beta, tf.float32), step) for beta in (self.beta_1, self.beta_2)
-        ]
+        betas = [tf.where(finite, beta, 1.0) for beta in (self.beta_1, self.beta_2)]
         for gradient, variable in zip(gradients, variables):
-            index = self._get_variable_index(variable)
-            tf.raw_ops.ResourceApplyAdam(
-                var=variable.value.handle,
-                m=self._momentums[index].value.handle,
-                v=self._velocities[index].value.handle,
-                beta1_power=powers[0],
-                beta2_power=powers[1],
-                lr=learning_rate,
-                beta1=beta_1,
-                beta2=beta_2,
-                epsilon=self.epsilon,
-                grad=tf.math.multiply_no_nan(gradient, mask),  # also of infinity it makes 0
-            )
+            gradient = tf.math.multiply_no_nan(gradient, mask)  # also of infinity it makes 0
+            self.update_step(gradient, variable.value, learning_rate, betas)
         self._update_model_variables_moving_average(variables)
         self.iterations.assign_add(1)
 
@@ -85,6 +74,35 @@ class FusedAdam(keras.optimizers.Adam):
             tf.raw_ops.AssignSubVariableOp(
                 resource=average.value.handle, value=(1.0 - decay) * difference
             )
+
+    def update_step(
+        self,
+        gradient: tf.Tensor,
+        variable: tf.Variable,
+        learning_rate: tf.Tensor,
+        betas: Sequence[tf.Tensor] | None = None,
+    ) -> None:
+        """Updates one weight by a dense gradient of its shape.
+
+        Args:
+          gradient, variable, learning_rate: as for `keras.optimizers.Adam`.
+          betas: other values of b1 and b2; their powers are still those of the optimizer's.
+        """
+        beta_1, beta_2 = (self.beta_1, self.beta_2) if betas is None else betas
+        index = self._get_variable_index(variable)
+        step = tf.cast(self.iterations.value + 1, variable.dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[index].value.handle,
+            v=self._velocities[index].value.handle,
+            beta1_power=tf.pow(tf.constant(self.beta_1, variable.dtype), step),
+            beta2_power=tf.pow(tf.constant(self.beta_2, variable.dtype), step),
+            lr=tf.cast(learning_rate, variable.dtype),
+            beta1=tf.cast(beta_1, variable.dtype),
+            beta2=tf.cast(beta_2, variable.dtype),
+            epsilon=self.epsilon,
+            grad=tf.cast(gradient, variable.dtype),
+        )
 
 
 def make_optimizer(model_config: ModelConfig, train_config: TrainConfig) -> FusedAdam:
