@@ -27,7 +27,7 @@ def raise_in_context(tmp_path, monkeypatch):
 
 
 def test_an_error_of_the_file_system_names_path_and_reason(raise_in_context):
-    full_disk = r"^folder/export could not be written \(No space left on device\): free some space"
+    full_disk = r"^folder/export could not be written \(No space left on device\): choose another"
     with pytest.raises(UserError, match=full_disk):
         raise_in_context(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "folder/.unfinished-x"))
     message = "{{function_node x}} variables/part-0; No space left on device [Op:SaveV2]"

@@ -55,5 +55,5 @@ def unfinished_folder(parent: str, output: str) -> Iterator[str]:
         if reason is None:
             raise
         raise UserError(
-            f"{output} could not be written ({reason}): free some space, or choose another folder"
+            f"{output} could not be written ({reason}): choose another folder, or free some space"
         ) from error

@@ -119,6 +119,7 @@ class Server:
           bound: of `bind_address`.
         Raises: UserError when no version can be loaded.
         """
+        bound.listen(2048)
         host, port = bound.getsockname()[:2]
         logger.info("listening at http://%s:%s", f"[{host}]" if ":" in host else host, port)
         settings = self._settings
