@@ -73,7 +73,7 @@ def make_quick_signatures(model, tokenizers, decode):
 def test_nothing_unfinished_stays(export, name, model_dir, tmp_path, small_files, monkeypatch):
     monkeypatch.setattr(saved_model, "make_signatures", make_quick_signatures)
     output = tmp_path / name
-    with pytest.raises(UserError, match=r"could not be written \(File too large\): free"):
+    with pytest.raises(UserError, match=r"could not be written \(File too large\): choose"):
         export(str(model_dir), str(output))
     if output.is_dir():
         assert os.listdir(output) == []
