@@ -208,13 +208,13 @@ def test_text_of_any_sub_words_equals_that_of_the_tokenizer(model, translator):
     expected = [
         text.decode() for text in detokenize(translator.target, tf.constant(ids, tf.int32)).numpy()
     ]
-    found = [model._open()._decode(translator.target.pieces(row)) for row in ids]
+    found = [model._open().decode_target(translator.target.pieces(row)) for row in ids]
     assert found == expected
     assert any("\ufffd" in text for text in found)
     separators = "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
     pattern = tf.strings.regex_replace(separators, LINE_SEPARATORS, " ").numpy().decode()
     pieces = [f"<0x{byte:02X}>" for byte in separators.encode()]
-    assert model._open()._decode(pieces) == pattern == " " * 10
+    assert model._open().decode_target(pieces) == pattern == " " * 10
 
 
 def test_a_deadline_ends_the_computation_after_its_batch(model):

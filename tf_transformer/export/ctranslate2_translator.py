@@ -85,6 +85,10 @@ class CTranslate2Translator:
         """Splits target texts into sub-words, as `encode`."""
         return [self._target.encode(_text(text), out_type=str) for text in texts]
 
+    def decode_target(self, pieces: Pieces) -> str:
+        """Joins target sub-words to one line: a blank replaces each line separator."""
+        return re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces))
+
     def batches(self, rows: Sequence[Pieces], indices: Iterable[int]) -> Iterator[list[int]]:
         """Divides the rows with these indices into batches for `search`, longest rows first."""
         lengths = {i: len(rows[i]) + 1 for i in indices}
@@ -196,11 +200,9 @@ class CTranslate2Translator:
             scored.append((log_prob / penalty, pieces))
         scored = [(score, pieces) for score, pieces in scored if is_possible(score)]
         scored.sort(key=lambda hypothesis: -hypothesis[0])
-        ranked = [
-            (re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces)), score)
-            for score, pieces in scored
+        return [(self.decode_target(pieces), score) for score, pieces in scored] or [
+            ("", -math.inf)
         ]
-        return ranked or [("", -math.inf)]
 
 
 def _text(text: str | bytes) -> str:
