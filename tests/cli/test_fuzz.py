@@ -14,6 +14,7 @@ from tf_transformer.cli.main import parse
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 from tf_transformer.presets import preset
+from tf_transformer.visualization.history import describe_history
 
 FIELDS = [
     (part.name, field.name)
@@ -67,6 +68,17 @@ METRICS = st.fixed_dictionaries(
     },
     optional={name: JSON for name in ("loss", "perplexity", "BLEU", "skipped_steps")},
 )
+
+
+@bounded
+@given(st.lists(METRICS.map(json.dumps) | JSON.map(json.dumps) | st.text(), max_size=4))
+def test_a_random_history(tmp_path, lines):
+    text = "".join(f"{line}\n" for line in lines)
+    (tmp_path / "metrics.jsonl").write_bytes(text.encode("utf-8", "surrogatepass"))
+    try:
+        assert describe_history(str(tmp_path)).startswith("  history ")
+    except UserError as error:
+        assert "has no history" in str(error)
 
 
 @bounded

@@ -270,14 +270,26 @@ def test_commands_beside_a_training_run(run, refused, model_dir, tmp_path, monke
     assert "has 0 checkpoints" in refused("average", f"--model_dir={folder}")
 
 
-def test_a_partial_line_of_the_history(run, model_dir, tmp_path):
-    """A process that is killed leaves one."""
+def test_damaged_lines_of_the_history(run, model_dir, tmp_path):
     folder = tmp_path / "a$b$"  # no formula in the title of the plot
     shutil.copytree(model_dir, folder, ignore=shutil.ignore_patterns("tensorboard", "cache"))
     before = run("info", str(folder))[1]
+    lines = [
+        "[1]", "null", "NaN", "1", '"text"', "{}", '{"step": 12', "[" * 100_000,
+        '{"step": 1, "kind": "train"}', '{"step": "1", "kind": "train", "time": 1}',
+        '{"step": 1, "kind": [], "time": 1}', '{"step": 1, "kind": "train", "time": NaN}',
+        '{"step": 1, "kind": "train", "time": 1e300}',
+    ]  # fmt: skip
     with open(folder / "metrics.jsonl", "a") as file:
-        file.write('{"step": 12')
+        file.write("\n".join(lines) + "\n")
     assert run("info", str(folder))[1] == before
+    line = {"step": 12, "kind": "average", "time": 9e8, "loss": "x", "BLEU": None}
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write(f"{line}\n".replace("'", '"').replace("None", "1e999"))
+    assert (
+        "average                                       nan        nan    nan"
+        in run("info", str(folder))[1]
+    )
     assert run("info", str(folder), f"--plot={folder}/history.png")[0] == 0
 
 

@@ -6,7 +6,6 @@ to. Its name can be given where a model folder is expected.
 This module does not import TensorFlow.
 """
 
-import contextlib
 import dataclasses
 import json
 import logging
@@ -14,7 +13,7 @@ import os
 import re
 from typing import Any
 
-from tf_transformer.config import Config, DataConfig
+from tf_transformer.config import MAX_INTEGER, Config, DataConfig
 from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)
@@ -33,6 +32,7 @@ LOG = "train.log"  # the messages of a run
 CACHE = "cache"  # the encoded text
 LOCK = "training.lock"  # one process trains in a folder at a time
 
+LAST_TIME = 253_370_764_800  # the year 9999, the last one of `datetime`, in seconds since 1970
 METRIC_KINDS = ("train", "validation", "average")  # of the lines in `metrics.jsonl`
 
 
@@ -84,7 +84,7 @@ def read_metrics(model_dir: str) -> list[dict[str, Any]]:
     """Reads `metrics.jsonl`.
 
     Returns: a list of dicts with the step, the kind (one of `METRIC_KINDS`), the time and the
-      metrics; empty where the file does not exist.
+      metrics; empty where the file does not exist. Damaged lines are left out.
     """
     path = os.path.join(model_dir, METRICS)
     if not os.path.exists(path):
@@ -92,9 +92,22 @@ def read_metrics(model_dir: str) -> list[dict[str, Any]]:
     lines = []
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
-            with contextlib.suppress(ValueError):  # a partial line of a process that was killed
-                lines.append(json.loads(line))
+            try:
+                metrics = json.loads(line)
+            except (ValueError, RecursionError):  # a partial line of a process that was killed
+                continue
+            if _is_metrics(metrics):
+                lines.append(metrics)
     return lines
+
+
+def _is_metrics(line: Any) -> bool:
+    """Whether a line of `metrics.jsonl` has a step, a kind and a time."""
+    if not isinstance(line, dict) or line.get("kind") not in METRIC_KINDS:
+        return False
+    step, seconds = line.get("step"), line.get("time")
+    is_step = isinstance(step, int) and 0 <= step <= MAX_INTEGER
+    return is_step and isinstance(seconds, (int, float)) and 0 <= seconds <= LAST_TIME
 
 
 def find(model_dir: str, checkpoint: str | None = None) -> str:
