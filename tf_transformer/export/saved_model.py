@@ -270,11 +270,6 @@ With these batching settings, TensorFlow Serving refuses a request of more than
 """
 
 
-def _without(word: str, text: str) -> str:
-    """The lines of a text that do not have a word."""
-    return "".join(line for line in text.splitlines(keepends=True) if word not in line)
-
-
 def _signature_table(beam: int) -> str:
     """The table of the signatures, in Markdown."""
     score = "`log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]`"
