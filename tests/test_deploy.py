@@ -65,7 +65,7 @@ def test_the_command_of_the_image():
     entry_point, default = instructions("ENTRYPOINT")[-1], instructions("CMD")[-1]
     values = served([*json.loads(entry_point), *json.loads(default)])
     assert (values.host, values.export_dir) == ("0.0.0.0", MODEL)
-    assert values.port == DEFAULTS.port
+    assert values.port is None  # the port of ServeConfig
 
 
 def test_the_image():

@@ -43,6 +43,7 @@ def test_verbose_and_quiet(run, replace_info, monkeypatch, flag, shown):
         bars.append(shows_bars())
 
     bars = []
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     replace_info(info)
     _, _, err = run("info", flag)

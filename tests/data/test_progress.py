@@ -17,6 +17,7 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_has_a_bar(monkeypatch, caplog):
     terminal = Terminal()
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
     with caplog.at_level(logging.INFO, "tf_transformer"), Progress("encoding", "pairs") as shown:

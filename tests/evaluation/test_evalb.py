@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tf_transformer.data.trees import Tree, read_line
+from tf_transformer.data.trees import MAX_DEPTH, Tree, read_line
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.evalb import (
     COLLINS,
@@ -311,8 +311,8 @@ def test_the_f_measure_without_a_match_is_zero():
 
 
 def test_deep_trees():
-    """Deeper than Python's recursion."""
-    depth = 1_200
+    """As deep as trees may be."""
+    depth = MAX_DEPTH - 1
     right = "(NP (X w) " * depth + "(X w)" + ")" * depth
     left = "(NP " * depth + "(X w)" + " (X w))" * depth
     unary = "(NP " * depth + "(X w)" + ")" * depth
