@@ -21,10 +21,12 @@ import logging
 import math
 import pathlib
 import re
+import signal
 import socket
 import string
 import time
 import uuid
+import zlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Annotated, Any
 
@@ -40,10 +42,10 @@ from starlette.requests import ClientDisconnect
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
 from tf_transformer.export.versions import MAX_VERSION, read_description
-from tf_transformer.serving.dynamic_batching import QueueFullError
-from tf_transformer.serving.model_interface import InvalidInputError, LoadModel
+from tf_transformer.serving.model_interface import LoadModel
 from tf_transformer.serving.rest_format import (
     ErrorResponse,
     PredictRequest,
@@ -51,13 +53,13 @@ from tf_transformer.serving.rest_format import (
     format_response,
     parse_predict,
 )
-from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.served_versions import ServedVersions
 from tf_transformer.serving.server_metrics import CLIENT_CLOSED_REQUEST, ServerMetrics
 
 logger = logging.getLogger(__name__)
 
 LARGE_OUTPUTS = 1000  # elements of outputs that are formatted in a thread of their own
+DISCONNECT_SECONDS = 0.2  # between checks whether the client still waits
 REQUEST_ID = re.compile(rb"[\w.:+/=-]{1,128}", re.ASCII)
 EXAMPLES = {
     "rows": {"value": {"instances": ["Anna sleeps.", "The old man reads a book."]}},
@@ -77,6 +79,10 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 Version = Annotated[int, Path(ge=0, le=MAX_VERSION)]
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorResponse, "description": "The request is wrong or too large"},
+    "5XX": {"model": ErrorResponse, "description": "Try again later"},
+}
 
 
 class Server:
@@ -93,11 +99,13 @@ class Server:
     """
 
     def __init__(self, name: str, folder: str, settings: ServeConfig, load: LoadModel) -> None:
+        self._path = f"/v1/models/{name}"
         self._name = name
         self._settings = settings
-        self._versions = ServedVersions(name, folder, load, settings)
-        self._failure: UserError | None = None  # at the start
+        self._versions = versions = ServedVersions(name, folder, load, settings)
+        self._watcher: asyncio.Task[None] | None = None
         self._process: uvicorn.Server | None = None
+        self._is_stopping = False
         api = FastAPI(
             title=f"Model {name}",
             docs_url=None,
@@ -107,10 +115,9 @@ class Server:
         )
         self._add_model(api)
         self._add_operation(api)
-        versions = self._versions
         add_pages(api, name, lambda: versions.current.path if versions.current else "")
         self._add_errors(api)
-        self.app = RequestLog(api, f"/v1/models/{name}", self._versions.metrics)
+        self.app = RequestLog(api, self._path, versions.metrics)
 
     def run(self, bound: socket.socket) -> None:
         """Serves until SIGINT or SIGTERM, then answers the pending requests and returns.
@@ -122,104 +129,102 @@ class Server:
         bound.listen(2048)
         host, port = bound.getsockname()[:2]
         logger.info("listening at http://%s:%s", f"[{host}]" if ":" in host else host, port)
-        settings = self._settings
         config = uvicorn.Config(
             self.app,
             log_config=None,  # the handlers of the command line stay
             log_level="error",
             access_log=False,
-            limit_concurrency=settings.max_connections,
             timeout_keep_alive=30,
-            timeout_graceful_shutdown=math.ceil(settings.grace_seconds),
+            timeout_graceful_shutdown=math.ceil(self._settings.grace_seconds),
             server_header=False,
             ws="none",
         )
         self._process = uvicorn.Server(config)
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again at its end
             self._process.run(sockets=[bound])
-        if self._failure:
-            raise self._failure
+        if self._watcher and not self._watcher.cancelled():
+            self._watcher.result()  # raises why no version can be loaded
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         """Loads versions until the server stops."""
-        watcher = asyncio.create_task(self._watch())
+        self._watcher = asyncio.create_task(self._versions.watch())
+        if self._process:
+            self._stop_at_signals(self._process, self._watcher)
         yield
-        watcher.cancel()
+        self._watcher.cancel()
         await self._versions.close()
         logger.info("stopped serving %s", self._name)
 
-    async def _watch(self) -> None:
-        await self._versions.watch()
-        self._failure = UserError(
-            f"no version of {self._name} can be loaded: export a model with `tf-transformer "
-            "export`, or give another --export_dir"
-        )
-        if self._process:
-            self._process.should_exit = True
+    def _stop_at_signals(self, process: uvicorn.Server, watcher: asyncio.Task[None]) -> None:
+        """Stops uvicorn after a signal, or when no version can be loaded.
+
+        Uvicorn closes its sockets at once. So the first signal only makes /healthz/ready fail, for
+        the seconds that the settings say. A second one does not wait.
+        """
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int, frame: Any) -> None:
+            pause = 0 if self._is_stopping else self._settings.drain_seconds
+            self._is_stopping = True
+            loop.call_soon_threadsafe(loop.call_later, pause, process.handle_exit, number, None)
+
+        def stop_at_once(watcher: asyncio.Task[None]) -> None:
+            process.should_exit = True
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)  # uvicorn restores the handlers at its end
+        watcher.add_done_callback(stop_at_once)
 
     def _add_model(self, api: FastAPI) -> None:
         """Adds status, metadata and predictions, of the version that is served or a given one."""
-        path = f"/v1/models/{self._name}"
-        errors: dict[int | str, dict[str, Any]] = {
-            "4XX": {"model": ErrorResponse, "description": "The request is wrong or too large"},
-            "5XX": {"model": ErrorResponse, "description": "Try again later"},
-        }
+        versions, settings = self._versions, self._settings
+
+        async def get_status(version: Version) -> dict[str, Any]:
+            """Of the versions: AVAILABLE, LOADING, or END with the reason."""
+            return {"model_version_status": versions.states(version)}
+
+        async def get_metadata(version: Version) -> dict[str, Any]:
+            """The signatures with their inputs and outputs."""
+            served = versions.find(version)
+            spec = {"name": self._name, "signature_name": "", "version": str(served.number)}
+            metadata = {name: each.metadata for name, each in served.model.signatures.items()}
+            return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": metadata}}}
+
+        async def predict(version: Version, request: Request) -> Response:
+            """The outputs of a signature, in rows or in columns as the inputs."""
+            body = await _read_body(request, settings)
+            served = versions.find(version)
+            name, inputs, in_rows = parse_predict(body, served.model.signatures, settings)
+            prediction = versions.predict(served, name, inputs)
+            outputs = await _unless_disconnected(request, prediction)
+            if sum(array.size for array in outputs.values()) > LARGE_OUTPUTS:
+                content = await asyncio.to_thread(format_response, outputs, in_rows)
+            else:
+                content = format_response(outputs, in_rows)
+            return Response(content, media_type="application/json")
+
         content = {"schema": PredictRequest.model_json_schema(), "examples": EXAMPLES}
         body = {"requestBody": {"content": {"application/json": content}, "required": True}}
-
-        @api.get(path, responses=errors)
-        async def get_status() -> dict[str, Any]:
-            return self._status(None)
-
-        @api.get(path + "/versions/{version}", responses=errors)
-        async def get_status_of_version(version: Version) -> dict[str, Any]:
-            return self._status(version)
-
-        @api.get(path + "/metadata", responses=errors)
-        async def get_metadata() -> dict[str, Any]:
-            return self._metadata(None)
-
-        @api.get(path + "/versions/{version}/metadata", responses=errors)
-        async def get_metadata_of_version(version: Version) -> dict[str, Any]:
-            return self._metadata(version)
-
-        add = functools.partial(
-            api.post, response_model=PredictResponse, responses=errors, openapi_extra=body
-        )
-
-        @add(path + ":predict")
-        async def predict(request: Request) -> Response:
-            return await self._predict(request, None)
-
-        @add(path + "/versions/{version}:predict")
-        async def predict_with_version(request: Request, version: Version) -> Response:
-            return await self._predict(request, version)
-
-    def _status(self, version: int | None) -> dict[str, Any]:
-        return {"model_version_status": self._versions.states(version)}
-
-    def _metadata(self, version: int | None) -> dict[str, Any]:
-        served = self._versions.find(version)
-        spec = {"name": self._name, "signature_name": "", "version": str(served.number)}
-        metadata = {name: each.metadata for name, each in served.model.signatures.items()}
-        return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": metadata}}}
-
-    async def _predict(self, request: Request, version: int | None) -> Response:
-        body = await _read_body(request, self._settings)
-        versions = self._versions
-        served = versions.find(version)
-        name, inputs, in_rows = parse_predict(body, served.model.signatures, self._settings)
-        served.requests += 1
-        try:
-            outputs = await _unless_disconnected(request, versions.predict(served, name, inputs))
-        finally:
-            served.requests -= 1
-        if sum(array.size for array in outputs.values()) > LARGE_OUTPUTS:
-            content = await asyncio.to_thread(format_response, outputs, in_rows)
-        else:
-            content = format_response(outputs, in_rows)
-        return Response(content, media_type="application/json")
+        post = {"methods": ["POST"], "response_model": PredictResponse, "openapi_extra": body}
+        routes: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+            "": (get_status, {}),
+            "/metadata": (get_metadata, {}),
+            ":predict": (predict, post),
+        }
+        for end, (function, options) in routes.items():
+            for path, endpoint in (
+                (self._path + end, functools.partial(function, None)),
+                (f"{self._path}/versions/{{version}}{end}", function),
+            ):
+                api.add_api_route(
+                    path,
+                    endpoint,
+                    name=function.__name__,
+                    description=function.__doc__,
+                    responses=ERRORS,
+                    **options,
+                )
 
     def _add_operation(self, api: FastAPI) -> None:
         """Adds health checks and metrics."""
@@ -232,7 +237,7 @@ class Server:
         @api.get("/healthz/ready", responses={503: {"description": "The status says why"}})
         async def get_ready() -> JSONResponse:
             served = self._versions.current
-            if self._process and self._process.should_exit:
+            if self._is_stopping:
                 return JSONResponse({"status": "the server is shutting down"}, 503)
             if not served:
                 return JSONResponse({"status": "the model is being loaded"}, 503)
@@ -245,31 +250,22 @@ class Server:
             return Response(content, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
     def _add_errors(self, api: FastAPI) -> None:
-        """Adds the form of errors, `{"error": "..."}`, and the statuses of exceptions."""
-        timeout, waiting = self._settings.timeout, self._settings.max_queue
+        """Adds the form of errors, `{"error": "..."}`."""
 
-        def answer(request: Request, error: Any) -> Response:
-            match error:
-                case starlette.exceptions.HTTPException(detail="Not Found"):  # no route
-                    message = f"nothing is here: the model is at /v1/models/{self._name}"
-                    return error_response(404, message)
-                case starlette.exceptions.HTTPException(status_code=status, detail=message):
-                    return error_response(status, message, error.headers)
-                case RequestValidationError():
-                    return error_response(400, f"version: {error.errors()[0]['msg']}")
-                case InvalidInputError():
-                    return error_response(400, str(error))
-                case QueueFullError():
-                    return error_response(503, f"{waiting} requests are waiting: try again later")
-                case TimeoutError():
-                    return error_response(504, f"no answer within {timeout:g} s")
+        @api.exception_handler(starlette.exceptions.HTTPException)
+        async def answer(request: Request, error: starlette.exceptions.HTTPException) -> Response:
+            message = error.detail
+            if message == "Not Found":  # no route
+                message = f"nothing is here: the model is at {self._path}"
+            return error_response(error.status_code, message, error.headers)
+
+        @api.exception_handler(RequestValidationError)
+        async def refuse_version(request: Request, error: RequestValidationError) -> Response:
+            return error_response(400, f"version: {error.errors()[0]['msg']}")
+
+        @api.exception_handler(Exception)
+        async def answer_bug(request: Request, error: Exception) -> Response:
             return error_response(500, "internal error: the log has it beside X-Request-Id")
-
-        for kind in (
-            starlette.exceptions.HTTPException, RequestValidationError, InvalidInputError,
-            QueueFullError, TimeoutError, Exception,
-        ):  # fmt: skip
-            api.add_exception_handler(kind, answer)
 
 
 def add_pages(api: Starlette, name: str, version_folder: Callable[[], str]) -> None:
@@ -316,7 +312,7 @@ def error_response(
 
 
 async def _read_body(request: Request, settings: ServeConfig) -> bytes:
-    """Reads the body of a request. Raises: HTTPException."""
+    """Reads the body of a request, and unpacks it. Raises: HTTPException."""
     limit, timeout = settings.max_request_bytes, settings.timeout
     body, size = bytearray(), 0
     try:
@@ -330,6 +326,12 @@ async def _read_body(request: Request, settings: ServeConfig) -> bytes:
         raise HTTPException(408, message, {"Connection": "close"}) from None
     except ClientDisconnect:
         raise HTTPException(CLIENT_CLOSED_REQUEST, "the client has disconnected") from None
+    if size <= limit and request.headers.get("content-encoding") == "gzip":
+        try:
+            body = bytearray(zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(body, limit + 1))
+        except zlib.error as error:
+            raise HTTPException(400, f"the request is not in gzip format: {error}") from None
+        size = len(body)
     if size > limit:
         raise HTTPException(413, f"the request has more than {limit:,} bytes")
     return bytes(body)
@@ -337,21 +339,14 @@ async def _read_body(request: Request, settings: ServeConfig) -> bytes:
 
 async def _unless_disconnected(request: Request, prediction: Coroutine[Any, Any, Any]) -> Any:
     """Awaits a prediction, and withdraws it when the client closes the connection."""
-
-    async def wait_for_disconnect() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
     result = asyncio.ensure_future(prediction)
-    disconnected = asyncio.ensure_future(wait_for_disconnect())
     try:
-        await asyncio.wait({result, disconnected}, return_when=asyncio.FIRST_COMPLETED)
-        if result.done():
-            return result.result()
-        raise HTTPException(CLIENT_CLOSED_REQUEST, "the client has disconnected")
+        while not (await asyncio.wait({result}, timeout=DISCONNECT_SECONDS))[0]:
+            if await request.is_disconnected():
+                raise HTTPException(CLIENT_CLOSED_REQUEST, "the client has disconnected")
+        return result.result()
     finally:
         result.cancel()
-        disconnected.cancel()
 
 
 class RequestLog:
