@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from tf_transformer.checkpoints import checkpoint as checkpoints
 from tf_transformer.checkpoints import model_folder
@@ -67,10 +68,10 @@ START_BIAS = -100.0
 
 
 def _safetensors() -> ModuleType:
-    """Imports `safetensors.numpy`. Raises: UserError when safetensors is not installed."""
+    """Imports safetensors. Raises: UserError when it is not installed."""
     with explain_missing_package("safetensors", "huggingface"):
         import safetensors.numpy
-    return safetensors.numpy
+    return safetensors
 
 
 def export_huggingface(
@@ -97,7 +98,7 @@ def export_huggingface(
     tensors = marian.to_marian(weights, config.model.d_model)
     with new_output(output) as folder:
         path = os.path.join(folder, "model.safetensors")
-        safetensors.save_file(tensors, path, metadata={"format": "pt"})
+        safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
         _write_json(folder, "config.json", _marian_config(config))
         _write_json(folder, "generation_config.json", _generation_config(config))
         _write_tokenizers(folder, tokenizers, config)
@@ -241,7 +242,8 @@ def import_huggingface(
       expressed.
     """
     check_new(output)
-    _safetensors()  # fails before the vocabulary is read
+    safetensors = _safetensors()  # fails before the vocabulary is read
+    damage = (OSError, ValueError, TypeError, LookupError, DecodeError, safetensors.SafetensorError)
     try:
         original = _read_marian(folder, source, target)
         tensors = _read_weights(original)
@@ -251,7 +253,7 @@ def import_huggingface(
         raise
     except FileNotFoundError as error:
         raise UserError(f"no file {error.filename}: give the folder of a MarianMTModel") from None
-    except Exception as error:  # safetensors and protobuf have exceptions of their own
+    except damage as error:
         raise UserError(
             f"{folder} could not be read as a MarianMTModel ({type(error).__name__}: {error}): "
             "copy it again"
@@ -322,7 +324,7 @@ def _read_weights(original: _Marian) -> Weights:
             f"no file {path}: for weights in another format, such as pytorch_model.bin, load the "
             "model with transformers and write it with `model.save_pretrained(FOLDER)`"
         )
-    tensors = _safetensors().load_file(path)
+    tensors = _safetensors().numpy.load_file(path)
     tensors = marian.with_all_tables(tensors, original.shares, original.ties)
     source, target = original.orders
     rows = {

@@ -6,25 +6,17 @@ import itertools
 import logging
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import anyio
 import numpy as np
 from fastapi import HTTPException
 
 from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
 from tf_transformer.export.versions import find_versions
-from tf_transformer.serving.dynamic_batching import Batcher, QueueFullError
-from tf_transformer.serving.model_interface import (
-    Inputs,
-    InvalidInputError,
-    LoadModel,
-    Model,
-    Outputs,
-)
-from tf_transformer.serving.server_metrics import ServerMetrics
+from tf_transformer.serving.model_interface import Inputs, LoadModel, Model
 
 logger = logging.getLogger(__name__)
 
@@ -95,24 +87,26 @@ class ServedVersions:
       folder: of the versions.
       load: loads a version.
       settings: a `ServeConfig`.
+      observe: is called after each load, with the version, the seconds, and whether it is loaded.
 
     Attributes:
       current: the version that is served, or None.
-      metrics: a `ServerMetrics`.
     """
 
-    def __init__(self, name: str, folder: str, load: LoadModel, settings: ServeConfig) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: str,
+        load: LoadModel,
+        settings: ServeConfig,
+        observe: Callable[[int, float, bool], None],
+    ) -> None:
         self.current: ServedVersion | None = None
-        self.metrics = ServerMetrics(
-            name,
-            lambda: self._batcher.queue_length,
-            lambda: self.current.number if self.current else 0,
-        )
-        self._batcher = Batcher(settings, self.metrics.observe_batch)
         self._name = name
         self._folder = folder
         self._load = load
         self._settings = settings
+        self._observe = observe
         self._loader = ThreadPoolExecutor(1, "load")
         self._loading: int | None = None
         self._failures: dict[int, _Failure] = {}
@@ -127,51 +121,15 @@ class ServedVersions:
             raise HTTPException(404, f"Servable not found for request: {wanted}")
         return self.current
 
-    async def predict(self, served: ServedVersion, name: str, inputs: Inputs) -> Outputs:
-        """Computes a request.
-
-        Args:
-          served: the version.
-          name: of a signature.
-          inputs: lists of values by name, all of the same length.
-        Returns: arrays `[rows, ...]` by name.
-        Raises: HTTPException when the request is too large or wrong, the queue is full, or the
-          time is over.
-        """
-        settings, start = self._settings, time.monotonic()
-        deadline = start + settings.timeout
-        served.requests += 1
-        try:
-            lengths = await asyncio.to_thread(served.lengths, name, inputs, deadline)
-            tokens, limit = sum(lengths), settings.max_request_tokens
-            if tokens > limit:
-                message = f"{tokens:,} sub-words in one request: the server takes at most {limit:,}"
-                raise HTTPException(413, message)
-            signature = served.model.signatures[name]
-            with anyio.fail_after(deadline - time.monotonic()):
-                outputs = await self._batcher.compute(signature, inputs, lengths, deadline)
-        except InvalidInputError as error:
-            raise HTTPException(400, str(error)) from None
-        except QueueFullError:
-            message = f"{settings.max_queue} requests are waiting: try again later"
-            raise HTTPException(503, message) from None
-        except TimeoutError:
-            raise HTTPException(504, f"no answer within {settings.timeout:g} s") from None
-        finally:
-            served.requests -= 1
-        self.metrics.observe_prediction(len(lengths), tokens, time.monotonic() - start)
-        return outputs
-
     def states(self, number: int | None) -> list[dict[str, Any]]:
         """Returns the states of all versions, or of one of them. Raises: HTTPException."""
-        states = {
+        served = {self.current.number: ("AVAILABLE", "OK", "")} if self.current else {}
+        loading = {} if self._loading is None else {self._loading: ("LOADING", "OK", "")}
+        failed = {
             version: ("END", "FAILED_PRECONDITION", failure.reason)
             for version, failure in sorted(self._failures.items(), reverse=True)
         }
-        if self._loading is not None:
-            states[self._loading] = ("LOADING", "OK", "")
-        if self.current:
-            states = {self.current.number: ("AVAILABLE", "OK", ""), **states}
+        states = {**served, **failed, **loading}
         if number is not None and number not in states:
             message = f"Could not find version {number} of model {self._name}"
             raise HTTPException(404, message)
@@ -241,7 +199,7 @@ class ServedVersions:
             logger.warning("version %d of %s cannot be loaded: %s", number, self._name, reason)
         finally:
             self._loading = None
-        self.metrics.observe_load(number, time.monotonic() - start, model is not None)
+        self._observe(number, time.monotonic() - start, model is not None)
         return model
 
     async def close(self) -> None:
@@ -249,5 +207,4 @@ class ServedVersions:
         if self.current:
             await self.current.close()
         await asyncio.gather(*self._closing)
-        self._batcher.close()
         self._loader.shutdown(wait=False, cancel_futures=True)

@@ -16,14 +16,11 @@ header X-Request-Id: that of the request, or a new one. The log has a line with 
 import asyncio
 import contextlib
 import functools
-import html
 import logging
 import math
-import pathlib
 import re
 import signal
 import socket
-import string
 import time
 import uuid
 import zlib
@@ -37,15 +34,20 @@ import uvicorn
 from fastapi import FastAPI, HTTPException, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
-from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
-from tf_transformer.export.versions import MAX_VERSION, read_description
-from tf_transformer.serving.model_interface import LoadModel
+from tf_transformer.export.versions import MAX_VERSION
+from tf_transformer.serving.dynamic_batching import Batcher, QueueFullError
+from tf_transformer.serving.model_interface import (
+    Inputs,
+    InvalidInputError,
+    LoadModel,
+    Outputs,
+)
+from tf_transformer.serving.pages import add_pages
 from tf_transformer.serving.rest_format import (
     ErrorResponse,
     PredictRequest,
@@ -53,7 +55,7 @@ from tf_transformer.serving.rest_format import (
     format_response,
     parse_predict,
 )
-from tf_transformer.serving.served_versions import ServedVersions
+from tf_transformer.serving.served_versions import ServedVersion, ServedVersions
 from tf_transformer.serving.server_metrics import CLIENT_CLOSED_REQUEST, ServerMetrics
 
 logger = logging.getLogger(__name__)
@@ -64,19 +66,6 @@ REQUEST_ID = re.compile(rb"[\w.:+/=-]{1,128}", re.ASCII)
 EXAMPLES = {
     "rows": {"value": {"instances": ["Anna sleeps.", "The old man reads a book."]}},
     "columns": {"value": {"signature_name": "nbest", "inputs": {"text": ["Anna sleeps."]}}},
-}
-PAGE = pathlib.Path(__file__).parent / "page_files"
-# The attention viewer has them too.
-DISPLAY = pathlib.Path(__file__).parents[1] / "visualization" / "attention_display"
-TYPES = {".css": "text/css", ".js": "text/javascript"}  # of the files that the pages load
-HEADERS = {
-    "Cache-Control": "no-cache",
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-    ),
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
 }
 Version = Annotated[int, Path(ge=0, le=MAX_VERSION)]
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -102,7 +91,12 @@ class Server:
         self._path = f"/v1/models/{name}"
         self._name = name
         self._settings = settings
-        self._versions = versions = ServedVersions(name, folder, load, settings)
+        self._metrics = metrics = ServerMetrics(name)
+        self._batcher = batcher = Batcher(settings, metrics.observe_batch)
+        metrics.waiting.set_function(lambda: batcher.queue_length)
+        self._versions = versions = ServedVersions(
+            name, folder, load, settings, metrics.observe_load
+        )
         self._watcher: asyncio.Task[None] | None = None
         self._process: uvicorn.Server | None = None
         self._is_stopping = False
@@ -117,7 +111,7 @@ class Server:
         self._add_operation(api)
         add_pages(api, name, lambda: versions.current.path if versions.current else "")
         self._add_errors(api)
-        self.app = RequestLog(api, self._path, versions.metrics)
+        self.app = RequestLog(api, self._path, metrics)
 
     def run(self, bound: socket.socket) -> None:
         """Serves until SIGINT or SIGTERM, then answers the pending requests and returns.
@@ -154,6 +148,7 @@ class Server:
         yield
         self._watcher.cancel()
         await self._versions.close()
+        self._batcher.close()
         logger.info("stopped serving %s", self._name)
 
     def _stop_at_signals(self, process: uvicorn.Server, watcher: asyncio.Task[None]) -> None:
@@ -196,8 +191,7 @@ class Server:
             body = await _read_body(request, settings)
             served = versions.find(version)
             name, inputs, in_rows = parse_predict(body, served.model.signatures, settings)
-            prediction = versions.predict(served, name, inputs)
-            outputs = await _unless_disconnected(request, prediction)
+            outputs = await _unless_disconnected(request, self._predict(served, name, inputs))
             if sum(array.size for array in outputs.values()) > LARGE_OUTPUTS:
                 content = await asyncio.to_thread(format_response, outputs, in_rows)
             else:
@@ -226,6 +220,32 @@ class Server:
                     **options,
                 )
 
+    async def _predict(self, served: ServedVersion, name: str, inputs: Inputs) -> Outputs:
+        """Computes the signature with this name. Raises: HTTPException."""
+        settings, start = self._settings, time.monotonic()
+        deadline = start + settings.timeout
+        served.requests += 1
+        try:
+            lengths = await asyncio.to_thread(served.lengths, name, inputs, deadline)
+            tokens, limit = sum(lengths), settings.max_request_tokens
+            if tokens > limit:
+                message = f"{tokens:,} sub-words in one request: the server takes at most {limit:,}"
+                raise HTTPException(413, message)
+            signature = served.model.signatures[name]
+            with anyio.fail_after(deadline - time.monotonic()):
+                outputs = await self._batcher.compute(signature, inputs, lengths, deadline)
+        except InvalidInputError as error:
+            raise HTTPException(400, str(error)) from None
+        except QueueFullError:
+            message = f"{settings.max_queue} requests are waiting: try again later"
+            raise HTTPException(503, message) from None
+        except TimeoutError:
+            raise HTTPException(504, f"no answer within {settings.timeout:g} s") from None
+        finally:
+            served.requests -= 1
+        self._metrics.observe_prediction(len(lengths), tokens, time.monotonic() - start)
+        return outputs
+
     def _add_operation(self, api: FastAPI) -> None:
         """Adds health checks and metrics."""
 
@@ -246,7 +266,7 @@ class Server:
         @api.get("/monitoring/prometheus/metrics", include_in_schema=False)
         @api.get("/metrics")
         async def get_metrics() -> Response:
-            content = self._versions.metrics.export()
+            content = self._metrics.export()
             return Response(content, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
     def _add_errors(self, api: FastAPI) -> None:
@@ -266,41 +286,6 @@ class Server:
         @api.exception_handler(Exception)
         async def answer_bug(request: Request, error: Exception) -> Response:
             return error_response(500, "internal error: the log has it beside X-Request-Id")
-
-
-def add_pages(api: Starlette, name: str, version_folder: Callable[[], str]) -> None:
-    """Adds the page on which a browser translates text, and that of the interface.
-
-    Args:
-      api: an application.
-      name: of the model.
-      version_folder: returns the folder of the version that is served; "" without one.
-    """
-    page = string.Template((PAGE / "index.html").read_text("utf-8")).substitute(
-        name=html.escape(name),
-        controls=(DISPLAY / "controls.html").read_text("utf-8"),
-        attention=(DISPLAY / "attention.html").read_text("utf-8"),
-    )
-    files = {
-        f"/{path.name}": (path.read_text("utf-8"), TYPES[path.suffix])
-        for path in (*PAGE.iterdir(), *DISPLAY.iterdir())
-        if path.suffix in TYPES
-    }
-    files["/"] = page, "text/html"
-    files["/docs"] = (PAGE / "docs.html").read_text("utf-8"), "text/html"
-
-    async def get_file(request: Request) -> Response:
-        content, kind = files[request.url.path]
-        return Response(content, media_type=kind, headers=HEADERS)
-
-    async def get_description(request: Request) -> Response:
-        folder = version_folder()
-        return JSONResponse(read_description(folder) if folder else {}, headers=HEADERS)
-
-    for path in files:
-        api.add_route(path, get_file, include_in_schema=False)
-    api.add_route("/model.json", get_description, include_in_schema=False)
-    api.mount("/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))
 
 
 def error_response(

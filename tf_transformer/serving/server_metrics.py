@@ -5,8 +5,6 @@ Those with a colon at the start have the names, labels, units and buckets of Ten
 `cc/saved_model/loader.cc` of TensorFlow), so that its dashboards can be used.
 """
 
-from collections.abc import Callable
-
 import prometheus_client
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -43,11 +41,12 @@ class ServerMetrics:
 
     Args:
       model: its name.
-      waiting: returns the number of requests in the queue.
-      version: returns the version that is served; 0 before one is.
+
+    Attributes:
+      waiting: the gauge of the requests in the queue.
     """
 
-    def __init__(self, model: str, waiting: Callable[[], int], version: Callable[[], int]) -> None:
+    def __init__(self, model: str) -> None:
         self._registry = registry = prometheus_client.CollectorRegistry()
         self._model = model
 
@@ -88,8 +87,8 @@ class ServerMetrics:
         self._load_latency = gauge(
             f"{LOADING}load_latency", "Microseconds of successful loads", "model_path"
         )
-        gauge("tf_transformer_waiting", "Requests in the queue").set_function(waiting)
-        gauge("tf_transformer_version", "Version that is served").set_function(version)
+        self.waiting = gauge("tf_transformer_waiting", "Requests in the queue")
+        self._version = gauge("tf_transformer_version", "Version that is served")
 
     def observe_request(self, status: int, seconds: float) -> None:
         """Counts a request for predictions whose response is ready."""
@@ -115,6 +114,7 @@ class ServerMetrics:
         path = f"{self._model}/{version}"
         self._loads.labels(path, "success" if is_loaded else "fail").inc()
         if is_loaded:
+            self._version.set(version)
             self._load_latency.labels(path).inc(round(MICROSECONDS * seconds))
 
     def export(self) -> bytes:
