@@ -86,8 +86,6 @@ class Signature(NamedTuple):
     options: list[str] = []  # of `request_options`, each row its own
 
 
-SEARCH_OPTIONS = ["n_best", "max_decode_length", "length_penalty", "target_prefix"]
-SAMPLING_OPTIONS = ["temperature", "top_k", "top_p", "seed", "max_decode_length", "target_prefix"]
 BEST = "`translation` `[N]`, `score` `[N]`"
 SIGNATURES = {
     "serving_default": Signature(["text"], BEST),
@@ -108,9 +106,13 @@ SIGNATURES = {
     "translate_with_options": Signature(
         ["text"],
         "`translations` `[N, K]`, `scores` `[N, K]`, `count` `[N]`, the number of translations",
-        SEARCH_OPTIONS,
+        ["n_best", "max_decode_length", "length_penalty", "target_prefix"],
     ),
-    "sample": Signature(["text"], BEST, SAMPLING_OPTIONS),
+    "sample": Signature(
+        ["text"],
+        BEST,
+        ["temperature", "top_k", "top_p", "seed", "max_decode_length", "target_prefix"],
+    ),
     "alternatives": Signature(
         ["text"],
         "`translations`, `probabilities` and `scores`, a column for each of the most probable next "

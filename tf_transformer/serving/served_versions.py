@@ -150,14 +150,12 @@ class ServedVersions:
         """
         run = asyncio.get_running_loop().run_in_executor
         while True:
-            for number, path in (await run(self._loader, self._find_newer)).items():
-                if model := await run(self._loader, self._try_to_load, number, path):
-                    if self.current:  # it answers the requests that it has
-                        self._closing = [task for task in self._closing if not task.done()]
-                        self._closing.append(asyncio.create_task(self.current.close()))
-                    self.current = ServedVersion(number, path, model)
-                    logger.info("serving version %d of %s", number, self._name)
-                    break
+            if newer := await run(self._loader, self._load_newer):
+                if self.current:  # it answers the requests that it has
+                    self._closing = [task for task in self._closing if not task.done()]
+                    self._closing.append(asyncio.create_task(self.current.close()))
+                self.current = newer
+                logger.info("serving version %d of %s", newer.number, self._name)
             if self.current is None:
                 raise UserError(
                     f"no version of {self._name} can be loaded: export a model with "
@@ -165,18 +163,18 @@ class ServedVersions:
                 )
             await asyncio.sleep(self._settings.reload_seconds)
 
-    def _find_newer(self) -> dict[int, str]:
-        """The versions to load, newest first, with their folders."""
+    def _load_newer(self) -> ServedVersion | None:
+        """Loads the newest version that can be loaded, and is newer than the current one."""
         found = find_versions(self._folder)
         self._failures = {key: value for key, value in self._failures.items() if key in found}
-        served = self.current.number if self.current else -1
-        now = time.monotonic()
-        return {
-            version: path
-            for version, path in found.items()
-            if version > served
-            and (version not in self._failures or self._failures[version].retry <= now)
-        }
+        for number, path in found.items():
+            if self.current and number <= self.current.number:
+                break
+            failure = self._failures.get(number)
+            if failure is None or failure.retry <= time.monotonic():
+                if model := self._try_to_load(number, path):
+                    return ServedVersion(number, path, model)
+        return None
 
     def _try_to_load(self, number: int, path: str) -> Model | None:
         """Loads a version. Returns: None if that fails."""
@@ -192,9 +190,7 @@ class ServedVersions:
                 return None
             reason = str(error).replace(path, str(number))
             before = self._failures.get(number)
-            pause = (
-                min(2 * before.pause, LONGEST_PAUSE) if before else self._settings.reload_seconds
-            )
+            pause = min(2 * before.pause, LONGEST_PAUSE) if before else settings.reload_seconds
             self._failures[number] = _Failure(reason, pause, time.monotonic() + pause)
             logger.warning("version %d of %s cannot be loaded: %s", number, self._name, reason)
         finally:
