@@ -217,9 +217,9 @@ def _readme(name: str, output: str, config: Config, signatures: Collection[str])
     return f"""\
 # {name}: {config.data.source} -> {config.data.target}
 
-A Transformer ("Attention Is All You Need") with its tokenizer and its search. The beam size is
-{decode.beam_size}, the length penalty {penalty}. An output has at most {decode.extra_decode_length}
-sub-words more than the input.
+A Transformer ("Attention Is All You Need") with its tokenizer and its search. Beam size:
+{decode.beam_size}, length penalty: {penalty}. An output is at most {decode.extra_decode_length} \
+sub-words longer than the input.
 
 ## Start a server
 

@@ -110,7 +110,8 @@ class Server:
         self._add_model(api)
         self._add_operation(api)
         add_pages(api, name, lambda: versions.current.path if versions.current else "")
-        self._add_errors(api)
+        for kind in (starlette.exceptions.HTTPException, RequestValidationError, Exception):
+            api.add_exception_handler(kind, self._answer_error)
         self.app = RequestLog(api, self._path, metrics)
 
     def run(self, bound: socket.socket) -> None:
@@ -269,23 +270,16 @@ class Server:
             content = self._metrics.export()
             return Response(content, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
-    def _add_errors(self, api: FastAPI) -> None:
-        """Adds the form of errors, `{"error": "..."}`."""
-
-        @api.exception_handler(starlette.exceptions.HTTPException)
-        async def answer(request: Request, error: starlette.exceptions.HTTPException) -> Response:
-            message = error.detail
-            if message == "Not Found":  # no route
-                message = f"nothing is here: the model is at {self._path}"
-            return error_response(error.status_code, message, error.headers)
-
-        @api.exception_handler(RequestValidationError)
-        async def refuse_version(request: Request, error: RequestValidationError) -> Response:
-            return error_response(400, f"version: {error.errors()[0]['msg']}")
-
-        @api.exception_handler(Exception)
-        async def answer_bug(request: Request, error: Exception) -> Response:
-            return error_response(500, "internal error: the log has it beside X-Request-Id")
+    async def _answer_error(self, request: Request, error: Any) -> JSONResponse:
+        """Gives errors the form of TensorFlow Serving."""
+        match error:
+            case starlette.exceptions.HTTPException(detail="Not Found"):  # no route
+                return error_response(404, f"nothing is here: the model is at {self._path}")
+            case starlette.exceptions.HTTPException(status_code=status, detail=message):
+                return error_response(status, message, error.headers)
+            case RequestValidationError():
+                return error_response(400, f"version: {error.errors()[0]['msg']}")
+        return error_response(500, "internal error: the log has it beside X-Request-Id")
 
 
 def error_response(
