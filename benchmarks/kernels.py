@@ -26,7 +26,6 @@ from tf_transformer.presets import preset
 from tf_transformer.special_tokens import END, START
 from tf_transformer.training.loss import label_smoothed_cross_entropy
 from tf_transformer.training.optimizer import FusedAdam
-from tf_transformer.training.precision import NoLossScale
 from tf_transformer.training.update import Update
 
 WARM_UP = 2  # steps that do not count
@@ -93,7 +92,7 @@ def training(config, args, replacements):
     optimizer = replacements.get("adam", FusedAdam)(1e-4, 0.9, 0.98, 1e-9)
     optimizer.build(model.trainable_variables)
     strategy = tf.distribute.get_strategy()
-    update = Update(config.train, strategy, model, optimizer, NoLossScale(), accumulate=False)
+    update = Update(config.train, strategy, model, optimizer, accumulate=False)
     inp = ids(args.rows, args.length, args.vocabulary)
     tar = tf.concat([tf.fill([args.rows, 1], START), inp], axis=1)
     votes = tf.zeros([2])

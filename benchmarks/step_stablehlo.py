@@ -24,7 +24,7 @@ from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.paper.flops import matrix_operations
 from tf_transformer.presets import preset
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.memory_plan import activation_bytes, temporary_bytes
+from tf_transformer.training.memory_plan import activation_bytes
 from tf_transformer.training.schedule import make_schedule
 from tf_transformer.training.update import Update, count_tokens, dropout_seed, shard_gradients
 
@@ -81,8 +81,7 @@ def write(
         "precision": precision,
         "vocabulary": config.model.input_vocab_size,
         "matrix_operations": matrix_operations(config.model, *shape, shape[1]),
-        "planned_bytes": activation_bytes(config.model, *shape, policy)
-        + temporary_bytes(config.model, policy),
+        "planned_bytes": activation_bytes(config.model, *shape, policy),
         # shape, mean and standard deviation of each
         "weights": [
             (tuple(weight.shape), float(np.mean(weight)), float(np.std(weight)))

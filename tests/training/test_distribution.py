@@ -18,7 +18,6 @@ from tf_transformer.host import number_of_cores
 from tf_transformer.training import distribution, loss
 from tf_transformer.training.fine_tuning import freeze
 from tf_transformer.training.optimizer import FusedAdam
-from tf_transformer.training.precision import make_loss_scale
 from tf_transformer.training.update import (
     Update,
     dropout_seed,
@@ -84,16 +83,14 @@ def make_update(
         freeze(model, frozen)
         optimizer = optimizer(learning_rate)
         optimizer.build(model.trainable_variables)
-        loss_scale = make_loss_scale(precision)
-    parts = (settings, strategy, model, optimizer, loss_scale)
-    run = Update(*parts, accumulate, jit_compile)
+    run = Update(settings, strategy, model, optimizer, accumulate, jit_compile)
 
     def update(pair):
         result = run(*map(tf.constant, pair), tf.zeros([2]))
         return {name: value.numpy() for name, value in result.items()}
 
     update.optimizer = optimizer
-    return update, model, loss_scale
+    return update, model, run.loss_scale
 
 
 def weights(model):

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import datetime
 import json
 import logging
 import math
@@ -9,7 +10,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tf_transformer.checkpoints.checkpoint import validation_score
 from tf_transformer.checkpoints.model_folder import METRICS, TENSORBOARD, read_metrics
 from tf_transformer.data.progress import shows_bars
 from tf_transformer.errors import UserError
-from tf_transformer.files import DISK_FULL, atomic_write
+from tf_transformer.files import atomic_write
 
 logger = logging.getLogger(__name__)
 
@@ -31,41 +32,34 @@ class RunLog:
     Args:
       model_dir: the folder that gets them.
       step: updates made so far.
-      train_steps: updates wanted.
-      deadline: `time.monotonic()` at which the run stops at the latest.
       validated: whether the checkpoint was written after the validation of this step.
-      progress: whether to show a progress bar on a terminal.
+      end: the number of updates, and the `time.monotonic()`, at which the run stops.
+      show_bar: whether to show a progress bar on a terminal.
     Raises: UserError, as all methods do, when the files cannot be written.
     """
 
     def __init__(
-        self,
-        model_dir: str,
-        step: int,
-        train_steps: int,
-        deadline: float,
-        validated: bool,
-        progress: bool,
+        self, model_dir: str, step: int, validated: bool, end: tuple[int, float], show_bar: bool
     ) -> None:
         self._model_dir = model_dir
-        self._train_steps = train_steps
-        self._deadline = deadline
+        self._end = end
         self._first_step = step
         self._start = time.monotonic()
         path = os.path.join(model_dir, METRICS)
+        # What follows the checkpoint will be computed again.
+        last = ("train", "validation") if validated else ("train",)
+        kept = [
+            line
+            for line in read_metrics(model_dir)
+            if line["step"] < step or (line["step"] == step and line["kind"] in last)
+        ]
         with self._writing():
             with atomic_write(path) as file:
-                lines = _lines_until(model_dir, step, validated)
-                file.writelines(json.dumps(line) + "\n" for line in lines)
+                file.writelines(json.dumps(line) + "\n" for line in kept)
             self._file = open(path, "a", encoding="utf-8")
             self._board = tf.summary.create_file_writer(os.path.join(model_dir, TENSORBOARD))
-        self._bar = tqdm.tqdm(
-            total=train_steps,
-            initial=step,
-            unit="step",
-            disable=not progress or not shows_bars(),
-            dynamic_ncols=True,
-        )
+        disable = not show_bar or not shows_bars()
+        self._bar = tqdm.tqdm(total=end[0], initial=step, unit="step", disable=disable)
 
     def advance(self, step: int) -> None:
         """Moves the progress bar to a step."""
@@ -80,18 +74,17 @@ class RunLog:
           skipped: updates skipped so far.
           values: means over the last updates, of `MetricsAccumulator.take`.
         """
-        self._write(
-            step, "train", {"learning_rate": learning_rate, "skipped_steps": skipped, **values}
-        )
+        values = {"learning_rate": learning_rate, "skipped_steps": skipped, **values}
+        self._write(step, "train", values)
         source, target = values["source_tokens_per_second"], values["target_tokens_per_second"]
-        tokens = values["tokens_per_replica"]
+        tokens = values["tokens_per_replica"] or [0]
         parts = [
             f"step {step:,}",
             f"loss {values['loss']:.3f} ppl {values['perplexity']:.1f}",
             f"lr {learning_rate:.2e} grad norm {values['gradient_norm']:.2f}",
             f"{source:,.0f}+{target:,.0f} tokens/s {values['steps_per_second']:.2f} steps/s",
             f"{values['non_padding_fraction']:.0%} non-padding",
-            f"{min(tokens, default=0):,.0f}-{max(tokens, default=0):,.0f} tokens/replica",
+            f"{min(tokens):,.0f}-{max(tokens):,.0f} tokens/replica",
             f"{values['memory_gb']:.1f} GB",
             *([f"{skipped} skipped"] if skipped else []),
             f"{self._time_left(step)} left",
@@ -130,29 +123,18 @@ class RunLog:
             yield
         except (OSError, tf.errors.OpError) as error:
             reason = error.strerror if isinstance(error, OSError) else error.message
-            full = not isinstance(error, OSError) or error.errno in DISK_FULL
             raise UserError(
-                f"cannot write {METRICS} or {TENSORBOARD} in {self._model_dir} ({reason})"
-                f"{': free some disk space' if full else ''}"
+                f"cannot write {METRICS} or {TENSORBOARD} in {self._model_dir} ({reason}): free "
+                "some disk space, or change the permissions"
             ) from None
 
-    def _time_left(self, step: int) -> str:
-        """Time until the last update or the deadline, whichever comes first, as h:mm:ss."""
+    def _time_left(self, step: int) -> datetime.timedelta:
+        """Time until the last update or the deadline, whichever comes first."""
+        train_steps, deadline = self._end
         now = time.monotonic()
         per_step = (now - self._start) / max(1, step - self._first_step)
-        seconds = min(per_step * (self._train_steps - step), max(0, self._deadline - now))
-        minutes, seconds = divmod(int(seconds), 60)
-        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-
-
-def _lines_until(model_dir: str, step: int, validated: bool) -> list[dict[str, Any]]:
-    """The lines of `metrics.jsonl` up to a step; what follows will be computed again."""
-    last = ("train", "validation") if validated else ("train",)
-    return [
-        line
-        for line in read_metrics(model_dir)
-        if line["step"] < step or (line["step"] == step and line["kind"] in last)
-    ]
+        seconds = min(per_step * (train_steps - step), max(0, deadline - now))
+        return datetime.timedelta(seconds=int(seconds))
 
 
 @dataclasses.dataclass
@@ -231,16 +213,9 @@ class MetricsAccumulator:
             self._norms += float(result["gradient_norm"])
             self._updates += 1
 
-    def exclude(self, work: Callable[[], None]) -> float:
-        """Calls `work()`, which is not an update, and excludes its time from the speed.
-
-        Returns: the seconds that it took.
-        """
-        start = time.monotonic()
-        work()
-        seconds = time.monotonic() - start
+    def exclude(self, seconds: float) -> None:
+        """Excludes the time of work that is not an update from the speed."""
         self._since += seconds
-        return seconds
 
     def take(self) -> dict[str, Any]:
         """Returns the means since the last call, as a dict; speed and padding of this process."""

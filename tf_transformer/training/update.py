@@ -21,6 +21,7 @@ Shapes: B batch, b shard, S source, T target, D d_model.
 """
 
 import functools
+import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ from tf_transformer.training.distribution import on_all_replicas
 from tf_transformer.training.fine_tuning import freeze
 from tf_transformer.training.loss import chunked_cross_entropy, chunked_loss_sums
 from tf_transformer.training.optimizer import FusedAdam, make_optimizer
-from tf_transformer.training.precision import LossScale, NoLossScale, make_loss_scale
+from tf_transformer.training.precision import LossScale
 
 logger = logging.getLogger(__name__)
 
@@ -88,9 +89,8 @@ class Update:
     Args:
       settings: a `TrainConfig`.
       strategy: of the replicas.
-      model: a `Transformer`, built in the scope of the strategy, as the following two.
-      optimizer: a built `FusedAdam`; its number of updates is the step.
-      loss_scale: a `LossScale` or `NoLossScale`.
+      model: a `Transformer`, built in the scope of the strategy.
+      optimizer: a `FusedAdam`, built there too; its number of updates is the step.
       accumulate: whether a replica may compute its rows in several shards. Without it the graph is
         half as large.
       jit_compile: whether XLA compiles the gradients.
@@ -103,7 +103,6 @@ class Update:
         strategy: tf.distribute.Strategy,
         model: Transformer,
         optimizer: FusedAdam,
-        loss_scale: LossScale | NoLossScale,
         accumulate: bool = True,
         jit_compile: bool = False,
         weighted: bool = False,
@@ -111,7 +110,8 @@ class Update:
         self.settings = settings
         self.model = model
         self.optimizer = optimizer
-        self.loss_scale = loss_scale
+        with strategy.scope():
+            self.loss_scale = LossScale(model.dtype_policy.name)
         self._accumulate = accumulate
         self.jit_compile = jit_compile
         self._weighted = weighted
@@ -122,7 +122,7 @@ class Update:
     def build(
         cls, config: Config, precision: str, strategy: tf.distribute.Strategy, **options: bool
     ) -> "Update":
-        """Builds a model with new weights, its optimizer, its loss scale, and their update.
+        """Builds a model with new weights, its optimizer, and their update.
 
         Args:
           config: a `Config` with the sizes of its vocabularies.
@@ -135,8 +135,7 @@ class Update:
             freeze(model, config.train.freeze)
             optimizer = make_optimizer(config.model, config.train)
             optimizer.build(model.trainable_variables)
-            loss_scale = make_loss_scale(precision)
-        return cls(config.train, strategy, model, optimizer, loss_scale, **options)
+        return cls(config.train, strategy, model, optimizer, **options)
 
     def __call__(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         """Makes an update of a whole batch; arguments and result as of `step`."""
@@ -244,9 +243,6 @@ class Update:
         XLA compiles the gradients anew for each shape, when it first occurs. That would be in the
         middle of the first epoch, and count in its speed.
 
-        The replicas compile a shape at the same time. Different shapes are compiled one after the
-        other, because an update all-reduces, and two updates at once could wait for each other.
-
         Args:
           buckets: one for each shape of a shard.
           stopped: a function that says whether to leave the other shapes to the first epoch.
@@ -256,9 +252,7 @@ class Update:
         saved = [(each, each.numpy()) for each in (self.optimizer.iterations, *averages)]
         saved_scale = self.loss_scale.state()
         logger.info("compiling the update for %d shapes of batches", len(buckets))
-        for bucket in buckets:
-            if stopped():
-                break
+        for bucket in itertools.takewhile(lambda _: not stopped(), buckets):
             inp = tf.zeros([bucket.rows, bucket.length], tf.int32)
             tar = tf.zeros([bucket.rows, bucket.length + 1], tf.int32)
             weights = [tf.zeros([bucket.rows])] if self._weighted else []
