@@ -72,12 +72,12 @@ class RunLog:
           step: updates made so far.
           learning_rate: of the last update.
           skipped: updates skipped so far.
-          values: means over the last updates, of `MetricsAccumulator.take`.
+          values: means over the last updates, of `MetricsAccumulator.means`.
         """
         values = {"learning_rate": learning_rate, "skipped_steps": skipped, **values}
         self._write(step, "train", values)
         source, target = values["source_tokens_per_second"], values["target_tokens_per_second"]
-        tokens = values["tokens_per_replica"] or [0]
+        tokens = values["tokens_per_replica"]
         parts = [
             f"step {step:,}",
             f"loss {values['loss']:.3f} ppl {values['perplexity']:.1f}",
@@ -166,31 +166,24 @@ class Progress:
 
 
 class MetricsAccumulator:
-    """Sums the results of updates until they are taken.
+    """Sums the results of updates, for the means of a log line.
 
     Args:
       state: of `state`, when a run resumes between two log lines.
+
+    Attributes:
+      since: the `time.monotonic()` from which speed is measured. What is not an update moves it.
     """
 
     def __init__(self, state: list[Any] | None = None) -> None:
-        self._reset()
+        # Of the updates that were not skipped.
+        self._sums, self._norms, self._updates = np.zeros(5), 0.0, 0
         if state:
             self._sums, self._norms, self._updates = np.array(state[0]), state[1], state[2]
-
-    def _reset(self) -> None:
-        self._sums = np.zeros(5)  # of the updates that were not skipped
-        self._norms = 0.0
-        self._updates = 0
-        self.start()
-
-    def start(self) -> None:
-        """Measures speed from now on."""
-        self._since = time.monotonic()
-        self._source_tokens = 0.0
-        self._target_tokens = 0.0
-        self._padded_tokens = 0
+        # Of all updates of this process.
+        self._all_sums, self._padded_tokens, self._steps = np.zeros(5), 0, 0
         self._replica_tokens = np.zeros(1)
-        self._steps = 0
+        self.since = time.monotonic()
 
     def state(self) -> list[Any]:
         """The state to checkpoint."""
@@ -200,11 +193,10 @@ class MetricsAccumulator:
         """Adds the result of an update.
 
         Args:
-          result: of `train_step`, in NumPy.
+          result: of `Update`, in NumPy.
           padded: tokens of one side of the batch, padding included.
         """
-        self._source_tokens += result["sums"][4]
-        self._target_tokens += result["sums"][1]
+        self._all_sums += result["sums"]
         self._padded_tokens += padded
         self._replica_tokens = self._replica_tokens + result["replica_tokens"]
         self._steps += 1
@@ -213,31 +205,26 @@ class MetricsAccumulator:
             self._norms += float(result["gradient_norm"])
             self._updates += 1
 
-    def exclude(self, seconds: float) -> None:
-        """Excludes the time of work that is not an update from the speed."""
-        self._since += seconds
-
-    def take(self) -> dict[str, Any]:
-        """Returns the means since the last call, as a dict; speed and padding of this process."""
+    def means(self) -> dict[str, Any]:
+        """Returns the means of the updates, as a dict; speed and padding of this process."""
         loss, tokens, correct, unsmoothed, _ = self._sums.tolist()
-        seconds = max(time.monotonic() - self._since, 1e-9)
         tokens = tokens or math.nan  # every update was skipped
-        both_sides = float(self._source_tokens + self._target_tokens)
-        replica_tokens = (self._replica_tokens / self._steps).tolist() if self._steps else []
-        values = {
+        _, target_tokens, _, _, source_tokens = self._all_sums.tolist()
+        seconds = max(time.monotonic() - self.since, 1e-9)
+        return {
             "loss": loss / tokens,
             "perplexity": math.exp(min(unsmoothed / tokens, 50.0)),  # of a sub-word, as in Table 3
             "accuracy": correct / tokens,
             "gradient_norm": self._norms / (self._updates or math.nan),
-            "target_tokens_per_second": float(self._target_tokens) / seconds,
-            "source_tokens_per_second": float(self._source_tokens) / seconds,
+            "target_tokens_per_second": target_tokens / seconds,
+            "source_tokens_per_second": source_tokens / seconds,
             "steps_per_second": self._steps / seconds,
-            "non_padding_fraction": both_sides / max(2 * self._padded_tokens, 1),
-            "tokens_per_replica": replica_tokens,
+            "non_padding_fraction": (
+                (source_tokens + target_tokens) / max(2 * self._padded_tokens, 1)
+            ),
+            "tokens_per_replica": (self._replica_tokens / max(self._steps, 1)).tolist(),
             "memory_gb": memory_gb(),
         }
-        self._reset()
-        return values
 
 
 def memory_gb() -> float:

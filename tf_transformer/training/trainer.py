@@ -178,11 +178,12 @@ class Trainer:
         due = self._due(step) & {"validate", "stop"}  # a run may be interrupted before these
         batches = self._batches(step)
         self._compile(step)
-        self._accumulator.start()
+        self._accumulator.since = time.monotonic()
         while True:
             if "log" in due:
                 rate = float(self._schedule(step - 1))  # of the last update
-                log.train(step, rate, self.progress.skipped_steps, self._accumulator.take())
+                log.train(step, rate, self.progress.skipped_steps, self._accumulator.means())
+                self._accumulator = MetricsAccumulator()
             if "validate" in due and step > self.progress.validated[0] and not interrupted:
                 self._validate(log)
             if interrupted or self._interrupted():
@@ -331,7 +332,7 @@ class Trainer:
             if is_best and self.workers.is_chief:
                 self.directory.save_weights(BEST, self.model, self._state())
         self._validation_seconds = time.monotonic() - start
-        self._accumulator.exclude(self._validation_seconds)
+        self._accumulator.since += self._validation_seconds
 
     @contextlib.contextmanager
     def _averaged_weights(self) -> Iterator[None]:
