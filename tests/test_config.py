@@ -30,11 +30,9 @@ def test_round_trip(tmp_path, name):
         ({"beta_2": -0.1}, "beta_2 is -0.1: give at least 0"),
         ({"epsilon": 0.0}, "epsilon is 0.0: give at least 1e-30"),
         ({"epsilon": float("inf")}, "epsilon is inf: give at most 1"),
-        ({"clip_norm": float("inf")}, "clip_norm is inf: give at most 1e.30"),
+        ({"clip_norm": float("inf")}, "clip_norm is inf: give at most 2,147,483,647"),
         ({"train_minutes": float("inf")}, "train_minutes is inf: give at most 2,147,483,647"),
-        ({"d_model": 10**6}, "d_model is 1000000: give at most 65,536"),
         ({"log_steps": 2**31}, "log_steps is 2147483648: give at most 2,147,483,647"),
-        ({"beam_size": 100_000}, "beam_size is 100000: give at most 1,000"),
         # With the length of the source it exceeded int32.
         ({"extra_decode_length": 2**31 - 1}, "give at most 100,000"),
         ({"num_layers": 1.5}, "num_layers is 1.5: give a whole number"),

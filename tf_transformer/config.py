@@ -82,17 +82,17 @@ class ModelConfig(Settings):
     The defaults are the base model of Table 3.
     """
 
-    num_layers: int = setting(6, "N, layers of the encoder and of the decoder", 1, 1000)
-    d_model: int = setting(512, "width of the output of every sub-layer", 1, 65_536)
-    num_heads: int = setting(8, "h, attention heads of each layer", 1, 4096)
-    dff: int = setting(2048, "d_ff, inner width of the feed-forward network", 1, 1_048_576)
+    num_layers: int = setting(6, "N, layers of the encoder and of the decoder", 1)
+    d_model: int = setting(512, "width of the output of every sub-layer", 1)
+    num_heads: int = setting(8, "h, attention heads of each layer", 1)
+    dff: int = setting(2048, "d_ff, inner width of the feed-forward network", 1)
     dropout_rate: float = setting(0.1, "P_drop, fraction of values that are dropped", 0, 0.999)
-    input_vocab_size: int = setting(37000, "sub-words of the source vocabulary", 1, 10_000_000)
-    target_vocab_size: int = setting(37000, "sub-words of the target vocabulary", 1, 10_000_000)
-    pe_input: int = setting(1024, "maximum length of a source, sub-words", 1, 100_000)
-    pe_target: int = setting(1024, "maximum length of a target, sub-words", 1, 100_000)
-    key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads", 0, 65_536)
-    value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads", 0, 65_536)
+    input_vocab_size: int = setting(37000, "sub-words of the source vocabulary", 1)
+    target_vocab_size: int = setting(37000, "sub-words of the target vocabulary", 1)
+    pe_input: int = setting(1024, "maximum length of a source, sub-words", 1)
+    pe_target: int = setting(1024, "maximum length of a target, sub-words", 1)
+    key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads")
+    value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads")
     positional_encoding: str = setting(
         "sinusoidal", "sinusoidal or learned (Table 3, row E)", choices=("sinusoidal", "learned")
     )
@@ -101,9 +101,7 @@ class ModelConfig(Settings):
         "of the feed-forward networks: relu (Eq. 2), or swish (OPUS-MT)",
         choices=("relu", "swish"),
     )
-    shared_embeddings: bool = setting(
-        True, "one matrix for both embeddings and the output projection (Sec. 3.4)"
-    )
+    shared_embeddings: bool = setting(True, "one matrix for embeddings and projection (Sec. 3.4)")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,53 +157,34 @@ class DataConfig(Settings):
 
     data: str = setting("pocket", "the sentence pairs")  # `describe_data` adds what it can name
     data_weights: str = setting(
-        "",
-        "several corpora: their weights, such as 4,1: an epoch has four times as many pairs of the "
-        "first as of the second",
+        "", "several corpora: the weight of each in an epoch, such as 4,1, separated by commas"
     )
     data_temperature: float = setting(
-        1.0, "several corpora: T, where the share of each is its number of pairs ^ (1 / T)", 1, 1000
+        1.0, "several corpora: T, where the share of each is its number of pairs ^ (1 / T)", 1
     )
     tag: str = setting(
-        "",
-        "a token before each source, such as <2de>, the language to translate to; with several "
-        "corpora one for each, separated by commas",
+        "", "a token before each source, such as <2de>; of several corpora, separated by commas"
     )
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
-    vocab_size: int = setting(37000, "sub-words of a vocabulary", 8, 10_000_000)
+    vocab_size: int = setting(37000, "sub-words of a vocabulary", 8)
     subword_model: str = setting(
         "bpe",
         "bpe, byte-pair encoding, as in the paper, or unigram, a language model (Kudo 2018)",
         choices=tuple(SAMPLING),
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
-    max_length: int = setting(
-        256, "most sub-words of a side with the end token; longer pairs are dropped", 2, 100_000
-    )
-    max_length_ratio: float = setting(
-        9.0, "maximum ratio of the lengths of the two sides; pairs above it are dropped", 1
-    )
-    batch_tokens: int = setting(
-        25000, "source tokens, and target tokens, of one batch, padding included", 1, 100_000_000
-    )
+    max_length: int = setting(256, "most sub-words of a side; longer pairs are dropped", 2)
+    max_length_ratio: float = setting(9.0, "largest ratio of both lengths; others are dropped", 1)
+    batch_tokens: int = setting(25000, "tokens of a batch on each side, padding included", 1)
     max_shapes: int = setting(
-        0,
-        "most shapes of batches, each of which XLA compiles; with fewer there is more padding; 0 "
-        "means as many as save padding",
-        maximum=100_000,
+        0, "most shapes of batches, which XLA compiles; 0 means as many as save padding"
     )
     bpe_dropout: float = setting(
-        0.0,
-        "BPE-dropout (Provilkov et al. 2020): probability of leaving out a merge, such as 0.1, "
-        "drawn anew in each epoch; 0 means none",
-        maximum=0.999,
+        0.0, "BPE-dropout: probability of leaving out a merge, such as 0.1; 0 means none", 0, 0.999
     )
     sentencepiece_alpha: float = setting(
-        0.0,
-        "the same for a unigram vocabulary (Kudo 2018): each segmentation is drawn with its "
-        "probability ^ alpha; 0 means the most probable one",
-        maximum=100,
+        0.0, "the same for unigram: each segmentation is drawn with its probability ^ alpha"
     )
 
     def __post_init__(self) -> None:
@@ -238,9 +217,7 @@ class TrainConfig(Settings):
     """Training (Sec. 5.3, 5.4), validation, checkpoints and logs."""
 
     train_steps: int = setting(100_000, "updates of the weights", 1)
-    train_minutes: float = setting(
-        0.0, "maximum time of training from each start, wall-clock minutes; 0 means no limit"
-    )
+    train_minutes: float = setting(0.0, "most minutes of training from each start; 0: no limit")
     learning_rate_schedule: str = setting(
         NOAM,
         "the learning rate after its linear warm-up: "
@@ -249,54 +226,30 @@ class TrainConfig(Settings):
     )
     warmup_steps: int = setting(4000, "updates while the learning rate rises (Eq. 3)", 1)
     plateau_steps: int = setting(0, "updates at the peak of inverse_sqrt, before its decay")
-    learning_rate: float = setting(0.0, "peak of the schedules other than noam", 0, 1000)
-    learning_rate_scale: float = setting(
-        1.0, "factor on Eq. 3 (noam), for batches much smaller than the paper's", 0, 1000
-    )
-    dropout_warmup_steps: int = setting(
-        0, "updates while the dropout rate rises from 0; 0 means a constant rate"
-    )
+    learning_rate: float = setting(0.0, "peak of the schedules other than noam")
+    learning_rate_scale: float = setting(1.0, "factor on Eq. 3 (noam); less for small batches")
+    dropout_warmup_steps: int = setting(0, "updates while the dropout rate rises from 0")
     label_smoothing: float = setting(0.1, "epsilon_ls of label smoothing", 0, 0.999)
     r_drop: float = setting(
-        0.0,
-        "alpha of R-Drop (Liang et al. 2021), the weight of the divergence between two passes with "
-        "different dropout masks; 0 means one pass",
-        maximum=1000,
+        0.0, "alpha of R-Drop, the weight of the divergence between two passes; 0 means one pass"
     )
     # In float32, 1 - beta and epsilon must not round to 0: they are divisors.
     beta_1: float = setting(0.9, "Adam's decay rate of the mean gradient", 0, 0.999999)
     beta_2: float = setting(0.98, "Adam's decay rate of the mean squared gradient", 0, 0.999999)
     epsilon: float = setting(1e-9, "Adam's epsilon", 1e-30, 1)
-    seed: int = setting(
-        1, "seed of the weights, the order of the data and the dropout masks", 0, 2**21 - 1
-    )
-    clip_norm: float = setting(
-        0.0, "maximum global norm of the gradients; 0 means no limit (the paper)", 0, 1e30
-    )
+    seed: int = setting(1, "seed of the weights, the order of the data and dropout", 0, 2**21 - 1)
+    clip_norm: float = setting(0.0, "maximum global norm of the gradients; 0 means no limit")
     ema_decay: float = setting(
-        0.0,
-        "decay rate of a moving average of the weights, such as 0.999, in place of the average of "
-        "checkpoints; 0 means none",
-        maximum=0.999999,
+        0.0, "decay rate of a moving average of the weights, such as 0.999; 0: none", 0, 0.999999
     )
-    init_from: str = setting(
-        "", "fine-tuning: model with whose weights and vocabulary a new run starts"
-    )
-    init_optimizer: bool = setting(
-        False, "take Adam's moments and the number of updates from init_from too"
-    )
-    extend_vocab: int = setting(
-        0, "most sub-words of the text that are added to the vocabulary of init_from", 0, 100_000
-    )
+    init_from: str = setting("", "fine-tuning: the model, or its folder, with which a run starts")
+    init_optimizer: bool = setting(False, "take Adam's state and the updates of init_from too")
+    extend_vocab: int = setting(0, "most sub-words to add to the vocabulary of init_from")
     freeze: str = setting(
         "", f"weights that are not updated, separated by commas: some of {', '.join(FREEZABLE)}"
     )
     micro_batch_tokens: int = setting(
-        4096,
-        "source tokens, and target tokens, that a device computes at a time, padding included; "
-        "a larger shard of a batch is computed by gradient accumulation",
-        1,
-        100_000_000,
+        4096, "tokens on each side that a device computes at a time (gradient accumulation)", 1
     )
     precision: str = setting(
         "auto",
@@ -309,25 +262,15 @@ class TrainConfig(Settings):
         "whether XLA compiles the gradients: auto (on GPUs), on or off",
         choices=("auto", "on", "off"),
     )
-    logical_devices: int = setting(
-        0, "replicas on the CPU; 0 means the GPUs, or two on the CPU without a GPU", 0, 256
-    )
-    save_steps: int = setting(
-        1500, "updates between checkpoints (Sec. 6.1: 10 minutes, 1,500 of base)", 1
-    )
-    max_checkpoints: int = setting(
-        5, "newest checkpoints that are kept, to be averaged (Sec. 6.1: 5 for base, 20 for big)", 1
-    )
+    logical_devices: int = setting(0, "replicas on the CPU; 0: all GPUs, or two on the CPU", 0, 256)
+    save_steps: int = setting(1500, "updates between checkpoints (Sec. 6.1: 10 minutes)", 1)
+    max_checkpoints: int = setting(5, "newest checkpoints to keep, and to average (big: 20)", 1)
     eval_steps: int = setting(1000, "updates between validations", 1)
     early_stopping_patience: int = setting(
         0, "validations without a better score before training stops; 0 means never"
     )
-    max_skipped_steps: int = setting(
-        20, "consecutive updates without finite gradients before training stops", 1
-    )
-    bleu_sentences: int = setting(
-        500, "validation sentences that are translated for the BLEU score; 0 means none"
-    )
+    max_skipped_steps: int = setting(20, "stop after so many updates without finite gradients", 1)
+    bleu_sentences: int = setting(500, "validation sentences to translate for BLEU; 0 means none")
     log_steps: int = setting(50, "updates between log lines", 1)
 
     def __post_init__(self) -> None:
@@ -365,55 +308,34 @@ class TrainConfig(Settings):
 class DecodeConfig(Settings):
     """Beam search (Sec. 6.1)."""
 
-    beam_size: int = setting(4, "hypotheses kept for each sentence; 1 means greedy search", 1, 1000)
+    beam_size: int = setting(4, "hypotheses kept for each sentence; 1 means greedy search", 1)
     length_penalty: float = setting(0.6, "alpha of the length penalty ((5 + L) / 6) ^ alpha", 0, 10)
-    extra_decode_length: int = setting(
-        50, "maximum number of sub-words by which the output is longer than the input", 1, 100_000
-    )
-    decode_batch_tokens: int = setting(
-        4096, "source tokens times hypotheses of one batch, padding included", 1, 100_000_000
-    )
+    extra_decode_length: int = setting(50, "most sub-words of output beyond the input", 1, 100_000)
+    decode_batch_tokens: int = setting(4096, "source tokens times hypotheses of one batch", 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class SamplingConfig(Settings):
     """From which tokens the next one is drawn, where translations are sampled; not in `Config`."""
 
-    temperature: float = setting(
-        1.0, "logits are divided by it: below 1 the samples are more probable ones", 0.01, 100
-    )
+    temperature: float = setting(1.0, "divides the logits: below 1, more probable samples", 0.01)
     top_k: int = setting(0, "draw each sub-word from this many most probable ones; 0 means all")
-    top_p: float = setting(
-        1.0, "draw it from the fewest most probable ones whose probabilities sum to this", 0, 1
-    )
+    top_p: float = setting(1.0, "draw from the most probable ones that sum to this", 0, 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class ControlConfig(Settings):
     """Changes of the probabilities during a search or sampling; not in `Config`."""
 
-    no_repeat_ngram_size: int = setting(
-        0, "no n sub-words in a row occur twice in a translation; 0 means no limit"
-    )
+    no_repeat_ngram_size: int = setting(0, "no n sub-words in a row occur twice; 0: no limit")
     repetition_penalty: float = setting(
-        1.0,
-        "the log-probability of a sub-word that has occurred is multiplied by it; above 1 avoids "
-        "repetitions",
-        0.01,
-        100,
+        1.0, "factor on the log-probability of what has occurred; above 1: less repetition", 0.01
     )
     diverse_groups: int = setting(
-        1,
-        "diverse beam search: groups of the beam that avoid each other's sub-words, a divisor of "
-        "the beam size",
-        1,
-        1000,
+        1, "groups of the beam that avoid each other's sub-words, a divisor of the beam size", 1
     )
     diversity_strength: float = setting(
-        0.5,
-        "diverse beam search: by how much a sub-word's log-probability falls for each hypothesis "
-        "of earlier groups that has taken it",
-        maximum=1000,
+        0.5, "by how much a log-probability falls for each earlier group that took the sub-word"
     )
 
 
@@ -432,30 +354,17 @@ class FilterConfig(Settings):
     max_characters: int = setting(1000, "most characters of a side; 0 means no limit")
     max_word_length: int = setting(50, "most characters of a word; 0 means no limit")
     max_word_ratio: float = setting(
-        3.0,
-        "maximum ratio of the word counts of the two sides, where one of them has more than 10 "
-        "words; 0 means no limit",
+        3.0, "maximum ratio of the word counts where one is more than 10; 0 means no limit"
     )
     max_overlap: float = setting(
-        0.7,
-        "maximum fraction of the different words of both sides that are on both, without numbers "
-        "and punctuation; 1 means no limit",
-        maximum=1,
+        0.7, "maximum fraction of the different words of a pair that are on both sides", 0, 1
     )
-    min_letters: float = setting(
-        0.3, "minimum fraction of letters in a side without blanks; 0 means no limit", 0, 1
-    )
-    min_script: float = setting(
-        0.5, "minimum fraction of the script of its language in the letters of a side", 0, 1
-    )
-    drop_damaged: bool = setting(
-        True, "drop pairs with control or replacement characters, or wrongly decoded UTF-8"
-    )
+    min_letters: float = setting(0.3, "minimum fraction of letters in a side, without blanks", 0, 1)
+    min_script: float = setting(0.5, "minimum fraction of letters of the language's script", 0, 1)
+    drop_damaged: bool = setting(True, "drop pairs with control characters or damaged UTF-8")
     drop_html: bool = setting(True, "drop pairs with HTML tags or entities")
     drop_duplicates: bool = setting(True, "drop all but the first of equal pairs")
-    drop_source_duplicates: bool = setting(
-        False, "drop all but the first of the pairs with the same source and target language"
-    )
+    drop_source_duplicates: bool = setting(False, "drop all but the first pair of equal sources")
 
 
 # The formats of `config.json`: each function turns the settings of a format, a dict of JSON, into
@@ -559,8 +468,10 @@ class Config:
 
         Raises: TypeError or KeyError when the dict has other names.
         """
-        types = {field.name: field.type for field in dataclasses.fields(cls)}
-        return cls(**{name: kind(**parts[name]) for name, kind in types.items()})
+        return cls(
+            ModelConfig(**parts["model"]), DataConfig(**parts["data"]),
+            TrainConfig(**parts["train"]), DecodeConfig(**parts["decode"]),
+        )  # fmt: skip
 
     @classmethod
     def load(cls, path: str) -> "Config":

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from tf_transformer.checkpoints.checkpoint import Adapt, named_weights, read_state, restore
-from tf_transformer.checkpoints.loading import check_same_vocabularies, check_vocabularies
+from tf_transformer.checkpoints.loading import check_same_vocabularies
 from tf_transformer.checkpoints.model_folder import (
     find,
     find_model_dir,
@@ -61,9 +61,8 @@ def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
     Raises: UserError when a file is missing, or the run has other sizes.
     """
     init_from = config.train.init_from
-    initial, folder = initial_config(init_from), find_model_dir(init_from)
-    tokenizers = load_tokenizers(folder, initial.data.shared_vocab)
-    check_vocabularies(initial, tokenizers, folder)
+    initial = initial_config(init_from)
+    tokenizers = load_tokenizers(find_model_dir(init_from), initial.data.shared_vocab)
     names = {field.name for field in dataclasses.fields(ModelConfig)} - {"dropout_rate"}
     if initial.model.positional_encoding == "sinusoidal":
         names -= {"pe_input", "pe_target"}
