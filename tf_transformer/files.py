@@ -38,9 +38,9 @@ def atomic_write(path: str, mode: str = "w") -> Iterator[IO[Any]]:
     folder, name = os.path.split(target)
     # 50 characters are at most 200 bytes, and a name has at most 255.
     temporary = os.path.join(folder, f"{PREFIX}{name[:50]}-{secrets.token_hex(6)}{SUFFIX}")
-    replaces = os.path.isfile(target)
+    replaces = os.path.isfile(path)
     try:
-        if path.endswith("/") or os.path.exists(target) and not replaces:
+        if path.endswith("/") or os.path.exists(path) and not replaces:
             with open(path, mode, encoding=encoding) as file:  # a device, or an error for a folder
                 yield file
             return
@@ -57,7 +57,7 @@ def atomic_write(path: str, mode: str = "w") -> Iterator[IO[Any]]:
             error.filename, error.filename2 = path, None
         raise
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.remove(temporary)
 
 

@@ -154,11 +154,10 @@ class Update:
           weights: of the pairs in the loss, float32 `[B]`; None: all are 1.
         Returns: a dict, as `apply` returns it.
         """
-        scale = self.loss_scale.scale / tf.maximum(count_tokens(tar[:, 1:]), 1.0)
-        if weights is not None:
-            row_tokens = tf.reduce_sum(tf.cast(tar[:, 1:] != PAD, tf.float32), axis=1)  # (B)
-            mean = tf.math.divide_no_nan(1.0, tf.reduce_sum(weights * row_tokens))
-            scale = self.loss_scale.scale * mean * weights  # (B)
+        row_tokens = tf.reduce_sum(tf.cast(tar[:, 1:] != PAD, tf.float32), axis=1)  # (B)
+        weights = tf.ones_like(row_tokens) if weights is None else weights  # (B)
+        mean = tf.math.divide_no_nan(1.0, tf.reduce_sum(weights * row_tokens))
+        scale = self.loss_scale.scale * mean * weights  # (B)
         gradients, sums = self.gradients(inp, tar, scale)
         return self.apply(gradients, sums, votes)
 
@@ -296,12 +295,10 @@ def gradient_accumulation_steps(
 
 
 def shard_of(rows: tf.Tensor, index: tf.Tensor | int, shards: tf.Tensor | int) -> tf.Tensor:
-    """Takes the rows of one shard: `[B, ...]` -> `[B / shards, ...]`; a scalar is of all rows.
+    """Takes the rows of one shard: `[B, ...]` -> `[B / shards, ...]`.
 
     Rows of padding are appended where `shards` does not divide B.
     """
-    if not rows.shape.rank:
-        return rows
     others = [[0, 0]] * (rows.shape.rank - 1)
     rows = tf.pad(rows, [[0, -tf.shape(rows)[0] % shards], *others], constant_values=PAD)
     return tf.ensure_shape(rows[index::shards], [None] * rows.shape.rank)
