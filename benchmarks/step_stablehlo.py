@@ -111,7 +111,7 @@ def write_curve(path: pathlib.Path, updates: int) -> None:
     write(path, config, (CURVE_ROWS, length), "float32")
     tf.keras.utils.set_random_seed(config.train.seed)
     strategy = make_strategy(logical_devices=1)
-    update = Update.build(config, "float32", strategy, accumulate=False)
+    update = Update(config, "float32", strategy, accumulate=False)
     initial = [weight.numpy() for weight in update.model.trainable_variables]
     losses = []
     for batch in zip(map(tf.constant, inp), map(tf.constant, tar)):

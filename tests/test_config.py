@@ -33,6 +33,7 @@ def test_round_trip(tmp_path, name):
         ({"clip_norm": float("inf")}, "clip_norm is inf: give at most 2,147,483,647"),
         ({"train_minutes": float("inf")}, "train_minutes is inf: give at most 2,147,483,647"),
         ({"log_steps": 2**31}, "log_steps is 2147483648: give at most 2,147,483,647"),
+        ({"beam_size": 100_000}, "beam_size is 100000: give at most 1,000"),
         # With the length of the source it exceeded int32.
         ({"extra_decode_length": 2**31 - 1}, "give at most 100,000"),
         ({"num_layers": 1.5}, "num_layers is 1.5: give a whole number"),

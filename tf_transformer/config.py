@@ -308,7 +308,7 @@ class TrainConfig(Settings):
 class DecodeConfig(Settings):
     """Beam search (Sec. 6.1)."""
 
-    beam_size: int = setting(4, "hypotheses kept for each sentence; 1 means greedy search", 1)
+    beam_size: int = setting(4, "hypotheses kept for each sentence; 1 means greedy search", 1, 1000)
     length_penalty: float = setting(0.6, "alpha of the length penalty ((5 + L) / 6) ^ alpha", 0, 10)
     extra_decode_length: int = setting(50, "most sub-words of output beyond the input", 1, 100_000)
     decode_batch_tokens: int = setting(4096, "source tokens times hypotheses of one batch", 1)

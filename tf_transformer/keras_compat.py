@@ -31,16 +31,15 @@ class ReferenceCall(KerasClass):
 
         Raises: ValueError for an input that carries a Keras mask.
         """
-        signature = inspect.signature(self.call)
-        given = dict(signature.bind_partial(*args, **kwargs).arguments)
-        if "mask" in signature.parameters and given.get("mask") is None:
+        names = list(inspect.signature(self.call).parameters)
+        given = {**dict(zip(names, args)), **kwargs}
+        if "mask" in names and given.get("mask") is None:
             if any(getattr(x, "_keras_mask", None) is not None for x in tf.nest.flatten(given)):
                 raise ValueError(
                     f"an input of {self.name} carries a Keras mask (True = keep): "
                     "give mask= (1 = hidden), as of create_padding_mask"
                 )
-        first = next(iter(signature.parameters))
-        return super().__call__(given.pop(first), **given)
+        return super().__call__(given.pop(names[0]), **given)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, each of which is an attribute of the same name."""

@@ -114,7 +114,7 @@ def update_seconds(
     strategy = make_strategy(replicas=replicas)
     accumulate = config.train.micro_batch_tokens < sizes.batch_rows * sizes.length
     jit = choose_jit_compile(jit_compile, tf.config.get_visible_devices("GPU"))
-    update = Update.build(config, precision, strategy, accumulate=accumulate, jit_compile=jit)
+    update = Update(config, precision, strategy, accumulate=accumulate, jit_compile=jit)
     rows = sizes.batch_rows * replicas
     inp = random_ids(rows, sizes.length, config.model.input_vocab_size)
     tar = random_ids(rows, sizes.length + 1, config.model.target_vocab_size)

@@ -81,8 +81,7 @@ class Trainer:
         self._saved = (0, 0)  # step, and step of the last validation, of the last checkpoint
         self._accumulator = MetricsAccumulator()
         # The step, counted from 0, the result and the padded tokens of each started update.
-        self._in_flight: collections.deque[tuple[int, dict[str, tf.Tensor], int]]
-        self._in_flight = collections.deque()
+        self._in_flight: collections.deque[tuple[int, Any, int]] = collections.deque()
         self._schedule = make_schedule(self.config.model, self.config.train)
         evaluate = functools.partial(eval_step, self.model)
         self._eval_step = on_all_replicas(workers.strategy, evaluate, [IDS, IDS])
@@ -102,7 +101,7 @@ class Trainer:
         gpus = [] if settings.logical_devices else tf.config.get_visible_devices("GPU")
         precision = self.workers.broadcast(choose_precision(settings.precision, gpus))
         self.plan = Plan(self.config, self.train_batches, self.workers.replicas, precision)
-        self.update = Update.build(
+        self.update = Update(
             self.config,
             precision,
             strategy,

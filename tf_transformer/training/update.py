@@ -30,7 +30,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import build_model
-from tf_transformer.config import Config, TrainConfig
+from tf_transformer.config import Config, ModelConfig, TrainConfig
 from tf_transformer.data.batching import IDS, WEIGHTS, Bucket
 from tf_transformer.model.dropout import dropout_key
 from tf_transformer.model.transformer import Transformer
@@ -86,56 +86,42 @@ def shard_gradients(
 class Update:
     """The update of a run. A call makes one in all replicas of a strategy.
 
+    It has a model with new weights, its optimizer, whose number of updates is the step, and its
+    loss scale.
+
     Args:
-      settings: a `TrainConfig`.
+      config: a `Config` with the sizes of its vocabularies.
+      precision: name of a Keras dtype policy.
       strategy: of the replicas.
-      model: a `Transformer`, built in the scope of the strategy.
-      optimizer: a `FusedAdam`, built there too; its number of updates is the step.
       accumulate: whether a replica may compute its rows in several shards. Without it the graph is
         half as large.
       jit_compile: whether XLA compiles the gradients.
       weighted: whether the pairs of the batches have weights.
+      optimizer: makes a `FusedAdam` of the configurations of model and training.
     """
 
     def __init__(
         self,
-        settings: TrainConfig,
+        config: Config,
+        precision: str,
         strategy: tf.distribute.Strategy,
-        model: Transformer,
-        optimizer: FusedAdam,
         accumulate: bool = True,
         jit_compile: bool = False,
         weighted: bool = False,
+        optimizer: Callable[[ModelConfig, TrainConfig], FusedAdam] = make_optimizer,
     ) -> None:
-        self.settings = settings
-        self.model = model
-        self.optimizer = optimizer
-        with strategy.scope():
-            self.loss_scale = LossScale(model.dtype_policy.name)
+        self.settings = config.train
         self._accumulate = accumulate
         self.jit_compile = jit_compile
         self._weighted = weighted
+        with strategy.scope():
+            self.model = build_model(config.model, precision)
+            freeze(self.model, config.train.freeze)
+            self.optimizer = optimizer(config.model, config.train)
+            self.optimizer.build(self.model.trainable_variables)
+            self.loss_scale = LossScale(precision)
         specs = [IDS, IDS, tf.TensorSpec([2], tf.float32), *([WEIGHTS] if weighted else [])]
         self._run = on_all_replicas(strategy, self.step, specs)
-
-    @classmethod
-    def build(
-        cls, config: Config, precision: str, strategy: tf.distribute.Strategy, **options: bool
-    ) -> "Update":
-        """Builds a model with new weights, its optimizer, and their update.
-
-        Args:
-          config: a `Config` with the sizes of its vocabularies.
-          precision: name of a Keras dtype policy.
-          strategy: of the replicas.
-          **options: `accumulate`, `jit_compile` and `weighted` of the constructor.
-        """
-        with strategy.scope():
-            model = build_model(config.model, precision)
-            freeze(model, config.train.freeze)
-            optimizer = make_optimizer(config.model, config.train)
-            optimizer.build(model.trainable_variables)
-        return cls(config.train, strategy, model, optimizer, **options)
 
     def __call__(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         """Makes an update of a whole batch; arguments and result as of `step`."""
