@@ -45,6 +45,41 @@ def write_two(paths, text):
             file.write(text)
 
 
+def test_files_that_belong_together(tmp_path, monkeypatch):
+    """At no moment there are an old and a new one, also when the process is killed."""
+    paths = [tmp_path / "a", tmp_path / "b"]
+    write_two(paths, "old")
+    calls = []
+
+    def interrupted(function, number):
+        def call(*arguments):
+            contents = {path.read_text() for path in paths if path.exists()}
+            assert len(contents) == 1
+            calls.append(function.__name__)
+            if len(calls) == number:
+                raise KeyboardInterrupt
+            return function(*arguments)
+
+        return call
+
+    # The old a is removed, b is replaced, what is left of it is removed, a is replaced.
+    for number, expected in enumerate(
+        [{"a": "old", "b": "old"}, {"b": "old"}, {"b": "new"}, {"b": "new"}], start=1
+    ):
+        write_two(paths, "old")
+        calls.clear()
+        with monkeypatch.context() as patch:
+            for name in ("replace", "remove"):
+                patch.setattr(os, name, interrupted(getattr(os, name), number))
+            with pytest.raises(KeyboardInterrupt):
+                write_two(paths, "new")
+        left = {path.name: path.read_text() for path in paths if path.exists()}
+        assert left == expected
+        assert set(os.listdir(tmp_path)) == set(left)
+    write_two(paths, "new")
+    assert [path.read_text() for path in paths] == ["new", "new"]
+
+
 def test_no_file_appears_when_one_cannot_be_written(tmp_path, full):
     path = tmp_path / "file"
     with pytest.raises(OSError, match="No space left"):

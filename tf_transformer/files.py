@@ -65,10 +65,17 @@ def atomic_write(path: str, mode: str = "w") -> Iterator[IO[Any]]:
 def atomic_files(paths: Sequence[str], mode: str = "w") -> Iterator[list[IO[Any]]]:
     """Opens several files as `atomic_write` does, such as the two sides of a text.
 
-    None of them appears when one cannot be written.
+    None of them appears when one cannot be written. A process that is killed leaves some of them
+    missing, and never old ones beside new ones.
     """
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(atomic_write(path, mode)) for path in paths]
+        files = [stack.enter_context(atomic_write(path, mode)) for path in paths]
+        yield files
+        for file in files:
+            file.flush()
+        for path in paths[:-1]:  # the last one is replaced first
+            if os.path.isfile(path):
+                os.remove(os.path.realpath(path))
 
 
 def remove_temporary_files(folder: str) -> None:
