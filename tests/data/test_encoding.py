@@ -1,5 +1,6 @@
 """Encoding of sentence pairs: dropped pairs, processes, and the cache of shards."""
 
+import copy
 import errno
 import logging
 import os
@@ -7,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
 
 import filelock
 import numpy as np
@@ -94,7 +94,8 @@ def test_ids_are_those_of_the_tokenizer_in_graphs(tokenizers):
 
 @pytest.mark.parametrize(("size", "dtype"), [(2**16, np.uint16), (2**16 + 1, np.int32)])
 def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, size, dtype):
-    other = SimpleNamespace(model=tokenizers[1].model, tags={}, vocab_size=size)
+    other = copy.copy(tokenizers[1])
+    other.vocab_size = size
     encoder = PairEncoder((tokenizers[0], other), 64, 9.0)
     assert encoder.encode([("a", "b", None)]).ids.dtype == dtype
 
@@ -124,7 +125,7 @@ def test_the_second_start_reads_the_cache(
     corpus = open_corpus(str(corpus_folder), "en", "de")
     first = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
     with monkeypatch.context() as patch:
-        patch.setattr(corpus, "read", None)  # reading the text would fail
+        patch.setattr(corpus, "read_text", None)  # reading the text would fail
         again = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
     assert rows(again, 0) == rows(first, 0) and rows(again, 1) == rows(first, 1)
     assert again.dropped == first.dropped
@@ -152,17 +153,17 @@ def test_the_ids_are_not_in_memory(tokenizers, corpus_folder, tiny_config, tmp_p
 class ChangingCorpus(Corpus):
     """A corpus whose text is its fingerprint."""
 
-    splits = ["train"]
+    texts = {"train": None, "validation": None}
 
     def __init__(self):
         self.text = "Anna sleeps."
         self.reads = 0
 
-    def read(self, split):
+    def read_text(self, text, first=0, end=None):
         self.reads += 1
-        yield self.text, self.text
+        yield self.text, self.text, None
 
-    def fingerprint(self, split):
+    def text_fingerprint(self, split):
         return (split, self.text)
 
 
@@ -185,21 +186,21 @@ def test_a_changed_fingerprint_invalidates_the_cache(tokenizers, tiny_config, tm
 
 
 class FailingCorpus(Corpus):
-    """A corpus whose `read` fails after some pairs, as a process that is stopped."""
+    """A corpus that fails after some pairs, as a process that is stopped."""
 
     name = "the corpus"
-    splits = ["train"]
+    texts = {"train": None, "validation": None}
 
     def __init__(self, pairs):
         self.pairs = pairs
         self.end = None  # how many pairs are read before the failure
 
-    def read(self, split):
-        yield from self.pairs[: self.end]
+    def read_text(self, text, first=0, end=None):
+        yield from ((*pair, None) for pair in self.pairs[: self.end])
         if self.end is not None:
             raise KeyboardInterrupt
 
-    def fingerprint(self, split):
+    def text_fingerprint(self, split):
         return (split,)
 
 
@@ -321,8 +322,8 @@ from tf_transformer.data import encoding
 from tf_transformer.data.tokenizer import load_tokenizers
 
 class KilledCorpus(FailingCorpus):
-    def read(self, split):
-        yield from self.pairs[:100]
+    def read_text(self, text, first=0, end=None):
+        yield from ((*pair, None) for pair in self.pairs[:100])
         os.kill(os.getpid(), signal.SIGKILL)
 
 encoding.CHUNK, encoding.CHUNKS_OF_SHARD = 10, 3

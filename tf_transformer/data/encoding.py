@@ -18,15 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import filelock
 import numpy as np
-import sentencepiece
 
 from tf_transformer.config import DataConfig
 from tf_transformer.data.corpus import Corpus, WeightedPair, digest
 from tf_transformer.data.progress import Progress
-from tf_transformer.data.tags import split_tag
 from tf_transformer.errors import NPZ_DAMAGE, UserError
 from tf_transformer.files import atomic_write, remove_temporary_files
-from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import PAD, START
 
 if TYPE_CHECKING:  # it imports TensorFlow
@@ -211,23 +208,43 @@ def open_shards(folder: str) -> EncodedPairs | None:
 
     Returns: an `EncodedPairs`, or None when a shard is missing or damaged.
     """
-    manifest = read_manifest(folder)
-    shards = [open_shard(folder, *each) for each in enumerate(manifest["shards"])]
-    opened = [shard for shard in shards if shard is not None]
-    complete = manifest["complete"] and len(opened) == len(shards)
-    return EncodedPairs(opened) if complete else None
+    _, shards, complete = _open_folder(folder)
+    return EncodedPairs(shards) if complete else None
 
 
-def read_manifest(folder: str) -> dict[str, Any]:
-    """Reads the manifest of a folder; where it is missing or damaged, that of no shards."""
+def _open_folder(folder: str) -> tuple[list[dict[str, Any]], list[Shard], bool]:
+    """Opens the shards of a folder up to the first one that is missing or damaged.
+
+    Returns: their records in the manifest; the shards; whether these are all of the text.
+    """
+    records: list[dict[str, Any]] = []
+    shards: list[Shard] = []
     try:
         with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
             manifest = json.load(file)
-        if isinstance(manifest["complete"], bool) and isinstance(manifest["shards"], list):
-            return manifest
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return {"complete": False, "shards": []}
+        for record in manifest["shards"]:
+            shards.append(_open_shard(folder, len(shards), record))
+            records.append(record)
+        return records, shards, manifest["complete"]
+    except NPZ_DAMAGE:
+        return records, shards, False
+
+
+def _open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard:
+    """Opens the shard of a record of the manifest. Raises: one of `NPZ_DAMAGE`."""
+    checksum = 0
+    arrays = []
+    for path in _paths(folder, number, record.get("weighted", False)):
+        array = np.load(path, mmap_mode="r")
+        with open(path, "rb") as file:  # reading `array` would count as memory of this process
+            file.seek(array.offset)
+            while block := file.read(READ_BYTES):
+                checksum = zlib.crc32(block, checksum)
+        arrays.append(np.asarray(array))  # indexing a `memmap` is slower
+    ids, splits, *weights = arrays
+    if checksum != record["checksum"] or len(ids) != splits[-1]:
+        raise ValueError(f"shard {number} of {folder} is damaged")
+    return Shard(ids, splits, record["dropped"], weights[0] if weights else None, checksum)
 
 
 def _paths(folder: str, number: int, weighted: bool) -> list[str]:
@@ -236,54 +253,37 @@ def _paths(folder: str, number: int, weighted: bool) -> list[str]:
     return [os.path.join(folder, f"{number:05d}.{name}.npy") for name in names]
 
 
-def open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard | None:
-    """Opens the shard of a record of the manifest; None when it is missing or damaged."""
-    try:
-        checksum = 0
-        arrays = []
-        for path in _paths(folder, number, record.get("weighted", False)):
-            array = np.load(path, mmap_mode="r")
-            with open(path, "rb") as file:  # reading `array` would count as memory of this process
-                file.seek(array.offset)
-                while block := file.read(READ_BYTES):
-                    checksum = zlib.crc32(block, checksum)
-            arrays.append(np.asarray(array))  # indexing a `memmap` is slower
-        ids, splits, *weights = arrays
-        if checksum == record["checksum"] and len(ids) == splits[-1]:
-            return Shard(ids, splits, record["dropped"], weights[0] if weights else None, checksum)
-    except NPZ_DAMAGE:
-        pass
-    return None
-
-
-def write_shard(folder: str, number: int, shard: Shard, read: int) -> dict[str, Any]:
-    """Writes the files of a shard.
+def write_shards(
+    folder: str, shards: Iterable[tuple[Shard, int]], records: Sequence[dict[str, Any]] = ()
+) -> None:
+    """Writes the files of shards and the manifest.
 
     Args:
       folder: an existing folder.
-      number: of the shard in it.
-      shard: a `Shard`.
-      read: how many pairs of the text it has read.
-    Returns: its record in the manifest.
+      shards: each with the number of pairs of the text that it has read.
+      records: of the shards that the folder has already, before these.
     """
-    weighted = shard.weights is not None
-    for path, array in zip(_paths(folder, number, weighted), shard.arrays):
-        with atomic_write(path, "wb") as file:
-            header = np.lib.format.header_data_from_array_1_0(array)
-            np.lib.format.write_array_header_1_0(file, header)
-            file.write(array.data)  # `np.save` does not say why it fails, as on a full disk
-    record = {"read": read, "dropped": shard.dropped, "checksum": shard.checksum}
-    return {**record, "weighted": True} if weighted else record
+    records = list(records)
+    for shard, read in shards:
+        weighted = shard.weights is not None
+        for path, array in zip(_paths(folder, len(records), weighted), shard.arrays):
+            with atomic_write(path, "wb") as file:
+                header = np.lib.format.header_data_from_array_1_0(array)
+                np.lib.format.write_array_header_1_0(file, header)
+                file.write(array.data)  # `np.save` does not say why it fails, as on a full disk
+        record = {"read": read, "dropped": shard.dropped, "checksum": shard.checksum}
+        records.append({**record, "weighted": True} if weighted else record)
+        _write_manifest(folder, records, complete=False)
+    _write_manifest(folder, records, complete=True)
 
 
-def write_manifest(folder: str, records: list[dict[str, Any]], complete: bool) -> None:
-    """Writes the manifest of a folder: the records of its shards, and whether there are no more."""
+def _write_manifest(folder: str, records: list[dict[str, Any]], complete: bool) -> None:
     with atomic_write(os.path.join(folder, MANIFEST)) as file:
         json.dump({"complete": complete, "shards": records}, file, indent=1)
 
 
 class PairEncoder:
-    """Encodes lists of sentence pairs. Its ids are those of `Tokenizer.encode`.
+    """Encodes lists of sentence pairs.
 
     Args:
       tokenizers: of the source and of the target.
@@ -294,11 +294,7 @@ class PairEncoder:
     def __init__(
         self, tokenizers: "tuple[Tokenizer, Tokenizer]", max_length: int, max_length_ratio: float
     ) -> None:
-        self._processors = [
-            sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
-            for tokenizer in tokenizers
-        ]
-        self._tags = tokenizers[0].tags
+        self._source, self._target = tokenizers[0], tokenizers[1].for_targets()
         largest = max(tokenizer.vocab_size for tokenizer in tokenizers)
         self._dtype = np.uint16 if largest <= 2**16 else np.int32
         self._max_length = max_length
@@ -312,7 +308,7 @@ class PairEncoder:
         Returns: a `Shard` without the pairs that are not usable for training.
         """
         sources, targets, given = zip(*pairs)
-        ids = [self._encode_sources(sources), self._encode(1, targets)]
+        ids = [self._source.encode_lists(sources), self._target.encode_lists(targets)]
         lengths = np.array([[len(row) for row in side] for side in ids], np.uint32).T  # (pairs, 2)
         keep, dropped = self._usable(lengths)
         splits = np.zeros(2 * np.count_nonzero(keep) + 1, np.uint32)
@@ -323,18 +319,6 @@ class PairEncoder:
         weights = np.array([1.0 if weight is None else weight for weight in given], np.float32)
         weights = weights[keep]
         return Shard(flat_ids, splits, dropped, None if np.all(weights == 1) else weights)
-
-    def _encode(self, side: int, texts: Sequence[str]) -> list[list[int]]:
-        threads = number_of_cores()
-        return self._processors[side].encode(list(texts), add_eos=True, num_threads=threads)
-
-    def _encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
-        """Encodes sources, of which some begin with tags."""
-        if not self._tags:
-            return self._encode(0, texts)
-        tags, sentences = zip(*(split_tag(text, self._tags) for text in texts))
-        rows = self._encode(0, sentences)
-        return [[self._tags[tag], *row] if tag else row for tag, row in zip(tags, rows)]
 
     def _usable(self, lengths: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
         """Finds the pairs to keep.
@@ -456,24 +440,24 @@ def shard_folder(
 def _encode_missing(folder: str, corpus: Corpus, split: str, encoder: PairEncoder) -> None:
     """Encodes and writes the shards of a folder from the first one that it lacks or is damaged."""
     remove_temporary_files(folder)  # of a process that was killed
-    records = read_manifest(folder)["shards"]
-    is_good = (open_shard(folder, *each) is not None for each in enumerate(records))
-    records = [record for record, _ in zip(records, itertools.takewhile(bool, is_good))]
+    records, _, _ = _open_folder(folder)
     done = sum(record["read"] for record in records)
     if done:
         logger.info("resuming the encoding of %s after %s pairs", split, f"{done:,}")
     text = itertools.islice(corpus.read_weighted(split), done, None)
-    with Progress(f"encoding {split}", "pairs") as progress:
+
+    def shards(progress: Progress) -> Iterator[tuple[Shard, int]]:
+        end = done
         while True:
+            first = end
             parts = []
-            read = 0
-            for chunk in _chunks(itertools.islice(text, CHUNK * CHUNKS_OF_SHARD)):
+            for chunk in itertools.islice(_chunks(text), CHUNKS_OF_SHARD):
                 parts.append(encoder.encode(chunk))
-                read += len(chunk)
-                progress.show(done + read)
+                end += len(chunk)
+                progress.show(end)
             if not parts:
-                break
-            done += read
-            records.append(write_shard(folder, len(records), Shard.join(parts), read))
-            write_manifest(folder, records, complete=False)
-    write_manifest(folder, records, complete=True)
+                return
+            yield Shard.join(parts), end - first
+
+    with Progress(f"encoding {split}", "pairs") as progress:
+        write_shards(folder, shards(progress), records)

@@ -21,7 +21,7 @@ import random
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
@@ -35,8 +35,7 @@ from tf_transformer.data.encoding import (
     EncodedPairs,
     Shard,
     open_shards,
-    write_manifest,
-    write_shard,
+    write_shards,
 )
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_folder
@@ -311,18 +310,7 @@ class PairSampler:
         pool = ProcessPoolExecutor(processes, spawn, _start_process, self._arguments)
         try:
             with atomic_folder(os.path.dirname(folder)) as unfinished:
-                records = []
-                for number, shard in enumerate(self._shards):
-                    firsts = range(0, len(shard), CHUNK)
-                    keys = [(self._seed, epoch, number, chunk) for chunk in range(len(firsts))]
-                    chunks = [shard.slice(first, first + CHUNK) for first in firsts]
-                    parts = []
-                    for part in pool.map(_sample_in_process, keys, chunks):
-                        if stopped.is_set():
-                            raise InterruptedError
-                        parts.append(part)
-                    records.append(write_shard(unfinished, number, Shard.join(parts), len(shard)))
-                write_manifest(unfinished, records, complete=True)
+                write_shards(unfinished, self._drawn(epoch, pool, stopped))
                 shutil.rmtree(folder, ignore_errors=True)  # damaged ones
                 os.rename(unfinished, folder)
         except BrokenProcessPool:
@@ -334,6 +322,21 @@ class PairSampler:
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
+
+    def _drawn(
+        self, epoch: int, pool: ProcessPoolExecutor, stopped: threading.Event
+    ) -> Iterator[tuple[Shard, int]]:
+        """Yields the shards of an epoch, each with the number of its pairs."""
+        for number, shard in enumerate(self._shards):
+            firsts = range(0, len(shard), CHUNK)
+            keys = [(self._seed, epoch, number, chunk) for chunk in range(len(firsts))]
+            chunks = [shard.slice(first, first + CHUNK) for first in firsts]
+            parts = []
+            for part in pool.map(_sample_in_process, keys, chunks):
+                if stopped.is_set():
+                    raise InterruptedError
+                parts.append(part)
+            yield Shard.join(parts), len(shard)
 
     def remove_others(self, epochs: Iterable[int]) -> None:
         """Removes the shards of all epochs but these, and those of other settings."""

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import itertools
 import os
 import select
 import sys
@@ -65,15 +66,18 @@ def decode_line(line: bytes, number: int, path: str | None) -> str:
         ) from None
 
 
-def parse_tsv(line: str, number: int, path: str | None) -> tuple[str, str, float | None]:
+def parse_tsv(
+    line: str, place: str, languages: tuple[str, str] = ("", "")
+) -> tuple[str, str, float | None]:
     """Splits a line of a TSV file into source, target and weight.
 
     Args:
       line: with two columns, or with three, of which the last is the weight.
-      number, path: of the line, from 1, and the file, for messages; None for standard input.
+      place: of the line, for messages.
+      languages: have no effect, since the columns have no names.
+    Returns: source, target and weight; the weight is None where there are two columns.
     Raises: UserError for another number of columns, or as `parse_weight`.
     """
-    place = f"{path or 'standard input'}:{number}"
     columns = line.split("\t")
     if len(columns) == 2:
         return columns[0], columns[1], None
@@ -164,10 +168,10 @@ def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
         first, _, second = path.partition(",")
         yield from read_two_file_windows(first, second)
         return
-    lines = 0  # of earlier windows
+    numbers = itertools.count(1)
     for window in read_windows(path):
-        yield [parse_tsv(line, number, path)[:2] for number, line in enumerate(window, lines + 1)]
-        lines += len(window)
+        places = (f"{path or 'standard input'}:{number}" for number in numbers)
+        yield [parse_tsv(*line)[:2] for line in zip(window, places)]
 
 
 def read_two_file_windows(first: str | None, second: str) -> Iterator[list[tuple[str, str]]]:

@@ -22,9 +22,10 @@ import tensorflow_text as tf_text
 from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data.progress import Progress
-from tf_transformer.data.tags import tag_pattern, vocabulary_tags, without_tags
+from tf_transformer.data.tags import split_tag, tag_pattern, vocabulary_tags, without_tags
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
+from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import BLANK, END, PAD, START, UNK
 
 logger = logging.getLogger(__name__)
@@ -185,6 +186,18 @@ class Tokenizer:
             ids = self.resource.tokenize(texts)
         end = tf.fill([ids.nrows(), 1], END)
         return tf.concat([ids, end], axis=1)
+
+    def encode_lists(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of `encode` as lists, computed on all cores and without a graph.
+
+        Args:
+          texts: at least one.
+        """
+        if not self.tags:
+            return self._python.encode(list(texts), add_eos=True, num_threads=number_of_cores())
+        tags, sentences = zip(*(split_tag(text, self.tags) for text in texts))
+        rows = self.for_targets().encode_lists(sentences)
+        return [[self.tags[tag], *row] if tag else row for tag, row in zip(tags, rows)]
 
     def _split_tags(self, texts: list[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Strings `[N]` -> ids of their tags, ragged `[N, (0 or 1)]`, and the sentences `[N]`."""

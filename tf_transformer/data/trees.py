@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tf_transformer.data.corpus import HeldOutCorpus, WeightedPair
+from tf_transformer.data.corpus import FileCorpus, WeightedPair
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
@@ -256,8 +256,8 @@ def is_well_formed(text: str, words: list[str]) -> bool:
     return linearise(restore(text, words)).split(" ") == re.findall(r"\S+", text, re.ASCII)
 
 
-class TreebankCorpus(HeldOutCorpus):
-    """The trees of a folder of `.mrg` files, as pairs of a sentence and its linearised tree.
+def open_treebank(folder: str) -> FileCorpus:
+    """Opens the trees of a folder of `.mrg` files, as pairs of a sentence and its linearised tree.
 
     The files are searched in all sub-folders. Their names determine the splits:
 
@@ -275,43 +275,35 @@ class TreebankCorpus(HeldOutCorpus):
       folder: a path.
     Raises: UserError when it has no `.mrg` file.
     """
-
-    unit = "trees"
-
-    def __init__(self, folder: str) -> None:
-        paths = sorted(
-            path for path in pathlib.Path(folder).rglob("*") if path.suffix.lower() == ".mrg"
+    found = sorted(
+        path for path in pathlib.Path(folder).rglob("*") if path.suffix.lower() == ".mrg"
+    )
+    if not found:
+        raise UserError(
+            f"no .mrg file in the folder {folder} or its sub-folders: give a folder of trees in "
+            "the format of the Penn Treebank"
         )
-        if not paths:
-            raise UserError(
-                f"no .mrg file in the folder {folder} or its sub-folders: give a folder of trees "
-                "in the format of the Penn Treebank"
-            )
-        held_out = ["validation"]
-        files = _files_of_splits([(path, _penn_split(path)) for path in paths])
-        files = files or _files_of_splits([(path, _named_split(folder, path)) for path in paths])
-        if not files:
-            files = {"train": list(map(str, paths))}
-            held_out = ["test", "validation"]
-        elif "validation" in files or "train" not in files:
-            held_out = []
-        used = sum(map(len, files.values()))
-        some = f" ({used:,} of its {len(paths):,} files)" if used < len(paths) else ""
-        super().__init__(f"treebank {folder}{some}", files, held_out)
-
-    def read_files(self, paths: Sequence[str]) -> Iterator[WeightedPair]:
-        """Yields (words joined by blanks, linearised tree, None) of the clean trees of files."""
-        for tree in map(clean_tree, itertools.chain.from_iterable(map(read_trees, paths))):
-            if tree is not None:
-                yield (*source_and_target(tree), None)
+    texts: dict[str, list[str]] = {}
+    for split_of in (_penn_split, _named_split):
+        splits = [split_of(path.relative_to(folder)) for path in found]
+        for split in SECTIONS:
+            paths = [str(path) for path, of_path in zip(found, splits) if of_path == split]
+            texts |= {split: paths} if paths else {}
+        if texts:
+            break
+    used = sum(map(len, texts.values())) or len(found)
+    some = f" ({used:,} of its {len(found):,} files)" if used < len(found) else ""
+    files = texts or {"train": list(map(str, found))}
+    corpus = FileCorpus(f"treebank {folder}{some}", files, _read_pairs)
+    corpus.holds_out_test = not texts
+    return corpus
 
 
-def _files_of_splits(paths: Iterable[tuple[pathlib.Path, str | None]]) -> dict[str, list[str]]:
-    """Returns the files of each split, of which there are some, in the order of `SECTIONS`."""
-    files = {
-        split: [str(path) for path, of_path in paths if of_path == split] for split in SECTIONS
-    }
-    return {split: names for split, names in files.items() if names}
+def _read_pairs(paths: Sequence[str]) -> Iterator[WeightedPair]:
+    """Yields (words joined by blanks, linearised tree, None) of the clean trees of files."""
+    for tree in map(clean_tree, itertools.chain.from_iterable(map(read_trees, paths))):
+        if tree is not None:
+            yield (*source_and_target(tree), None)
 
 
 def _penn_split(path: pathlib.Path) -> str | None:
@@ -321,10 +313,7 @@ def _penn_split(path: pathlib.Path) -> str | None:
     return next(splits, None)
 
 
-def _named_split(folder: str, path: pathlib.Path) -> str | None:
-    """Returns the split that the path below `folder` names, or None."""
-    for name in path.relative_to(folder).parts:
-        for split, prefixes in SPLIT_PREFIXES.items():
-            if name.lower().startswith(prefixes):
-                return split
-    return None
+def _named_split(path: pathlib.Path) -> str | None:
+    """Returns the split that a path in the folder names, or None."""
+    names = ((name.lower(), split) for name in path.parts for split in SPLIT_PREFIXES)
+    return next((split for name, split in names if name.startswith(SPLIT_PREFIXES[split])), None)

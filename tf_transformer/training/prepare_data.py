@@ -169,7 +169,7 @@ def write_sentences(
       batches, tokenizers: of the run.
       step: the update, counted from 0.
     """
-    ids = batches.sentences(*batches.position(step))
+    ids = next(iter(batches.epoch(*batches.position(step))))
     sides = [tokenizer.decode(side).numpy() for tokenizer, side in zip(tokenizers, ids)]
-    with atomic_write(path, "wb") as file:
-        file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides))
+    with atomic_write(path, "wb") as file:  # unused rows have no text
+        file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides) if any(pair))
