@@ -345,7 +345,6 @@ class SampledBatches(Batches):
     def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
         """Returns the batches of one epoch, as for `Batches`."""
         dataset = super().epoch(epoch, skip)
-        self._sampler.remove_others((epoch, epoch + 1))
         if epoch < len(self._starts):
             next_start = self._starts[epoch] + len(self.order(epoch))
             self._starts[epoch + 1 :] = [next_start]

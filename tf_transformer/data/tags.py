@@ -7,7 +7,7 @@ encoded as its id. Anywhere else it is text like any other.
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
@@ -93,11 +93,3 @@ def split_tag(text: str, tags: Container[str] | None) -> tuple[str, str]:
 def tag_pattern(tags: Iterable[str]) -> str:
     """Returns a regular expression of RE2 that does the same: the groups are tag and sentence."""
     return f"(?s) *({'|'.join(map(re.escape, tags))}) +([^ ].*)"
-
-
-def without_tags(
-    pairs: Iterable[tuple[str, str]], tags: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    """Removes the tags of the sources of pairs."""
-    for source, target in pairs:
-        yield split_tag(source, tags)[1], target

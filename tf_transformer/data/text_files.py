@@ -14,6 +14,7 @@ from typing import IO, Any, cast
 
 from tf_transformer.errors import UserError
 
+STANDARD_INPUT = "standard input"  # its name in messages
 # Windows double in size, so that the first results come early. Lines of similar length are
 # translated together, and a larger window has more of them.
 FIRST_WINDOW = 64
@@ -36,33 +37,72 @@ def read_lines(path: str | None) -> Iterator[str]:
     Yields: the lines without their line ends.
     Raises: UserError when the file cannot be read, or a line is not valid UTF-8.
     """
-    with open_lines(path) as file:
-        for number, line in enumerate(file, start=1):
-            yield decode_line(line, number, path)
+    return itertools.chain.from_iterable(read_windows(path))
 
 
-@contextlib.contextmanager
-def open_lines(path: str | None) -> Iterator[IO[bytes]]:
-    """Opens a text file, as for `read_lines`. Raises: UserError when it cannot be read."""
-    name = path or "standard input"
+def read_windows(path: str | None) -> Iterator[list[str]]:
+    """Reads the lines of a text file in windows.
+
+    The windows of a file have 64, 128, ... 4,096 lines. If the input is a pipe whose producer is
+    slower than the consumer, a window ends when no line is ready.
+
+    Args:
+      path: as for `read_lines`.
+    Yields: lists of lines without their line ends, none of them empty.
+    Raises: UserError as `read_lines`.
+    """
+    name = path or STANDARD_INPUT
     open_file = gzip.open if name.endswith(".gz") else open
     try:
         with open_file(path, "rb") if path else contextlib.nullcontext(sys.stdin.buffer) as file:
-            yield cast(IO[bytes], file)
+            yield from _windows(cast(IO[bytes], file), name)
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise UserError(f"cannot read {name}: {error.strerror}") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{name}: not a complete gzip file ({error})") from None
 
 
-def decode_line(line: bytes, number: int, path: str | None) -> str:
-    """Decodes line `number` of a file, from 1. Raises: UserError when it is not valid UTF-8."""
+def _windows(file: IO[bytes], name: str) -> Iterator[list[str]]:
+    size = FIRST_WINDOW
+    window: list[str] = []
+    number = 0  # of lines
+    rest = b""  # of a line whose end has not arrived
+    deadline = 0.0  # of the window
+    chunk = b"\n"
+    while chunk:
+        if window and not _is_ready(file, max(0.0, deadline - time.monotonic())):
+            yield window
+            window = []
+        chunk = file.read1(CHUNK)  # type: ignore[attr-defined]  # waits for at least one byte
+        *lines, rest = (rest + chunk).split(b"\n")
+        if rest and not chunk:
+            lines.append(rest)
+        for line in lines:
+            number += 1
+            deadline = deadline if window else time.monotonic() + LINGER
+            window.append(_decode(line, number, name))
+            if len(window) == size:
+                yield window
+                window = []
+                size = min(2 * size, LARGEST_WINDOW)
+    if window:
+        yield window
+
+
+def _is_ready(file: IO[bytes], seconds: float) -> bool:
+    """Waits until a file has input, at most for some seconds."""
+    try:
+        return bool(select.select([file], [], [], seconds)[0])
+    except io.UnsupportedOperation:  # a file in memory
+        return True
+
+
+def _decode(line: bytes, number: int, name: str) -> str:
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
         raise UserError(
-            f"{path or 'standard input'}:{number}: not UTF-8 text: convert the file, or correct "
-            "the line"
+            f"{name}:{number}: not UTF-8 text: convert the file, or correct the line"
         ) from None
 
 
@@ -109,53 +149,6 @@ def parse_weight(value: Any, place: str) -> float:
     )
 
 
-def read_windows(path: str | None) -> Iterator[list[str]]:
-    """Reads the lines of a text file in windows.
-
-    The windows of a file have 64, 128, ... 4,096 lines. If the input is a pipe whose producer is
-    slower than the consumer, a window ends when no line is ready.
-
-    Args:
-      path: as for `read_lines`.
-    Yields: lists of lines without their line ends, none of them empty.
-    Raises: UserError when the file cannot be read, or a line is not valid UTF-8.
-    """
-    size = FIRST_WINDOW
-    window: list[str] = []
-    number = 0  # of lines
-    rest = b""  # of a line whose end has not arrived
-    deadline = 0.0  # of the window
-    with open_lines(path) as file:
-        while True:
-            if window and not _is_ready(file, max(0.0, deadline - time.monotonic())):
-                yield window
-                window = []
-            chunk = file.read1(CHUNK)  # type: ignore[attr-defined]  # waits for at least one byte
-            *lines, rest = (rest + chunk).split(b"\n")
-            if not chunk:
-                break
-            for line in lines:
-                number += 1
-                deadline = deadline if window else time.monotonic() + LINGER
-                window.append(decode_line(line, number, path))
-                if len(window) == size:
-                    yield window
-                    window = []
-                    size = min(2 * size, LARGEST_WINDOW)
-    if rest:
-        window.append(decode_line(rest, number + 1, path))
-    if window:
-        yield window
-
-
-def _is_ready(file: IO[bytes], seconds: float) -> bool:
-    """Waits until a file has input, at most for some seconds."""
-    try:
-        return bool(select.select([file], [], [], seconds)[0])
-    except io.UnsupportedOperation:  # a file in memory
-        return True
-
-
 def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
     """Reads sentence pairs in windows, as `read_windows`.
 
@@ -170,7 +163,7 @@ def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
         return
     numbers = itertools.count(1)
     for window in read_windows(path):
-        places = (f"{path or 'standard input'}:{number}" for number in numbers)
+        places = (f"{path or STANDARD_INPUT}:{number}" for number in numbers)
         yield [parse_tsv(*line)[:2] for line in zip(window, places)]
 
 
@@ -185,19 +178,19 @@ def read_two_file_windows(first: str | None, second: str) -> Iterator[list[tuple
     """
     lines = 0
     targets = read_lines(second)
+    names = first or STANDARD_INPUT, second
     for window in read_windows(first):
         pairs = list(zip(window, targets))
         lines += len(pairs)
         if len(pairs) < len(window):
-            raise _different(second, first, lines)
+            raise _different(*names[::-1], lines)
         yield pairs
     if next(targets, None) is not None:
-        raise _different(first, second, lines)
+        raise _different(*names, lines)
 
 
-def _different(shorter: str | None, longer: str | None, lines: int) -> UserError:
-    """The error for two files, of which the shorter one has `lines` lines."""
+def _different(shorter: str, longer: str, lines: int) -> UserError:
     return UserError(
-        f"{shorter or 'standard input'} has {lines:,} lines, and {longer or 'standard input'} has "
-        "more: the two sides must have one line for each pair"
+        f"{shorter} has {lines:,} lines, and {longer} has more: the two sides must have one line "
+        "for each pair"
     )

@@ -22,7 +22,7 @@ import tensorflow_text as tf_text
 from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data.progress import Progress
-from tf_transformer.data.tags import split_tag, tag_pattern, vocabulary_tags, without_tags
+from tf_transformer.data.tags import split_tag, tag_pattern, vocabulary_tags
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
 from tf_transformer.host import number_of_cores
@@ -426,7 +426,13 @@ def texts_of(
     pairs: Callable[[], Iterable[tuple[str, str]]], tags: Sequence[str], *sides: int
 ) -> Callable[[], Iterable[str]]:
     """Returns a function that gives the sources (0), the targets (1) or both, without tags."""
-    return lambda: (pair[side] for pair in without_tags(pairs(), tags) for side in sides)
+
+    def texts() -> Iterator[str]:
+        for source, target in pairs():
+            sentences = split_tag(source, tags)[1], target
+            yield from (sentences[side] for side in sides)
+
+    return texts
 
 
 def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], folder: str) -> None:
