@@ -8,6 +8,7 @@ import pytest
 from pocket.treebank import generate
 
 from tf_transformer.data.readers import open_corpus
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.data.trees import (
     Tree,
@@ -35,6 +36,10 @@ FILE = """\
     (. .) ))
 ( (X (Y z)) ) ( (X (Y y)) )
 """
+
+
+def read_file(path):
+    return read_trees(read_lines(str(path)), str(path))
 
 
 def random_raw_tree(chance, depth):
@@ -83,8 +88,7 @@ def test_a_file_of_the_treebank(tmp_path, suffix):
         "( (X (Y z)))",
         "( (X (Y y)))",
     ]
-    assert [str(tree) for tree in read_trees(path)] == expected
-    assert [str(tree) for tree in read_trees(str(path))] == expected
+    assert [str(tree) for tree in read_file(path)] == expected
 
 
 def test_a_line_can_hold_any_number_of_trees():
@@ -124,20 +128,20 @@ def test_read_line_reads_as_evalb_does():
 
 def test_bad_files(tmp_path):
     with pytest.raises(UserError, match=r"cannot read .*none.mrg: No such file"):
-        list(read_trees(str(tmp_path / "none.mrg")))
+        list(read_file(tmp_path / "none.mrg"))
     with pytest.raises(UserError, match="cannot read .*: Is a directory"):
-        list(read_trees(tmp_path))
+        list(read_file(tmp_path))
     path = tmp_path / "a.mrg"
     path.write_bytes(b"(A b)\n(A \xff)\n")
     with pytest.raises(UserError, match=r"a.mrg:2: not UTF-8"):
-        list(read_trees(str(path)))
+        list(read_file(path))
     path = tmp_path / "a.mrg.gz"
     path.write_bytes(b"(A b)")
     with pytest.raises(UserError, match=r"a.mrg.gz: not a complete gzip file"):
-        list(read_trees(path))
+        list(read_file(path))
     path.write_bytes(gzip.compress(b"(A b)" * 1000)[:-9])
     with pytest.raises(UserError, match=r"a.mrg.gz: not a complete gzip file"):
-        list(read_trees(path))
+        list(read_file(path))
 
 
 LABELS = ("S", "NP", "VP", "SBAR", "ADVP|PRT", "X")

@@ -2,8 +2,8 @@
 
 A folder of shards has the files `00000.ids.npy` and `00000.splits.npy` and so on, whose arrays are
 those of a `Shard` (`00000.weights.npy` only where pairs have weights), and `manifest.json`. The
-manifest says how many pairs of the text each shard has read and dropped, has its checksum, and says
-whether the end of the text is reached.
+manifest says how many pairs of the text each shard has dropped, has its checksum, and says whether
+the end of the text is reached.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import filelock
@@ -64,13 +64,14 @@ class Shard:
         """The CRC-32 of the arrays."""
         if self.file_checksum is not None:
             return self.file_checksum
-        return functools.reduce(lambda sum_, array: zlib.crc32(array.data, sum_), self.arrays, 0)
+        arrays = self.arrays.values()
+        return functools.reduce(lambda sum_, array: zlib.crc32(array.data, sum_), arrays, 0)
 
     @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """The ids, the splits, and the weights where there are any."""
-        weights = () if self.weights is None else (self.weights,)
-        return (self.ids, self.splits, *weights)
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The ids, the splits, and the weights where there are any, by their names."""
+        arrays = {"ids": self.ids, "splits": self.splits}
+        return arrays if self.weights is None else {**arrays, "weights": self.weights}
 
     def side(self, side: int, pairs: np.ndarray, length: int) -> np.ndarray:
         """Reads one side of some pairs.
@@ -208,73 +209,71 @@ def open_shards(folder: str) -> EncodedPairs | None:
 
     Returns: an `EncodedPairs`, or None when a shard is missing or damaged.
     """
-    _, shards, complete = _open_folder(folder)
+    shards, complete = _open_folder(folder)
     return EncodedPairs(shards) if complete else None
 
 
-def _open_folder(folder: str) -> tuple[list[dict[str, Any]], list[Shard], bool]:
+def _open_folder(folder: str) -> tuple[list[Shard], bool]:
     """Opens the shards of a folder up to the first one that is missing or damaged.
 
-    Returns: their records in the manifest; the shards; whether these are all of the text.
+    Returns: the shards; whether these are all of the text.
     """
-    records: list[dict[str, Any]] = []
     shards: list[Shard] = []
     try:
         with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
             manifest = json.load(file)
         for record in manifest["shards"]:
             shards.append(_open_shard(folder, len(shards), record))
-            records.append(record)
-        return records, shards, manifest["complete"]
+        return shards, manifest["complete"]
     except NPZ_DAMAGE:
-        return records, shards, False
+        return shards, False
 
 
 def _open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard:
     """Opens the shard of a record of the manifest. Raises: one of `NPZ_DAMAGE`."""
     checksum = 0
-    arrays = []
-    for path in _paths(folder, number, record.get("weighted", False)):
+    arrays = {}
+    for name in ("ids", "splits", "weights") if record.get("weighted") else ("ids", "splits"):
+        path = _path(folder, number, name)
         array = np.load(path, mmap_mode="r")
         with open(path, "rb") as file:  # reading `array` would count as memory of this process
             file.seek(array.offset)
             while block := file.read(READ_BYTES):
                 checksum = zlib.crc32(block, checksum)
-        arrays.append(np.asarray(array))  # indexing a `memmap` is slower
-    ids, splits, *weights = arrays
-    if checksum != record["checksum"] or len(ids) != splits[-1]:
+        arrays[name] = np.asarray(array)  # indexing a `memmap` is slower
+    shard = Shard(**arrays, dropped=record["dropped"], file_checksum=checksum)
+    if checksum != record["checksum"] or len(shard.ids) != shard.splits[-1]:
         raise ValueError(f"shard {number} of {folder} is damaged")
-    return Shard(ids, splits, record["dropped"], weights[0] if weights else None, checksum)
+    return shard
 
 
-def _paths(folder: str, number: int, weighted: bool) -> list[str]:
-    """The files of the arrays of a shard."""
-    names = ("ids", "splits", "weights") if weighted else ("ids", "splits")
-    return [os.path.join(folder, f"{number:05d}.{name}.npy") for name in names]
+def _path(folder: str, number: int, name: str) -> str:
+    return os.path.join(folder, f"{number:05d}.{name}.npy")
 
 
-def write_shards(
-    folder: str, shards: Iterable[tuple[Shard, int]], records: Sequence[dict[str, Any]] = ()
-) -> None:
+def write_shards(folder: str, shards: Iterable[Shard], before: Sequence[Shard] = ()) -> None:
     """Writes the files of shards and the manifest.
 
     Args:
       folder: an existing folder.
-      shards: each with the number of pairs of the text that it has read.
-      records: of the shards that the folder has already, before these.
+      shards: in their order.
+      before: the shards that the folder has already, before these.
     """
-    records = list(records)
-    for shard, read in shards:
-        weighted = shard.weights is not None
-        for path, array in zip(_paths(folder, len(records), weighted), shard.arrays):
-            with atomic_write(path, "wb") as file:
+    records = [_record(shard) for shard in before]
+    for shard in shards:
+        for name, array in shard.arrays.items():
+            with atomic_write(_path(folder, len(records), name), "wb") as file:
                 header = np.lib.format.header_data_from_array_1_0(array)
                 np.lib.format.write_array_header_1_0(file, header)
                 file.write(array.data)  # `np.save` does not say why it fails, as on a full disk
-        record = {"read": read, "dropped": shard.dropped, "checksum": shard.checksum}
-        records.append({**record, "weighted": True} if weighted else record)
+        records.append(_record(shard))
         _write_manifest(folder, records, complete=False)
     _write_manifest(folder, records, complete=True)
+
+
+def _record(shard: Shard) -> dict[str, Any]:
+    record = {"dropped": shard.dropped, "checksum": shard.checksum}
+    return record if shard.weights is None else {**record, "weighted": True}
 
 
 def _write_manifest(folder: str, records: list[dict[str, Any]], complete: bool) -> None:
@@ -320,6 +319,30 @@ class PairEncoder:
         weights = weights[keep]
         return Shard(flat_ids, splits, dropped, None if np.all(weights == 1) else weights)
 
+    def shards(
+        self, pairs: Iterable[WeightedPair], show: Callable[[int], object] = int
+    ) -> Iterator[Shard]:
+        """Encodes a text.
+
+        Args:
+          pairs: as for `encode`.
+          show: is called with the number of pairs so far.
+        Yields: the shards, each of which is in memory.
+        """
+        iterator = iter(pairs)
+        chunks = iter(lambda: list(itertools.islice(iterator, CHUNK)), [])
+        read = 0
+        parts = []
+        for number, chunk in enumerate(chunks, start=1):
+            parts.append(self.encode(chunk))
+            read += len(chunk)
+            show(read)
+            if number % CHUNKS_OF_SHARD == 0:
+                yield Shard.join(parts)
+                parts = []
+        if parts:
+            yield Shard.join(parts)
+
     def _usable(self, lengths: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
         """Finds the pairs to keep.
 
@@ -360,16 +383,8 @@ def encode_pairs(
     Raises: UserError when no pair is left.
     """
     encoder = PairEncoder(tokenizers, max_length, max_length_ratio)
-    weighted = ((source, target, None) for source, target in pairs)
-    parts = [encoder.encode(chunk) for chunk in _chunks(weighted)]
-    return _not_empty(EncodedPairs([Shard.join(parts)] if parts else []), "the text")
-
-
-def _chunks(pairs: Iterable[WeightedPair]) -> Iterator[list[WeightedPair]]:
-    """Yields lists of `CHUNK` pairs; the last one may be shorter."""
-    iterator = iter(pairs)
-    while chunk := list(itertools.islice(iterator, CHUNK)):
-        yield chunk
+    shards = encoder.shards((source, target, None) for source, target in pairs)
+    return _not_empty(EncodedPairs(list(shards)), "the text")
 
 
 def _not_empty(pairs: EncodedPairs, name: str) -> EncodedPairs:
@@ -440,24 +455,12 @@ def shard_folder(
 def _encode_missing(folder: str, corpus: Corpus, split: str, encoder: PairEncoder) -> None:
     """Encodes and writes the shards of a folder from the first one that it lacks or is damaged."""
     remove_temporary_files(folder)  # of a process that was killed
-    records, _, _ = _open_folder(folder)
-    done = sum(record["read"] for record in records)
+    before, _ = _open_folder(folder)
+    done = sum(len(shard) + sum(shard.dropped.values()) for shard in before)
     if done:
         logger.info("resuming the encoding of %s after %s pairs", split, f"{done:,}")
     text = itertools.islice(corpus.read_weighted(split), done, None)
 
-    def shards(progress: Progress) -> Iterator[tuple[Shard, int]]:
-        end = done
-        while True:
-            first = end
-            parts = []
-            for chunk in itertools.islice(_chunks(text), CHUNKS_OF_SHARD):
-                parts.append(encoder.encode(chunk))
-                end += len(chunk)
-                progress.show(end)
-            if not parts:
-                return
-            yield Shard.join(parts), end - first
-
     with Progress(f"encoding {split}", "pairs") as progress:
-        write_shards(folder, shards(progress), records)
+        shards = encoder.shards(text, lambda read: progress.show(done + read))
+        write_shards(folder, shards, before)

@@ -309,8 +309,8 @@ class PairSampler:
                 os.rename(unfinished, folder)
         return pairs
 
-    def _draw(self, epoch: int, stopped: threading.Event) -> Iterator[tuple[Shard, int]]:
-        """Yields the shards of an epoch, each with the number of its pairs."""
+    def _draw(self, epoch: int, stopped: threading.Event) -> Iterator[Shard]:
+        """Yields the shards of an epoch."""
         # The other cores compute the updates of the epoch before.
         processes = max(1, number_of_cores() // 2)
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks of TensorFlow
@@ -325,7 +325,7 @@ class PairSampler:
                     if stopped.is_set():
                         raise InterruptedError
                     parts.append(part)
-                yield Shard.join(parts), len(shard)
+                yield Shard.join(parts)
         except BrokenProcessPool:
             raise UserError(
                 "a process that draws sub-words has ended; if memory is short, stop other "

@@ -15,7 +15,6 @@ also faster. The blank in ") )" keeps the two brackets in separate sub-words.
 """
 
 import itertools
-import os
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -78,9 +77,7 @@ class Tree(NamedTuple):
         return f"({' '.join([self.label, *inside])})"
 
 
-def read_trees(
-    source: str | os.PathLike[str] | Iterable[str], name: str | None = None
-) -> Iterator[Tree]:
+def read_trees(lines: Iterable[str], name: str = "line") -> Iterator[Tree]:
     """Reads bracketed text such as the `.mrg` files of the Penn Treebank.
 
     A tree can extend over several lines, and a line can hold several trees. A node without a label,
@@ -88,19 +85,16 @@ def read_trees(
     "*x*" are skipped: some files begin with a notice in such lines.
 
     Args:
-      source: the path of a file, plain or `.gz`, or an iterable of lines.
-      name: of the source, for messages; None for the path, or "line".
+      lines: of a file.
+      name: of the file, for messages.
     Yields: `Tree`s.
-    Raises: UserError when the file cannot be read; and, with the line number, for invalid UTF-8,
-      unbalanced brackets, or a word that is not the only child of its tag, "(NN the dog)".
+    Raises: UserError, with the line number, for unbalanced brackets, or a word that is not the only
+      child of its tag, "(NN the dog)".
     """
-    if isinstance(source, (str, os.PathLike)):
-        source = os.fspath(source)
-        name, source = name or source, read_lines(source)
     stack: list[_OpenNode] = []
-    for number, line in enumerate(source, start=1):
+    for number, line in enumerate(lines, start=1):
         if stack or not line.startswith(_NOTICE):
-            yield from _parse_line(stack, line, f"{name or 'line'}:{number}")
+            yield from _parse_line(stack, line, f"{name}:{number}")
     _check_closed(stack)
 
 
@@ -301,9 +295,10 @@ def open_treebank(folder: str) -> FileCorpus:
 
 def _read_pairs(paths: Sequence[str]) -> Iterator[WeightedPair]:
     """Yields (words joined by blanks, linearised tree, None) of the clean trees of files."""
-    for tree in map(clean_tree, itertools.chain.from_iterable(map(read_trees, paths))):
-        if tree is not None:
-            yield (*source_and_target(tree), None)
+    for path in paths:
+        for tree in map(clean_tree, read_trees(read_lines(path), path)):
+            if tree is not None:
+                yield (*source_and_target(tree), None)
 
 
 def _penn_split(path: pathlib.Path) -> str | None:
