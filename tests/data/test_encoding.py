@@ -7,9 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 
-import filelock
 import numpy as np
 import pytest
 
@@ -296,21 +294,6 @@ def test_a_shard_without_usable_pairs(interrupted, tiny_config, tmp_path):
     for row, index in enumerate((29, 60)):
         for ids, tokenizer, text in zip((inp, tar[:, 1:]), tokenizers, corpus.pairs[index]):
             assert ids[row][ids[row] > 0].tolist() == tokenizer.encode([text])[0].numpy().tolist()
-
-
-def test_another_process_is_waited_for(interrupted, tiny_config, tmp_path):
-    """It encodes the text, and this one reads its shards."""
-    corpus, tokenizers, encoded = interrupted
-    arguments = (corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-    found = []
-    with filelock.FileLock(tmp_path / ".train.lock"):
-        thread = threading.Thread(target=lambda: found.append(cached_pairs(*arguments)))
-        thread.start()
-        thread.join(1)
-        assert thread.is_alive() and not encoded
-    thread.join(20)
-    assert found[0].checksum == cached_pairs(*arguments).checksum
-    assert len(encoded) == len(corpus.pairs)
 
 
 KILLED = """

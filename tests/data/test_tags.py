@@ -117,9 +117,9 @@ def test_a_tagged_corpus(corpus_folder):
 
 
 @pytest.mark.parametrize(("text", "corpora", "message"), [
-    ("<2de>", 2, r"tag <2de> has 1 tags, and data 2 corpora"),
-    ("<2de>,<2fr>", 1, r"has 2 tags, and data 1 corpora"),
-    ("2de", 1, "tag '2de': give a name in angle brackets"),
+    ("<2de>", 2, "tag '<2de>': give one for each of the 2 corpora"),
+    ("<2de>,<2fr>", 1, "tag '<2de>,<2fr>': give one for each of the 1 corpora"),
+    ("2de", 1, "tag '2de'"),
     ("<2 de>", 1, "tag '<2 de>'"),
     ("<0x41>", 1, "tag '<0x41>'"),
     ("<>", 1, "tag '<>'"),

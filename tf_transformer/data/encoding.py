@@ -16,7 +16,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import filelock
 import numpy as np
 
 from tf_transformer.config import DataConfig
@@ -406,8 +405,8 @@ def cached_pairs(
 ) -> EncodedPairs:
     """Opens the shards of a split in the cache, after encoding those that are not there.
 
-    After an interruption, or where a shard is damaged, those before it are kept. While another
-    process encodes the same split, this one waits.
+    After an interruption, or where a shard is damaged, those before it are kept. One process at a
+    time may do this in a cache.
 
     Args:
       corpus: a `Corpus` of `open_corpus`.
@@ -419,13 +418,20 @@ def cached_pairs(
     Raises: UserError when no pair is left.
     """
     folder = shard_folder(corpus, split, tokenizers, data, cache)
-    while (pairs := open_shards(folder)) is None:
+    shards, complete = _open_folder(folder)
+    if not complete:
         os.makedirs(folder, exist_ok=True)
-        with filelock.FileLock(os.path.join(cache, f".{split}.lock")):
-            if open_shards(folder) is None:
-                encoder = PairEncoder(tokenizers, data.max_length, data.max_length_ratio)
-                _encode_missing(folder, corpus, split, encoder)
-    return _not_empty(pairs, corpus.describe(split))
+        remove_temporary_files(folder)  # of a process that was killed
+        done = sum(len(shard) + sum(shard.dropped.values()) for shard in shards)
+        if done:
+            logger.info("resuming the encoding of %s after %s pairs", split, f"{done:,}")
+        encoder = PairEncoder(tokenizers, data.max_length, data.max_length_ratio)
+        text = itertools.islice(corpus.read_weighted(split), done, None)
+        with Progress(f"encoding {split}", "pairs") as progress:
+            missing = encoder.shards(text, lambda read: progress.show(done + read))
+            write_shards(folder, missing, before=shards)
+        shards, _ = _open_folder(folder)
+    return _not_empty(EncodedPairs(shards), corpus.describe(split))
 
 
 def shard_folder(
@@ -450,17 +456,3 @@ def shard_folder(
         CHUNK * CHUNKS_OF_SHARD,
     )
     return os.path.join(cache, f"{split}-{name}")
-
-
-def _encode_missing(folder: str, corpus: Corpus, split: str, encoder: PairEncoder) -> None:
-    """Encodes and writes the shards of a folder from the first one that it lacks or is damaged."""
-    remove_temporary_files(folder)  # of a process that was killed
-    before, _ = _open_folder(folder)
-    done = sum(len(shard) + sum(shard.dropped.values()) for shard in before)
-    if done:
-        logger.info("resuming the encoding of %s after %s pairs", split, f"{done:,}")
-    text = itertools.islice(corpus.read_weighted(split), done, None)
-
-    with Progress(f"encoding {split}", "pairs") as progress:
-        shards = encoder.shards(text, lambda read: progress.show(done + read))
-        write_shards(folder, shards, before)

@@ -35,9 +35,7 @@ class MixedCorpus(Corpus):
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes when the text of a split may have changed."""
-        if split != "train":
-            return self._parts[0].fingerprint(split)
-        return tuple(part.fingerprint(split) for part in self._parts)
+        return tuple(part.fingerprint(split) for part in self.parts(split))
 
 
 def parse_weights(text: str) -> list[float]:

@@ -32,16 +32,10 @@ def parse_tags(text: str, corpora: int) -> list[str]:
     Raises: UserError for another number of tags, or what is not a tag.
     """
     tags = text.split(",") if text else [""] * corpora
-    for tag in tags:
-        if tag and not TAG.fullmatch(tag):
-            raise UserError(
-                f"tag {tag!r}: give a name in angle brackets without blanks, such as <2de> or "
-                ">>de<<"
-            )
-    if len(tags) != corpora:
+    if len(tags) != corpora or not all(tag == "" or TAG.fullmatch(tag) for tag in tags):
         raise UserError(
-            f"tag {text} has {len(tags)} tags, and data {corpora} corpora: give one for each, "
-            "separated by commas; an empty one for none, as in ',<BT>'"
+            f"tag {text!r}: give one for each of the {corpora} corpora of data, separated by "
+            "commas, such as <2de> or >>de<<; an empty one for none, as in ',<BT>'"
         )
     return tags
 

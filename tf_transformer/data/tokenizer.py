@@ -268,14 +268,11 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
     model = io.BytesIO()
     errors: list[BaseException] = []  # of the texts, and then that of the trainer, which hides it
     number = 0  # of texts that were read
-    stopped = threading.Event()
 
     def sentences() -> Iterator[str]:
         nonlocal number
         try:
             for text in texts:
-                if stopped.is_set():
-                    raise InterruptedError
                 number += 1
                 yield text
         except BaseException as error:
@@ -305,14 +302,11 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
 
     # A daemon thread does not keep the process alive after Ctrl-C.
     thread = threading.Thread(target=train, daemon=True)
-    try:
-        thread.start()
-        with Progress("learning the vocabulary", "sentences") as progress:
-            while thread.is_alive():
-                thread.join(0.5)
-                progress.show(number)
-    finally:
-        stopped.set()
+    thread.start()
+    with Progress("learning the vocabulary", "sentences") as progress:
+        while thread.is_alive():
+            thread.join(0.5)
+            progress.show(number)
     if errors:
         raise errors[0] from None
     return model.getvalue()
@@ -412,27 +406,29 @@ def learn_tokenizers(
       subword_model: of `Tokenizer.learn`.
     Returns: the source's and the target's `Tokenizer`; one object twice when shared.
     """
-    if shared:
-        texts = texts_of(pairs, tags, 0, 1)()
-        tokenizer = Tokenizer.learn(texts, vocab_size, tags, subword_model)
-        return tokenizer, tokenizer
-    return (
-        Tokenizer.learn(texts_of(pairs, tags, 0)(), vocab_size, tags, subword_model),
-        Tokenizer.learn(texts_of(pairs, tags, 1)(), vocab_size, (), subword_model),
-    )
+    tokenizers = [
+        Tokenizer.learn(texts(), vocab_size, of_side, subword_model)
+        for texts, of_side in texts_of_vocabularies(pairs, shared, tags)
+    ]
+    return tokenizers[0], tokenizers[-1]
 
 
-def texts_of(
-    pairs: Callable[[], Iterable[tuple[str, str]]], tags: Sequence[str], *sides: int
-) -> Callable[[], Iterable[str]]:
-    """Returns a function that gives the sources (0), the targets (1) or both, without tags."""
+def texts_of_vocabularies(
+    pairs: Callable[[], Iterable[tuple[str, str]]], shared: bool, tags: Sequence[str]
+) -> list[tuple[Callable[[], Iterable[str]], Sequence[str]]]:
+    """Returns the text of each vocabulary, as a function, and its tags.
 
-    def texts() -> Iterator[str]:
+    Args: as for `learn_tokenizers`.
+    """
+
+    def texts(*sides: int) -> Iterator[str]:
         for source, target in pairs():
             sentences = split_tag(source, tags)[1], target
             yield from (sentences[side] for side in sides)
 
-    return texts
+    if shared:
+        return [(lambda: texts(0, 1), tags)]
+    return [(lambda: texts(0), tags), (lambda: texts(1), ())]
 
 
 def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], folder: str) -> None:

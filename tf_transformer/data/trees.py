@@ -36,11 +36,12 @@ DEFAULT_TAG = "NN"
 DEFAULT_LABEL = "X"
 DEFAULT_ROOT = "S"
 
-# Files of the Penn Treebank, and the sections of each split.
-SECTION = re.compile(r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE)
+# The sections of the Penn Treebank of each split, and the beginnings of names in other treebanks.
 SECTIONS = {"train": range(2, 22), "validation": range(22, 23), "test": range(23, 24)}
-# Prefixes of file and folder names, for other treebanks.
-SPLIT_PREFIXES = {"train": ("train",), "validation": ("val", "dev"), "test": ("test",)}
+NAMES = {"train": "train", "val": "validation", "dev": "validation", "test": "test"}
+_SPLITS = NAMES | {f"{n:02}": split for split, numbers in SECTIONS.items() for n in numbers}
+_PENN = re.compile(r"(?:^|/)wsj_(\d\d)\d\d\.mrg$")
+_NAMED = re.compile(f"(?:^|/)({'|'.join(NAMES)})")
 
 # Only ASCII blanks separate tokens; a no-break space is part of its word.
 _BRACKET_OR_WORD = re.compile(r"[()]|[^\s()]+", re.ASCII)
@@ -278,8 +279,10 @@ def open_treebank(folder: str) -> FileCorpus:
             "the format of the Penn Treebank"
         )
     texts: dict[str, list[str]] = {}
-    for split_of in (_penn_split, _named_split):
-        splits = [split_of(path.relative_to(folder)) for path in found]
+    names = [path.relative_to(folder).as_posix().lower() for path in found]
+    for pattern in (_PENN, _NAMED):
+        matches = map(pattern.search, names)
+        splits = [match and _SPLITS.get(match[1]) for match in matches]
         for split in SECTIONS:
             paths = [str(path) for path, of_path in zip(found, splits) if of_path == split]
             texts |= {split: paths} if paths else {}
@@ -299,16 +302,3 @@ def _read_pairs(paths: Sequence[str]) -> Iterator[WeightedPair]:
         for tree in map(clean_tree, read_trees(read_lines(path), path)):
             if tree is not None:
                 yield (*source_and_target(tree), None)
-
-
-def _penn_split(path: pathlib.Path) -> str | None:
-    """Returns the split of a file of the Penn Treebank, or None."""
-    section = SECTION.fullmatch(path.name)
-    splits = (split for split in SECTIONS if section and int(section[1]) in SECTIONS[split])
-    return next(splits, None)
-
-
-def _named_split(path: pathlib.Path) -> str | None:
-    """Returns the split that a path in the folder names, or None."""
-    names = ((name.lower(), split) for name in path.parts for split in SPLIT_PREFIXES)
-    return next((split for name, split in names if name.startswith(SPLIT_PREFIXES[split])), None)

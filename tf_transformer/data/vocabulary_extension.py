@@ -17,15 +17,13 @@ from sentencepiece import sentencepiece_model_pb2 as messages
 from tf_transformer.data.tokenizer import (
     MAX_SENTENCE_BYTES,
     Tokenizer,
-    texts_of,
+    texts_of_vocabularies,
     train_sentencepiece,
 )
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import BLANK, UNK
 
-# The symbol of the first sub-word, and how many there are: the private use planes of Unicode.
-FIRST_SYMBOL = 0xF0000
-SYMBOLS = 0x10FFFE - FIRST_SYMBOL
+FIRST_SYMBOL = 0xF0000  # of the private use planes of Unicode, which have 131,000 characters
 BOUNDARY = "\t"  # which no merge crosses
 SYMBOL_BYTES = 4  # in UTF-8
 BYTE = re.compile("<0x[0-9A-F]{2}>")
@@ -55,8 +53,6 @@ def extend_vocabulary(
     model = messages.ModelProto.FromString(tokenizer.model)
     if model.trainer_spec.model_type != messages.TrainerSpec.BPE:
         raise UserError("extend_vocab is for byte-pair encoding, not for other vocabularies")
-    if tokenizer.vocab_size > SYMBOLS:
-        raise UserError(f"extend_vocab is for a vocabulary of at most {SYMBOLS:,} sub-words")
     known = {piece.piece for piece in model.pieces}
     for tag in dict.fromkeys(tags):
         if tag in tokenizer.tags:
@@ -88,14 +84,12 @@ def extend_tokenizers(
       tags: which begin sources, and are added to their vocabulary.
     Returns: the source's and the target's `Tokenizer`; one object twice when shared.
     """
-    source, target = tokenizers
-    if source is target:
-        extended = extend_vocabulary(source, texts_of(pairs, tags, 0, 1), number, tags)
-        return extended, extended
-    return (
-        extend_vocabulary(source, texts_of(pairs, tags, 0), number, tags),
-        extend_vocabulary(target, texts_of(pairs, tags, 1), number),
-    )
+    texts_and_tags = texts_of_vocabularies(pairs, tokenizers[0] is tokenizers[1], tags)
+    extended = [
+        extend_vocabulary(tokenizer, texts, number, of_side)
+        for tokenizer, (texts, of_side) in zip(tokenizers, texts_and_tags)
+    ]
+    return extended[0], extended[-1]
 
 
 def segment_new_pieces(before: Tokenizer, after: Tokenizer) -> list[list[int]]:
