@@ -15,8 +15,6 @@ from tf_transformer.config import Config
 from tf_transformer.data import encoding
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.encoding import (
-    EncodedPairs,
-    PairEncoder,
     cached_pairs,
     describe_dropped,
     encode_pairs,
@@ -84,18 +82,17 @@ def test_ids_are_those_of_the_tokenizer_in_graphs(tokenizers):
     for _ in range(300):
         codes = random.integers(1, 0x20000, random.integers(1, 30))
         texts.append("".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000) + ".")
-    encoder = PairEncoder(tokenizers, 10**6, 10**6)
     texts = [text for text in texts if tokenizers[0].normalize(text)]  # blank ones are dropped
-    shard = encoder.encode([(text, "a", None) for text in texts])
-    assert rows(EncodedPairs([shard])) == tokenizers[0].encode(texts).to_list()
+    pairs = encode_pairs([(text, "a") for text in texts], tokenizers, 10**6, 10**6)
+    assert rows(pairs) == tokenizers[0].encode(texts).to_list()
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(2**16, np.uint16), (2**16 + 1, np.int32)])
 def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, size, dtype):
     other = copy.copy(tokenizers[1])
     other.vocab_size = size
-    encoder = PairEncoder((tokenizers[0], other), 64, 9.0)
-    assert encoder.encode([("a", "b", None)]).ids.dtype == dtype
+    (shard,) = encode_pairs([("a", "b")], (tokenizers[0], other), 64, 9.0).shards
+    assert shard.ids.dtype == dtype
 
 
 def test_the_result_does_not_depend_on_the_chunk_size(tokenizers, corpus_folder, monkeypatch):
@@ -210,13 +207,10 @@ def interrupted(tokenizers, corpus_folder, monkeypatch):
     monkeypatch.setattr("tf_transformer.data.progress.LOG_SECONDS", 0.0)
     corpus = FailingCorpus(list(open_corpus(str(corpus_folder), "en", "de").read("train")))
     encoded = []
-    encode = PairEncoder.encode
-    monkeypatch.setattr(
-        PairEncoder,
-        "encode",
-        lambda self, pairs: encoded.extend(source for source, *_ in pairs) or encode(self, pairs),
-    )
-    return corpus, tokenizers, encoded
+    source = copy.copy(tokenizers[0])  # not that of the targets
+    encode = source.encode_lists
+    source.encode_lists = lambda texts: encoded.extend(texts) or encode(texts)
+    return corpus, (source, tokenizers[1]), encoded
 
 
 def files(folder):

@@ -113,8 +113,6 @@ def _cheapest_plan(counts: np.ndarray, batch_tokens: int, shape_cost: float) -> 
 # What an epoch yields: `inp`, `tar`, and the weights where pairs have some.
 Batch = tuple[tf.Tensor, ...]
 Order = list[tuple[np.ndarray, Bucket]]  # the indices of the pairs of each batch
-# The pairs of a bucket and a shard: their range in the sorted pairs, and how many an epoch has.
-Group = tuple[int, int, int]
 
 
 class Batches:
@@ -168,8 +166,8 @@ class Batches:
         self._sorted = order.astype(np.uint32)
         self._groups = _groups(in_shards, self._repeated)
         buckets = [
-            _bucket(bucket.above, bucket.length, sum(drawn for *_, drawn in groups), batch_tokens)
-            for bucket, groups in zip(plan, self._groups)
+            _bucket(bucket.above, bucket.length, drawn, batch_tokens)
+            for bucket, drawn in zip(plan, self._groups[:, :, 2].sum(axis=1).tolist())
         ]
         tokens = sum(times * len(shard.ids) for times, shard in zip(self._repeated, pairs.shards))
         self._set_buckets(buckets, tokens)
@@ -187,7 +185,7 @@ class Batches:
         """Computes the batches of an epoch. Returns: the pairs with their ids, and the order."""
         random = np.random.default_rng([self._seed, epoch])
         batches = []
-        for bucket, groups in zip(self.buckets, self._groups):
+        for bucket, groups in zip(self.buckets, self._groups.tolist()):
             drawn = [_draw(random, self._sorted[a:b], number) for a, b, number in groups]
             indices = np.concatenate(drawn)
             random.shuffle(indices)
@@ -392,7 +390,7 @@ def _draw(random: np.random.Generator, pairs: np.ndarray, number: int) -> np.nda
     return np.concatenate([drawn, random.choice(pairs, rest, replace=False, shuffle=False)])
 
 
-def _groups(in_shards: np.ndarray, repeated: np.ndarray) -> list[list[Group]]:
+def _groups(in_shards: np.ndarray, repeated: np.ndarray) -> np.ndarray:
     """Computes how many pairs of each bucket and shard an epoch has: the same in each epoch.
 
     The numbers of a shard are rounded so that their sum has the right value; but where a shard has
@@ -401,11 +399,11 @@ def _groups(in_shards: np.ndarray, repeated: np.ndarray) -> list[list[Group]]:
     Args:
       in_shards: pairs of each bucket in each shard, int `[shards, buckets]`.
       repeated: how often an epoch has each pair of each shard, `[shards]`.
-    Returns: the groups of each bucket.
+    Returns: the start and the end of their range in the sorted pairs, and how many an epoch has,
+      `[buckets, shards, 3]`.
     """
     up_to_bucket = np.rint(repeated[:, None] * np.cumsum(in_shards, axis=1)).astype(np.int64)
     drawn = np.diff(up_to_bucket, axis=1, prepend=0)  # (shards, buckets)
     drawn = np.maximum(drawn, in_shards > 0).T  # (buckets, shards)
     ends = np.cumsum(in_shards.T).reshape(drawn.shape)
-    starts = ends - in_shards.T
-    return [list(zip(*map(np.ndarray.tolist, rows))) for rows in zip(starts, ends, drawn)]
+    return np.stack([ends - in_shards.T, ends, drawn], axis=-1)  # (buckets, shards, 3)

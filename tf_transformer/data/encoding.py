@@ -280,89 +280,73 @@ def _write_manifest(folder: str, records: list[dict[str, Any]], complete: bool) 
         json.dump({"complete": complete, "shards": records}, file, indent=1)
 
 
-class PairEncoder:
-    """Encodes lists of sentence pairs.
+def encode_shards(
+    pairs: Iterable[WeightedPair],
+    tokenizers: "tuple[Tokenizer, Tokenizer]",
+    max_length: int,
+    max_length_ratio: float,
+    show: Callable[[int], object] = int,
+) -> Iterator[Shard]:
+    """Encodes a text, without the pairs that are not usable for training.
 
     Args:
+      pairs: (source, target, weight). The weight None is 1.
       tokenizers: of the source and of the target.
       max_length: maximum length of a side that is kept, in sub-words, end token included.
       max_length_ratio: maximum ratio of the two lengths that is kept.
+      show: is called with the number of pairs that are read so far.
+    Yields: the shards, each of which is in memory.
     """
-
-    def __init__(
-        self, tokenizers: "tuple[Tokenizer, Tokenizer]", max_length: int, max_length_ratio: float
-    ) -> None:
-        self._source, self._target = tokenizers[0], tokenizers[1].for_targets()
-        largest = max(tokenizer.vocab_size for tokenizer in tokenizers)
-        self._dtype = np.uint16 if largest <= 2**16 else np.int32
-        self._max_length = max_length
-        self._max_length_ratio = max_length_ratio
-
-    def encode(self, pairs: Sequence[WeightedPair]) -> Shard:
-        """Encodes pairs.
-
-        Args:
-          pairs: (source, target, weight); at least one. The weight None is 1.
-        Returns: a `Shard` without the pairs that are not usable for training.
-        """
-        sources, targets, given = zip(*pairs)
-        ids = [self._source.encode_lists(sources), self._target.encode_lists(targets)]
+    source, target = tokenizers[0], tokenizers[1].for_targets()
+    dtype = np.uint16 if max(each.vocab_size for each in tokenizers) <= 2**16 else np.int32
+    iterator = iter(pairs)
+    parts: list[Shard] = []
+    read = 0
+    while chunk := list(itertools.islice(iterator, CHUNK)):
+        sources, targets, given = zip(*chunk)
+        ids = [source.encode_lists(sources), target.encode_lists(targets)]
         lengths = np.array([[len(row) for row in side] for side in ids], np.uint32).T  # (pairs, 2)
-        keep, dropped = self._usable(lengths)
+        keep, dropped = _usable(lengths, max_length, max_length_ratio)
         splits = np.zeros(2 * np.count_nonzero(keep) + 1, np.uint32)
         np.cumsum(lengths[keep].ravel(), out=splits[1:])
         kept = itertools.compress(zip(*ids), keep)
         flat = itertools.chain.from_iterable(itertools.chain.from_iterable(kept))
-        flat_ids = np.fromiter(flat, self._dtype, int(splits[-1]))
+        flat_ids = np.fromiter(flat, dtype, int(splits[-1]))
         weights = np.array([1.0 if weight is None else weight for weight in given], np.float32)
         weights = weights[keep]
-        return Shard(flat_ids, splits, dropped, None if np.all(weights == 1) else weights)
-
-    def shards(
-        self, pairs: Iterable[WeightedPair], show: Callable[[int], object] = int
-    ) -> Iterator[Shard]:
-        """Encodes a text.
-
-        Args:
-          pairs: as for `encode`.
-          show: is called with the number of pairs so far.
-        Yields: the shards, each of which is in memory.
-        """
-        iterator = iter(pairs)
-        chunks = iter(lambda: list(itertools.islice(iterator, CHUNK)), [])
-        read = 0
-        parts = []
-        for number, chunk in enumerate(chunks, start=1):
-            parts.append(self.encode(chunk))
-            read += len(chunk)
-            show(read)
-            if number % CHUNKS_OF_SHARD == 0:
-                yield Shard.join(parts)
-                parts = []
-        if parts:
+        parts.append(Shard(flat_ids, splits, dropped, None if np.all(weights == 1) else weights))
+        read += len(chunk)
+        show(read)
+        if len(parts) == CHUNKS_OF_SHARD:
             yield Shard.join(parts)
+            parts = []
+    if parts:
+        yield Shard.join(parts)
 
-    def _usable(self, lengths: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
-        """Finds the pairs to keep.
 
-        Args:
-          lengths: uint32 `[pairs, 2]`.
-        Returns: bool `[pairs]`; the number of the other pairs for each reason. A pair counts under
-          the first reason that applies.
-        """
-        longer, shorter = lengths.max(axis=1), lengths.min(axis=1)
-        limit, ratio = self._max_length, self._max_length_ratio
-        reasons = {
-            "an empty side": shorter <= 1,  # only the end token
-            f"a side of more than {limit} sub-words": longer > limit,
-            f"one side more than {ratio:g} times the other": longer > ratio * shorter,
-        }
-        keep = np.ones(len(longer), bool)
-        dropped = {}
-        for reason, applies in reasons.items():
-            dropped[reason] = int(np.sum(applies & keep))
-            keep &= ~applies
-        return keep, dropped
+def _usable(
+    lengths: np.ndarray, max_length: int, max_length_ratio: float
+) -> tuple[np.ndarray, dict[str, int]]:
+    """Finds the pairs to keep.
+
+    Args: as for `encode_shards`, with the lengths of the pairs, uint32 `[pairs, 2]`.
+    Returns: bool `[pairs]`; the number of the other pairs for each reason. A pair counts under the
+      first reason that applies.
+    """
+    longer, shorter = lengths.max(axis=1), lengths.min(axis=1)
+    reasons = {
+        "an empty side": shorter <= 1,  # only the end token
+        f"a side of more than {max_length} sub-words": longer > max_length,
+        f"one side more than {max_length_ratio:g} times the other": (
+            longer > max_length_ratio * shorter
+        ),
+    }
+    keep = np.ones(len(longer), bool)
+    dropped = {}
+    for reason, applies in reasons.items():
+        dropped[reason] = int(np.sum(applies & keep))
+        keep &= ~applies
+    return keep, dropped
 
 
 def encode_pairs(
@@ -375,15 +359,13 @@ def encode_pairs(
 
     Args:
       pairs: an iterable of (source, target) strings.
-      tokenizers: of the source and of the target.
-      max_length: maximum length of a side that is kept, in sub-words, end token included.
-      max_length_ratio: maximum ratio of the two lengths that is kept.
+      tokenizers, max_length, max_length_ratio: as for `encode_shards`.
     Returns: an `EncodedPairs`.
     Raises: UserError when no pair is left.
     """
-    encoder = PairEncoder(tokenizers, max_length, max_length_ratio)
-    shards = encoder.shards((source, target, None) for source, target in pairs)
-    return _not_empty(EncodedPairs(list(shards)), "the text")
+    weighted = ((source, target, None) for source, target in pairs)
+    shards = list(encode_shards(weighted, tokenizers, max_length, max_length_ratio))
+    return _not_empty(EncodedPairs(shards), "the text")
 
 
 def _not_empty(pairs: EncodedPairs, name: str) -> EncodedPairs:
@@ -425,10 +407,12 @@ def cached_pairs(
         done = sum(len(shard) + sum(shard.dropped.values()) for shard in shards)
         if done:
             logger.info("resuming the encoding of %s after %s pairs", split, f"{done:,}")
-        encoder = PairEncoder(tokenizers, data.max_length, data.max_length_ratio)
         text = itertools.islice(corpus.read_weighted(split), done, None)
         with Progress(f"encoding {split}", "pairs") as progress:
-            missing = encoder.shards(text, lambda read: progress.show(done + read))
+            missing = encode_shards(
+                text, tokenizers, data.max_length, data.max_length_ratio,
+                lambda read: progress.show(done + read),
+            )  # fmt: skip
             write_shards(folder, missing, before=shards)
         shards, _ = _open_folder(folder)
     return _not_empty(EncodedPairs(shards), corpus.describe(split))

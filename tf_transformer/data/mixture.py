@@ -3,9 +3,7 @@
 from collections.abc import Hashable, Iterator, Sequence
 
 from tf_transformer.data.corpus import Corpus, WeightedPair
-from tf_transformer.errors import UserError
-
-MOST = 1e6  # weights are between 1 / MOST and MOST
+from tf_transformer.data.text_files import parse_weight
 
 
 class MixedCorpus(Corpus):
@@ -40,16 +38,7 @@ class MixedCorpus(Corpus):
 
 def parse_weights(text: str) -> list[float]:
     """Parses the setting `data_weights`, such as "4,1". Raises: UserError for other text."""
-    try:
-        weights = [float(part) for part in text.split(",")] if text else []
-    except ValueError:
-        weights = [0.0]
-    if not all(1 / MOST <= weight <= MOST for weight in weights):
-        raise UserError(
-            f"data_weights {text!r}: give a number from {1 / MOST:.6f} to {MOST:,.0f} for each "
-            "corpus of data, such as 4,1"
-        )
-    return weights
+    return [parse_weight(part, f"data_weights {text}") for part in text.split(",") if text]
 
 
 def repetitions(sizes: Sequence[int], weights: Sequence[float], temperature: float) -> list[float]:

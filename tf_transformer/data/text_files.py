@@ -22,7 +22,7 @@ LARGEST_WINDOW = 4096
 LINGER = 0.05  # seconds for which the first line of a window waits for more lines
 CHUNK = 1 << 16  # bytes, the size of a pipe
 
-LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a pair in the loss
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a pair in the loss, and of a corpus
 
 
 def read_lines(path: str | None) -> Iterator[str]:
@@ -122,19 +122,21 @@ def parse_tsv(
     if len(columns) == 2:
         return columns[0], columns[1], None
     if len(columns) == 3:
-        return columns[0], columns[1], parse_weight(columns[2], place)
+        hint = ": in TSV files, `cut -f 1,2` removes a third column"
+        return columns[0], columns[1], parse_weight(columns[2], place, hint)
     raise UserError(
         f"{place}: {len(columns)} columns: give source, one tab, target; a third column is the "
         "weight of the pair"
     )
 
 
-def parse_weight(value: Any, place: str) -> float:
-    """Parses the weight of a pair, from `LEAST_WEIGHT` to `MOST_WEIGHT`.
+def parse_weight(value: Any, place: str, hint: str = "") -> float:
+    """Parses a weight, from `LEAST_WEIGHT` to `MOST_WEIGHT`.
 
     Args:
       value: text or a number.
-      place: of the pair, for messages.
+      place: of the weight, for messages.
+      hint: what else to do, for messages.
     Raises: UserError for another value.
     """
     try:
@@ -145,7 +147,7 @@ def parse_weight(value: Any, place: str) -> float:
         return weight
     raise UserError(
         f"{place}: the weight {value!r} is not a number from {LEAST_WEIGHT:.6f} to "
-        f"{MOST_WEIGHT:,.0f}: in TSV files, `cut -f 1,2` removes a third column"
+        f"{MOST_WEIGHT:,.0f}{hint}"
     )
 
 
