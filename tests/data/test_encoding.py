@@ -154,7 +154,7 @@ class ChangingCorpus(Corpus):
         self.text = "Anna sleeps."
         self.reads = 0
 
-    def read_text(self, text, first=0, end=None):
+    def read_text(self, text):
         self.reads += 1
         yield self.text, self.text, None
 
@@ -190,7 +190,7 @@ class FailingCorpus(Corpus):
         self.pairs = pairs
         self.end = None  # how many pairs are read before the failure
 
-    def read_text(self, text, first=0, end=None):
+    def read_text(self, text):
         yield from ((*pair, None) for pair in self.pairs[: self.end])
         if self.end is not None:
             raise KeyboardInterrupt
@@ -299,7 +299,7 @@ from tf_transformer.data import encoding
 from tf_transformer.data.tokenizer import load_tokenizers
 
 class KilledCorpus(FailingCorpus):
-    def read_text(self, text, first=0, end=None):
+    def read_text(self, text):
         yield from ((*pair, None) for pair in self.pairs[:100])
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -36,11 +36,13 @@ class Corpus:
     tag: str = ""
     holds_out_test: bool = False
 
-    def read_text(
-        self, text: Any, first: int = 0, end: int | None = None
-    ) -> Iterator[WeightedPair]:
-        """Yields the pairs `first` to `end`, without that at `end`, of one of `texts`."""
+    def read_text(self, text: Any) -> Iterator[WeightedPair]:
+        """Yields the pairs of one of `texts`, with their weights."""
         raise NotImplementedError
+
+    def read_training_text(self, first: int, end: int) -> Iterator[WeightedPair]:
+        """Yields the pairs `first` to `end`, without that at `end`, of the text of "train"."""
+        return itertools.islice(self.read_text(self.texts["train"]), first, end)
 
     def text_fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes when the text of a split may have changed."""
@@ -77,10 +79,11 @@ class Corpus:
         Raises: UserError for an unknown split, for text that cannot be read, or that is too short
           to hold some out.
         """
-        text = self.texts.get(self.known(split), self.texts.get("train"))
-        held_out = self.held_out
-        bounds = self._bounds(split) if held_out and split in ("train", *held_out) else (0, None)
-        for source, target, weight in self.read_text(text, *bounds):
+        if self.known(split) in ("train", *self.held_out) and self.held_out:
+            pairs = self.read_training_text(*self._bounds(split))
+        else:
+            pairs = self.read_text(self.texts.get(split, self.texts.get("train")))
+        for source, target, weight in pairs:
             yield add_tag(self.tag, source), target, weight
 
     def _bounds(self, split: str) -> tuple[int, int]:
@@ -170,11 +173,9 @@ class FileCorpus(Corpus):
         self._read_files = read_files
         self._key = key
 
-    def read_text(
-        self, text: Sequence[str], first: int = 0, end: int | None = None
-    ) -> Iterator[WeightedPair]:
-        """Yields some pairs of the files `text`."""
-        return itertools.islice(self._read_files(text), first, end)
+    def read_text(self, text: Sequence[str]) -> Iterator[WeightedPair]:
+        """Yields the pairs of the files `text`, with their weights."""
+        return self._read_files(text)
 
     def text_fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the paths, sizes and modification times of files."""

@@ -76,9 +76,7 @@ class PocketCorpus(Corpus):
         ranges = dict(zip(SPLIT_SIZES[file], itertools.pairwise((0, *ends))))
         self.texts = {split: ranges[split] for split in ("train", "validation", "test")}
 
-    def read_text(
-        self, text: tuple[int, int], first: int = 0, end: int | None = None
-    ) -> Iterator[WeightedPair]:
+    def read_text(self, text: tuple[int, int]) -> Iterator[WeightedPair]:
         """Yields the pairs of a range of the file."""
         for pair in itertools.islice(read_pairs(self._file), *text):
             source, target = pair[::-1] if self._flip else pair

@@ -321,12 +321,13 @@ class TfdsCorpus(Corpus):
         """The number of pairs of the text of "train", held-out ones included."""
         return self._builder.info.splits["train"].num_examples
 
-    def read_text(
-        self, text: str, first: int = 0, end: int | None = None
-    ) -> Iterator[WeightedPair]:
-        """Yields some pairs of a split of the data set."""
-        bounds = text if end is None else f"{text}[{first}:{end}]"
-        examples = self._builder.as_dataset(split=bounds, shuffle_files=False)
+    def read_training_text(self, first: int, end: int) -> Iterator[WeightedPair]:
+        """Yields some pairs of the text of "train"; those before them are not read."""
+        return self.read_text(f"train[{first}:{end}]")
+
+    def read_text(self, text: str) -> Iterator[WeightedPair]:
+        """Yields the pairs of a split of the data set."""
+        examples = self._builder.as_dataset(split=text, shuffle_files=False)
         for example in examples.as_numpy_iterator():
             source, target = (_one_line(example[language]) for language in self._languages)
             yield source, target, None
