@@ -373,8 +373,8 @@ def test_bad_folders(tmp_path):
     with pytest.raises(UserError, match=r"no \.mrg file"):
         open_treebank(tmp_path)
     write(tmp_path / "a.mrg", "dog", "cat")
-    with pytest.raises(UserError, match="has 2 pairs: there must be at least 3"):
-        list(open_treebank(tmp_path).read("train"))
+    with pytest.raises(UserError, match="has no train text"):
+        open_treebank(tmp_path).check()
     (tmp_path / "a.mrg").write_text("( (S (NN dog)) )\n( (S (NN cat) )\n")
     with pytest.raises(UserError, match=r"a\.mrg:2: "):
         list(open_treebank(tmp_path).read("train"))

@@ -76,8 +76,7 @@ class Corpus:
     def read_weighted(self, split: str) -> Iterator[WeightedPair]:
         """Yields the pairs of a split, as strings without line ends, and their weights.
 
-        Raises: UserError for an unknown split, for text that cannot be read, or that is too short
-          to hold some out.
+        Raises: UserError for an unknown split, and for text that cannot be read.
         """
         if self.known(split) in ("train", *self.held_out) and self.held_out:
             pairs = self.read_training_text(*self._bounds(split))
@@ -88,16 +87,10 @@ class Corpus:
 
     def _bounds(self, split: str) -> tuple[int, int]:
         """The range of the text of "train" that a split has, which is "train" or held out."""
-        number = self.training_pairs
-        if number <= len(self.held_out):
-            raise UserError(
-                f"{self.name} has {number} pairs: there must be at least "
-                f"{len(self.held_out) + 1}, to train on and to hold out for "
-                f"{' and '.join(self.held_out)}"
-            )
-        size = min(MAX_HELD_OUT, max(1, int(number * HELD_OUT_FRACTION)))
-        end = number - ["train", *self.held_out][::-1].index(split) * size
-        return (0 if split == "train" else end - size), end
+        size = min(MAX_HELD_OUT, max(1, int(self.training_pairs * HELD_OUT_FRACTION)))
+        after = ["train", *self.held_out][::-1].index(split)  # splits that are held out after it
+        end = max(0, self.training_pairs - after * size)
+        return (0 if split == "train" else max(0, end - size)), end
 
     @functools.cached_property
     def training_pairs(self) -> int:

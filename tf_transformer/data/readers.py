@@ -107,12 +107,10 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
         return TfdsCorpus(data, source, target)
     else:
         raise UserError(f"no such data folder or file: {data}: give with --data {describe_data()}")
-    languages = source, target
-    has_languages = any(_ending(path) == "jsonl" for path in itertools.chain(*files.values()))
-    return FileCorpus(
-        f"{kind} {data}", files, lambda paths: read_pair_files(paths, languages),
-        key=languages if has_languages else (),
-    )  # fmt: skip
+    read_files = functools.partial(read_pair_files, languages=(source, target))
+    parsers = {_parser(path) for path in itertools.chain(*files.values())}
+    key = (source, target) if parsers - {parse_tsv} else ()
+    return FileCorpus(f"{kind} {data}", files, read_files, key)
 
 
 def corpus_names(data: str) -> list[str]:
@@ -227,7 +225,7 @@ def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterato
         pairs = ((source, target, None) for window in windows for source, target in window)
     else:
         (path,) = paths
-        parse = PAIR_FORMATS.get(_ending(path), parse_tsv)
+        parse = _parser(path)
         lines = enumerate(read_lines(path), start=1)
         pairs = (parse(line, f"{path}:{number}", languages) for number, line in lines)
     empty = True
@@ -257,12 +255,15 @@ def parse_json(line: str, place: str, languages: tuple[str, str]) -> WeightedPai
     return source, target, parse_weight(record.get("weight", 1.0), place)
 
 
-# By the ending of the name: (line, its place for messages, languages) -> its pair. Languages matter
-# where a file can have several.
-PAIR_FORMATS: dict[str, Callable[[str, str, tuple[str, str]], WeightedPair]] = {
-    "tsv": parse_tsv,
-    "jsonl": parse_json,
-}
+# (line, its place for messages, languages) -> its pair. Languages matter where a file can have
+# several.
+Parser = Callable[[str, str, tuple[str, str]], WeightedPair]
+PAIR_FORMATS: dict[str, Parser] = {"tsv": parse_tsv, "jsonl": parse_json}  # by the ending
+
+
+def _parser(path: str) -> Parser:
+    """Returns the parser of a file of pairs; that of TSV where its name has another ending."""
+    return PAIR_FORMATS.get(_ending(path), parse_tsv)
 
 
 def describe_data() -> str:

@@ -47,20 +47,16 @@ def extend_vocabulary(
       number: how many sub-words are added at most, the new characters of the text included.
       tags: which are added where the vocabulary lacks them.
     Returns: a `Tokenizer`, whose first ids are those of `tokenizer`.
-    Raises: UserError for a vocabulary that is not BPE, for a tag that is one of its sub-words, and
-      for text of which nothing can be learned.
+    Raises: UserError for a vocabulary that is not BPE, and for text of which nothing can be
+      learned.
     """
     model = messages.ModelProto.FromString(tokenizer.model)
     if model.trainer_spec.model_type != messages.TrainerSpec.BPE:
         raise UserError("extend_vocab is for byte-pair encoding, not for other vocabularies")
-    known = {piece.piece for piece in model.pieces}
     for tag in dict.fromkeys(tags):
-        if tag in tokenizer.tags:
-            continue
-        if tag in known:
-            raise UserError(f"tag {tag}: it is a sub-word of the vocabulary: give another name")
-        known.add(tag)
-        model.pieces.append(Piece(piece=tag, type=Piece.CONTROL))
+        if tag not in tokenizer.tags:
+            model.pieces.append(Piece(piece=tag, type=Piece.CONTROL))
+    known = {piece.piece for piece in model.pieces}
     lowest = min(piece.score for piece in model.pieces)  # an earlier merge has a larger score
     learned = (piece for piece in _learn(tokenizer, sentences, number) if piece not in known)
     for rank, piece in enumerate(itertools.islice(learned, number), start=1):
