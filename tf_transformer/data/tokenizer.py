@@ -4,10 +4,8 @@ import collections
 import copy
 import functools
 import hashlib
-import heapq
 import io
 import logging
-import operator
 import os
 import re
 import tempfile
@@ -368,8 +366,8 @@ def _seeds(words: collections.Counter[str]) -> list[tuple[str, int]]:
         for start in range(len(word)):
             for end in range(start + 2, min(len(word), start + MAX_CHARACTERS) + 1):
                 strings[word[start:end]] += count
-    scores = ((string, n * len(string)) for string, n in strings.items() if n > 1)
-    return heapq.nlargest(MAX_SEEDS, scores, key=operator.itemgetter(1))
+    scores = {string: n * len(string) for string, n in strings.items() if n > 1}
+    return collections.Counter(scores).most_common(MAX_SEEDS)
 
 
 def _learning_error(reason: str, vocab_size: int) -> UserError:
