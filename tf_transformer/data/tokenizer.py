@@ -404,29 +404,27 @@ def learn_tokenizers(
       subword_model: of `Tokenizer.learn`.
     Returns: the source's and the target's `Tokenizer`; one object twice when shared.
     """
-    tokenizers = [
-        Tokenizer.learn(texts(), vocab_size, of_side, subword_model)
-        for texts, of_side in texts_of_vocabularies(pairs, shared, tags)
-    ]
-    return tokenizers[0], tokenizers[-1]
+    if shared:
+        texts = texts_of(pairs, tags, 0, 1)()
+        tokenizer = Tokenizer.learn(texts, vocab_size, tags, subword_model)
+        return tokenizer, tokenizer
+    return (
+        Tokenizer.learn(texts_of(pairs, tags, 0)(), vocab_size, tags, subword_model),
+        Tokenizer.learn(texts_of(pairs, tags, 1)(), vocab_size, (), subword_model),
+    )
 
 
-def texts_of_vocabularies(
-    pairs: Callable[[], Iterable[tuple[str, str]]], shared: bool, tags: Sequence[str]
-) -> list[tuple[Callable[[], Iterable[str]], Sequence[str]]]:
-    """Returns the text of each vocabulary, as a function, and its tags.
+def texts_of(
+    pairs: Callable[[], Iterable[tuple[str, str]]], tags: Sequence[str], *sides: int
+) -> Callable[[], Iterable[str]]:
+    """Returns a function that gives the sources (0), the targets (1) or both, without tags."""
 
-    Args: as for `learn_tokenizers`.
-    """
-
-    def texts(*sides: int) -> Iterator[str]:
+    def texts() -> Iterator[str]:
         for source, target in pairs():
             sentences = split_tag(source, tags)[1], target
             yield from (sentences[side] for side in sides)
 
-    if shared:
-        return [(lambda: texts(0, 1), tags)]
-    return [(lambda: texts(0), tags), (lambda: texts(1), ())]
+    return texts
 
 
 def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], folder: str) -> None:

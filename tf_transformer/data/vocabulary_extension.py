@@ -17,7 +17,7 @@ from sentencepiece import sentencepiece_model_pb2 as messages
 from tf_transformer.data.tokenizer import (
     MAX_SENTENCE_BYTES,
     Tokenizer,
-    texts_of_vocabularies,
+    texts_of,
     train_sentencepiece,
 )
 from tf_transformer.errors import UserError
@@ -80,12 +80,14 @@ def extend_tokenizers(
       tags: which begin sources, and are added to their vocabulary.
     Returns: the source's and the target's `Tokenizer`; one object twice when shared.
     """
-    texts_and_tags = texts_of_vocabularies(pairs, tokenizers[0] is tokenizers[1], tags)
-    extended = [
-        extend_vocabulary(tokenizer, texts, number, of_side)
-        for tokenizer, (texts, of_side) in zip(tokenizers, texts_and_tags)
-    ]
-    return extended[0], extended[-1]
+    source, target = tokenizers
+    if source is target:
+        extended = extend_vocabulary(source, texts_of(pairs, tags, 0, 1), number, tags)
+        return extended, extended
+    return (
+        extend_vocabulary(source, texts_of(pairs, tags, 0), number, tags),
+        extend_vocabulary(target, texts_of(pairs, tags, 1), number),
+    )
 
 
 def segment_new_pieces(before: Tokenizer, after: Tokenizer) -> list[list[int]]:
