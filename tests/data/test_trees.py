@@ -38,10 +38,6 @@ FILE = """\
 """
 
 
-def read_file(path):
-    return read_trees(read_lines(str(path)), str(path))
-
-
 def random_raw_tree(chance, depth):
     """A tree with random words and labels, and with unary chains."""
     if depth == 0 or chance.random() < 0.2:
@@ -88,7 +84,7 @@ def test_a_file_of_the_treebank(tmp_path, suffix):
         "( (X (Y z)))",
         "( (X (Y y)))",
     ]
-    assert [str(tree) for tree in read_file(path)] == expected
+    assert [str(tree) for tree in read_trees(read_lines(str(path)))] == expected
 
 
 def test_a_line_can_hold_any_number_of_trees():
@@ -124,24 +120,6 @@ def test_read_line_reads_as_evalb_does():
     assert read_line("((A b))", "here") == (Tree("", (Tree("A", "b"),)),)
     assert read_line("(()) (NP)", "here") == (Tree("", (Tree("", ()),)), Tree("NP", ()))
     assert read_line("( (A b) )", "here") == read_line("((A b))", "here")
-
-
-def test_bad_files(tmp_path):
-    with pytest.raises(UserError, match=r"cannot read .*none.mrg: No such file"):
-        list(read_file(tmp_path / "none.mrg"))
-    with pytest.raises(UserError, match="cannot read .*: Is a directory"):
-        list(read_file(tmp_path))
-    path = tmp_path / "a.mrg"
-    path.write_bytes(b"(A b)\n(A \xff)\n")
-    with pytest.raises(UserError, match=r"a.mrg:2: not UTF-8"):
-        list(read_file(path))
-    path = tmp_path / "a.mrg.gz"
-    path.write_bytes(b"(A b)")
-    with pytest.raises(UserError, match=r"a.mrg.gz: not a complete gzip file"):
-        list(read_file(path))
-    path.write_bytes(gzip.compress(b"(A b)" * 1000)[:-9])
-    with pytest.raises(UserError, match=r"a.mrg.gz: not a complete gzip file"):
-        list(read_file(path))
 
 
 LABELS = ("S", "NP", "VP", "SBAR", "ADVP|PRT", "X")
