@@ -137,10 +137,9 @@ def _read_input(values: flags.FlagValues) -> list[_Text]:
         POCKET_TREES,
         corpus_names,
         open_corpus,
-        read_tsv,
         split_languages,
     )
-    from tf_transformer.data.text_files import read_lines
+    from tf_transformer.data.text_files import parse_tsv, read_lines
 
     if (values.source, values.target) == (WORDS, TREES) or values.data == POCKET_TREES:
         raise UserError("clean is for sentence pairs, not for trees: give --source and --target")
@@ -148,7 +147,9 @@ def _read_input(values: flags.FlagValues) -> list[_Text]:
         if values.split:
             raise UserError("--split is for --data: standard input has no splits")
         languages = values.source, values.target
-        return [_Text("standard input", languages, read_tsv(read_lines(None), None))]
+        lines = enumerate(read_lines(None), start=1)
+        parsed = (parse_tsv(line, f"standard input:{number}") for number, line in lines)
+        return [_Text("standard input", languages, parsed)]
     corpus = open_corpus(values.data, values.source, values.target)
     # The split "all" of a corpus also has the pairs that train would hold out for validation.
     wanted = values.split or "all"

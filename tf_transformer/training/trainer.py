@@ -399,10 +399,10 @@ class Trainer:
             raise UserError(f"{problem}; see the chief's message")
         folder = self.directory.path
         path = os.path.join(folder, f"batch-of-update-{step + 1}.tsv")
-        ids = self.train_batches.sentences(*self.train_batches.position(step))
+        ids = next(iter(self.train_batches.epoch(*self.train_batches.position(step))))
         sides = [tokenizer.decode(side).numpy() for tokenizer, side in zip(self.tokenizers, ids)]
-        with atomic_write(path, "wb") as file:
-            file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides))
+        with atomic_write(path, "wb") as file:  # unused rows have no text
+            file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides) if any(pair))
         checkpoints = step_checkpoints(folder)
         float16 = self.plan.precision == "mixed_float16"  # its largest number is 65,504
         rate = "learning_rate" if self.config.train.learning_rate else "learning_rate_scale"
