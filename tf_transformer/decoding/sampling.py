@@ -19,19 +19,11 @@ sentences of the batch.
 Shapes: B sentences, n samples of each, V vocabulary, C tokens that are sorted, L longest output.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tf_transformer.decoding.beam_search import (
-    Beam,
-    LogitsProcessor,
-    SearchResult,
-    StepFunction,
-    first_beam,
-    follow,
-)
+from tf_transformer.decoding.beam_search import Beam, SearchProblem, SearchResult, follow
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 
 
@@ -45,50 +37,37 @@ class Drawing(NamedTuple):
 
 
 def sample(
-    step: StepFunction,
-    state: Any,
-    max_lengths: tf.Tensor,
+    problem: SearchProblem,
     seeds: tf.Tensor,
     n_best: int = 1,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    alpha: float = 0.6,
-    prefix: tf.Tensor | None = None,
-    processors: Sequence[LogitsProcessor] = (),
+    temperature: float | tf.Tensor = 1.0,
+    top_k: int | tf.Tensor = 0,
+    top_p: float | tf.Tensor = 1.0,
 ) -> SearchResult:
     """Draws outputs from the model's distribution (ancestral sampling).
 
     Args:
-      step: a step function, called with K = 1 for B * n sentences at first.
-      state: its first state for B sentences.
-      max_lengths: int32 `[B]`, the longest output of each sentence, with the end token.
+      problem: a `SearchProblem` of B sentences, whose step function is called with B * n sentences
+        and K = 1. The processors come before the settings. It has no fixed length.
       seeds: int32 `[B, 2]`, of the random numbers of each sentence.
       n_best: n, samples of each sentence.
       temperature, top_k, top_p: as in `SamplingConfig`, or tensors `[B]`.
-      alpha: of the length penalty; it changes the scores only.
-      prefix: as for `greedy_search`.
-      processors: of `decoding.logits_processors`, before the settings.
     Returns: a `SearchResult` in the order of drawing, in which an output can occur several times.
       The scores are those of a search: of the model's distribution, at temperature 1 with all
       tokens.
     """
-    sentences = tf.shape(max_lengths)[0]
+    max_lengths = tf.maximum(problem.max_lengths, 1)
 
     def of_samples(option: Any, dtype: tf.DType) -> tf.Tensor:
-        option = tf.broadcast_to(tf.cast(option, dtype), [sentences])
+        option = tf.broadcast_to(tf.cast(option, dtype), tf.shape(max_lengths))
         return tf.repeat(option, n_best)  # (B * n)
 
-    max_lengths = tf.maximum(max_lengths, 1)
     drawing = Drawing(
         numbers=_uniform_numbers(seeds, max_lengths, n_best),
         temperature=of_samples(temperature, tf.float32),
         top_k=of_samples(top_k, tf.int64),
         top_p=of_samples(top_p, tf.float32),
     )
-    state = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, n_best, axis=0), state)
-    prefix = None if prefix is None else tf.repeat(prefix, n_best, axis=0)
-    max_lengths = tf.repeat(max_lengths, n_best)
 
     def draw(
         model_log_probs: tf.Tensor, log_probs: tf.Tensor, beam: Beam
@@ -96,11 +75,9 @@ def sample(
         tokens = _draw(log_probs[:, 0], beam.settings, beam.t)  # (B * n)
         return model_log_probs, tokens[:, tf.newaxis]
 
-    beam = first_beam(state, max_lengths, 1, alpha, prefix, settings=drawing)
-    result = follow(step, beam, draw, processors)
-    ids = tf.reshape(result.ids, [-1, n_best, tf.shape(result.ids)[2]])
-    scores = tf.reshape(result.scores, [-1, n_best])
-    return SearchResult(ids, scores, tf.reshape(result.lengths, [-1, n_best]))
+    ids, scores, lengths = follow(problem.repeat(n_best), draw, drawing)  # (B * n, 1, ...)
+    ids = tf.reshape(ids, [-1, n_best, tf.shape(ids)[2]])  # (B, n, L)
+    return SearchResult(ids, *(tf.reshape(x, [-1, n_best]) for x in (scores, lengths)))
 
 
 def _uniform_numbers(seeds: tf.Tensor, max_lengths: tf.Tensor, n_best: int) -> tf.Tensor:

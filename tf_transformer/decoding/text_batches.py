@@ -52,20 +52,20 @@ def find_long(
     positions: int,
     line_numbers: Sequence[int],
     skip_long: bool,
-    is_prefix: bool = False,
+    what: str = "",
 ) -> set[int]:
     """Finds the texts with more sub-words than the model has positions.
 
+    Args:
+      what: of a text, such as "a prefix of", has so many.
     Raises: UserError for the first one, unless `skip_long`.
     """
     long = {i for i, row in enumerate(rows) if len(row) > positions}
     for i in sorted(long):
-        problem = (
-            f"line {line_numbers[i]:,} has {'a prefix of ' if is_prefix else ''}"
-            f"{len(rows[i]):,} sub-words, the model takes at most {positions:,}"
-        )
+        size = f"{what} {len(rows[i]):,} sub-words".lstrip()
+        problem = f"line {line_numbers[i]:,} has {size}, the model takes at most {positions:,}"
         if not skip_long:
-            raise UserError(f"{problem}: {'shorten it' if is_prefix else 'split the line'}")
+            raise UserError(f"{problem}: {'shorten it' if what else 'split the line'}")
         logger.warning("%s: its result is empty", problem)
     return long
 
@@ -136,14 +136,11 @@ class SplitLines:
                     translation, score = next(remaining)
                     parts.append(translation)
                     lowest = min(lowest, score)
-                is_between = sentence and number < len(pairs)
-                parts.append(self._space_between(space) if is_between else space)
+                    if number < len(pairs) and self._is_target_unspaced:
+                        space = "" if space == " " else space
+                    elif number < len(pairs):
+                        space = space or " "
+                parts.append(space)
             text = re.sub(LINE_SEPARATORS, " ", "".join(parts))
             joined.append((text if is_possible(lowest) else "", lowest))
         return joined
-
-    def _space_between(self, space: str) -> str:
-        """The white space between two translations, from that between their sentences."""
-        if self._is_target_unspaced:
-            return "" if space == " " else space
-        return space or " "
