@@ -107,12 +107,7 @@ class Candidates(NamedTuple):
 
 
 def greedy_search(problem: SearchProblem) -> SearchResult:
-    """Takes the most probable token at each step.
-
-    Args:
-      problem: a `SearchProblem`, whose step function is called with K = 1.
-    Returns: a `SearchResult` with n = 1.
-    """
+    """Takes the most probable token at each step. The step function is called with K = 1."""
 
     def most_probable(
         model_log_probs: tf.Tensor, log_probs: tf.Tensor, beam: Beam
@@ -130,7 +125,7 @@ def follow(
     """Extends one hypothesis of each sentence, by the token that a function chooses.
 
     Args:
-      problem: as for `greedy_search`.
+      problem: a `SearchProblem`, whose step function is called with K = 1.
       choose: a function of the log-probabilities of the model, those of `next_log_probs`, both
         `[B, 1, V]`, and the `Beam`. It returns the log-probabilities that are scored `[B, 1, V]`,
         and the tokens, int64 `[B, 1]`.
@@ -203,10 +198,7 @@ def first_beam(problem: SearchProblem, beam_size: int) -> Beam:
 
 
 def search_loop(
-    problem: SearchProblem,
-    extend: Callable[[tf.Tensor, Beam], Beam],
-    beam: Beam,
-    n_best: int = 1,
+    problem: SearchProblem, extend: Callable[[tf.Tensor, Beam], Beam], beam: Beam, n_best: int = 1
 ) -> SearchResult:
     """Extends the hypotheses by one token at a time, until all sentences are done.
 
@@ -217,7 +209,6 @@ def search_loop(
         returns the next one, with the old state of the step function.
       beam: of `first_beam`.
       n_best: n, hypotheses wanted.
-    Returns: a `SearchResult`.
     """
 
     def loop_body(beam: Beam) -> Beam:
@@ -263,12 +254,7 @@ def leave_batch(beam: Beam, ids: tf.Tensor, scores: tf.Tensor) -> tuple:
     """Moves the sentences that are done to the results; the others continue in a smaller batch.
 
     The loop does this when half of the sentences are done. Translating 600 sentences takes 1.27 to
-    1.30 times as long without it.
-
-    Args:
-      beam: a `Beam`.
-      ids, scores: the results, int64 `[all, K, L + 1]` and float32 `[all, K]`.
-    Returns: a `Beam` of the other sentences, ids, scores.
+    1.30 times as long without it. Results are ids `[all, K, L + 1]` and scores `[all, K]`.
     """
     leave, stay = tf.where(beam.done)[:, 0], tf.where(~beam.done)[:, 0]
     rows = tf.gather(beam.rows, leave)[:, tf.newaxis]
@@ -284,13 +270,8 @@ def next_log_probs(
     """Applies the logits processors, and excludes the tokens that cannot come next.
 
     These are padding and the start token, all but the one that the prefix forces, and, at the
-    longest output, all but the end token.
-
-    Args:
-      log_probs: float32 `[B, K, V]`, of the model.
-      beam: a `Beam`.
-      processors: of a `SearchProblem`.
-    Returns: float32 `[B, K, V]`, `NEGATIVE_INFINITY` or less for the excluded ones.
+    longest output, all but the end token. Those of the model `[B, K, V]` become those of the search
+    `[B, K, V]`, with `NEGATIVE_INFINITY` or less for the excluded tokens.
     """
     vocabulary = tf.range(log_probs.shape[-1], dtype=tf.int64)  # (V)
     forced = beam.prefix[:, tf.minimum(beam.t, tf.shape(beam.prefix)[1] - 1)]  # (B), PAD: none
@@ -310,7 +291,6 @@ def extend_beam(log_probs: tf.Tensor, beam: Beam, n_best: int) -> Beam:
 
     Args:
       log_probs: float32 `[B, K, V]`, of `next_log_probs`.
-      beam: a `Beam`.
       n_best: as for `beam_search`.
     Returns: the next `Beam`, with the old state of the step function.
     """
@@ -338,12 +318,11 @@ def next_beam(
     """The beam of the next step: its finished and alive hypotheses, and which sentences are done.
 
     Args:
-      beam: a `Beam`.
       candidates: C `Candidates`, some of which end.
       ends: bool `[B, C]`, whether a candidate finishes, if it is possible.
       alive: the K `Candidates` that stay alive.
       n_best: as for `beam_search`.
-    Returns: a `Beam`, with the old state of the step function.
+    Returns: the next `Beam`, with the old state of the step function.
     """
     is_next_position = _is_next_position(beam)  # (L + 1)
 

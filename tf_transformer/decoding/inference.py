@@ -89,8 +89,7 @@ def alternative_translations(
     of them: what CTranslate2 calls `return_alternatives`.
 
     Args:
-      model, inp: as for `search_translations`.
-      decode: a `DecodeConfig`, of which the beam size has no effect.
+      model, inp, decode: as for `search_translations`; the beam size has no effect.
       number: n, at most V - 2.
       prefix: as for `search_translations`, but at most `model.pe_target` - 2 ids.
     Returns: ids and scores as in a `SearchResult`, of whole translations, the one with the most
@@ -129,12 +128,11 @@ def sample_translations(
 ) -> SearchResult:
     """Draws translations of a batch from the model's distribution; runs in a graph.
 
+    The other arguments are those of `search_translations`; beam size and groups have no effect.
+
     Args:
-      model, inp, prefix, max_decode_length: as for `search_translations`.
-      decode: a `DecodeConfig`, of which the beam size has no effect.
       seeds: as for `sample`.
       n_best: samples of each sentence.
-      controls: a `ControlConfig`, whose groups have no effect.
       **sampling: `temperature`, `top_k` and `top_p`, as for `sample`.
     Returns: a `SearchResult`, in the order of drawing.
     """
@@ -177,13 +175,9 @@ def _count(ids: tf.Tensor) -> tf.Tensor:
 def max_output_lengths(model: Model, input_lengths: tf.Tensor, decode: DecodeConfig) -> tf.Tensor:
     """The longest outputs: input + `extra_decode_length`, at most the model's positions.
 
-    Args:
-      model: a `Transformer`, or an `Ensemble`.
-      input_lengths: int32 of any shape, sub-words.
-      decode: a `DecodeConfig`.
-    Returns: int32 of the same shape. A large `extra_decode_length` causes no integer overflow.
+    Input lengths in sub-words and outputs are int32 of the same shape.
     """
-    extra = min(decode.extra_decode_length, model.pe_target)
+    extra = min(decode.extra_decode_length, model.pe_target)  # without an integer overflow
     return tf.minimum(input_lengths + extra, model.pe_target)
 
 
@@ -211,9 +205,7 @@ def forced_logits(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tenso
 def forced_log_probs(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
     """log p(target token t | source, tokens before t), float32 `[B, T]`; 0 at padding.
 
-    Args:
-      model: a built `Transformer`, or an `Ensemble`.
-      inp, tar_real: as for `forced_decoding`.
+    The arguments are those of `forced_logits`.
     """
     logits = tf.cast(forced_logits(model, inp, tar_real), tf.float32)  # (B, T, V)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tar_real, logits)  # (B, T)
@@ -224,7 +216,7 @@ def detokenize(tokenizer: Tokenizer, ids: tf.Tensor) -> tf.Tensor:
     """Converts ids `[N, T]` to texts `[N]` that are valid UTF-8 and one line.
 
     The vocabulary has a sub-word for each byte, so a model can write any bytes. U+FFFD replaces
-    invalid UTF-8, and a blank replaces each line separator.
+    invalid UTF-8, and a blank each line separator.
     """
     texts = tf.strings.unicode_transcode(tokenizer.decode(ids), "UTF-8", "UTF-8")
     return tf.strings.regex_replace(texts, LINE_SEPARATORS, " ")

@@ -7,11 +7,8 @@ Each takes
 - t: int32 scalar, the number of tokens so far, without the start token;
 - the value of its setting, a number or a tensor `[B, 1, 1]`.
 
-It returns the log-probabilities, float32 `[B, K, V]`, with which the search continues. They are
-not divided by their sum again.
-
-A new one is a function here, its line in `PROCESSORS`, and a setting of `ControlConfig`, from which
-the flag and its help are generated.
+It returns the log-probabilities with which the search continues. They are not divided by their sum
+again. A new one is a function here, its line in `PROCESSORS`, and a setting of `ControlConfig`.
 
 Shapes: B sentences, K hypotheses a sentence, t tokens so far, L longest output, V vocabulary,
 N tokens to change.

@@ -94,7 +94,6 @@ class SplitLines:
       lines: a list of strings.
       source, target: the language codes of the lines and of their translations.
       tags: of the model; None where it is not known, see `data.tags.split_tag`.
-    Raises: UserError when the package sentencex is not installed.
 
     Attributes:
       sentences: of all lines, in order, each with the tag of its line. A blank line has none.

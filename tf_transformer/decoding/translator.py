@@ -3,7 +3,7 @@
 import concurrent.futures
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -32,8 +32,6 @@ from tf_transformer.decoding.text_batches import (
 from tf_transformer.errors import UserError
 
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
-MakeArray = Callable[[list[int]], np.ndarray]  # an argument of a search for texts, by their indices
-Result = TypeVar("Result")
 Texts = TypeVar("Texts", str, list[str])
 
 
@@ -192,17 +190,16 @@ class Translator:
         if constraints and (target_prefixes or self.controls.diverse_groups > 1):
             raise UserError("constraints and prefixes or diverse groups: give one of them")
         lines = line_numbers or range(1, len(texts) + 1)
-        arrays: dict[str, MakeArray] = {}
+        columns: dict[str, list] = {}
         long: set[int] = set()
         if constraints is not None:
-            phrases = encode_phrases(self.target, constraints, lines)
-            ids = [sum(row, []) for row in phrases]
+            columns["phrases"] = encode_phrases(self.target, constraints, lines)
+            ids: list[list[int]] = [sum(phrases, []) for phrases in columns["phrases"]]
             long = find_long(ids, self.model.pe_target - 1, lines, skip_long, "constraints of")
-            arrays["phrases"] = lambda batch: pad_phrases([phrases[i] for i in batch])
         of_texts = texts, lines, skip_long, target_prefixes, progress
         rows_per_text = self.decode.beam_size
         return self._decode(
-            search_translations, *of_texts, rows_per_text, arrays, long, n_best=number
+            search_translations, *of_texts, rows_per_text, columns, long, n_best=number
         )
 
     def sample(
@@ -221,23 +218,20 @@ class Translator:
         The samples of a text depend on the seed and on its line number, not on the other texts.
 
         Args:
-          texts, progress, skip_long, target_prefixes: as for `n_best`.
+          texts, progress, line_numbers, skip_long, target_prefixes: as for `n_best`.
           number: samples of each text.
           sampling: a `SamplingConfig`; None for the distribution of the model, unchanged.
           seed: of the random numbers.
-          line_numbers: as for `n_best`.
         Returns: as `n_best`, in the order of drawing; a translation can occur several times. The
           scores are those of `n_best`, at temperature 1 with all sub-words.
         Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`.
         """
         lines = line_numbers or range(1, len(texts) + 1)
-        arrays: dict[str, MakeArray] = {
-            "seeds": lambda batch: np.array([[seed, lines[i]] for i in batch], np.int32)
-        }
+        columns = {"seeds": [[seed, line] for line in lines]}
         of_texts = texts, lines, skip_long, target_prefixes, progress
         options = dataclasses.asdict(sampling or SamplingConfig())
         return self._decode(
-            sample_translations, *of_texts, number, arrays, set(), n_best=number, **options
+            sample_translations, *of_texts, number, columns, set(), n_best=number, **options
         )
 
     def _decode(
@@ -249,20 +243,18 @@ class Translator:
         target_prefixes: Sequence[str] | None,
         progress: Progress | None,
         rows_per_text: int,
-        arrays: dict[str, MakeArray],
+        columns: dict[str, list],
         long: set[int],
         **options: Any,
     ) -> list[list[tuple[str, float]]]:
-        """Calls a function of `decoding.inference` for batches of texts.
+        """Decodes texts by a function of `decoding.inference` that returns a `SearchResult`.
 
         The other arguments and the result are those of `n_best`.
 
         Args:
-          function: it returns a `SearchResult`.
+          function, columns, **options: as for `_run`; columns without texts and prefixes.
           rows_per_text: hypotheses of each text that are computed at the same time.
-          arrays: its further arguments that differ between texts, by name.
           long: the indices of texts that cannot be decoded.
-          **options: its other arguments.
         """
         if target_prefixes is not None and len(target_prefixes) != len(texts):
             raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
@@ -273,30 +265,17 @@ class Translator:
         long |= find_long(prefixes, limit, line_numbers, skip_long, "a prefix of")
         results = [[("", float("-inf") if i in long else 0.0)] for i in range(len(sources))]
         lengths = {i: len(row) for i, row in enumerate(sources) if len(row) > 1 and i not in long}
-        make_arrays: dict[str, MakeArray] = {
-            "inp": lambda batch: pad([sources[i] for i in batch]),
-            "prefix": lambda batch: pad([prefixes[i] for i in batch]),
-            **arrays,
-        }
-
-        def decode_batch(replica: Replica, batch: list[int]) -> list[list[tuple[str, float]]]:
-            made = {name: make(batch) for name, make in make_arrays.items()}
-            ids, scores, _ = replica.run(function, made, **options)
-            found = detokenize(self.target, ids.reshape(scores.size, ids.shape[2])).numpy()
-            return [
-                [
-                    (text.decode("utf-8"), float(score))
-                    for text, score in zip(*row)
-                    if is_possible(score)
-                ]
-                or [("", float("-inf"))]  # a model whose logits are not finite
-                for row in zip(found.reshape(scores.shape), scores)
-            ]
-
+        columns = {"inp": sources, "prefix": prefixes, **columns}
         options |= {"decode": self.decode, "controls": self.controls}
         batch_tokens = self.decode.decode_batch_tokens // rows_per_text
-        for i, hypotheses in self._map(decode_batch, lengths, batch_tokens, progress):
-            results[i] = hypotheses
+        for batch, (ids, scores, _) in self._run(
+            function, columns, lengths, batch_tokens, progress, **options
+        ):
+            found = detokenize(self.target, ids.reshape(scores.size, ids.shape[2])).numpy()
+            for i, *row in zip(batch, found.reshape(scores.shape), scores):
+                pairs = [(text.decode("utf-8"), float(score)) for text, score in zip(*row)]
+                pairs = [pair for pair in pairs if is_possible(pair[1])]
+                results[i] = pairs or [("", float("-inf"))]  # where logits are not finite
         return results
 
     def score(
@@ -328,17 +307,14 @@ class Translator:
             i: max(len(sources[i]), len(targets[i])) for i in range(len(pairs)) if i not in long
         }
 
-        def force(replica: Replica, batch: list[int]) -> np.ndarray:
-            tar_real = pad([targets[i] for i in batch])
-            inp = pad([sources[i] for i in batch])
-            return replica.run(forced_log_probs, {"inp": inp, "tar_real": tar_real})
-
-        for i, row in self._map(force, lengths, SCORED_TOKENS, progress):
-            token_log_probs = row[: len(targets[i])]
-            total = float(np.sum(token_log_probs, dtype=np.float64))
-            penalty = length_penalty(len(targets[i]), self.decode.length_penalty)
-            pieces = self.target.pieces(targets[i])
-            results[i] = PairScore(total, total / penalty, pieces, token_log_probs.tolist())
+        columns = {"inp": sources, "tar_real": targets}
+        for batch, rows in self._run(forced_log_probs, columns, lengths, SCORED_TOKENS, progress):
+            for i, row in zip(batch, rows):
+                token_log_probs = row[: len(targets[i])]
+                total = float(np.sum(token_log_probs, dtype=np.float64))
+                normalized = total / length_penalty(len(targets[i]), self.decode.length_penalty)
+                pieces = self.target.pieces(targets[i])
+                results[i] = PairScore(total, normalized, pieces, token_log_probs.tolist())
         return results
 
     def attention(
@@ -363,34 +339,40 @@ class Translator:
         source, target = self.source.pieces(inp[0]), self.target.pieces(tar[0])
         return source, target, {name: weight[0].numpy() for name, weight in weights.items()}
 
-    def _map(
+    def _run(
         self,
-        function: Callable[[Replica, list[int]], Iterable[Result]],
+        function: Callable[..., Any],
+        columns: dict[str, list],
         lengths: dict[int, int],
         batch_tokens: int,
         progress: Progress | None,
-    ) -> Iterator[tuple[int, Result]]:
-        """Calls a function of a replica and a batch for batches of texts, on all replicas.
+        **options: Any,
+    ) -> Iterator[tuple[list[int], Any]]:
+        """Calls a function of `decoding.inference` for batches of texts, on all replicas.
 
         Args:
-          function: returns the result of each text of the batch.
+          function, **options: as for `Replica.run`.
+          columns: its arrays, by name: the ids of each text, or its phrases.
           lengths, batch_tokens: as for `length_batches`.
           progress: as for `n_best`.
-        Yields: the index of each text with its result.
+        Yields: the indices of the texts of each batch, and the result.
         """
         free = list(self._replicas)  # there are as many threads: each finds one
 
-        def call(batch: list[int]) -> tuple[list[int], Iterable[Result]]:
+        def call(batch: list[int]) -> tuple[list[int], Any]:
+            arrays = {}
+            for name, rows in columns.items():
+                arrays[name] = (pad_phrases if name == "phrases" else pad)([rows[i] for i in batch])
             replica = free.pop()
             try:
-                return batch, function(replica, batch)
+                return batch, replica.run(function, arrays, **options)
             finally:
                 free.append(replica)
 
         threads = concurrent.futures.ThreadPoolExecutor(len(self._replicas))
         try:
-            for batch, results in threads.map(call, length_batches(lengths, batch_tokens)):
-                yield from zip(batch, results)
+            for batch, result in threads.map(call, length_batches(lengths, batch_tokens)):
+                yield batch, result
                 if progress:
                     progress(len(batch))
         finally:  # after Ctrl-C no other batch starts

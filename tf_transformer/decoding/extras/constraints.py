@@ -192,8 +192,7 @@ def _turns(can_stay: tf.Tensor, missing: tf.Tensor, banks: tf.Tensor, size: int)
 
     Args:
       can_stay: bool `[B, C]`, the candidates that can get a place, most probable first.
-      missing: int64 `[B, C]`, tokens that are not met, less than `banks`.
-      banks: int32.
+      missing: int64 `[B, C]`, their missing tokens, less than `banks`.
       size: places of the beam.
     Returns: float32 `[B, C]`, the smallest first.
     """

@@ -35,10 +35,9 @@ def diverse_beam_search(
     """Searches with groups that avoid each other's tokens.
 
     Args:
-      problem, beam_size: as for `beam_search`.
+      problem, beam_size, n_best: as for `beam_search`.
       groups: G, a divisor of the beam size; 1 is beam search.
       strength: lambda of the diversity, at least 0.
-      n_best: hypotheses wanted, at most K.
     Returns: a `SearchResult` with the best hypotheses of all groups. Several groups can find the
       same hypothesis.
     """
@@ -56,9 +55,9 @@ def diverse_beam_search(
             of_group = log_probs[:, start : start + size]  # (B, K / G, V)
             of_group = next_log_probs(of_group, group, [*problem.processors, avoid_taken])
             group = extend_beam(of_group, group, min(n_best, size))
-            tokens = tf.one_hot(group.alive_ids[:, :, group.t], log_probs.shape[-1])
-            tokens *= tf.cast(is_possible(group.alive_log_probs), tf.float32)[..., tf.newaxis]
-            taken += tf.reduce_sum(tokens, axis=1, keepdims=True)
+            tokens = group.alive_ids[:, :, group.t]  # (B, K / G)
+            tokens = tf.where(is_possible(group.alive_log_probs), tokens, tf.constant(-1, tf.int64))
+            taken += tf.reduce_sum(tf.one_hot(tokens, log_probs.shape[-1]), axis=1, keepdims=True)
             extended.append(group)
         return _join(extended, size)
 
@@ -78,10 +77,8 @@ def _group(beam: Beam, start: int, size: int) -> Beam:
 
 def _join(groups: list[Beam], size: int) -> Beam:
     """The beam of all groups, done when all of them are."""
-    groups = [
-        group._replace(beam_indices=group.beam_indices + i * size) for i, group in enumerate(groups)
-    ]
     parts = {name: [getattr(group, name) for group in groups] for name in OF_HYPOTHESES}
     joined = {name: tf.concat(part, axis=1) for name, part in parts.items()}
-    done = tf.reduce_all(tf.stack([group.done for group in groups]), axis=0)
+    joined["beam_indices"] += tf.range(len(groups) * size, dtype=tf.int64) // size * size
+    done = tf.reduce_all([group.done for group in groups], axis=0)
     return groups[0]._replace(done=done, **joined)
