@@ -93,12 +93,11 @@ def make_processors(controls: ControlConfig, **values: tf.Tensor) -> list[Logits
       controls: a `ControlConfig`.
       **values: settings as tensors `[B]`, a value for each sentence instead of that of `controls`.
     """
-    processors: list[LogitsProcessor] = []
-    for name, function in PROCESSORS.items():
-        value = values.get(name, getattr(controls, name))
-        if name in values or value != getattr(NO_CONTROLS, name):
-            processors.append(_with_value(function, value))
-    return processors
+    return [
+        _with_value(function, values.get(name, getattr(controls, name)))
+        for name, function in PROCESSORS.items()
+        if name in values or getattr(controls, name) != getattr(NO_CONTROLS, name)
+    ]
 
 
 def _with_value(function: Callable[..., tf.Tensor], value: float | tf.Tensor) -> LogitsProcessor:

@@ -54,16 +54,16 @@ def find_long(
     skip_long: bool,
     what: str = "",
 ) -> set[int]:
-    """Finds the texts with more sub-words than the model has positions.
+    """Finds the texts, or `what` of them, with more sub-words than the model has positions.
 
-    Args:
-      what: of a text, such as "a prefix of", has so many.
     Raises: UserError for the first one, unless `skip_long`.
     """
     long = {i for i, row in enumerate(rows) if len(row) > positions}
     for i in sorted(long):
-        size = f"{what} {len(rows[i]):,} sub-words".lstrip()
-        problem = f"line {line_numbers[i]:,} has {size}, the model takes at most {positions:,}"
+        problem = (
+            f"line {line_numbers[i]:,} has {what}"
+            f"{len(rows[i]):,} sub-words, the model takes at most {positions:,}"
+        )
         if not skip_long:
             raise UserError(f"{problem}: {'shorten it' if what else 'split the line'}")
         logger.warning("%s: its result is empty", problem)

@@ -195,7 +195,7 @@ class Translator:
         if constraints is not None:
             columns["phrases"] = encode_phrases(self.target, constraints, lines)
             ids: list[list[int]] = [sum(phrases, []) for phrases in columns["phrases"]]
-            long = find_long(ids, self.model.pe_target - 1, lines, skip_long, "constraints of")
+            long = find_long(ids, self.model.pe_target - 1, lines, skip_long, "constraints of ")
         of_texts = texts, lines, skip_long, target_prefixes, progress
         rows_per_text = self.decode.beam_size
         return self._decode(
@@ -262,7 +262,7 @@ class Translator:
         prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [""] * len(texts))]
         limit = self.model.pe_target - 1
         long |= find_long(sources, self.model.pe_input, line_numbers, skip_long)
-        long |= find_long(prefixes, limit, line_numbers, skip_long, "a prefix of")
+        long |= find_long(prefixes, limit, line_numbers, skip_long, "a prefix of ")
         results = [[("", float("-inf") if i in long else 0.0)] for i in range(len(sources))]
         lengths = {i: len(row) for i, row in enumerate(sources) if len(row) > 1 and i not in long}
         columns = {"inp": sources, "prefix": prefixes, **columns}
