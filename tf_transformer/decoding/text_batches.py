@@ -54,7 +54,9 @@ def find_long(
     skip_long: bool,
     what: str = "",
 ) -> set[int]:
-    """Finds the texts, or `what` of them, with more sub-words than the model has positions.
+    """Finds the texts with more sub-words than the model has positions.
+
+    `what` begins the size in messages where it is not that of the text, such as "a prefix of ".
 
     Raises: UserError for the first one, unless `skip_long`.
     """
