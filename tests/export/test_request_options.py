@@ -15,7 +15,7 @@ TEXTS = ["Anna sleeps.", "The old man reads a book.", "", "The dog sees the cat.
 EVERY = request_options(DecodeConfig())
 DEFAULTS = {  # of each signature that has options
     name: {option: tf.constant([EVERY[option].default], EVERY[option].dtype) for option in options}
-    for name, (_, options) in SIGNATURES.items()
+    for name, (_, _, options) in SIGNATURES.items()
     if options
 }
 
