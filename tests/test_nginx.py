@@ -12,9 +12,11 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
+import filelock
 import pytest
 import urllib3
 import yaml
@@ -50,9 +52,10 @@ SECONDS = 120  # for what must happen some time
 def nginx():
     """The path of nginx, which is installed where that is possible."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin"
-    if not shutil.which("nginx", path=path) and os.geteuid() == 0 and shutil.which("apt-get"):
-        for command in ("update", "install --yes --no-install-recommends nginx"):
-            subprocess.run(["apt-get", "-qq", *command.split()], check=False)
+    with filelock.FileLock(f"{tempfile.gettempdir()}/tf_transformer-nginx.lock"):  # other workers
+        if not shutil.which("nginx", path=path) and os.geteuid() == 0 and shutil.which("apt-get"):
+            for command in ("update", "install --yes --no-install-recommends nginx"):
+                subprocess.run(["apt-get", "-qq", *command.split()], check=False)
     for program in ("nginx", "curl", "openssl"):
         if not shutil.which(program, path=path):
             pytest.skip(f"needs {program}: apt-get install {program}")
