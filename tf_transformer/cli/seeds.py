@@ -14,7 +14,7 @@ import sys
 from absl import flags
 
 from tf_transformer.checkpoints.model_folder import CONFIG, initial_name
-from tf_transformer.cli.command import one_of
+from tf_transformer.cli.command import given_arguments, one_of
 from tf_transformer.cli.messages import SIGNAL
 from tf_transformer.cli.terminal import has_nvidia_device
 from tf_transformer.config import Config
@@ -26,12 +26,8 @@ from tf_transformer.visualization.run_comparison import describe_runs, find_runs
 
 logger = logging.getLogger(__name__)
 
-RESUMING = "the same command resumes the runs"
-RESUMING_NEW = (
-    "the same command without --overwrite resumes the runs, and keeps those that were not replaced"
-)
-# Those that a process gets with other values, or not at all.
-OWN_FLAGS = ("seeds", "parallel_seeds", "seed", "model_dir")
+# How a process ends after Ctrl-C or SIGTERM: 0 where it could save, otherwise by the signal.
+INTERRUPTED = (0, SIGNAL + 2, SIGNAL + 15, -signal.SIGINT, -signal.SIGTERM)
 
 
 def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int:
@@ -47,63 +43,60 @@ def train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int
     Raises: UserError when the flags are not valid, or the training of a seed fails.
     """
     seeds = _parse_seeds(values, config)
-    if os.path.isfile(model_dir):
-        raise UserError(f"--model_dir={model_dir} is a file: give a folder for the runs")
     if os.path.exists(os.path.join(model_dir, CONFIG)):
         raise UserError(
             f"{model_dir} is the model folder of one run: give another --model_dir for the folder "
             "of all seeds"
         )
     folders = {seed: os.path.join(model_dir, f"seed-{seed}") for seed in seeds}
-    commands = _commands(values, folders)
-
-    def is_complete(seed: int) -> bool:
-        return not values.overwrite and _is_complete(folders[seed], config.replace(seed=seed))
-
-    at_once = min(_number_at_once(values.parallel_seeds), len(seeds))
-    if values.dry_run:  # all processes have the same plan
-        endings = _run(seeds[:at_once], commands, at_once)
-        return max(map(_exit_code, endings.values()))
     left = []
     for seed in seeds:
-        if is_complete(seed):
+        keeps = not values.overwrite and not values.dry_run
+        if keeps and _is_complete(folders[seed], config.replace(seed=seed)):
             logger.info("seed %d is complete", seed)
         else:
             left.append(seed)
-    advice = RESUMING_NEW if values.overwrite else RESUMING
+    program = [sys.executable, "-m", "tf_transformer", "train"]
+    program += given_arguments(values, "seeds", "parallel_seeds", "seed", "model_dir")
+    at_once = min(_number_at_once(values.parallel_seeds), len(seeds))
+    advice = "the same command resumes the runs"
+    if values.overwrite:
+        advice = "the same command without --overwrite resumes the runs"
     for start in range(0, len(left), at_once):
-        group = left[start : start + at_once]
-        logger.info("training: %s of %s", _name(group), values.seeds)
-        endings = _run(group, commands, at_once)
-        if endings[group[0]].interrupted and all(map(is_complete, group)):
-            print(f"\nstopped; {_name(group)}: complete; {RESUMING}")
-            return 0
+        group = {seed: folders[seed] for seed in left[start : start + at_once]}
+        logger.info("training: seeds %s of %s", ", ".join(map(str, group)), values.seeds)
+        endings = _run(program, group, at_once)
+        if failed := [seed for seed in group if endings[seed].code not in INTERRUPTED]:
+            reason = "failed: see its messages above"
+            if endings[failed[0]].code == -signal.SIGKILL:
+                reason = (
+                    "was killed by signal 9; if memory is short, give a smaller --parallel_seeds "
+                    "or --micro_batch_tokens"
+                )
+            raise UserError(f"the training with seed {failed[0]} {reason}; {advice}")
+        codes = [SIGNAL - code if code < 0 else code for code, _ in endings.values()]
+        if values.dry_run:  # all processes have the same plan
+            return max(codes)
+        interrupted = any(codes) or any(ending.interrupted for ending in endings.values())
         # A process that gets a signal itself saves, and ends with code 0 too.
-        incomplete = [
-            seed
-            for seed, ending in endings.items()
-            if ending.interrupted or ending.code or not read_run(folders[seed]).complete
-        ]
-        if incomplete:
-            seed = max(incomplete, key=lambda seed: _severity(endings[seed]))
-            return _stop(seed, endings[seed], advice)
+        if interrupted or not all(read_run(folder).complete for folder in group.values()):
+            saved = "stopped and saved" if not any(codes) else "stopped, and not all are saved"
+            print(f"\n{saved}; {advice}")
+            return max(codes)
     if len(folders) > 1:
         print(f"\n{describe_runs(find_runs(list(folders.values())))}")
     return 0
 
 
-def _commands(values: flags.FlagValues, folders: dict[int, str]) -> dict[int, list[str]]:
-    """The command that trains with a seed in its folder, by seed."""
-    arguments = [
-        values[name].serialize()
-        for name in values
-        if values[name].present and name not in OWN_FLAGS
-    ]
-    program = [sys.executable, "-m", "tf_transformer", "train", *arguments]
-    return {
-        seed: [*program, f"--seed={seed}", f"--model_dir={folder}"]
+def _run(program: list[str], folders: dict[int, str], at_once: int) -> dict[int, Ending]:
+    """Runs the processes of one or several seeds. Returns: how each of them ended, by seed."""
+    commands = {
+        f"seed {seed}": [*program, f"--seed={seed}", f"--model_dir={folder}"]
         for seed, folder in folders.items()
     }
+    if at_once == 1:
+        return {seed: run_process(each) for seed, each in zip(folders, commands.values())}
+    return dict(zip(folders, run_side_by_side(commands, at_once)))
 
 
 def _number_at_once(wanted: int) -> int:
@@ -124,67 +117,18 @@ def _number_at_once(wanted: int) -> int:
     return min(wanted, number_of_cores())
 
 
-def _run(seeds: list[int], commands: dict[int, list[str]], at_once: int) -> dict[int, Ending]:
-    """Runs the commands of one or several seeds. Returns: how each process ended, by seed."""
-    if at_once == 1:
-        return {seed: run_process(commands[seed]) for seed in seeds}
-    named = {f"seed {seed}": commands[seed] for seed in seeds}
-    return dict(zip(seeds, run_side_by_side(named, at_once)))
-
-
-def _name(seeds: list[int]) -> str:
-    """The seeds for a message, such as "seeds 1, 2"."""
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
-
-
 def _is_complete(folder: str, config: Config) -> bool:
     """Whether the run in a folder has these settings and has reached its end."""
     try:
         run = read_run(folder)
         sizes = run.config.model.input_vocab_size, run.config.model.target_vocab_size
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
-        initial = run.config.train.init_from
-        if initial_name(initial) == initial_name(config.train.init_from):
-            config = config.replace(init_from=initial)
     except UserError:  # there is no run, or one of other settings, which its process will refuse
         return False
+    initial = run.config.train.init_from
+    if initial_name(initial) == initial_name(config.train.init_from):
+        config = config.replace(init_from=initial)
     return run.complete and run.config == config
-
-
-def _stop(seed: int, ending: Ending, advice: str) -> int:
-    """Says how the training with a seed ended, which did not reach its end.
-
-    Args:
-      seed: the seed.
-      ending: of its process.
-      advice: how to go on.
-    Returns: the exit code.
-    Raises: UserError when it failed.
-    """
-    code = _exit_code(ending)
-    if not code:
-        print(f"\nstopped and saved; {advice}")
-    elif ending.interrupted and code > SIGNAL:
-        print(f"\nstopped; the training with seed {seed} was not saved now; {advice}")
-    elif ending.code == -signal.SIGKILL:
-        raise UserError(
-            f"the training with seed {seed} was killed by signal 9; if memory is short, give a "
-            f"smaller --parallel_seeds or --micro_batch_tokens; {advice}"
-        )
-    else:
-        raise UserError(f"the training with seed {seed} failed: see its messages above; {advice}")
-    return code
-
-
-def _severity(ending: Ending) -> int:
-    """Orders endings: saved, ended by a signal, failed."""
-    code = _exit_code(ending)
-    return 0 if not code else 1 if code > SIGNAL else 2
-
-
-def _exit_code(ending: Ending) -> int:
-    """The exit code of a process as a shell has it, also where a signal ended it."""
-    return SIGNAL - ending.code if ending.code < 0 else ending.code
 
 
 def _parse_seeds(values: flags.FlagValues, config: Config) -> list[int]:
@@ -192,9 +136,8 @@ def _parse_seeds(values: flags.FlagValues, config: Config) -> list[int]:
     one_of(values, "seeds", "seed")
     if "TF_CONFIG" in os.environ:
         raise UserError("--seeds is for one host: unset TF_CONFIG")
-    texts = values.seeds.split(",")
     try:
-        seeds = [int(text) for text in texts]
+        seeds = [int(text) for text in values.seeds.split(",")]
     except ValueError:
         raise UserError(f"--seeds={values.seeds}: give whole numbers, such as 1,2,3") from None
     if len(set(seeds)) < len(seeds):
