@@ -31,7 +31,6 @@ from tf_transformer.cli.terminal import (
     set_environment,
 )
 from tf_transformer.errors import UserError
-from tf_transformer.presets import preset
 
 if TYPE_CHECKING:
     from absl import flags
@@ -47,10 +46,10 @@ MODULES = {
     "tensorflow-text": "tensorflow_text",
 }
 PAIRS = 200  # of the short training
-SMALL = {  # its settings
-    "num_layers": 1, "d_model": 32, "num_heads": 2, "dff": 64, "vocab_size": 500, "train_steps": 1,
-    "log_steps": 1, "max_skipped_steps": 1, "bleu_sentences": 0,
-}  # fmt: skip
+SMALL = (  # its settings
+    "--num_layers=1", "--d_model=32", "--num_heads=2", "--dff=64", "--vocab_size=500",
+    "--train_steps=1", "--log_steps=1", "--max_skipped_steps=1", "--bleu_sentences=0",
+)  # fmt: skip
 DRIVER = "libcuda.so.1"
 # The libraries of CUDA 12 and cuDNN 9, for which TensorFlow 2.21 is built. It uses no GPU where one
 # of them is missing, and its messages do not say which.
@@ -245,34 +244,27 @@ def _is_found(name: str) -> bool:
 
 def short_training() -> Findings:
     """Trains a small model for one update on all devices that `train` uses, and saves it."""
-    import tensorflow as tf
-
     from tf_transformer.data.readers import open_corpus
-    from tf_transformer.training.distribution import split_cpu
-    from tf_transformer.training.trainer import build_trainer
-    from tf_transformer.visualization.history import read_history
 
-    os.environ.pop("TF_CONFIG", None)  # the other workers of a cluster are not needed
-    pairs = list(itertools.islice(open_corpus("pocket", "en", "de").read("validation"), PAIRS))
+    pairs = itertools.islice(open_corpus("pocket", "en", "de").read("validation"), PAIRS)
+    text = "".join(f"{source}\t{target}\n" for source, target in pairs)
+    # The other workers of a cluster are not needed.
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
     started = time.monotonic()
-    try:
-        with tempfile.TemporaryDirectory() as folder, captured_stderr():
-            text = "".join(f"{source}\t{target}\n" for source, target in pairs)
-            data, model_dir = os.path.join(folder, "train.tsv"), os.path.join(folder, "model")
-            pathlib.Path(data).write_text(text, "utf-8")
-            split_cpu()
-            trainer = build_trainer(preset("pocket").replace(data=data, **SMALL), model_dir)
-            trainer.run()
-            loss = read_history(model_dir)["train"][-1]["loss"]
-    except Exception as error:  # whatever TensorFlow raises
-        remedy = "install into a new environment; if an update fails there too, report this output"
-        if isinstance(error, tf.errors.ResourceExhaustedError):
-            remedy = "free some memory; nvidia-smi lists the processes that use a GPU"
-        elif tf.config.list_physical_devices("GPU"):
-            remedy = "update the NVIDIA driver, or train on the CPU: CUDA_VISIBLE_DEVICES=-1"
-        yield Problem(f"an update fails: {_summary(error)}", remedy)
+    with tempfile.TemporaryDirectory() as folder:
+        data = pathlib.Path(folder, "train.tsv")
+        data.write_text(text, "utf-8")
+        command = [sys.executable, "-m", "tf_transformer", "train", f"--data={data}"]
+        command += [f"--model_dir={folder}/model", *SMALL]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    lines = done.stderr.splitlines()
+    if done.returncode:
+        remedy = "install into a new environment; if it fails there too, report this output"
+        if has_nvidia_device():
+            remedy += "\nupdate the NVIDIA driver, or train on the CPU: CUDA_VISIBLE_DEVICES=-1"
+        yield Problem(lines[-1] if lines else f"exit code {done.returncode}", remedy)
         return
-    used = trainer.workers.strategy.extended.worker_devices
-    names = ", ".join(device.split("device:")[-1] for device in used)
-    seconds = time.monotonic() - started
-    yield names, f"loss {loss:.2f}; {seconds:.0f} s, mostly for compilation"
+    yield "seconds", f"{time.monotonic() - started:.0f}, mostly for compilation"
+    for line in lines:
+        if " replica" in line or " | loss " in line:
+            yield "training", line.partition(" INFO ")[2]
