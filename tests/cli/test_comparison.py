@@ -6,7 +6,7 @@ import pathlib
 import pytest
 from fake_runs import write_run
 
-from tf_transformer.cli import seeds
+from tf_transformer.cli import training
 from tf_transformer.config import Config
 from tf_transformer.presets import preset
 from tf_transformer.training.child_process import Ending
@@ -105,7 +105,7 @@ def processes(make_run, monkeypatch):
             make_run(pathlib.Path(flags["model_dir"]), int(flags["seed"]))
         return endings.get(flags["seed"], Ending(0, False))
 
-    monkeypatch.setattr(seeds, "run_process", run_process)
+    monkeypatch.setattr(training, "run_process", run_process)
     return commands
 
 
@@ -120,12 +120,12 @@ def groups(processes, monkeypatch):
     def run_side_by_side(commands, shares):
         assert shares == 2
         names.append(list(commands))
-        endings = [seeds.run_process(command) for command in commands.values()]
+        endings = [training.run_process(command) for command in commands.values()]
         interrupted = any(ending.interrupted for ending in endings)
         return [Ending(ending.code, interrupted) for ending in endings]
 
-    monkeypatch.setattr(seeds, "run_side_by_side", run_side_by_side)
-    monkeypatch.setattr(seeds, "_number_at_once", lambda wanted: wanted)
+    monkeypatch.setattr(training, "run_side_by_side", run_side_by_side)
+    monkeypatch.setattr(training, "_number_at_once", lambda wanted: wanted)
     return names
 
 
@@ -172,7 +172,7 @@ def test_seeds_at_the_same_time_that_do_not_reach_their_end(
 
 
 def test_a_seed_that_is_killed(refused, processes, groups, tmp_path, monkeypatch):
-    monkeypatch.setattr(seeds, "run_process", lambda command: Ending(-9, False))
+    monkeypatch.setattr(training, "run_process", lambda command: Ending(-9, False))
     message = refused("train", "--seeds=1,2", f"--model_dir={tmp_path}", "--parallel_seeds=2")
     assert "seed 1 was killed by signal 9; if memory is short" in message
 
@@ -180,17 +180,17 @@ def test_a_seed_that_is_killed(refused, processes, groups, tmp_path, monkeypatch
 def test_number_of_seeds_at_once(monkeypatch):
     """A GPU, and the cores of a container with a limit of CPU time, are for one run."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 4}, raising=False)
-    monkeypatch.setattr(seeds, "number_of_cores", lambda: 3)
-    monkeypatch.setattr(seeds, "has_nvidia_device", lambda: False)
-    assert [seeds._number_at_once(wanted) for wanted in (1, 2, 3, 4)] == [1, 2, 3, 3]
-    monkeypatch.setattr(seeds, "number_of_cores", lambda: 2)  # a limit below three cores
-    assert seeds._number_at_once(2) == 1
-    monkeypatch.setattr(seeds, "number_of_cores", lambda: 3)
-    monkeypatch.setattr(seeds, "has_nvidia_device", lambda: True)
-    assert seeds._number_at_once(2) == 1
+    monkeypatch.setattr(training, "number_of_cores", lambda: 3)
+    monkeypatch.setattr(training, "has_nvidia_device", lambda: False)
+    assert [training._number_at_once(wanted) for wanted in (1, 2, 3, 4)] == [1, 2, 3, 3]
+    monkeypatch.setattr(training, "number_of_cores", lambda: 2)  # a limit below three cores
+    assert training._number_at_once(2) == 1
+    monkeypatch.setattr(training, "number_of_cores", lambda: 3)
+    monkeypatch.setattr(training, "has_nvidia_device", lambda: True)
+    assert training._number_at_once(2) == 1
     monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(seeds, "has_nvidia_device", lambda: False)
-    assert seeds._number_at_once(2) == 1
+    monkeypatch.setattr(training, "has_nvidia_device", lambda: False)
+    assert training._number_at_once(2) == 1
 
 
 def test_dry_run_of_seeds(run, processes, groups, tmp_path):
@@ -252,7 +252,7 @@ def test_a_complete_seed_is_not_trained_further(
         pathlib.Path(folder, "metrics.jsonl").write_text("".join(lines))
         return Ending(0, True)
 
-    monkeypatch.setattr(seeds, "run_process", complete_the_run)
+    monkeypatch.setattr(training, "run_process", complete_the_run)
     processes.clear()
     code, out, _ = run(*command, "--train_minutes=5", "--seeds=6,2")
     assert (code, len(processes)) == (0, 1)

@@ -87,7 +87,6 @@ run()
     ("module", "signals", "code", "message"),
     [
         ("absl.flags", [signal.SIGINT], 130, "interrupted"),
-        ("numpy._core._multiarray_umath", [signal.SIGINT], 130, "interrupted"),
         ("tensorflow.python.framework.ops", [signal.SIGTERM], 143, "terminated"),
         ("keras.src.backend", [signal.SIGINT, signal.SIGINT], 130, "interrupted"),
     ],

@@ -45,7 +45,8 @@ def main(argv: list[str] | None = None) -> int:
         try:
             return function()
         except (Exception, KeyboardInterrupt) as error:
-            return report(error, not {"--debug", "-debug"}.isdisjoint(arguments))
+            names = [argument.partition("=")[0] for argument in arguments]
+            return report(error, "--debug" in names or "-debug" in names)
 
     try:
         code = reported(lambda: _run(arguments))

@@ -48,7 +48,6 @@ Translate = Callable[[Sequence[Line], int, "Progress | None"], list[Hypotheses]]
 SERVER_FLAGS = (
     "server", "name", "input", "output", "skip_long_lines", "verbose", "quiet", "debug",
 )  # fmt: skip
-INTERACTIVE_ATTEMPTS = 6  # to reach a server, in about ten seconds
 # Flags that cannot be given together: the first of a row with one of the others.
 EXCLUSIVE = (
     ("split_sentences", "target_prefix", "constraints", "sampling", "mbr", "pairs"),
@@ -203,7 +202,7 @@ def translate(values: flags.FlagValues) -> None:
     files = values.input or values.output or values.target_prefix or values.constraints
     interactive = not files and sys.stdin.isatty() and sys.stdout.isatty()
     if values.server:
-        translate_lines = _with_server(values, interactive)
+        translate_lines = _with_server(values)
     else:
         translate_lines = _with_model(values, values.model_dir or model_folder.default_model())
     if interactive:
@@ -257,16 +256,14 @@ def _check_combination(values: flags.FlagValues) -> None:
             raise UserError(f"--{name} is for --engine=tensorflow")
 
 
-def _with_server(values: flags.FlagValues, interactive: bool) -> Translate:
+def _with_server(values: flags.FlagValues) -> Translate:
     """Returns a function that translates with --server.
 
-    It waits and tries again while the server is busy or away: for about five minutes, and for ten
-    seconds where a person waits.
+    It waits and tries again for about five minutes while the server is busy or away.
     """
     from tf_transformer.serving.client import ATTEMPTS, RestClient, translate_lines
 
-    attempts = INTERACTIVE_ATTEMPTS if interactive else ATTEMPTS
-    client = RestClient(values.server, values.name, attempts)
+    client = RestClient(values.server, values.name, ATTEMPTS)
 
     def translate(
         lines: Sequence[Line], first_line: int, progress: Progress | None
