@@ -34,6 +34,8 @@ def test_a_reader_that_stops_is_no_error():
     """The exit code is that of SIGPIPE."""
     assert shell(f"{PROGRAM} help | true") == (141, "", "")
     assert shell(f"{PROGRAM} info --preset=base | true") == (141, "", "")
+    pairs = r"yes $'cat\tKatze' | head -100000"
+    assert shell(f"{pairs} | {PROGRAM} clean --quiet --nodrop_duplicates | true")[0] == 141
 
 
 def test_streams_that_are_full_or_closed(full):

@@ -48,7 +48,7 @@ def report(error: BaseException, debug: bool) -> int:
     number = received_signal()
     if number is None and isinstance(error, KeyboardInterrupt):
         number = signal.SIGINT
-    if isinstance(error, OSError) and error.filename is None and error.errno in NAMELESS:
+    if isinstance(error, OSError) and not error.filename and error.errno in NAMELESS:
         error.filename = NAMELESS[error.errno]
         if error.filename == STDOUT:
             discard(1)
