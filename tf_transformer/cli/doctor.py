@@ -267,4 +267,4 @@ def short_training() -> Findings:
     yield "seconds", f"{time.monotonic() - started:.0f}, mostly for compilation"
     for line in lines:
         if " replica" in line or " | loss " in line:
-            yield "training", line.partition(" INFO ")[2]
+            yield "training", textwrap.shorten(line.partition(" INFO ")[2], 100)
