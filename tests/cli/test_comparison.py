@@ -171,12 +171,6 @@ def test_seeds_at_the_same_time_that_do_not_reach_their_end(
     assert "--seed=1" not in [command[-2] for command in processes]
 
 
-def test_a_seed_that_is_killed(refused, processes, groups, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "run_process", lambda command: Ending(-9, False))
-    message = refused("train", "--seeds=1,2", f"--model_dir={tmp_path}", "--parallel_seeds=2")
-    assert "seed 1 was killed by signal 9; if memory is short" in message
-
-
 def test_number_of_seeds_at_once(monkeypatch):
     """A GPU, and the cores of a container with a limit of CPU time, are for one run."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 4}, raising=False)

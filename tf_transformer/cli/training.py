@@ -244,13 +244,10 @@ def _train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> in
         logger.info("training: seeds %s of %s", ", ".join(map(str, group)), values.seeds)
         endings = _run(program, group, at_once)
         if failed := [seed for seed in group if endings[seed].code not in INTERRUPTED]:
-            reason = "failed: see its messages above"
-            if endings[failed[0]].code == -signal.SIGKILL:
-                reason = (
-                    "was killed by signal 9; if memory is short, give a smaller --parallel_seeds "
-                    "or --micro_batch_tokens"
-                )
-            raise UserError(f"the training with seed {failed[0]} {reason}; {advice}")
+            raise UserError(
+                f"the training with seed {failed[0]} failed: see its messages above, or give a "
+                f"smaller --parallel_seeds where the memory is short; {advice}"
+            )
         codes = [SIGNAL - code if code < 0 else code for code, _ in endings.values()]
         if values.dry_run:  # all processes have the same plan
             return max(codes)

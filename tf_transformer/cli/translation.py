@@ -112,24 +112,15 @@ def write_results(
       windows: of lines, or of pairs of lines.
       format_results: returns the results of a window, lines of text; it takes the window, the
         number of its first line and a function that shows progress.
-    Raises: UserError for a line that cannot be processed. On standard output the lines of earlier
-      windows are written by then, and the message has their number.
     """
-    written = 0  # lines of the input whose results are written
+    first_line = 1
     on_terminal = not values.output and sys.stdout.isatty()
     with open_output(values.output) as output, progress_bar(hidden=on_terminal) as progress:
-        try:
-            for window in windows:
-                results = format_results(window, written + 1, progress)
-                output.writelines(f"{result}\n" for result in results)
-                output.flush()
-                written += len(window)
-        except UserError as error:
-            if values.output or not written:
-                raise
-            raise UserError(
-                f"{error} (the results of lines 1 to {written:,} are written)"
-            ) from None
+        for window in windows:
+            results = format_results(window, first_line, progress)
+            output.writelines(f"{result}\n" for result in results)
+            output.flush()
+            first_line += len(window)
 
 
 def _flags() -> list[Flag]:
