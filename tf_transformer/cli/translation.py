@@ -308,7 +308,8 @@ def _with_model(values: flags.FlagValues, model_dir: str) -> Translate:
             split = SplitLines(texts, source, target, translator.tags)
             texts, numbers = split.sentences, [numbers[index] for index in split.line_indices]
         texts = [add_tag(values.tag, text) for text in texts]
-        arguments = None if values.split_sentences else progress, numbers, skip_long
+        shown = None if values.split_sentences else progress
+        arguments = shown, numbers, skip_long
         if values.sampling:
             results = translator.sample(texts, number, sampling, values.seed, *arguments, seconds)
         elif values.target_prefix:
