@@ -16,6 +16,9 @@ from absl import flags
 from tf_transformer.cli.command import Flag, command, given, is_for, language_flags, settings_flags
 from tf_transformer.config import FilterConfig
 from tf_transformer.data.corpus import WeightedPair
+from tf_transformer.data.progress import Progress
+from tf_transformer.data.readers import corpus_names, open_corpus, read_tsv, split_languages
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_files
 
@@ -53,7 +56,6 @@ Text = tuple[str, tuple[str, str], Iterator[WeightedPair]]
 def clean(values: flags.FlagValues) -> None:
     """Writes the sentence pairs that no filter rejects, and prints how many each one rejects."""
     from tf_transformer.data.cleaning import REASONS, PairFilter, clean_pairs
-    from tf_transformer.data.progress import Progress
 
     config = FilterConfig(**given(values, (FilterConfig,)))
     outputs, paths = _output_paths(values)
@@ -122,9 +124,6 @@ def _output_paths(values: flags.FlagValues) -> tuple[list[str], list[str]]:
 
 def _read_input(values: flags.FlagValues) -> list[Text]:
     """Opens the texts to clean. Raises: UserError when there is no such text."""
-    from tf_transformer.data.readers import corpus_names, open_corpus, read_tsv, split_languages
-    from tf_transformer.data.text_files import read_lines
-
     languages = values.source, values.target
     is_for(values, "data", "split")
     if not values.data:

@@ -11,6 +11,8 @@ from absl import flags
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.command import Flag, command, is_for
 from tf_transformer.cli.evaluation import translations_path
+from tf_transformer.data.readers import languages_of, open_corpus
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 from tf_transformer.visualization.run_comparison import (
     Row,
@@ -77,7 +79,6 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
 
     Raises: UserError for runs of other languages, or without translations of the test set.
     """
-    from tf_transformer.data.readers import languages_of, open_corpus
     from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics
 
     metrics = parse_metrics(values.metrics)
@@ -131,8 +132,6 @@ def _read_translations(run: Run, test_data: str, split: str, pairs: int, number:
       number: translations wanted, of the first pairs.
     Raises: UserError when there are none, or another number.
     """
-    from tf_transformer.data.text_files import read_lines
-
     path = translations_path(run.path, run.config.data, test_data, split)
     own = path == translations_path(run.path, run.config.data, None, split)
     data = "" if own else f" --data={test_data}"

@@ -27,8 +27,15 @@ from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import load_translator, progress_bar
 from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig
 from tf_transformer.data.corpus import digest
-from tf_transformer.data.readers import absolute_path, corpus_names, languages_of, split_languages
+from tf_transformer.data.readers import (
+    absolute_path,
+    corpus_names,
+    languages_of,
+    open_corpus,
+    split_languages,
+)
 from tf_transformer.data.tags import add_tag, split_tag
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -236,7 +243,6 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     Raises: UserError when there are none, or too many for a comparison with --baseline, or a file
       of references has another number of lines.
     """
-    from tf_transformer.data.readers import open_corpus
     from tf_transformer.evaluation.metrics import check_resampling
 
     name = values.data or data.data
@@ -262,8 +268,6 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
 
 def read_aligned(path: str, number: int, kind: str) -> list[str]:
     """Reads a file that has a line for each pair. Raises: UserError when it has not."""
-    from tf_transformer.data.text_files import read_lines
-
     lines = list(read_lines(path))
     if len(lines) != number:
         raise UserError(

@@ -21,6 +21,7 @@ from tf_transformer.checkpoints.model_folder import (
 from tf_transformer.cli.command import Flag, command, is_for, language_flags, one_of
 from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import TREES, Config
+from tf_transformer.data.readers import open_corpus
 from tf_transformer.paper.flops import (
     P100_RATE,
     PAPER_GPUS,
@@ -70,8 +71,6 @@ def info(values: flags.FlagValues) -> None:
     print(*lines, sep="\n")
     if values.data:
         start_tensorflow()
-        from tf_transformer.data.readers import open_corpus
-
         languages = values.source or config.data.source, values.target or config.data.target
         print(
             "", *_describe_corpus(config, open_corpus(values.data, *languages), model_dir), sep="\n"

@@ -30,7 +30,10 @@ from tf_transformer.cli.terminal import open_output, start_tensorflow
 from tf_transformer.config import TREES, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.progress import shows_bars
 from tf_transformer.data.tags import add_tag, check_tag, split_tag
+from tf_transformer.data.text_files import read_two_file_windows, read_windows
+from tf_transformer.decoding.extras.reranking import mean_utilities
 from tf_transformer.decoding.scores import is_possible
+from tf_transformer.decoding.text_batches import SplitLines
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -92,11 +95,11 @@ def load_translator(
 
 @contextlib.contextmanager
 def progress_bar(total: int | None = None, hidden: bool = False) -> Iterator[Progress]:
-    """Shows a progress bar of lines on a terminal. Yields: the function that moves it."""
+    """Shows a progress bar of texts on a terminal. Yields: the function that moves it."""
     import tqdm
 
     disable = hidden or not shows_bars()
-    with tqdm.tqdm(total=total, unit="line", disable=disable, leave=False) as bar:
+    with tqdm.tqdm(total=total, unit="text", disable=disable, leave=False) as bar:
         yield bar.update
 
 
@@ -187,8 +190,6 @@ def _flags() -> list[Flag]:
 @command("translate", "translate lines of text with a trained model, or with a server", _flags)
 def translate(values: flags.FlagValues) -> None:
     """Translates the lines of the input, or those that the user types."""
-    from tf_transformer.data.text_files import read_two_file_windows, read_windows
-
     _check_combination(values)
     files = values.input or values.output or values.target_prefix or values.constraints
     interactive = not files and sys.stdin.isatty() and sys.stdout.isatty()
@@ -277,9 +278,6 @@ def _with_server(values: flags.FlagValues) -> Translate:
 
 def _with_model(values: flags.FlagValues, model_dir: str) -> Translate:
     """Returns a function that translates with a model."""
-    from tf_transformer.decoding.extras.reranking import mean_utilities
-    from tf_transformer.decoding.text_batches import SplitLines, check_n_best
-
     translator: Any  # one of the two engines
     if uses_ctranslate2(values):
         translator, source, target = ctranslate2_translator(values, model_dir)
@@ -290,9 +288,6 @@ def _with_model(values: flags.FlagValues, model_dir: str) -> Translate:
     number = values.n_best
     if values.mbr:
         number = values.mbr_samples if values.sampling else max(number, translator.decode.beam_size)
-    if not values.sampling:
-        check_n_best(number, translator.decode.beam_size)
-    if values.mbr:
         from tf_transformer.evaluation.metrics import sentence_scorer
 
         utility_of = sentence_scorer(values.mbr, target)
@@ -308,8 +303,7 @@ def _with_model(values: flags.FlagValues, model_dir: str) -> Translate:
             split = SplitLines(texts, source, target, translator.tags)
             texts, numbers = split.sentences, [numbers[index] for index in split.line_indices]
         texts = [add_tag(values.tag, text) for text in texts]
-        shown = None if values.split_sentences else progress
-        arguments = shown, numbers, skip_long
+        arguments = progress, numbers, skip_long
         if values.sampling:
             results = translator.sample(texts, number, sampling, values.seed, *arguments, seconds)
         elif values.target_prefix:
@@ -321,8 +315,6 @@ def _with_model(values: flags.FlagValues, model_dir: str) -> Translate:
             results = translator.n_best(texts, number, *arguments)
         if values.split_sentences:
             results = [[pair] for pair in split.join([best[0] for best in results])]
-            if progress:
-                progress(len(lines))
         if values.mbr:  # the scores are utilities, except -inf for a line that is too long
             for index, pairs in enumerate(results):
                 possible = [text for text, score in pairs if is_possible(score)]
@@ -358,8 +350,6 @@ def _translate_interactively(translate_lines: Translate, number: int) -> None:
 )
 def parse(values: flags.FlagValues) -> None:
     """Parses lines of text."""
-    from tf_transformer.data.text_files import read_windows
-
     if model_folder.load_config(first_model_dir(values.model_dir)).data.target != TREES:
         raise UserError(
             f"the model in {values.model_dir} was not trained on trees: train one with "
