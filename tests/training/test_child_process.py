@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -24,6 +25,19 @@ def test_sigterm_is_passed_on():
     program += "time.sleep(60)"
     assert run_process([sys.executable, "-c", program]) == Ending(-signal.SIGTERM, True)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_process_starts(monkeypatch, number):
+    popen = subprocess.Popen
+
+    def interrupted(command):
+        os.kill(os.getpid(), number)
+        return popen(command)
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    assert run_process(command) == Ending(-signal.SIGTERM, True)
 
 
 @needs_two_cores

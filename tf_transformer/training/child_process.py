@@ -27,8 +27,11 @@ def run_process(command: list[str]) -> Ending:
       command: the program and its arguments.
     """
     with _passing_signals_on() as (processes, received):
-        processes.append(subprocess.Popen(command))
-        code = processes[0].wait()
+        process = subprocess.Popen(command)
+        processes.append(process)
+        if received:  # while it started
+            process.terminate()
+        code = process.wait()
     return Ending(code, bool(received))
 
 
@@ -55,8 +58,11 @@ def run_side_by_side(commands: dict[str, list[str]], shares: int) -> list[Ending
             process = subprocess.Popen(command, stdout=pipe, stderr=pipe)
             assert process.stdout and process.stderr
             processes.append(process)
-            threads.submit(_copy, process.stdout, f"{name} | ".encode(), sys.stdout)
-            threads.submit(_copy, process.stderr, f"{name} | ".encode(), sys.stderr)
+            if received:  # while it started
+                process.terminate()
+            prefix = f"{name} | ".encode()
+            threads.submit(_copy, process.stdout, prefix, sys.stdout)
+            threads.submit(_copy, process.stderr, prefix, sys.stderr)
         codes = [process.wait() for process in processes]
     return [Ending(code, bool(received)) for code in codes]
 
