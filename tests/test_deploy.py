@@ -16,7 +16,7 @@ import yaml
 
 import tf_transformer
 from tf_transformer.cli.main import parse
-from tf_transformer.serving.serve_config import ServeConfig
+from tf_transformer.config import ServeConfig
 
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDER = ROOT / "deploy"

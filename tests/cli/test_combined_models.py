@@ -5,7 +5,6 @@ import types
 import pytest
 
 from tf_transformer.cli import scoring
-from tf_transformer.cli.translation import with_minimum_bayes_risk
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def test_an_ensemble_of_a_model_and_itself(run, refused, model_dir, flags):
     assert "ensembles: give one model" in message
     assert "no model folder none" in refused("translate", f"{pair},none", flags[1])
     message = refused("evaluate", pair, "--checkpoint=a,b,c")
-    assert "--model_dir names 2 models and --checkpoint 3" in message
+    assert "give one of them once, or as many of both" in message
 
 
 def test_export_an_ensemble(refused, model_dir):
@@ -50,32 +49,21 @@ def test_minimum_bayes_risk(run, refused, flags):
     assert (code, len(out.splitlines())) == (0, 3)
     assert out.splitlines()[1] == ""
     assert "--mbr_samples is for" in refused("translate", *flags, "--mbr_samples=4", "--mbr=bleu")
-    assert "give a larger --mbr_samples" in refused("translate", *sampling, "--n_best=5")
     assert "--split_sentences" in refused("translate", *flags, "--mbr=bleu", "--split_sentences")
 
 
-def test_minimum_bayes_risk_of_one_candidate(refused, flags):
-    message = refused("translate", *flags, "--mbr=chrf", "--beam_size=1")
-    assert "give a larger --beam_size, or --sampling" in message
-
-
-def test_scores_of_mbr_are_utilities():
-    values = types.SimpleNamespace(mbr="chrf", n_best=2)
-    lists = [[("a cat", -1.0)], [("", float("-inf"))]]
-    ranked = with_minimum_bayes_risk(values, lambda *_: lists, "en")
-    assert ranked([], 1, None) == [[("a cat", pytest.approx(100))], lists[1]]
-
-
-def test_rescore_gives_each_direction_its_pairs(run, flags, tmp_path, monkeypatch):
+def test_rescore_gives_each_direction_its_pairs(run, tmp_path, monkeypatch):
     calls = []
 
-    def scores(values, folder, pairs):
-        calls.append((folder, pairs))
-        return [0.0] * len(pairs)
+    def load_translator(values, folder, checkpoint, tag_name):
+        def score(pairs, progress, skip_long):
+            calls.append((folder, pairs))
+            return [types.SimpleNamespace(normalized=0.0)] * len(pairs)
 
-    monkeypatch.setattr(scoring, "_scores", scores)
-    monkeypatch.setattr(scoring, "_check_models", lambda *arguments: None)
-    monkeypatch.setattr(scoring, "_folders", lambda names: names.split(","))
+        return types.SimpleNamespace(score=score)
+
+    monkeypatch.setattr(scoring, "load_translator", load_translator)
+    monkeypatch.setattr(scoring, "load_config", lambda folder: None)
     (tmp_path / "list.txt").write_text("1\t-1\tAnna.\n")
     (tmp_path / "one.txt").write_text("Ann.\n")
     files = f"--input={tmp_path}/list.txt", f"--sources={tmp_path}/one.txt"

@@ -5,8 +5,6 @@ import subprocess
 import sys
 import tempfile
 
-import pytest
-
 from tf_transformer.cli import doctor
 
 
@@ -19,12 +17,11 @@ def test_training_works_here(run, monkeypatch, tmp_path):
     lines = out.splitlines()
     assert lines[-1] == "OK: training works here"
     sections = [line for line in lines if line and line[0] != " "]
-    titles = ["Versions", "Host", "Working directory", "Extras", "Environment", "Devices"]
-    assert sections[: len(titles)] == titles
+    assert sections[:4] == ["Versions", "Host", "Devices", "One update of a small model"]
     text = " ".join(out.split())
     assert "tensorflow 2.21." in text
-    assert "CPU:0, CPU:1 loss 6." in text  # about log(500)
-    assert "TF_CONFIG {" in text
+    assert "training 2 replicas (CPU:0, CPU:1), " in text
+    assert " | loss 6." in text  # about log(500)
     assert os.listdir(tmp_path) == []
 
 
@@ -54,21 +51,14 @@ def run_without(module, *arguments, cwd):
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
-def test_broken_installation():
-    """A package is missing, and the working directory cannot be written to."""
-    done = run_without("sentencepiece", "doctor", cwd="/proc")
+def test_a_missing_package(tmp_path):
+    done = run_without("sentencepiece", "doctor", cwd=tmp_path)
     assert done.returncode == 1, done
     assert done.stderr == ""
-    _, _, problems = done.stdout.partition("problem: ")
-    first, remedy, *others = problems.splitlines()
-    assert first == "sentencepiece is not installed"
+    problem, remedy, last = done.stdout.splitlines()[-3:]
+    assert problem == "problem: sentencepiece is not installed"
     assert remedy.startswith("    pip install 'sentencepiece>=")
-    assert others == [
-        "problem: /proc cannot be written to: No such file or directory",
-        "    cd to a folder of yours, or give train --model_dir=FOLDER",
-        "2 problems: training does not work here",
-    ]
+    assert last == "training does not work here"
 
 
 def test_without_the_package_that_parses_flags(tmp_path):
@@ -79,8 +69,12 @@ def test_without_the_package_that_parses_flags(tmp_path):
     assert done.stderr == f"tf-transformer: error: {message}\n"
 
 
-def texts(section):
-    return [problem.text for problem in section.problems]
+def problems_of(findings):
+    return [found for found in findings if isinstance(found, doctor.Problem)]
+
+
+def texts(findings):
+    return [problem.text for problem in problems_of(findings)]
 
 
 def test_wrong_version(monkeypatch):
@@ -95,17 +89,16 @@ def test_wrong_version(monkeypatch):
 
     original = doctor.metadata.version
     monkeypatch.setattr(doctor.metadata, "version", version)
-    (problem,) = doctor.versions().problems
+    (problem,) = problems_of(doctor.versions())
     assert problem.text == "tensorflow-text 2.20.0 is installed, but <2.22,>=2.21.1 is required"
     assert problem.remedy == "pip install 'tensorflow-text<2.22,>=2.21.1'"
     assert not problem.prevents_training
     monkeypatch.setattr(doctor, "import_module", broken_import)
-    (problem,) = doctor.versions().problems
-    assert problem.prevents_training
+    assert [each.prevents_training for each in problems_of(doctor.versions())] == [False, True]
     monkeypatch.setattr(doctor.metadata, "version", original)
-    (problem,) = doctor.versions().problems
+    (problem,) = problems_of(doctor.versions())
     expected = "tensorflow-text cannot be imported: ImportError: text.so: undefined symbol: abc"
-    assert problem.text == expected
+    assert problem.text.startswith(expected) and problem.prevents_training
     assert "--force-reinstall" in problem.remedy
 
 
@@ -115,7 +108,7 @@ def test_keras(refused, monkeypatch, tmp_path):
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
     reason = f"the backend of Keras is 'torch' in {tmp_path}/keras.json"
-    assert texts(doctor.versions()) == [f"keras cannot be imported: {reason}"]
+    assert texts(doctor.versions()) == [reason]
     assert refused("translate").endswith(f"{reason}: change it to tensorflow")
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     assert "'jax' in KERAS_BACKEND: unset it" in refused("train", f"--model_dir={tmp_path}/m")
@@ -123,13 +116,8 @@ def test_keras(refused, monkeypatch, tmp_path):
     assert texts(doctor.versions()) == []
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
     assert "TF_USE_LEGACY_KERAS selects Keras 2" in refused("translate")
-    (problem,) = doctor.versions().problems
+    (problem,) = problems_of(doctor.versions())
     assert "TF_USE_LEGACY_KERAS" in problem.text and problem.remedy == "unset it"
-
-
-def test_cpu_without_avx(monkeypatch):
-    monkeypatch.setattr(doctor.host, "cpu_flags", lambda: {"sse2"})
-    assert texts(doctor.versions()) == ["tensorflow cannot be imported: this CPU has no AVX"]
 
 
 def test_no_folder_for_temporary_files(monkeypatch):
@@ -137,79 +125,40 @@ def test_no_folder_for_temporary_files(monkeypatch):
         raise FileNotFoundError("No usable temporary directory")
 
     monkeypatch.setattr(tempfile, "gettempdir", fail)
-    (problem,) = doctor.versions().problems
+    (problem,) = problems_of(doctor.versions())
     assert "no folder for temporary files can be written to" in problem.text
     assert "name one in TMPDIR" in problem.remedy and "pip" not in problem.remedy
 
 
-def test_working_directory_is_gone(monkeypatch, tmp_path):
-    folder = tmp_path / "gone"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    folder.rmdir()
-    assert texts(doctor.working_directory()) == ["the working directory does not exist"]
-
-
 def test_a_failing_part_of_the_report_is_a_problem(capsys):
     def fail():
-        raise KeyError("name")
+        yield "name", "text"
+        raise KeyError("x")
 
-    (problem,) = doctor._show("Host", fail)
-    assert problem.text == "host: KeyError: 'name'"
+    (problem,) = doctor._show("Host", fail())
+    assert problem.text == "host: KeyError: 'x'"
+    assert "  name   " in capsys.readouterr().out
 
 
 def test_missing_gpu(monkeypatch):
     """An NVIDIA device without libraries: their names; training works on the CPU."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(doctor, "has_nvidia_device", lambda: True)
-    monkeypatch.setattr(doctor, "describe_driver", lambda: "NVIDIA H200, 570.86.15, 9.0")
     monkeypatch.setattr(doctor, "_is_found", lambda name: "cudnn" not in name)
-    (problem,) = doctor.devices().problems
+    (problem,) = problems_of(doctor.devices())
     assert problem.text == "TensorFlow finds no GPU; libcudnn.so.9 cannot be loaded"
-    assert problem.remedy.startswith("pip install 'tf_transformer[gpu]', for CUDA 12")
+    assert problem.remedy.startswith("pip install 'tf_transformer[gpu]'")
     assert not problem.prevents_training
     monkeypatch.setattr(doctor, "_is_found", lambda name: name != doctor.DRIVER)
-    (problem,) = doctor.devices().problems
+    (problem,) = problems_of(doctor.devices())
     assert "install the NVIDIA driver" in problem.remedy
     assert "pip install" not in problem.remedy
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    (problem,) = doctor.devices().problems
+    (problem,) = problems_of(doctor.devices())
     assert problem.text == "CUDA_VISIBLE_DEVICES hides the GPUs"
 
 
-def test_missing_libraries(monkeypatch):
-    """A library counts as found where the loader finds it."""
-    monkeypatch.setattr(doctor, "LIBRARIES", ("libc.so.6", "libmissing.so.9"))
+def test_a_library_that_the_loader_finds():
+    assert not doctor._is_found("libmissing.so.9")
     if sys.platform.startswith("linux"):
-        assert doctor.missing_libraries() == ["libmissing.so.9"]
-
-
-def test_missing_extra(monkeypatch):
-    """The requirements of an extra include those of the extras that it names."""
-
-    def version(name):
-        if name == "uvicorn":
-            raise doctor.metadata.PackageNotFoundError(name)
-        return original(name)
-
-    original = doctor.metadata.version
-    monkeypatch.setattr(doctor.metadata, "version", version)
-    assert {"gpu", "serving", "ctranslate2", "notebooks"} <= set(doctor.extras())
-    assert not {"dev", "docs"} & set(doctor.extras())
-    assert doctor.missing_packages("serving") == ["uvicorn"]
-    assert "uvicorn" in doctor.missing_packages("notebooks")
-    assert "uvicorn" not in doctor.missing_packages("ctranslate2")
-
-
-def test_environment(monkeypatch):
-    """The variables that matter; a locale that is not UTF-8 is a warning."""
-    monkeypatch.setattr(doctor.locale, "getpreferredencoding", lambda _: "ISO-8859-1")
-    section = doctor.describe_environment({"TF_A": "1", "HOME": "/", "MALLOC_ARENA_MAX": "1"})
-    expected = [("MALLOC_ARENA_MAX", "1"), ("TF_A", "1")]
-    assert section.rows[1:] == expected
-    # Users paste the report into issues.
-    section = doctor.describe_environment({"TF_TRANSFORMER_API_KEY": "5d0e", "TF_HUB_TOKEN": "x"})
-    assert section.rows[1:] == [("TF_HUB_TOKEN", "(set)"), ("TF_TRANSFORMER_API_KEY", "(set)")]
-    (problem,) = section.problems
-    assert "ISO-8859-1" in problem.text
-    assert not problem.prevents_training
+        assert doctor._is_found("libc.so.6")

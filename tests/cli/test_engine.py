@@ -109,9 +109,9 @@ def test_serve_takes_an_export_or_a_folder_of_versions(run, refused, export, mon
     assert not os.path.exists(os.path.dirname(one))  # a folder with a link to the export
     assert several == export
     assert pathlib.Path(of_the_model).parent.name.startswith("pocket-en-de-")
-    types = [model._open()._engine.compute_type for model in RecordedServer.models]
+    types = [model._translator._engine.compute_type for model in RecordedServer.models]
     assert types == ["float32", "float32", "int8_float32"]
-    beams = [model._open().decode.beam_size for model in RecordedServer.models]
+    beams = [model._translator.decode.beam_size for model in RecordedServer.models]
     assert beams == [2, 2, 4]
 
 
@@ -120,6 +120,6 @@ def test_serve_refuses_what_the_engine_cannot_load(refused, exported, tmp_path):
     assert "--compute_type is for --engine=ctranslate2" in message
     folder = os.path.dirname(exported)
     message = refused("serve", ENGINE, "--port=0", f"--export_dir={folder}")
-    assert f"version 1 in {folder} is a SavedModel" in message
+    assert "no version of transformer can be loaded" in message
     message = refused("serve", ENGINE, "--port=0", f"--export_dir={tmp_path}/none")
     assert f"{tmp_path}/none is not a folder" in message

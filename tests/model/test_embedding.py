@@ -20,7 +20,7 @@ def built(layer):
 
 
 def tied_logits(embedding, x):
-    return project_tied(x, tf.convert_to_tensor(embedding.table))
+    return project_tied(x, tf.transpose(embedding.table))
 
 
 def test_embedding_is_the_row_times_the_root_of_d_model():

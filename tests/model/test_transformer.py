@@ -72,7 +72,7 @@ def test_equals_the_composition_of_its_parts(model):
     if model.final_layer:
         logits = model.final_layer(dec_output)
     else:
-        logits = project_tied(dec_output, tf.convert_to_tensor(model.shared_embedding.table))
+        logits = project_tied(dec_output, tf.transpose(model.shared_embedding.table))
     assert_equal(model(INP, TAR), (logits, weights))
 
 

@@ -12,11 +12,9 @@ The flags of settings take range, default and help from the dataclasses of `conf
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import logging
-import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from absl import flags
@@ -40,7 +38,12 @@ SETTINGS = {
     settings.DecodeConfig: SEARCH_GROUP,
 }
 # Types of values -> what the help shows, and what an error asks for.
-VALUES = {int: ("INTEGER", "a whole number"), float: ("NUMBER", "a number"), str: ("TEXT", "")}
+VALUES = {
+    int: ("INTEGER", "a whole number"),
+    float: ("NUMBER", "a number"),
+    str: ("TEXT", "text"),
+    bool: ("", "true or false"),
+}
 RENAMED: dict[str, str] = {}  # old name of a flag -> its name; the old one works for one version
 
 
@@ -51,15 +54,9 @@ class Flag(NamedTuple):
     kind: Any  # str, int, float, bool, or a tuple of the possible values
     meaning: str  # its help, without the default
     default: Any = None
-    minimum: float | None = None
-    maximum: float | None = None
+    minimum: int | None = None
     required: bool = False
     group: str = COMMAND_GROUP
-
-    @property
-    def value(self) -> str:
-        """What a value looks like in the help."""
-        return "|".join(self.kind) if isinstance(self.kind, tuple) else VALUES[self.kind][0]
 
 
 class Command(NamedTuple):
@@ -72,15 +69,15 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {}
-GENERAL = (
-    Flag("verbose", bool, "show debug messages too", False, group=GENERAL_GROUP),
-    Flag(
-        "quiet", bool, "show warnings and errors only, and no progress bars", False,
-        group=GENERAL_GROUP,
-    ),
-    Flag("debug", bool, "show the traceback of every error", False, group=GENERAL_GROUP),
-    Flag("help", bool, "show this help", False, group=GENERAL_GROUP),
-)  # fmt: skip
+GENERAL = [
+    Flag(name, bool, meaning, False, group=GENERAL_GROUP)
+    for name, meaning in {
+        "verbose": "show debug messages too",
+        "quiet": "show warnings and errors only, and no progress bars",
+        "debug": "show the traceback of every error",
+        "help": "show this help",
+    }.items()
+]
 
 
 def command(
@@ -99,7 +96,10 @@ def command(
 
 
 def settings_flags(
-    part: type[settings.Settings], group: str, note: str = "", defaults: str = ""
+    part: type[settings.Settings],
+    group: str = COMMAND_GROUP,
+    note: str = "",
+    default_of: Callable[[str], str] | None = None,
 ) -> list[Flag]:
     """The flags of the fields of a dataclass; without a flag, the default of the class holds.
 
@@ -107,35 +107,36 @@ def settings_flags(
       part: the dataclass.
       group: title in the help.
       note: put before each meaning.
-      defaults: what the help says of the default values, where they are not those of the class.
+      default_of: name of a field -> what the help says of its default; None for that of the class.
     """
     made = []
     for field in dataclasses.fields(part):
-        meaning = field.metadata["meaning"]
+        meaning = note + field.metadata["meaning"]
         if field.name == "data":
             meaning += f": {describe_data()}"
-        default = defaults or _text(field.default)
-        made.append(
-            Flag(field.name, field.type, f"{note}{meaning} (default: {default})", group=group)
-        )
+        default = default_of(field.name) if default_of else _text(field.default)
+        meaning += f" (default: {default})"
+        made.append(Flag(field.name, field.type, meaning, group=group))
     return made
 
 
-def train_flags() -> Iterator[Flag]:
+def train_flags() -> list[Flag]:
     """The flags of the settings of a run, with the value of each preset as the default."""
-    for part, group in SETTINGS.items():
-        (name,) = (each.name for each in dataclasses.fields(settings.Config) if each.type is part)
-        for flag in settings_flags(part, group, defaults="\0"):
-            if flag.name in ("input_vocab_size", "target_vocab_size"):  # the text has them
-                continue
-            presets: dict[str, list[str]] = {}  # value -> names of presets
-            for preset, config in PRESETS.items():
-                value = _text(getattr(getattr(config, name), flag.name))
-                presets.setdefault(value, []).append(preset)
-            default = "; ".join(f"{value} in {', '.join(of)}" for value, of in presets.items())
-            if len(presets) == 1:
-                default = next(iter(presets))
-            yield flag._replace(meaning=flag.meaning.replace("\0", default))
+
+    def default_of(field: str) -> str:
+        names: dict[str, list[str]] = {}  # of the presets, by their value
+        for name, config in PRESETS.items():
+            (value,) = (
+                part[field] for part in dataclasses.asdict(config).values() if field in part
+            )
+            names.setdefault(_text(value), []).append(name)
+        if len(names) == 1:
+            return next(iter(names))
+        return "; ".join(f"{value} in {', '.join(of)}" for value, of in names.items())
+
+    made = [settings_flags(part, group, "", default_of) for part, group in SETTINGS.items()]
+    known_from_the_text = "input_vocab_size", "target_vocab_size"
+    return [flag for part in made for flag in part if flag.name not in known_from_the_text]
 
 
 def _text(value: Any) -> str:
@@ -145,23 +146,12 @@ def _text(value: Any) -> str:
 
 def search_flags() -> list[Flag]:
     """The flags of the search with a trained model."""
-    return settings_flags(settings.DecodeConfig, SEARCH_GROUP, defaults="that of the model")
+    return settings_flags(settings.DecodeConfig, SEARCH_GROUP, "", lambda name: "that of the model")
 
 
-def control_flags() -> list[Flag]:
-    """The flags of controls of the search."""
-    return settings_flags(settings.ControlConfig, SEARCH_GROUP)
-
-
-def sampling_flags(note: str, default: bool = False) -> list[Flag]:
-    """--sampling, with a note in its help, and its settings."""
-    meaning = "draw the translations from the model's distribution, instead of searching the best"
-    seed = "--sampling: seed of the random numbers (default: 0)"
-    return [
-        Flag("sampling", bool, meaning + note, default),
-        *settings_flags(settings.SamplingConfig, COMMAND_GROUP, "--sampling: "),
-        Flag("seed", int, seed, minimum=0, maximum=settings.MAX_INTEGER),
-    ]
+def length_penalty_flag() -> Flag:
+    """--length_penalty, for scores of given translations."""
+    return next(flag for flag in search_flags() if flag.name == "length_penalty")
 
 
 def model_flags(optional: bool = False) -> list[Flag]:
@@ -180,21 +170,18 @@ def model_flags(optional: bool = False) -> list[Flag]:
 def file_flags(inputs: str, outputs: str) -> list[Flag]:
     """--input and --output; the arguments name what the files hold."""
     return [
-        Flag("input", str, f"file of {inputs}, plain or .gz (default: standard input)"),
+        Flag("input", str, f"{inputs} (default: standard input)"),
         Flag("output", str, f"file for the {outputs} (default: standard output)"),
     ]
 
 
-def language_flags(default: str | None = None) -> list[Flag]:
+def language_flags(default: str = "") -> list[Flag]:
     """--source and --target, with those of `DataConfig` or with another default in the help."""
+    note = f" (default: {default})" if default else ""
+    own = settings.DataConfig
     return [
-        Flag(
-            side,
-            str,
-            f"language code of the {side}" + (f" (default: {default})" if default else ""),
-            None if default else getattr(settings.DataConfig, side),
-        )
-        for side in ("source", "target")
+        Flag("source", str, f"language code of the source{note}", None if default else own.source),
+        Flag("target", str, f"language code of the target{note}", None if default else own.target),
     ]
 
 
@@ -202,19 +189,6 @@ def tag_flag(default: str = "the lines have their tags") -> Flag:
     """--tag, of a model whose sources have tags."""
     meaning = f"tag of the model to put before each source, such as <2de> (default: {default})"
     return Flag("tag", str, meaning)
-
-
-def length_penalty_flag() -> Flag:
-    """--length_penalty, for scores of given translations."""
-    return next(flag for flag in search_flags() if flag.name == "length_penalty")._replace(
-        group=COMMAND_GROUP
-    )
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Returns a question with the nearest of the known names, or "" where none is near."""
-    near = difflib.get_close_matches(name, names, cutoff=0.55)
-    return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
 def given(values: flags.FlagValues, parts: Iterable[type[settings.Settings]]) -> dict[str, Any]:
@@ -228,11 +202,22 @@ def given(values: flags.FlagValues, parts: Iterable[type[settings.Settings]]) ->
     return {name: values[name].value for name in names if name in values and values[name].present}
 
 
+def given_arguments(values: flags.FlagValues, *without: str) -> list[str]:
+    """Returns the flags that the user gave, for a process of the same command.
+
+    Args:
+      values: of `parse`.
+      *without: those that the process gets with other values, or not at all.
+    """
+    names = [name for name in values if values[name].present and name not in without]
+    return [f"--{name}={values[name].value}" for name in names]
+
+
 def one_of(values: flags.FlagValues, name: str, *others: str) -> None:
     """Raises: UserError for a flag that is given together with another one."""
-    for other in others:
-        if _is_used(values, name) and _is_used(values, other):
-            raise UserError(f"--{name} and --{other}: give one of them")
+    used = [each for each in (name, *others) if values[each].present and values[each].value]
+    if name in used and len(used) > 1:
+        raise UserError(f"--{name} and --{used[1]}: give one of them")
 
 
 def is_for(values: flags.FlagValues, needed: str, *names: str) -> None:
@@ -240,10 +225,6 @@ def is_for(values: flags.FlagValues, needed: str, *names: str) -> None:
     for name in names:
         if values[name].present and not values[needed].value:
             raise UserError(f"--{name} is for --{needed}")
-
-
-def _is_used(values: flags.FlagValues, name: str) -> bool:
-    return bool(values[name].present and values[name].value is not False)
 
 
 def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
@@ -260,11 +241,17 @@ def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
     try:
         remaining = values([name, *arguments])[1:]
     except flags.UnrecognizedFlagError as error:
-        raise UserError(_unknown_flag(name, error.flagname, values)) from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"the --flagfile is not UTF-8 text: {error}") from None
-    except ValueError as error:  # --noflag=value
-        raise UserError(str(error)) from None
+        owners = [
+            other
+            for other, each in COMMANDS.items()
+            if error.flagname in {flag.name for flag in each.flags()}
+        ]
+        problem = f"{error}; `tf-transformer {name} --help` lists the flags"
+        if owners:
+            problem = f"{name} has no flag --{error.flagname}: it is for {', '.join(owners)}"
+        raise UserError(problem) from None
+    except ValueError as error:  # --noflag=value, or a --flagfile that is not UTF-8
+        raise UserError(f"the flags cannot be read: {error}") from None
     if values.help:
         print(_help(name, declared))
         return None
@@ -293,58 +280,36 @@ class _Parser(flags.ArgumentParser):
 
     def parse(self, argument: Any) -> Any:
         """Returns the value. Raises: ValueError when it is not valid."""
-        _, kind, _, _, minimum, maximum, *_ = self._flag
-        if kind is bool:
-            try:
-                return flags.BooleanParser().parse(argument)
-            except (TypeError, ValueError):
-                raise ValueError("give true or false") from None
-        if kind is str and not argument:
+        if argument == "":
             raise ValueError("give a value, or leave the flag out")
+        kind, minimum = self._flag.kind, self._flag.minimum
+        convert = flags.BooleanParser().parse if kind is bool else kind
         try:
-            value = kind(argument)
+            value = convert(argument)
         except (TypeError, ValueError):
             raise ValueError(f"give {VALUES[kind][1]}") from None
-        if kind is float and not math.isfinite(value):
-            raise ValueError("give a finite number")
-        if minimum is not None and value < minimum:
-            raise ValueError(f"give at least {minimum:,}")
-        if maximum is not None and value > maximum:
-            raise ValueError(f"give at most {maximum:,}")
+        if minimum is not None and not minimum <= value <= settings.MAX_INTEGER:
+            raise ValueError(f"give at least {minimum}, and at most {settings.MAX_INTEGER:,}")
         return value
 
 
 def _define(declared: Iterable[Flag]) -> flags.FlagValues:
     """Makes absl's flags of the declared ones."""
     values = flags.FlagValues()
-    for each in declared:
-        if isinstance(each.kind, tuple):
-            flag: flags.Flag = flags.EnumFlag(each.name, each.default, each.meaning, each.kind)
-        elif each.kind is bool:
-            short = "h" if each.name == "help" else None
-            flag = flags.BooleanFlag(each.name, each.default, each.meaning, short_name=short)
-            flag.parser = _Parser(each)
+    for flag in declared:
+        name, default, meaning = flag.name, flag.default, flag.meaning
+        if isinstance(flag.kind, tuple):
+            flags.DEFINE_enum(name, default, flag.kind, meaning, values)
+        elif flag.kind is bool:
+            short = "h" if name == "help" else None
+            flags.DEFINE_boolean(name, default, meaning, values, short_name=short)
+            values[name].parser = _Parser(flag)
         else:
-            serializer: flags.ArgumentSerializer = flags.ArgumentSerializer()
-            flag = flags.Flag(_Parser(each), serializer, each.name, each.default, each.meaning)
-        flags.DEFINE_flag(flag, values)
+            flags.DEFINE(_Parser(flag), name, default, meaning, values)
     for old, new in RENAMED.items():
         if new in values:
             flags.DEFINE_alias(old, new, values)
     return values
-
-
-def _unknown_flag(name: str, flag: str, values: flags.FlagValues) -> str:
-    """The message for a flag that the command does not have."""
-    owners = [
-        other for other, each in COMMANDS.items() if flag in {one.name for one in each.flags()}
-    ]
-    if owners:
-        return f"{name} has no flag --{flag}; it is a flag of {', '.join(owners)}"
-    return (
-        f"unknown flag --{flag}{did_you_mean(f'--{flag}', [f'--{known}' for known in values])}: "
-        f"`tf-transformer {name} --help` lists the flags"
-    )
 
 
 def usage() -> str:
@@ -363,41 +328,37 @@ def usage() -> str:
 
 def _help(name: str, declared: list[Flag]) -> str:
     """The help text of a command: its flags by groups, the required ones first."""
-    required = "".join(f" --{flag.name}={flag.value}" for flag in declared if flag.required)
+    declared = sorted(declared, key=lambda flag: not flag.required)
+    required = "".join(f" {_with_value(flag)}" for flag in declared if flag.required)
     usage_line = f"usage: tf-transformer {name}{required} [--flag=value ...]"
     lines = [usage_line, "", COMMANDS[name].meaning]
     for group in dict.fromkeys(flag.group for flag in declared):
         lines += ["", f"{group}:"]
-        members = [flag for flag in declared if flag.group == group]
-        for flag in sorted(members, key=lambda flag: not flag.required):
-            lines += _flag_help(flag)
+        for flag in declared:
+            if flag.group == group:
+                meaning = flag.meaning
+                if flag.required:
+                    meaning += " (required)"
+                elif flag.default not in (None, False):
+                    meaning += f" (default: {flag.default})"
+                lines += [f"  {_with_value(flag)}", _indent(meaning, 6, 6)]
     return "\n".join(lines)
 
 
-def _flag_help(flag: Flag) -> list[str]:
-    """The lines of the help on a flag."""
-    name = f"  --{flag.name}"
-    if flag.kind is not bool:
-        name = f"  --{flag.name}={flag.value}"
-    elif flag.name == "help":
-        name += ", -h"
-    elif flag.default is not False:  # a setting, which may be true without the flag
-        name += f", --no{flag.name}"
-    meaning = flag.meaning
-    if flag.required:
-        meaning += " (required)"
-    elif flag.default not in (None, False):
-        meaning += f" (default: {flag.default})"
-    return [name, _indent(meaning, 6, 6)]
+def _with_value(flag: Flag) -> str:
+    """A flag for the help, such as "--beam_size=INTEGER"."""
+    if flag.name == "help":
+        return "--help, -h"
+    if flag.kind is bool:  # a setting may be true without the flag
+        return f"--{flag.name}" if flag.default is False else f"--{flag.name}, --no{flag.name}"
+    value = "|".join(flag.kind) if isinstance(flag.kind, tuple) else VALUES[flag.kind][0]
+    return f"--{flag.name}={value}"
 
 
 def _indent(text: str, first: int, rest: int) -> str:
     """Wraps a paragraph; the first line and the other ones are indented by spaces."""
-    return textwrap.fill(
-        text,
-        COLUMNS,
-        initial_indent=" " * first,
-        subsequent_indent=" " * rest,
-        break_long_words=False,
-        break_on_hyphens=False,
+    first_indent, indent = " " * first, " " * rest
+    wrapper = textwrap.TextWrapper(
+        COLUMNS, first_indent, indent, break_long_words=False, break_on_hyphens=False
     )
+    return wrapper.fill(text)

@@ -11,7 +11,8 @@ from absl import flags
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.command import Flag, command, is_for
 from tf_transformer.cli.evaluation import translations_path
-from tf_transformer.config import TREES
+from tf_transformer.data.readers import languages_of, open_corpus
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 from tf_transformer.visualization.run_comparison import (
     Row,
@@ -76,94 +77,73 @@ def compare(values: flags.FlagValues) -> None:
 def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[str]]:
     """The scores of the translations that evaluate wrote, and the signatures of the metrics.
 
-    Raises: UserError when a run has no translations of the test set.
+    Raises: UserError for runs of other languages, or without translations of the test set.
     """
-    from tf_transformer.data.readers import languages_of, open_corpus
     from tf_transformer.evaluation.metrics import corpus_metrics, parse_metrics
 
     metrics = parse_metrics(values.metrics)
-    _check_languages(runs)
     data = runs[0].config.data
+    for run in runs:
+        other = run.config.data
+        if (other.source, other.target) != (data.source, data.target):
+            raise UserError(
+                f"--split: {run.path} is for {other.source} to {other.target}, {runs[0].path} for "
+                f"{data.source} to {data.target}: give translation runs of the same languages"
+            )
     test_data = values.data or data.data  # one text for all runs
     corpus = open_corpus(test_data, data.source, data.target)
     _, language = languages_of(test_data, data.source, data.target)
-    pairs = list(corpus.read(values.split))
-    references = [target for _, target in pairs[: values.max_pairs or len(pairs)]]
+    references = [target for _, target in corpus.read(values.split)]
+    number = values.max_pairs or len(references)
     translations = [
-        _read_translations(run, test_data, values.split, len(references), len(pairs))
+        _read_translations(run, test_data, values.split, len(references), number)[:number]
         for run in runs
     ]
-    # The first run has a column too; it is not compared with anything.
+    # The first run is not compared with anything.
     results = [
-        corpus_metrics(metrics, lines, [references], translations[0], language)
+        corpus_metrics(metrics, lines, [references[:number]], translations[0], language)
         for lines in translations[1:]
     ]
     rows: list[Row] = []
     signatures = []
-    for index in range(len(metrics)):
-        of_runs = [result[index] for result in results]
-        first = of_runs[0].baseline
-        assert first is not None
+    for of_runs in zip(*results):
+        name, first = of_runs[0].name, of_runs[0].baseline
         systems = [first, *(result.system for result in of_runs)]
-        name = of_runs[0].name
-        rows.append(Row(f"{values.split}: {name}", [x.score for x in systems], ".2f", True))
-        rows.append(
-            Row("  95% interval ±", [math.nan if x.ci is None else x.ci for x in systems], ".2f")
-        )
+        intervals = [math.nan if each.ci is None else each.ci for each in systems]
         p_values = [
             # Without a difference, sacreBLEU's p-value is the smallest possible one.
-            math.nan if x.p_value is None or x.score == first.score else x.p_value
-            for x in systems
+            math.nan if each.p_value is None or each.score == first.score else each.p_value
+            for each in systems
         ]
+        rows.append(Row(f"{values.split}: {name}", [each.score for each in systems], ".2f", True))
+        rows.append(Row("  95% interval ±", intervals, ".2f"))
         rows.append(Row("  p-value against run 1", p_values, ".4f"))
         signatures.append(f"{name}: {of_runs[0].signature}")
     return rows, signatures
 
 
-def _check_languages(runs: list[Run]) -> None:
-    """Raises: UserError when not all runs translate between the same languages."""
-    first = runs[0].config.data
-    for run in runs:
-        data = run.config.data
-        if TREES in (first.target, data.target) or (data.source, data.target) != (
-            first.source,
-            first.target,
-        ):
-            raise UserError(
-                f"--split: {run.path} is for {data.source} to {data.target}, {runs[0].path} for "
-                f"{first.source} to {first.target}: give translation runs of the same languages"
-            )
-
-
-def _read_translations(run: Run, test_data: str, split: str, number: int, pairs: int) -> list[str]:
+def _read_translations(run: Run, test_data: str, split: str, pairs: int, number: int) -> list[str]:
     """Reads the translations of a test set, which evaluate wrote.
 
     Args:
       run: a `Run`.
       test_data, split: the test set.
-      number: translations wanted, of the first pairs.
       pairs: of the test set.
-    Raises: UserError when there are none, fewer than `number`, or more than `pairs`.
+      number: translations wanted, of the first pairs.
+    Raises: UserError when there are none, or another number.
     """
-    from tf_transformer.data.text_files import read_lines
-
     path = translations_path(run.path, run.config.data, test_data, split)
     own = path == translations_path(run.path, run.config.data, None, split)
     data = "" if own else f" --data={test_data}"
-    command = f"tf-transformer evaluate --model_dir={run.path}{data} --split={split}"
+    command = f"`tf-transformer evaluate --model_dir={run.path}{data} --split={split}`"
     if not os.path.isfile(path):
-        raise UserError(f"{run.path} has no translations of {split}: run `{command}`")
+        raise UserError(f"{run.path} has no translations of {split}: run {command}")
     lines = list(read_lines(path))
-    if len(lines) > pairs:
+    if not min(number, pairs) <= len(lines) <= pairs:
         raise UserError(
-            f"{path} has translations of {len(lines):,} pairs, but {split} has {pairs:,}: run "
-            f"`{command}`"
-        )
-    if len(lines) < number:
-        raise UserError(
-            f"{path} has translations of {len(lines):,} of {number:,} pairs: run `{command}`, or "
-            f"give --max_pairs={len(lines)}"
+            f"{path} has translations of {len(lines):,} pairs, and {split} has {pairs:,}: run "
+            f"{command}, or give --max_pairs"
         )
     if model_folder.is_older_than_model(path, run.path):
-        logger.warning("%s is older than the model; to translate again: `%s`", path, command)
-    return lines[:number]
+        logger.warning("%s is older than the model; to translate again: %s", path, command)
+    return lines

@@ -13,37 +13,33 @@ from absl import flags
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.command import (
+    SEARCH_GROUP,
     Flag,
     command,
-    control_flags,
     given,
+    is_for,
     model_flags,
     search_flags,
+    settings_flags,
     tag_flag,
 )
 from tf_transformer.cli.terminal import open_output
-from tf_transformer.cli.translation import (
-    check_diversity,
-    check_translator_tag,
-    explain_decoding_memory,
-    load_translator,
-    progress_bar,
-)
+from tf_transformer.cli.translation import load_translator, progress_bar
 from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig
 from tf_transformer.data.corpus import digest
 from tf_transformer.data.readers import (
     absolute_path,
     corpus_names,
     languages_of,
+    open_corpus,
     split_languages,
 )
 from tf_transformer.data.tags import add_tag, split_tag
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.translator import Translator
-
-Pairs = list[tuple[str, str]]
 
 
 def _flags() -> list[Flag]:
@@ -86,7 +82,7 @@ def _flags() -> list[Flag]:
             "translations, or its model folder",
         ),
         *search_flags(),
-        *control_flags(),
+        *settings_flags(ControlConfig, SEARCH_GROUP),
     ]  # fmt: skip
 
 
@@ -95,7 +91,7 @@ def evaluate(values: flags.FlagValues) -> None:
     """Translates or parses a test set, and scores it; or scores given translations of it."""
     from tf_transformer.evaluation.metrics import parse_metrics
 
-    check_diversity(values)
+    is_for(values, "diverse_groups", "diversity_strength")
     models = model_list(values.model_dir, values.checkpoint)
     model_dir = models[0][0]  # its data and languages hold for an ensemble
     data = model_folder.load_config(model_dir).data
@@ -106,17 +102,17 @@ def evaluate(values: flags.FlagValues) -> None:
             "parser"
         )
     if values.translations:
-        _check_only_scored(values, len(models))
-        test = read_test_set(values, data)
-        outputs = read_aligned(values.translations, test.size, "translation")
-        baseline = _baseline_translations(values, data, test)
-        print(f"{test}, translations in {values.translations}")
-        _score_translations(test, metrics, outputs[: len(test.pairs)], baseline)
-        return
-    translator = load_translator(values, values.model_dir, values.checkpoint)
-    check_translator_tag(values.tag, translator)
+        _check_only_scored(values)
+        translator = None
+    else:
+        translator = load_translator(values, values.model_dir, values.checkpoint)
     test = read_test_set(values, data)
-    baseline = _baseline_translations(values, data, test)
+    baseline = _baseline_translations(values, test)
+    if translator is None:
+        outputs = read_aligned(values.translations, test.size, "translation")[: len(test.pairs)]
+        print(f"{test}, translations in {values.translations}")
+        _score_translations(test, metrics, outputs, baseline)
+        return
     output = values.output or translations_path(model_dir, data, values.data, test.split)
     if len(models) > 1 and not values.output:  # the file without prefix is that of the first model
         output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
@@ -127,75 +123,46 @@ def evaluate(values: flags.FlagValues) -> None:
         file.writelines(f"{text}\n" for text in outputs)
     print(f"{test}, beam {translator.decode.beam_size}")
     if data.target == TREES:
-        kind = "trees"
         _score_parses(test.pairs, outputs, output)
     else:
-        kind = "translations"
         _score_translations(test, metrics, outputs, baseline)
-    print(f"{len(outputs) / seconds:,.1f} sentences/s; {kind} in {output}")
+    print(f"{len(outputs) / seconds:,.1f} sentences/s; the results are in {output}")
 
 
-def _check_only_scored(values: flags.FlagValues, models: int) -> None:
-    """Checks the flags that are given with --translations.
-
-    Args:
-      values: the flags.
-      models: number of models that --model_dir and --checkpoint name.
-    Raises: UserError for several models, and for flags that have no effect: those of the output,
-      and those of the search, unless --baseline is a model that translates.
-    """
+def _check_only_scored(values: flags.FlagValues) -> None:
+    """Raises: UserError for flags that have no effect on --translations."""
     without_effect = [name for name in ("checkpoint", "output") if values[name].present]
-    if not values.baseline or os.path.isfile(values.baseline):
+    if not values.baseline or os.path.isfile(values.baseline):  # no model translates
         without_effect += given(values, (DecodeConfig, ControlConfig))
     if without_effect:
         raise UserError(
             f"--{without_effect[0]} has no effect with --translations={values.translations}, which "
             "is scored as it is: leave out one of them"
         )
-    if models > 1:
-        raise UserError(
-            f"--translations={values.translations} is scored with the data and the languages of "
-            "one model: give one folder in --model_dir"
-        )
 
 
 def _translate(translator: Translator, sources: list[str]) -> list[str]:
     """The best translation of each source."""
-    with (
-        explain_decoding_memory(translator.decode),
-        progress_bar(total=len(sources)) as progress,
-    ):
+    with progress_bar(total=len(sources)) as progress:
         return [hypotheses[0][0] for hypotheses in translator.n_best(sources, 1, progress)]
 
 
-def _baseline_translations(
-    values: flags.FlagValues, own: DataConfig, test: TestSet
-) -> list[str] | None:
-    """The translations of --baseline, a file or a model; None without the flag.
-
-    Args:
-      values: the flags.
-      own: the settings of the data of the evaluated model.
-      test: the test set.
-    """
+def _baseline_translations(values: flags.FlagValues, test: TestSet) -> list[str] | None:
+    """The translations of --baseline, a file or a model; None without the flag."""
     if not values.baseline:
         return None
     if os.path.isfile(values.baseline):
         return read_aligned(values.baseline, test.size, "translation")[: len(test.pairs)]
     model_dir = model_folder.find_model_dir(values.baseline)
     data = model_folder.load_config(model_dir).data
-    languages = test.data.source, test.data.target
-    tag = tag_for(data, *languages)
-    if tag is None and tag_for(own, *languages) is None:  # it has other names for languages
-        is_same = (data.source, data.target) == (own.source, own.target)
-        tag = data.tag.split(",")[0] if is_same else None
+    tag = tag_for(data, test.data.source, test.data.target)
     if tag is None:
         raise UserError(
             f"the baseline {model_dir} translates {data.source} to {data.target}, and the test set "
             f"has {test.data.source} and {test.data.target}: give a model for these languages"
         )
     sources = [add_tag(tag, source) for source in test.sources_without_tags]
-    return _translate(load_translator(values, model_dir), sources)
+    return _translate(load_translator(values, model_dir, None, ""), sources)
 
 
 def _score_translations(
@@ -211,16 +178,15 @@ def _score_translations(
         print(*published_scores(translations, references[0], test.data), sep="\n")
 
 
-def _score_parses(pairs: Pairs, outputs: list[str], path: str) -> None:
+def _score_parses(pairs: list[tuple[str, str]], outputs: list[str], path: str) -> None:
     """Replaces the raw outputs in a file by trees, and writes EVALB's table beside it."""
     from tf_transformer.data.trees import restore
     from tf_transformer.evaluation.parser import evaluate_parses
 
     gold = [restore(tree, words.split(" ")) for words, tree in pairs]
     evaluation = evaluate_parses(gold, outputs)
-    with open_output(path) as trees:
+    with open_output(path) as trees, open_output(f"{path}.evalb") as table:
         trees.writelines(f"{tree}\n" for tree in evaluation.trees)
-    with open_output(f"{path}.evalb") as table:
         table.write(evaluation.table)
     print(f"{evaluation}\nEVALB's table in {path}.evalb")
 
@@ -248,7 +214,7 @@ class TestSet:
 
     split: str
     description: str  # the split and the name of its corpus
-    pairs: Pairs  # at most --max_pairs; the sources have the tags of the model
+    pairs: list[tuple[str, str]]  # at most --max_pairs; the sources have the tags of the model
     size: int  # without this limit
     references: list[list[str]]  # one or more for each pair
     data: DataConfig  # the settings of the model's data, with the languages and tags of these pairs
@@ -277,7 +243,6 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     Raises: UserError when there are none, or too many for a comparison with --baseline, or a file
       of references has another number of lines.
     """
-    from tf_transformer.data.readers import open_corpus
     from tf_transformer.evaluation.metrics import check_resampling
 
     name = values.data or data.data
@@ -292,7 +257,10 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     number = min(len(pairs), values.max_pairs or len(pairs))
     if values.baseline:
         check_resampling(number)
-    references = [lines[:number] for lines in _read_references(values.references, pairs)]
+    references = [[target for _, target in pairs[:number]]]
+    if values.references:
+        files = values.references.split(",")
+        references = [read_aligned(file, len(pairs), "reference")[:number] for file in files]
     pairs, size = pairs[:number], len(pairs)
     data = dataclasses.replace(data, source=source, target=target, tag=tag)
     return TestSet(split, corpus.describe(split), pairs, size, references, data)
@@ -300,8 +268,6 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
 
 def read_aligned(path: str, number: int, kind: str) -> list[str]:
     """Reads a file that has a line for each pair. Raises: UserError when it has not."""
-    from tf_transformer.data.text_files import read_lines
-
     lines = list(read_lines(path))
     if len(lines) != number:
         raise UserError(
@@ -340,8 +306,12 @@ def translations_path(model_dir: str, data: DataConfig, test_data: str | None, s
     """
     tested = test_data or data.data
     corpora = None if split == "train" else 1  # whose text the split has
-    is_own = _texts(tested, data)[:corpora] == _texts(data.data, data)[:corpora]
-    name = split if is_own else f"{_as_file_name(absolute_path(tested))}.{split}"
+    name = split
+    if _texts(tested, data)[:corpora] != _texts(data.data, data)[:corpora]:
+        text = re.sub(r"[^\w.+-]+", "-", absolute_path(tested)).strip("-")
+        # A long name ends with a hash of all of it.
+        text = text if len(text) <= 100 else f"{text[:80]}-{digest(absolute_path(tested))}"
+        name = f"{text}.{split}"
     _, target = languages_of(tested, data.source, data.target)
     return os.path.join(model_folder.writable_folder(model_dir), "evaluation", f"{name}.{target}")
 
@@ -349,12 +319,13 @@ def translations_path(model_dir: str, data: DataConfig, test_data: str | None, s
 def _tags(values: flags.FlagValues, data: DataConfig) -> str:
     """The setting `tag` of the text that is scored; arguments as for `read_test_set`."""
     name = values.data or data.data
-    if not values.tag and _texts(name, data) == _texts(data.data, data):
+    texts = _texts(name, data)
+    if not values.tag and texts == _texts(data.data, data):
         return data.tag
-    first = data.tag.split(",")[0]
     tags = []
-    for _, source, target in _texts(name, data):
+    for _, source, target in texts:
         of_languages = tag_for(data, source, target)
+        first = data.tag.split(",")[0]
         tags.append(values.tag or (first if of_languages is None else of_languages))
     return ",".join(tags) if any(tags) else ""
 
@@ -368,16 +339,3 @@ def _texts(name: str, data: DataConfig) -> list[tuple[str, str, str]]:
     """
     names = corpus_names(absolute_path(name))
     return [split_languages(each, data.source, data.target) for each in names]
-
-
-def _as_file_name(data: str) -> str:
-    """The value of --data as a part of a file name; a long one ends with a hash of all of it."""
-    name = re.sub(r"[^\w.+-]+", "-", data).strip("-")
-    return name if len(name) <= 100 else f"{name[:80]}-{digest(data)}"
-
-
-def _read_references(paths_of_files: str | None, pairs: Pairs) -> list[list[str]]:
-    """The sets of references: those of the files, or the targets of the pairs."""
-    if not paths_of_files:
-        return [[target for _, target in pairs]]
-    return [read_aligned(path, len(pairs), "reference") for path in paths_of_files.split(",")]

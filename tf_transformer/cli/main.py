@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
+import difflib
 import itertools
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 # Their commands are in the help in this order.
 from tf_transformer.cli import (  # noqa: F401  # isort: skip
-    training, translation, evaluation, scoring, paper, export, serving, info, cleaning, comparison,
+    training, translation, evaluation, scoring, paper, export, serving, info, clean, comparison,
     doctor,
 )  # fmt: skip
-from tf_transformer.cli.command import COMMANDS, did_you_mean, parse, usage
+from tf_transformer.cli.command import COMMANDS, parse, usage
 from tf_transformer.cli.interrupts import received_signal
-from tf_transformer.cli.messages import STDOUT, discard, log_to_stderr, report, stop_logging
+from tf_transformer.cli.messages import discard, log_to_stderr, report, stop_logging
 from tf_transformer.errors import UserError
 
-NO_BARS = "TQDM_DISABLE"
 # An old command -> what does the same.
 GONE = {
     "client": "translate --server=URL",
     "back-translate": "translate --pairs --sampling",
     "plot": "info FOLDER --plot=FILE",
 }
+# Flags that reduce the memory of a command.
+MEMORY_FLAGS = ("micro_batch_tokens", "decode_batch_tokens", "beam_size", "mbr_samples")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -41,20 +41,19 @@ def main(argv: list[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if argv is None else argv
 
+    def reported(function: Callable[[], int]) -> int:
+        try:
+            return function()
+        except (Exception, KeyboardInterrupt) as error:
+            names = [argument.partition("=")[0] for argument in arguments]
+            return report(error, "--debug" in names or "-debug" in names)
+
     try:
-        code = _reported(lambda: _run(arguments), arguments)
-        flushed = _reported(_flush, arguments)  # also the results before an error
+        code = reported(lambda: _run(arguments))
+        flushed = reported(_flush)  # also the results before an error
         return code or flushed
     finally:
         stop_logging()
-
-
-def _reported(function: Callable[[], int], arguments: list[str]) -> int:
-    """Calls a function that returns an exit code. Its exceptions are reported."""
-    try:
-        return function()
-    except (Exception, KeyboardInterrupt) as error:
-        return report(error, arguments)
 
 
 def _flush() -> int:
@@ -77,38 +76,43 @@ def _run(arguments: list[str]) -> int:
     elif command == "help" or not command and leading in ([], ["--help"], ["-help"], ["-h"]):
         print(usage())
         return 0
+    if command in GONE:
+        raise UserError(f"{command!r} is gone: use `tf-transformer {GONE[command]}`")
     if command not in COMMANDS:
-        problem = f"unknown command {command!r}{did_you_mean(command, COMMANDS)}"
-        if command in GONE:
-            raise UserError(f"{command!r} is gone: use `tf-transformer {GONE[command]}`")
-        if not command:
-            problem = "the command is missing"
+        near = difflib.get_close_matches(command, COMMANDS, cutoff=0.55)
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+        problem = f"unknown command {command!r}{hint}" if command else "the command is missing"
         raise UserError(f"{problem}: give one of {', '.join(COMMANDS)}")
     values = parse(command, [*leading, *rest])
     if values is None:
         return 0
     level = logging.DEBUG if values.verbose else logging.WARNING if values.quiet else logging.INFO
     log_to_stderr(level)
-    with _without_progress_bars() if values.quiet else contextlib.nullcontext():
-        return COMMANDS[command].function(values) or 0
-
-
-@contextlib.contextmanager
-def _without_progress_bars() -> Iterator[None]:
-    """Sets tqdm's variable, which the bars of this package and those of TFDS obey."""
-    before = os.environ.get(NO_BARS)
-    os.environ[NO_BARS] = "1"
+    if values.quiet:  # the bars of this package and those of TFDS obey tqdm's variable
+        os.environ["TQDM_DISABLE"] = "1"
     try:
-        yield
-    finally:
-        del os.environ[NO_BARS]
-        if before is not None:
-            os.environ[NO_BARS] = before
+        return COMMANDS[command].function(values) or 0
+    except Exception as error:
+        # TensorFlow's error by its name, because TensorFlow may not be loaded.
+        if type(error).__name__ not in ("ResourceExhaustedError", "MemoryError"):
+            raise
+        smaller = " or ".join(f"--{name}" for name in MEMORY_FLAGS if name in values)
+        advice = "leave out the longest texts, or set CUDA_VISIBLE_DEVICES=-1 to use the CPU"
+        if smaller:
+            advice = f"give a smaller {smaller}"
+        reason = str(error).strip().partition("\n")[0][:300]
+        raise UserError(f"out of memory: {advice} ({reason})") from error
 
 
 def run() -> None:
     """The program: runs a command and ends the process."""
-    _prepare_streams()
+    # The text of standard streams is UTF-8 in every locale. What cannot be decoded from the input
+    # is replaced; a file name that is not UTF-8 is written as it is.
+    for name, errors in (("stdin", "replace"), ("stdout", "surrogateescape"), ("stderr", None)):
+        if getattr(sys, name) is None:  # its descriptor is closed
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
+        if errors:
+            getattr(sys, name).reconfigure(encoding="utf-8", errors=errors)
     code = main()
     try:
         sys.stderr.flush()
@@ -117,19 +121,3 @@ def run() -> None:
     if received_signal():  # the threads of a computation or of a request may need minutes to end
         os._exit(code)
     sys.exit(code)
-
-
-def _prepare_streams() -> None:
-    """Makes the text of standard input and output UTF-8 in every locale, and opens closed streams.
-
-    What cannot be decoded from standard input is replaced; a file name that is not UTF-8 is written
-    to standard output as it is.
-    """
-    for name, mode in (("stdin", "r"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # its descriptor is closed
-            # Reading stays an error: /dev/null is opened for writing.
-            setattr(sys, name, open(os.open(os.devnull, os.O_WRONLY), mode))
-    if sys.stdout is None:
-        sys.exit(report(OSError(errno.EBADF, "Bad file descriptor", STDOUT), []))
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
-    sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]

@@ -6,10 +6,10 @@ import sys
 from absl import flags
 
 from tf_transformer.checkpoints import model_folder
-from tf_transformer.cli.command import Flag, command, language_flags
+from tf_transformer.cli.command import Flag, command, given_arguments, is_for, language_flags
 from tf_transformer.cli.messages import log_to_folder
-from tf_transformer.cli.terminal import explain_out_of_memory, start_tensorflow
-from tf_transformer.config import Config, DataConfig
+from tf_transformer.cli.terminal import start_tensorflow
+from tf_transformer.config import DataConfig
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
 from tf_transformer.paper.table3 import (
@@ -23,7 +23,6 @@ from tf_transformer.paper.table3 import (
 )
 
 RUN_FLAGS = ("scale", "rows", "data", "source", "target", "train_steps", "model_dir")
-DATA_FLAGS = ("data", "source", "target")
 
 
 @command(
@@ -55,61 +54,36 @@ DATA_FLAGS = ("data", "source", "target")
 )  # fmt: skip
 def table3(values: flags.FlagValues) -> None:
     """Prints Table 3, or trains its rows."""
+    is_for(values, "run", *RUN_FLAGS)
     if not values.run:
-        if present := [f"--{name}" for name in RUN_FLAGS if values[name].present]:
-            raise UserError(
-                f"{', '.join(present)} without --run: give --run to train the rows, or no flag to "
-                "print the paper's table"
-            )
         print(describe_paper())
         return
     if "TF_CONFIG" in os.environ:
         raise UserError("table3 --run is for one host: unset TF_CONFIG")
-    data = {name: values[name].value for name in DATA_FLAGS}
+    data = {name: values[name].value for name in ("data", "source", "target")}
     configs = {
         name: row_config(name, values.scale, values.train_steps, **data)
         for name in values.rows.split(",")
     }
-    first = next(iter(configs.values()))
+    first = next(iter(configs))
     folder = values.model_dir or model_folder.default_model_dir(
-        f"table3-{values.scale}", first.data
+        f"table3-{values.scale}", configs[first].data
     )
     os.makedirs(folder, exist_ok=True)
     if len(configs) == 1:
-        complete = _run_one_row(configs, folder)
-    else:
-        complete = _run_each_row(configs, folder, values)
+        start_tensorflow()
+        from tf_transformer.training.distribution import split_cpu
+
+        split_cpu()
+        log_to_folder(os.path.join(folder, first))
+        complete = run_row(first, configs[first], folder)
+    else:  # each row in its own process
+        program = [sys.executable, "-m", "tf_transformer", "table3", f"--model_dir={folder}"]
+        program += given_arguments(values, "rows", "model_dir")
+        complete = run_rows(configs, lambda name: [*program, f"--rows={name}"], folder)
     with atomic_write(os.path.join(folder, "results.md")) as file:
         file.write(f"{describe_results(folder)}\n")
     if not complete:
         print("\nstopped and saved; the same command resumes the run")
     elif len(configs) > 1:
         print(f"\n{describe_results(folder, configs)}\n\n(all in {folder}/results.md)")
-
-
-def _run_one_row(configs: dict[str, Config], folder: str) -> bool:
-    """Trains the only row of `configs` in this process. Returns: whether it is complete."""
-    start_tensorflow()
-    from tf_transformer.training.distribution import split_cpu
-
-    split_cpu()
-    ((name, config),) = configs.items()
-    log_to_folder(os.path.join(folder, name))
-    with explain_out_of_memory(config.train.micro_batch_tokens):
-        return run_row(name, config, folder)
-
-
-def _run_each_row(configs: dict[str, Config], folder: str, values: flags.FlagValues) -> bool:
-    """Trains each row in its own process. Returns: whether all are complete."""
-    program = [sys.executable, "-m", "tf_transformer", "table3", "--run", f"--model_dir={folder}"]
-    arguments = [
-        f"--{name}={values[name].value}"
-        for name in ("scale", "train_steps", *DATA_FLAGS)
-        if values[name].value
-    ]
-    arguments += [f"--{name}" for name in ("verbose", "quiet", "debug") if values[name].value]
-
-    def command(name: str) -> list[str]:
-        return [*program, *arguments, f"--rows={name}"]
-
-    return run_rows(configs, command, folder)

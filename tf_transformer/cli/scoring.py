@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tf_transformer.checkpoints import model_folder
-from tf_transformer.checkpoints.model_folder import model_list
-from tf_transformer.cli.command import Flag, command, length_penalty_flag, model_flags, tag_flag
-from tf_transformer.cli.terminal import open_output, start_tensorflow
+from tf_transformer.checkpoints.model_folder import load_config, model_list
+from tf_transformer.cli.command import (
+    Flag,
+    command,
+    is_for,
+    length_penalty_flag,
+    model_flags,
+    tag_flag,
+)
+from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import load_translator, progress_bar, write_results
-from tf_transformer.config import Config
-from tf_transformer.data.tags import add_tag, check_tag, split_tag
+from tf_transformer.data.tags import add_tag, split_tag
 from tf_transformer.data.text_files import read_lines, read_pair_windows
-from tf_transformer.decoding.extras.reranking import read_n_best
-from tf_transformer.decoding.extras.reranking import rescore as sorted_lists
+from tf_transformer.decoding.extras import reranking
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
-    from tf_transformer.decoding.translator import PairScore, Progress
-
-
-@contextlib.contextmanager
-def explain_scoring_memory() -> Iterator[None]:
-    """Turns a device's out-of-memory error into a `UserError`; the batches have no flag."""
-    import tensorflow as tf
-
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise UserError(
-            "out of memory: leave out the longest pairs, or compute on the CPU with "
-            "CUDA_VISIBLE_DEVICES=-1"
-        ) from error
+    from tf_transformer.decoding.translator import Progress
 
 
 @command(
@@ -73,20 +62,14 @@ def score(values: flags.FlagValues) -> None:
     def format_window(
         window: list[tuple[str, str]], first_line: int, progress: Progress
     ) -> Iterator[str]:
-        results = translator.score(window, progress, first_line, values.skip_long_lines)
-        for result in results:
-            yield _format_score(result, values)
+        for each in translator.score(window, progress, first_line, values.skip_long_lines):
+            columns = [f"{each.normalized if values.normalize else each.log_prob:.4f}"]
+            if values.tokens:
+                log_probs = (f"{log_prob:.4f}" for log_prob in each.token_log_probs)
+                columns += [" ".join(each.pieces), " ".join(log_probs)]
+            yield "\t".join(columns)
 
-    with explain_scoring_memory():
-        write_results(values, read_pair_windows(values.input), format_window)
-
-
-def _format_score(result: PairScore, values: flags.FlagValues) -> str:
-    columns = [f"{result.normalized if values.normalize else result.log_prob:.4f}"]
-    if values.tokens:
-        columns.append(" ".join(result.pieces))
-        columns.append(" ".join(f"{log_prob:.4f}" for log_prob in result.token_log_probs))
-    return "\t".join(columns)
+    write_results(values, read_pair_windows(values.input), format_window)
 
 
 @command(
@@ -128,66 +111,42 @@ def _format_score(result: PairScore, values: flags.FlagValues) -> str:
 )  # fmt: skip
 def rescore(values: flags.FlagValues) -> None:
     """Sorts n-best lists by the weighted sum of the scores of several models."""
-    forward, backward = _folders(values.model_dir), _folders(values.reverse_model_dir)
-    if not forward + backward:
+    models: list[tuple[str, str]] = []  # the folder of each, and the flag of its tag
+    for flag, tag_name in (("model_dir", "tag"), ("reverse_model_dir", "reverse_tag")):
+        is_for(values, flag, tag_name)
+        if names := values[flag].value:
+            models += [(folder, tag_name) for folder, _ in model_list(names)]
+    if not models:
         raise UserError("--model_dir and --reverse_model_dir are missing: give at least one model")
-    weights = _weights(values.weights, 1 + len(forward) + len(backward))
-    _check_models(forward, values.tag, "tag", "model_dir")
-    _check_models(backward, values.reverse_tag, "reverse_tag", "reverse_model_dir")
+    for folder, _ in models:
+        load_config(folder)  # a wrong one is reported before the first one computes
+    weights = _weights(values.weights, 1 + len(models))
     sources = list(read_lines(values.sources))
-    hypotheses = read_n_best(values.input, len(sources))
-    pairs = [(sources[each.line - 1], each.text) for each in hypotheses]
-    tagged = [(add_tag(values.tag, source), target) for source, target in pairs]
-    # The tag of a line says what a forward model translates to. It is no text.
-    reversed_pairs = [(add_tag(values.reverse_tag, y), split_tag(x, None)[1]) for x, y in pairs]
+    hypotheses = reranking.read_n_best(values.input, len(sources))
     features = [[each.score for each in hypotheses]]
-    models = [(folder, tagged) for folder in forward]
-    models += [(folder, reversed_pairs) for folder in backward]
-    for weight, (folder, texts) in zip(weights[1:], models):
-        unused = [0.0] * len(pairs)  # a model of weight 0 does not compute
-        features.append(_scores(values, folder, texts) if weight else unused)
+    for weight, (folder, tag_name) in zip(weights[1:], models):
+        pairs = [(sources[each.line - 1], each.text) for each in hypotheses]
+        if tag_name == "reverse_tag":  # a tag of a line says what to translate to, and is no text
+            pairs = [(target, split_tag(source, None)[1]) for source, target in pairs]
+        tag = values[tag_name].value
+        pairs = [(add_tag(tag, source), target) for source, target in pairs]
+        scores = [0.0] * len(pairs)
+        if weight:  # otherwise the model does not compute
+            translator = load_translator(values, folder, None, tag_name)
+            with progress_bar(total=len(pairs)) as progress:
+                found = translator.score(pairs, progress, skip_long=True)
+            scores = [each.normalized for each in found]
+        features.append(scores)
     with open_output(values.output) as output:
-        for best in sorted_lists(hypotheses, features, weights):
+        for best in reranking.rescore(hypotheses, features, weights):
             for each in best[: values.n_best]:
                 output.write(f"{each.text if values.n_best == 1 else each}\n")
 
 
-def _folders(names: str | None) -> list[str]:
-    return [folder for folder, _ in model_list(names)] if names else []
-
-
-def _check_models(folders: list[str], tag: str | None, flag: str, folder_flag: str) -> None:
-    """Checks model folders and their tag, before the first model computes.
-
-    Args:
-      folders: the model folders.
-      tag: the tag to put before their sources, or None.
-      flag, folder_flag: the names of the flags of both.
-    Raises: UserError for a wrong folder, for a tag that a model does not have, or without models.
-    """
-    if tag and not folders:
-        raise UserError(f"--{flag} is for --{folder_flag}: give a model, or leave it out")
-    configs = [model_folder.load_config(folder) for folder in folders]
-    for folder, config in zip(folders, configs):
-        if tag:
-            _check_tag(folder, config, tag, flag)
-
-
-def _check_tag(folder: str, config: Config, tag: str, flag: str) -> None:
-    """Checks a tag with the vocabulary of a model; arguments as for `_check_models`."""
-    start_tensorflow()
-    from tf_transformer.data.tokenizer import load_tokenizers
-
-    source, _ = load_tokenizers(folder, config.data.shared_vocab)
-    check_tag(tag, lambda texts: source.encode(texts).to_list(), flag)
-
-
 def _weights(text: str | None, number: int) -> list[float]:
     """The weights of the features. Raises: UserError."""
-    if text is None:
-        return [1.0] * number
     try:
-        weights = [float(weight) for weight in text.split(",")]
+        weights = [float(weight) for weight in text.split(",")] if text else [1.0] * number
     except ValueError:
         weights = []
     if len(weights) != number or not all(map(math.isfinite, weights)):
@@ -196,14 +155,3 @@ def _weights(text: str | None, number: int) -> list[float]:
             "list, then of each model"
         )
     return weights
-
-
-def _scores(values: flags.FlagValues, model_dir: str, pairs: list[tuple[str, str]]) -> list[float]:
-    """The normalised log-probability of each target; -inf where a text is too long."""
-    translator = load_translator(values, model_dir)
-    with (
-        explain_scoring_memory(),
-        progress_bar(total=len(pairs)) as progress,
-    ):
-        scores = translator.score(pairs, progress, skip_long=True)
-    return [score.normalized for score in scores]

@@ -3,34 +3,34 @@
 import contextlib
 import glob
 import json
+import logging
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
-from typing import IO, Any
-
-from absl import flags
+from typing import IO
 
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
 from tf_transformer.host import core_limit, number_of_cores
 
+logger = logging.getLogger(__name__)
+
 
 def start_tensorflow() -> None:
-    """Imports TensorFlow without its start-up messages, except those that explain a missing GPU.
+    """Imports TensorFlow without its start-up messages.
 
     TensorFlow's C++ part writes some messages without asking for a level, so file descriptor 2 is
-    redirected meanwhile. Where there is an NVIDIA device and TensorFlow finds no GPU, the messages
-    are shown: they name the CUDA library that is missing or does not match.
+    redirected meanwhile.
 
     Raises: UserError where it cannot work: without a folder for temporary files, or with another
       backend of Keras.
     """
     check_temporary_folder()
     check_keras()
-    nvidia = has_nvidia_device()
     set_environment()
-    with captured_stderr() as messages:
+    with captured_stderr():
         from absl import logging as absl_logging
 
         absl_logging.set_verbosity(absl_logging.ERROR)
@@ -38,12 +38,11 @@ def start_tensorflow() -> None:
 
         gpus = tf.config.list_physical_devices("GPU")
         tf.get_logger().setLevel("ERROR")
-    if nvidia and not gpus and os.environ.get("CUDA_VISIBLE_DEVICES") not in ("-1", ""):
-        print(messages(), file=sys.stderr)
-        print(
-            "tf-transformer: warning: this computer has an NVIDIA device, but TensorFlow finds no "
-            "GPU; the messages above say why",
-            file=sys.stderr,
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("-1", "")
+    if has_nvidia_device() and not gpus and not hidden:
+        logger.warning(
+            "this computer has an NVIDIA device, but TensorFlow finds no GPU: `tf-transformer "
+            "doctor` says why"
         )
 
 
@@ -62,8 +61,6 @@ def set_environment() -> None:
 
 def check_temporary_folder() -> None:
     """Raises: UserError where no folder for temporary files can be written to."""
-    import tempfile
-
     try:
         tempfile.gettempdir()
     except FileNotFoundError:
@@ -98,8 +95,6 @@ def has_nvidia_device() -> bool:
 @contextlib.contextmanager
 def captured_stderr() -> Iterator[Callable[[], str]]:
     """Redirects file descriptor 2. Yields: a function that returns what was written to it."""
-    import tempfile
-
     sys.stderr.flush()
     with tempfile.TemporaryFile() as file:
         written: list[str] = []
@@ -113,27 +108,6 @@ def captured_stderr() -> Iterator[Callable[[], str]]:
             os.close(stderr)
             file.seek(0)
             written.append(file.read().decode("utf-8", "replace").strip())
-
-
-def required(values: flags.FlagValues, name: str) -> Any:
-    """Returns the value of a flag. Raises: UserError when it was not given."""
-    if not values[name].value:
-        raise UserError(f"--{name} is missing")
-    return values[name].value
-
-
-@contextlib.contextmanager
-def explain_out_of_memory(micro_batch_tokens: int) -> Iterator[None]:
-    """Turns a device's out-of-memory error into a `UserError` with the flag that helps."""
-    import tensorflow as tf
-
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise UserError(
-            f"out of memory: give a smaller --micro_batch_tokens than {micro_batch_tokens} "
-            "(the update stays the same)"
-        ) from error
 
 
 @contextlib.contextmanager

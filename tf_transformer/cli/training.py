@@ -1,4 +1,9 @@
-"""The commands train and average."""
+"""The commands train and average.
+
+`train --seeds` trains once with each of several random seeds, each in its own process. With
+--parallel_seeds, several processes train at the same time, each on its share of the cores: one
+training of a small model does not keep several cores busy.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +14,29 @@ import os
 import shlex
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tf_transformer.checkpoints import model_folder
-from tf_transformer.checkpoints.model_folder import initial_settings
-from tf_transformer.cli.command import SETTINGS, Flag, command, given, is_for, one_of, train_flags
-from tf_transformer.cli.messages import log_to_folder, record_in_run_log
-from tf_transformer.cli.seeds import train_seeds
-from tf_transformer.cli.terminal import explain_out_of_memory, start_tensorflow
+from tf_transformer.checkpoints.model_folder import initial_name, initial_settings
+from tf_transformer.cli.command import (
+    SETTINGS,
+    Flag,
+    command,
+    given,
+    given_arguments,
+    is_for,
+    one_of,
+    train_flags,
+)
+from tf_transformer.cli.messages import SIGNAL, log_to_folder, record_in_run_log
+from tf_transformer.cli.terminal import has_nvidia_device, start_tensorflow
 from tf_transformer.config import NOAM, TREES, Config, DataConfig
-from tf_transformer.data.readers import corpus_names
+from tf_transformer.data.readers import absolute_path
 from tf_transformer.errors import UserError
-from tf_transformer.host import memory_limit
+from tf_transformer.host import affinity, memory_limit, number_of_cores
 from tf_transformer.presets import PRESETS, VARIATIONS, preset
+from tf_transformer.training.child_process import Ending, run_process, run_side_by_side
+from tf_transformer.visualization.run_comparison import describe_runs, find_runs, read_run
 
 if TYPE_CHECKING:
     from absl import flags
@@ -29,6 +44,10 @@ if TYPE_CHECKING:
     from tf_transformer.training.distribution import Workers
     from tf_transformer.training.trainer import Trainer
 
+logger = logging.getLogger(__name__)
+
+# How a process ends after Ctrl-C or SIGTERM: 0 where it could save, otherwise by the signal.
+INTERRUPTED = (0, SIGNAL + 2, SIGNAL + 15, -signal.SIGINT, -signal.SIGTERM)
 PRESET_NAMES = f"{', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATIONS)}"
 
 
@@ -74,7 +93,7 @@ def train(values: flags.FlagValues) -> int | None:
     one_of(values, "overwrite", "dry_run")
     config, model_dir = _config(values)
     if values.seeds:
-        return train_seeds(values, config, model_dir)
+        return _train_seeds(values, config, model_dir)
     is_for(values, "seeds", "parallel_seeds")
     _train_run(values, config, model_dir)
     return None
@@ -88,38 +107,25 @@ def _train_run(values: flags.FlagValues, config: Config, model_dir: str) -> None
 
     split_cpu(config.train.logical_devices)
     workers = Workers(make_strategy(config.train.logical_devices))
-    _check_model_size(config, workers)
+    _check_memory(config, workers)
     if workers.is_chief and not values.dry_run:
         log_to_folder(model_dir)
-    with explain_out_of_memory(config.train.micro_batch_tokens):
-        trainer = build_trainer(config, model_dir, values.overwrite)
-        try:
-            _check_batch_size(trainer)
-        except UserError:
-            trainer.directory.close()
-            raise
-        if values.dry_run:
-            plan = trainer.dry_run()
-            if trainer.workers.is_chief:
-                print(plan)
-            return
-        complete = trainer.run(second_interrupt=signal.SIG_DFL)
+    trainer = build_trainer(config, model_dir, values.overwrite)
+    result = trainer.dry_run() if values.dry_run else trainer.run(second_interrupt=signal.SIG_DFL)
+    program = f"{sys.executable} -m tf_transformer"
     if not trainer.workers.is_chief:
         return
-    program = f"{_python()} -m tf_transformer"
-    if complete:
+    if values.dry_run:
+        print(result)
+    elif result:  # the run is complete
         _print_samples(trainer)
-        _print_next_commands(trainer.config.data, model_dir, program)
-        return
-    ending = f"stopped and saved after {trainer.step:,} updates"
-    record_in_run_log(ending, logging.INFO)
-    print(f"\n{ending}; this command resumes the run:")
-    resuming = [
-        argument
-        for argument in sys.argv[1:]
-        if argument.partition("=")[0] not in ("--overwrite", "-overwrite")
-    ]
-    print(f"  {program} {shlex.join(resuming)}")
+        _print_next_commands(trainer.config.data, shlex.quote(model_dir), program)
+    else:
+        ending = f"stopped and saved after {trainer.step:,} updates"
+        record_in_run_log(ending, logging.INFO)
+        names = [argument.partition("=")[0].lstrip("-") for argument in sys.argv]
+        resuming = [text for text, name in zip(sys.argv, names) if name != "overwrite"]
+        print(f"\n{ending}; this command resumes the run:\n  {program} {shlex.join(resuming[1:])}")
 
 
 def _config(values: flags.FlagValues) -> tuple[Config, str]:
@@ -141,87 +147,43 @@ def _config(values: flags.FlagValues) -> tuple[Config, str]:
     schedule = own.get("learning_rate_schedule", config.train.learning_rate_schedule)
     if schedule == NOAM and "learning_rate" not in own:
         own["learning_rate"] = 0.0  # a preset may have the peak of its own schedule
-    if not started:
-        _check_effects(own, data.data, schedule)
-    return config.replace(**{**initial, **own}), model_dir
-
-
-def _check_effects(own: dict[str, Any], data: str, schedule: str) -> None:
-    """Checks the settings of a new run. Raises: UserError for one without an effect.
-
-    Args:
-      own: the settings that the user gave.
-      data, schedule: of the run.
-    """
-    if schedule != NOAM and "learning_rate_scale" in own:
+    if "learning_rate_scale" in own and schedule != NOAM and not started:
         raise UserError(
             f"--learning_rate_scale is for --learning_rate_schedule={NOAM}, and this one is "
             f"{schedule}: give --learning_rate"
         )
-    for name in ("data_weights", "data_temperature"):
-        if name in own and len(corpus_names(data)) == 1:
-            raise UserError(f"--{name} is for several corpora, and --data names one: leave it out")
+    return config.replace(**{**initial, **own}), model_dir
 
 
-def _check_model_size(config: Config, workers: Workers) -> None:
-    """Checks that the weights fit into memory, before the text is read.
+def _check_memory(config: Config, workers: Workers) -> None:
+    """Checks that the weights fit into the memory of this host, where CPUs compute the updates.
 
-    The vocabularies are not known yet. They have at most `vocab_size` sub-words, or those of the
-    initial model and `extend_vocab` more.
+    Without this check, the kernel would end the process without a message. The vocabularies are not
+    known yet. They have at most `vocab_size` sub-words, or those of the initial model and
+    `extend_vocab` more.
 
-    Raises: UserError when they do not fit.
-    """
-    from tf_transformer.training.memory_plan import state_bytes
-
-    size = config.data.vocab_size
-    if config.train.init_from:
-        size = config.model.target_vocab_size + config.train.extend_vocab
-    model = config.with_vocabularies(size, size).model
-    state = state_bytes(model, 1, config.train.ema_decay)
-    positional_encodings = 4 * (model.pe_input + model.pe_target) * model.d_model
-    advice = "--d_model, --dff, --num_layers or --vocab_size"
-    _check_memory(state + positional_encodings, config, workers, advice)
-
-
-def _check_batch_size(trainer: Trainer) -> None:
-    """Checks that the largest batch fits into memory. Raises: UserError when it does not."""
-    from tf_transformer.training.memory_plan import activation_bytes, state_bytes
-
-    config, workers = trainer.config, trainer.workers
-    bucket, rows = trainer.plan.largest()
-    activations = activation_bytes(config.model, rows, bucket.length, trainer.plan.precision)
-    needed = state_bytes(config.model, 1, config.train.ema_decay) + activations
-    _check_memory(needed, config, workers, "--micro_batch_tokens")
-
-
-def _check_memory(needed: int, config: Config, workers: Workers, advice: str) -> None:
-    """Checks that the replicas fit into the memory of this host, where CPUs compute the updates.
-
-    Without this check, the kernel would end the process without a message.
-
-    Args:
-      needed: bytes of a replica.
-      config, workers: of the run.
-      advice: the flags that reduce it.
     Raises: UserError when they do not fit.
     """
     import tensorflow as tf
 
+    from tf_transformer.training.memory_plan import state_bytes
+
     if tf.config.list_logical_devices("GPU") and not config.train.logical_devices:
         return  # the memory of a GPU has its own error
+    size = config.data.vocab_size
+    if config.train.init_from:
+        size = config.model.target_vocab_size + config.train.extend_vocab
+    model = config.with_vocabularies(size, size).model
     replicas = workers.replicas // workers.count
+    needed = replicas * state_bytes(model, 1, config.train.ema_decay)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     memory = min(memory, memory_limit() or memory)
-    if replicas * needed > memory:
+    if needed > memory:
         raise UserError(
-            f"training needs about {replicas * needed / 1e9:,.1f} GB for {replicas} replicas, this "
-            f"computer has {memory / 1e9:,.1f} GB: give a smaller {advice}"
+            f"training needs about {needed / 1e9:,.1f} GB for {replicas} replicas, this computer "
+            f"has {memory / 1e9:,.1f} GB: give a smaller --d_model, --dff, --num_layers or "
+            "--vocab_size"
         )
-
-
-def _python() -> str:
-    """The interpreter, relative to the working directory where it is below it."""
-    return os.path.relpath(sys.executable) if os.getcwd() in sys.executable else sys.executable
 
 
 def _print_samples(trainer: Trainer) -> None:
@@ -237,23 +199,126 @@ def _print_samples(trainer: Trainer) -> None:
 
 def _print_next_commands(data: DataConfig, model_dir: str, program: str) -> None:
     """Prints what can be done with a trained model; `data` is a `DataConfig`."""
-    print(f"\nThe model is in {model_dir} (averaged weights first). Next:")
-    quoted = shlex.quote(model_dir)
+    names = ["translate", "evaluate", "export", "serve"]
     if data.target == TREES:
-        print(f"  echo 'The dog barks .' | {program} parse --model_dir={quoted}")
-        print(f"  {program} evaluate --model_dir={quoted}    # bracket F1 on held-out trees")
-        return
-    reverse = ("de", "en") if (data.source, data.target) == ("en", "de") else ("en", "de")
-    source, target = reverse
-    print(f"  {program} translate --model_dir={quoted}   # type a sentence, Ctrl-D ends")
-    print(f"  {program} evaluate --model_dir={quoted}    # BLEU on held-out text")
-    print(f"  {program} export --model_dir={quoted}      # for TensorFlow Serving, or for:")
-    print(f"  {program} serve --model_dir={quoted}       # http://127.0.0.1:8501, with a page")
-    print(
-        f"  {program} train --data=pocket --source={source} --target={target} "
-        f"--model_dir=models/pocket-{source}-{target}"
-    )
-    print("  or --data=FOLDER with train.en, train.de, val.en, ...; the README lists other forms")
+        names = ["parse", "evaluate"]
+    print(f"\nThe model is in {model_dir} (averaged weights first). Next:")
+    for name in names:
+        print(f"  {program} {name} --model_dir={model_dir}")
+
+
+def _train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> int:
+    """Trains a run in MODEL_DIR/seed-N for each seed N of --seeds, then compares the runs.
+
+    A run that is complete is not started again: it would train for --train_minutes once more.
+
+    Args:
+      values: the flags of train.
+      config: the settings of all runs, but for the seed.
+      model_dir: the folder of all runs.
+    Returns: the exit code.
+    Raises: UserError when the flags are not valid, or the training of a seed fails.
+    """
+    seeds = _parse_seeds(values, config)
+    if os.path.exists(os.path.join(model_dir, model_folder.CONFIG)):
+        raise UserError(
+            f"{model_dir} is the model folder of one run: give another --model_dir for the folder "
+            "of all seeds"
+        )
+    folders = {seed: os.path.join(model_dir, f"seed-{seed}") for seed in seeds}
+    left = []
+    for seed in seeds:
+        keeps = not values.overwrite and not values.dry_run
+        if keeps and _is_complete(folders[seed], config.replace(seed=seed)):
+            logger.info("seed %d is complete", seed)
+        else:
+            left.append(seed)
+    program = [sys.executable, "-m", "tf_transformer", "train"]
+    program += given_arguments(values, "seeds", "parallel_seeds", "seed", "model_dir")
+    at_once = min(_number_at_once(values.parallel_seeds), len(seeds))
+    advice = "the same command resumes the runs"
+    if values.overwrite:
+        advice = "the same command without --overwrite resumes the runs"
+    for start in range(0, len(left), at_once):
+        group = {seed: folders[seed] for seed in left[start : start + at_once]}
+        logger.info("training: seeds %s of %s", ", ".join(map(str, group)), values.seeds)
+        endings = _run(program, group, at_once)
+        if failed := [seed for seed in group if endings[seed].code not in INTERRUPTED]:
+            raise UserError(
+                f"the training with seed {failed[0]} failed: see its messages above, or give a "
+                f"smaller --parallel_seeds where the memory is short; {advice}"
+            )
+        codes = [SIGNAL - code if code < 0 else code for code, _ in endings.values()]
+        if values.dry_run:  # all processes have the same plan
+            return max(codes)
+        interrupted = any(codes) or any(ending.interrupted for ending in endings.values())
+        # A process that gets a signal itself saves, and ends with code 0 too.
+        if interrupted or not all(read_run(folder).complete for folder in group.values()):
+            saved = "stopped and saved" if not any(codes) else "stopped, and not all are saved"
+            print(f"\n{saved}; {advice}")
+            return max(codes)
+    if len(folders) > 1:
+        print(f"\n{describe_runs(find_runs(list(folders.values())))}")
+    return 0
+
+
+def _run(program: list[str], folders: dict[int, str], at_once: int) -> dict[int, Ending]:
+    """Runs the processes of one or several seeds. Returns: how each of them ended, by seed."""
+    commands = {
+        f"seed {seed}": [*program, f"--seed={seed}", f"--model_dir={folder}"]
+        for seed, folder in folders.items()
+    }
+    if at_once == 1:
+        return {seed: run_process(each) for seed, each in zip(folders, commands.values())}
+    return dict(zip(folders, run_side_by_side(commands, at_once)))
+
+
+def _number_at_once(wanted: int) -> int:
+    """How many processes train at the same time.
+
+    It is 1 on GPUs, which one process takes all of; where a process cannot be confined to cores, as
+    on macOS; and where a container limits the CPU time, which all cores share.
+
+    Args:
+      wanted: the value of --parallel_seeds.
+    """
+    if wanted > 1 and (has_nvidia_device() or affinity() != number_of_cores()):
+        logger.info(
+            "--parallel_seeds has no effect: it needs CPU cores that processes can be confined to, "
+            "and no GPU"
+        )
+        return 1
+    return min(wanted, number_of_cores())
+
+
+def _is_complete(folder: str, config: Config) -> bool:
+    """Whether the run in a folder has these settings and has reached its end."""
+    try:
+        run = read_run(folder)
+        sizes = run.config.model.input_vocab_size, run.config.model.target_vocab_size
+        config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
+    except UserError:  # there is no run, or one of other settings, which its process will refuse
+        return False
+    initial = run.config.train.init_from
+    if initial_name(initial) == initial_name(config.train.init_from):
+        config = config.replace(init_from=initial)
+    return run.complete and run.config == config
+
+
+def _parse_seeds(values: flags.FlagValues, config: Config) -> list[int]:
+    """The numbers of --seeds. Raises: UserError when they are not valid."""
+    one_of(values, "seeds", "seed")
+    if "TF_CONFIG" in os.environ:
+        raise UserError("--seeds is for one host: unset TF_CONFIG")
+    try:
+        seeds = [int(text) for text in values.seeds.split(",")]
+    except ValueError:
+        raise UserError(f"--seeds={values.seeds}: give whole numbers, such as 1,2,3") from None
+    if len(set(seeds)) < len(seeds):
+        raise UserError(f"--seeds={values.seeds}: each seed once")
+    for seed in seeds:
+        config.replace(seed=seed)  # which checks the range
+    return seeds
 
 
 @command(
@@ -278,67 +343,29 @@ def _print_next_commands(data: DataConfig, model_dir: str, program: str) -> None
 )  # fmt: skip
 def average(values: flags.FlagValues) -> None:
     """Averages checkpoints."""
-    model_dir = values.model_dir
+    model_dir, last, best = values.model_dir, values.last, values.best
     config = model_folder.load_config(model_dir)
     one_of(values, "last", "best")
-    if config.train.ema_decay:
-        _check_moving_average(values, model_dir)
-    _check_number(model_dir, values.last, model_folder.step_checkpoints(model_dir))
+    if config.train.ema_decay and (best is not None or not values.output):
+        raise UserError(
+            f"averaged.npz and the validations of {model_dir} are of its moving average "
+            "(--ema_decay): give --last, and --output=FILE for an average of the updates' weights"
+        )
+    kept = model_folder.step_checkpoints(model_dir)
+    if not 1 <= (1 if last is None else last) <= len(kept):
+        raise UserError(
+            f"{model_dir} has {len(kept)} checkpoints (train keeps --max_checkpoints of them)"
+        )
     start_tensorflow()
-    output = values.output or os.path.join(model_dir, model_folder.AVERAGED)
-    chosen = _average(model_dir, values.last, values.best, output)
-    print(f"averaged {', '.join(os.path.basename(path) for path in chosen)} into {output}")
-
-
-def _check_moving_average(values: flags.FlagValues, model_dir: str) -> None:
-    """Raises: UserError where a run with --ema_decay has no weights that the flags would average.
-
-    Its checkpoints have the weights of the updates, and its validations are of the moving average.
-    """
-    if values.best is not None:
-        raise UserError(
-            f"--best: the validations of {model_dir} are of its moving average, not of the weights "
-            "that are averaged: give --last"
-        )
-    if not values.output:
-        raise UserError(
-            f"averaged.npz in {model_dir} is for the moving average of the run (--ema_decay): give "
-            "--output=FILE for an average of the weights of checkpoints"
-        )
-
-
-def _average(model_dir: str, last: int | None, best: int | None, output: str) -> list[str]:
-    """Averages the newest or the best checkpoints. Returns: their paths.
-
-    A run that trains in the folder meanwhile removes its oldest checkpoints. Then those that it has
-    now are chosen.
-    """
     from tf_transformer.checkpoints import checkpoint
 
-    while True:
-        kept = model_folder.step_checkpoints(model_dir)
-        try:
-            if best is not None:
-                chosen = checkpoint.best_checkpoints(kept, best)
-            elif last is not None:
-                chosen = kept[-_check_number(model_dir, last, kept) :]
-            else:
-                _check_number(model_dir, last, kept)
-                first_step = checkpoint.read_state(kept[-1]).get("first_step", 0)
-                chosen = checkpoint.last_eighth(kept, first_step)
-            checkpoint.average(chosen, output)
-            return chosen
-        except UserError:
-            if all(os.path.exists(path) for path in kept):
-                raise
-
-
-def _check_number(model_dir: str, last: int | None, kept: list[str]) -> int:
-    """The number of newest checkpoints to average. Raises: UserError when there are fewer."""
-    number = len(kept) if last is None else last
-    if not 1 <= number <= len(kept):
-        flag = "" if last is None else f"--last={last}: "
-        raise UserError(
-            f"{flag}{model_dir} has {len(kept)} checkpoints (train keeps --max_checkpoints of them)"
-        )
-    return number
+    if best is not None:
+        chosen = checkpoint.best_checkpoints(kept, best)
+    elif last is not None:
+        chosen = kept[-last:]
+    else:
+        first_step = checkpoint.read_state(kept[-1]).get("first_step", 0)
+        chosen = checkpoint.last_eighth(kept, first_step)
+    output = values.output or os.path.join(model_dir, model_folder.AVERAGED)
+    checkpoint.average(chosen, output)
+    print(f"averaged {', '.join(os.path.basename(path) for path in chosen)} into {output}")

@@ -65,6 +65,7 @@ def make_decode_step(
       new state; and the first `DecodeState`.
     """
     decoder = model.decoder
+    project, weights = model.output_projection()
     padding_mask = create_padding_mask(inp)  # (B, 1, 1, S)
     enc_output = model.encoder(inp, False, padding_mask)  # (B, S, D)
     source = [layer.mha2.keys_values(enc_output, enc_output) for layer in decoder.dec_layers]
@@ -111,7 +112,7 @@ def make_decode_step(
             masks = look_ahead_mask, state.padding_mask
             x, _, _ = layer.attend(x, (keys, values), source, False, *masks)  # (B * K, 1, D)
             target.append((by_hypothesis(keys), by_hypothesis(values)))
-        logits = tf.reshape(model.logits(x), [-1, beam_size, model.target_vocab_size])
+        logits = tf.reshape(project(x, *weights), [-1, beam_size, model.target_vocab_size])
         return logits, state._replace(target=target)
 
     return step, DecodeState(target, source, padding_mask)

@@ -276,10 +276,13 @@ class Transformer(ReferenceCall, keras.Model):
     def output_projection(self) -> tuple[Callable[..., tf.Tensor], list[tf.Tensor]]:
         """The same transformation as a function of its weights, which differentiates them too.
 
+        The table is transposed here, once for all steps of a search: a product of 32 rows with
+        `transpose_b` takes twice as long.
+
         Returns: a function `project(x, *weights)`, and the list of its weights as tensors.
         """
         if self.final_layer is None:
-            return project_tied, [tf.convert_to_tensor(self.decoder.embedding.table)]
+            return project_tied, [tf.transpose(self.decoder.embedding.table)]
         return dense, [tf.convert_to_tensor(w) for w in self.final_layer.weights]
 
     @classmethod
@@ -303,13 +306,13 @@ class Transformer(ReferenceCall, keras.Model):
         return super().compute_metrics(x, y, y_pred[0], sample_weight)
 
 
-def project_tied(x: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
-    """x `[..., D]` -> x times the transpose of the embedding table: `[..., V]` (Sec. 3.4).
+def project_tied(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    """x `[..., D]` times the transposed embedding table `[D, V]`: `[..., V]` (Sec. 3.4).
 
     In bfloat16 the logits are rounded to 8 bits before the float32 loss. On the trained pocket
     model, whose logits reach 13, that changes the loss from 1.21536 to 1.21530 nats a token, so
     they are not computed in float32, which would double their memory.
     """
     flat = tf.reshape(x, (-1, x.shape[-1]))
-    logits = tf.matmul(flat, tf.cast(table, x.dtype), transpose_b=True)
-    return tf.reshape(logits, (*leading_shape(x), table.shape[0]))
+    logits = tf.matmul(flat, tf.cast(kernel, x.dtype))
+    return tf.reshape(logits, (*leading_shape(x), kernel.shape[1]))

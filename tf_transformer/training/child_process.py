@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import IO, Any, NamedTuple, TextIO
+from typing import IO, NamedTuple, TextIO
 
 
 class Ending(NamedTuple):
@@ -27,8 +27,11 @@ def run_process(command: list[str]) -> Ending:
       command: the program and its arguments.
     """
     with _passing_signals_on() as (processes, received):
-        processes.append(subprocess.Popen(command))
-        code = processes[0].wait()
+        process = subprocess.Popen(command)
+        processes.append(process)
+        if received:  # while it started
+            process.terminate()
+        code = process.wait()
     return Ending(code, bool(received))
 
 
@@ -45,58 +48,23 @@ def run_side_by_side(commands: dict[str, list[str]], shares: int) -> list[Ending
       shares: the number of shares; at least that of commands, and at most that of cores.
     Returns: how each process ended, in the order of the commands.
     """
-    allowed = os.sched_getaffinity(0)
-    cores = sorted(allowed)
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    cores = [str(core) for core in sorted(os.sched_getaffinity(0))]
+    pipe = subprocess.PIPE
     threads = concurrent.futures.ThreadPoolExecutor(2 * len(commands))
     with threads, _passing_signals_on() as (processes, received):
         for i, (name, command) in enumerate(commands.items()):
-            share = cores[i * len(cores) // shares : (i + 1) * len(cores) // shares]
-            os.sched_setaffinity(0, share)  # of this thread, which the process inherits
-            try:
-                process = subprocess.Popen(command, **pipes)
-            finally:
-                os.sched_setaffinity(0, allowed)
+            share = ",".join(cores[i * len(cores) // shares : (i + 1) * len(cores) // shares])
+            command = ["taskset", "--cpu-list", share, *command]
+            process = subprocess.Popen(command, stdout=pipe, stderr=pipe)
             assert process.stdout and process.stderr
             processes.append(process)
+            if received:  # while it started
+                process.terminate()
             prefix = f"{name} | ".encode()
             threads.submit(_copy, process.stdout, prefix, sys.stdout)
             threads.submit(_copy, process.stderr, prefix, sys.stderr)
         codes = [process.wait() for process in processes]
     return [Ending(code, bool(received)) for code in codes]
-
-
-@contextlib.contextmanager
-def _passing_signals_on() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int]]]:
-    """A context in which SIGTERM is passed on to processes, and which ends them after an error.
-
-    Yields: the list to which each process is appended; the signals SIGINT and SIGTERM that arrived.
-    """
-    processes: list[subprocess.Popen[bytes]] = []
-    received: list[int] = []
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        if number == signal.SIGTERM:
-            terminate()
-
-    def terminate() -> None:
-        for process in processes:
-            process.terminate()
-
-    handlers = {
-        number: signal.signal(number, handle)
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) != signal.SIG_IGN  # as in the background jobs of a script
-    }
-    try:
-        yield processes, received
-    except BaseException:
-        terminate()
-        raise
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def _copy(source: IO[bytes], prefix: bytes, output: TextIO) -> None:
@@ -106,3 +74,30 @@ def _copy(source: IO[bytes], prefix: bytes, output: TextIO) -> None:
             with contextlib.suppress(OSError):  # nobody reads the output, or the disk is full
                 output.buffer.write((prefix + line).rstrip() + b"\n")
                 output.flush()
+
+
+@contextlib.contextmanager
+def _passing_signals_on() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int]]]:
+    """A context in which SIGTERM is passed on to processes.
+
+    Yields: the list to which each process is appended; the signals SIGINT and SIGTERM that arrived.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+    received: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if number == signal.SIGTERM:
+            for process in processes:
+                process.terminate()
+
+    handlers = {
+        number: signal.signal(number, handle)
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) != signal.SIG_IGN  # as in the background jobs of a script
+    }
+    try:
+        yield processes, received
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
