@@ -240,10 +240,11 @@ test-transformers: $(TRANSFORMERS_STAMP) ## compare exports with Hugging Face tr
 test-wheel: $(STAMP) ## build the wheel, install it into an empty environment, and run its commands
 	$(BIN)/python -m pytest tests/installed_wheel.py $(FLAGS)
 
-lint: $(STAMP) ## check style, formatting and types
+lint: $(STAMP) ## check style, formatting, types, and the Compose file
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/check-jsonschema --builtin-schema=vendor.compose-spec deploy/compose.yaml
 
 format: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .

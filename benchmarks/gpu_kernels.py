@@ -170,16 +170,11 @@ def _model(precision="float32"):
 
 def _update(precision, accumulate):
     """An update of the weights, as the trainer makes it, without XLA."""
-    from tf_transformer.config import ModelConfig, TrainConfig
-    from tf_transformer.training.optimizer import make_optimizer
-    from tf_transformer.training.precision import make_loss_scale
+    from tf_transformer.presets import preset
     from tf_transformer.training.update import Update
 
-    model, config = _model(precision), TrainConfig(clip_norm=1.0, dropout_warmup_steps=10)
-    optimizer = make_optimizer(ModelConfig(d_model=model.encoder.d_model), config)
-    optimizer.build(model.trainable_variables)
-    strategy, scale = tf.distribute.get_strategy(), make_loss_scale(precision)
-    update = Update(config, strategy, model, optimizer, scale, accumulate)
+    config = preset("pocket").replace(clip_norm=1.0, dropout_warmup_steps=10)
+    update = Update(config, precision, tf.distribute.get_strategy(), accumulate)
     graph = tf.function(update.step, autograph=False)
     return graph.get_concrete_function(SENTENCES, SENTENCES, tf.TensorSpec([2]))
 

@@ -19,14 +19,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.model import dropout as keyed
 from tf_transformer.model.layer_norm import layer_normalization
 from tf_transformer.presets import preset
 from tf_transformer.special_tokens import END, START
 from tf_transformer.training.loss import label_smoothed_cross_entropy
 from tf_transformer.training.optimizer import FusedAdam
-from tf_transformer.training.precision import NoLossScale
 from tf_transformer.training.update import Update
 
 WARM_UP = 2  # steps that do not count
@@ -89,11 +87,14 @@ def trace(function, replacements):
 def training(config, args, replacements):
     """A function that makes an update."""
     keras.utils.set_random_seed(1)
-    model = build_model(config.model, args.precision)
-    optimizer = replacements.get("adam", FusedAdam)(1e-4, 0.9, 0.98, 1e-9)
-    optimizer.build(model.trainable_variables)
-    strategy = tf.distribute.get_strategy()
-    update = Update(config.train, strategy, model, optimizer, NoLossScale(), accumulate=False)
+    adam = replacements.get("adam", FusedAdam)
+    update = Update(
+        config,
+        args.precision,
+        tf.distribute.get_strategy(),
+        accumulate=False,
+        optimizer=lambda *_: adam(1e-4, 0.9, 0.98, 1e-9),
+    )
     inp = ids(args.rows, args.length, args.vocabulary)
     tar = tf.concat([tf.fill([args.rows, 1], START), inp], axis=1)
     votes = tf.zeros([2])

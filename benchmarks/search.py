@@ -71,7 +71,7 @@ def uncached_search(model, beam_size, output_length):
     """
     import tensorflow as tf
 
-    from tf_transformer.decoding.beam_search import beam_search, greedy_search
+    from tf_transformer.decoding.beam_search import SearchProblem, beam_search, greedy_search
 
     def decode_step(ids, position, beam_indices, state):
         inp, prefixes = state  # (B, K, S), (B, K, t)
@@ -88,9 +88,8 @@ def uncached_search(model, beam_size, output_length):
         max_lengths = tf.fill([sentences], output_length)
         repeated_inp = tf.repeat(inp[:, tf.newaxis], beam_size, axis=1)  # (B, K, S)
         state = (repeated_inp, tf.zeros([sentences, beam_size, 0], tf.int64))
-        if beam_size == 1:
-            return greedy_search(decode_step, state, max_lengths).ids
-        return beam_search(decode_step, state, max_lengths, beam_size).ids
+        problem = SearchProblem(decode_step, state, max_lengths)
+        return greedy_search(problem).ids if beam_size == 1 else beam_search(problem, beam_size).ids
 
     ids = tf.TensorSpec([None, None], tf.int32)
     return tf.function(search, input_signature=[ids], autograph=False)

@@ -24,7 +24,7 @@ from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.paper.flops import matrix_operations
 from tf_transformer.presets import preset
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.memory_plan import activation_bytes, temporary_bytes
+from tf_transformer.training.memory_plan import activation_bytes
 from tf_transformer.training.schedule import make_schedule
 from tf_transformer.training.update import Update, count_tokens, dropout_seed, shard_gradients
 
@@ -81,8 +81,7 @@ def write(
         "precision": precision,
         "vocabulary": config.model.input_vocab_size,
         "matrix_operations": matrix_operations(config.model, *shape, shape[1]),
-        "planned_bytes": activation_bytes(config.model, *shape, policy)
-        + temporary_bytes(config.model, policy),
+        "planned_bytes": activation_bytes(config.model, *shape, policy),
         # shape, mean and standard deviation of each
         "weights": [
             (tuple(weight.shape), float(np.mean(weight)), float(np.std(weight)))
@@ -112,7 +111,7 @@ def write_curve(path: pathlib.Path, updates: int) -> None:
     write(path, config, (CURVE_ROWS, length), "float32")
     tf.keras.utils.set_random_seed(config.train.seed)
     strategy = make_strategy(logical_devices=1)
-    update = Update.build(config, "float32", strategy, accumulate=False)
+    update = Update(config, "float32", strategy, accumulate=False)
     initial = [weight.numpy() for weight in update.model.trainable_variables]
     losses = []
     for batch in zip(map(tf.constant, inp), map(tf.constant, tar)):

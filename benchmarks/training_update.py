@@ -17,7 +17,7 @@ def make_update(config, precision="float32", accumulate=False):
     from tf_transformer.training.update import Update
 
     strategy = make_strategy(len(tf.config.list_logical_devices("CPU")))
-    update = Update.build(config, precision, strategy, accumulate=accumulate)
+    update = Update(config, precision, strategy, accumulate=accumulate)
     no_votes = tf.zeros([2])
     return lambda inp, tar: update(inp, tar, no_votes), update.model, update.optimizer
 

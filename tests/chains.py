@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.decoding.beam_search import SearchProblem
 from tf_transformer.special_tokens import END, PAD, START
 
 V = 6  # padding, unknown, start, end, and two more tokens
@@ -19,8 +20,8 @@ def markov_chains(seed, sentences, scale=2.0):
     return tf.nn.log_softmax(tf.constant(logits, tf.float32))
 
 
-def make_search(table, beam_size):
-    """A step function over `markov_chains`, and its first state.
+def make_problem(table, beam_size, max_lengths, *options, **named_options):
+    """The `SearchProblem` of a step function over `markov_chains`.
 
     The state holds the index of each sentence `[B]` and the second-to-last token of each
     hypothesis `[B, K]`, so that wrong beam indices change the logits.
@@ -36,7 +37,8 @@ def make_search(table, beam_size):
 
     sentences = table.shape[0]
     first = tf.fill([sentences, beam_size], tf.constant(PAD, tf.int64))
-    return step, (tf.range(sentences, dtype=tf.int64), first)
+    state = tf.range(sentences, dtype=tf.int64), first
+    return SearchProblem(step, state, tf.constant(max_lengths), *options, **named_options)
 
 
 def without_padding(ids):

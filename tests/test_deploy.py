@@ -1,4 +1,7 @@
-"""The files of deploy/ agree with each other, and with the flags and defaults of the server."""
+"""The files of deploy/ agree with each other, and with the flags and defaults of the server.
+
+`test_nginx.py` runs nginx with them.
+"""
 
 import json
 import pathlib
@@ -13,8 +16,7 @@ import yaml
 
 import tf_transformer
 from tf_transformer.cli.main import parse
-from tf_transformer.export import saved_model
-from tf_transformer.serving.serve_config import ServeConfig
+from tf_transformer.config import ServeConfig
 
 ROOT = pathlib.Path(__file__).parents[1]
 FOLDER = ROOT / "deploy"
@@ -22,12 +24,20 @@ DEFAULTS = ServeConfig()
 MODEL = "/models/transformer"
 IMAGE = f"tf-transformer:{tf_transformer.__version__}"
 DOCKERFILE = (FOLDER / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
-COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text("utf-8"))["services"]
-KUBERNETES = {
-    item["kind"]: item
-    for item in yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text("utf-8"))
-}
-SERVICE = (FOLDER / "tf-transformer.service").read_text("utf-8")
+README = (FOLDER / "README.md").read_text("utf-8")
+COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text("utf-8"))
+SERVICE = (FOLDER / "tf-transformer@.service").read_text("utf-8")
+NGINX = (FOLDER / "nginx" / "tf-transformer.conf").read_text("utf-8")
+KUBERNETES = [
+    item
+    for name in ("front", "server", "tensorflow-serving")
+    for item in yaml.safe_load_all((FOLDER / "kubernetes" / f"{name}.yaml").read_text("utf-8"))
+]
+SERVER, TENSORFLOW_SERVING = (
+    item["spec"]["template"]
+    for item in KUBERNETES
+    if (item["kind"], item["metadata"]["name"]) == ("Deployment", "translation")
+)
 
 
 def instructions(name):
@@ -35,21 +45,17 @@ def instructions(name):
     return re.findall(rf"^\s*{name} +(.+)$", DOCKERFILE, re.M)
 
 
-def directives(name):
-    """The values of a directive of the systemd service."""
-    return re.findall(rf"^{name}=(.*)$", SERVICE, re.M)
+def directive(text, name):
+    """The value of a directive of the systemd service, or of nginx."""
+    return re.findall(rf"^\s*{name}[= ]([^;\n]*)", text, re.M)[-1]
 
 
 def seconds(text):
     return float(str(text).removesuffix("s"))
 
 
-def pod():
-    return KUBERNETES["Deployment"]["spec"]["template"]
-
-
-def container():
-    (only,) = pod()["spec"]["containers"]
+def container(pod):
+    (only,) = pod["spec"]["containers"]
     return only
 
 
@@ -61,26 +67,20 @@ def served(arguments):
     return parse("serve", rest)
 
 
-def test_the_command_of_the_image():
+def test_the_image():
     entry_point, default = instructions("ENTRYPOINT")[-1], instructions("CMD")[-1]
     values = served([*json.loads(entry_point), *json.loads(default)])
     assert (values.host, values.export_dir) == ("0.0.0.0", MODEL)
     assert values.port is None  # the port of ServeConfig
-
-
-def test_the_image():
-    bases = instructions("FROM")
-    assert len({base.split()[0] for base in bases}) == 1  # the virtual environment is copied
-    version = tuple(map(int, re.search(r"python:(\d+)\.(\d+)-", bases[0]).groups()))
-    assert (3, 10) <= version <= (3, 13)
     export = re.search(r"tf-transformer (export .*)", DOCKERFILE)[1].split()
     assert parse(export[0], export[1:]).output == MODEL
-    assert f"--tag={IMAGE} ." in DOCKERFILE
-    user, group = instructions("USER")[-1].split(":")
-    assert f"--uid={user} " in DOCKERFILE
-    context = pod()["spec"]["securityContext"]
-    assert (context["runAsUser"], context["runAsGroup"]) == (int(user), int(group))
-    assert user != "0"
+    assert len({base.split()[0] for base in instructions("FROM")}) == 1  # of the environment
+    user = instructions("USER")[-1].split(":")[0]
+    assert SERVER["spec"]["securityContext"]["runAsUser"] == int(user)
+    images = {each["image"] for each in COMPOSE["services"].values() if "build" in each}
+    images |= {container(SERVER)["image"]}
+    images |= {each["image"] for each in TENSORFLOW_SERVING["spec"]["initContainers"]}
+    assert images | set(re.findall(r"tf-transformer:\d[\d.]*\d", README)) == {IMAGE}
 
 
 def test_the_context_of_the_image_has_the_files_that_the_package_needs():
@@ -89,109 +89,86 @@ def test_the_context_of_the_image_has_the_files_that_the_package_needs():
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     needed = re.findall(r'^(?:readme|license-files) = \[?"([^"]+)"', project, re.M)
     assert kept == {*needed, "pyproject.toml", "setup.py", "tf_transformer"}
-    assert all((ROOT / name).exists() for name in kept)
 
 
 def test_ports():
     port = DEFAULTS.port
     assert instructions("EXPOSE") == [str(port)]
-    assert COMPOSE["tf-transformer"]["ports"] == [f"127.0.0.1:{port}:{port}"]
-    assert f"127.0.0.1:{port}:{port}" in COMPOSE["tensorflow-serving"]["ports"]
-    assert pod()["metadata"]["annotations"]["prometheus.io/port"] == str(port)
-    (pod_port,), (service_port,) = container()["ports"], KUBERNETES["Service"]["spec"]["ports"]
-    assert pod_port["containerPort"] == service_port["port"] == port
-    assert pod_port["name"] == service_port["targetPort"] == "http"
+    upstream = (FOLDER / "nginx" / "upstream.conf").read_text("utf-8")
+    services = set(re.findall(r"tf-transformer@(\d+)", README))
+    assert set(re.findall(r"127\.0\.0\.1:(85\d\d) max", upstream)) == services
+    assert str(port) in services
+    (service,) = (
+        item["spec"]
+        for item in KUBERNETES
+        if (item["kind"], item["metadata"]["name"]) == ("Service", "translation")
+    )
+    ports = {each["targetPort"]: each["port"] for each in service["ports"]}
+    for pod in (SERVER, TENSORFLOW_SERVING):
+        assert pod["metadata"]["labels"] == service["selector"]
+        named = {each["name"]: each["containerPort"] for each in container(pod)["ports"]}
+        assert named == {name: ports[name] for name in named}
+    assert named == ports
+    assert ports["http"] == port
+    for text in (upstream, COMPOSE["configs"]["upstream"]["content"], json.dumps(KUBERNETES)):
+        assert f":{ports['http']} " in text
+        assert re.search(rf"translation_grpc .*:{ports['grpc']}\b", text, re.S)
 
 
-def test_paths_of_probes():
-    """Each of them is a route of the server."""
+def test_paths_of_probes_are_routes_of_the_server():
     routes = (ROOT / "tf_transformer" / "serving" / "server.py").read_text("utf-8")
-    health = re.search(r"http://127\.0\.0\.1:(\d+)(/[\w/]+)", instructions("HEALTHCHECK")[-1])
-    assert health.groups() == (str(DEFAULTS.port), "/healthz/ready")
-    probes = {name: container()[f"{name}Probe"] for name in ("startup", "readiness", "liveness")}
-    paths = {name: probe["httpGet"]["path"] for name, probe in probes.items()}
-    assert paths == {
-        "startup": "/healthz/ready",
-        "readiness": "/healthz/ready",
-        "liveness": "/healthz/live",
-    }
-    for path in (*paths.values(), pod()["metadata"]["annotations"]["prometheus.io/path"]):
-        assert f'"{path}"' in routes
-    assert {probe["httpGet"]["port"] for probe in probes.values()} == {"http"}
+    probes = [container(SERVER)[f"{name}Probe"] for name in ("startup", "readiness", "liveness")]
+    paths = [probe["httpGet"]["path"] for probe in probes]
+    paths += [SERVER["metadata"]["annotations"]["prometheus.io/path"]]
+    paths += [re.search(r"127\.0\.0\.1:\d+(/[\w/]+)", instructions("HEALTHCHECK")[-1])[1]]
+    assert len(paths) == 5
+    assert all(f'"{path}"' in routes for path in paths)
+
+
+def test_limits_and_times_of_nginx():
+    assert directive(NGINX, "client_max_body_size") == "1m"
+    assert DEFAULTS.max_request_bytes == 2**20
+    timeout = seconds(directive(NGINX, "proxy_read_timeout"))
+    assert timeout > DEFAULTS.timeout
+    assert timeout == seconds(directive(NGINX, "grpc_read_timeout"))
+    assert seconds(COMPOSE["services"]["nginx"]["stop_grace_period"]) > timeout
 
 
 def test_the_server_has_time_to_answer_what_is_pending():
     grace = DEFAULTS.grace_seconds
-    assert seconds(COMPOSE["tf-transformer"]["stop_grace_period"]) > grace
-    assert seconds(directives("TimeoutStopSec")[-1]) > grace
-    command, pause = container()["lifecycle"]["preStop"]["exec"]["command"]
-    assert command == "sleep"
-    assert pod()["spec"]["terminationGracePeriodSeconds"] > seconds(pause) + grace
-    stop_timeouts = re.findall(r"--stop-timeout=(\d+)", (FOLDER / "README.md").read_text("utf-8"))
+    assert seconds(COMPOSE["services"]["server-1"]["stop_grace_period"]) > grace
+    assert seconds(directive(SERVICE, "TimeoutStopSec")) > grace
+    _, pause = container(SERVER)["lifecycle"]["preStop"]["exec"]["command"]
+    assert SERVER["spec"]["terminationGracePeriodSeconds"] > seconds(pause) + grace
+    stop_timeouts = re.findall(r"--stop-timeout=(\d+)", README)
     assert stop_timeouts
     assert all(seconds(text) > grace for text in stop_timeouts)
 
 
-def test_versions_of_the_image():
-    assert COMPOSE["tf-transformer"]["image"] == container()["image"] == IMAGE
-    readme = (FOLDER / "README.md").read_text("utf-8")
-    assert set(re.findall(r"tf-transformer:\d[\d.]*\d", readme)) == {IMAGE}
-
-
-def test_no_server_can_write_or_gain_privileges():
-    compose = COMPOSE["tf-transformer"]
-    assert compose["read_only"]
-    assert compose["cap_drop"] == ["ALL"]
-    assert compose["security_opt"] == ["no-new-privileges:true"]
-    assert container()["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert pod()["spec"]["securityContext"]["runAsNonRoot"]
-    assert directives("DynamicUser") == directives("NoNewPrivileges") == ["yes"]
-    assert directives("ProtectSystem") == ["strict"]
-    assert directives("CapabilityBoundingSet") == [""]
-
-
-def test_labels_of_kubernetes():
-    labels = pod()["metadata"]["labels"]
-    for kind in ("Deployment", "PodDisruptionBudget"):
-        assert KUBERNETES[kind]["spec"]["selector"]["matchLabels"] == labels
-    assert KUBERNETES["Service"]["spec"]["selector"] == labels
-    kept = KUBERNETES["PodDisruptionBudget"]["spec"]["minAvailable"]
-    assert kept < KUBERNETES["Deployment"]["spec"]["replicas"]
-
-
-def test_tensorflow_serving_gets_the_files_of_an_export():
-    """The command of the export's README, with the folder of its models.config."""
-    settings = saved_model._server_settings("transformer")
-    assert f'base_path: "{MODEL}"' in settings["models.config"]
-    service = COMPOSE["tensorflow-serving"]
-    files = [flag.partition("=")[2] for flag in service["command"] if "=" in flag]
-    assert sorted(files) == sorted(f"{MODEL}/{name}" for name in settings)
-    (volume,) = service["volumes"]
-    assert volume.endswith(f"/export/saved_model}}:{MODEL}:ro")
+def test_tensorflow_serving_gets_the_files_of_an_export(exported):
+    """Its flags name files that the folder of the versions has."""
+    written = pathlib.Path(exported).parent
+    commands = [COMPOSE["services"]["tensorflow-serving"]["command"]]
+    commands += [container(TENSORFLOW_SERVING)["args"]]
+    for command in commands:
+        files = [flag.partition(f"={MODEL}/")[2] for flag in command if f"={MODEL}/" in flag]
+        assert len(files) == 3
+        assert all((written / name).is_file() for name in files)
 
 
 def test_flags_of_the_service():
-    environment = shlex.split(" ".join(directives("Environment")))
-    settings = dict(text.split("=", 1) for text in environment)
-    (command,) = directives("ExecStart")
-    for name, value in settings.items():
-        command = re.sub(rf"\$\{{?{name}\b\}}?", value, command)
-    program, *arguments = shlex.split(command)
-    values = served([program, *arguments])
-    assert (values.host, values.port) == (DEFAULTS.host, DEFAULTS.port)
+    (command,) = re.findall(r"^ExecStart=(.*)", SERVICE, re.M)
+    values = served(shlex.split(command.replace("%i", "8502").replace("$FLAGS", "")))
+    assert (values.port, values.host) == (8502, None)
     (example,) = re.findall(r'FLAGS="(.*)"', SERVICE)
-    assert served([program, "serve", *example.split()]).export_dir
+    assert served(["tf-transformer", "serve", *example.split()]).export_dir
 
 
 def test_systemd_reads_the_service(tmp_path):
     if not shutil.which("systemd-analyze"):
         pytest.skip("no systemd-analyze")
     (program,) = re.findall(r"^ExecStart=(\S+)", SERVICE, re.M)
-    unit = tmp_path / "tf-transformer.service"
+    unit = tmp_path / "tf-transformer@8501.service"
     unit.write_text(SERVICE.replace(f"ExecStart={program}", f"ExecStart={sys.executable}"))
     result = subprocess.run(
         ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60

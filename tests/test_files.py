@@ -62,7 +62,10 @@ def test_files_that_belong_together(tmp_path, monkeypatch):
 
         return call
 
-    for number in (1, 2, 3):
+    # The old a is removed, b is replaced, what is left of it is removed, a is replaced.
+    for number, expected in enumerate(
+        [{"a": "old", "b": "old"}, {"b": "old"}, {"b": "new"}, {"b": "new"}], start=1
+    ):
         write_two(paths, "old")
         calls.clear()
         with monkeypatch.context() as patch:
@@ -71,7 +74,7 @@ def test_files_that_belong_together(tmp_path, monkeypatch):
             with pytest.raises(KeyboardInterrupt):
                 write_two(paths, "new")
         left = {path.name: path.read_text() for path in paths if path.exists()}
-        assert left == [{"a": "old", "b": "old"}, {"a": "old"}, {"a": "new"}][number - 1]
+        assert left == expected
         assert set(os.listdir(tmp_path)) == set(left)
     write_two(paths, "new")
     assert [path.read_text() for path in paths] == ["new", "new"]

@@ -36,7 +36,7 @@ def test_unknown_host(files):
     assert host.memory_limit() is None
 
 
-def test_limits_of_version_2(files):
+def test_limits_of_a_cgroup(files):
     """The smallest limit of the cgroup and of those above it counts."""
     files("CGROUP_OF_PROCESS", "0::/outer/inner\n")
     files("CGROUP_ROOT/outer/cpu.max", "150000 100000\n")
@@ -47,18 +47,13 @@ def test_limits_of_version_2(files):
     assert host.memory_limit() == 4_000_000_000
 
 
-def test_limits_of_version_1(files):
-    """In a container, the folder of the cgroup's path does not exist."""
-    files("CGROUP_OF_PROCESS", "4:memory:/docker/abc\n1:cpu,cpuacct:/docker/abc\n0::/\n")
-    files("CGROUP_ROOT/cpu/cpu.cfs_quota_us", "300000\n")
-    files("CGROUP_ROOT/cpu/cpu.cfs_period_us", "100000\n")
-    files("CGROUP_ROOT/memory/memory.limit_in_bytes", "2000000000\n")
+def test_limits_of_a_container(files):
+    """Its folder of the cgroup's path does not exist, but the root has limits."""
+    files("CGROUP_OF_PROCESS", "0::/docker/abc\n")
+    files("CGROUP_ROOT/cpu.max", "300000 100000\n")
+    files("CGROUP_ROOT/memory.max", "2000000000\n")
     assert host.core_limit() == 3
     assert host.memory_limit() == 2_000_000_000
-    files("CGROUP_ROOT/cpu/cpu.cfs_quota_us", "-1\n")
-    files("CGROUP_ROOT/memory/memory.limit_in_bytes", "9223372036854771712\n")
-    assert host.core_limit() is None
-    assert host.memory_limit() is None
 
 
 def test_number_of_cores(files, monkeypatch):

@@ -60,7 +60,7 @@ def test_the_pure_update_is_that_of_training():
     """With dropout and label smoothing: weights and losses of three updates."""
     tf.keras.utils.set_random_seed(0)
     strategy = make_strategy(logical_devices=1)
-    update = Update.build(CONFIG, "float32", strategy, accumulate=False)
+    update = Update(CONFIG, "float32", strategy, accumulate=False)
     weights = update.model.trainable_variables
     values = [tf.constant(weight.numpy()) for weight in weights]
     values += [tf.zeros(weight.shape) for weight in weights] * 2 + [tf.constant(0)]

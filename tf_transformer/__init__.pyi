@@ -11,7 +11,11 @@ from .config import (
 from .data.batching import Batches as Batches
 from .data.readers import open_corpus as open_corpus
 from .data.tokenizer import Tokenizer as Tokenizer
-from .decoding.beam_search import beam_search as beam_search, greedy_search as greedy_search
+from .decoding.beam_search import (
+    SearchProblem as SearchProblem,
+    beam_search as beam_search,
+    greedy_search as greedy_search,
+)
 from .decoding.translator import Translator as Translator
 from .errors import UserError as UserError
 from .model.attention import (

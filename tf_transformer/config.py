@@ -2,12 +2,11 @@
 
 A `Config` consists of a `ModelConfig`, a `DataConfig`, a `TrainConfig` and a `DecodeConfig`.
 `presets.py` has complete configurations. A model folder contains the `Config` of its run in
-`config.json`. The settings of the server are in `serving/serve_config.py`.
+`config.json`.
 """
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -28,17 +27,17 @@ _VALUES: dict[Any, tuple[tuple[type, ...], str]] = {
 def setting(
     default: Any,
     meaning: str,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    choices: tuple[str, ...] | None = None,
+    minimum: float = 0,
+    maximum: float = MAX_INTEGER,
+    choices: Sequence[str] = (),
 ) -> Any:
     """Defines a field of a `Settings` class; the command line has a flag for each.
 
     Args:
       default: its default value.
       meaning: the help text of the flag, including the unit.
-      minimum, maximum: the range of valid values. None: no limit, but `MAX_INTEGER` for integers.
-      choices: a tuple of the valid values, or None.
+      minimum, maximum: the range of numbers.
+      choices: the valid values of a text; none for any.
     """
     limits = {"minimum": minimum, "maximum": maximum, "choices": choices}
     return dataclasses.field(default=default, metadata={"meaning": meaning, **limits})
@@ -53,26 +52,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check(field, getattr(self, field.name))
-
-
-def _check(field: dataclasses.Field, value: Any) -> None:
-    """Raises: UserError when the value of a setting is not valid."""
-    minimum, maximum, choices = (field.metadata[n] for n in ("minimum", "maximum", "choices"))
-    types, description = _VALUES[field.type]
-    is_flag = isinstance(value, bool)  # which is an int for Python
-    if not isinstance(value, types) or (is_flag and field.type is not bool):
-        raise UserError(f"{field.name} is {value!r}: give {description}")
-    if field.type is int and maximum is None:
-        maximum = MAX_INTEGER
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UserError(f"{field.name} is {value}: give a finite number")
-    if minimum is not None and value < minimum:
-        raise UserError(f"{field.name} is {value}: give at least {minimum}")
-    if maximum is not None and value > maximum:
-        raise UserError(f"{field.name} is {value}: give at most {maximum:,}")
-    if choices is not None and value not in choices:
-        raise UserError(f"{field.name} is {value!r}: give {listed(choices)}")
+            name, value, kind = field.name, getattr(self, field.name), field.type
+            types, description = _VALUES[kind]
+            if not isinstance(value, types) or isinstance(value, bool) != (kind is bool):
+                raise UserError(f"{name} is {value!r}: give {description}")
+            low, high = field.metadata["minimum"], field.metadata["maximum"]
+            if kind in (int, float) and not low <= value <= high:  # NaN neither
+                limit = f"at least {low}" if value < low else f"at most {high:,}"
+                raise UserError(f"{name} is {value}: give {limit}")
+            choices = field.metadata["choices"]
+            if choices and value not in choices:
+                raise UserError(f"{name} is {value!r}: give {listed(choices)}")
 
 
 def listed(choices: Sequence[str]) -> str:
@@ -92,17 +82,17 @@ class ModelConfig(Settings):
     The defaults are the base model of Table 3.
     """
 
-    num_layers: int = setting(6, "N, layers of the encoder and of the decoder", 1, 1000)
-    d_model: int = setting(512, "width of the output of every sub-layer", 1, 65_536)
-    num_heads: int = setting(8, "h, attention heads of each layer", 1, 4096)
-    dff: int = setting(2048, "d_ff, inner width of the feed-forward network", 1, 1_048_576)
+    num_layers: int = setting(6, "N, layers of the encoder and of the decoder", 1)
+    d_model: int = setting(512, "width of the output of every sub-layer", 1)
+    num_heads: int = setting(8, "h, attention heads of each layer", 1)
+    dff: int = setting(2048, "d_ff, inner width of the feed-forward network", 1)
     dropout_rate: float = setting(0.1, "P_drop, fraction of values that are dropped", 0, 0.999)
-    input_vocab_size: int = setting(37000, "sub-words of the source vocabulary", 1, 10_000_000)
-    target_vocab_size: int = setting(37000, "sub-words of the target vocabulary", 1, 10_000_000)
-    pe_input: int = setting(1024, "maximum length of a source, sub-words", 1, 100_000)
-    pe_target: int = setting(1024, "maximum length of a target, sub-words", 1, 100_000)
-    key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads", 0, 65_536)
-    value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads", 0, 65_536)
+    input_vocab_size: int = setting(37000, "sub-words of the source vocabulary", 1)
+    target_vocab_size: int = setting(37000, "sub-words of the target vocabulary", 1)
+    pe_input: int = setting(1024, "maximum length of a source, sub-words", 1)
+    pe_target: int = setting(1024, "maximum length of a target, sub-words", 1)
+    key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads")
+    value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads")
     positional_encoding: str = setting(
         "sinusoidal", "sinusoidal or learned (Table 3, row E)", choices=("sinusoidal", "learned")
     )
@@ -111,9 +101,7 @@ class ModelConfig(Settings):
         "of the feed-forward networks: relu (Eq. 2), or swish (OPUS-MT)",
         choices=("relu", "swish"),
     )
-    shared_embeddings: bool = setting(
-        True, "one matrix for both embeddings and the output projection (Sec. 3.4)"
-    )
+    shared_embeddings: bool = setting(True, "one matrix for embeddings and projection (Sec. 3.4)")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -142,25 +130,21 @@ class ModelConfig(Settings):
         """Computes the number of weights by a closed formula.
 
         With 37,000 shared sub-words, base has 63.1 million weights and big has 214.2 million.
-        Table 3 prints 65 and 213 million. No single vocabulary size gives both: they need about
-        40,700 and 35,800 rows. The paper does not give the vocabulary size of these counts.
+        Table 3 prints 65 and 213 million, and the paper does not give the vocabulary size of these.
         """
-        width = self.d_model
-        keys = self.num_heads * self.depth
-        values = self.num_heads * self.value_depth
+        width, sources, targets = self.d_model, self.input_vocab_size, self.target_vocab_size
+        keys, values = self.num_heads * self.depth, self.num_heads * self.value_depth
         attention = 2 * (width * keys + keys)  # W^Q and W^K with their biases
         attention += (width * values + values) + (values * width + width)  # W^V and W^O
         feed_forward = (width * self.dff + self.dff) + (self.dff * width + width)
         layer_norm = 2 * width  # gamma and beta
-        encoder_layer = attention + feed_forward + 2 * layer_norm
-        decoder_layer = 2 * attention + feed_forward + 3 * layer_norm
-        embeddings = self.input_vocab_size * width
+        layers = 3 * attention + 2 * feed_forward + 5 * layer_norm  # one of each stack
+        embeddings = sources * width
         if not self.shared_embeddings:
-            embeddings += self.target_vocab_size * width
-            embeddings += (width + 1) * self.target_vocab_size  # the projection with its bias
+            embeddings += targets * width + (width + 1) * targets  # the projection with its bias
         if self.positional_encoding == "learned":
             embeddings += (self.pe_input + self.pe_target) * width
-        return self.num_layers * (encoder_layer + decoder_layer) + embeddings
+        return self.num_layers * layers + embeddings
 
 
 # For each kind of vocabulary, the setting that draws the segmentations of its words.
@@ -171,69 +155,36 @@ SAMPLING = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
 class DataConfig(Settings):
     """The sentence pairs and their batches (Sec. 5.1)."""
 
-    data: str = setting(
-        "pocket",
-        "the sentence pairs",  # `data.readers.describe_data` adds what it can name
-    )
+    data: str = setting("pocket", "the sentence pairs")  # `describe_data` adds what it can name
     data_weights: str = setting(
-        "",
-        "several corpora: their weights, such as 4,1: an epoch has four times as many pairs of the "
-        "first as of the second, repeated or drawn at random",
+        "", "several corpora: the weight of each in an epoch, such as 4,1, separated by commas"
     )
     data_temperature: float = setting(
-        1.0,
-        "several corpora: T of the share of each in an epoch, proportional to its number of "
-        "pairs ^ (1 / T)",
-        1,
-        1000,
+        1.0, "several corpora: T, where the share of each is its number of pairs ^ (1 / T)", 1
     )
     tag: str = setting(
-        "",
-        "a token before each source of a corpus, such as <2de>, the language to translate to; with "
-        "several corpora one for each, separated by commas",
+        "", "a token before each source, such as <2de>; of several corpora, separated by commas"
     )
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
-    vocab_size: int = setting(37000, "sub-words of a vocabulary", 8, 10_000_000)
+    vocab_size: int = setting(37000, "sub-words of a vocabulary", 8)
     subword_model: str = setting(
         "bpe",
-        "how a vocabulary is learned, and words are split: byte-pair encoding (Sennrich et al. "
-        "2016), as in the paper, or a unigram language model (Kudo 2018)",
+        "bpe, byte-pair encoding, as in the paper, or unigram, a language model (Kudo 2018)",
         choices=tuple(SAMPLING),
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
-    max_length: int = setting(
-        256,
-        "maximum length of a side, sub-words with the end token; longer pairs are dropped",
-        2,
-        100_000,
-    )
-    max_length_ratio: float = setting(
-        9.0, "maximum ratio of the lengths of the two sides; pairs above it are dropped", 1
-    )
-    batch_tokens: int = setting(
-        25000, "source tokens, and target tokens, of one batch, padding included", 1, 100_000_000
-    )
+    max_length: int = setting(256, "most sub-words of a side; longer pairs are dropped", 2)
+    max_length_ratio: float = setting(9.0, "largest ratio of both lengths; others are dropped", 1)
+    batch_tokens: int = setting(25000, "tokens of a batch on each side, padding included", 1)
     max_shapes: int = setting(
-        0,
-        "most shapes of batches, each of which XLA compiles; with fewer there is more padding; 0 "
-        "means as many as save padding",
-        0,
-        100_000,
+        0, "most shapes of batches, which XLA compiles; 0 means as many as save padding"
     )
     bpe_dropout: float = setting(
-        0.0,
-        "BPE-dropout (Provilkov et al. 2020): probability of leaving out a merge, such as 0.1; the "
-        "training text is encoded anew for each epoch; 0 means none",
-        0,
-        0.999,
+        0.0, "BPE-dropout: probability of leaving out a merge, such as 0.1; 0 means none", 0, 0.999
     )
     sentencepiece_alpha: float = setting(
-        0.0,
-        "the same for a unigram vocabulary (Kudo 2018): each segmentation is drawn with its "
-        "probability ^ alpha; 0 means the most probable one",
-        0,
-        100,
+        0.0, "the same for unigram: each segmentation is drawn with its probability ^ alpha"
     )
 
     def __post_init__(self) -> None:
@@ -266,9 +217,7 @@ class TrainConfig(Settings):
     """Training (Sec. 5.3, 5.4), validation, checkpoints and logs."""
 
     train_steps: int = setting(100_000, "updates of the weights", 1)
-    train_minutes: float = setting(
-        0.0, "maximum time of training from each start, wall-clock minutes; 0 means no limit", 0
-    )
+    train_minutes: float = setting(0.0, "most minutes of training from each start; 0: no limit")
     learning_rate_schedule: str = setting(
         NOAM,
         "the learning rate after its linear warm-up: "
@@ -276,68 +225,31 @@ class TrainConfig(Settings):
         choices=tuple(SCHEDULES),
     )
     warmup_steps: int = setting(4000, "updates while the learning rate rises (Eq. 3)", 1)
-    plateau_steps: int = setting(
-        0, "updates at the peak of inverse_sqrt, between its warm-up and its decay", 0
-    )
-    learning_rate: float = setting(0.0, "peak of the schedules other than noam", 0, 1000)
-    learning_rate_scale: float = setting(
-        1.0, "factor on Eq. 3 (noam), for batches much smaller than the paper's", 0, 1000
-    )
-    dropout_warmup_steps: int = setting(
-        0, "updates while the dropout rate rises from 0; 0 means a constant rate", 0
-    )
+    plateau_steps: int = setting(0, "updates at the peak of inverse_sqrt, before its decay")
+    learning_rate: float = setting(0.0, "peak of the schedules other than noam")
+    learning_rate_scale: float = setting(1.0, "factor on Eq. 3 (noam); less for small batches")
+    dropout_warmup_steps: int = setting(0, "updates while the dropout rate rises from 0")
     label_smoothing: float = setting(0.1, "epsilon_ls of label smoothing", 0, 0.999)
     r_drop: float = setting(
-        0.0,
-        "alpha of R-Drop (Liang et al. 2021), the weight of the divergence between two passes with "
-        "different dropout masks; 0 means one pass",
-        0,
-        1000,
+        0.0, "alpha of R-Drop, the weight of the divergence between two passes; 0 means one pass"
     )
     # In float32, 1 - beta and epsilon must not round to 0: they are divisors.
     beta_1: float = setting(0.9, "Adam's decay rate of the mean gradient", 0, 0.999999)
     beta_2: float = setting(0.98, "Adam's decay rate of the mean squared gradient", 0, 0.999999)
     epsilon: float = setting(1e-9, "Adam's epsilon", 1e-30, 1)
-    seed: int = setting(
-        1, "seed of the weights, the order of the data and the dropout masks", 0, 2**21 - 1
-    )
-    clip_norm: float = setting(
-        0.0, "maximum global norm of the gradients; 0 means no limit (the paper)", 0, 1e30
-    )
+    seed: int = setting(1, "seed of the weights, the order of the data and dropout", 0, 2**21 - 1)
+    clip_norm: float = setting(0.0, "maximum global norm of the gradients; 0 means no limit")
     ema_decay: float = setting(
-        0.0,
-        "decay rate of an exponential moving average of the weights, such as 0.999, which is then "
-        "validated and used instead of the average of checkpoints; 0 means none",
-        0,
-        0.999999,
+        0.0, "decay rate of a moving average of the weights, such as 0.999; 0: none", 0, 0.999999
     )
-    init_from: str = setting(
-        "",
-        "fine-tuning: model folder, or name of a built-in model, with whose weights and vocabulary "
-        "a new run starts",
-    )
-    init_optimizer: bool = setting(
-        False,
-        "take Adam's moments and the number of updates from the newest checkpoint of init_from too",
-    )
-    extend_vocab: int = setting(
-        0,
-        "sub-words of the training text that are added to the vocabulary of init_from, at most; 0 "
-        "means that it stays",
-        0,
-        100_000,
-    )
+    init_from: str = setting("", "fine-tuning: the model, or its folder, with which a run starts")
+    init_optimizer: bool = setting(False, "take Adam's state and the updates of init_from too")
+    extend_vocab: int = setting(0, "most sub-words to add to the vocabulary of init_from")
     freeze: str = setting(
-        "",
-        "weights that are not updated: encoder, decoder, embeddings, or several of them, separated "
-        "by commas",
+        "", f"weights that are not updated, separated by commas: some of {', '.join(FREEZABLE)}"
     )
     micro_batch_tokens: int = setting(
-        4096,
-        "source tokens, and target tokens, that a device computes at a time, padding included; "
-        "a larger shard of a batch is computed by gradient accumulation",
-        1,
-        100_000_000,
+        4096, "tokens on each side that a device computes at a time (gradient accumulation)", 1
     )
     precision: str = setting(
         "auto",
@@ -350,36 +262,20 @@ class TrainConfig(Settings):
         "whether XLA compiles the gradients: auto (on GPUs), on or off",
         choices=("auto", "on", "off"),
     )
-    logical_devices: int = setting(
-        0,
-        "replicas on the CPU; 0 means one replica on each GPU, or two on the CPU without a GPU",
-        0,
-        256,
-    )
-    save_steps: int = setting(
-        1500, "updates between checkpoints (Sec. 6.1: 10 minutes, 1,500 of base)", 1
-    )
-    max_checkpoints: int = setting(
-        5,
-        "newest checkpoints that are kept; at the end, those of the last eighth of the updates are "
-        "averaged (Sec. 6.1: 5 for base, 20 for big)",
-        1,
-    )
+    logical_devices: int = setting(0, "replicas on the CPU; 0: all GPUs, or two on the CPU", 0, 256)
+    save_steps: int = setting(1500, "updates between checkpoints (Sec. 6.1: 10 minutes)", 1)
+    max_checkpoints: int = setting(5, "newest checkpoints to keep, and to average (big: 20)", 1)
     eval_steps: int = setting(1000, "updates between validations", 1)
     early_stopping_patience: int = setting(
-        0, "validations without a better score before training stops; 0 means never", 0
+        0, "validations without a better score before training stops; 0 means never"
     )
-    max_skipped_steps: int = setting(
-        20, "consecutive updates without finite gradients before training stops", 1
-    )
-    bleu_sentences: int = setting(
-        500, "validation sentences that are translated for the BLEU score; 0 means none", 0
-    )
+    max_skipped_steps: int = setting(20, "stop after so many updates without finite gradients", 1)
+    bleu_sentences: int = setting(500, "validation sentences to translate for BLEU; 0 means none")
     log_steps: int = setting(50, "updates between log lines", 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        schedule = self.learning_rate_schedule
+        schedule, frozen = self.learning_rate_schedule, self.freeze.split(",")
         if schedule == NOAM and self.learning_rate:
             raise UserError(
                 f"learning_rate {self.learning_rate:g} has no effect on the schedule noam: give "
@@ -390,31 +286,22 @@ class TrainConfig(Settings):
                 f"learning_rate_schedule {schedule} needs a peak: give learning_rate, such as "
                 "0.0005"
             )
-        if schedule != INVERSE_SQRT and self.plateau_steps:
-            raise UserError(
-                f"plateau_steps {self.plateau_steps} has no effect on the schedule {schedule}: it "
-                f"is for learning_rate_schedule {INVERSE_SQRT}"
-            )
         if schedule in DECAY_TO_0 and self.warmup_steps >= self.train_steps:
             raise UserError(
                 f"warmup_steps {self.warmup_steps} is not less than train_steps "
                 f"{self.train_steps}: learning_rate_schedule {schedule} would not reach its peak"
             )
-        for name in ("init_optimizer", "extend_vocab"):
-            if getattr(self, name) and not self.init_from:
-                raise UserError(f"{name} needs init_from, the model to start with")
-        frozen = self.freeze.split(",") if self.freeze else []
-        for conflicts, name, reason in (
-            (self.init_optimizer, "init_optimizer", "Adam has no moments of new sub-words"),
-            ("embeddings" in frozen, "freeze embeddings", "new sub-words have to be trained"),
-        ):
-            if self.extend_vocab and conflicts:
-                raise UserError(f"extend_vocab and {name}: give one of them, since {reason}")
-        for part in frozen:
-            if part not in FREEZABLE:
-                raise UserError(f"freeze {part!r}: give {listed(FREEZABLE)}")
-        if set(frozen) == set(FREEZABLE):
-            raise UserError(f"freeze {self.freeze}: no weights are left to train")
+        if (self.init_optimizer or self.extend_vocab) and not self.init_from:
+            raise UserError(
+                "init_optimizer and extend_vocab need init_from, the model to start with"
+            )
+        if self.extend_vocab and (self.init_optimizer or "embeddings" in frozen):
+            raise UserError(
+                "extend_vocab: new sub-words have to be trained, and Adam has no moments of them: "
+                "leave out init_optimizer, and freeze embeddings"
+            )
+        if self.freeze and not set(frozen) < set(FREEZABLE):
+            raise UserError(f"freeze {self.freeze!r}: give one or two of {listed(FREEZABLE)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -423,59 +310,32 @@ class DecodeConfig(Settings):
 
     beam_size: int = setting(4, "hypotheses kept for each sentence; 1 means greedy search", 1, 1000)
     length_penalty: float = setting(0.6, "alpha of the length penalty ((5 + L) / 6) ^ alpha", 0, 10)
-    extra_decode_length: int = setting(
-        50, "maximum number of sub-words by which the output is longer than the input", 1, 100_000
-    )
-    decode_batch_tokens: int = setting(
-        4096, "source tokens times hypotheses of one batch, padding included", 1, 100_000_000
-    )
+    extra_decode_length: int = setting(50, "most sub-words of output beyond the input", 1, 100_000)
+    decode_batch_tokens: int = setting(4096, "source tokens times hypotheses of one batch", 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class SamplingConfig(Settings):
     """From which tokens the next one is drawn, where translations are sampled; not in `Config`."""
 
-    temperature: float = setting(
-        1.0, "logits are divided by it: below 1 the samples are more probable ones", 0.01, 100
-    )
-    top_k: int = setting(
-        0, "number of most probable sub-words from which each is drawn; 0 means all", 0
-    )
-    top_p: float = setting(
-        1.0,
-        "draw each sub-word from the fewest most probable ones whose probabilities sum to this",
-        0,
-        1,
-    )
+    temperature: float = setting(1.0, "divides the logits: below 1, more probable samples", 0.01)
+    top_k: int = setting(0, "draw each sub-word from this many most probable ones; 0 means all")
+    top_p: float = setting(1.0, "draw from the most probable ones that sum to this", 0, 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class ControlConfig(Settings):
     """Changes of the probabilities during a search or sampling; not in `Config`."""
 
-    no_repeat_ngram_size: int = setting(
-        0, "no n sub-words in a row occur twice in a translation; 0 means no limit", 0
-    )
+    no_repeat_ngram_size: int = setting(0, "no n sub-words in a row occur twice; 0: no limit")
     repetition_penalty: float = setting(
-        1.0,
-        "the log-probability of a sub-word that has occurred is multiplied by it; above 1 avoids "
-        "repetitions",
-        0.01,
-        100,
+        1.0, "factor on the log-probability of what has occurred; above 1: less repetition", 0.01
     )
     diverse_groups: int = setting(
-        1,
-        "diverse beam search: groups of the beam that avoid each other's sub-words, a divisor of "
-        "the beam size",
-        1,
-        1000,
+        1, "groups of the beam that avoid each other's sub-words, a divisor of the beam size", 1
     )
     diversity_strength: float = setting(
-        0.5,
-        "diverse beam search: by how much a sub-word's log-probability falls for each hypothesis "
-        "of earlier groups that has taken it",
-        0,
-        1000,
+        0.5, "by how much a log-probability falls for each earlier group that took the sub-word"
     )
 
 
@@ -484,55 +344,27 @@ NO_CONTROLS = ControlConfig()
 
 @dataclasses.dataclass(frozen=True)
 class FilterConfig(Settings):
-    """Which pairs are rejected.
+    """Which pairs are rejected; 0 means no limit.
 
     A word is what stands between blanks. In scripts without blanks, two characters of Chinese or
     Japanese, and five of Thai, Lao, Khmer, Burmese or Tibetan, count as one word.
     """
 
-    max_words: int = setting(150, "maximum number of words of a side; 0 means no limit", 0)
-    max_characters: int = setting(
-        1000, "maximum number of characters of a side; 0 means no limit", 0
-    )
-    max_word_length: int = setting(
-        50, "maximum number of characters of a word; 0 means no limit", 0
-    )
+    max_words: int = setting(150, "most words of a side; 0 means no limit")
+    max_characters: int = setting(1000, "most characters of a side; 0 means no limit")
+    max_word_length: int = setting(50, "most characters of a word; 0 means no limit")
     max_word_ratio: float = setting(
-        3.0,
-        "maximum ratio of the word counts of the two sides, where one of them has more than 10 "
-        "words; 0 means no limit",
-        0,
+        3.0, "maximum ratio of the word counts where one is more than 10; 0 means no limit"
     )
     max_overlap: float = setting(
-        0.7,
-        "maximum fraction of the different words of both sides that are on both, without numbers "
-        "and punctuation; 1 means no limit",
-        0,
-        1,
+        0.7, "maximum fraction of the different words of a pair that are on both sides", 0, 1
     )
-    min_letters: float = setting(
-        0.3,
-        "minimum fraction of letters in the characters of a side, without blanks; 0 means no limit",
-        0,
-        1,
-    )
-    min_script: float = setting(
-        0.5,
-        "minimum fraction of letters of the script of its language in the letters of a side; 0 "
-        "means no limit",
-        0,
-        1,
-    )
-    drop_damaged: bool = setting(
-        True,
-        "drop pairs with control, private or replacement characters, or with UTF-8 that was "
-        "decoded as Windows-1252",
-    )
+    min_letters: float = setting(0.3, "minimum fraction of letters in a side, without blanks", 0, 1)
+    min_script: float = setting(0.5, "minimum fraction of letters of the language's script", 0, 1)
+    drop_damaged: bool = setting(True, "drop pairs with control characters or damaged UTF-8")
     drop_html: bool = setting(True, "drop pairs with HTML tags or entities")
     drop_duplicates: bool = setting(True, "drop all but the first of equal pairs")
-    drop_source_duplicates: bool = setting(
-        False, "drop all but the first of the pairs with the same source and target language"
-    )
+    drop_source_duplicates: bool = setting(False, "drop all but the first pair of equal sources")
 
 
 # The formats of `config.json`: each function turns the settings of a format, a dict of JSON, into
@@ -571,11 +403,10 @@ class Config:
                 "of that length"
             )
         for name in ("pe_input", "pe_target"):
-            positions = getattr(self.model, name)
-            if max_length > positions:
+            if max_length > getattr(self.model, name):
                 raise UserError(
-                    f"max_length {max_length} is more than the {positions} positions of {name}: "
-                    f"give a smaller max_length or a larger {name}"
+                    f"max_length {max_length} is more than the {getattr(self.model, name)} "
+                    f"positions of {name}: give a smaller max_length or a larger {name}"
                 )
 
     def replace(self, **settings: Any) -> "Config":
@@ -601,16 +432,14 @@ class Config:
           other: another `Config`.
           names: of the settings to compare.
         """
-        values = [
-            {name: value for part in dataclasses.asdict(config).values()
-             for name, value in part.items()}
-            for config in (self, other)
-        ]  # fmt: skip
-        before, after = values
+        before, after = (
+            {name: value for part in vars(each).values() for name, value in vars(part).items()}
+            for each in (self, other)
+        )
         return ", ".join(
-            f"{name} {'none' if old == '' else old} (now {'none' if new == '' else new})"
+            f"{name} {str(old) or 'none'} (now {str(after[name]) or 'none'})"
             for name, old in before.items()
-            if name in names and (new := after[name]) != old
+            if name in names and after[name] != old
         )
 
     def with_vocabularies(self, source: int, target: int) -> "Config":
@@ -640,11 +469,9 @@ class Config:
         Raises: TypeError or KeyError when the dict has other names.
         """
         return cls(
-            model=ModelConfig(**parts["model"]),
-            data=DataConfig(**parts["data"]),
-            train=TrainConfig(**parts["train"]),
-            decode=DecodeConfig(**parts["decode"]),
-        )
+            ModelConfig(**parts["model"]), DataConfig(**parts["data"]),
+            TrainConfig(**parts["train"]), DecodeConfig(**parts["decode"]),
+        )  # fmt: skip
 
     @classmethod
     def load(cls, path: str) -> "Config":
@@ -655,11 +482,6 @@ class Config:
         try:
             with open(path, encoding="utf-8") as file:
                 values = json.load(file)
-            if isinstance(values, dict) and "model_type" in values:
-                raise UserError(
-                    "this is a model of Hugging Face: make a model folder of it with "
-                    "`tf-transformer import`"
-                )
             version = values.pop("format_version", 0)
             if version > FORMAT_VERSION:
                 raise UserError(
@@ -676,3 +498,61 @@ class Config:
             raise UserError(
                 f"{path}: not a configuration of tf-transformer ({error}): restore it from a backup"
             ) from None
+
+
+@dataclasses.dataclass(frozen=True)
+class ServeConfig(Settings):
+    """The REST server, for hosts without TensorFlow Serving; not in `Config`."""
+
+    host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 accepts all networks")
+    port: int = setting(8501, "port to listen on", 0, 65_535)
+    max_batch_size: int = setting(
+        32, "maximum number of texts of different requests in one batch", 1
+    )
+    max_batch_tokens: int = setting(
+        1024,
+        "maximum size of a batch of several texts: texts x source sub-words of the longest one",
+        1,
+    )
+    concurrent_batches: int = setting(
+        1,
+        "batches of short texts, and batches of texts of more than 64 sub-words, that are computed "
+        "at a time",
+        1,
+        256,
+    )
+    max_queue: int = setting(100, "maximum number of waiting requests; others get status 503", 1)
+    max_rows: int = setting(
+        256, "maximum number of texts in a request; larger requests get status 413", 1
+    )
+    max_rows_alone: int = setting(
+        8, "the same for score and alignments, whose responses can be large", 1
+    )
+    max_request_tokens: int = setting(
+        16_384,
+        "maximum number of sub-words of all texts of a request; larger ones get status 413",
+        1,
+    )
+    max_request_bytes: int = setting(
+        2**20, "maximum size of a request, unpacked; larger ones get status 413", 1
+    )
+    timeout: float = setting(
+        60.0,
+        "seconds to receive a request (else status 408), and to compute its response (else 504)",
+        0.1,
+        86_400,
+    )
+    drain_seconds: float = setting(
+        0.0,
+        "seconds after SIGTERM in which /healthz/ready has status 503 and requests are still "
+        "accepted, so that a load balancer sees it",
+        0,
+        86_400,
+    )
+    grace_seconds: float = setting(
+        20.0,
+        "seconds to answer pending requests after that; the others get status 503",
+        0,
+        86_400,
+    )
+    reload_seconds: float = setting(2.0, "seconds between checks for a new version", 0.1, 86_400)

@@ -8,7 +8,6 @@ import os
 import pathlib
 import secrets
 import shutil
-import stat
 import time
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
@@ -34,83 +33,49 @@ def atomic_write(path: str, mode: str = "w") -> Iterator[IO[Any]]:
       mode: "w" for text in UTF-8, "wb" for bytes.
     Raises: OSError, whose `filename` is `path`, when the file cannot be written, or is a folder.
     """
-    with atomic_files([path], mode) as (file,):
-        yield file
-
-
-@contextlib.contextmanager
-def atomic_files(paths: Sequence[str], mode: str = "w") -> Iterator[list[IO[Any]]]:
-    """Opens files that belong together, such as the two sides of a text.
-
-    Each of them is as of `atomic_write`. They appear when all of them are on the disk. A process
-    that is killed at that moment leaves some of them missing, and never old ones beside new ones.
-
-    Args:
-      paths: their names.
-      mode: as for `atomic_write`.
-    Raises: OSError, as `atomic_write` does.
-    """
-    with _naming(", ".join(paths)), contextlib.ExitStack() as stack:
-        files, temporaries = [], {}
-        for path in paths:
-            file, target = _open_unfinished(path, mode)
-            if target:
-                temporaries[target] = file.name
-                stack.callback(_remove, file.name)
-            files.append(stack.enter_context(file))
-        yield files
-        for file in files:
-            file.flush()
-            if file.name in temporaries.values():
-                os.fsync(file.fileno())
-        for target in list(temporaries)[1:]:
-            _remove(target)
-        for target, temporary in temporaries.items():
-            os.replace(temporary, target)
-
-
-def _open_unfinished(path: str, mode: str) -> tuple[IO[Any], str | None]:
-    """Opens a file for writing, under a temporary name.
-
-    Returns: the file, and the path to rename it to; None for a device or a pipe, which has its own
-      name from the start.
-    """
     encoding = None if "b" in mode else "utf-8"
-    permissions = None
-    with contextlib.suppress(FileNotFoundError):
-        permissions = os.stat(path).st_mode
-    if path.endswith("/") or (permissions is not None and stat.S_ISDIR(permissions)):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if permissions is not None and not stat.S_ISREG(permissions):
-        return open(path, mode, encoding=encoding), None
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     # 50 characters are at most 200 bytes, and a name has at most 255.
     temporary = os.path.join(folder, f"{PREFIX}{name[:50]}-{secrets.token_hex(6)}{SUFFIX}")
-    with _naming(path):
-        file = open(temporary, mode.replace("w", "x"), encoding=encoding)
-        if permissions is not None:
-            os.fchmod(file.fileno(), stat.S_IMODE(permissions))
-    return file, target
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(path)
+    replaces = os.path.isfile(path)
+    try:
+        if path.endswith("/") or os.path.exists(path) and not replaces:
+            with open(path, mode, encoding=encoding) as file:  # a device, or an error for a folder
+                yield file
+            return
+        with open(temporary, mode.replace("w", "x"), encoding=encoding) as file:
+            if replaces:
+                shutil.copymode(target, temporary)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        # Errors of writing name no file, and others the unfinished one.
+        if error.filename in (None, temporary):
+            error.filename, error.filename2 = path, None
+        raise
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
 
 
 @contextlib.contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Gives errors of the system the name of a file that the user knows.
+def atomic_files(paths: Sequence[str], mode: str = "w") -> Iterator[list[IO[Any]]]:
+    """Opens several files as `atomic_write` does, such as the two sides of a text.
 
-    Errors of writing name no file, and others that of the unfinished one.
+    None of them appears when one cannot be written. A process that is killed leaves some of them
+    missing, and never old ones beside new ones.
     """
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None or PREFIX in os.fspath(error.filename):
-            error.filename, error.filename2 = name, None
-        raise
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(atomic_write(path, mode)) for path in paths]
+        yield files
+        for file in files:
+            file.flush()
+        for path in paths[:-1]:  # the last one is replaced first
+            if os.path.isfile(path):
+                os.remove(os.path.realpath(path))
 
 
 def remove_temporary_files(folder: str) -> None:
@@ -170,10 +135,10 @@ def is_intact(folder: str) -> bool:
 
 def _checksums(folder: str) -> dict[str, str]:
     """The SHA-256 of each file but SHA256SUMS and hidden ones, by its path, sorted by path."""
-    checksums = {}
-    for path in sorted(pathlib.Path(folder).rglob("*")):
-        parts = path.relative_to(folder).parts
-        is_hidden = any(part.startswith(".") for part in parts)
-        if path.is_file() and not is_hidden and parts != (CHECKSUMS,):
-            checksums["/".join(parts)] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return checksums
+    paths = sorted(path for path in pathlib.Path(folder).rglob("*") if path.is_file())
+    names = [path.relative_to(folder).as_posix() for path in paths]
+    return {
+        name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for name, path in zip(names, paths)
+        if name != CHECKSUMS and not f"/{name}".count("/.")
+    }

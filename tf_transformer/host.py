@@ -7,12 +7,10 @@ not need TensorFlow.
 import math
 import os
 import pathlib
-from collections.abc import Iterator
 
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
 CGROUP_OF_PROCESS = pathlib.Path("/proc/self/cgroup")
 CGROUP_ROOT = pathlib.Path("/sys/fs/cgroup")
-NO_LIMIT = 2**60  # bytes; version 1 of cgroups writes a larger number where there is no limit
 
 
 def cpu_flags() -> set[str]:
@@ -47,42 +45,24 @@ def affinity() -> int | None:
 
 def core_limit() -> float | None:
     """The limit of the cgroup, in cores; None where there is none."""
-    limits = []
-    for folder in _cgroup_folders("cpu"):
-        quota, _, period = _read(folder / "cpu.max").partition(" ")  # version 2
-        if not quota:
-            quota = _read(folder / "cpu.cfs_quota_us")  # version 1
-            period = _read(folder / "cpu.cfs_period_us")
-        if quota.isdecimal() and period.isdecimal():  # no limit is "max" or -1
-            limits.append(int(quota) / int(period))
-    return min(limits, default=None)
+    limits = [text.split() for text in _limits("cpu.max")]  # such as "150000 100000"
+    return min((int(quota) / int(period) for quota, period in limits), default=None)
 
 
 def memory_limit() -> int | None:
     """The limit of the cgroup, in bytes; None where there is none."""
-    limits = []
-    for folder in _cgroup_folders("memory"):
-        limit = _read(folder / "memory.max") or _read(folder / "memory.limit_in_bytes")
-        if limit.isdecimal() and int(limit) < NO_LIMIT:  # no limit is "max" in version 2
-            limits.append(int(limit))
-    return min(limits, default=None)
+    return min(map(int, _limits("memory.max")), default=None)
 
 
-def _cgroup_folders(controller: str) -> Iterator[pathlib.Path]:
-    """The folders with the limits of this process, from its own cgroup to the root.
+def _limits(name: str) -> list[str]:
+    """The limits of this process in files of version 2 of cgroups, from its own to the root.
 
     Inside a container, the path of the cgroup may be that of the host, and only the root exists.
-
-    Args:
-      controller: "cpu" or "memory".
     """
-    for line in _read(CGROUP_OF_PROCESS).splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and controller not in controllers.split(","):
-            continue
-        root = CGROUP_ROOT / controller if controllers else CGROUP_ROOT  # version 1, version 2
-        folder = root / path.lstrip("/")
-        yield from (parent for parent in (folder, *folder.parents) if parent.is_relative_to(root))
+    path = _read(CGROUP_OF_PROCESS).partition("::/")[2]
+    folders = [CGROUP_ROOT / path, *(CGROUP_ROOT / path).parents]
+    texts = [_read(folder / name) for folder in folders if folder.is_relative_to(CGROUP_ROOT)]
+    return [text for text in texts if text and not text.startswith("max")]
 
 
 def _read(path: pathlib.Path) -> str:

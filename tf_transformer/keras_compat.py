@@ -1,8 +1,7 @@
 """The calling convention of the 2021 reference code, under Keras 3.
 
 The reference calls a layer as `encoder_layer(x, False, None)`. Keras 3 accepts only tensors as
-positional arguments. `ReferenceCall` passes the arguments from the first non-tensor on by their
-names in `call`.
+positional arguments. `ReferenceCall` passes all but the first one by their names in `call`.
 """
 
 import inspect
@@ -10,15 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 import tensorflow as tf
-
-
-def _is_tensor(value: Any) -> bool:
-    return all(tf.is_tensor(leaf) or hasattr(leaf, "shape") for leaf in tf.nest.flatten(value))
-
-
-def _carries_mask(value: Any) -> bool:
-    return getattr(value, "_keras_mask", None) is not None
-
 
 # For type checkers, `super()` in `ReferenceCall` is the Keras class after it in the base classes.
 KerasClass: Any = keras.layers.Layer if TYPE_CHECKING else object
@@ -41,19 +31,15 @@ class ReferenceCall(KerasClass):
 
         Raises: ValueError for an input that carries a Keras mask.
         """
-        tensors = 0  # leading positional arguments that are tensors
-        while tensors < len(args) and args[tensors] is not None and _is_tensor(args[tensors]):
-            tensors += 1
         names = list(inspect.signature(self.call).parameters)
-        kwargs.update(zip(names[tensors : len(args)], args[tensors:]))
         given = {**dict(zip(names, args)), **kwargs}
         if "mask" in names and given.get("mask") is None:
-            if any(_carries_mask(x) for x in tf.nest.flatten(given)):
+            if any(getattr(x, "_keras_mask", None) is not None for x in tf.nest.flatten(given)):
                 raise ValueError(
                     f"an input of {self.name} carries a Keras mask (True = keep): "
                     "give mask= (1 = hidden), as of create_padding_mask"
                 )
-        return super().__call__(*args[:tensors], **kwargs)
+        return super().__call__(given.pop(names[0]), **given)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, each of which is an attribute of the same name."""

@@ -38,7 +38,7 @@ from tf_transformer.checkpoints.model_folder import (
 from tf_transformer.config import Config
 from tf_transformer.data.readers import corpus_of_run
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding.beam_search import beam_search, greedy_search
+from tf_transformer.decoding.beam_search import SearchProblem, beam_search, greedy_search
 from tf_transformer.decoding.inference import search_translations
 from tf_transformer.decoding.kv_cache import make_decode_step
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, length_penalty
@@ -252,11 +252,8 @@ def search(case: Case) -> tuple[bool, str]:
     """5. A beam of one equals greedy search; a beam of all outputs finds them, best first."""
     alpha = case.config.decode.length_penalty
     max_lengths = tf.reduce_sum(tf.cast(case.inp != PAD, tf.int32), axis=1) + 5  # (B)
-    step, state = make_decode_step(case.model, case.inp, 1)
-    beam = beam_search(step, state, max_lengths, 1, alpha)
-    step, state = make_decode_step(case.model, case.inp, 1)
-    greedy = greedy_search(step, state, max_lengths, alpha)
-    same = np.array_equal(beam.ids, greedy.ids)
+    problem = SearchProblem(*make_decode_step(case.model, case.inp, 1), max_lengths, alpha)
+    same = np.array_equal(beam_search(problem, 1).ids, greedy_search(problem).ids)
 
     # All outputs of the few likeliest tokens. The bias excludes the other tokens.
     first = case.model(case.inp[:1], case.tar[:1, :1])[0].numpy()[0, 0]  # (V)
@@ -272,8 +269,9 @@ def search(case: Case) -> tuple[bool, str]:
 
     inp = case.inp[:4]
     max_lengths = tf.fill([len(inp)], SEARCH_LENGTH)
-    step, state = _biased_decode_step(case.model, inp, WIDE_BEAM, bias)
-    wide = beam_search(step, state, max_lengths, WIDE_BEAM, alpha, n_best=len(ids))
+    step_and_state = _biased_decode_step(case.model, inp, WIDE_BEAM, bias)
+    problem = SearchProblem(*step_and_state, max_lengths, alpha)
+    wide = beam_search(problem, WIDE_BEAM, n_best=len(ids))
     log_probs = []
     for row in inp:
         repeated = np.repeat(row[np.newaxis], len(ids), axis=0)  # (outputs, S)

@@ -18,7 +18,7 @@ from tf_transformer.decoding.translator import Replica
 from tf_transformer.paper.flops import matrix_operations
 from tf_transformer.special_tokens import END, PAD, START
 from tf_transformer.training.distribution import make_strategy
-from tf_transformer.training.memory_plan import process_bytes, replica_bytes
+from tf_transformer.training.memory_plan import activation_bytes, process_bytes, state_bytes
 from tf_transformer.training.precision import choose_jit_compile, choose_precision
 from tf_transformer.training.run_log import memory_gb
 from tf_transformer.training.update import Update, gradient_accumulation_steps
@@ -94,7 +94,8 @@ def _training_row(
     rows, length = sizes.batch_rows * replicas, sizes.length
     share = matrix_operations(config.model, rows, length, length) / seconds / (peak * replicas)
     steps = gradient_accumulation_steps(rows, length, replicas, case.micro_batch_tokens)
-    planned = replica_bytes(config.model, -(-sizes.batch_rows // steps), length, precision, steps)
+    planned = state_bytes(config.model, steps)
+    planned += activation_bytes(config.model, -(-sizes.batch_rows // steps), length, precision)
     if not tf.config.list_logical_devices("GPU"):
         planned = process_bytes(config.model, replicas, planned)
     return (
@@ -113,7 +114,7 @@ def update_seconds(
     strategy = make_strategy(replicas=replicas)
     accumulate = config.train.micro_batch_tokens < sizes.batch_rows * sizes.length
     jit = choose_jit_compile(jit_compile, tf.config.get_visible_devices("GPU"))
-    update = Update.build(config, precision, strategy, accumulate=accumulate, jit_compile=jit)
+    update = Update(config, precision, strategy, accumulate=accumulate, jit_compile=jit)
     rows = sizes.batch_rows * replicas
     inp = random_ids(rows, sizes.length, config.model.input_vocab_size)
     tar = random_ids(rows, sizes.length + 1, config.model.target_vocab_size)

@@ -53,7 +53,7 @@ class ShortRuns:
         keras.utils.set_random_seed(config.train.seed)
         strategy = make_strategy(replicas=variant.replicas)
         accumulate = variant.micro_batches > 1
-        update = Update.build(
+        update = Update(
             config,
             variant.precision,
             strategy,

@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 
-from tf_transformer import Translator, beam_search, create_masks
+from tf_transformer import SearchProblem, Translator, beam_search, create_masks
 from tf_transformer.decoding.kv_cache import make_decode_step
 from tf_transformer.special_tokens import START
 
@@ -139,8 +139,8 @@ def search(translator):
     inp = translator.source.encode([SENTENCE]).to_tensor()  # (1, S)
     step, state = make_decode_step(translator.model, inp, beam_size=BEAM_SIZE)
     recorded = RecordedStep(step)
-    limit = tf.constant([inp.shape[1] + 50])
-    result = beam_search(recorded, state, limit, beam_size=BEAM_SIZE, alpha=0.6)
+    problem = SearchProblem(recorded, state, max_lengths=tf.constant([inp.shape[1] + 50]))
+    result = beam_search(problem, beam_size=BEAM_SIZE)
     return recorded.steps[:BEAM_STEPS], (START, *result.ids[0, 0].numpy())
 
 

@@ -97,12 +97,6 @@ def test_an_unknown_name_lists_the_built_in_models():
         model_folder.load_config("pocket-en-fr")
 
 
-def test_a_command_for_runs_refuses_a_built_in_model(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="pocket-en-de is a built-in model, without checkpoints"):
-        model_folder.load_config(NAME)
-
-
 def test_writable_folder(tmp_path, monkeypatch):
     assert model_folder.writable_folder("models/mine") == "models/mine"
     assert model_folder.writable_folder(str(tmp_path)) == str(tmp_path)

@@ -264,7 +264,7 @@ def test_loading_refuses_files_that_do_not_match(model_dir, tmp_path):
         ("_vocab_size", "_vocabulary", "not a configuration"),
         ("{", "", "not a configuration"),
         ('"num_heads": 2', '"num_heads": 5', "not divisible"),
-        ('_vocab_size": 500', '_vocab_size": 499', "of different runs"),
+        ('_vocab_size": 500', '_vocab_size": 499', "of another model"),
     ):
         config.write_text(text.replace(before, after))
         with pytest.raises(UserError, match=message):

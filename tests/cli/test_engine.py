@@ -109,9 +109,9 @@ def test_serve_takes_an_export_or_a_folder_of_versions(run, refused, export, mon
     assert not os.path.exists(os.path.dirname(one))  # a folder with a link to the export
     assert several == export
     assert pathlib.Path(of_the_model).parent.name.startswith("pocket-en-de-")
-    types = [model._open()._engine.compute_type for model in RecordedServer.models]
+    types = [model._translator._engine.compute_type for model in RecordedServer.models]
     assert types == ["float32", "float32", "int8_float32"]
-    beams = [model._open().decode.beam_size for model in RecordedServer.models]
+    beams = [model._translator.decode.beam_size for model in RecordedServer.models]
     assert beams == [2, 2, 4]
 
 

@@ -271,7 +271,7 @@ def test_training_without_a_reader(corpus_folder, tiny_config, tmp_path):
     date = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
     assert re.match(rf"{date} INFO tf_transformer\.[\w.]+: ", lines[0])
     assert "step 3 | loss" in "\n".join(lines)
-    assert "averaged the last checkpoint (Sec. 6.1)" in "\n".join(lines)
+    assert "averaged the last 1 of 1 checkpoints" in "\n".join(lines)
 
 
 def test_the_run_log_has_the_error_that_ended_the_run(run, model_dir, monkeypatch):

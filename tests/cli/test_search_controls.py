@@ -58,8 +58,8 @@ def test_constraints(run, refused, flags, tmp_path):
     assert run(*constraints, "--n_best=2", "--diverse_groups=1")[1] == out
     file.write_text("Katze\t\n\n\n")
     assert "line 1 has an empty constraint" in refused(*constraints)
-    file.write_text("\n\n" + "Katze\t" * 20 + "Hund\n")
-    assert "line 3: the constraints have" in refused(*constraints)
+    file.write_text("\n\n" + "Katze\t" * 99 + "Hund\n")
+    assert "line 3 has constraints of" in refused(*constraints)
     file.write_text("Katze\n")
     assert "constraints.txt has 1 lines" in refused(*constraints)
     for flag in ("--sampling", "--target_prefix=x", "--diverse_groups=2", "--split_sentences"):

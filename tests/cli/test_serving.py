@@ -97,7 +97,7 @@ def test_wrong_settings_of_serve(refused, exported, monkeypatch):
     assert f"cannot listen at '127.0.0.1', port {port} (Address already in use): give" in message
     for flag, expected in {
         "--model_dir=pocket-en-de": "--export_dir and --model_dir: give one of them",
-        "--max_connections=2147483647": "give at most 1,000,000",
+        "--concurrent_batches=300": "give at most 256",
         "--host=192.0.2.1": "cannot listen at '192.0.2.1', port 8501 (",
     }.items():
         assert expected in refused("serve", folder, flag)

@@ -1,15 +1,13 @@
 """Encoding of sentence pairs: dropped pairs, processes, and the cache of shards."""
 
+import copy
 import errno
 import logging
 import os
 import signal
 import subprocess
 import sys
-import threading
-from types import SimpleNamespace
 
-import filelock
 import numpy as np
 import pytest
 
@@ -17,8 +15,6 @@ from tf_transformer.config import Config
 from tf_transformer.data import encoding
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.encoding import (
-    EncodedPairs,
-    PairEncoder,
     cached_pairs,
     describe_dropped,
     encode_pairs,
@@ -86,17 +82,17 @@ def test_ids_are_those_of_the_tokenizer_in_graphs(tokenizers):
     for _ in range(300):
         codes = random.integers(1, 0x20000, random.integers(1, 30))
         texts.append("".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000) + ".")
-    encoder = PairEncoder(tokenizers, 10**6, 10**6)
     texts = [text for text in texts if tokenizers[0].normalize(text)]  # blank ones are dropped
-    shard = encoder.encode([(text, "a", None) for text in texts])
-    assert rows(EncodedPairs([shard])) == tokenizers[0].encode(texts).to_list()
+    pairs = encode_pairs([(text, "a") for text in texts], tokenizers, 10**6, 10**6)
+    assert rows(pairs) == tokenizers[0].encode(texts).to_list()
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(2**16, np.uint16), (2**16 + 1, np.int32)])
 def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, size, dtype):
-    other = SimpleNamespace(model=tokenizers[1].model, tags={}, vocab_size=size)
-    encoder = PairEncoder((tokenizers[0], other), 64, 9.0)
-    assert encoder.encode([("a", "b", None)]).ids.dtype == dtype
+    other = copy.copy(tokenizers[1])
+    other.vocab_size = size
+    (shard,) = encode_pairs([("a", "b")], (tokenizers[0], other), 64, 9.0).shards
+    assert shard.ids.dtype == dtype
 
 
 def test_the_result_does_not_depend_on_the_chunk_size(tokenizers, corpus_folder, monkeypatch):
@@ -124,7 +120,7 @@ def test_the_second_start_reads_the_cache(
     corpus = open_corpus(str(corpus_folder), "en", "de")
     first = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
     with monkeypatch.context() as patch:
-        patch.setattr(corpus, "read", None)  # reading the text would fail
+        patch.setattr(corpus, "read_text", None)  # reading the text would fail
         again = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
     assert rows(again, 0) == rows(first, 0) and rows(again, 1) == rows(first, 1)
     assert again.dropped == first.dropped
@@ -152,17 +148,17 @@ def test_the_ids_are_not_in_memory(tokenizers, corpus_folder, tiny_config, tmp_p
 class ChangingCorpus(Corpus):
     """A corpus whose text is its fingerprint."""
 
-    splits = ["train"]
+    texts = {"train": None, "validation": None}
 
     def __init__(self):
         self.text = "Anna sleeps."
         self.reads = 0
 
-    def read(self, split):
+    def read_text(self, text):
         self.reads += 1
-        yield self.text, self.text
+        yield self.text, self.text, None
 
-    def fingerprint(self, split):
+    def text_fingerprint(self, split):
         return (split, self.text)
 
 
@@ -185,21 +181,21 @@ def test_a_changed_fingerprint_invalidates_the_cache(tokenizers, tiny_config, tm
 
 
 class FailingCorpus(Corpus):
-    """A corpus whose `read` fails after some pairs, as a process that is stopped."""
+    """A corpus that fails after some pairs, as a process that is stopped."""
 
     name = "the corpus"
-    splits = ["train"]
+    texts = {"train": None, "validation": None}
 
     def __init__(self, pairs):
         self.pairs = pairs
         self.end = None  # how many pairs are read before the failure
 
-    def read(self, split):
-        yield from self.pairs[: self.end]
+    def read_text(self, text):
+        yield from ((*pair, None) for pair in self.pairs[: self.end])
         if self.end is not None:
             raise KeyboardInterrupt
 
-    def fingerprint(self, split):
+    def text_fingerprint(self, split):
         return (split,)
 
 
@@ -211,13 +207,10 @@ def interrupted(tokenizers, corpus_folder, monkeypatch):
     monkeypatch.setattr("tf_transformer.data.progress.LOG_SECONDS", 0.0)
     corpus = FailingCorpus(list(open_corpus(str(corpus_folder), "en", "de").read("train")))
     encoded = []
-    encode = PairEncoder.encode
-    monkeypatch.setattr(
-        PairEncoder,
-        "encode",
-        lambda self, pairs: encoded.extend(source for source, *_ in pairs) or encode(self, pairs),
-    )
-    return corpus, tokenizers, encoded
+    source = copy.copy(tokenizers[0])  # not that of the targets
+    encode = source.encode_lists
+    source.encode_lists = lambda texts: encoded.extend(texts) or encode(texts)
+    return corpus, (source, tokenizers[1]), encoded
 
 
 def files(folder):
@@ -297,21 +290,6 @@ def test_a_shard_without_usable_pairs(interrupted, tiny_config, tmp_path):
             assert ids[row][ids[row] > 0].tolist() == tokenizer.encode([text])[0].numpy().tolist()
 
 
-def test_another_process_is_waited_for(interrupted, tiny_config, tmp_path):
-    """It encodes the text, and this one reads its shards."""
-    corpus, tokenizers, encoded = interrupted
-    arguments = (corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-    found = []
-    with filelock.FileLock(tmp_path / ".train.lock"):
-        thread = threading.Thread(target=lambda: found.append(cached_pairs(*arguments)))
-        thread.start()
-        thread.join(1)
-        assert thread.is_alive() and not encoded
-    thread.join(20)
-    assert found[0].checksum == cached_pairs(*arguments).checksum
-    assert len(encoded) == len(corpus.pairs)
-
-
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
@@ -321,8 +299,8 @@ from tf_transformer.data import encoding
 from tf_transformer.data.tokenizer import load_tokenizers
 
 class KilledCorpus(FailingCorpus):
-    def read(self, split):
-        yield from self.pairs[:100]
+    def read_text(self, text):
+        yield from ((*pair, None) for pair in self.pairs[:100])
         os.kill(os.getpid(), signal.SIGKILL)
 
 encoding.CHUNK, encoding.CHUNKS_OF_SHARD = 10, 3

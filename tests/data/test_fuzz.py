@@ -67,7 +67,7 @@ def test_a_random_tsv_file(tmp_path, content):
 def test_a_random_treebank_file(tmp_path, text):
     path = tmp_path / "wsj_0001.mrg"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    trees = lines_or_error(lambda: read_trees(str(path)), path)
+    trees = lines_or_error(lambda: read_trees(read_lines(str(path)), str(path)), path)
     if trees:
         again = list(read_trees([str(tree) for tree in trees]))
         assert again == trees, "a tree is written as it is read"

@@ -138,15 +138,6 @@ def test_empty_file(tmp_path):
         list(open_corpus(str(tmp_path), "en", "de").read("all"))
 
 
-def test_damaged_gzip(tmp_path):
-    write(tmp_path / "train.en.gz", ["a"] * 1000)
-    path = tmp_path / "train.de.gz"
-    write(path, [f"b{i}" for i in range(1000)])
-    path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(UserError, match="not a complete gzip file"):
-        list(open_corpus(str(tmp_path), "en", "de").read("all"))
-
-
 def test_missing_language_missing_split_and_equal_languages(tmp_path):
     write(tmp_path / "train.en", ["a"])
     write(tmp_path / "train.de", ["A"])
@@ -392,7 +383,7 @@ def test_training_text_of_blanks(folder):
 def test_one_pair_cannot_be_held_out(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("a\tA\n")
-    assert "has 1 pairs: there must be at least 2" in message_of(tmp_path, path)
+    assert "has no train text" in message_of(tmp_path, path)
     path.write_text("a\tA\nb\tB\n")
     corpus = open_corpus(str(path), "en", "de")
     corpus.check()

@@ -248,7 +248,8 @@ def test_epochs(make_sampler, pairs, tmp_path, monkeypatch):
     epochs = [sampler.epoch(epoch, running) for epoch in (0, 1)]
     assert rows(epochs[0]) != rows(epochs[1])
     assert rows(make_sampler(cache=tmp_path / "other").epoch(1, running)) == rows(epochs[1])
-    assert rows(make_sampler(seed=2).epoch(1, running)) != rows(epochs[1])
+    seed_2 = make_sampler(seed=2, cache=tmp_path / "other")
+    assert rows(seed_2.epoch(1, running)) != rows(epochs[1])
     for epoch in epochs:
         assert len(epoch) == len(pairs)
         assert isinstance(epoch.shards[0].ids.base, np.memmap)
@@ -260,12 +261,11 @@ def test_epochs(make_sampler, pairs, tmp_path, monkeypatch):
     path.write_bytes(path.read_bytes()[:-2])
     assert sampler.epoch(0, running).checksum == epochs[0].checksum
 
-    sampler.remove_others((1, 2))
-    assert [path.name[-2:] for path in tmp_path.glob("epoch-*")] == ["-1"]
+    sampler.epoch(1, running)
     running.set()
     with pytest.raises(InterruptedError):
         sampler.epoch(2, running)
-    assert len(list(tmp_path.glob("epoch-*"))) == 1
+    assert [path.name[-2:] for path in tmp_path.glob("epoch-*")] == ["-1"]
     assert not list(tmp_path.glob(".*"))
 
 
@@ -306,9 +306,6 @@ def test_batches(make_sampler, pairs):
         assert batches.per_epoch == pytest.approx(len(found[-1]), rel=0.2)
     assert batches.position(step - 1) == (1, len(found[1]) - 1)
     assert batches.position(len(found[0]) - 1) == (0, len(found[0]) - 1)
-    sources, targets = batches.sentences(1, 3)
-    assert [tuple(row) for row in sources.to_list()] == [source for source, _ in found[1][3]]
-    assert [(2, *row) for row in targets.to_list()] == [target for _, target in found[1][3]]
 
     state = batches.state()
     batches.close()

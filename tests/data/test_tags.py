@@ -7,7 +7,7 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-from tf_transformer.data.encoding import PairEncoder
+from tf_transformer.data.encoding import encode_shards
 from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tags import check_tag, parse_tags, split_tag, vocabulary_tags
@@ -72,11 +72,9 @@ def test_only_a_tag_before_a_sentence_is_one(tokenizer):
     in_graph = tf.function(tokenizer.encode, input_signature=[tf.TensorSpec([None], tf.string)])
     assert in_graph(tf.constant(texts)).to_list() == expected
     assert in_graph(tf.constant([], tf.string)).to_list() == []
-    encoder = PairEncoder((tokenizer, tokenizer), 100, 100.0)
     kept = [row for row in expected if len(row) > 1]
-    shard = encoder.encode(
-        [(text, "<2de> a", None) for text, row in zip(texts, expected) if len(row) > 1]
-    )
+    pairs = [(text, "<2de> a", None) for text, row in zip(texts, expected) if len(row) > 1]
+    (shard,) = encode_shards(pairs, (tokenizer, tokenizer), 100, 100.0)
     for i, row in enumerate(kept):
         assert shard.ids[shard.splits[2 * i] : shard.splits[2 * i + 1]].tolist() == row
     targets = np.concatenate(
@@ -117,9 +115,9 @@ def test_a_tagged_corpus(corpus_folder):
 
 
 @pytest.mark.parametrize(("text", "corpora", "message"), [
-    ("<2de>", 2, r"tag <2de> has 1 tags, and data 2 corpora"),
-    ("<2de>,<2fr>", 1, r"has 2 tags, and data 1 corpora"),
-    ("2de", 1, "tag '2de': give a name in angle brackets"),
+    ("<2de>", 2, "tag '<2de>': give one for each of the 2 corpora"),
+    ("<2de>,<2fr>", 1, "tag '<2de>,<2fr>': give one for each of the 1 corpora"),
+    ("2de", 1, "tag '2de'"),
     ("<2 de>", 1, "tag '<2 de>'"),
     ("<0x41>", 1, "tag '<0x41>'"),
     ("<>", 1, "tag '<>'"),

@@ -85,6 +85,8 @@ def test_invalid_utf8_is_reported_with_its_line(tmp_path):
     (tmp_path / "lines").write_bytes(b"a\n" * 99 + b"\xff\n")
     with pytest.raises(UserError, match="lines:100: not UTF-8"):
         list(read_windows(str(tmp_path / "lines")))
+    with pytest.raises(UserError, match="cannot read .*: Is a directory"):
+        list(read_windows(str(tmp_path)))
 
 
 def test_pairs(tmp_path):

@@ -186,19 +186,14 @@ def test_ctrl_c_interrupts_learning():
 
 
 def test_ctrl_c_interrupts_the_trainer(monkeypatch):
-    """Also when all sentences are read, and only C++ code runs. The sentences are not read on."""
+    """Also when all sentences are read, and only C++ code runs."""
     all_read = threading.Event()
     trainer_ends = threading.Event()
-    reading_ended = threading.Event()
 
     def train(sentence_iterator, **options):  # runs until the test ends, as C++ code would
         assert next(sentence_iterator) == "a"
         all_read.set()
         trainer_ends.wait(20)
-        try:
-            next(sentence_iterator)
-        except InterruptedError:
-            reading_ended.set()
 
     def press_ctrl_c():
         all_read.wait()
@@ -213,7 +208,6 @@ def test_ctrl_c_interrupts_the_trainer(monkeypatch):
     seconds = time.monotonic() - pressed[0]
     trainer_ends.set()
     assert seconds < 5
-    assert reading_ended.wait(10)
 
 
 def test_progress_of_learning_is_logged(monkeypatch, caplog):

@@ -7,14 +7,15 @@ import random
 import pytest
 from pocket.treebank import generate
 
-from tf_transformer.data.pocket import PocketTreebank
+from tf_transformer.data.readers import open_corpus
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.data.trees import (
     Tree,
-    TreebankCorpus,
     clean_tree,
     is_well_formed,
     linearise,
+    open_treebank,
     read_line,
     read_trees,
     restore,
@@ -83,8 +84,7 @@ def test_a_file_of_the_treebank(tmp_path, suffix):
         "( (X (Y z)))",
         "( (X (Y y)))",
     ]
-    assert [str(tree) for tree in read_trees(path)] == expected
-    assert [str(tree) for tree in read_trees(str(path))] == expected
+    assert [str(tree) for tree in read_trees(read_lines(str(path)))] == expected
 
 
 def test_a_line_can_hold_any_number_of_trees():
@@ -120,24 +120,6 @@ def test_read_line_reads_as_evalb_does():
     assert read_line("((A b))", "here") == (Tree("", (Tree("A", "b"),)),)
     assert read_line("(()) (NP)", "here") == (Tree("", (Tree("", ()),)), Tree("NP", ()))
     assert read_line("( (A b) )", "here") == read_line("((A b))", "here")
-
-
-def test_bad_files(tmp_path):
-    with pytest.raises(UserError, match=r"cannot read .*none.mrg: No such file"):
-        list(read_trees(str(tmp_path / "none.mrg")))
-    with pytest.raises(UserError, match="cannot read .*: Is a directory"):
-        list(read_trees(tmp_path))
-    path = tmp_path / "a.mrg"
-    path.write_bytes(b"(A b)\n(A \xff)\n")
-    with pytest.raises(UserError, match=r"a.mrg:2: not UTF-8"):
-        list(read_trees(str(path)))
-    path = tmp_path / "a.mrg.gz"
-    path.write_bytes(b"(A b)")
-    with pytest.raises(UserError, match=r"a.mrg.gz: not a complete gzip file"):
-        list(read_trees(path))
-    path.write_bytes(gzip.compress(b"(A b)" * 1000)[:-9])
-    with pytest.raises(UserError, match=r"a.mrg.gz: not a complete gzip file"):
-        list(read_trees(path))
 
 
 LABELS = ("S", "NP", "VP", "SBAR", "ADVP|PRT", "X")
@@ -281,7 +263,7 @@ def first_words(corpus, split):
 
 def test_a_pair(tmp_path):
     write(tmp_path / "train.mrg", "dog", "cat")
-    pairs = list(TreebankCorpus(tmp_path).read("train"))
+    pairs = list(open_treebank(tmp_path).read("train"))
     assert pairs == [("dog runs .", "(S (NP NN ) (VP VB ) . )")]
 
 
@@ -298,7 +280,7 @@ def test_the_sections_of_the_penn_treebank(tmp_path):
     ):
         write(tmp_path / "combined" / "wsj" / f"{name}.mrg", name[3:])
     write(tmp_path / "combined" / "WSJ" / "21" / "WSJ_2100.MRG", "capital")
-    corpus = TreebankCorpus(tmp_path)
+    corpus = open_treebank(tmp_path)
     assert corpus.splits == ["train", "validation", "test"]
     assert first_words(corpus, "train") == ["capital", "wsj_0200", "wsj_0299", "wsj_2172"]
     assert first_words(corpus, "validation") == ["wsj_2200"]
@@ -311,7 +293,7 @@ def test_the_sections_of_the_penn_treebank(tmp_path):
 def test_split_names(tmp_path, name):
     for path in ("train/b", "train/a", "train_2", name, "testing", "notes"):
         write(tmp_path / f"{path}.mrg", path)
-    corpus = TreebankCorpus(tmp_path)
+    corpus = open_treebank(tmp_path)
     assert first_words(corpus, "train") == ["train/a", "train/b", "train_2"]
     assert first_words(corpus, "validation") == [name]
     assert first_words(corpus, "test") == ["testing"]
@@ -325,7 +307,7 @@ def test_held_out(tmp_path):
     write(tmp_path / "a.mrg", *(f"w{n}" for n in range(60)))
     (tmp_path / "b.mrg").write_text("( (S (NP-SBJ (-NONE- *)) ) )\n")
     write(tmp_path / "c.mrg", *(f"w{n}" for n in range(60, 100)))
-    corpus = TreebankCorpus(tmp_path)
+    corpus = open_treebank(tmp_path)
     assert corpus.splits == ["train", "test", "validation", "all"]
     assert corpus.default_test(seen=True) == corpus.default_test(seen=False) == "test"
     assert first_words(corpus, "all") == [f"w{n}" for n in range(100)]
@@ -337,7 +319,7 @@ def test_held_out(tmp_path):
 def test_held_out_validation_beside_test_trees(tmp_path):
     write(tmp_path / "train.mrg", *(f"w{n}" for n in range(40)))
     write(tmp_path / "test.mrg", "last")
-    corpus = TreebankCorpus(tmp_path)
+    corpus = open_treebank(tmp_path)
     assert first_words(corpus, "train") == [f"w{n}" for n in range(38)]
     assert first_words(corpus, "validation") == ["w38", "w39"]
     assert first_words(corpus, "test") == ["last"]
@@ -346,7 +328,7 @@ def test_held_out_validation_beside_test_trees(tmp_path):
 
 def test_only_a_test_set(tmp_path):
     write(tmp_path / "wsj_2301.mrg", "dog")
-    corpus = TreebankCorpus(tmp_path)
+    corpus = open_treebank(tmp_path)
     assert corpus.splits == ["test"]
     assert first_words(corpus, "test") == ["dog"]
     with pytest.raises(UserError, match="has no split 'train': it has test"):
@@ -355,36 +337,35 @@ def test_only_a_test_set(tmp_path):
 
 def test_fingerprints(tmp_path):
     write(tmp_path / "train.mrg", "dog", "cat")
-    before = TreebankCorpus(tmp_path).fingerprint("train")
-    assert TreebankCorpus(tmp_path).fingerprint("train") == before
-    assert TreebankCorpus(tmp_path).fingerprint("validation") != before
+    before = open_treebank(tmp_path).fingerprint("train")
+    assert open_treebank(tmp_path).fingerprint("train") == before
+    assert open_treebank(tmp_path).fingerprint("validation") != before
     os.utime(tmp_path / "train.mrg", (1, 1))
-    assert TreebankCorpus(tmp_path).fingerprint("train") != before
-    pocket = PocketTreebank().fingerprint("train")
-    assert PocketTreebank().fingerprint("train") == pocket
-    assert PocketTreebank().fingerprint("test") != pocket
+    assert open_treebank(tmp_path).fingerprint("train") != before
+    pocket = open_corpus("pocket-trees", "words", "trees").fingerprint("train")
+    assert open_corpus("pocket-trees", "words", "trees").fingerprint("train") == pocket
+    assert open_corpus("pocket-trees", "words", "trees").fingerprint("test") != pocket
 
 
 def test_bad_folders(tmp_path):
     with pytest.raises(UserError, match=r"no \.mrg file"):
-        TreebankCorpus(tmp_path)
+        open_treebank(tmp_path)
     write(tmp_path / "a.mrg", "dog", "cat")
-    with pytest.raises(UserError, match="has 2 trees: there must be at least 3"):
-        list(TreebankCorpus(tmp_path).read("train"))
+    with pytest.raises(UserError, match="has no train text"):
+        open_treebank(tmp_path).check()
     (tmp_path / "a.mrg").write_text("( (S (NN dog)) )\n( (S (NN cat) )\n")
     with pytest.raises(UserError, match=r"a\.mrg:2: "):
-        list(TreebankCorpus(tmp_path).read("train"))
+        list(open_treebank(tmp_path).read("train"))
     write(tmp_path / "wsj_0201.mrg", "dog", "cat")
     with pytest.raises(UserError, match="has no split 'test'"):
-        list(TreebankCorpus(tmp_path).read("test"))
+        list(open_treebank(tmp_path).read("test"))
 
 
 def test_the_pocket_treebank_as_a_corpus():
-    corpus = PocketTreebank()
+    corpus = open_corpus("pocket-trees", "words", "trees")
     assert corpus.splits == ["train", "validation", "test"]
     assert corpus.default_test(seen=True) == corpus.default_test(seen=False) == "test"
     source, target = next(corpus.read("validation"))
-    assert restore(target, source.split()) == next(corpus.trees("validation"))
     assert is_well_formed(target, source.split())
     with pytest.raises(UserError, match="has no split 'dev'"):
         list(corpus.read("dev"))

@@ -178,8 +178,6 @@ def test_what_cannot_be_extended(before):
 
     with pytest.raises(DamagedError, match="^line 2 is damaged"):
         extend_vocabulary(before, damaged, 5)
-    with pytest.raises(UserError, match="^tag <0x41>: it is a sub-word of the vocabulary"):
-        extend_vocabulary(before, lambda: ["text"], 5, ["<0x41>"])
     model = messages.ModelProto.FromString(before.model)
     model.trainer_spec.model_type = messages.TrainerSpec.UNIGRAM
     unigram = Tokenizer(model.SerializeToString())

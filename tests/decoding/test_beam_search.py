@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from chains import V, make_search, markov_chains, without_padding
+from chains import V, make_problem, markov_chains, without_padding
 
-from tf_transformer.decoding.beam_search import beam_search, greedy_search
+from tf_transformer.decoding.beam_search import SearchProblem, beam_search, greedy_search
 from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.special_tokens import END, PAD, START
 
@@ -30,8 +30,7 @@ def test_a_wide_beam_finds_the_optimum(alpha):
     """Invariant 5."""
     table = markov_chains(1, 5)
     max_lengths = [5, 4, 1, 2, 5]
-    step, state = make_search(table, 100)
-    result = beam_search(step, state, tf.constant(max_lengths), 100, alpha, n_best=3)
+    result = beam_search(make_problem(table, 100, max_lengths, alpha), 100, n_best=3)
     for i, max_length in enumerate(max_lengths):
         best = exhaustive_search(table[i], max_length, alpha)[:3]
         for rank, (score, tokens) in enumerate(best):
@@ -44,10 +43,8 @@ def test_a_wide_beam_finds_the_optimum(alpha):
 def test_a_beam_of_one_is_greedy(alpha):
     """Invariant 5."""
     table = markov_chains(2, 40)
-    max_lengths = tf.constant([6, 9] * 20)
-    step, state = make_search(table, 1)
-    beam = beam_search(step, state, max_lengths, 1, alpha)
-    greedy = greedy_search(step, state, max_lengths, alpha)
+    problem = make_problem(table, 1, [6, 9] * 20, alpha)
+    beam, greedy = beam_search(problem, 1), greedy_search(problem)
     np.testing.assert_array_equal(beam.ids, greedy.ids)
     np.testing.assert_allclose(beam.scores, greedy.scores, rtol=1e-5)
     np.testing.assert_array_equal(beam.lengths, greedy.lengths)
@@ -55,13 +52,12 @@ def test_a_beam_of_one_is_greedy(alpha):
 
 def test_greedy_takes_the_most_probable_token():
     table = markov_chains(3, 1)
-    step, state = make_search(table, 1)
     ids = [PAD, START]
     while ids[-1] != END:
         log_probs = table[0, len(ids) - 2, ids[-2], ids[-1]].numpy()
         log_probs[[PAD, START]] = -np.inf
         ids.append(int(log_probs.argmax()) if len(ids) < 9 else END)
-    result = greedy_search(step, state, tf.constant([8]))
+    result = greedy_search(make_problem(table, 1, [8]))
     assert without_padding(result.ids[0, 0]) == ids[2:]
 
 
@@ -70,11 +66,9 @@ def test_batch_independence(beam_size):
     """Invariant 2: a sentence alone gives its result in a batch with other maximum lengths."""
     table = markov_chains(4, 8)
     max_lengths = [3, 9, 5, 1, 7, 9, 2, 4]
-    step, state = make_search(table, beam_size)
-    in_batch = beam_search(step, state, tf.constant(max_lengths), beam_size, 0.6)
+    in_batch = beam_search(make_problem(table, beam_size, max_lengths), beam_size)
     for i, max_length in enumerate(max_lengths):
-        step, state = make_search(table[i : i + 1], beam_size)
-        alone = beam_search(step, state, tf.constant([max_length]), beam_size, 0.6)
+        alone = beam_search(make_problem(table[i : i + 1], beam_size, [max_length]), beam_size)
         assert without_padding(alone.ids[0, 0]) == without_padding(in_batch.ids[i, 0])
         np.testing.assert_allclose(alone.scores[0], in_batch.scores[i], rtol=1e-6, atol=1e-6)
 
@@ -88,12 +82,10 @@ def test_each_sentence_can_have_its_own_options():
     options = list(itertools.product([0.0, 0.6, 2.0], [3, 7], PADDED_PREFIXES[:3]))
     table = markov_chains(12, len(options), scale=0.7)
     alphas, max_lengths, prefixes = map(tf.constant, zip(*options))
-    step, state = make_search(table, 4)
-    together = beam_search(step, state, max_lengths, 4, alphas, 2, prefixes)
+    together = beam_search(make_problem(table, 4, max_lengths, alphas, prefixes), 4, 2)
     for i, (alpha, max_length, prefix) in enumerate(options):
-        step, state = make_search(table[i : i + 1], 4)
-        arguments = tf.constant([max_length]), 4, alpha, 2, tf.constant([prefix])
-        alone = beam_search(step, state, *arguments)
+        problem = make_problem(table[i : i + 1], 4, [max_length], alpha, tf.constant([prefix]))
+        alone = beam_search(problem, 4, 2)
         np.testing.assert_allclose(together.scores[i], alone.scores[0], rtol=1e-5)
         for rank in range(2):
             ids = without_padding(alone.ids[0, rank])
@@ -104,9 +96,8 @@ def test_each_sentence_can_have_its_own_options():
 def test_a_prefix_gives_the_optimum_among_the_outputs_that_begin_with_it(alpha):
     table = markov_chains(10, 5)
     max_lengths = [5, 4, 4, 5, 5]
-    step, state = make_search(table, 100)
-    prefix = tf.constant(PADDED_PREFIXES)
-    result = beam_search(step, state, tf.constant(max_lengths), 100, alpha, 3, prefix)
+    problem = make_problem(table, 100, max_lengths, alpha, tf.constant(PADDED_PREFIXES))
+    result = beam_search(problem, 100, 3)
     for i, forced in enumerate(PREFIXES):
         outputs = exhaustive_search(table[i], max_lengths[i], alpha)
         outputs = [(score, ids) for score, ids in outputs if ids[: len(forced)] == forced]
@@ -118,12 +109,9 @@ def test_a_prefix_gives_the_optimum_among_the_outputs_that_begin_with_it(alpha):
 
 def search_with_prefix(table, prefix, max_lengths, beam_size):
     """The ids and the score of the best output of each sentence."""
-    step, state = make_search(table, beam_size)
-    options = (0.6,) if beam_size == 1 else (beam_size, 0.6)
-    search = greedy_search if beam_size == 1 else beam_search
-    result = search(
-        step, state, tf.constant(max_lengths), *options, prefix=tf.constant(prefix, tf.int32)
-    )
+    prefix = tf.constant(prefix, tf.int32)
+    problem = make_problem(table, beam_size, max_lengths, prefix=prefix)
+    result = greedy_search(problem) if beam_size == 1 else beam_search(problem, beam_size)
     return [without_padding(ids[0]) for ids in result.ids], result.scores[:, 0].numpy()
 
 
@@ -164,10 +152,8 @@ def test_a_prefix_is_cut_at_the_maximum_length(beam_size):
 def test_early_stopping_does_not_change_the_best_hypothesis():
     """With a smaller `n_best` the search stops earlier."""
     table = markov_chains(5, 30, scale=4.0)
-    max_lengths = tf.fill([30], 10)
-    step, state = make_search(table, 4)
-    best = beam_search(step, state, max_lengths, 4, 0.6, n_best=1)
-    four_best = beam_search(step, state, max_lengths, 4, 0.6, n_best=4)
+    problem = make_problem(table, 4, [10] * 30)
+    best, four_best = (beam_search(problem, 4, n_best) for n_best in (1, 4))
     np.testing.assert_allclose(best.scores[:, 0], four_best.scores[:, 0], rtol=1e-6, atol=1e-6)
     for i in range(30):
         assert without_padding(best.ids[i, 0]) == without_padding(four_best.ids[i, 0])
@@ -178,8 +164,7 @@ def test_every_output_ends_within_its_maximum_length(search, beam_size):
     table = markov_chains(6, 3)
     unlikely = tf.fill([*table.shape[:-1], 1], -50.0)
     never_end = tf.concat([table[..., :END], unlikely, table[..., END + 1 :]], axis=-1)
-    step, state = make_search(never_end, beam_size)
-    result = search(step, state, tf.constant([1, 2, 6]))
+    result = search(make_problem(never_end, beam_size, [1, 2, 6]))
     assert result.lengths[:, 0].numpy().tolist() == [1, 2, 6]
     assert [without_padding(ids[0])[-1] for ids in result.ids] == [END] * 3
 
@@ -196,17 +181,16 @@ def test_fewer_hypotheses_than_wanted():
     The search ends, and the scores of the missing hypotheses are not possible ones.
     """
     excluded = tf.constant([0.0, -1e9, 0.0, 0.0, 0.0, -1e9])  # unknown and one more token
-    step, state = make_search(markov_chains(7, 2) + excluded, 4)
-    result = beam_search(step, state, tf.constant([1, 2]), 4, n_best=4)
+    problem = make_problem(markov_chains(7, 2) + excluded, 4, [1, 2])
+    result = beam_search(problem, 4, n_best=4)
     assert np.sum(is_possible(result.scores[0])) == 1
 
 
-@pytest.mark.parametrize("search, options", [(greedy_search, [0.0]), (beam_search, [4, 0.0])])
-def test_an_excluded_token_with_a_much_larger_logit(search, options):
+@pytest.mark.parametrize("search, beam_size", [(greedy_search, 1), (beam_search, 4)])
+def test_an_excluded_token_with_a_much_larger_logit(search, beam_size):
     """Where padding has nearly all probability, the others keep their own log-probabilities."""
     table = markov_chains(9, 3) + tf.constant([200.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    step, state = make_search(table, 4 if search is beam_search else 1)
-    result = search(step, state, tf.constant([3, 4, 5]), *options)
+    result = search(make_problem(table, beam_size, [3, 4, 5], 0.0))
     scores = result.scores[:, 0].numpy()
     assert (scores < -190).all()
     assert np.isfinite(scores).all()
@@ -216,7 +200,6 @@ def test_search_ends_for_logits_that_are_not_finite():
     def step(ids, position, beam_indices, state):
         return tf.fill([*ids.shape, V], float("nan")), state
 
-    state = tf.zeros([2, 1])
-    max_lengths = tf.constant([3, 5])
-    assert greedy_search(step, state, max_lengths).ids.shape[-1] <= 5
-    assert beam_search(step, state, max_lengths, 2).ids.shape[-1] <= 5
+    problem = SearchProblem(step, tf.zeros([2, 1]), tf.constant([3, 5]))
+    assert greedy_search(problem).ids.shape[-1] <= 5
+    assert beam_search(problem, 2).ids.shape[-1] <= 5

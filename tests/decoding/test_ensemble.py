@@ -58,8 +58,8 @@ def test_an_ensemble_of_one_model_is_the_model(models):
     once, twice = (searches(Ensemble([models[0]] * number)) for number in (1, 2))
     for expected, *results in zip(searches(models[0]), once, twice):
         for result in results:
-            np.testing.assert_array_equal(result.ids, expected.ids)
-            np.testing.assert_allclose(result.scores, expected.scores, atol=1e-5)
+            np.testing.assert_array_equal(result[0], expected[0])
+            np.testing.assert_allclose(result[1], expected[1], atol=1e-5)
 
 
 def test_greedy_search_takes_the_most_probable_token_of_the_mean(models):

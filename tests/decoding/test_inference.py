@@ -9,12 +9,14 @@ from tiny_model import make_model, sentences
 
 from tf_transformer.config import DecodeConfig
 from tf_transformer.decoding.inference import (
+    alternative_translations,
     detokenize,
     forced_log_probs,
     max_output_lengths,
     search_translations,
 )
 from tf_transformer.decoding.scores import length_penalty
+from tf_transformer.special_tokens import PAD, START
 
 DECODE = DecodeConfig(beam_size=3, length_penalty=0.6, extra_decode_length=6)
 
@@ -35,6 +37,26 @@ def test_forced_decoding_gives_the_scores_of_the_search(model, beam_size):
         lengths = tf.cast(result.lengths[:, n], tf.float32)
         scores = log_probs / length_penalty(lengths, decode.length_penalty)
         np.testing.assert_allclose(scores, result.scores[:, n], atol=1e-4)
+
+
+def test_alternatives(model):
+    """The most probable next tokens, each completed by greedy search."""
+    inp, prefix = tf.constant(sentences(3, 9)), [[5, 6], [7], []]
+    greedy = dataclasses.replace(DECODE, beam_size=1)
+    padded = tf.ragged.constant(prefix, tf.int32).to_tensor(shape=[3, 2])
+    ids, scores, probabilities = alternative_translations(model, inp, greedy, 3, padded)
+    for i, forced in enumerate(prefix):
+        tar_inp = tf.constant([[START, *forced]])
+        p = tf.nn.softmax(model(inp[i : i + 1], tar_inp)[0][0, -1]).numpy()
+        p[[PAD, START]] = 0
+        best = np.argsort(-p)[:3]
+        np.testing.assert_allclose(probabilities[i], p[best], rtol=1e-4)
+        for n, token in enumerate(best):
+            longer = tf.constant([[*forced, token]], tf.int32)
+            alone = search_translations(model, inp[i : i + 1], greedy, prefix=longer)
+            found = ids[i, n].numpy()
+            np.testing.assert_array_equal(found[found != PAD], alone.ids[0, 0])
+            np.testing.assert_allclose(scores[i, n], alone.scores[0, 0], atol=1e-4)
 
 
 def test_a_large_extra_length_does_not_overflow(model):

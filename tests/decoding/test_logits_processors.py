@@ -4,7 +4,7 @@ import ctranslate2
 import numpy as np
 import pytest
 import tensorflow as tf
-from chains import V, exhaustive_outputs, make_search, markov_chains, without_padding
+from chains import V, exhaustive_outputs, make_problem, markov_chains, without_padding
 from tiny_model import SIZES, make_model, sentences
 
 from tf_transformer.config import ControlConfig, DecodeConfig, ModelConfig
@@ -90,9 +90,8 @@ def test_a_processor_is_off_by_default():
 @pytest.mark.parametrize("controls", CONTROLS, ids=str)
 def test_greedy_search(controls):
     table, max_length = markov_chains(21, 8), 9
-    step, state = make_search(table, 1)
-    arguments = step, state, tf.fill([8], max_length), 0.0
-    result = greedy_search(*arguments, processors=make_processors(controls))
+    free = make_problem(table, 1, [max_length] * 8, 0.0)
+    result = greedy_search(free._replace(processors=make_processors(controls)))
     changed = 0
     for i in range(8):
         ids, total = [PAD, START], 0.0
@@ -103,20 +102,18 @@ def test_greedy_search(controls):
             ids.append(token)
         assert without_padding(result.ids[i, 0]) == ids[2:]
         np.testing.assert_allclose(result.scores[i, 0], total, rtol=1e-5)
-        changed += ids[2:] != without_padding(greedy_search(*arguments).ids[i, 0])
+        changed += ids[2:] != without_padding(greedy_search(free).ids[i, 0])
     assert changed
 
 
 def test_each_sentence_can_have_its_own_value():
     """Also after others have left the batch."""
     table, penalties = markov_chains(25, 8, scale=0.7), [0.5, 1.0, 2.0, 3.0] * 2
-    step, state = make_search(table, 1)
     processors = make_processors(ControlConfig(), repetition_penalty=tf.constant(penalties))
-    together = greedy_search(step, state, tf.range(2, 10), processors=processors)
+    together = greedy_search(make_problem(table, 1, tf.range(2, 10), processors=processors))
     for i, penalty in enumerate(penalties):
-        step, state = make_search(table[i : i + 1], 1)
         processors = make_processors(ControlConfig(repetition_penalty=penalty))
-        alone = greedy_search(step, state, tf.constant([2 + i]), processors=processors)
+        alone = greedy_search(make_problem(table[i : i + 1], 1, [2 + i], processors=processors))
         assert without_padding(together.ids[i, 0]) == without_padding(alone.ids[0, 0])
         np.testing.assert_allclose(together.scores[i], alone.scores[0], rtol=1e-5)
 
@@ -124,10 +121,8 @@ def test_each_sentence_can_have_its_own_value():
 @pytest.mark.parametrize("controls", CONTROLS, ids=str)
 def test_a_wide_beam_finds_the_optimum(controls):
     table, max_lengths = markov_chains(22, 4), [5, 4, 1, 5]
-    step, state = make_search(table, 100)
-    result = beam_search(
-        step, state, tf.constant(max_lengths), 100, 0.6, 3, processors=make_processors(controls)
-    )
+    problem = make_problem(table, 100, max_lengths, processors=make_processors(controls))
+    result = beam_search(problem, 100, 3)
     for i, max_length in enumerate(max_lengths):
         outputs = []
         for ids in exhaustive_outputs(max_length):
@@ -146,11 +141,12 @@ def test_a_wide_beam_finds_the_optimum(controls):
 def test_samples_repeat_no_ngram_and_have_the_scores_of_the_model():
     table, max_lengths = markov_chains(23, 3, scale=0.5), [9, 3, 8]
     seeds = tf.constant([[1, 1], [1, 2], [1, 3]])
-    arguments = tf.constant(max_lengths), seeds, 40
-    step, state = make_search(table, 1)
-    free = sample(step, state, *arguments, temperature=1.5, alpha=0.0)
+    problem = make_problem(table, 1, max_lengths, 0.0)
     processors = make_processors(ControlConfig(no_repeat_ngram_size=2))
-    result = sample(step, state, *arguments, temperature=1.5, alpha=0.0, processors=processors)
+    free, result = (
+        sample(problem._replace(processors=each), seeds, 40, temperature=1.5)
+        for each in ([], processors)
+    )
     repeated = {True: 0, False: 0}
     for found in (free, result):
         for i in range(3):
@@ -170,13 +166,10 @@ def test_samples_repeat_no_ngram_and_have_the_scores_of_the_model():
 def test_a_prefix_can_repeat(beam_size):
     """Forced tokens keep the log-probabilities of the model."""
     table = markov_chains(24, 2)
-    step, state = make_search(table, beam_size)
-    search, options = (greedy_search, []) if beam_size == 1 else (beam_search, [beam_size])
     prefix = tf.constant([[4, 4, 4], [5, 5, PAD]])
     processors = make_processors(ControlConfig(no_repeat_ngram_size=1))
-    result = search(
-        step, state, tf.constant([7, 7]), *options, prefix=prefix, processors=processors
-    )
+    problem = make_problem(table, beam_size, [7, 7], prefix=prefix, processors=processors)
+    result = greedy_search(problem) if beam_size == 1 else beam_search(problem, beam_size)
     assert is_possible(result.scores[:, 0]).numpy().all()
     for i, forced in enumerate([[4, 4, 4], [5, 5]]):
         ids = without_padding(result.ids[i, 0])

@@ -6,10 +6,10 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from chains import V, make_search, markov_chains, without_padding
+from chains import V, make_problem, markov_chains, without_padding
 
 from tf_transformer.config import SamplingConfig
-from tf_transformer.decoding.beam_search import greedy_search
+from tf_transformer.decoding.beam_search import SearchProblem, greedy_search
 from tf_transformer.decoding.sampling import sample
 from tf_transformer.decoding.scores import length_penalty
 from tf_transformer.special_tokens import END, PAD, START
@@ -25,10 +25,9 @@ SETTINGS = [
 
 def draw(table, max_lengths, number, sampling=SETTINGS[0], seed=1, first=0, prefix=None):
     """The samples `[B][number]` of each sentence, lists of tokens, and their scores."""
-    step, state = make_search(table, 1)
     seeds = tf.constant([[seed, first + i] for i in range(len(max_lengths))])
-    options = dataclasses.asdict(sampling)
-    result = sample(step, state, tf.constant(max_lengths), seeds, number, **options, prefix=prefix)
+    problem = make_problem(table, 1, max_lengths, prefix=prefix)
+    result = sample(problem, seeds, number, **dataclasses.asdict(sampling))
     samples = [[tuple(without_padding(ids)) for ids in row] for row in result.ids.numpy()]
     lengths = [[len(ids) for ids in row] for row in samples]
     np.testing.assert_array_equal(result.lengths, lengths)
@@ -104,8 +103,7 @@ def test_the_most_probable_token_alone_is_greedy_search(sampling):
     table = markov_chains(3, 10)
     max_lengths = [6, 9] * 5
     samples, scores = draw(table, max_lengths, 3, sampling)
-    step, state = make_search(table, 1)
-    greedy = greedy_search(step, state, tf.constant(max_lengths))
+    greedy = greedy_search(make_problem(table, 1, max_lengths))
     for i, row in enumerate(samples):
         assert row == [tuple(without_padding(greedy.ids[i, 0]))] * 3
         np.testing.assert_allclose(scores[i], [greedy.scores[i, 0]] * 3, rtol=1e-5)
@@ -139,12 +137,13 @@ def test_sampling_in_a_graph_and_with_logits_that_are_not_finite():
         return tf.fill([*ids.shape, V], float("nan")), state
 
     seeds = tf.constant([[1, 1], [1, 2]])
-    assert sample(step, tf.zeros([2, 1]), tf.constant([3, 5]), seeds, 2).ids.shape[-1] <= 5
+    problem = SearchProblem(step, tf.zeros([2, 1]), tf.constant([3, 5]))
+    assert sample(problem, seeds, 2).ids.shape[-1] <= 5
 
-    step, state = make_search(markov_chains(7, 2), 1)
+    problem = make_problem(markov_chains(7, 2), 1, [1, 1])
 
     def search(max_lengths):
-        return sample(step, state, max_lengths, seeds, 3, top_p=0.7).ids
+        return sample(problem._replace(max_lengths=max_lengths), seeds, 3, top_p=0.7).ids
 
     max_lengths = tf.constant([5, 6])
     np.testing.assert_array_equal(tf.function(search)(max_lengths), search(max_lengths))
@@ -152,11 +151,10 @@ def test_sampling_in_a_graph_and_with_logits_that_are_not_finite():
 
 def test_each_sentence_can_have_its_own_settings():
     table, max_lengths = markov_chains(8, 5), [6, 3, 7, 5, 6]
-    step, state = make_search(table, 1)
     seeds = tf.constant([[1, i] for i in range(5)])
     names = ("temperature", "top_k", "top_p")
     columns = {name: tf.constant([getattr(each, name) for each in SETTINGS]) for name in names}
-    together = sample(step, state, tf.constant(max_lengths), seeds, 20, **columns)
+    together = sample(make_problem(table, 1, max_lengths), seeds, 20, **columns)
     for i, settings in enumerate(SETTINGS):
         samples, scores = draw(table[i : i + 1], max_lengths[i : i + 1], 20, settings, first=i)
         assert [tuple(without_padding(ids)) for ids in together.ids[i]] == samples[0]

@@ -211,38 +211,6 @@ def test_samples_of_the_most_probable_sub_word_are_greedy():
         assert row == [(best[0], pytest.approx(best[1], abs=1e-4))] * 2
 
 
-def test_alternatives():
-    """Each is greedy search after a prefix that is one sub-word longer."""
-    translator = Translator.load("pocket-en-de", beam_size=1)
-    texts, prefixes = ["Anna sleeps.", "The old man reads a book."], ["", "Der alte"]
-    for text, prefix, found in zip(texts, prefixes, translator.alternatives(texts, prefixes, 5)):
-        assert [each.probability for each in found] == sorted(
-            (each.probability for each in found), reverse=True
-        )
-        assert (
-            found[0].translation == translator.n_best([text], 1, target_prefixes=[prefix])[0][0][0]
-        )
-        assert len({each.translation for each in found}) == 5
-        assert all(each.translation.startswith(prefix) for each in found)
-        for each in found:
-            score = translator.score([(text, each.translation)])[0]
-            ids = translator.target.encode([each.translation]).to_list()[0]
-            start = len(translator.target.encode([prefix]).to_list()[0]) - 1
-            if score.normalized == pytest.approx(each.score, rel=1e-4):  # the same sub-words
-                probability = np.exp(score.token_log_probs[start])
-                assert each.probability == pytest.approx(probability, rel=1e-3), ids
-
-
-def test_alternatives_of_blank_and_long_text(translator):
-    texts, prefixes = ["", "Anna sleeps.", "x " * 500], ["", "Anna", ""]
-    found = translator.alternatives(texts, prefixes, 3, skip_long=True)
-    assert [len(row) for row in found] == [0, 3, 0]
-    with pytest.raises(UserError, match="alternatives: the vocabulary allows 1 to"):
-        translator.alternatives(texts, prefixes, 0)
-    with pytest.raises(UserError, match="1 prefixes of 3 texts"):
-        translator.alternatives(texts, [""])
-
-
 def test_score(translator):
     pairs = [
         ("Anna sees the dog.", "Anna sieht den Hund."),

@@ -145,7 +145,7 @@ def test_sub_words_without_an_id_are_split():
     vocabulary = {piece: i for i, piece in enumerate(vocabulary)}
     size = len(vocabulary)
     order = token_order(size, size - 1, 1, size - 1, 0)
-    tokenizer = to_tokenizer((MARIAN / "source.spm").read_bytes(), vocabulary, order, "source.spm")
+    tokenizer = to_tokenizer((MARIAN / "source.spm").read_bytes(), vocabulary, order)
     ids = tokenizer.encode(["The cat"]).to_list()[0]
     assert "".join(tokenizer.pieces(ids[:-1])) == "▁The▁cat"
     assert UNK not in ids

@@ -1,5 +1,7 @@
 """The decoding options of a request: those of each row, as by `Translator`."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +15,7 @@ TEXTS = ["Anna sleeps.", "The old man reads a book.", "", "The dog sees the cat.
 EVERY = request_options(DecodeConfig())
 DEFAULTS = {  # of each signature that has options
     name: {option: tf.constant([EVERY[option].default], EVERY[option].dtype) for option in options}
-    for name, (_, options) in SIGNATURES.items()
+    for name, (_, _, options) in SIGNATURES.items()
     if options
 }
 
@@ -106,14 +108,19 @@ def test_samples_are_those_of_the_translator(call, translator):
 def test_alternatives(call, translator):
     prefixes = ["", "Der alte", "", "Hund"]
     found = call("alternatives", text=TEXTS, target_prefix=prefixes)
-    for i, row in enumerate(translator.alternatives(TEXTS, prefixes, 10)):
-        if not row:
-            assert decoded(found["translations"][i]) == [""] * 10
-            assert np.all(found["probabilities"][i] == 0)
+    tokenizers = translator.source, translator.target
+    decode = dataclasses.replace(translator.decode, beam_size=1)
+    greedy = Translator(translator.model, tokenizers, decode)
+    greedy = [best[0][0] for best in greedy.n_best(TEXTS, 1, target_prefixes=prefixes)]
+    for i, prefix in enumerate(prefixes):
+        translations, probabilities = decoded(found["translations"][i]), found["probabilities"][i]
+        if not TEXTS[i]:
+            assert translations == [""] * 10
+            assert np.all(probabilities == 0)
             continue
-        assert decoded(found["translations"][i]) == [each.translation for each in row]
-        probabilities = [each.probability for each in row]
-        np.testing.assert_allclose(found["probabilities"][i], probabilities, rtol=1e-3)
+        assert translations[0] == greedy[i]
+        assert all(text.startswith(prefix) for text in translations)
+        assert probabilities.tolist() == sorted(probabilities, reverse=True)
 
 
 def test_the_longest_prefixes(call, translator):

@@ -58,7 +58,7 @@ def test_the_small_check_works_with_the_precision_and_xla_of_gpus(tmp_path):
 def test_updates_need_no_more_memory_after_the_first_ones(jit_compile):
     config = preset("small").replace(input_vocab_size=4000, target_vocab_size=4000)
     strategy = make_strategy()
-    update = Update.build(config, "float32", strategy, accumulate=False, jit_compile=jit_compile)
+    update = Update(config, "float32", strategy, accumulate=False, jit_compile=jit_compile)
     assert all("GPU" in weight.value.device for weight in update.model.weights)
     inp, tar = random_ids(64, 32, 4000), random_ids(64, 33, 4000)
     peaks = []

@@ -114,12 +114,12 @@ def test_the_planned_memory_is_that_of_the_rows_of_a_micro_batch(monkeypatch):
     planned = []
     monkeypatch.setattr(measurements, "update_seconds", lambda *arguments: 1.0)
     monkeypatch.setattr(
-        measurements, "replica_bytes", lambda *arguments: planned.append(arguments[1:]) or 1
+        measurements, "activation_bytes", lambda *arguments: planned.append(arguments[1:]) or 1
     )
     sizes = SIZES["full"]()
     for replicas in (1, 8):
         measurements._training_row(sizes.speeds[0], sizes, replicas, "float32", 1.0)
-    assert planned == [(143, 25, "float32", 7)] * 2
+    assert planned == [(143, 25, "float32")] * 2
 
 
 def test_an_invariant_that_cannot_be_computed_has_failed(monkeypatch):

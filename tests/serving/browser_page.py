@@ -95,7 +95,7 @@ def test_a_new_version(page, fake):
 
 def test_a_real_model_with_the_keyboard(browser, cold_export, serve, translator):  # noqa: F811
 
-    from tf_transformer.serving.serve_config import ServeConfig
+    from tf_transformer.config import ServeConfig
     from tf_transformer.serving.server import Server
     from tf_transformer.serving.tensorflow_model import TensorFlowModel
 
@@ -537,7 +537,7 @@ def test_small_screens_and_both_color_schemes(page, width, color_scheme):  # noq
 
 
 def test_the_description_of_the_interface(browser, serve, cold_export):  # noqa: F811
-    from tf_transformer.serving.serve_config import ServeConfig
+    from tf_transformer.config import ServeConfig
     from tf_transformer.serving.server import Server
     from tf_transformer.serving.tensorflow_model import TensorFlowModel
 

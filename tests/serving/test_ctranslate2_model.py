@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 
 import numpy as np
@@ -15,6 +14,7 @@ from starlette.testclient import TestClient
 
 from serving.fake_models import wait_until
 from tf_transformer.checkpoints import checkpoint as checkpoints
+from tf_transformer.config import ServeConfig
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.decoding.inference import detokenize
@@ -24,7 +24,6 @@ from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 from tf_transformer.serving.ctranslate2_model import CTranslate2Model
 from tf_transformer.serving.dynamic_batching import Batcher
-from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.server import Server
 from tf_transformer.serving.tensorflow_model import TensorFlowModel
 from tf_transformer.special_tokens import PAD, START
@@ -201,20 +200,21 @@ def test_padding_and_start_are_never_produced(model_dir, tmp_path, monkeypatch):
     assert not pieces & {"[PAD]", "[START]"}
 
 
-def test_text_of_any_sub_words_equals_that_of_the_tokenizer(model, translator):
+def test_text_of_any_sub_words_equals_that_of_the_tokenizer(export, translator):
     """Bytes that are not UTF-8, and line separators."""
     random = np.random.default_rng(0)
     ids = random.integers(4, 300, [50, 12])  # most of them are bytes
     expected = [
         text.decode() for text in detokenize(translator.target, tf.constant(ids, tf.int32)).numpy()
     ]
-    found = [model._open().decode_target(translator.target.pieces(row)) for row in ids]
+    of_export = CTranslate2Translator(export)
+    found = [of_export.decode_target(translator.target.pieces(row)) for row in ids]
     assert found == expected
     assert any("\ufffd" in text for text in found)
     separators = "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
     pattern = tf.strings.regex_replace(separators, LINE_SEPARATORS, " ").numpy().decode()
     pieces = [f"<0x{byte:02X}>" for byte in separators.encode()]
-    assert model._open().decode_target(pieces) == pattern == " " * 10
+    assert of_export.decode_target(pieces) == pattern == " " * 10
 
 
 def test_a_deadline_ends_the_computation_after_its_batch(model):
@@ -243,24 +243,6 @@ def test_requests_with_long_texts_do_not_block_others(pocket):
         batcher.close()
 
     asyncio.run(test())
-
-
-def test_close_ends_the_computation(export):
-    model = CTranslate2Model(export)
-    errors = []
-
-    def translate():
-        try:
-            model.signatures["nbest"]({"text": ["a " * 40] * 2000})
-        except RuntimeError as error:
-            errors.append(str(error))
-
-    thread = threading.Thread(target=translate)
-    thread.start()
-    time.sleep(0.2)
-    model.close()
-    thread.join(10)
-    assert errors == ["the model is closed"]
 
 
 LOADS = """

@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pytest
 
+from tf_transformer.config import ServeConfig
 from tf_transformer.serving.dynamic_batching import SHORT_LENGTH, Batcher, QueueFullError
 from tf_transformer.serving.model_interface import Input, Signature
-from tf_transformer.serving.serve_config import ServeConfig
 
 
 class Doubler:

@@ -9,9 +9,9 @@ from fastapi import HTTPException
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tf_transformer.config import ServeConfig
 from tf_transformer.serving.model_interface import Input, Signature
 from tf_transformer.serving.rest_format import format_response, parse_predict
-from tf_transformer.serving.serve_config import ServeConfig
 
 SETTINGS = ServeConfig(max_rows=8, max_rows_alone=2)
 

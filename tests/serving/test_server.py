@@ -1,6 +1,7 @@
 """The server with models that a test controls; `test_tensorflow_model.py` has a real one."""
 
 import contextlib
+import gzip
 import json
 import logging
 import os
@@ -17,8 +18,8 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from serving.fake_models import FakeModel, add_version, wait_until
+from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
-from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.server import Server, bind_address
 
 MODEL = "/v1/models/anna"
@@ -176,6 +177,16 @@ def test_limits_of_requests(folder):
         parts = (b"a" * 100 for _ in range(20))  # without Content-Length
         assert "more than 999 bytes" in error_of(web.post(PREDICT, content=parts), 413)
         assert error_of(web.post(PREDICT, content=b"\xff"), 400).startswith("JSON Parse error")
+        gzip_header = {"Content-Encoding": "gzip"}
+        body = b'{"instances": ["a"]}'
+        for content, status in (
+            (gzip.compress(body), 200),
+            (gzip.compress(body + b" " * 10_000), 413),  # unpacked
+            (gzip.compress(body)[:20], 400),
+            (body, 400),
+        ):
+            answer = web.post(PREDICT, content=content, headers=gzip_header)
+            assert answer.status_code == status, answer.text
         assert predict(web, "a").status_code == 200
 
 
@@ -424,10 +435,10 @@ SERVER = """
 import sys
 from serving.fake_models import FakeModel
 from tf_transformer.cli.interrupts import handle_interrupts
-from tf_transformer.serving.serve_config import ServeConfig
+from tf_transformer.config import ServeConfig
 from tf_transformer.serving.server import Server, bind_address
 handle_interrupts()
-settings = ServeConfig(port=0)
+settings = ServeConfig(port=0, drain_seconds=float(sys.argv[2]))
 with bind_address(settings) as bound:
     print(bound.getsockname()[1], flush=True)
     Server("anna", sys.argv[1], settings, FakeModel).run(bound)
@@ -435,10 +446,11 @@ print("ended in order")
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_server_in_order(folder, number):
+@contextlib.contextmanager
+def server_process(folder, drain_seconds):
+    """The process of a server that is ready, and its address."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["tests", *sys.path])}
-    command = [sys.executable, "-c", SERVER, str(folder)]
+    command = [sys.executable, "-c", SERVER, str(folder), str(drain_seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
         url = f"http://127.0.0.1:{int(process.stdout.readline())}"
 
@@ -447,9 +459,26 @@ def test_a_signal_ends_the_server_in_order(folder, number):
                 return httpx2.get(f"{url}/healthz/ready").status_code == 200
 
         wait_until(is_ready)
-        process.send_signal(number)
+        yield process, url
         assert process.communicate(timeout=60)[0] == b"ended in order\n"
         assert process.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_in_order(folder, number):
+    with server_process(folder, drain_seconds=0) as (process, _):
+        process.send_signal(number)
+
+
+def test_health_checks_fail_before_the_server_stops(folder):
+    with server_process(folder, drain_seconds=3600) as (process, url):
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: httpx2.get(f"{url}/healthz/ready").status_code == 503)
+        assert httpx2.get(f"{url}/healthz/ready").json() == {
+            "status": "the server is shutting down"
+        }
+        assert httpx2.post(url + PREDICT, json={"inputs": ["a"]}).status_code == 200
+        process.send_signal(signal.SIGTERM)  # a second signal does not wait
 
 
 def test_the_page_and_its_files(folder):

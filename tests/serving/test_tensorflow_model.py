@@ -15,9 +15,9 @@ import tensorflow as tf
 from starlette.testclient import TestClient
 
 from serving.fake_models import wait_until
+from tf_transformer.config import ServeConfig
 from tf_transformer.serving import tensorflow_model
 from tf_transformer.serving.model_interface import InvalidInputError
-from tf_transformer.serving.serve_config import ServeConfig
 from tf_transformer.serving.server import Server
 from tf_transformer.serving.tensorflow_model import TensorFlowModel
 

@@ -134,8 +134,9 @@ def test_broken_where_beam_indices_are_lost(case, monkeypatch):
 
 
 def test_broken_where_greedy_search_stops_early(case, monkeypatch):
-    def short_search(step, state, max_lengths, alpha):
-        return beam_search.beam_search(step, state, max_lengths - 2, 1, alpha)
+    def short_search(problem):
+        shorter = problem._replace(max_lengths=problem.max_lengths - 2)
+        return beam_search.beam_search(shorter, 1)
 
     monkeypatch.setattr(invariants, "greedy_search", short_search)
     assert_broken(invariants.search, case, "a beam of 1 differ")

@@ -1,24 +1,24 @@
 """Invariant 6: replicas and gradient accumulation do not change an update."""
 
+import dataclasses
 import functools
 import itertools
 import os
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny_model import make_model, sentences
+from tiny_model import SIZES, sentences
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.config import TrainConfig
+from tf_transformer.config import Config, DataConfig, ModelConfig, TrainConfig
 from tf_transformer.errors import UserError
 from tf_transformer.host import number_of_cores
 from tf_transformer.training import distribution, loss
-from tf_transformer.training.fine_tuning import freeze
 from tf_transformer.training.optimizer import FusedAdam
-from tf_transformer.training.precision import make_loss_scale
 from tf_transformer.training.update import (
     Update,
     dropout_seed,
@@ -78,22 +78,21 @@ def make_update(
     frozen="",
 ):
     """A function of batches, the model whose weights it updates, and its loss scale."""
-    settings = settings or TrainConfig()
-    with strategy.scope():
-        model = make_model(precision, **SMALLER, dropout_rate=dropout)
-        freeze(model, frozen)
-        optimizer = optimizer(learning_rate)
-        optimizer.build(model.trainable_variables)
-        loss_scale = make_loss_scale(precision)
-    parts = (settings, strategy, model, optimizer, loss_scale)
-    run = Update(*parts, accumulate, jit_compile)
+    keras.utils.set_random_seed(5)
+    sizes = ModelConfig(**{**SIZES, **SMALLER, "dropout_rate": dropout})
+    settings = dataclasses.replace(settings or TrainConfig(), freeze=frozen)
+    config = Config(sizes, DataConfig(max_length=8), settings)
+    run = Update(
+        config, precision, strategy, accumulate, jit_compile,
+        optimizer=lambda *_: optimizer(learning_rate),
+    )  # fmt: skip
 
     def update(pair):
         result = run(*map(tf.constant, pair), tf.zeros([2]))
         return {name: value.numpy() for name, value in result.items()}
 
-    update.optimizer = optimizer
-    return update, model, loss_scale
+    update.optimizer = run.optimizer
+    return update, run.model, run.loss_scale
 
 
 def weights(model):

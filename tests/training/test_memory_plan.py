@@ -4,7 +4,6 @@ import re
 import types
 
 import pytest
-import tensorflow as tf
 
 from tf_transformer.cli.main import main
 from tf_transformer.config import Config, ModelConfig
@@ -77,17 +76,13 @@ def test_the_terms_of_the_memory_by_hand():
     assert memory_plan.state_bytes(model, 1) == 4 * weights  # with gradients and two moments
     assert memory_plan.state_bytes(model, 2, ema_decay=0.9) == 7 * weights
     # 15 tokens of 2 layers; attention of a token: 2 heads x 5 numbers of 4 bytes.
-    encoder = (8 * 4 + 8) * 4 + 2 * 4 + 40
-    decoder = (14 * 4 + 8) * 4 + 3 * 4 + 2 * 40
-    activations = 15 * 2 * (encoder + decoder) + 2 * 4 * 10 * 15  # and two tensors of logits
-    assert memory_plan.activation_bytes(model, 3, 5, "float32") == activations == 17_880
-    tables = 3 * 4 * 10 * 4
-    assert memory_plan.temporary_bytes(model, "float32") == tables
-    assert memory_plan.temporary_bytes(model, "mixed_bfloat16") == tables + weights // 2
-    replica = 4 * weights + activations + tables
-    assert memory_plan.replica_bytes(model, 3, 5, "float32") == replica
-    process = 770_000_000 + 2 * (2 * 50_000_000 + replica)
-    assert memory_plan.process_bytes(model, 2, replica) == process
+    layers = 15 * 2 * ((24 * 4 + 2 * 8) * 4 + 3 * 2 * 5 * 4)
+    vocabulary = 4 * 10 * (2 * 15 + 3 * 4)
+    assert memory_plan.activation_bytes(model, 3, 5, "float32") == layers + vocabulary == 18_720
+    halves = 15 * 2 * ((24 * 4 + 2 * 8) * 2 + 3 * 2 * 5 * 6) + vocabulary + weights // 2
+    assert memory_plan.activation_bytes(model, 3, 5, "mixed_bfloat16") == halves
+    process = 770_000_000 + 2 * (2 * 50_000_000 + 9_000)
+    assert memory_plan.process_bytes(model, 2, 9_000) == process
 
 
 # The most resident memory of a process that made updates in float32: settings, sub-words, replicas,
@@ -112,7 +107,8 @@ def test_the_plan_is_within_ten_per_cent_of_what_was_measured(
     config = Config().replace(**settings) if isinstance(settings, dict) else settings
     model = config.with_vocabularies(vocab_size, vocab_size).model
     rows, length = batch
-    replica = memory_plan.replica_bytes(model, rows // replicas, length, "float32", micro_batches)
+    replica = memory_plan.state_bytes(model, micro_batches)
+    replica += memory_plan.activation_bytes(model, rows // replicas, length, "float32")
     planned = memory_plan.process_bytes(model, replicas, replica)
     assert planned == pytest.approx(measured, rel=0.1)
 
@@ -152,21 +148,19 @@ def test_dry_run(capsys, corpus_folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("xla_shapes", "end"),
-    [(0, "XLA off"), (24, "XLA on: 24 shapes to compile")],
+    ("device", "tokens", "jit_compile", "end"),
+    [
+        ("CPU:0", 4096, False, "gradient accumulation steps: 7; float32, XLA off"),
+        ("CPU:0", 25_000, True, "steps: 1; float32, XLA on: 2 shapes to compile"),
+        # Small micro-batches do not fill a GPU.
+        ("GPU:0", 4096, False, "XLA off; faster, .* up to --micro_batch_tokens=28672"),
+        ("GPU:0", 25_000, False, "XLA off"),
+    ],
 )
-def test_the_shapes_that_xla_compiles_are_named(xla_shapes, end):
-    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
-    text = memory_plan.describe_devices(strategy, 2, "float32", xla_shapes)
-    assert text.endswith(f"gradient accumulation steps: 2; float32, {end}")
-
-
-@pytest.mark.parametrize(
-    ("device", "steps", "suggested"),
-    [("GPU:0", 7, "--micro_batch_tokens=28672"), ("GPU:0", 1, None), ("CPU:0", 7, None)],
-)
-def test_gpus_are_told_that_small_micro_batches_are_slow(device, steps, suggested):
+def test_what_computes_an_update(device, tokens, jit_compile, end):
     extended = types.SimpleNamespace(worker_devices=(f"/replica:0/task:0/device:{device}",))
     strategy = types.SimpleNamespace(extended=extended)
-    hint = memory_plan.accumulation_hint(strategy, steps, 4096)
-    assert hint is None if suggested is None else suggested in hint
+    config = Config().replace(micro_batch_tokens=tokens)
+    plan = memory_plan.Plan(config, Batches((1000, 25, 10), (96, 256, 1)), 1, "float32")
+    text = plan.describe_devices(strategy, jit_compile)
+    assert re.search(rf"^1 replica \({device}\), .*{end}$", text)

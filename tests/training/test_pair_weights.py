@@ -36,7 +36,7 @@ def updated(inp, tar, weights=None, replicas=1, precision="float32", jit=False, 
     strategy = make_strategy(replicas=replicas)
     weighted = weights is not None
     options = dict(accumulate=changes != {}, jit_compile=jit, weighted=weighted)
-    update = Update.build(config, precision, strategy, **options)
+    update = Update(config, precision, strategy, **options)
     before = {name: x.numpy() for name, x in named_weights(update.model).items()}
     given = [tf.constant(weights, tf.float32)] if weighted else []
     for _ in range(2):  # the first one has the learning rate 0
@@ -107,7 +107,7 @@ def test_float16_and_r_drop():
 def test_compilation_before_the_first_update():
     strategy = make_strategy(replicas=1)
     config = CONFIG.with_vocabularies(60, 60)
-    update = Update.build(config, "float32", strategy, accumulate=False, weighted=True)
+    update = Update(config, "float32", strategy, accumulate=False, weighted=True)
     before = [variable.numpy() for variable in update.model.variables]
     update.compile([Bucket(0, 8, 16, 1, 16)], lambda: False)
     for variable, value in zip(update.model.variables, before):

@@ -298,7 +298,7 @@ def validations(folder):
 
 @pytest.mark.parametrize("step", [6, 12])
 def test_interrupted_before_a_validation(tiny_config, model_dir, tmp_path, monkeypatch, step):
-    """The validation is made once after the restart, also when the run is then killed."""
+    """The restarted run makes the validation, and again where it is then killed."""
     with monkeypatch.context() as patch:
         stop_at(patch, step, "interrupted")
         assert build_trainer(tiny_config, str(tmp_path)).run() is False

@@ -98,7 +98,7 @@ def test_it_changes_no_variable(precision, jit_compile):
     """Weights, moments, their number of updates, moving averages and loss scale stay."""
     config = Config().with_vocabularies(60, 60).replace(**SMALL, ema_decay=0.9, warmup_steps=4)
     options = dict(accumulate=False, jit_compile=jit_compile)
-    update = Update.build(config, precision, make_strategy(), **options)
+    update = Update(config, precision, make_strategy(), **options)
     inp, tar = map(tf.constant, (sentences(8, 4, 1), sentences(8, 4, 2, start=True)))
     for _ in range(2):
         update(inp, tar, tf.zeros([2]))

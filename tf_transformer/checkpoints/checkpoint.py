@@ -42,21 +42,15 @@ def named_weights(model: keras.Model) -> dict[str, tf.Variable]:
     return named
 
 
-def _named_variables(
-    model: keras.Model, optimizer: keras.optimizers.Optimizer | None
-) -> dict[str, tf.Variable]:
-    """Returns the variables of a checkpoint by the names of their arrays; optimizer can be None."""
-    named = {f"{MODEL}{name}": variable for name, variable in named_weights(model).items()}
-    return named | (_named_state(model, optimizer) if optimizer else {})
-
-
 def _named_state(
-    model: keras.Model, optimizer: keras.optimizers.Optimizer
+    model: keras.Model, optimizer: keras.optimizers.Optimizer | None
 ) -> dict[str, tf.Variable]:
     """Returns the state of an optimizer by the names of the weights, in the order of the optimizer.
 
     A name is such as "optimizer/encoder/layer1/mha/wq/kernel/momentum", or "optimizer/iteration".
     """
+    if not optimizer:
+        return {}
     weights = {
         variable.path.replace("/", "_"): name for name, variable in named_weights(model).items()
     }
@@ -67,6 +61,14 @@ def _named_state(
         named[f"{OPTIMIZER}{name}"] = variable
     assert len(named) == len(optimizer.variables), "two variables have the same name"
     return named
+
+
+def _named_variables(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer | None
+) -> dict[str, tf.Variable]:
+    """Returns the variables of a checkpoint by the names of their arrays."""
+    named = {f"{MODEL}{name}": variable for name, variable in named_weights(model).items()}
+    return named | _named_state(model, optimizer)
 
 
 def save(
@@ -142,28 +144,24 @@ def average(paths: Sequence[str], path: str, skip_damaged: bool = False) -> list
         raise UserError("no checkpoint to average: train first")
     sums: dict[str, np.ndarray] = {}
     state: dict[str, Any] = {}
-    damaged: list[str] = []
-    for checkpoint_path in paths:
+    averaged: list[str] = []
+    for each in paths:
         try:
-            arrays, state = _read(checkpoint_path, (MODEL,))
+            arrays, state = _read(each, (MODEL,))
         except DamagedError as error:
-            damaged.append(checkpoint_path)
-            if not skip_damaged or len(damaged) == len(paths):
+            if not skip_damaged or (each == paths[-1] and not averaged):
                 raise
             logger.warning("%s; the average is without it", error)
             continue
-        if not sums:
-            sums = {name: np.zeros(array.shape, np.float64) for name, array in arrays.items()}
-        shapes = [{name: x.shape for name, x in each.items()} for each in (arrays, sums)]
+        shapes = [{name: x.shape for name, x in of.items()} for of in (arrays, sums or arrays)]
         if shapes[0] != shapes[1]:
-            raise UserError(f"{checkpoint_path} is of another model than {paths[0]}")
+            raise UserError(f"{each} is of another model than {paths[0]}")
+        averaged.append(each)
         for name, array in arrays.items():
-            sums[name] += array
-    averaged = [each for each in paths if each not in damaged]
+            sums[name] = array.astype(np.float64) + sums.get(name, 0.0)
     means = {name: (total / len(averaged)).astype(np.float32) for name, total in sums.items()}
-    names = [os.path.basename(checkpoint_path) for checkpoint_path in averaged]
-    _write(path, means, {**state, "averaged": names})
-    return damaged
+    _write(path, means, {**state, "averaged": [os.path.basename(each) for each in averaged]})
+    return [each for each in paths if each not in averaged]
 
 
 def validation_score(values: dict[str, Any]) -> tuple[str, float]:

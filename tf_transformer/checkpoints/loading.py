@@ -46,24 +46,10 @@ def load_model(
     config = load_config(model_dir)
     path = find(model_dir, checkpoint)
     tokenizers = load_tokenizers(model_dir, config.data.shared_vocab)
-    check_vocabularies(config, tokenizers, model_dir)
     model = build_model(config.model)
     state = restore(path, model)
     check_same_vocabularies(state, tokenizers, path)
     return model, tokenizers, config
-
-
-def check_vocabularies(
-    config: Config, tokenizers: tuple[Tokenizer, Tokenizer], model_dir: str
-) -> None:
-    """Raises: UserError when the vocabulary sizes of a folder are not those of its model."""
-    expected = (config.model.input_vocab_size, config.model.target_vocab_size)
-    sizes = tuple(tokenizer.vocab_size for tokenizer in tokenizers)
-    if sizes != expected:
-        raise UserError(
-            f"{model_dir}: its vocabularies have {sizes} sub-words, its model {expected}: they are "
-            "of different runs"
-        )
 
 
 def check_same_vocabularies(

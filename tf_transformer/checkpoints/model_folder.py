@@ -6,7 +6,9 @@ to. Its name can be given where a model folder is expected.
 This module does not import TensorFlow.
 """
 
+import contextlib
 import dataclasses
+import glob
 import json
 import logging
 import os
@@ -92,13 +94,10 @@ def read_metrics(model_dir: str) -> list[dict[str, Any]]:
     lines = []
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
-            try:
-                metrics = json.loads(line)
-            except (ValueError, RecursionError):  # a partial line of a process that was killed
-                continue
-            if _is_metrics(metrics):
-                lines.append(metrics)
-    return lines
+            # A process that was killed leaves a partial line.
+            with contextlib.suppress(ValueError, RecursionError):
+                lines.append(json.loads(line))
+    return list(filter(_is_metrics, lines))
 
 
 def _is_metrics(line: Any) -> bool:
@@ -145,11 +144,6 @@ def is_older_than_model(path: str, model_dir: str) -> bool:
 def load_config(model_dir: str) -> Config:
     """Loads the `Config` of a model folder. Raises: UserError when it is missing or damaged."""
     if not os.path.isdir(model_dir):
-        if model_dir in built_in_models():  # of a command that does not call `find_model_dir`
-            raise UserError(
-                f"{model_dir} is a built-in model, without checkpoints and training history: give "
-                "the folder of a run"
-            )
         raise UserError(
             f"no model folder {model_dir}: train a model with "
             f"`tf-transformer train --model_dir={model_dir}`; built-in models: "
@@ -165,13 +159,7 @@ def load_config(model_dir: str) -> Config:
 
 def built_in_models() -> list[str]:
     """Returns the names of the built-in models, sorted."""
-    if not os.path.isdir(BUILT_IN_FOLDER):
-        return []
-    return sorted(
-        name
-        for name in os.listdir(BUILT_IN_FOLDER)
-        if os.path.isdir(os.path.join(BUILT_IN_FOLDER, name))
-    )
+    return sorted(os.path.basename(path) for path in glob.glob(os.path.join(BUILT_IN_FOLDER, "*")))
 
 
 def is_built_in(model_dir: str) -> bool:
@@ -266,31 +254,20 @@ def model_list(model_dir: str, checkpoint: str | None = None) -> list[tuple[str,
       have one checkpoint; several folders and several checkpoints belong together in order.
     Raises: UserError for an empty name, or for numbers that do not fit together.
     """
-    folders = [model_dir] if os.path.isdir(model_dir) else _split("model_dir", model_dir)
-    folders = [find_model_dir(folder) for folder in folders]
-    checkpoints: list[str | None] = [None]
-    if checkpoint:
-        checkpoints = [checkpoint]
-        if not os.path.isfile(checkpoint):
-            checkpoints = list(_split("checkpoint", checkpoint))
+    folders = [model_dir] if os.path.isdir(model_dir) else model_dir.split(",")
+    checkpoints = [checkpoint]
+    if checkpoint and not os.path.isfile(checkpoint):
+        checkpoints = list(checkpoint.split(","))
     number = max(len(folders), len(checkpoints))
-    if 1 < len(folders) < number or 1 < len(checkpoints) < number:
+    if not {len(folders), len(checkpoints)} <= {1, number} or "" in (*folders, *checkpoints):
         raise UserError(
-            f"--model_dir names {len(folders)} models and --checkpoint {len(checkpoints)}: give "
-            "one of them once, or as many of both"
+            f"--model_dir={model_dir} and --checkpoint={checkpoint}: give one of them once, or as "
+            "many of both, without empty names between the commas"
         )
-    folders *= number // len(folders)
-    checkpoints *= number // len(checkpoints)
-    return list(zip(folders, checkpoints))
+    folders = [find_model_dir(folder) for folder in folders] * (number // len(folders))
+    return list(zip(folders, checkpoints * (number // len(checkpoints))))
 
 
 def first_model_dir(model_dir: str) -> str:
     """Returns the first folder of --model_dir, whose languages and search settings hold for all."""
     return model_list(model_dir)[0][0]
-
-
-def _split(flag: str, value: str) -> list[str]:
-    names = value.split(",")
-    if not all(names):
-        raise UserError(f"--{flag}={value}: there is an empty name between the commas")
-    return names

@@ -17,8 +17,8 @@ from tf_transformer.cli.command import Flag, command, given, is_for, language_fl
 from tf_transformer.config import FilterConfig
 from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.progress import Progress
-from tf_transformer.data.readers import corpus_names, open_corpus, read_tsv, split_languages
-from tf_transformer.data.text_files import read_lines
+from tf_transformer.data.readers import corpus_names, open_corpus, split_languages
+from tf_transformer.data.text_files import parse_tsv, read_lines
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_files
 
@@ -127,7 +127,9 @@ def _read_input(values: flags.FlagValues) -> list[Text]:
     languages = values.source, values.target
     is_for(values, "data", "split")
     if not values.data:
-        return [("standard input", languages, read_tsv(read_lines(None), None))]
+        lines = enumerate(read_lines(None), start=1)
+        parsed = (parse_tsv(line, f"standard input:{number}") for number, line in lines)
+        return [("standard input", languages, parsed)]
     corpus = open_corpus(values.data, *languages)
     # The split "all" of a corpus also has the pairs that train would hold out for validation.
     wanted = values.split or "all"

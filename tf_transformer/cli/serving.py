@@ -20,12 +20,11 @@ from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.command import Flag, command, given, one_of, settings_flags
 from tf_transformer.cli.terminal import start_tensorflow
-from tf_transformer.config import DecodeConfig
+from tf_transformer.config import DecodeConfig, ServeConfig
 from tf_transformer.data.tags import check_tag
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export.versions import check_model_name, find_versions, read_description
 from tf_transformer.host import number_of_cores
-from tf_transformer.serving.serve_config import ServeConfig
 
 if TYPE_CHECKING:
     from tf_transformer.export.ctranslate2_translator import CTranslate2Translator

@@ -5,13 +5,14 @@ A bucket holds the sentence pairs of similar length. All batches of a bucket hav
 also counts the partial batches at the end of an epoch. The order of an epoch is a pure function of
 (seed, epoch), so an index of a batch is enough to resume at it.
 
-The ids stay in their files. In memory are the pairs sorted by bucket, in the order of this epoch,
-and in that of the next one: 12 bytes a pair.
+The ids stay in their files. In memory are the pairs sorted by bucket and in the order of the epoch:
+8 bytes a pair.
 """
 
 import bisect
 import concurrent.futures
 import dataclasses
+import functools
 import logging
 import threading
 from collections.abc import Sequence
@@ -22,7 +23,6 @@ import tensorflow as tf
 
 from tf_transformer.data.encoding import EncodedPairs
 from tf_transformer.data.subword_sampling import PairSampler
-from tf_transformer.special_tokens import PAD
 
 logger = logging.getLogger(__name__)
 
@@ -113,9 +113,6 @@ def _cheapest_plan(counts: np.ndarray, batch_tokens: int, shape_cost: float) -> 
 # What an epoch yields: `inp`, `tar`, and the weights where pairs have some.
 Batch = tuple[tf.Tensor, ...]
 Order = list[tuple[np.ndarray, Bucket]]  # the indices of the pairs of each batch
-_Epoch = tuple[EncodedPairs, Order]  # the pairs with their ids, and the batches
-# The pairs of a bucket and a shard: their range in the sorted pairs, and how many an epoch has.
-Group = tuple[int, int, int]
 
 
 class Batches:
@@ -149,22 +146,33 @@ class Batches:
     ) -> None:
         self._pairs = pairs
         self._seed = seed
-        repeated = np.ones(len(pairs.shards)) if repetitions is None else np.array(repetitions)
-        counts, tokens = _count_lengths(pairs, repeated)
-        plan = bucket_plan(counts, batch_tokens, max_shapes)
-        self._sorted, in_shards = _sort_by_bucket(pairs, plan)
-        self._groups = _groups(in_shards, repeated)
-        buckets = [
-            _bucket(bucket.above, bucket.length, sum(drawn for *_, drawn in groups), batch_tokens)
-            for bucket, groups in zip(plan, self._groups)
-        ]
-        # Of this epoch and the next one, which is prepared while this one is trained on.
-        self._epochs: dict[int, concurrent.futures.Future[_Epoch]] = {}
-        self._lock = threading.Lock()  # of `_epochs`
-        self._executor = concurrent.futures.ThreadPoolExecutor(1, "next-epoch")
         self.checksum = pairs.checksum
         self.weighted = pairs.weighted
+        self._repeated = (
+            np.ones(len(pairs.shards)) if repetitions is None else np.array(repetitions)
+        )
+        longer = [shard.lengths.max(axis=1) for shard in pairs.shards]  # of the two sides
+        sizes = 1 + max((int(each.max(initial=0)) for each in longer), default=0)
+        counted = [np.bincount(each, minlength=sizes) for each in longer]
+        # Rounded up, so that no length is left out.
+        counts = np.ceil(sum(times * each for times, each in zip(self._repeated, counted)))
+        plan = bucket_plan(counts.astype(np.int64), batch_tokens, max_shapes)
+        ends = [bucket.length for bucket in plan]
+        bucket_of_pair = [np.searchsorted(ends, each).astype(np.uint16) for each in longer]
+        in_shards = np.array([np.bincount(each, minlength=len(ends)) for each in bucket_of_pair])
+        # The pairs by bucket, and within a bucket by shard. A stable sort of 16-bit numbers is a
+        # radix sort, in O(pairs).
+        order = np.argsort(np.concatenate(bucket_of_pair), kind="stable")
+        self._sorted = order.astype(np.uint32)
+        self._groups = _groups(in_shards, self._repeated)
+        buckets = [
+            _bucket(bucket.above, bucket.length, drawn, batch_tokens)
+            for bucket, drawn in zip(plan, self._groups[:, :, 2].sum(axis=1).tolist())
+        ]
+        tokens = sum(times * len(shard.ids) for times, shard in zip(self._repeated, pairs.shards))
         self._set_buckets(buckets, tokens)
+        # Of the last epoch that was read. The order of 40 million pairs takes 3 seconds.
+        self._epoch = functools.lru_cache(1)(self._prepare)
 
     def _set_buckets(self, buckets: list[Bucket], tokens: float) -> None:
         """Sets the buckets of all epochs, and what follows from the tokens that are no padding."""
@@ -172,6 +180,18 @@ class Batches:
         self.per_epoch = sum(bucket.batches for bucket in buckets)
         padded = 2 * sum(b.batches * b.rows * b.length for b in buckets)
         self.non_padding_fraction = tokens / padded
+
+    def _prepare(self, epoch: int) -> tuple[EncodedPairs, Order]:
+        """Computes the batches of an epoch. Returns: the pairs with their ids, and the order."""
+        random = np.random.default_rng([self._seed, epoch])
+        batches = []
+        for bucket, groups in zip(self.buckets, self._groups.tolist()):
+            drawn = [_draw(random, self._sorted[a:b], number) for a, b, number in groups]
+            indices = np.concatenate(drawn)
+            random.shuffle(indices)
+            for first in range(0, len(indices), bucket.rows):
+                batches.append((indices[first : first + bucket.rows], bucket))
+        return self._pairs, [batches[i] for i in random.permutation(len(batches))]
 
     def order(self, epoch: int) -> Order:
         """Returns the batches of an epoch, in an order that depends on the seed and the epoch.
@@ -181,46 +201,14 @@ class Batches:
         Returns: a list of (pair indices, `Bucket`), one for each batch. Every pair is in exactly
           one batch, unless there are `repetitions`.
         """
-        return self._submit(epoch).result()[1]
-
-    def _prepare(self, epoch: int) -> _Epoch:
-        """Computes the batches of an epoch."""
-        random = np.random.default_rng([self._seed, epoch])
-        batches = []
-        for bucket, groups in zip(self.buckets, self._groups):
-            drawn = [_draw(random, self._sorted[a:b], number) for a, b, number in groups]
-            indices = np.concatenate(drawn)
-            random.shuffle(indices)
-            for first in range(0, len(indices), bucket.rows):
-                batches.append((indices[first : first + bucket.rows], bucket))
-        return self._pairs, [batches[i] for i in random.permutation(len(batches))]
-
-    def _submit(self, epoch: int) -> "concurrent.futures.Future[_Epoch]":
-        """Starts to prepare an epoch in the background, unless that has been done."""
-        with self._lock:
-            if epoch not in self._epochs:
-                self._epochs[epoch] = self._executor.submit(self._prepare, epoch)
-            return self._epochs[epoch]
+        return self._epoch(epoch)[1]
 
     def _read_batch(self, epoch: int, index: int) -> tuple[np.ndarray, ...]:
         """Returns `inp`, `tar` and, where pairs have some, the weights of one batch."""
-        pairs, order = self._submit(epoch).result()
+        pairs, order = self._epoch(int(epoch))
         indices, bucket = order[index]
         batch = pairs.batch(indices, bucket.rows, bucket.length)
         return (*batch, pairs.weights(indices, bucket.rows)) if self.weighted else batch
-
-    def sentences(self, epoch: int, index: int) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns the pairs of one batch, without padding.
-
-        Args:
-          epoch: number of the epoch, from 0.
-          index: index of the batch in the epoch.
-        Returns: ragged ids `[pairs, (length)]` of the sources and of the targets.
-        """
-        pairs, order = self._submit(epoch).result()
-        indices, bucket = order[index]
-        inp, tar = pairs.batch(indices, len(indices), bucket.length)
-        return tuple(tf.RaggedTensor.from_tensor(side, padding=PAD) for side in (inp, tar[:, 1:]))
 
     def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
         """Returns the batches of one epoch.
@@ -233,15 +221,6 @@ class Batches:
           Unused rows contain only padding. Where the batches are `weighted`, a third tensor has the
           weights of the pairs, float32 `[rows]`.
         """
-        self._submit(epoch)
-        self._submit(epoch + 1)
-        return self._dataset(epoch, skip, self.per_epoch)
-
-    def _dataset(self, epoch: int, first: int, end: int) -> tf.data.Dataset:
-        """The batches of an epoch from index `first` to `end`, without that at `end`."""
-        with self._lock:  # forgets earlier epochs
-            kept = (epoch, epoch + 1)
-            self._epochs = {n: future for n, future in self._epochs.items() if n in kept}
         specs = [IDS, IDS, WEIGHTS] if self.weighted else [IDS, IDS]
         types = [spec.dtype for spec in specs]
 
@@ -254,7 +233,7 @@ class Batches:
         # The pipeline has nothing to tune, and the autotune thread can delay the end of an epoch by
         # up to a minute.
         options.autotune.enabled = False
-        dataset = tf.data.Dataset.range(first, end).with_options(options)
+        dataset = tf.data.Dataset.range(skip, len(self.order(epoch))).with_options(options)
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(8)
 
     def position(self, step: int) -> tuple[int, int]:
@@ -270,7 +249,6 @@ class Batches:
 
     def close(self) -> None:
         """Ends work in the background. The batches cannot be read afterwards."""
-        self._executor.shutdown(cancel_futures=True)
 
 
 class SampledBatches(Batches):
@@ -304,11 +282,12 @@ class SampledBatches(Batches):
         last_step: int,
     ) -> None:
         super().__init__(pairs, batch_tokens, seed, repetitions, max_shapes)
-        self._repetitions = repetitions
         self._sampler = sampler
         self._last_step = last_step
         self._starts: list[int] = []  # the first update of each epoch up to the next one
         self._stopped = threading.Event()
+        self._executor = concurrent.futures.ThreadPoolExecutor(1, "next-epoch")
+        self._next: dict[int, concurrent.futures.Future[EncodedPairs]] = {}  # by its number
         sample = sampler.sample()
         number = sum(bucket.pairs for bucket in self.buckets)  # of pairs in an epoch
         longer = sample.lengths.max(axis=1)
@@ -323,9 +302,12 @@ class SampledBatches(Batches):
         ]
         self._set_buckets(buckets, len(sample.ids) * number / len(sample))
 
-    def _prepare(self, epoch: int) -> _Epoch:
+    def _prepare(self, epoch: int) -> tuple[EncodedPairs, Order]:
         """Encodes the pairs of an epoch, and divides them into batches."""
-        pairs = self._sampler.epoch(epoch, self._stopped)
+        future = self._next.pop(epoch, None)
+        if not (future and future.done()):
+            logger.info("waiting for the sub-words of epoch %d", epoch + 1)
+        pairs = future.result() if future else self._sampler.epoch(epoch, self._stopped)
         random = np.random.default_rng([self._seed, epoch])
         drawn = random.permutation(self._draw_pairs(random))
         longer = np.concatenate([shard.lengths.max(axis=1) for shard in pairs.shards])
@@ -349,30 +331,25 @@ class SampledBatches(Batches):
 
     def _draw_pairs(self, random: np.random.Generator) -> np.ndarray:
         """Returns the indices of the pairs of an epoch, uint32 `[pairs of an epoch]`."""
-        if self._repetitions is None:
-            return np.arange(len(self._pairs), dtype=np.uint32)
-        ends = np.cumsum([len(shard) for shard in self._pairs.shards])
         drawn = []
-        for shard, end, times in zip(self._pairs.shards, ends, self._repetitions):
-            pairs = np.arange(end - len(shard), end, dtype=np.uint32)
+        end = 0
+        for shard, times in zip(self._pairs.shards, self._repeated):
+            pairs = np.arange(end, end + len(shard), dtype=np.uint32)
+            end += len(shard)
             # Of a shard with pairs, at least one is drawn.
-            number = max(round(times * len(shard)), min(1, len(shard)))
-            drawn.append(_draw(random, pairs, number))
+            drawn.append(_draw(random, pairs, max(round(times * len(pairs)), min(1, len(pairs)))))
         return np.concatenate(drawn)
 
     def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
         """Returns the batches of one epoch, as for `Batches`."""
-        future = self._submit(epoch)
-        if not future.done():
-            logger.info("waiting for the sub-words of epoch %d", epoch + 1)
-        _, order = future.result()
-        self._sampler.remove_others((epoch, epoch + 1))
+        dataset = super().epoch(epoch, skip)
         if epoch < len(self._starts):
-            next_start = self._starts[epoch] + len(order)
+            next_start = self._starts[epoch] + len(self.order(epoch))
             self._starts[epoch + 1 :] = [next_start]
             if next_start < self._last_step:
-                self._submit(epoch + 1)
-        return self._dataset(epoch, skip, len(order))
+                arguments = epoch + 1, self._stopped
+                self._next = {epoch + 1: self._executor.submit(self._sampler.epoch, *arguments)}
+        return dataset
 
     def position(self, step: int) -> tuple[int, int]:
         """Returns the epoch of an update, counted from 0, and the index of its batch there.
@@ -395,7 +372,7 @@ class SampledBatches(Batches):
     def close(self) -> None:
         """Ends work in the background. The batches cannot be read afterwards."""
         self._stopped.set()
-        super().close()
+        self._executor.shutdown(cancel_futures=True)
 
 
 def _draw(random: np.random.Generator, pairs: np.ndarray, number: int) -> np.ndarray:
@@ -413,40 +390,7 @@ def _draw(random: np.random.Generator, pairs: np.ndarray, number: int) -> np.nda
     return np.concatenate([drawn, random.choice(pairs, rest, replace=False, shuffle=False)])
 
 
-def _count_lengths(pairs: EncodedPairs, repeated: np.ndarray) -> tuple[np.ndarray, float]:
-    """Counts the pairs of an epoch by length, and its tokens.
-
-    Args:
-      pairs: an `EncodedPairs`.
-      repeated: how often an epoch has each pair of each shard, `[shards]`.
-    Returns: the `counts` of `bucket_plan`, which are rounded up, so that no length is left out; the
-      tokens of both sides.
-    """
-    longest = max((int(shard.lengths.max(initial=0)) for shard in pairs.shards), default=0)
-    counts = np.zeros(longest + 1)
-    for shard, times in zip(pairs.shards, repeated):
-        counts += times * np.bincount(shard.lengths.max(axis=1), minlength=longest + 1)
-    tokens = sum(times * len(shard.ids) for shard, times in zip(pairs.shards, repeated))
-    return np.ceil(counts).astype(np.int64), tokens
-
-
-def _sort_by_bucket(pairs: EncodedPairs, buckets: list[Bucket]) -> tuple[np.ndarray, np.ndarray]:
-    """Sorts all pairs by bucket, and within a bucket by shard.
-
-    Returns: the indices of the pairs, uint32 `[pairs]`; how many each bucket has of each shard,
-      `[shards, buckets]`.
-    """
-    ends = np.array([bucket.length for bucket in buckets])
-    bucket_of_pair = [
-        np.searchsorted(ends, shard.lengths.max(axis=1)).astype(np.uint16) for shard in pairs.shards
-    ]
-    counts = np.array([np.bincount(shard, minlength=len(buckets)) for shard in bucket_of_pair])
-    # A stable sort of 16-bit numbers is a radix sort, in O(pairs).
-    order = np.argsort(np.concatenate(bucket_of_pair), kind="stable").astype(np.uint32)
-    return order, counts
-
-
-def _groups(in_shards: np.ndarray, repeated: np.ndarray) -> list[list[Group]]:
+def _groups(in_shards: np.ndarray, repeated: np.ndarray) -> np.ndarray:
     """Computes how many pairs of each bucket and shard an epoch has: the same in each epoch.
 
     The numbers of a shard are rounded so that their sum has the right value; but where a shard has
@@ -455,11 +399,11 @@ def _groups(in_shards: np.ndarray, repeated: np.ndarray) -> list[list[Group]]:
     Args:
       in_shards: pairs of each bucket in each shard, int `[shards, buckets]`.
       repeated: how often an epoch has each pair of each shard, `[shards]`.
-    Returns: the groups of each bucket.
+    Returns: the start and the end of their range in the sorted pairs, and how many an epoch has,
+      `[buckets, shards, 3]`.
     """
     up_to_bucket = np.rint(repeated[:, None] * np.cumsum(in_shards, axis=1)).astype(np.int64)
     drawn = np.diff(up_to_bucket, axis=1, prepend=0)  # (shards, buckets)
     drawn = np.maximum(drawn, in_shards > 0).T  # (buckets, shards)
     ends = np.cumsum(in_shards.T).reshape(drawn.shape)
-    starts = ends - in_shards.T
-    return [list(zip(*map(np.ndarray.tolist, rows))) for rows in zip(starts, ends, drawn)]
+    return np.stack([ends - in_shards.T, ends, drawn], axis=-1)  # (buckets, shards, 3)

@@ -5,12 +5,10 @@ OpusFilter and bicleaner-hardrules have similar ones.
 """
 
 import hashlib
-import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from html.entities import name2codepoint
 
-import numpy as np
 import regex
 
 from tf_transformer.config import FilterConfig
@@ -37,7 +35,6 @@ REASONS = (
 # Translations of short sentences are often free: "It's useless." - "Das kann man in der Pfeife
 # rauchen."
 MIN_WORDS_OF_RATIO = 10
-WINDOW = 20_000  # pairs whose duplicates are searched at the same time
 
 _TAG = regex.compile(r"</?[a-z][a-z0-9]*(\s+[a-z][\w:.-]*\s*=[^<>]*|\s*)/?>|<!--", regex.I)
 _ENTITY = regex.compile(r"&(?:([a-z]+[0-9]*)|#[0-9]+|#x[0-9a-f]+);", regex.I)
@@ -100,48 +97,6 @@ class PairFilter:
         return WORD_RATIO if exceeded else ""
 
 
-class SeenTexts:
-    """A set of texts, of which it keeps 64-bit hashes.
-
-    The hashes are in sorted arrays. An array is merged with the ones before it that are not larger,
-    so there are few of them. A text takes 8 bytes, and at most 16 while arrays are merged. Among n
-    texts, the expected number of those that are wrongly taken for duplicates is at most
-    n^2 / 2^65: 4e-5 for 40 million.
-    """
-
-    def __init__(self) -> None:
-        self._arrays: list[np.ndarray] = []
-
-    def add(self, texts: Sequence[str]) -> np.ndarray:
-        """Adds texts.
-
-        Args:
-          texts: several thousand at a time, for speed.
-        Returns: bool `[texts]`, whether each of them is new; False for the second of two equal
-          ones.
-        """
-        hashes = np.fromiter(map(_hash, texts), np.uint64, len(texts))
-        unique, first = np.unique(hashes, return_index=True)
-        is_new = np.ones(len(unique), bool)
-        for array in self._arrays:
-            indices = np.searchsorted(array, unique)
-            is_new &= array[np.minimum(indices, len(array) - 1)] != unique
-        new = unique[is_new]
-        while self._arrays and len(self._arrays[-1]) <= len(new):
-            new = np.sort(np.concatenate([self._arrays.pop(), new]))
-        if len(new):
-            self._arrays.append(new)
-        result = np.zeros(len(texts), bool)
-        result[first[is_new]] = True
-        return result
-
-
-def _hash(text: str) -> int:
-    """A 64-bit hash, the same in every process."""
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
-
-
 def clean_pairs(
     texts: Iterable[tuple[PairFilter, Iterable[WeightedPair]]], config: FilterConfig
 ) -> Iterator[tuple[str, WeightedPair]]:
@@ -153,27 +108,30 @@ def clean_pairs(
     Yields: the reason and the pair, for each pair of all texts; the reason is one of `REASONS`, or
       "" for a pair that is kept.
     """
-    seen_pairs = SeenTexts() if config.drop_duplicates else None
-    seen_sources = SeenTexts() if config.drop_source_duplicates else None
-    stream = ((pair_filter, pair) for pair_filter, pairs in texts for pair in pairs)
-    while window := list(itertools.islice(stream, WINDOW)):
-        reasons = [pair_filter.reason(*pair[:2]) for pair_filter, pair in window]
-        pairs = [pair for _, pair in window]
-        _mark(reasons, DUPLICATE, seen_pairs, ("\n".join(pair[:2]) for pair in pairs))
-        # A source may have a translation into each language.
-        sources = (f"{pair_filter.target}\n{source}" for pair_filter, (source, _, _) in window)
-        _mark(reasons, SOURCE_DUPLICATE, seen_sources, sources)
-        yield from zip(reasons, pairs)
+    pairs_before: set[bytes] = set()
+    sources_before: set[bytes] = set()
+    for pair_filter, pairs in texts:
+        for source, target, weight in pairs:
+            reason = pair_filter.reason(source, target)
+            if not reason and config.drop_duplicates:
+                reason = DUPLICATE if _seen(pairs_before, f"{source}\n{target}") else ""
+            if not reason and config.drop_source_duplicates:
+                # A source may have a translation into each language.
+                seen = _seen(sources_before, f"{pair_filter.target}\n{source}")
+                reason = SOURCE_DUPLICATE if seen else ""
+            yield reason, (source, target, weight)
 
 
-def _mark(reasons: list[str], reason: str, seen: SeenTexts | None, texts: Iterable[str]) -> None:
-    """Writes a reason where a text was seen before, of the pairs that are not rejected so far."""
-    if seen is None:
-        return
-    kept = [index for index, other in enumerate(reasons) if not other]
-    is_new = seen.add([text for text, other in zip(texts, reasons) if not other])
-    for index in np.flatnonzero(~is_new):
-        reasons[kept[index]] = reason
+def _seen(before: set[bytes], text: str) -> bool:
+    """Whether a text was there before. Adds its hash, which takes less memory than the text.
+
+    Among n texts, the expected number of those that are wrongly taken for duplicates is at most
+    n^2 / 2^65: 4e-5 for 40 million.
+    """
+    hashed = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    seen = hashed in before
+    before.add(hashed)
+    return seen
 
 
 class _Side:
@@ -225,42 +183,14 @@ def _has_html(text: str) -> bool:
     return any(not name or name.lower() in _ENTITIES for name in names)
 
 
-# Text in UTF-8 that was decoded as Windows-1252. The bytes of a character, one from C2 to F4 and
-# then one to three from 80 to BF, become as many characters of Windows-1252: "ü" becomes "Ã¼", and
-# "ł" becomes "Å‚". In correct text, few of these sequences occur: a letter is followed by a
-# quotation mark, or by a letter such as "š". These are damage only in a context that correct text
-# does not have.
-#
-# Bytes 80 to BF in Windows-1252, in three groups. A byte that it does not have is a control
-# character, which is damage anyway.
-_PUNCTUATION = "\u00a0\u00ad«»‘’“”‹›…–—•™®©°²³¹·"  # that can follow a letter
-_LETTERS = "ŠŒŽšœžŸƒ"
-_OTHERS = "€‚„†‡ˆ‰˜¡¢£¤¥¦§¨ª¬¯±´µ¶¸º¼½¾¿"
-_ANY = f"{_PUNCTUATION}{_LETTERS}{_OTHERS}"
-_STRANGE = f"{_LETTERS}{_OTHERS}"
-
-_POSSIBLE = regex.compile(rf"[Â-ð][{_ANY}]")  # a quick test, which most sentences do not pass
-_DECODED = regex.compile(
-    "|".join(
-        (
-            # Latin letters: C2 to C5. "MAÇÃ…", "SMÅ…", "Äššä" are Portuguese, Swedish, Karelian.
-            rf"Ã[{_STRANGE}©°³]|Å[{_STRANGE}]|Ä(?![šž])[{_STRANGE}]|Â[¡-¿--{_PUNCTUATION}]",
-            rf"(?<=\p{{Ll}})(?:[ÂÃÄÅ][{_PUNCTUATION}]|È[™›])",  # "dejÃ " with U+00A0
-            r"(?:[ÂÃÄÅ][\u00ad«»‘“”‹›…–—•™®©°²³¹·]|È[™›])(?=\p{Ll})",  # "Ã–sterreich"
-            r"(?<![^\s\d])(?:Â[\u00ad«»®©°²³¹·]|Ã\u00a0)",  # "20Â°", "Ã la" with U+00A0
-            rf"(?<![^\s\d])Ã[{_PUNCTUATION}](?=\p{{L}})",  # "Ã–PNV"
-            r"(?<!\p{L})Â\u00a0(?!»)",
-            # Two letters of Greek, Cyrillic, Hebrew or Arabic: CE to DB. Czech has "ÚŽ" and "ÍŽ".
-            rf"[Î-Û](?:[{_STRANGE}][Î-Û][{_ANY}]|[{_ANY}][Î-Û][{_STRANGE}])",
-            # Three bytes: E0 to EF. "máš…" and "né…”" are Czech and Portuguese.
-            rf"[à-ï](?:[{_OTHERS}][{_ANY}]|[{_ANY}][{_OTHERS}])",
-            rf"á[»º][{_ANY}](?=\p{{Ll}})",  # Vietnamese
-            "â€|ðŸ",  # quotation marks, emojis
-        )
-    ),
-    regex.V1,
-)
 _NOT_TEXT = regex.compile(r"[\p{Cc}\p{Co}\uFFFD]")  # control characters, private use
+# Text in UTF-8 that was decoded as Windows-1252: "Ã¼" for "ü". Encoded as Windows-1252, the
+# characters in sequence that are not ASCII are UTF-8 again. So are some that are correct, by
+# chance: letters with punctuation after them, such as "é…”".
+_NOT_ASCII = regex.compile(r"[^\x00-\x7f]{2,}")
+_MARK = "[\u00a0\u00ad«»‘’“”‹›…–—•™®²¹·]"
+_BY_CHANCE = regex.compile(rf"(?<!\p{{Ll}})[ÃÄÅ]{_MARK}|(?:[^ÂÃÄÅâ](?:{_MARK}|[©°³])+)+")
+_ONE_CHARACTER = regex.compile(r"[\p{Script=Latin}\p{Script=Common}--\p{Cc}]", regex.V1)
 
 
 def is_damaged(text: str) -> bool:
@@ -273,4 +203,12 @@ def is_damaged(text: str) -> bool:
         return not text.isprintable()  # the control characters of ASCII are not printable
     if _NOT_TEXT.search(text):
         return True
-    return _POSSIBLE.search(text) is not None and _DECODED.search(text) is not None
+    for match in _NOT_ASCII.finditer(text):
+        try:
+            decoded = match[0].encode("cp1252").decode()
+        except UnicodeError:
+            continue
+        likely = len(decoded) > 1 or _ONE_CHARACTER.fullmatch(decoded)
+        if likely and not _BY_CHANCE.fullmatch(text, *match.span()):
+            return True
+    return False

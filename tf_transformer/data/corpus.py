@@ -4,8 +4,10 @@ import functools
 import hashlib
 import itertools
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
+from tf_transformer.data.tags import add_tag
 from tf_transformer.errors import UserError
 
 # Where a corpus has no validation text, the end of its training text is held out for validation:
@@ -18,23 +20,45 @@ WeightedPair = tuple[str, str, float | None]
 
 
 class Corpus:
-    """The base class of all corpora.
+    """Sentence pairs in splits. A subclass defines `texts`, `read_text` and `text_fingerprint`.
 
-    A subclass defines `fingerprint(split)`, which changes when the text may have changed, and
-    `read(split)`, which yields pairs of strings, or `read_weighted(split)`, which yields them with
-    weights.
+    Without validation text, the end of "train" is held out for it, and the split "all" has both.
 
     Attributes:
       name: of the corpus, for messages.
-      splits: the names of its splits.
-      downloads: whether reading it can start a download.
-      unit: what it consists of, for messages.
+      texts: what `read_text` needs of each split that has text of its own.
+      tag: the tag before each source, such as "<2de>"; "" for none.
+      holds_out_test: whether text is held out for a split "test" too.
     """
 
     name: str = ""
-    splits: list[str] = []
-    downloads: bool = False
-    unit: str = "pairs"
+    texts: Mapping[str, Any] = {}
+    tag: str = ""
+    holds_out_test: bool = False
+
+    def read_text(self, text: Any) -> Iterator[WeightedPair]:
+        """Yields the pairs of one of `texts`, with their weights."""
+        raise NotImplementedError
+
+    def read_training_text(self, first: int, end: int) -> Iterator[WeightedPair]:
+        """Yields the pairs `first` to `end`, without that at `end`, of the text of "train"."""
+        return itertools.islice(self.read_text(self.texts["train"]), first, end)
+
+    def text_fingerprint(self, split: str) -> tuple[Hashable, ...]:
+        """Returns a tuple that changes when the text of a split may have changed."""
+        raise NotImplementedError
+
+    @property
+    def held_out(self) -> list[str]:
+        """The splits that the end of "train" is held out for, in their order."""
+        if "train" not in self.texts or "validation" in self.texts:
+            return []
+        return ["test", "validation"] if self.holds_out_test else ["validation"]
+
+    @property
+    def splits(self) -> list[str]:
+        """The names of all splits."""
+        return [*self.texts, *self.held_out, *(["all"] if self.held_out else [])]
 
     def parts(self, split: str) -> list["Corpus"]:
         """Returns the corpora whose text a split has, each of which is encoded alone."""
@@ -50,38 +74,48 @@ class Corpus:
             yield source, target
 
     def read_weighted(self, split: str) -> Iterator[WeightedPair]:
-        """Yields the same pairs, with their weights: (source, target, weight)."""
-        for source, target in self.read(split):
-            yield source, target, None
+        """Yields the pairs of a split, as strings without line ends, and their weights.
+
+        Raises: UserError for an unknown split, and for text that cannot be read.
+        """
+        if self.known(split) in ("train", *self.held_out) and self.held_out:
+            pairs = self.read_training_text(*self._bounds(split))
+        else:
+            pairs = self.read_text(self.texts.get(split, self.texts.get("train")))
+        for source, target, weight in pairs:
+            yield add_tag(self.tag, source), target, weight
+
+    def _bounds(self, split: str) -> tuple[int, int]:
+        """The range of the text of "train" that a split has, which is "train" or held out."""
+        size = min(MAX_HELD_OUT, max(1, int(self.training_pairs * HELD_OUT_FRACTION)))
+        after = ["train", *self.held_out][::-1].index(split)  # splits that are held out after it
+        end = max(0, self.training_pairs - after * size)
+        return (0 if split == "train" else max(0, end - size)), end
+
+    @functools.cached_property
+    def training_pairs(self) -> int:
+        """The number of pairs of the text of "train", held-out ones included."""
+        return sum(1 for _ in self.read_text(self.texts["train"]))
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
-        """Returns a tuple that changes when the text of a split may have changed."""
-        raise NotImplementedError
+        """Returns a tuple that changes with the tag, or when the text may have changed."""
+        return (*([self.tag] if self.tag else []), *self.text_fingerprint(split))
 
     def check(self) -> None:
         """Checks, before long work on the training text, that there is text for training.
 
-        Raises: UserError when a side of all pairs of "train" or "validation" is blank, or when the
-          validation text cannot be read.
-        """
-        self.check_split("train")
-        self.check_split("validation", complete=True)
-
-    def check_split(self, split: str, complete: bool = False) -> None:
-        """Checks that a split has text; reads it up to the first usable pair, or completely.
+        "train" is read up to the first usable pair, "validation" completely.
 
         Raises: UserError when a side of all pairs is blank, or the text cannot be read.
         """
-        usable = False
-        for source, target in self.read(split):
-            usable = usable or bool(source.strip() and target.strip())
-            if usable and not complete:
-                break
-        if not usable:
-            raise UserError(
-                f"{self.name} has no {split} text: of each pair of {split}, at least one side is "
-                "blank"
-            )
+        for split in ("train", "validation"):
+            for part in self.parts(split):
+                usable = (bool(s.strip() and t.strip()) for s, t in part.read(split))
+                if not (any(usable) if split == "train" else sum(usable)):
+                    raise UserError(
+                        f"{part.name} has no {split} text: of each pair of {split}, at least one "
+                        "side is blank"
+                    )
 
     def default_test(self, seen: bool) -> str:
         """Returns the split to evaluate on where the user gives none.
@@ -110,78 +144,38 @@ class Corpus:
         return split
 
 
-class HeldOutCorpus(Corpus):
-    """The text of files, where splits without files are held out from the end of "train".
-
-    A subclass defines `read_files`. Where text is held out, the split "all" has it and "train".
+class FileCorpus(Corpus):
+    """The text of files.
 
     Args:
       name: of the corpus, for messages.
-      files: the paths of each split.
-      held_out: the other splits, in their order.
+      texts: the paths of the files of each split.
+      read_files: a function that yields the pairs of such files.
+      key: what its pairs depend on besides the files.
     """
 
     def __init__(
-        self, name: str, files: Mapping[str, Sequence[str]], held_out: Sequence[str]
+        self,
+        name: str,
+        texts: Mapping[str, Sequence[str]],
+        read_files: Callable[[Sequence[str]], Iterator[WeightedPair]],
+        key: tuple[Hashable, ...] = (),
     ) -> None:
         self.name = name
-        self.files = files
-        self._held_out = held_out
-        self.splits = [*files, *held_out, *(["all"] if held_out else [])]
+        self.texts = texts
+        self._read_files = read_files
+        self._key = key
 
-    def read_files(self, paths: Sequence[str]) -> Iterator[WeightedPair]:
-        """Yields the pairs of the files of one split, with their weights."""
-        raise NotImplementedError
+    def read_text(self, text: Sequence[str]) -> Iterator[WeightedPair]:
+        """Yields the pairs of the files `text`, with their weights."""
+        return self._read_files(text)
 
-    def read_weighted(self, split: str) -> Iterator[WeightedPair]:
-        """Yields the pairs of a split: strings without line ends, and the weight.
-
-        Raises: UserError for an unknown split, for what `read_files` cannot read, or where the text
-          is too short to hold some out.
-        """
-        pairs = self.read_files(self.files.get(self.known(split), self.files.get("train", ())))
-        if split in ("train", *self._held_out) and self._held_out:
-            first, end = range_of_split(self, split, self._held_out, self._training_pairs)
-            pairs = itertools.islice(pairs, first, end)
-        yield from pairs
-
-    @functools.cached_property
-    def _training_pairs(self) -> int:
-        """The number of pairs of the training files, held-out ones included."""
-        return sum(1 for _ in self.read_files(self.files["train"]))
-
-    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
+    def text_fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the paths, sizes and modification times of files."""
-        paths = self.files.get(split, self.files.get("train", ()))
-        return (split, bool(self._held_out), *map(file_fingerprint, paths))
-
-
-def range_of_split(
-    corpus: Corpus, split: str, held_out: Sequence[str], number: int
-) -> tuple[int, int]:
-    """Returns the range of the training text that a split has.
-
-    Args:
-      corpus: the corpus, whose name is in the error.
-      split: "train", or one of those that are held out.
-      held_out: the splits at the end of the training text, in their order.
-      number: of all pairs or trees of the training text.
-    Raises: UserError when these are too few.
-    """
-    if number <= len(held_out):
-        raise UserError(
-            f"{corpus.name} has {number} {corpus.unit}: there must be at least "
-            f"{len(held_out) + 1}, to train on and to hold out for {' and '.join(held_out)}"
-        )
-    size = min(MAX_HELD_OUT, max(1, int(number * HELD_OUT_FRACTION)))
-    end = number - ["train", *held_out][::-1].index(split) * size
-    return (0 if split == "train" else end - size), end
-
-
-def file_fingerprint(path: str | os.PathLike[str]) -> tuple[str, int, int]:
-    """Returns a tuple that changes with the path, the size or the modification time of a file."""
-    status = os.stat(path)
-    return (os.path.abspath(path), status.st_size, status.st_mtime_ns)
+        paths = self.texts.get(split, self.texts.get("train", ()))
+        states = [(os.path.abspath(path), os.stat(path)) for path in paths]
+        files = ((path, state.st_size, state.st_mtime_ns) for path, state in states)
+        return (split, bool(self.held_out), *files, *self._key)
 
 
 def digest(*parts: Hashable) -> str:

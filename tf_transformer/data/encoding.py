@@ -2,8 +2,8 @@
 
 A folder of shards has the files `00000.ids.npy` and `00000.splits.npy` and so on, whose arrays are
 those of a `Shard` (`00000.weights.npy` only where pairs have weights), and `manifest.json`. The
-manifest says how many pairs of the text each shard has read and dropped, has its checksum, and says
-whether the end of the text is reached.
+manifest says how many pairs of the text each shard has dropped, has its checksum, and says whether
+the end of the text is reached.
 """
 
 import dataclasses
@@ -13,20 +13,16 @@ import json
 import logging
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import filelock
 import numpy as np
-import sentencepiece
 
 from tf_transformer.config import DataConfig
 from tf_transformer.data.corpus import Corpus, WeightedPair, digest
 from tf_transformer.data.progress import Progress
-from tf_transformer.data.tags import split_tag
 from tf_transformer.errors import NPZ_DAMAGE, UserError
 from tf_transformer.files import atomic_write, remove_temporary_files
-from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import PAD, START
 
 if TYPE_CHECKING:  # it imports TensorFlow
@@ -67,13 +63,14 @@ class Shard:
         """The CRC-32 of the arrays."""
         if self.file_checksum is not None:
             return self.file_checksum
-        return functools.reduce(lambda sum_, array: zlib.crc32(array.data, sum_), self.arrays, 0)
+        arrays = self.arrays.values()
+        return functools.reduce(lambda sum_, array: zlib.crc32(array.data, sum_), arrays, 0)
 
     @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """The ids, the splits, and the weights where there are any."""
-        weights = () if self.weights is None else (self.weights,)
-        return (self.ids, self.splits, *weights)
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The ids, the splits, and the weights where there are any, by their names."""
+        arrays = {"ids": self.ids, "splits": self.splits}
+        return arrays if self.weights is None else {**arrays, "weights": self.weights}
 
     def side(self, side: int, pairs: np.ndarray, length: int) -> np.ndarray:
         """Reads one side of some pairs.
@@ -211,152 +208,145 @@ def open_shards(folder: str) -> EncodedPairs | None:
 
     Returns: an `EncodedPairs`, or None when a shard is missing or damaged.
     """
-    manifest = read_manifest(folder)
-    shards = [open_shard(folder, *each) for each in enumerate(manifest["shards"])]
-    opened = [shard for shard in shards if shard is not None]
-    complete = manifest["complete"] and len(opened) == len(shards)
-    return EncodedPairs(opened) if complete else None
+    shards, complete = _open_folder(folder)
+    return EncodedPairs(shards) if complete else None
 
 
-def read_manifest(folder: str) -> dict[str, Any]:
-    """Reads the manifest of a folder; where it is missing or damaged, that of no shards."""
+def _open_folder(folder: str) -> tuple[list[Shard], bool]:
+    """Opens the shards of a folder up to the first one that is missing or damaged.
+
+    Returns: the shards; whether these are all of the text.
+    """
+    shards: list[Shard] = []
     try:
         with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
             manifest = json.load(file)
-        if isinstance(manifest["complete"], bool) and isinstance(manifest["shards"], list):
-            return manifest
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return {"complete": False, "shards": []}
-
-
-def _paths(folder: str, number: int, weighted: bool) -> list[str]:
-    """The files of the arrays of a shard."""
-    names = ("ids", "splits", "weights") if weighted else ("ids", "splits")
-    return [os.path.join(folder, f"{number:05d}.{name}.npy") for name in names]
-
-
-def open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard | None:
-    """Opens the shard of a record of the manifest; None when it is missing or damaged."""
-    try:
-        checksum = 0
-        arrays = []
-        for path in _paths(folder, number, record.get("weighted", False)):
-            array = np.load(path, mmap_mode="r")
-            with open(path, "rb") as file:  # reading `array` would count as memory of this process
-                file.seek(array.offset)
-                while block := file.read(READ_BYTES):
-                    checksum = zlib.crc32(block, checksum)
-            arrays.append(np.asarray(array))  # indexing a `memmap` is slower
-        ids, splits, *weights = arrays
-        if checksum == record["checksum"] and len(ids) == splits[-1]:
-            return Shard(ids, splits, record["dropped"], weights[0] if weights else None, checksum)
+        for record in manifest["shards"]:
+            shards.append(_open_shard(folder, len(shards), record))
+        return shards, manifest["complete"]
     except NPZ_DAMAGE:
-        pass
-    return None
+        return shards, False
 
 
-def write_shard(folder: str, number: int, shard: Shard, read: int) -> dict[str, Any]:
-    """Writes the files of a shard.
+def _open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard:
+    """Opens the shard of a record of the manifest. Raises: one of `NPZ_DAMAGE`."""
+    checksum = 0
+    arrays = {}
+    for name in ("ids", "splits", "weights") if record.get("weighted") else ("ids", "splits"):
+        path = _path(folder, number, name)
+        array = np.load(path, mmap_mode="r")
+        with open(path, "rb") as file:  # reading `array` would count as memory of this process
+            file.seek(array.offset)
+            while block := file.read(READ_BYTES):
+                checksum = zlib.crc32(block, checksum)
+        arrays[name] = np.asarray(array)  # indexing a `memmap` is slower
+    shard = Shard(**arrays, dropped=record["dropped"], file_checksum=checksum)
+    if checksum != record["checksum"] or len(shard.ids) != shard.splits[-1]:
+        raise ValueError(f"shard {number} of {folder} is damaged")
+    return shard
+
+
+def _path(folder: str, number: int, name: str) -> str:
+    return os.path.join(folder, f"{number:05d}.{name}.npy")
+
+
+def write_shards(folder: str, shards: Iterable[Shard], before: Sequence[Shard] = ()) -> None:
+    """Writes the files of shards and the manifest.
 
     Args:
       folder: an existing folder.
-      number: of the shard in it.
-      shard: a `Shard`.
-      read: how many pairs of the text it has read.
-    Returns: its record in the manifest.
+      shards: in their order.
+      before: the shards that the folder has already, before these.
     """
-    weighted = shard.weights is not None
-    for path, array in zip(_paths(folder, number, weighted), shard.arrays):
-        with atomic_write(path, "wb") as file:
-            header = np.lib.format.header_data_from_array_1_0(array)
-            np.lib.format.write_array_header_1_0(file, header)
-            file.write(array.data)  # `np.save` does not say why it fails, as on a full disk
-    record = {"read": read, "dropped": shard.dropped, "checksum": shard.checksum}
-    return {**record, "weighted": True} if weighted else record
+    records = [_record(shard) for shard in before]
+    for shard in shards:
+        for name, array in shard.arrays.items():
+            with atomic_write(_path(folder, len(records), name), "wb") as file:
+                header = np.lib.format.header_data_from_array_1_0(array)
+                np.lib.format.write_array_header_1_0(file, header)
+                file.write(array.data)  # `np.save` does not say why it fails, as on a full disk
+        records.append(_record(shard))
+        _write_manifest(folder, records, complete=False)
+    _write_manifest(folder, records, complete=True)
 
 
-def write_manifest(folder: str, records: list[dict[str, Any]], complete: bool) -> None:
-    """Writes the manifest of a folder: the records of its shards, and whether there are no more."""
+def _record(shard: Shard) -> dict[str, Any]:
+    record = {"dropped": shard.dropped, "checksum": shard.checksum}
+    return record if shard.weights is None else {**record, "weighted": True}
+
+
+def _write_manifest(folder: str, records: list[dict[str, Any]], complete: bool) -> None:
     with atomic_write(os.path.join(folder, MANIFEST)) as file:
         json.dump({"complete": complete, "shards": records}, file, indent=1)
 
 
-class PairEncoder:
-    """Encodes lists of sentence pairs. Its ids are those of `Tokenizer.encode`.
+def encode_shards(
+    pairs: Iterable[WeightedPair],
+    tokenizers: "tuple[Tokenizer, Tokenizer]",
+    max_length: int,
+    max_length_ratio: float,
+    show: Callable[[int], object] = int,
+) -> Iterator[Shard]:
+    """Encodes a text, without the pairs that are not usable for training.
 
     Args:
+      pairs: (source, target, weight). The weight None is 1.
       tokenizers: of the source and of the target.
       max_length: maximum length of a side that is kept, in sub-words, end token included.
       max_length_ratio: maximum ratio of the two lengths that is kept.
+      show: is called with the number of pairs that are read so far.
+    Yields: the shards, each of which is in memory.
     """
-
-    def __init__(
-        self, tokenizers: "tuple[Tokenizer, Tokenizer]", max_length: int, max_length_ratio: float
-    ) -> None:
-        self._processors = [
-            sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
-            for tokenizer in tokenizers
-        ]
-        self._tags = tokenizers[0].tags
-        largest = max(tokenizer.vocab_size for tokenizer in tokenizers)
-        self._dtype = np.uint16 if largest <= 2**16 else np.int32
-        self._max_length = max_length
-        self._max_length_ratio = max_length_ratio
-
-    def encode(self, pairs: Sequence[WeightedPair]) -> Shard:
-        """Encodes pairs.
-
-        Args:
-          pairs: (source, target, weight); at least one. The weight None is 1.
-        Returns: a `Shard` without the pairs that are not usable for training.
-        """
-        sources, targets, given = zip(*pairs)
-        ids = [self._encode_sources(sources), self._encode(1, targets)]
+    source, target = tokenizers[0], tokenizers[1].for_targets()
+    dtype = np.uint16 if max(each.vocab_size for each in tokenizers) <= 2**16 else np.int32
+    iterator = iter(pairs)
+    parts: list[Shard] = []
+    read = 0
+    while chunk := list(itertools.islice(iterator, CHUNK)):
+        sources, targets, given = zip(*chunk)
+        ids = [source.encode_lists(sources), target.encode_lists(targets)]
         lengths = np.array([[len(row) for row in side] for side in ids], np.uint32).T  # (pairs, 2)
-        keep, dropped = self._usable(lengths)
+        keep, dropped = _usable(lengths, max_length, max_length_ratio)
         splits = np.zeros(2 * np.count_nonzero(keep) + 1, np.uint32)
         np.cumsum(lengths[keep].ravel(), out=splits[1:])
         kept = itertools.compress(zip(*ids), keep)
         flat = itertools.chain.from_iterable(itertools.chain.from_iterable(kept))
-        flat_ids = np.fromiter(flat, self._dtype, int(splits[-1]))
+        flat_ids = np.fromiter(flat, dtype, int(splits[-1]))
         weights = np.array([1.0 if weight is None else weight for weight in given], np.float32)
         weights = weights[keep]
-        return Shard(flat_ids, splits, dropped, None if np.all(weights == 1) else weights)
+        parts.append(Shard(flat_ids, splits, dropped, None if np.all(weights == 1) else weights))
+        read += len(chunk)
+        show(read)
+        if len(parts) == CHUNKS_OF_SHARD:
+            yield Shard.join(parts)
+            parts = []
+    if parts:
+        yield Shard.join(parts)
 
-    def _encode(self, side: int, texts: Sequence[str]) -> list[list[int]]:
-        threads = number_of_cores()
-        return self._processors[side].encode(list(texts), add_eos=True, num_threads=threads)
 
-    def _encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
-        """Encodes sources, of which some begin with tags."""
-        if not self._tags:
-            return self._encode(0, texts)
-        tags, sentences = zip(*(split_tag(text, self._tags) for text in texts))
-        rows = self._encode(0, sentences)
-        return [[self._tags[tag], *row] if tag else row for tag, row in zip(tags, rows)]
+def _usable(
+    lengths: np.ndarray, max_length: int, max_length_ratio: float
+) -> tuple[np.ndarray, dict[str, int]]:
+    """Finds the pairs to keep.
 
-    def _usable(self, lengths: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
-        """Finds the pairs to keep.
-
-        Args:
-          lengths: uint32 `[pairs, 2]`.
-        Returns: bool `[pairs]`; the number of the other pairs for each reason. A pair counts under
-          the first reason that applies.
-        """
-        longer, shorter = lengths.max(axis=1), lengths.min(axis=1)
-        limit, ratio = self._max_length, self._max_length_ratio
-        reasons = {
-            "an empty side": shorter <= 1,  # only the end token
-            f"a side of more than {limit} sub-words": longer > limit,
-            f"one side more than {ratio:g} times the other": longer > ratio * shorter,
-        }
-        keep = np.ones(len(longer), bool)
-        dropped = {}
-        for reason, applies in reasons.items():
-            dropped[reason] = int(np.sum(applies & keep))
-            keep &= ~applies
-        return keep, dropped
+    Args: as for `encode_shards`, with the lengths of the pairs, uint32 `[pairs, 2]`.
+    Returns: bool `[pairs]`; the number of the other pairs for each reason. A pair counts under the
+      first reason that applies.
+    """
+    longer, shorter = lengths.max(axis=1), lengths.min(axis=1)
+    reasons = {
+        "an empty side": shorter <= 1,  # only the end token
+        f"a side of more than {max_length} sub-words": longer > max_length,
+        f"one side more than {max_length_ratio:g} times the other": (
+            longer > max_length_ratio * shorter
+        ),
+    }
+    keep = np.ones(len(longer), bool)
+    dropped = {}
+    for reason, applies in reasons.items():
+        dropped[reason] = int(np.sum(applies & keep))
+        keep &= ~applies
+    return keep, dropped
 
 
 def encode_pairs(
@@ -369,23 +359,13 @@ def encode_pairs(
 
     Args:
       pairs: an iterable of (source, target) strings.
-      tokenizers: of the source and of the target.
-      max_length: maximum length of a side that is kept, in sub-words, end token included.
-      max_length_ratio: maximum ratio of the two lengths that is kept.
+      tokenizers, max_length, max_length_ratio: as for `encode_shards`.
     Returns: an `EncodedPairs`.
     Raises: UserError when no pair is left.
     """
-    encoder = PairEncoder(tokenizers, max_length, max_length_ratio)
     weighted = ((source, target, None) for source, target in pairs)
-    parts = [encoder.encode(chunk) for chunk in _chunks(weighted)]
-    return _not_empty(EncodedPairs([Shard.join(parts)] if parts else []), "the text")
-
-
-def _chunks(pairs: Iterable[WeightedPair]) -> Iterator[list[WeightedPair]]:
-    """Yields lists of `CHUNK` pairs; the last one may be shorter."""
-    iterator = iter(pairs)
-    while chunk := list(itertools.islice(iterator, CHUNK)):
-        yield chunk
+    shards = list(encode_shards(weighted, tokenizers, max_length, max_length_ratio))
+    return _not_empty(EncodedPairs(shards), "the text")
 
 
 def _not_empty(pairs: EncodedPairs, name: str) -> EncodedPairs:
@@ -407,8 +387,8 @@ def cached_pairs(
 ) -> EncodedPairs:
     """Opens the shards of a split in the cache, after encoding those that are not there.
 
-    After an interruption, or where a shard is damaged, those before it are kept. While another
-    process encodes the same split, this one waits.
+    After an interruption, or where a shard is damaged, those before it are kept. One process at a
+    time may do this in a cache.
 
     Args:
       corpus: a `Corpus` of `open_corpus`.
@@ -420,13 +400,22 @@ def cached_pairs(
     Raises: UserError when no pair is left.
     """
     folder = shard_folder(corpus, split, tokenizers, data, cache)
-    while (pairs := open_shards(folder)) is None:
+    shards, complete = _open_folder(folder)
+    if not complete:
         os.makedirs(folder, exist_ok=True)
-        with filelock.FileLock(os.path.join(cache, f".{split}.lock")):
-            if open_shards(folder) is None:
-                encoder = PairEncoder(tokenizers, data.max_length, data.max_length_ratio)
-                _encode_missing(folder, corpus, split, encoder)
-    return _not_empty(pairs, corpus.describe(split))
+        remove_temporary_files(folder)  # of a process that was killed
+        done = sum(len(shard) + sum(shard.dropped.values()) for shard in shards)
+        if done:
+            logger.info("resuming the encoding of %s after %s pairs", split, f"{done:,}")
+        text = itertools.islice(corpus.read_weighted(split), done, None)
+        with Progress(f"encoding {split}", "pairs") as progress:
+            missing = encode_shards(
+                text, tokenizers, data.max_length, data.max_length_ratio,
+                lambda read: progress.show(done + read),
+            )  # fmt: skip
+            write_shards(folder, missing, before=shards)
+        shards, _ = _open_folder(folder)
+    return _not_empty(EncodedPairs(shards), corpus.describe(split))
 
 
 def shard_folder(
@@ -451,29 +440,3 @@ def shard_folder(
         CHUNK * CHUNKS_OF_SHARD,
     )
     return os.path.join(cache, f"{split}-{name}")
-
-
-def _encode_missing(folder: str, corpus: Corpus, split: str, encoder: PairEncoder) -> None:
-    """Encodes and writes the shards of a folder from the first one that it lacks or is damaged."""
-    remove_temporary_files(folder)  # of a process that was killed
-    records = read_manifest(folder)["shards"]
-    is_good = (open_shard(folder, *each) is not None for each in enumerate(records))
-    records = [record for record, _ in zip(records, itertools.takewhile(bool, is_good))]
-    done = sum(record["read"] for record in records)
-    if done:
-        logger.info("resuming the encoding of %s after %s pairs", split, f"{done:,}")
-    text = itertools.islice(corpus.read_weighted(split), done, None)
-    with Progress(f"encoding {split}", "pairs") as progress:
-        while True:
-            parts = []
-            read = 0
-            for chunk in _chunks(itertools.islice(text, CHUNK * CHUNKS_OF_SHARD)):
-                parts.append(encoder.encode(chunk))
-                read += len(chunk)
-                progress.show(done + read)
-            if not parts:
-                break
-            done += read
-            records.append(write_shard(folder, len(records), Shard.join(parts), read))
-            write_manifest(folder, records, complete=False)
-    write_manifest(folder, records, complete=True)

@@ -3,35 +3,7 @@
 from collections.abc import Hashable, Iterator, Sequence
 
 from tf_transformer.data.corpus import Corpus, WeightedPair
-from tf_transformer.data.tags import add_tag
-from tf_transformer.errors import UserError
-
-MOST = 1e6  # weights are between 1 / MOST and MOST
-
-
-class TaggedCorpus(Corpus):
-    """A corpus with a tag before each source.
-
-    Args:
-      corpus: the corpus.
-      tag: the tag, such as "<2de>".
-    """
-
-    def __init__(self, corpus: Corpus, tag: str) -> None:
-        self._corpus = corpus
-        self._tag = tag
-        self.name = corpus.name
-        self.splits = corpus.splits
-        self.downloads = corpus.downloads
-
-    def read_weighted(self, split: str) -> Iterator[WeightedPair]:
-        """Yields the pairs of a split, with their weights."""
-        for source, target, weight in self._corpus.read_weighted(split):
-            yield add_tag(self._tag, source), target, weight
-
-    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
-        """Returns a tuple that changes with the tag, or when the text may have changed."""
-        return (self._tag, *self._corpus.fingerprint(split))
+from tf_transformer.data.text_files import parse_weight
 
 
 class MixedCorpus(Corpus):
@@ -44,8 +16,11 @@ class MixedCorpus(Corpus):
     def __init__(self, parts: Sequence[Corpus]) -> None:
         self._parts = list(parts)
         self.name = " and ".join(part.name for part in parts)
-        self.splits = [split for split in parts[0].splits if split != "all"]
-        self.downloads = any(part.downloads for part in parts)
+
+    @property
+    def splits(self) -> list[str]:
+        """The names of all splits."""
+        return [split for split in self._parts[0].splits if split != "all"]
 
     def parts(self, split: str) -> list[Corpus]:
         """Returns all corpora for "train", the first one for other splits."""
@@ -58,29 +33,12 @@ class MixedCorpus(Corpus):
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes when the text of a split may have changed."""
-        if split != "train":
-            return self._parts[0].fingerprint(split)
-        return tuple(part.fingerprint(split) for part in self._parts)
-
-    def check(self) -> None:
-        """Checks the first corpus, and the training text of the others. Raises: UserError."""
-        self._parts[0].check()
-        for part in self._parts[1:]:
-            part.check_split("train")
+        return tuple(part.fingerprint(split) for part in self.parts(split))
 
 
 def parse_weights(text: str) -> list[float]:
     """Parses the setting `data_weights`, such as "4,1". Raises: UserError for other text."""
-    try:
-        weights = [float(part) for part in text.split(",")] if text else []
-    except ValueError:
-        weights = [0.0]
-    if not all(1 / MOST <= weight <= MOST for weight in weights):
-        raise UserError(
-            f"data_weights {text!r}: give a number from {1 / MOST:.6f} to {MOST:,.0f} for each "
-            "corpus of data, such as 4,1"
-        )
-    return weights
+    return [parse_weight(part, f"data_weights {text}") for part in text.split(",") if text]
 
 
 def repetitions(sizes: Sequence[int], weights: Sequence[float], temperature: float) -> list[float]:

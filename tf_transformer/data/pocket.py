@@ -18,8 +18,8 @@ import lzma
 import pathlib
 from collections.abc import Hashable, Iterator
 
-from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.trees import Tree, restore
+from tf_transformer.config import TREES, WORDS
+from tf_transformer.data.corpus import Corpus, WeightedPair
 from tf_transformer.errors import UserError
 
 FOLDER = pathlib.Path(__file__).with_name("built_in")
@@ -53,58 +53,35 @@ def read_pairs(name: str = "pocket") -> Iterator[tuple[str, str]]:
         yield source, target
 
 
-class BuiltInCorpus(Corpus):
-    """A corpus that is a file of the package.
+class PocketCorpus(Corpus):
+    """A built-in corpus.
 
     Args:
-      file: a key of `SPLIT_SIZES`.
-      name: of the corpus, for messages.
-      flip: whether the second text of each pair is the source.
-    """
-
-    def __init__(self, file: str, name: str, flip: bool = False) -> None:
-        self.name = name
-        self.splits = ["train", "validation", "test"]
-        self._file = file
-        self._flip = flip
-
-    def read(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yields the pairs of a split. Raises: UserError for an unknown split."""
-        self.known(split)
-        first = 0
-        for name, size in SPLIT_SIZES[self._file].items():
-            if name == split:
-                for pair in itertools.islice(read_pairs(self._file), first, first + size):
-                    yield pair[::-1] if self._flip else pair
-            first += size
-
-    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
-        """Returns a tuple that changes with the text."""
-        return (self._file, CHECKSUMS[self._file], self._flip, split)
-
-
-class PocketCorpus(BuiltInCorpus):
-    """The built-in English-German corpus, in either direction.
-
-    Args:
-      source: "en" or "de".
-      target: the other language.
+      file: "pocket", whose pairs have either direction, or "pocket-trees".
+      source, target: its languages.
     Raises: UserError for other languages.
     """
 
-    def __init__(self, source: str, target: str) -> None:
-        if {source, target} != {"en", "de"}:
-            raise UserError(f"the pocket corpus has en and de, not {source} and {target}")
-        super().__init__("pocket", "the pocket corpus", flip=source == "de")
+    def __init__(self, file: str, source: str, target: str) -> None:
+        languages = ("en", "de") if file == "pocket" else (WORDS, TREES)
+        if {source, target} != set(languages):
+            raise UserError(
+                f"the corpus {file} has {' and '.join(languages)}, not {source} and {target}: give "
+                f"--source={languages[0]} --target={languages[1]}"
+            )
+        self.name = "the pocket corpus" if file == "pocket" else "the pocket treebank"
+        self._file = file
+        self._flip = source != languages[0]
+        ends = itertools.accumulate(SPLIT_SIZES[file].values())
+        ranges = dict(zip(SPLIT_SIZES[file], itertools.pairwise((0, *ends))))
+        self.texts = {split: ranges[split] for split in ("train", "validation", "test")}
 
+    def read_text(self, text: tuple[int, int]) -> Iterator[WeightedPair]:
+        """Yields the pairs of a range of the file."""
+        for pair in itertools.islice(read_pairs(self._file), *text):
+            source, target = pair[::-1] if self._flip else pair
+            yield source, target, None
 
-class PocketTreebank(BuiltInCorpus):
-    """The built-in treebank."""
-
-    def __init__(self) -> None:
-        super().__init__("pocket-trees", "the pocket treebank")
-
-    def trees(self, split: str) -> Iterator[Tree]:
-        """Yields the trees of a split, in the order of `read`. Raises: as `read`."""
-        for words, target in self.read(split):
-            yield restore(target, words.split(" "))
+    def text_fingerprint(self, split: str) -> tuple[Hashable, ...]:
+        """Returns a tuple that changes with the text."""
+        return (self._file, CHECKSUMS[self._file], self._flip, split)

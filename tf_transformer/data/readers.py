@@ -5,15 +5,17 @@ file can be compressed, `.gz`. The other corpora are two text files, folders, da
 TensorFlow Datasets, treebanks, and the built-in ones.
 """
 
+import functools
+import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from tf_transformer.config import TREES, WORDS, DataConfig
-from tf_transformer.data.corpus import Corpus, HeldOutCorpus, WeightedPair, range_of_split
-from tf_transformer.data.mixture import MixedCorpus, TaggedCorpus, parse_weights
-from tf_transformer.data.pocket import PocketCorpus, PocketTreebank
+from tf_transformer.data.corpus import Corpus, FileCorpus, WeightedPair
+from tf_transformer.data.mixture import MixedCorpus, parse_weights
+from tf_transformer.data.pocket import PocketCorpus
 from tf_transformer.data.tags import parse_tags
 from tf_transformer.data.text_files import (
     parse_tsv,
@@ -21,7 +23,7 @@ from tf_transformer.data.text_files import (
     read_lines,
     read_two_file_windows,
 )
-from tf_transformer.data.trees import TreebankCorpus
+from tf_transformer.data.trees import open_treebank
 from tf_transformer.errors import UserError
 
 POCKET_TREES = "pocket-trees"  # the built-in treebank
@@ -47,15 +49,20 @@ def open_corpus(data: str, source: str, target: str, tag: str = "") -> Corpus:
           its languages where they are others.
       source, target: language codes, such as "en" and "de"; for trees "words" and "trees".
       tag: the tag before each source, such as "<2de>", of each corpus; "" for none.
-    Returns: a `PocketCorpus`, `FileCorpus`, `TfdsCorpus`, `PocketTreebank`, `TreebankCorpus`, or
-      with a tag a `TaggedCorpus`, or for several corpora a `MixedCorpus`.
+    Returns: a `PocketCorpus`, `FileCorpus` or `TfdsCorpus`; for several corpora a `MixedCorpus`.
     Raises: UserError when there is no such corpus, or it lacks one of the languages; for another
       number of tags than corpora.
     """
     names = corpus_names(data)
     tags = parse_tags(tag, len(names))
-    corpora = [_open_with_languages(name, source, target) for name in names]
-    corpora = [TaggedCorpus(each, tag) if tag else each for each, tag in zip(corpora, tags)]
+    corpora = []
+    for name, tag in zip(names, tags):
+        data, *languages = split_languages(name, source, target)
+        corpus = _open_one(data, *languages)
+        if data != name:
+            corpus.name = f"{corpus.name} ({'-'.join(languages)})"
+        corpus.tag = tag
+        corpora.append(corpus)
     return corpora[0] if len(corpora) == 1 else MixedCorpus(corpora)
 
 
@@ -82,38 +89,28 @@ def corpus_of_run(data: DataConfig) -> Corpus:
     return open_corpus(data.data, data.source, data.target, data.tag)
 
 
-def _open_with_languages(name: str, source: str, target: str) -> Corpus:
-    """Opens the corpus of `DATA` or `DATA@SOURCE-TARGET`, whose name for messages has both."""
-    data, *languages = split_languages(name, source, target)
-    corpus = _open_one(data, *languages)
-    if data != name:
-        corpus.name = f"{corpus.name} ({'-'.join(languages)})"
-    return corpus
-
-
 def _open_one(data: str, source: str, target: str) -> Corpus:
     """Opens one corpus; as for `open_corpus`."""
     if source == target:
         raise UserError(f"source and target are both {source!r}: give two languages")
+    if data in ("pocket", POCKET_TREES):
+        return PocketCorpus(data, source, target)
     if (source, target) == (WORDS, TREES):
-        return PocketTreebank() if data == POCKET_TREES else TreebankCorpus(data)
-    if data == POCKET_TREES:
-        raise UserError(
-            f"{POCKET_TREES} has {WORDS} and {TREES}, not {source} and {target}: "
-            f"to train on trees, give --source={WORDS} --target={TREES}"
-        )
-    if data == "pocket":
-        return PocketCorpus(source, target)
+        return open_treebank(data)
     if os.path.isdir(data):
-        files = _folder_files(data, source, target)
-        return FileCorpus(files, f"folder {data}", (source, target))
-    if os.path.isfile(data):
-        return FileCorpus({"train": [data]}, f"file {data}", (source, target))
-    if "," in data:
-        return FileCorpus({"train": data.split(",")}, f"files {data}", (source, target))
-    if TFDS_NAME.fullmatch(data):
+        kind, files = "folder", _folder_files(data, source, target)
+    elif os.path.isfile(data):
+        kind, files = "file", {"train": [data]}
+    elif "," in data:
+        kind, files = "files", {"train": data.split(",")}
+    elif TFDS_NAME.fullmatch(data):
         return TfdsCorpus(data, source, target)
-    raise UserError(f"no such data folder or file: {data}: give with --data {describe_data()}")
+    else:
+        raise UserError(f"no such data folder or file: {data}: give with --data {describe_data()}")
+    read_files = functools.partial(read_pair_files, languages=(source, target))
+    parsers = {_parser(path) for path in itertools.chain(*files.values())}
+    key = (source, target) if parsers - {parse_tsv} else ()
+    return FileCorpus(f"{kind} {data}", files, read_files, key)
 
 
 def corpus_names(data: str) -> list[str]:
@@ -170,35 +167,6 @@ def absolute_path(data: str) -> str:
     return ",".join(map(os.path.abspath, data.split(","))) if "," in data else data
 
 
-class FileCorpus(HeldOutCorpus):
-    """Pairs from text files.
-
-    Where `files` has no "validation", the end of "train" is held out for it, and the split "all"
-    has both.
-
-    Args:
-      files: a dict from split names to the `paths` of `read_pair_files`.
-      name: of the corpus, for messages.
-      languages: of source and target.
-    """
-
-    def __init__(
-        self, files: Mapping[str, Sequence[str]], name: str, languages: tuple[str, str]
-    ) -> None:
-        super().__init__(name, files, [] if "validation" in files else ["validation"])
-        self._languages = languages
-
-    def read_files(self, paths: Sequence[str]) -> Iterator[WeightedPair]:
-        """Yields the pairs of `read_pair_files`."""
-        return read_pair_files(paths, self._languages)
-
-    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
-        """Returns a tuple that changes with the files; of JSON lines also with the languages."""
-        paths = self.files.get(split, self.files["train"])
-        has_languages = len(paths) == 1 and pair_reader(paths[0]) is not read_tsv
-        return (*super().fingerprint(split), *(self._languages if has_languages else ()))
-
-
 def _folder_files(folder: str, source: str, target: str) -> dict[str, list[str]]:
     """Finds the files of the splits of a folder.
 
@@ -251,12 +219,15 @@ def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterato
     Raises: UserError for an empty file, two files with different line counts, invalid UTF-8, and a
       line of another form.
     """
-    pairs: Iterator[WeightedPair]
+    pairs: Iterable[WeightedPair]
     if len(paths) == 2:
         windows = read_two_file_windows(paths[0], paths[1])
         pairs = ((source, target, None) for window in windows for source, target in window)
     else:
-        pairs = pair_reader(paths[0])(read_lines(paths[0]), paths[0], languages)
+        (path,) = paths
+        parse = _parser(path)
+        lines = enumerate(read_lines(path), start=1)
+        pairs = (parse(line, f"{path}:{number}", languages) for number, line in lines)
     empty = True
     for pair in pairs:
         empty = False
@@ -265,54 +236,34 @@ def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterato
         raise UserError(f"{' and '.join(paths)}: there is no text")
 
 
-def read_tsv(
-    lines: Iterator[str], path: str | None, languages: tuple[str, str] = ("", "")
-) -> Iterator[WeightedPair]:
-    """Splits lines into source, target and, where there is a third column, a weight.
-
-    Args:
-      lines: of the file.
-      path: of the file, for messages; None for standard input.
-      languages: the columns have no names, so they do not matter.
-    Yields: (source, target, weight); the weight is None where there are two columns.
-    Raises: UserError as `parse_tsv`.
-    """
-    for number, line in enumerate(lines, start=1):
-        yield parse_tsv(line, number, path)
-
-
-def read_json_lines(
-    lines: Iterator[str], path: str | None, languages: tuple[str, str]
-) -> Iterator[WeightedPair]:
-    """Reads lines such as {"en": "a cat", "de": "eine Katze", "weight": 0.5}.
+def parse_json(line: str, place: str, languages: tuple[str, str]) -> WeightedPair:
+    """Parses a line such as {"en": "a cat", "de": "eine Katze", "weight": 0.5}.
 
     The texts can also be in an object "translation", as in data sets of Hugging Face.
     """
-    for number, line in enumerate(lines, start=1):
-        place = f"{path}:{number}"
-        try:
-            record = json.loads(line)
-            texts = record.get("translation", record)
-            # `encode` refuses half of a surrogate pair.
-            sides = [texts[language].encode().decode().splitlines() for language in languages]
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise UserError(
-                f'{place}: give an object of JSON with two texts, such as {{"{languages[0]}": '
-                f'"...", "{languages[1]}": "..."}}, and "weight" where a pair has one'
-            ) from None
-        source, target = map(" ".join, sides)
-        yield source, target, parse_weight(record.get("weight", 1.0), place)
+    try:
+        record = json.loads(line)
+        texts = record.get("translation", record)
+        # `encode` refuses half of a surrogate pair.
+        sides = [texts[language].encode().decode().splitlines() for language in languages]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise UserError(
+            f'{place}: give an object of JSON with two texts, such as {{"{languages[0]}": '
+            f'"...", "{languages[1]}": "..."}}, and "weight" where a pair has one'
+        ) from None
+    source, target = map(" ".join, sides)
+    return source, target, parse_weight(record.get("weight", 1.0), place)
 
 
-# By the ending of the name: (lines, path for messages, languages) -> the pairs of a file. Languages
-# matter where a file can have several.
-PairReader = Callable[[Iterator[str], str | None, tuple[str, str]], Iterator[WeightedPair]]
-PAIR_FORMATS: dict[str, PairReader] = {"tsv": read_tsv, "jsonl": read_json_lines}
+# (line, its place for messages, languages) -> its pair. Languages matter where a file can have
+# several.
+Parser = Callable[[str, str, tuple[str, str]], WeightedPair]
+PAIR_FORMATS: dict[str, Parser] = {"tsv": parse_tsv, "jsonl": parse_json}  # by the ending
 
 
-def pair_reader(path: str) -> PairReader:
-    """Returns the reader of a file of pairs; that of TSV where its name has another ending."""
-    return PAIR_FORMATS.get(_ending(path), read_tsv)
+def _parser(path: str) -> Parser:
+    """Returns the parser of a file of pairs; that of TSV where its name has another ending."""
+    return PAIR_FORMATS.get(_ending(path), parse_tsv)
 
 
 def describe_data() -> str:
@@ -327,16 +278,13 @@ def describe_data() -> str:
 class TfdsCorpus(Corpus):
     """A translation data set of TensorFlow Datasets.
 
-    The first `read` downloads it. Where it has no split "validation", the end of "train" is held
-    out for it, and the split "all" has both.
+    The first use of its text downloads it; its splits are certain only then.
 
     Args:
       name: such as "wmt14_translate/de-en" or "ted_hrlr_translate/pt_to_en".
       source, target: two of its languages, in either order.
     Raises: UserError when TFDS has no such data set, or the data set lacks one of the languages.
     """
-
-    downloads = True
 
     def __init__(self, name: str, source: str, target: str) -> None:
         import tensorflow_datasets as tfds  # the import is slow, and most runs do not need it
@@ -355,46 +303,39 @@ class TfdsCorpus(Corpus):
                     f"the data set {name} has no {language!r}: it has {', '.join(languages)}"
                 )
         self.name = f"the TensorFlow data set {name}"
-        self._source = source
-        self._target = target
-        self._find_splits()
+        self._languages = source, target
 
-    def _find_splits(self) -> None:
-        self.splits = list(self._builder.info.splits) or ["train", "validation", "test"]
-        self._hold_out = "validation" not in self.splits
-        if self._hold_out:
-            self.splits += ["validation", "all"]
-
-    def read(self, split: str) -> Iterator[tuple[str, str]]:
-        """Reads a split.
-
-        Yields: (source, target) strings.
-        Raises: UserError for an unknown split, or when the download fails.
-        """
-        self._prepare()
-        tfds_split = self.known(split)
-        if self._hold_out and split in ("train", "validation"):
-            pairs = self._builder.info.splits["train"].num_examples
-            first, end = range_of_split(self, split, ["validation"], pairs)
-            tfds_split = f"train[{first}:{end}]"
-        elif self._hold_out and split == "all":
-            tfds_split = "train"
-        examples = self._builder.as_dataset(split=tfds_split, shuffle_files=False)
-        for example in examples.as_numpy_iterator():
-            yield _one_line(example[self._source]), _one_line(example[self._target])
-
-    def _prepare(self) -> None:
-        """Downloads the data set where necessary. Its splits are certain only afterwards."""
+    @functools.cached_property
+    def texts(self) -> dict[str, str]:  # type: ignore[override]
+        """The names of its splits. Raises: UserError when the download fails."""
         try:
             self._builder.download_and_prepare()
         except Exception as error:  # of many kinds: network, checksum, disk, parser
             first_line = str(error).strip().splitlines()[0]
             raise UserError(f"{self.name} could not be prepared: {first_line}") from error
-        self._find_splits()
+        # The mock of TFDS has no splits.
+        splits = list(self._builder.info.splits) or ["train", "validation", "test"]
+        return dict(zip(splits, splits))
 
-    def fingerprint(self, split: str) -> tuple[Hashable, ...]:
+    @functools.cached_property
+    def training_pairs(self) -> int:
+        """The number of pairs of the text of "train", held-out ones included."""
+        return self._builder.info.splits["train"].num_examples
+
+    def read_training_text(self, first: int, end: int) -> Iterator[WeightedPair]:
+        """Yields some pairs of the text of "train"; those before them are not read."""
+        return self.read_text(f"train[{first}:{end}]")
+
+    def read_text(self, text: str) -> Iterator[WeightedPair]:
+        """Yields the pairs of a split of the data set."""
+        examples = self._builder.as_dataset(split=text, shuffle_files=False)
+        for example in examples.as_numpy_iterator():
+            source, target = (_one_line(example[language]) for language in self._languages)
+            yield source, target, None
+
+    def text_fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the version of the data set."""
-        return (self._builder.info.full_name, self._source, self._target, self._hold_out, split)
+        return (self._builder.info.full_name, *self._languages, bool(self.held_out), split)
 
 
 def _one_line(sentence: bytes) -> str:

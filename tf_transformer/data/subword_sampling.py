@@ -21,7 +21,7 @@ import random
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
@@ -35,8 +35,7 @@ from tf_transformer.data.encoding import (
     EncodedPairs,
     Shard,
     open_shards,
-    write_manifest,
-    write_shard,
+    write_shards,
 )
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_folder
@@ -90,12 +89,12 @@ class SubwordSampler:
         normal = messages.ModelProto.SentencePiece.NORMAL
         self._is_text = [piece.type == normal for piece in proto.pieces]
         self._begins_word = [
-            piece.type != normal or piece.piece.startswith(BLANK) for piece in proto.pieces
+            not is_text or piece.startswith(BLANK)
+            for piece, is_text in zip(self._pieces, self._is_text)
         ]
-        texts = [(i, piece) for i, piece in enumerate(proto.pieces) if self._is_text[i]]
-        self._ids = {piece.piece: i for i, piece in texts}
+        self._ids = {self._pieces[i]: i for i, is_text in enumerate(self._is_text) if is_text}
         # Of BPE, the earlier merge has the larger score.
-        self._scores = {piece.piece: piece.score for _, piece in texts}
+        self._scores = {piece: proto.pieces[i].score for piece, i in self._ids.items()}
         self._longest = max(map(len, self._ids), default=0)
         is_bpe = proto.trainer_spec.model_type == messages.TrainerSpec.BPE
         self._draw = self._draw_bpe if is_bpe else self._draw_unigram
@@ -291,6 +290,8 @@ class PairSampler:
     def epoch(self, epoch: int, stopped: threading.Event) -> EncodedPairs:
         """Opens the shards of an epoch, after encoding them where they are not there.
 
+        Then the shards of all other epochs are removed, but for the one before.
+
         Args:
           epoch: its number, from 0.
           stopped: set it to end the encoding.
@@ -300,31 +301,31 @@ class PairSampler:
         """
         folder = f"{self._stem}{epoch}"
         while (pairs := open_shards(folder)) is None:
-            self._encode(epoch, folder, stopped)
+            kept = {f"{self._stem}{epoch - 1}"}
+            for other in set(glob.glob(f"{glob.escape(self._prefix)}*")) - kept:
+                shutil.rmtree(other, ignore_errors=True)
+            with atomic_folder(os.path.dirname(folder)) as unfinished:
+                write_shards(unfinished, self._draw(epoch, stopped))
+                os.rename(unfinished, folder)
         return pairs
 
-    def _encode(self, epoch: int, folder: str, stopped: threading.Event) -> None:
-        """Writes the shards of an epoch, whose ids other processes draw."""
+    def _draw(self, epoch: int, stopped: threading.Event) -> Iterator[Shard]:
+        """Yields the shards of an epoch."""
         # The other cores compute the updates of the epoch before.
         processes = max(1, number_of_cores() // 2)
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks of TensorFlow
         pool = ProcessPoolExecutor(processes, spawn, _start_process, self._arguments)
         try:
-            with atomic_folder(os.path.dirname(folder)) as unfinished:
-                records = []
-                for number, shard in enumerate(self._shards):
-                    firsts = range(0, len(shard), CHUNK)
-                    keys = [(self._seed, epoch, number, chunk) for chunk in range(len(firsts))]
-                    chunks = [shard.slice(first, first + CHUNK) for first in firsts]
-                    parts = []
-                    for part in pool.map(_sample_in_process, keys, chunks):
-                        if stopped.is_set():
-                            raise InterruptedError
-                        parts.append(part)
-                    records.append(write_shard(unfinished, number, Shard.join(parts), len(shard)))
-                write_manifest(unfinished, records, complete=True)
-                shutil.rmtree(folder, ignore_errors=True)  # damaged ones
-                os.rename(unfinished, folder)
+            for number, shard in enumerate(self._shards):
+                firsts = range(0, len(shard), CHUNK)
+                keys = [(self._seed, epoch, number, chunk) for chunk in range(len(firsts))]
+                chunks = [shard.slice(first, first + CHUNK) for first in firsts]
+                parts = []
+                for part in pool.map(_sample_in_process, keys, chunks):
+                    if stopped.is_set():
+                        raise InterruptedError
+                    parts.append(part)
+                yield Shard.join(parts)
         except BrokenProcessPool:
             raise UserError(
                 "a process that draws sub-words has ended; if memory is short, stop other "
@@ -334,9 +335,3 @@ class PairSampler:
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
-
-    def remove_others(self, epochs: Iterable[int]) -> None:
-        """Removes the shards of all epochs but these, and those of other settings."""
-        kept = {f"{self._stem}{epoch}" for epoch in epochs}
-        for folder in set(glob.glob(f"{glob.escape(self._prefix)}*")) - kept:
-            shutil.rmtree(folder, ignore_errors=True)

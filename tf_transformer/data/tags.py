@@ -7,7 +7,7 @@ encoded as its id. Anywhere else it is text like any other.
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
@@ -32,16 +32,10 @@ def parse_tags(text: str, corpora: int) -> list[str]:
     Raises: UserError for another number of tags, or what is not a tag.
     """
     tags = text.split(",") if text else [""] * corpora
-    for tag in tags:
-        if tag and not TAG.fullmatch(tag):
-            raise UserError(
-                f"tag {tag!r}: give a name in angle brackets without blanks, such as <2de> or "
-                ">>de<<"
-            )
-    if len(tags) != corpora:
+    if len(tags) != corpora or not all(tag == "" or TAG.fullmatch(tag) for tag in tags):
         raise UserError(
-            f"tag {text} has {len(tags)} tags, and data {corpora} corpora: give one for each, "
-            "separated by commas; an empty one for none, as in ',<BT>'"
+            f"tag {text!r}: give one for each of the {corpora} corpora of data, separated by "
+            "commas, such as <2de> or >>de<<; an empty one for none, as in ',<BT>'"
         )
     return tags
 
@@ -93,11 +87,3 @@ def split_tag(text: str, tags: Container[str] | None) -> tuple[str, str]:
 def tag_pattern(tags: Iterable[str]) -> str:
     """Returns a regular expression of RE2 that does the same: the groups are tag and sentence."""
     return f"(?s) *({'|'.join(map(re.escape, tags))}) +([^ ].*)"
-
-
-def without_tags(
-    pairs: Iterable[tuple[str, str]], tags: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    """Removes the tags of the sources of pairs."""
-    for source, target in pairs:
-        yield split_tag(source, tags)[1], target

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import itertools
 import os
 import select
 import sys
@@ -13,6 +14,7 @@ from typing import IO, Any, cast
 
 from tf_transformer.errors import UserError
 
+STANDARD_INPUT = "standard input"  # its name in messages
 # Windows double in size, so that the first results come early. Lines of similar length are
 # translated together, and a larger window has more of them.
 FIRST_WINDOW = 64
@@ -20,7 +22,7 @@ LARGEST_WINDOW = 4096
 LINGER = 0.05  # seconds for which the first line of a window waits for more lines
 CHUNK = 1 << 16  # bytes, the size of a pipe
 
-LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a pair in the loss
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a pair in the loss, and of a corpus
 
 
 def read_lines(path: str | None) -> Iterator[str]:
@@ -35,74 +37,7 @@ def read_lines(path: str | None) -> Iterator[str]:
     Yields: the lines without their line ends.
     Raises: UserError when the file cannot be read, or a line is not valid UTF-8.
     """
-    with open_lines(path) as file:
-        for number, line in enumerate(file, start=1):
-            yield decode_line(line, number, path)
-
-
-@contextlib.contextmanager
-def open_lines(path: str | None) -> Iterator[IO[bytes]]:
-    """Opens a text file, as for `read_lines`. Raises: UserError when it cannot be read."""
-    name = path or "standard input"
-    open_file = gzip.open if name.endswith(".gz") else open
-    try:
-        with open_file(path, "rb") if path else contextlib.nullcontext(sys.stdin.buffer) as file:
-            yield cast(IO[bytes], file)
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise UserError(f"cannot read {name}: {error.strerror}") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{name}: not a complete gzip file ({error})") from None
-
-
-def decode_line(line: bytes, number: int, path: str | None) -> str:
-    """Decodes line `number` of a file, from 1. Raises: UserError when it is not valid UTF-8."""
-    try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise UserError(
-            f"{path or 'standard input'}:{number}: not UTF-8 text: convert the file, or correct "
-            "the line"
-        ) from None
-
-
-def parse_tsv(line: str, number: int, path: str | None) -> tuple[str, str, float | None]:
-    """Splits a line of a TSV file into source, target and weight.
-
-    Args:
-      line: with two columns, or with three, of which the last is the weight.
-      number, path: of the line, from 1, and the file, for messages; None for standard input.
-    Raises: UserError for another number of columns, or as `parse_weight`.
-    """
-    place = f"{path or 'standard input'}:{number}"
-    columns = line.split("\t")
-    if len(columns) == 2:
-        return columns[0], columns[1], None
-    if len(columns) == 3:
-        return columns[0], columns[1], parse_weight(columns[2], place)
-    raise UserError(
-        f"{place}: {len(columns)} columns: give source, one tab, target; a third column is the "
-        "weight of the pair"
-    )
-
-
-def parse_weight(value: Any, place: str) -> float:
-    """Parses the weight of a pair, from `LEAST_WEIGHT` to `MOST_WEIGHT`.
-
-    Args:
-      value: text or a number.
-      place: of the pair, for messages.
-    Raises: UserError for another value.
-    """
-    try:
-        weight = float(value)
-    except (TypeError, ValueError, OverflowError):
-        weight = -1.0
-    if LEAST_WEIGHT <= weight <= MOST_WEIGHT:
-        return weight
-    raise UserError(
-        f"{place}: the weight {value!r} is not a number from {LEAST_WEIGHT:.6f} to "
-        f"{MOST_WEIGHT:,.0f}: in TSV files, `cut -f 1,2` removes a third column"
-    )
+    return itertools.chain.from_iterable(read_windows(path))
 
 
 def read_windows(path: str | None) -> Iterator[list[str]]:
@@ -114,32 +49,42 @@ def read_windows(path: str | None) -> Iterator[list[str]]:
     Args:
       path: as for `read_lines`.
     Yields: lists of lines without their line ends, none of them empty.
-    Raises: UserError when the file cannot be read, or a line is not valid UTF-8.
+    Raises: UserError as `read_lines`.
     """
+    name = path or STANDARD_INPUT
+    open_file = gzip.open if name.endswith(".gz") else open
+    try:
+        with open_file(path, "rb") if path else contextlib.nullcontext(sys.stdin.buffer) as file:
+            yield from _windows(cast(IO[bytes], file), name)
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise UserError(f"cannot read {name}: {error.strerror}") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{name}: not a complete gzip file ({error})") from None
+
+
+def _windows(file: IO[bytes], name: str) -> Iterator[list[str]]:
     size = FIRST_WINDOW
     window: list[str] = []
     number = 0  # of lines
     rest = b""  # of a line whose end has not arrived
     deadline = 0.0  # of the window
-    with open_lines(path) as file:
-        while True:
-            if window and not _is_ready(file, max(0.0, deadline - time.monotonic())):
+    chunk = b"\n"
+    while chunk:
+        if window and not _is_ready(file, max(0.0, deadline - time.monotonic())):
+            yield window
+            window = []
+        chunk = file.read1(CHUNK)  # type: ignore[attr-defined]  # waits for at least one byte
+        *lines, rest = (rest + chunk).split(b"\n")
+        if rest and not chunk:
+            lines.append(rest)
+        for line in lines:
+            number += 1
+            deadline = deadline if window else time.monotonic() + LINGER
+            window.append(_decode(line, number, name))
+            if len(window) == size:
                 yield window
                 window = []
-            chunk = file.read1(CHUNK)  # type: ignore[attr-defined]  # waits for at least one byte
-            *lines, rest = (rest + chunk).split(b"\n")
-            if not chunk:
-                break
-            for line in lines:
-                number += 1
-                deadline = deadline if window else time.monotonic() + LINGER
-                window.append(decode_line(line, number, path))
-                if len(window) == size:
-                    yield window
-                    window = []
-                    size = min(2 * size, LARGEST_WINDOW)
-    if rest:
-        window.append(decode_line(rest, number + 1, path))
+                size = min(2 * size, LARGEST_WINDOW)
     if window:
         yield window
 
@@ -150,6 +95,60 @@ def _is_ready(file: IO[bytes], seconds: float) -> bool:
         return bool(select.select([file], [], [], seconds)[0])
     except io.UnsupportedOperation:  # a file in memory
         return True
+
+
+def _decode(line: bytes, number: int, name: str) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise UserError(
+            f"{name}:{number}: not UTF-8 text: convert the file, or correct the line"
+        ) from None
+
+
+def parse_tsv(
+    line: str, place: str, languages: tuple[str, str] = ("", "")
+) -> tuple[str, str, float | None]:
+    """Splits a line of a TSV file into source, target and weight.
+
+    Args:
+      line: with two columns, or with three, of which the last is the weight.
+      place: of the line, for messages.
+      languages: have no effect, since the columns have no names.
+    Returns: source, target and weight; the weight is None where there are two columns.
+    Raises: UserError for another number of columns, or as `parse_weight`.
+    """
+    columns = line.split("\t")
+    if len(columns) == 2:
+        return columns[0], columns[1], None
+    if len(columns) == 3:
+        hint = ": in TSV files, `cut -f 1,2` removes a third column"
+        return columns[0], columns[1], parse_weight(columns[2], place, hint)
+    raise UserError(
+        f"{place}: {len(columns)} columns: give source, one tab, target; a third column is the "
+        "weight of the pair"
+    )
+
+
+def parse_weight(value: Any, place: str, hint: str = "") -> float:
+    """Parses a weight, from `LEAST_WEIGHT` to `MOST_WEIGHT`.
+
+    Args:
+      value: text or a number.
+      place: of the weight, for messages.
+      hint: what else to do, for messages.
+    Raises: UserError for another value.
+    """
+    try:
+        weight = float(value)
+    except (TypeError, ValueError, OverflowError):
+        weight = -1.0
+    if LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+        return weight
+    raise UserError(
+        f"{place}: the weight {value!r} is not a number from {LEAST_WEIGHT:.6f} to "
+        f"{MOST_WEIGHT:,.0f}{hint}"
+    )
 
 
 def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
@@ -164,10 +163,10 @@ def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
         first, _, second = path.partition(",")
         yield from read_two_file_windows(first, second)
         return
-    lines = 0  # of earlier windows
+    numbers = itertools.count(1)
     for window in read_windows(path):
-        yield [parse_tsv(line, number, path)[:2] for number, line in enumerate(window, lines + 1)]
-        lines += len(window)
+        places = (f"{path or STANDARD_INPUT}:{number}" for number in numbers)
+        yield [parse_tsv(*line)[:2] for line in zip(window, places)]
 
 
 def read_two_file_windows(first: str | None, second: str) -> Iterator[list[tuple[str, str]]]:
@@ -181,19 +180,19 @@ def read_two_file_windows(first: str | None, second: str) -> Iterator[list[tuple
     """
     lines = 0
     targets = read_lines(second)
+    names = first or STANDARD_INPUT, second
     for window in read_windows(first):
         pairs = list(zip(window, targets))
         lines += len(pairs)
         if len(pairs) < len(window):
-            raise _different(second, first, lines)
+            raise _different(*names[::-1], lines)
         yield pairs
     if next(targets, None) is not None:
-        raise _different(first, second, lines)
+        raise _different(*names, lines)
 
 
-def _different(shorter: str | None, longer: str | None, lines: int) -> UserError:
-    """The error for two files, of which the shorter one has `lines` lines."""
+def _different(shorter: str, longer: str, lines: int) -> UserError:
     return UserError(
-        f"{shorter or 'standard input'} has {lines:,} lines, and {longer or 'standard input'} has "
-        "more: the two sides must have one line for each pair"
+        f"{shorter} has {lines:,} lines, and {longer} has more: the two sides must have one line "
+        "for each pair"
     )

@@ -4,10 +4,8 @@ import collections
 import copy
 import functools
 import hashlib
-import heapq
 import io
 import logging
-import operator
 import os
 import re
 import tempfile
@@ -22,9 +20,10 @@ import tensorflow_text as tf_text
 from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data.progress import Progress
-from tf_transformer.data.tags import tag_pattern, vocabulary_tags, without_tags
+from tf_transformer.data.tags import split_tag, tag_pattern, vocabulary_tags
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
+from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import BLANK, END, PAD, START, UNK
 
 logger = logging.getLogger(__name__)
@@ -186,6 +185,18 @@ class Tokenizer:
         end = tf.fill([ids.nrows(), 1], END)
         return tf.concat([ids, end], axis=1)
 
+    def encode_lists(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of `encode` as lists, computed on all cores and without a graph.
+
+        Args:
+          texts: at least one.
+        """
+        if not self.tags:
+            return self._python.encode(list(texts), add_eos=True, num_threads=number_of_cores())
+        tags, sentences = zip(*(split_tag(text, self.tags) for text in texts))
+        rows = self.for_targets().encode_lists(sentences)
+        return [[self.tags[tag], *row] if tag else row for tag, row in zip(tags, rows)]
+
     def _split_tags(self, texts: list[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Strings `[N]` -> ids of their tags, ragged `[N, (0 or 1)]`, and the sentences `[N]`."""
         pattern = tag_pattern(self.tags)
@@ -255,14 +266,11 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
     model = io.BytesIO()
     errors: list[BaseException] = []  # of the texts, and then that of the trainer, which hides it
     number = 0  # of texts that were read
-    stopped = threading.Event()
 
     def sentences() -> Iterator[str]:
         nonlocal number
         try:
             for text in texts:
-                if stopped.is_set():
-                    raise InterruptedError
                 number += 1
                 yield text
         except BaseException as error:
@@ -292,14 +300,11 @@ def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -
 
     # A daemon thread does not keep the process alive after Ctrl-C.
     thread = threading.Thread(target=train, daemon=True)
-    try:
-        thread.start()
-        with Progress("learning the vocabulary", "sentences") as progress:
-            while thread.is_alive():
-                thread.join(0.5)
-                progress.show(number)
-    finally:
-        stopped.set()
+    thread.start()
+    with Progress("learning the vocabulary", "sentences") as progress:
+        while thread.is_alive():
+            thread.join(0.5)
+            progress.show(number)
     if errors:
         raise errors[0] from None
     return model.getvalue()
@@ -361,8 +366,8 @@ def _seeds(words: collections.Counter[str]) -> list[tuple[str, int]]:
         for start in range(len(word)):
             for end in range(start + 2, min(len(word), start + MAX_CHARACTERS) + 1):
                 strings[word[start:end]] += count
-    scores = ((string, n * len(string)) for string, n in strings.items() if n > 1)
-    return heapq.nlargest(MAX_SEEDS, scores, key=operator.itemgetter(1))
+    scores = {string: n * len(string) for string, n in strings.items() if n > 1}
+    return collections.Counter(scores).most_common(MAX_SEEDS)
 
 
 def _learning_error(reason: str, vocab_size: int) -> UserError:
@@ -413,7 +418,13 @@ def texts_of(
     pairs: Callable[[], Iterable[tuple[str, str]]], tags: Sequence[str], *sides: int
 ) -> Callable[[], Iterable[str]]:
     """Returns a function that gives the sources (0), the targets (1) or both, without tags."""
-    return lambda: (pair[side] for pair in without_tags(pairs(), tags) for side in sides)
+
+    def texts() -> Iterator[str]:
+        for source, target in pairs():
+            sentences = split_tag(source, tags)[1], target
+            yield from (sentences[side] for side in sides)
+
+    return texts
 
 
 def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], folder: str) -> None:

@@ -15,13 +15,12 @@ also faster. The blank in ") )" keeps the two brackets in separate sub-words.
 """
 
 import itertools
-import os
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tf_transformer.data.corpus import HeldOutCorpus, WeightedPair
+from tf_transformer.data.corpus import FileCorpus, WeightedPair
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
@@ -37,11 +36,12 @@ DEFAULT_TAG = "NN"
 DEFAULT_LABEL = "X"
 DEFAULT_ROOT = "S"
 
-# Files of the Penn Treebank, and the sections of each split.
-SECTION = re.compile(r"wsj_(\d\d)\d\d\.mrg", re.IGNORECASE)
+# The sections of the Penn Treebank of each split, and the beginnings of names in other treebanks.
 SECTIONS = {"train": range(2, 22), "validation": range(22, 23), "test": range(23, 24)}
-# Prefixes of file and folder names, for other treebanks.
-SPLIT_PREFIXES = {"train": ("train",), "validation": ("val", "dev"), "test": ("test",)}
+NAMES = {"train": "train", "val": "validation", "dev": "validation", "test": "test"}
+_SPLITS = NAMES | {f"{n:02}": split for split, numbers in SECTIONS.items() for n in numbers}
+_PENN = re.compile(r"(?:^|/)wsj_(\d\d)\d\d\.mrg$")
+_NAMED = re.compile(f"(?:^|/)({'|'.join(NAMES)})")
 
 # Only ASCII blanks separate tokens; a no-break space is part of its word.
 _BRACKET_OR_WORD = re.compile(r"[()]|[^\s()]+", re.ASCII)
@@ -78,9 +78,7 @@ class Tree(NamedTuple):
         return f"({' '.join([self.label, *inside])})"
 
 
-def read_trees(
-    source: str | os.PathLike[str] | Iterable[str], name: str | None = None
-) -> Iterator[Tree]:
+def read_trees(lines: Iterable[str], name: str = "line") -> Iterator[Tree]:
     """Reads bracketed text such as the `.mrg` files of the Penn Treebank.
 
     A tree can extend over several lines, and a line can hold several trees. A node without a label,
@@ -88,19 +86,16 @@ def read_trees(
     "*x*" are skipped: some files begin with a notice in such lines.
 
     Args:
-      source: the path of a file, plain or `.gz`, or an iterable of lines.
-      name: of the source, for messages; None for the path, or "line".
+      lines: of a file.
+      name: of the file, for messages.
     Yields: `Tree`s.
-    Raises: UserError when the file cannot be read; and, with the line number, for invalid UTF-8,
-      unbalanced brackets, or a word that is not the only child of its tag, "(NN the dog)".
+    Raises: UserError, with the line number, for unbalanced brackets, or a word that is not the only
+      child of its tag, "(NN the dog)".
     """
-    if isinstance(source, (str, os.PathLike)):
-        source = os.fspath(source)
-        name, source = name or source, read_lines(source)
     stack: list[_OpenNode] = []
-    for number, line in enumerate(source, start=1):
+    for number, line in enumerate(lines, start=1):
         if stack or not line.startswith(_NOTICE):
-            yield from _parse_line(stack, line, f"{name or 'line'}:{number}")
+            yield from _parse_line(stack, line, f"{name}:{number}")
     _check_closed(stack)
 
 
@@ -256,8 +251,8 @@ def is_well_formed(text: str, words: list[str]) -> bool:
     return linearise(restore(text, words)).split(" ") == re.findall(r"\S+", text, re.ASCII)
 
 
-class TreebankCorpus(HeldOutCorpus):
-    """The trees of a folder of `.mrg` files, as pairs of a sentence and its linearised tree.
+def open_treebank(folder: str) -> FileCorpus:
+    """Opens the trees of a folder of `.mrg` files, as pairs of a sentence and its linearised tree.
 
     The files are searched in all sub-folders. Their names determine the splits:
 
@@ -275,56 +270,35 @@ class TreebankCorpus(HeldOutCorpus):
       folder: a path.
     Raises: UserError when it has no `.mrg` file.
     """
-
-    unit = "trees"
-
-    def __init__(self, folder: str) -> None:
-        paths = sorted(
-            path for path in pathlib.Path(folder).rglob("*") if path.suffix.lower() == ".mrg"
+    found = sorted(
+        path for path in pathlib.Path(folder).rglob("*") if path.suffix.lower() == ".mrg"
+    )
+    if not found:
+        raise UserError(
+            f"no .mrg file in the folder {folder} or its sub-folders: give a folder of trees in "
+            "the format of the Penn Treebank"
         )
-        if not paths:
-            raise UserError(
-                f"no .mrg file in the folder {folder} or its sub-folders: give a folder of trees "
-                "in the format of the Penn Treebank"
-            )
-        held_out = ["validation"]
-        files = _files_of_splits([(path, _penn_split(path)) for path in paths])
-        files = files or _files_of_splits([(path, _named_split(folder, path)) for path in paths])
-        if not files:
-            files = {"train": list(map(str, paths))}
-            held_out = ["test", "validation"]
-        elif "validation" in files or "train" not in files:
-            held_out = []
-        used = sum(map(len, files.values()))
-        some = f" ({used:,} of its {len(paths):,} files)" if used < len(paths) else ""
-        super().__init__(f"treebank {folder}{some}", files, held_out)
+    texts: dict[str, list[str]] = {}
+    names = [path.relative_to(folder).as_posix().lower() for path in found]
+    for pattern in (_PENN, _NAMED):
+        matches = map(pattern.search, names)
+        splits = [match and _SPLITS.get(match[1]) for match in matches]
+        for split in SECTIONS:
+            paths = [str(path) for path, of_path in zip(found, splits) if of_path == split]
+            texts |= {split: paths} if paths else {}
+        if texts:
+            break
+    used = sum(map(len, texts.values())) or len(found)
+    some = f" ({used:,} of its {len(found):,} files)" if used < len(found) else ""
+    files = texts or {"train": list(map(str, found))}
+    corpus = FileCorpus(f"treebank {folder}{some}", files, _read_pairs)
+    corpus.holds_out_test = not texts
+    return corpus
 
-    def read_files(self, paths: Sequence[str]) -> Iterator[WeightedPair]:
-        """Yields (words joined by blanks, linearised tree, None) of the clean trees of files."""
-        for tree in map(clean_tree, itertools.chain.from_iterable(map(read_trees, paths))):
+
+def _read_pairs(paths: Sequence[str]) -> Iterator[WeightedPair]:
+    """Yields (words joined by blanks, linearised tree, None) of the clean trees of files."""
+    for path in paths:
+        for tree in map(clean_tree, read_trees(read_lines(path), path)):
             if tree is not None:
                 yield (*source_and_target(tree), None)
-
-
-def _files_of_splits(paths: Iterable[tuple[pathlib.Path, str | None]]) -> dict[str, list[str]]:
-    """Returns the files of each split, of which there are some, in the order of `SECTIONS`."""
-    files = {
-        split: [str(path) for path, of_path in paths if of_path == split] for split in SECTIONS
-    }
-    return {split: names for split, names in files.items() if names}
-
-
-def _penn_split(path: pathlib.Path) -> str | None:
-    """Returns the split of a file of the Penn Treebank, or None."""
-    section = SECTION.fullmatch(path.name)
-    splits = (split for split in SECTIONS if section and int(section[1]) in SECTIONS[split])
-    return next(splits, None)
-
-
-def _named_split(folder: str, path: pathlib.Path) -> str | None:
-    """Returns the split that the path below `folder` names, or None."""
-    for name in path.relative_to(folder).parts:
-        for split, prefixes in SPLIT_PREFIXES.items():
-            if name.lower().startswith(prefixes):
-                return split
-    return None

@@ -2,11 +2,12 @@
 
 The ids of the vocabulary stay. Byte-pair encoding (BPE) continues: its next merges are those of the
 most frequent neighbours in the text as the vocabulary segments it. SentencePiece learns them from a
-text in which one character stands for each sub-word.
+text in which one character, a symbol, stands for each sub-word.
 """
 
 import functools
 import itertools
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -20,15 +21,12 @@ from tf_transformer.data.tokenizer import (
     train_sentencepiece,
 )
 from tf_transformer.errors import UserError
-from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import BLANK, UNK
 
-# The characters that stand for sub-words: the private use planes of Unicode.
-FIRST_SYMBOLS = range(0xF0000, 0xFFFFE)
-MORE_SYMBOLS = range(0x100000, 0x10FFFE)
-SYMBOLS = len(FIRST_SYMBOLS) + len(MORE_SYMBOLS)
+FIRST_SYMBOL = 0xF0000  # of the private use planes of Unicode, which have 131,000 characters
 BOUNDARY = "\t"  # which no merge crosses
 SYMBOL_BYTES = 4  # in UTF-8
+BYTE = re.compile("<0x[0-9A-F]{2}>")
 SENTENCES = 1000  # that are encoded at a time
 MAX_PIECE_CHARACTERS = 16  # of a sub-word, as where SentencePiece learns a vocabulary
 
@@ -49,22 +47,16 @@ def extend_vocabulary(
       number: how many sub-words are added at most, the new characters of the text included.
       tags: which are added where the vocabulary lacks them.
     Returns: a `Tokenizer`, whose first ids are those of `tokenizer`.
-    Raises: UserError for a vocabulary that is not BPE, for a tag that is one of its sub-words, and
-      for text of which nothing can be learned.
+    Raises: UserError for a vocabulary that is not BPE, and for text of which nothing can be
+      learned.
     """
     model = messages.ModelProto.FromString(tokenizer.model)
     if model.trainer_spec.model_type != messages.TrainerSpec.BPE:
         raise UserError("extend_vocab is for byte-pair encoding, not for other vocabularies")
-    if tokenizer.vocab_size > SYMBOLS:
-        raise UserError(f"extend_vocab is for a vocabulary of at most {SYMBOLS:,} sub-words")
-    known = {piece.piece for piece in model.pieces}
     for tag in dict.fromkeys(tags):
-        if tag in tokenizer.tags:
-            continue
-        if tag in known:
-            raise UserError(f"tag {tag}: it is a sub-word of the vocabulary: give another name")
-        known.add(tag)
-        model.pieces.append(Piece(piece=tag, type=Piece.CONTROL))
+        if tag not in tokenizer.tags:
+            model.pieces.append(Piece(piece=tag, type=Piece.CONTROL))
+    known = {piece.piece for piece in model.pieces}
     lowest = min(piece.score for piece in model.pieces)  # an earlier merge has a larger score
     learned = (piece for piece in _learn(tokenizer, sentences, number) if piece not in known)
     for rank, piece in enumerate(itertools.islice(learned, number), start=1):
@@ -87,10 +79,8 @@ def extend_tokenizers(
       number: of sub-words that are added at most to each vocabulary.
       tags: which begin sources, and are added to their vocabulary.
     Returns: the source's and the target's `Tokenizer`; one object twice when shared.
-    Raises: UserError as `extend_vocabulary`.
     """
     source, target = tokenizers
-
     if source is target:
         extended = extend_vocabulary(source, texts_of(pairs, tags, 0, 1), number, tags)
         return extended, extended
@@ -121,10 +111,10 @@ def _learn(
     tokenizer: Tokenizer, sentences: Callable[[], Iterable[str]], number: int
 ) -> Iterator[str]:
     """The sub-words of the text that the next merges make: new characters, then merges."""
-    text = _SymbolText(tokenizer)
+    known = tokenizer.pieces(range(tokenizer.vocab_size))
     characters = len(set(itertools.chain.from_iterable(sentences())))
     model = train_sentencepiece(
-        text.convert(sentences()),
+        _symbol_texts(tokenizer, sentences()),
         tokenizer.vocab_size + characters + number,  # SentencePiece counts all symbols too
         model_type="bpe",
         max_sentence_length=SYMBOL_BYTES * MAX_SENTENCE_BYTES,
@@ -135,58 +125,40 @@ def _learn(
         split_by_number=False,
         pretokenization_delimiter=BOUNDARY,
     )
-    pieces = [
-        piece.piece
-        for piece in messages.ModelProto.FromString(model).pieces
-        if piece.type == Piece.NORMAL
-    ]
-    learned = map(text.text_of, sorted(pieces, key=lambda piece: len(piece) > 1))
-    return (piece for piece in learned if len(piece) <= MAX_PIECE_CHARACTERS)
+    pieces = messages.ModelProto.FromString(model).pieces
+    learned = [piece.piece for piece in pieces if piece.type == Piece.NORMAL]
+    for symbols in sorted(learned, key=lambda symbols: len(symbols) > 1):
+        codes = (ord(symbol) - FIRST_SYMBOL for symbol in symbols)
+        text = "".join(known[n] if n >= 0 else symbol for n, symbol in zip(codes, symbols))
+        if len(text) <= MAX_PIECE_CHARACTERS:
+            yield text
 
 
-class _SymbolText:
-    """Text with one character, a symbol, for each sub-word of a vocabulary.
+def _symbol_texts(tokenizer: Tokenizer, sentences: Iterable[str]) -> Iterator[str]:
+    """Yields the sentences in symbols."""
+    pieces = tokenizer.pieces(range(tokenizer.vocab_size))
+    iterator = iter(sentences)
+    while batch := list(itertools.islice(iterator, SENTENCES)):
+        for ids in tokenizer.for_targets().encode_lists(batch):
+            yield "".join(_symbols(ids[:-1], pieces))  # without the end token
+
+
+def _symbols(ids: list[int], pieces: list[str]) -> Iterator[str]:
+    """Yields the symbols of a sentence, with a boundary where no merge is allowed.
 
     Characters that are not in the vocabulary, whose bytes are sub-words, stay.
-
-    Args:
-      tokenizer: of the vocabulary.
     """
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
-        self._pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-        symbols = map(chr, itertools.chain(FIRST_SYMBOLS, MORE_SYMBOLS))
-        self._symbols = list(itertools.islice(symbols, tokenizer.vocab_size))
-        self._ids = {symbol: i for i, symbol in enumerate(self._symbols)}
-
-    def convert(self, sentences: Iterable[str]) -> Iterator[str]:
-        """Yields the sentences in symbols, with a boundary where no merge is allowed."""
-        sentences = iter(sentences)
-        while batch := list(itertools.islice(sentences, SENTENCES)):
-            for ids in self._processor.encode(batch, num_threads=number_of_cores()):
-                yield self._convert_ids(ids)
-
-    def _convert_ids(self, ids: list[int]) -> str:
-        symbols: list[str] = []
-        before = BLANK  # so that the first sub-word has no boundary before it
-        for is_byte, group in itertools.groupby(ids, self._processor.is_byte):
-            numbers = list(group)
-            # The unknown token occurs where a vocabulary has no bytes.
-            texts = [(self._pieces[i], BOUNDARY if i == UNK else self._symbols[i]) for i in numbers]
-            if is_byte:  # of characters that have no sub-word
-                characters = self._processor.decode(numbers)
-                texts = [(each, BOUNDARY if each in self._ids else each) for each in characters]
-            for text, symbol in texts:
-                symbols += [symbol] if _may_merge(before, text) else [BOUNDARY, symbol]
-                before = text
-        return "".join(symbols)
-
-    def text_of(self, symbols: str) -> str:
-        """The text of a piece of such text."""
-        return "".join(
-            self._pieces[self._ids[symbol]] if symbol in self._ids else symbol for symbol in symbols
-        )
+    before = BLANK  # so that the first sub-word has no boundary before it
+    for is_byte, group in itertools.groupby(ids, lambda i: bool(BYTE.fullmatch(pieces[i]))):
+        if is_byte:
+            characters = bytes(int(pieces[i][3:5], 16) for i in group).decode("utf-8", "replace")
+            # A character of the text that is a symbol stands for no sub-word.
+            texts = [(each, BOUNDARY if ord(each) >= FIRST_SYMBOL else each) for each in characters]
+        else:  # the unknown token occurs where a vocabulary has no bytes
+            texts = [(pieces[i], BOUNDARY if i == UNK else chr(FIRST_SYMBOL + i)) for i in group]
+        for text, symbol in texts:
+            yield symbol if _may_merge(before, text) else BOUNDARY + symbol
+            before = text
 
 
 def _may_merge(first: str, second: str) -> bool:

@@ -9,17 +9,15 @@ hypotheses of each of B sentences. It takes
 - state: what the step before returned, any structure of tensors whose first dimension is B.
 
 It returns logits `[B, K, V]` for the next token, where V is a static dimension, and the new state.
-Since it gets the beam indices, it can reorder its state, or leave it in place and remember who
-continues whom.
 
 A search is one loop (`search_loop`) over one record (`Beam`). Each step takes the log-softmax of
 the logits, changes it by the logits processors, excludes what is impossible (`next_log_probs`), and
 keeps the best continuations (`extend_beam`). Sentences that are done leave the batch
 (`leave_batch`).
 
-**Forced prefix.** All searches take the first tokens of each output, `prefix`: a search among the
-outputs that begin with them. Where a token is forced, all others are impossible, and its
-log-probability is that of the model, so scores are those of the whole output.
+**Forced prefix.** A search with a prefix is one among the outputs that begin with it. Where a token
+is forced, all others are impossible, and its log-probability is that of the model, so scores are
+those of the whole output.
 
 **Types.** Ids and indices are int64: a GPU has no kernels for int32, which TensorFlow computes on
 the host. Only the position is int32, since the host runs the loop (`benchmarks/gpu_kernels.py`).
@@ -28,6 +26,7 @@ Shapes: B sentences, K hypotheses a sentence (the beam), t tokens so far, V voca
 C candidates, n hypotheses wanted, L longest output, P longest prefix.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -41,6 +40,31 @@ StepFunction = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Any], tuple[tf.Tensor,
 # t tokens and padding, t, and the rows [B] of the sentences in the first batch; returns other
 # log-probabilities [B, K, V], at most 0. See `decoding.logits_processors`.
 LogitsProcessor = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+class SearchProblem(NamedTuple):
+    """What every search is given: a step function, and what its outputs can be."""
+
+    step: StepFunction
+    state: Any  # the first one of the step function, [B, ...]
+    max_lengths: tf.Tensor  # int32 [B], the longest output of each sentence, with the end token
+    alpha: float | tf.Tensor = 0.6  # of the length penalty, at least 0; or float32 [B]
+    # Integers [B, P], the first tokens of each output, without the start and the end token, then
+    # padding. It is cut where only the end token fits. None: all are free.
+    prefix: tf.Tensor | None = None
+    processors: Sequence[LogitsProcessor] = ()  # of `decoding.logits_processors`
+    # int32 [], at least all of `max_lengths`: L for XLA, which must know all shapes before the
+    # search starts. None: L is the largest of them, and the result has as little padding as it can.
+    fixed_length: tf.Tensor | None = None
+
+    def repeat(self, number: int) -> "SearchProblem":
+        """The problem with each sentence `number` times in a row."""
+        alpha = tf.broadcast_to(self.alpha, tf.shape(self.max_lengths))
+        of_rows = {"state": self.state, "max_lengths": self.max_lengths, "alpha": alpha}
+        if self.prefix is not None:
+            of_rows["prefix"] = self.prefix
+        repeat = functools.partial(tf.repeat, repeats=number, axis=0)
+        return self._replace(**tf.nest.map_structure(repeat, of_rows))
 
 
 class SearchResult(NamedTuple):
@@ -82,64 +106,36 @@ class Candidates(NamedTuple):
     tokens: tf.Tensor  # int64 [B, C], the last one
 
 
-def greedy_search(
-    step: StepFunction,
-    state: Any,
-    max_lengths: tf.Tensor,
-    alpha: float = 0.6,
-    prefix: tf.Tensor | None = None,
-    processors: Sequence[LogitsProcessor] = (),
-    fixed_length: tf.Tensor | None = None,
-) -> SearchResult:
-    """Takes the most probable token at each step.
-
-    Args:
-      step: a step function, called with K = 1.
-      state: its first state.
-      max_lengths: int32 `[B]`, the longest output of each sentence, with the end token.
-      alpha: of the length penalty, or float32 `[B]`; it changes the scores only.
-      prefix: int32 or int64 `[B, P]`, the first tokens of each output, without the start and the
-        end token, then padding. It is cut where only the end token fits. None: all are free.
-      processors: of `decoding.logits_processors`. Scores are sums of the log-probabilities that
-        they return.
-      fixed_length: int32 scalar, at least all of `max_lengths`: L for XLA, which must know it
-        before the search starts. None: L is the largest of them, and the result has no more padding
-        than it needs.
-    Returns: a `SearchResult` with n = 1.
-    """
+def greedy_search(problem: SearchProblem) -> SearchResult:
+    """Takes the most probable token at each step. The step function is called with K = 1."""
 
     def most_probable(
         model_log_probs: tf.Tensor, log_probs: tf.Tensor, beam: Beam
     ) -> tuple[tf.Tensor, tf.Tensor]:
         return log_probs, tf.argmax(log_probs, axis=-1)
 
-    beam = first_beam(state, max_lengths, 1, alpha, prefix, fixed_length)
-    return follow(step, beam, most_probable, processors, fixed_length)
+    return follow(problem, most_probable)
 
 
 def follow(
-    step: StepFunction,
-    beam: Beam,
+    problem: SearchProblem,
     choose: Callable[[tf.Tensor, tf.Tensor, Beam], tuple[tf.Tensor, tf.Tensor]],
-    processors: Sequence[LogitsProcessor] = (),
-    fixed_length: tf.Tensor | None = None,
+    settings: Any = (),
 ) -> SearchResult:
     """Extends one hypothesis of each sentence, by the token that a function chooses.
 
     Args:
-      step, processors, fixed_length: as for `greedy_search`.
-      beam: of `first_beam`, with K = 1.
+      problem: a `SearchProblem`, whose step function is called with K = 1.
       choose: a function of the log-probabilities of the model, those of `next_log_probs`, both
         `[B, 1, V]`, and the `Beam`. It returns the log-probabilities that are scored `[B, 1, V]`,
         and the tokens, int64 `[B, 1]`.
+      settings: of the `Beam`.
     Returns: a `SearchResult` with n = 1.
     """
 
-    def loop_body(beam: Beam) -> Beam:
-        model_log_probs, state = model_step(step, beam)
-        scored, tokens = choose(
-            model_log_probs, next_log_probs(model_log_probs, beam, processors), beam
-        )
+    def extend(model_log_probs: tf.Tensor, beam: Beam) -> Beam:
+        possible = next_log_probs(model_log_probs, beam, problem.processors)  # (B, 1, V)
+        scored, tokens = choose(model_log_probs, possible, beam)
         tokens = tokens[:, :, tf.newaxis]  # (B, 1, 1)
         log_probs = beam.alive_log_probs + tf.gather(scored, tokens, batch_dims=2)[:, :, 0]
         alive_ids = tf.where(_is_next_position(beam), tokens, beam.alive_ids)  # (B, 1, L + 1)
@@ -151,23 +147,12 @@ def follow(
             finished_ids=tf.where(ends[:, :, tf.newaxis], alive_ids, beam.finished_ids),
             finished_scores=tf.where(ends, _scores(log_probs, beam), beam.finished_scores),
             done=beam.done | ends[:, 0] | _is_last_token(beam),
-            state=state,
         )
 
-    return make_result(*search_loop(loop_body, beam, fixed_length), 1, fixed_length)
+    return search_loop(problem, extend, first_beam(problem, 1)._replace(settings=settings))
 
 
-def beam_search(
-    step: StepFunction,
-    state: Any,
-    max_lengths: tf.Tensor,
-    beam_size: int = 4,
-    alpha: float = 0.6,
-    n_best: int = 1,
-    prefix: tf.Tensor | None = None,
-    processors: Sequence[LogitsProcessor] = (),
-    fixed_length: tf.Tensor | None = None,
-) -> SearchResult:
+def beam_search(problem: SearchProblem, beam_size: int = 4, n_best: int = 1) -> SearchResult:
     """Keeps the `beam_size` most probable prefixes of each sentence (Sec. 6.1; Wu et al. 2016).
 
     A hypothesis finishes when the end token is among its K best continuations. A sentence is done
@@ -176,115 +161,100 @@ def beam_search(
     done when its hypothesis ends, which makes it greedy search.
 
     Args:
-      step: a step function, called with K = beam_size.
-      state: its first state.
-      max_lengths: int32 `[B]`, the longest output of each sentence, with the end token.
+      problem: a `SearchProblem`, whose step function is called with K = beam_size.
       beam_size: K.
-      alpha: of the length penalty, at least 0; or float32 `[B]`.
       n_best: hypotheses wanted, at most K. The search ends when these are certain.
-      prefix, processors, fixed_length: as for `greedy_search`.
     Returns: a `SearchResult` with n = n_best.
     """
 
-    def loop_body(beam: Beam) -> Beam:
-        log_probs, state = model_step(step, beam)  # (B, K, V)
-        log_probs = next_log_probs(log_probs, beam, processors)  # (B, K, V)
-        return extend_beam(log_probs, beam, n_best)._replace(state=state)
+    def extend(log_probs: tf.Tensor, beam: Beam) -> Beam:
+        return extend_beam(next_log_probs(log_probs, beam, problem.processors), beam, n_best)
 
-    beam = first_beam(state, max_lengths, beam_size, alpha, prefix, fixed_length)
-    return make_result(*search_loop(loop_body, beam, fixed_length), n_best, fixed_length)
+    return search_loop(problem, extend, first_beam(problem, beam_size), n_best)
 
 
-def first_beam(
-    state: Any,
-    max_lengths: tf.Tensor,
-    beam_size: int,
-    alpha: float,
-    prefix: tf.Tensor | None,
-    fixed_length: tf.Tensor | None = None,
-    settings: Any = (),
-    groups: int = 1,
-) -> Beam:
-    """One empty hypothesis for each sentence. The others of the beam are impossible.
-
-    Args:
-      state, max_lengths, beam_size, alpha, prefix, fixed_length: as for `beam_search`.
-      settings: tensors `[B, ...]`, as in `Beam`.
-      groups: into which the beam is divided; each begins with one hypothesis.
-    """
-    max_lengths = tf.maximum(max_lengths, 1)  # room for the end token
-    longest = tf.reduce_max(max_lengths) if fixed_length is None else fixed_length  # L
+def first_beam(problem: SearchProblem, beam_size: int) -> Beam:
+    """One empty hypothesis for each sentence. The others of the beam are impossible."""
+    max_lengths = tf.maximum(problem.max_lengths, 1)  # room for the end token
+    longest = tf.reduce_max(max_lengths) if problem.fixed_length is None else problem.fixed_length
     sentences = tf.shape(max_lengths)[0]
-    prefix = tf.zeros([sentences, 0], tf.int64) if prefix is None else prefix
-    of_group = [0.0] + [NEGATIVE_INFINITY] * (beam_size // groups - 1)
+    prefix = tf.zeros([sentences, 0], tf.int64) if problem.prefix is None else problem.prefix
     padding = tf.zeros([sentences, beam_size, tf.maximum(longest, 0) + 1], tf.int64)  # PAD is 0
     return Beam(
         t=tf.constant(0),
         rows=tf.cast(tf.range(sentences), tf.int64),
         max_lengths=tf.cast(max_lengths, tf.int64),
-        alpha=tf.broadcast_to(tf.cast(alpha, tf.float32), [sentences]),
+        alpha=tf.broadcast_to(tf.cast(problem.alpha, tf.float32), [sentences]),
         prefix=tf.pad(tf.cast(prefix, tf.int64), [[0, 0], [0, 1]], constant_values=PAD),
-        settings=settings,
+        settings=(),
         alive_ids=tf.concat([padding[:, :, :1] + START, padding[:, :, 1:]], axis=2),
-        alive_log_probs=tf.tile(tf.constant([of_group * groups]), [sentences, 1]),
+        alive_log_probs=tf.tile([[0.0] + [NEGATIVE_INFINITY] * (beam_size - 1)], [sentences, 1]),
         beam_indices=tf.tile(tf.range(beam_size, dtype=tf.int64)[tf.newaxis], [sentences, 1]),
         finished_ids=padding,
         finished_scores=tf.fill([sentences, beam_size], NEGATIVE_INFINITY),
         done=tf.zeros([sentences], tf.bool),
-        state=tf.nest.map_structure(tf.convert_to_tensor, state),
+        state=tf.nest.map_structure(tf.convert_to_tensor, problem.state),
     )
 
 
 def search_loop(
-    loop_body: Callable[[Beam], Beam], beam: Beam, fixed_length: tf.Tensor | None = None
-) -> tuple[tf.Tensor, tf.Tensor]:
+    problem: SearchProblem, extend: Callable[[tf.Tensor, Beam], Beam], beam: Beam, n_best: int = 1
+) -> SearchResult:
     """Extends the hypotheses by one token at a time, until all sentences are done.
 
     Args:
-      loop_body: a function of a `Beam` that returns the next one.
+      problem: a `SearchProblem`. With a fixed length no shape can change: all sentences stay until
+        the last is done.
+      extend: a function of the model's log p(next token), float32 `[B, K, V]`, and of a `Beam`. It
+        returns the next one, with the old state of the step function.
       beam: of `first_beam`.
-      fixed_length: as for `greedy_search`. In a search that XLA compiles, no shape can change: all
-        sentences stay until the last is done.
-    Returns: the finished ids `[B, K, L + 1]` and scores `[B, K]` of all sentences.
+      n_best: n, hypotheses wanted.
     """
-    if fixed_length is not None:
-        (beam,) = tf.while_loop(
-            lambda beam: ~tf.reduce_all(beam.done), lambda beam: (loop_body(beam),), (beam,)
-        )
-        return beam.finished_ids, beam.finished_scores
 
-    def extend(beam: Beam, ids: tf.Tensor, scores: tf.Tensor) -> tuple:
+    def loop_body(beam: Beam) -> Beam:
+        last_tokens = beam.alive_ids[:, :, beam.t]  # (B, K)
+        logits, state = problem.step(last_tokens, beam.t, beam.beam_indices, beam.state)
+        log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))  # (B, K, V)
+        return extend(log_probs, beam)._replace(state=state)
+
+    def loop_body_with_results(beam: Beam, ids: tf.Tensor, scores: tf.Tensor) -> tuple:
         beam = loop_body(beam)
         most_are_done = tf.reduce_mean(tf.cast(beam.done, tf.float32)) >= 0.5
         return tf.cond(
             most_are_done, lambda: leave_batch(beam, ids, scores), lambda: (beam, ids, scores)
         )
 
-    # None is a dimension that changes: that of the sentences, and any in the state.
-    shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), beam)
-    of_state = tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), beam.state)
-    shapes = shapes._replace(t=tf.TensorShape([]), state=of_state)
-    results = beam.finished_ids, beam.finished_scores
-    _, *results = tf.while_loop(
-        lambda beam, ids, scores: tf.shape(beam.rows)[0] > 0,
-        extend,
-        (beam, *results),
-        shape_invariants=(shapes, *(result.shape for result in results)),
-    )
-    return tuple(results)
+    if problem.fixed_length is not None:
+        (beam,) = tf.while_loop(
+            lambda beam: ~tf.reduce_all(beam.done), lambda beam: (loop_body(beam),), (beam,)
+        )
+        ids, scores = beam.finished_ids, beam.finished_scores
+    else:
+        # None is a dimension that changes: that of the sentences, and any in the state.
+        shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), beam)
+        state = tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), beam.state)
+        shapes = shapes._replace(t=tf.TensorShape([]), state=state)
+        ids, scores = beam.finished_ids, beam.finished_scores
+        _, ids, scores = tf.while_loop(
+            lambda beam, ids, scores: tf.shape(beam.rows)[0] > 0,
+            loop_body_with_results,
+            (beam, ids, scores),
+            shape_invariants=(shapes, ids.shape, scores.shape),
+        )
+
+    scores, best = tf.math.top_k(scores, n_best)  # (B, n)
+    ids = tf.cast(tf.gather(ids, best, batch_dims=1)[:, :, 1:], tf.int32)  # (B, n, L)
+    lengths = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=-1)  # (B, n)
+    if problem.fixed_length is None:  # no padding after the longest one
+        ids = ids[:, :, : tf.maximum(tf.reduce_max(lengths), 0)]
+    return SearchResult(ids, scores, lengths)
 
 
 def leave_batch(beam: Beam, ids: tf.Tensor, scores: tf.Tensor) -> tuple:
     """Moves the sentences that are done to the results; the others continue in a smaller batch.
 
     The loop does this when half of the sentences are done. Translating 600 sentences takes 1.27 to
-    1.30 times as long without it.
-
-    Args:
-      beam: a `Beam`.
-      ids: int64 `[all, K, L + 1]`, the results.
-      scores: float32 `[all, K]`.
-    Returns: a `Beam` of the other sentences, ids, scores.
+    1.30 times as long without it. Results are ids `[all, K, L + 1]` and scores `[all, K]`.
     """
     leave, stay = tf.where(beam.done)[:, 0], tf.where(~beam.done)[:, 0]
     rows = tf.gather(beam.rows, leave)[:, tf.newaxis]
@@ -294,43 +264,14 @@ def leave_batch(beam: Beam, ids: tf.Tensor, scores: tf.Tensor) -> tuple:
     return Beam(t, *tf.nest.map_structure(lambda x: tf.gather(x, stay), others)), ids, scores
 
 
-def make_result(
-    ids: tf.Tensor, scores: tf.Tensor, n_best: int, fixed_length: tf.Tensor | None = None
-) -> SearchResult:
-    """The n best of finished hypotheses, without padding after the longest one.
-
-    Args:
-      ids, scores: of `search_loop`.
-      n_best: n.
-      fixed_length: as for `greedy_search`, where the padding stays.
-    """
-    ids = tf.cast(ids[:, :n_best, 1:], tf.int32)  # (B, n, L)
-    lengths = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=-1)  # (B, n)
-    if fixed_length is None:
-        ids = ids[:, :, : tf.maximum(tf.reduce_max(lengths), 0)]
-    return SearchResult(ids, scores[:, :n_best], lengths)
-
-
-def model_step(step: StepFunction, beam: Beam) -> tuple[tf.Tensor, Any]:
-    """Returns: the model's log p(next token), float32 `[B, K, V]`, and the step's new state."""
-    last_tokens = beam.alive_ids[:, :, beam.t]  # (B, K)
-    logits, state = step(last_tokens, beam.t, beam.beam_indices, beam.state)  # (B, K, V)
-    return tf.nn.log_softmax(tf.cast(logits, tf.float32)), state
-
-
 def next_log_probs(
     log_probs: tf.Tensor, beam: Beam, processors: Sequence[LogitsProcessor] = ()
 ) -> tf.Tensor:
     """Applies the logits processors, and excludes the tokens that cannot come next.
 
     These are padding and the start token, all but the one that the prefix forces, and, at the
-    longest output, all but the end token.
-
-    Args:
-      log_probs: float32 `[B, K, V]`, of the model.
-      beam: a `Beam`.
-      processors: as for `greedy_search`.
-    Returns: float32 `[B, K, V]`, `NEGATIVE_INFINITY` or less for the excluded ones.
+    longest output, all but the end token. Those of the model `[B, K, V]` become those of the search
+    `[B, K, V]`, with `NEGATIVE_INFINITY` or less for the excluded tokens.
     """
     vocabulary = tf.range(log_probs.shape[-1], dtype=tf.int64)  # (V)
     forced = beam.prefix[:, tf.minimum(beam.t, tf.shape(beam.prefix)[1] - 1)]  # (B), PAD: none
@@ -350,7 +291,6 @@ def extend_beam(log_probs: tf.Tensor, beam: Beam, n_best: int) -> Beam:
 
     Args:
       log_probs: float32 `[B, K, V]`, of `next_log_probs`.
-      beam: a `Beam`.
       n_best: as for `beam_search`.
     Returns: the next `Beam`, with the old state of the step function.
     """
@@ -362,73 +302,62 @@ def extend_beam(log_probs: tf.Tensor, beam: Beam, n_best: int) -> Beam:
     best = tf.cast(best, tf.int64)
     candidates = Candidates(log_probs, best // vocab_size, best % vocab_size)
 
-    # Finished: the old ones, and those that end now among the K best.
     ends = candidates.tokens == END  # (B, 2K)
     is_among_best = tf.constant([True] * beam_size + [False] * beam_size)  # (2K)
-    beam = add_finished(beam, candidates, ends & is_among_best)
-    # Alive: the K best of those that do not end.
     alive = tf.where(ends, NEGATIVE_INFINITY, log_probs)  # (B, 2K)
     alive_log_probs, chosen = tf.math.top_k(alive, beam_size)  # (B, K)
-    return next_beam(beam, candidates, alive_log_probs, chosen, n_best)
+    of_chosen = (tf.gather(part, chosen, batch_dims=1) for part in candidates[1:])  # (B, K)
+    return next_beam(
+        beam, candidates, ends & is_among_best, Candidates(alive_log_probs, *of_chosen), n_best
+    )
 
 
-def add_finished(beam: Beam, candidates: Candidates, ends: tf.Tensor) -> Beam:
-    """Adds the candidates that end to the finished hypotheses, and keeps the K best of these.
+def next_beam(
+    beam: Beam, candidates: Candidates, ends: tf.Tensor, alive: Candidates, n_best: int
+) -> Beam:
+    """The beam of the next step: its finished and alive hypotheses, and which sentences are done.
 
     Args:
-      beam: a `Beam`.
-      candidates: `Candidates`.
-      ends: bool `[B, C]`, whether a candidate can finish.
-    Returns: the `Beam` with new finished hypotheses; those of a sentence that is done stay.
+      candidates: C `Candidates`, some of which end.
+      ends: bool `[B, C]`, whether a candidate finishes, if it is possible.
+      alive: the K `Candidates` that stay alive.
+      n_best: as for `beam_search`.
+    Returns: the next `Beam`, with the old state of the step function.
     """
+    is_next_position = _is_next_position(beam)  # (L + 1)
+
+    # Finished: the K best of the old ones, and of those that end now, which are an alive hypothesis
+    # and the end token. Those of a sentence that is done stay.
     beam_size = beam.alive_ids.shape[1]
     ends &= is_possible(candidates.log_probs) & ~beam.done[:, tf.newaxis]
     scores = tf.where(ends, _scores(candidates.log_probs, beam), NEGATIVE_INFINITY)  # (B, C)
     scores = tf.concat([beam.finished_scores, scores], axis=1)  # (B, K + C)
     scores, best = tf.math.top_k(scores, beam_size)  # (B, K)
-
-    # Those that end now are an alive hypothesis and the end token.
     old = tf.zeros_like(beam.beam_indices) + tf.range(beam_size, dtype=tf.int64)  # (B, K)
     source = tf.concat([old, beam_size + candidates.beam_indices], axis=1)  # (B, K + C)
     source = tf.gather(source, best, batch_dims=1)  # (B, K)
     ids = tf.concat([beam.finished_ids, beam.alive_ids], axis=1)  # (B, 2K, L + 1)
     ids = tf.gather(ids, source, batch_dims=1)  # (B, K, L + 1)
-    ends_here = (source >= beam_size)[:, :, tf.newaxis] & _is_next_position(beam)  # (B, K, L + 1)
-    ids = tf.where(ends_here, tf.constant(END, tf.int64), ids)
-    return beam._replace(finished_ids=ids, finished_scores=scores)
+    ends_here = (source >= beam_size)[:, :, tf.newaxis] & is_next_position  # (B, K, L + 1)
+    finished_ids = tf.where(ends_here, tf.constant(END, tf.int64), ids)
 
+    # Alive: those that a token is appended to.
+    prefixes = tf.gather(beam.alive_ids, alive.beam_indices, batch_dims=1)  # (B, K, L + 1)
+    alive_ids = tf.where(is_next_position, alive.tokens[:, :, tf.newaxis], prefixes)
 
-def next_beam(
-    beam: Beam,
-    candidates: Candidates,
-    alive_log_probs: tf.Tensor,
-    chosen: tf.Tensor,
-    n_best: int,
-) -> Beam:
-    """The beam of the next step; finds the sentences that are done.
-
-    Args:
-      beam: a `Beam` with the finished hypotheses of the next step.
-      candidates: `Candidates`.
-      alive_log_probs: float32 `[B, K]`, those of the next step, best first.
-      chosen: `[B, K]`, which of the candidates they are.
-      n_best: as for `beam_search`.
-    Returns: a `Beam`, whose state is still the old one.
-    """
-    scores = beam.finished_scores  # (B, K)
+    # Done: where no better hypothesis can come.
     largest_penalty = length_penalty(tf.cast(beam.max_lengths, tf.float32), beam.alpha)  # (B)
-    best_to_come = alive_log_probs[:, 0] / largest_penalty  # (B)
+    best_to_come = alive.log_probs[:, 0] / largest_penalty  # (B)
     done = beam.done | (best_to_come <= scores[:, n_best - 1]) | _is_last_token(beam)
-    if scores.shape[1] == 1:
+    if beam_size == 1:
         done |= is_possible(scores[:, 0])
-    beam_indices = tf.gather(candidates.beam_indices, chosen, batch_dims=1)  # (B, K)
-    tokens = tf.gather(candidates.tokens, chosen, batch_dims=1)[:, :, tf.newaxis]  # (B, K, 1)
-    prefixes = tf.gather(beam.alive_ids, beam_indices, batch_dims=1)  # (B, K, L + 1)
     return beam._replace(
         t=beam.t + 1,
-        alive_ids=tf.where(_is_next_position(beam), tokens, prefixes),
-        alive_log_probs=alive_log_probs,
-        beam_indices=beam_indices,
+        alive_ids=alive_ids,
+        alive_log_probs=alive.log_probs,
+        beam_indices=alive.beam_indices,
+        finished_ids=finished_ids,
+        finished_scores=scores,
         done=done,
     )
 

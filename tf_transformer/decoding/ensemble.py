@@ -27,19 +27,11 @@ from tf_transformer.model.transformer import Transformer
 
 
 class Ensemble:
-    """Models with the same vocabularies.
-
-    Args:
-      models: at least one built `Transformer`.
-
-    Attributes:
-      pe_input, pe_target: positions that all models have.
-      target_vocab_size: of all models.
-    """
+    """Built models with the same vocabularies, at least one."""
 
     def __init__(self, models: Sequence[Transformer]) -> None:
         self.models = list(models)
-        self.pe_input = min(model.pe_input for model in models)
+        self.pe_input = min(model.pe_input for model in models)  # positions that all models have
         self.pe_target = min(model.pe_target for model in models)
         self.target_vocab_size = models[0].target_vocab_size
 
@@ -71,11 +63,9 @@ def copy_model(model: Model) -> Model:
 
 
 def average_logits(logits: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Logits of the mean of the probabilities.
+    """Logits `[..., V]` of the mean of the probabilities, from those of each model.
 
-    Args:
-      logits: for each model `[..., V]`.
-    Returns: `[..., V]`. Those of one model are unchanged; of several, log-probabilities, float32.
+    Those of one model are unchanged. Of several, they are log-probabilities, float32.
     """
     if len(logits) == 1:
         return logits[0]
@@ -86,22 +76,14 @@ def average_logits(logits: Sequence[tf.Tensor]) -> tf.Tensor:
 def make_decode_step(
     model: Model, inp: tf.Tensor, beam_size: int, fixed_length: tf.Tensor | None = None
 ) -> tuple[StepFunction, Any]:
-    """Makes the step function of a model or an ensemble.
-
-    Args:
-      model: a built `Transformer`, or an `Ensemble`.
-      inp, beam_size, fixed_length: as for `kv_cache.make_decode_step`.
-    Returns: as `kv_cache.make_decode_step`; the state of an ensemble is a tuple of `DecodeState`.
-    """
-    if isinstance(model, Transformer):
-        return kv_cache.make_decode_step(model, inp, beam_size, fixed_length)
-    parts = [kv_cache.make_decode_step(each, inp, beam_size, fixed_length) for each in model.models]
-    steps, states = zip(*parts)
+    """As `kv_cache.make_decode_step`; the state has a `DecodeState` for each model."""
+    make = kv_cache.make_decode_step
+    steps, states = zip(*(make(each, inp, beam_size, fixed_length) for each in members(model)))
 
     def step(
         ids: tf.Tensor, position: tf.Tensor, beam_indices: tf.Tensor, state: Any
     ) -> tuple[tf.Tensor, Any]:
-        results = [each(ids, position, beam_indices, part) for each, part in zip(steps, state)]
+        results = (each(ids, position, beam_indices, part) for each, part in zip(steps, state))
         logits, new_states = zip(*results)
         return average_logits(logits), new_states
 

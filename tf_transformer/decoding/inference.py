@@ -3,14 +3,21 @@
 `Translator` and the exported model share these functions.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig
 from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding.beam_search import SearchResult, beam_search, greedy_search
+from tf_transformer.decoding.beam_search import (
+    LogitsProcessor,
+    SearchProblem,
+    SearchResult,
+    beam_search,
+    greedy_search,
+)
 from tf_transformer.decoding.ensemble import Model, average_logits, make_decode_step, members
 from tf_transformer.decoding.extras.constraints import constrained_beam_search
 from tf_transformer.decoding.extras.diverse_beam import diverse_beam_search
@@ -44,7 +51,8 @@ def search_translations(
       prefix: int32 `[B, P]`, the first target ids of each translation, without the end token, then
         padding; at most `model.pe_target` - 1 ids. None: all translations are free.
       controls: a `ControlConfig`.
-      phrases: int32 `[B, P, M]`, as for `constrained_beam_search`, without a prefix and groups.
+      phrases: int32 `[B, P, M]`, as for `constrained_beam_search`, without a prefix and groups; at
+        most `model.pe_target` - 1 ids of each sentence.
       length_penalty: float32 `[B]`, for each sentence instead of that of `decode`.
       max_decode_length: int32 `[B]`, the longest translations in sub-words with the end token,
         which can only be shorter than those of `decode`; 0 for no own limit.
@@ -54,47 +62,38 @@ def search_translations(
     Returns: a `SearchResult`.
     """
     beam_size = decode.beam_size
-    fixed_length = _fixed_length(model, inp, decode, prefix) if for_xla else None
-    step, state = make_decode_step(model, inp, beam_size, fixed_length)
-    problem = step, state, _max_lengths(model, inp, decode, prefix, max_decode_length)
-    options: dict[str, Any] = {
-        "alpha": decode.length_penalty if length_penalty is None else length_penalty,
-        "processors": make_processors(controls, **values),
-        "fixed_length": fixed_length,
-    }
+    processors = make_processors(controls, **values)
+    # The longest outputs have room for the prefix, and so for phrases.
+    forced = prefix if phrases is None else tf.reshape(phrases, [tf.shape(phrases)[0], -1])
+    limits = forced, max_decode_length, for_xla
+    problem = _search_problem(model, inp, decode, beam_size, processors, *limits)
+    if length_penalty is not None:
+        problem = problem._replace(alpha=length_penalty)
     if phrases is not None:
-        return constrained_beam_search(*problem, phrases, beam_size, n_best=n_best, **options)
+        problem = problem._replace(prefix=None)
+        return constrained_beam_search(problem, phrases, beam_size, n_best)
     if beam_size == 1:
-        return greedy_search(*problem, prefix=prefix, **options)
-    options |= {"n_best": n_best, "prefix": prefix}
+        return greedy_search(problem)
     if controls.diverse_groups > 1:
         groups = controls.diverse_groups, controls.diversity_strength
-        return diverse_beam_search(*problem, beam_size, *groups, **options)
-    return beam_search(*problem, beam_size, **options)
-
-
-class Alternatives(NamedTuple):
-    """Continuations of a prefix, the one with the most probable next token first."""
-
-    ids: tf.Tensor  # int32 [B, n, L], whole translations, ending with the end token, then padding
-    scores: tf.Tensor  # float32 [B, n], as in a `SearchResult`
-    probabilities: tf.Tensor  # float32 [B, n], of the token after the prefix
+        return diverse_beam_search(problem, beam_size, *groups, n_best)
+    return beam_search(problem, beam_size, n_best)
 
 
 def alternative_translations(
     model: Model, inp: tf.Tensor, decode: DecodeConfig, number: int, prefix: tf.Tensor
-) -> Alternatives:
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Completes each prefix in several ways, which differ in the next token; runs in a graph.
 
     The `number` most probable tokens after the prefix are taken, and greedy search completes each
     of them: what CTranslate2 calls `return_alternatives`.
 
     Args:
-      model, inp: as for `search_translations`.
-      decode: a `DecodeConfig`, of which the beam size has no effect.
+      model, inp, decode: as for `search_translations`; the beam size has no effect.
       number: n, at most V - 2.
       prefix: as for `search_translations`, but at most `model.pe_target` - 2 ids.
-    Returns: an `Alternatives`.
+    Returns: ids and scores as in a `SearchResult`, of whole translations, the one with the most
+      probable next token first; the probabilities of the token after the prefix, float32 `[B, n]`.
     """
     position = _count(prefix)  # (B), of the next token
     prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=PAD)  # (B, P + 1)
@@ -108,13 +107,12 @@ def alternative_translations(
     tokens = tokens[:, :, tf.newaxis]  # (B, n, 1)
     prefixes = tf.where(is_next[:, tf.newaxis], tokens, prefix[:, tf.newaxis])  # (B, n, P + 1)
     prefixes = tf.reshape(prefixes, [-1, tf.shape(prefix)[1]])  # (B * n, P + 1)
-    step, state = make_decode_step(model, inp, 1)
-    state = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, number, axis=0), state)
-    max_lengths = tf.repeat(_max_lengths(model, inp, decode, None), number)  # (B * n)
-    max_lengths = tf.maximum(max_lengths, tf.minimum(_count(prefixes) + 1, model.pe_target))
-    result = greedy_search(step, state, max_lengths, decode.length_penalty, prefixes)
-    ids = tf.reshape(result.ids, [-1, number, tf.shape(result.ids)[2]])
-    return Alternatives(ids, tf.reshape(result.scores, [-1, number]), probabilities)
+    problem = _search_problem(model, inp, decode, 1)
+    max_lengths = tf.maximum(problem.max_lengths, position + 2)  # room for these prefixes and END
+    problem = problem._replace(max_lengths=max_lengths).repeat(number)
+    ids, scores, _ = greedy_search(problem._replace(prefix=prefixes))
+    ids = tf.reshape(ids, [-1, number, tf.shape(ids)[2]])  # (B, n, L)
+    return ids, tf.reshape(scores, [-1, number]), probabilities
 
 
 def sample_translations(
@@ -130,44 +128,43 @@ def sample_translations(
 ) -> SearchResult:
     """Draws translations of a batch from the model's distribution; runs in a graph.
 
+    The other arguments are those of `search_translations`; beam size and groups have no effect.
+
     Args:
-      model, inp, prefix, max_decode_length: as for `search_translations`.
-      decode: a `DecodeConfig`, of which the beam size has no effect.
       seeds: as for `sample`.
       n_best: samples of each sentence.
-      controls: a `ControlConfig`, whose groups have no effect.
       **sampling: `temperature`, `top_k` and `top_p`, as for `sample`.
     Returns: a `SearchResult`, in the order of drawing.
     """
-    step, state = make_decode_step(model, inp, 1)
-    max_lengths = _max_lengths(model, inp, decode, prefix, max_decode_length)  # (B)
-    options: dict[str, Any] = {"alpha": decode.length_penalty, "prefix": prefix, **sampling}
     processors = make_processors(controls)
-    return sample(step, state, max_lengths, seeds, n_best, processors=processors, **options)
+    problem = _search_problem(model, inp, decode, 1, processors, prefix, max_decode_length)
+    return sample(problem, seeds, n_best, **sampling)
 
 
-def _max_lengths(
+def _search_problem(
     model: Model,
     inp: tf.Tensor,
     decode: DecodeConfig,
-    prefix: tf.Tensor | None,
-    limits: tf.Tensor | None = None,
-) -> tf.Tensor:
-    """The longest output of each sentence, int32 `[B]`, with room for the prefix and END."""
+    beam_size: int,
+    processors: Sequence[LogitsProcessor] = (),
+    prefix: tf.Tensor | None = None,
+    max_decode_length: tf.Tensor | None = None,
+    for_xla: bool = False,
+) -> SearchProblem:
+    """The problem of a batch. The longest outputs have room for the prefix and the end token."""
     max_lengths = max_output_lengths(model, _count(inp) - 1, decode)  # of the input without END
-    if limits is not None:
-        max_lengths = tf.where(limits == 0, max_lengths, tf.minimum(max_lengths, limits))
-    return max_lengths if prefix is None else tf.maximum(max_lengths, _count(prefix) + 1)
-
-
-def _fixed_length(
-    model: Model, inp: tf.Tensor, decode: DecodeConfig, prefix: tf.Tensor | None
-) -> tf.Tensor:
-    """The most that `_max_lengths` can be, from the shapes alone, int32 scalar."""
-    fixed_length = max_output_lengths(model, tf.shape(inp)[1] - 1, decode)
+    if max_decode_length is not None:
+        shorter = tf.minimum(max_lengths, max_decode_length)
+        max_lengths = tf.where(max_decode_length == 0, max_lengths, shorter)
+    # The most that these can be, from the shapes alone.
+    longest = tf.maximum(max_output_lengths(model, tf.shape(inp)[1] - 1, decode), 1)
     if prefix is not None:
-        fixed_length = tf.maximum(fixed_length, tf.shape(prefix)[1] + 1)
-    return tf.maximum(fixed_length, 1)
+        max_lengths = tf.maximum(max_lengths, _count(prefix) + 1)
+        longest = tf.maximum(longest, tf.shape(prefix)[1] + 1)
+    fixed_length = longest if for_xla else None
+    step, state = make_decode_step(model, inp, beam_size, fixed_length)
+    options = decode.length_penalty, prefix, processors, fixed_length
+    return SearchProblem(step, state, max_lengths, *options)
 
 
 def _count(ids: tf.Tensor) -> tf.Tensor:
@@ -178,13 +175,9 @@ def _count(ids: tf.Tensor) -> tf.Tensor:
 def max_output_lengths(model: Model, input_lengths: tf.Tensor, decode: DecodeConfig) -> tf.Tensor:
     """The longest outputs: input + `extra_decode_length`, at most the model's positions.
 
-    Args:
-      model: a `Transformer`, or an `Ensemble`.
-      input_lengths: int32 of any shape, sub-words.
-      decode: a `DecodeConfig`.
-    Returns: int32 of the same shape. A large `extra_decode_length` causes no integer overflow.
+    Input lengths in sub-words and outputs are int32 of the same shape.
     """
-    extra = min(decode.extra_decode_length, model.pe_target)
+    extra = min(decode.extra_decode_length, model.pe_target)  # without an integer overflow
     return tf.minimum(input_lengths + extra, model.pe_target)
 
 
@@ -212,9 +205,7 @@ def forced_logits(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tenso
 def forced_log_probs(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
     """log p(target token t | source, tokens before t), float32 `[B, T]`; 0 at padding.
 
-    Args:
-      model: a built `Transformer`, or an `Ensemble`.
-      inp, tar_real: as for `forced_decoding`.
+    The arguments are those of `forced_logits`.
     """
     logits = tf.cast(forced_logits(model, inp, tar_real), tf.float32)  # (B, T, V)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tar_real, logits)  # (B, T)
@@ -222,15 +213,10 @@ def forced_log_probs(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Te
 
 
 def detokenize(tokenizer: Tokenizer, ids: tf.Tensor) -> tf.Tensor:
-    """Converts ids to text that is valid UTF-8 and one line.
+    """Converts ids `[N, T]` to texts `[N]` that are valid UTF-8 and one line.
 
     The vocabulary has a sub-word for each byte, so a model can write any bytes. U+FFFD replaces
-    invalid UTF-8, and a blank replaces each line separator.
-
-    Args:
-      tokenizer: a `Tokenizer`.
-      ids: int32 `[N, T]`.
-    Returns: strings `[N]`.
+    invalid UTF-8, and a blank each line separator.
     """
     texts = tf.strings.unicode_transcode(tokenizer.decode(ids), "UTF-8", "UTF-8")
     return tf.strings.regex_replace(texts, LINE_SEPARATORS, " ")

@@ -7,23 +7,18 @@ Each takes
 - t: int32 scalar, the number of tokens so far, without the start token;
 - the value of its setting, a number or a tensor `[B, 1, 1]`.
 
-It returns the log-probabilities, float32 `[B, K, V]`, with which the search continues. They are
-not divided by their sum again.
-
-A new one is a function here, its line in `PROCESSORS`, and a setting of `ControlConfig`, from which
-the flag and its help are generated.
+It returns the log-probabilities with which the search continues. They are not divided by their sum
+again. A new one is a function here, its line in `PROCESSORS`, and a setting of `ControlConfig`.
 
 Shapes: B sentences, K hypotheses a sentence, t tokens so far, L longest output, V vocabulary,
 N tokens to change.
 """
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.config import ControlConfig
+from tf_transformer.config import NO_CONTROLS, ControlConfig
 from tf_transformer.decoding.beam_search import LogitsProcessor
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.special_tokens import PAD
@@ -39,11 +34,8 @@ def penalize_repetition(
     result does not change when a constant is added to all logits.
 
     Args:
-      log_probs: float32 `[B, K, V]`.
-      ids: int64 `[B, K, L + 1]`. Padding is impossible anyway.
-      t: int32 scalar.
+      log_probs, ids, t: as for all processors. Padding is impossible anyway.
       penalty: more than 1 makes these tokens less probable, less than 1 more probable.
-    Returns: float32 `[B, K, V]`.
     """
     penalized = tf.gather(log_probs, ids, batch_dims=2) * penalty  # (B, K, L + 1)
     return replace_tokens(log_probs, ids, penalized)
@@ -57,11 +49,8 @@ def exclude_repeated_ngrams(
     Where the last n - 1 tokens occurred before, the token that followed them is impossible.
 
     Args:
-      log_probs: float32 `[B, K, V]`.
-      ids: int64 `[B, K, L + 1]`. The start token occurs only once, so it makes no repetition.
-      t: int32 scalar.
+      log_probs, ids, t: as for all processors. The start token makes no repetition: it occurs once.
       size: n, at least 1.
-    Returns: float32 `[B, K, V]`.
     """
     number = tf.maximum(tf.shape(ids)[2] - size + 1, 0)  # N, n-grams and windows with padding
     followers = ids[:, :, size - 1 :]  # (B, K, N), the last token of each
@@ -76,13 +65,9 @@ def exclude_repeated_ngrams(
 
 
 def replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Replaces the log-probabilities of some tokens of each hypothesis.
+    """Replaces the log-probabilities `[B, K, V]` of tokens `[B, K, N]` by values `[B, K, N]`.
 
-    Args:
-      log_probs: float32 `[B, K, V]`.
-      tokens: int64 `[B, K, N]`; a token that occurs several times has the same value each time.
-      values: float32 `[B, K, N]`.
-    Returns: float32 `[B, K, V]`.
+    A token that occurs several times has the same value each time.
     """
     shape = tf.shape(log_probs)
     rows = tf.cast(tf.range(shape[0] * shape[1]), tf.int64)
@@ -93,8 +78,8 @@ def replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -
     return tf.reshape(flat, shape)
 
 
-# The settings of `ControlConfig` -> the processor, which takes the setting's value last. In this
-# order they are applied; with the default of its setting, a processor is off.
+# The settings of `ControlConfig` -> the processor. In this order they are applied; with the default
+# of its setting, a processor is off.
 PROCESSORS: dict[str, Callable[..., tf.Tensor]] = {
     "repetition_penalty": penalize_repetition,
     "no_repeat_ngram_size": exclude_repeated_ngrams,
@@ -108,21 +93,17 @@ def make_processors(controls: ControlConfig, **values: tf.Tensor) -> list[Logits
       controls: a `ControlConfig`.
       **values: settings as tensors `[B]`, a value for each sentence instead of that of `controls`.
     """
-    defaults = {field.name: field.default for field in dataclasses.fields(controls)}
-    numbers = {name: getattr(controls, name) for name in PROCESSORS}
-    numbers = {name: x for name, x in numbers.items() if x != defaults[name]}
     return [
-        _with_value(function, values.get(name, numbers.get(name)))
+        _with_value(function, values.get(name, getattr(controls, name)))
         for name, function in PROCESSORS.items()
-        if name in values or name in numbers
+        if name in values or getattr(controls, name) != getattr(NO_CONTROLS, name)
     ]
 
 
-def _with_value(function: Callable[..., tf.Tensor], value: Any) -> LogitsProcessor:
+def _with_value(function: Callable[..., tf.Tensor], value: float | tf.Tensor) -> LogitsProcessor:
     def process(log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        of_rows = value
-        if tf.is_tensor(value):
-            of_rows = tf.gather(value, rows)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1)
-        return function(log_probs, ids, t, of_rows)
+        if not tf.is_tensor(value):
+            return function(log_probs, ids, t, value)
+        return function(log_probs, ids, t, tf.gather(value, rows)[:, tf.newaxis, tf.newaxis])
 
     return process

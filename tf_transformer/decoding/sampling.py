@@ -8,99 +8,69 @@ this order:
 - top-p, the nucleus: the fewest most probable tokens whose probabilities sum to at least p are kept
   (Holtzman et al. 2020).
 
-What is kept is divided by its sum. A token is drawn by one uniform number u: it is the first one
-whose cumulative probability is more than u.
-
-Of equal log-probabilities, top-k and top-p keep all or none.
-
-The random numbers of a sentence come from its own seed, so its samples do not depend on the other
+Of equal log-probabilities, top-k and top-p keep all or none. What is kept is divided by its sum. A
+token is drawn by one uniform number u: it is the first one whose cumulative probability is more
+than u. The numbers of a sentence come from its own seed, so its samples do not depend on the other
 sentences of the batch.
 
 Shapes: B sentences, n samples of each, V vocabulary, C tokens that are sorted, L longest output.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
-from tf_transformer.decoding.beam_search import (
-    Beam,
-    LogitsProcessor,
-    SearchResult,
-    StepFunction,
-    first_beam,
-    follow,
-)
+from tf_transformer.decoding.beam_search import Beam, SearchProblem, SearchResult, follow
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 
 
-class Drawing(NamedTuple):
-    """What a draw needs, for each sample; the `settings` of a `Beam`."""
-
-    numbers: tf.Tensor  # float32 [B * n, L], from [0, 1), one for each token
-    temperature: tf.Tensor  # float32 [B * n]
-    top_k: tf.Tensor  # int64 [B * n], 0 for all tokens
-    top_p: tf.Tensor  # float32 [B * n]
-
-
 def sample(
-    step: StepFunction,
-    state: Any,
-    max_lengths: tf.Tensor,
+    problem: SearchProblem,
     seeds: tf.Tensor,
     n_best: int = 1,
-    temperature: float = 1.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    alpha: float = 0.6,
-    prefix: tf.Tensor | None = None,
-    processors: Sequence[LogitsProcessor] = (),
+    temperature: float | tf.Tensor = 1.0,
+    top_k: int | tf.Tensor = 0,
+    top_p: float | tf.Tensor = 1.0,
 ) -> SearchResult:
     """Draws outputs from the model's distribution (ancestral sampling).
 
     Args:
-      step: a step function, called with K = 1 for B * n sentences at first.
-      state: its first state for B sentences.
-      max_lengths: int32 `[B]`, the longest output of each sentence, with the end token.
+      problem: a `SearchProblem` of B sentences, whose step function is called with B * n sentences
+        and K = 1. The processors come before the settings. It has no fixed length.
       seeds: int32 `[B, 2]`, of the random numbers of each sentence.
       n_best: n, samples of each sentence.
       temperature, top_k, top_p: as in `SamplingConfig`, or tensors `[B]`.
-      alpha: of the length penalty; it changes the scores only.
-      prefix: as for `greedy_search`.
-      processors: of `decoding.logits_processors`, before the settings.
     Returns: a `SearchResult` in the order of drawing, in which an output can occur several times.
       The scores are those of a search: of the model's distribution, at temperature 1 with all
       tokens.
     """
-    sentences = tf.shape(max_lengths)[0]
+    max_lengths = tf.maximum(problem.max_lengths, 1)
 
     def of_samples(option: Any, dtype: tf.DType) -> tf.Tensor:
-        option = tf.broadcast_to(tf.cast(option, dtype), [sentences])
+        option = tf.broadcast_to(tf.cast(option, dtype), tf.shape(max_lengths))
         return tf.repeat(option, n_best)  # (B * n)
 
-    max_lengths = tf.maximum(max_lengths, 1)
-    drawing = Drawing(
-        numbers=_uniform_numbers(seeds, max_lengths, n_best),
-        temperature=of_samples(temperature, tf.float32),
-        top_k=of_samples(top_k, tf.int64),
-        top_p=of_samples(top_p, tf.float32),
+    settings = (
+        _uniform_numbers(seeds, max_lengths, n_best),  # (B * n, L)
+        of_samples(temperature, tf.float32),
+        of_samples(top_k, tf.int64),
+        of_samples(top_p, tf.float32),
     )
-    state = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, n_best, axis=0), state)
-    prefix = None if prefix is None else tf.repeat(prefix, n_best, axis=0)
-    max_lengths = tf.repeat(max_lengths, n_best)
 
     def draw(
         model_log_probs: tf.Tensor, log_probs: tf.Tensor, beam: Beam
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        tokens = _draw(log_probs[:, 0], beam.settings, beam.t)  # (B * n)
-        return model_log_probs, tokens[:, tf.newaxis]
+        numbers, temperature, top_k, top_p = beam.settings
+        scaled = log_probs[:, 0] / temperature[:, tf.newaxis]  # (B * n, V)
+        kept = scaled >= _smallest_kept(scaled, top_k, top_p)
+        p = tf.nn.softmax(tf.where(kept, scaled, NEGATIVE_INFINITY))  # (B * n, V)
+        cumulative = tf.cumsum(p, axis=-1)
+        above = cumulative > numbers[:, beam.t, tf.newaxis] * cumulative[:, -1:]
+        return model_log_probs, tf.argmax(above & (p > 0), axis=-1)[:, tf.newaxis]
 
-    beam = first_beam(state, max_lengths, 1, alpha, prefix, settings=drawing)
-    result = follow(step, beam, draw, processors)
-    ids = tf.reshape(result.ids, [-1, n_best, tf.shape(result.ids)[2]])
-    scores = tf.reshape(result.scores, [-1, n_best])
-    return SearchResult(ids, scores, tf.reshape(result.lengths, [-1, n_best]))
+    ids, scores, lengths = follow(problem.repeat(n_best), draw, settings)  # (B * n, 1, ...)
+    ids = tf.reshape(ids, [-1, n_best, tf.shape(ids)[2]])  # (B, n, L)
+    return SearchResult(ids, *(tf.reshape(x, [-1, n_best]) for x in (scores, lengths)))
 
 
 def _uniform_numbers(seeds: tf.Tensor, max_lengths: tf.Tensor, n_best: int) -> tf.Tensor:
@@ -117,34 +87,11 @@ def _uniform_numbers(seeds: tf.Tensor, max_lengths: tf.Tensor, n_best: int) -> t
     return tf.reshape(numbers, [-1, longest])
 
 
-def _draw(log_probs: tf.Tensor, drawing: Drawing, t: tf.Tensor) -> tf.Tensor:
-    """Draws a token for each row.
-
-    Args:
-      log_probs: float32 `[N, V]`, of `next_log_probs`.
-      drawing: a `Drawing` of N rows.
-      t: int32 scalar, tokens so far.
-    Returns: int64 `[N]`.
-    """
-    scaled = log_probs / drawing.temperature[:, tf.newaxis]  # (N, V)
-    smallest = _smallest_kept(scaled, drawing.top_k, drawing.top_p)
-    p = tf.nn.softmax(tf.where(scaled >= smallest, scaled, NEGATIVE_INFINITY))  # (N, V)
-    cumulative = tf.cumsum(p, axis=-1)
-    above = cumulative > drawing.numbers[:, t, tf.newaxis] * cumulative[:, -1:]
-    return tf.argmax(above & (p > 0), axis=-1)
-
-
 def _smallest_kept(log_probs: tf.Tensor, top_k: tf.Tensor, top_p: tf.Tensor) -> tf.Tensor:
-    """The smallest log-probability that top-k and top-p keep; tokens that are equal to it stay.
+    """The smallest log-probability that top-k and top-p keep: `[N, V]`, `[N]`, `[N]` -> `[N, 1]`.
 
     Only as many tokens are sorted as some row needs: sorting a large vocabulary takes longer than
     the rest.
-
-    Args:
-      log_probs: float32 `[N, V]`.
-      top_k: int64 `[N]`, 0 for all.
-      top_p: float32 `[N]`.
-    Returns: float32 `[N, 1]`.
     """
     vocab_size, one = tf.constant(log_probs.shape[-1], tf.int64), tf.constant(1, tf.int64)
     keeps_all = (top_k == 0) & (top_p >= 1)  # (N)

@@ -52,20 +52,22 @@ def find_long(
     positions: int,
     line_numbers: Sequence[int],
     skip_long: bool,
-    is_prefix: bool = False,
+    what: str = "",
 ) -> set[int]:
     """Finds the texts with more sub-words than the model has positions.
+
+    `what` begins the size in messages where it is not that of the text, such as "a prefix of ".
 
     Raises: UserError for the first one, unless `skip_long`.
     """
     long = {i for i, row in enumerate(rows) if len(row) > positions}
     for i in sorted(long):
         problem = (
-            f"line {line_numbers[i]:,} has {'a prefix of ' if is_prefix else ''}"
+            f"line {line_numbers[i]:,} has {what}"
             f"{len(rows[i]):,} sub-words, the model takes at most {positions:,}"
         )
         if not skip_long:
-            raise UserError(f"{problem}: {'shorten it' if is_prefix else 'split the line'}")
+            raise UserError(f"{problem}: {'shorten it' if what else 'split the line'}")
         logger.warning("%s: its result is empty", problem)
     return long
 
@@ -94,7 +96,6 @@ class SplitLines:
       lines: a list of strings.
       source, target: the language codes of the lines and of their translations.
       tags: of the model; None where it is not known, see `data.tags.split_tag`.
-    Raises: UserError when the package sentencex is not installed.
 
     Attributes:
       sentences: of all lines, in order, each with the tag of its line. A blank line has none.
@@ -136,14 +137,11 @@ class SplitLines:
                     translation, score = next(remaining)
                     parts.append(translation)
                     lowest = min(lowest, score)
-                is_between = sentence and number < len(pairs)
-                parts.append(self._space_between(space) if is_between else space)
+                    if number < len(pairs) and self._is_target_unspaced:
+                        space = "" if space == " " else space
+                    elif number < len(pairs):
+                        space = space or " "
+                parts.append(space)
             text = re.sub(LINE_SEPARATORS, " ", "".join(parts))
             joined.append((text if is_possible(lowest) else "", lowest))
         return joined
-
-    def _space_between(self, space: str) -> str:
-        """The white space between two translations, from that between their sentences."""
-        if self._is_target_unspaced:
-            return "" if space == " " else space
-        return space or " "

@@ -1,29 +1,22 @@
 """`Translator`: tokenizer, model and search; text in, text out."""
 
 import concurrent.futures
-import contextlib
 import dataclasses
 import functools
-import queue
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar, overload
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding.beam_search import SearchResult
 from tf_transformer.decoding.ensemble import Model, copy_model, load_models, single_model
 from tf_transformer.decoding.extras.constraints import encode_phrases, pad_phrases
-from tf_transformer.decoding.extras.diverse_beam import check_groups
 from tf_transformer.decoding.inference import (
-    Alternatives,
-    alternative_translations,
     detokenize,
     forced_decoding,
     forced_log_probs,
-    max_output_lengths,
     sample_translations,
     search_translations,
 )
@@ -39,7 +32,7 @@ from tf_transformer.decoding.text_batches import (
 from tf_transformer.errors import UserError
 
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
-Result = TypeVar("Result")
+Texts = TypeVar("Texts", str, list[str])
 
 
 class Replica:
@@ -81,10 +74,6 @@ class Replica:
             return tf.nest.map_structure(lambda x: x.numpy(), self._compiled[key](**tensors))
 
 
-# Makes an argument of a search for the texts with these indices.
-MakeArray = Callable[[list[int]], np.ndarray]
-
-
 class PairScore(NamedTuple):
     """The probability of a translation, of forced decoding."""
 
@@ -92,14 +81,6 @@ class PairScore(NamedTuple):
     normalized: float  # divided by the length penalty, like the scores of the search
     pieces: list[str]  # the sub-words, the end token included
     token_log_probs: list[float]  # of each sub-word
-
-
-class Alternative(NamedTuple):
-    """A translation with another sub-word after the prefix."""
-
-    translation: str  # the whole one, with the prefix
-    score: float  # as of `Translator.n_best`
-    probability: float  # of the sub-word after the prefix
 
 
 class Translator:
@@ -121,11 +102,16 @@ class Translator:
         decode: DecodeConfig,
         controls: ControlConfig = NO_CONTROLS,
     ) -> None:
-        check_groups(controls, decode.beam_size)
+        if decode.beam_size % controls.diverse_groups:
+            raise UserError(
+                f"{controls.diverse_groups} groups of a beam of {decode.beam_size}: give a divisor "
+                "of --beam_size as --diverse_groups"
+            )
         self.model = model
         self.decode = decode
         self.controls = controls
         self.source, self.target = tokenizers[0], tokenizers[1].for_targets()
+        self.tags = self.source.tags  # of the source vocabulary, with their ids
         self._replicas = [Replica(model)]
 
     @classmethod
@@ -162,13 +148,7 @@ class Translator:
             with tf.device(device):
                 self._replicas.append(Replica(copy_model(self.model), device))
 
-    @overload
-    def __call__(self, text: str) -> str: ...
-
-    @overload
-    def __call__(self, text: list[str] | tuple[str, ...]) -> list[str]: ...
-
-    def __call__(self, text: str | list[str] | tuple[str, ...]) -> str | list[str]:
+    def __call__(self, text: Texts) -> Texts:
         """Translates a string, or a list of strings. Blank text stays empty."""
         texts = [text] if isinstance(text, str) else list(text)
         translations = [best[0][0] for best in self.n_best(texts, 1)]
@@ -202,24 +182,24 @@ class Translator:
           search found fewer. A translation is one line: a blank replaces each line separator that
           the model writes. The score is the log-probability in nats divided by the length penalty.
           Blank text gives `[("", 0.0)]`.
-        Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`; for a
-          number above the beam size; for another number of prefixes or constraints than texts; or
-          for constraints that cannot be met.
+        Raises: UserError for a text, a prefix or constraints with too many sub-words, unless
+          `skip_long`; for a number above the beam size; or for another number of prefixes than
+          texts.
         """
         check_n_best(number, self.decode.beam_size)
         if constraints and (target_prefixes or self.controls.diverse_groups > 1):
             raise UserError("constraints and prefixes or diverse groups: give one of them")
-        arrays: dict[str, MakeArray] = {}
-        encoded = self._encode(texts, line_numbers, skip_long, target_prefixes)
+        lines = line_numbers or range(1, len(texts) + 1)
+        columns: dict[str, list] = {}
+        long: set[int] = set()
         if constraints is not None:
-            lengths = np.array([len(row) - 1 for row in encoded[0]], np.int32)
-            limits = max_output_lengths(self.model, lengths, self.decode).numpy().tolist()
-            phrases = encode_phrases(self.target, constraints, limits, line_numbers)
-            arrays["phrases"] = lambda batch: pad_phrases([phrases[i] for i in batch])
-        options: dict[str, Any] = {"n_best": number, "controls": self.controls}
+            columns["phrases"] = encode_phrases(self.target, constraints, lines)
+            ids: list[list[int]] = [sum(phrases, []) for phrases in columns["phrases"]]
+            long = find_long(ids, self.model.pe_target - 1, lines, skip_long, "constraints of ")
+        of_texts = texts, lines, skip_long, target_prefixes, progress
         rows_per_text = self.decode.beam_size
         return self._decode(
-            search_translations, *encoded, rows_per_text, arrays, progress, **options
+            search_translations, *of_texts, rows_per_text, columns, long, n_best=number
         )
 
     def sample(
@@ -238,140 +218,65 @@ class Translator:
         The samples of a text depend on the seed and on its line number, not on the other texts.
 
         Args:
-          texts, progress, skip_long, target_prefixes: as for `n_best`.
+          texts, progress, line_numbers, skip_long, target_prefixes: as for `n_best`.
           number: samples of each text.
           sampling: a `SamplingConfig`; None for the distribution of the model, unchanged.
           seed: of the random numbers.
-          line_numbers: as for `n_best`.
         Returns: as `n_best`, in the order of drawing; a translation can occur several times. The
           scores are those of `n_best`, at temperature 1 with all sub-words.
         Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`.
         """
         lines = line_numbers or range(1, len(texts) + 1)
-        arrays: dict[str, MakeArray] = {
-            "seeds": lambda batch: np.array([[seed, lines[i]] for i in batch], np.int32)
-        }
-        encoded = self._encode(texts, lines, skip_long, target_prefixes)
-        options: dict[str, Any] = {"n_best": number, "controls": self.controls}
-        options |= dataclasses.asdict(sampling or SamplingConfig())
-        return self._decode(sample_translations, *encoded, number, arrays, progress, **options)
-
-    def alternatives(
-        self,
-        texts: Sequence[str],
-        target_prefixes: Sequence[str],
-        number: int = 10,
-        skip_long: bool = False,
-    ) -> list[list[Alternative]]:
-        """Proposes how translations can continue after their beginnings.
-
-        The most probable next sub-words are taken, and greedy search completes each of them.
-
-        Args:
-          texts, target_prefixes, skip_long: as for `n_best`.
-          number: next sub-words of each text, at most the target vocabulary - 2.
-        Returns: a list; for each text its alternatives, the most probable next sub-word first; none
-          for blank text.
-        Raises: UserError for a text or a prefix with too many sub-words, unless `skip_long`; for a
-          number that is not possible; or for another number of prefixes than texts.
-        """
-        most = self.model.target_vocab_size - 2
-        if not 1 <= number <= most:
-            raise UserError(f"{number} alternatives: the vocabulary allows 1 to {most:,}")
-
-        # One position for the next sub-word, and one for the end token or another sub-word.
-        encoded = self._encode(texts, None, skip_long, target_prefixes, following=2)
-        found = self._decode(alternative_translations, *encoded, number, number=number)
-        return [[Alternative(*each) for each in row if len(each) == 3] for row in found]
-
-    def _encode(
-        self,
-        texts: Sequence[str],
-        line_numbers: Sequence[int] | None,
-        skip_long: bool,
-        target_prefixes: Sequence[str] | None,
-        following: int = 1,
-    ) -> tuple[list[list[int]], list[list[int]], set[int]]:
-        """Encodes texts and prefixes; the arguments are those of `n_best`.
-
-        Args:
-          following: positions that the model needs after a prefix.
-        Returns: the ids of the texts, with the end token; those of the prefixes; the indices of the
-          texts that the model cannot take.
-        """
-        if target_prefixes is not None and len(target_prefixes) != len(texts):
-            raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
-        sources = encode(self.source, texts)
-        line_numbers = line_numbers or range(1, len(sources) + 1)
-        long = find_long(sources, self.model.pe_input, line_numbers, skip_long)
-        prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [])]
-        longest = self.model.pe_target - following
-        long |= find_long(prefixes, longest, line_numbers, skip_long, True)
-        return sources, prefixes or [[] for _ in sources], long
+        columns = {"seeds": [[seed, line] for line in lines]}
+        of_texts = texts, lines, skip_long, target_prefixes, progress
+        options = dataclasses.asdict(sampling or SamplingConfig())
+        return self._decode(
+            sample_translations, *of_texts, number, columns, set(), n_best=number, **options
+        )
 
     def _decode(
         self,
         function: Callable[..., tuple],
-        sources: list[list[int]],
-        prefixes: list[list[int]],
-        long: set[int],
+        texts: Sequence[str],
+        line_numbers: Sequence[int],
+        skip_long: bool,
+        target_prefixes: Sequence[str] | None,
+        progress: Progress | None,
         rows_per_text: int,
-        arrays: dict[str, MakeArray] | None = None,
-        progress: Progress | None = None,
+        columns: dict[str, list],
+        long: set[int],
         **options: Any,
-    ) -> list[list[tuple]]:
-        """Calls a function of `decoding.inference` for batches of texts.
+    ) -> list[list[tuple[str, float]]]:
+        """Decodes texts by a function of `decoding.inference` that returns a `SearchResult`.
+
+        The other arguments and the result are those of `n_best`.
 
         Args:
-          function: it returns a `SearchResult` or `Alternatives`.
-          sources, prefixes, long: of `_encode`.
+          function, columns, **options: as for `_run`; columns without texts and prefixes.
           rows_per_text: hypotheses of each text that are computed at the same time.
-          arrays: its further arguments that differ between texts, by name.
-          progress: as for `n_best`.
-          **options: its other arguments.
-        Returns: as `n_best`; the tuples of `Alternatives` have a probability too.
+          long: the indices of texts that cannot be decoded.
         """
-        results: list[list[tuple]] = [[("", 0.0)] for _ in sources]
-        for i in long:
-            results[i] = [("", float("-inf"))]
+        if target_prefixes is not None and len(target_prefixes) != len(texts):
+            raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
+        sources = encode(self.source, texts)
+        prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [""] * len(texts))]
+        limit = self.model.pe_target - 1
+        long |= find_long(sources, self.model.pe_input, line_numbers, skip_long)
+        long |= find_long(prefixes, limit, line_numbers, skip_long, "a prefix of ")
+        results = [[("", float("-inf") if i in long else 0.0)] for i in range(len(sources))]
         lengths = {i: len(row) for i, row in enumerate(sources) if len(row) > 1 and i not in long}
+        columns = {"inp": sources, "prefix": prefixes, **columns}
+        options |= {"decode": self.decode, "controls": self.controls}
         batch_tokens = self.decode.decode_batch_tokens // rows_per_text
-        make_arrays: dict[str, MakeArray] = {
-            "inp": lambda batch: pad([sources[i] for i in batch]),
-            "prefix": lambda batch: pad([prefixes[i] for i in batch]),
-            **(arrays or {}),
-        }
-
-        def decode_batch(replica: Replica, batch: list[int]) -> list[list[tuple]]:
-            made = {name: make(batch) for name, make in make_arrays.items()}
-            found = replica.run(function, made, decode=self.decode, **options)
-            return self._hypotheses(found)
-
-        for i, hypotheses in self._map(decode_batch, lengths, batch_tokens, progress):
-            results[i] = hypotheses
+        for batch, (ids, scores, _) in self._run(
+            function, columns, lengths, batch_tokens, progress, **options
+        ):
+            found = detokenize(self.target, ids.reshape(scores.size, ids.shape[2])).numpy()
+            for i, *row in zip(batch, found.reshape(scores.shape), scores):
+                pairs = [(text.decode("utf-8"), float(score)) for text, score in zip(*row)]
+                pairs = [pair for pair in pairs if is_possible(pair[1])]
+                results[i] = pairs or [("", float("-inf"))]  # where logits are not finite
         return results
-
-    def _hypotheses(self, found: SearchResult | Alternatives) -> list[list[tuple]]:
-        """The tuples of the hypotheses of each text, with numpy arrays of a batch."""
-        batch_size, number, length = found.ids.shape
-        texts = detokenize(self.target, found.ids.reshape(batch_size * number, length)).numpy()
-        columns = [texts.reshape(batch_size, number), found.scores]
-        if isinstance(found, Alternatives):
-            columns.append(found.probabilities)
-        return [
-            [
-                (text.decode("utf-8"), *map(float, numbers))
-                for text, *numbers in zip(*row)
-                if is_possible(numbers[0])
-            ]
-            or [("", float("-inf"))]  # a model whose logits are not finite
-            for row in zip(*columns)
-        ]
-
-    @property
-    def tags(self) -> dict[str, int]:
-        """The tags of the source vocabulary, with their ids."""
-        return self.source.tags
 
     def score(
         self,
@@ -402,17 +307,14 @@ class Translator:
             i: max(len(sources[i]), len(targets[i])) for i in range(len(pairs)) if i not in long
         }
 
-        def force(replica: Replica, batch: list[int]) -> np.ndarray:
-            tar_real = pad([targets[i] for i in batch])
-            inp = pad([sources[i] for i in batch])
-            return replica.run(forced_log_probs, {"inp": inp, "tar_real": tar_real})
-
-        for i, row in self._map(force, lengths, SCORED_TOKENS, progress):
-            token_log_probs = row[: len(targets[i])]
-            total = float(np.sum(token_log_probs, dtype=np.float64))
-            penalty = length_penalty(len(targets[i]), self.decode.length_penalty)
-            pieces = self.target.pieces(targets[i])
-            results[i] = PairScore(total, total / penalty, pieces, token_log_probs.tolist())
+        columns = {"inp": sources, "tar_real": targets}
+        for batch, rows in self._run(forced_log_probs, columns, lengths, SCORED_TOKENS, progress):
+            for i, row in zip(batch, rows):
+                token_log_probs = row[: len(targets[i])]
+                total = float(np.sum(token_log_probs, dtype=np.float64))
+                normalized = total / length_penalty(len(targets[i]), self.decode.length_penalty)
+                pieces = self.target.pieces(targets[i])
+                results[i] = PairScore(total, normalized, pieces, token_log_probs.tolist())
         return results
 
     def attention(
@@ -437,39 +339,41 @@ class Translator:
         source, target = self.source.pieces(inp[0]), self.target.pieces(tar[0])
         return source, target, {name: weight[0].numpy() for name, weight in weights.items()}
 
-    def _map(
+    def _run(
         self,
-        function: Callable[[Replica, list[int]], Iterable[Result]],
+        function: Callable[..., Any],
+        columns: dict[str, list],
         lengths: dict[int, int],
         batch_tokens: int,
         progress: Progress | None,
-    ) -> Iterator[tuple[int, Result]]:
-        """Calls a function of a replica and a batch for batches of texts, on all replicas.
+        **options: Any,
+    ) -> Iterator[tuple[list[int], Any]]:
+        """Calls a function of `decoding.inference` for batches of texts, on all replicas.
 
         Args:
-          function: returns the result of each text of the batch.
+          function, **options: as for `Replica.run`.
+          columns: its arrays, by name: the ids of each text, or its phrases.
           lengths, batch_tokens: as for `length_batches`.
           progress: as for `n_best`.
-        Yields: the index of each text with its result.
+        Yields: the indices of the texts of each batch, and the result.
         """
-        batches = length_batches(lengths, batch_tokens)
-        free: queue.SimpleQueue[Replica] = queue.SimpleQueue()
-        for replica in self._replicas:
-            free.put(replica)
+        free = list(self._replicas)  # there are as many threads: each finds one
 
-        def call(batch: list[int]) -> tuple[list[int], Iterable[Result]]:
-            replica = free.get()
+        def call(batch: list[int]) -> tuple[list[int], Any]:
+            arrays = {}
+            for name, rows in columns.items():
+                arrays[name] = (pad_phrases if name == "phrases" else pad)([rows[i] for i in batch])
+            replica = free.pop()
             try:
-                return batch, function(replica, batch)
+                return batch, replica.run(function, arrays, **options)
             finally:
-                free.put(replica)
+                free.append(replica)
 
-        with contextlib.ExitStack() as stack:
-            parallel: Callable = map
-            if len(self._replicas) > 1:
-                threads = concurrent.futures.ThreadPoolExecutor(len(self._replicas))
-                parallel = stack.enter_context(threads).map
-            for batch, results in parallel(call, batches):
-                yield from zip(batch, results)
+        threads = concurrent.futures.ThreadPoolExecutor(len(self._replicas))
+        try:
+            for batch, result in threads.map(call, length_batches(lengths, batch_tokens)):
+                yield batch, result
                 if progress:
                     progress(len(batch))
+        finally:  # after Ctrl-C no other batch starts
+            threads.shutdown(cancel_futures=True)

@@ -56,14 +56,9 @@ def score(translations: Sequence[str], references: Sequence[str], language: str 
     Raises: UserError when the lengths differ or the lists are empty.
     """
     check_lengths(translations, references)
-    bleu = sacrebleu.metrics.BLEU(tokenize=bleu_tokenizer(language))
-    chrf = sacrebleu.metrics.CHRF()
-    return Scores(
-        bleu=bleu.corpus_score(translations, [references]).score,
-        chrf=chrf.corpus_score(translations, [references]).score,
-        bleu_signature=str(bleu.get_signature()),
-        chrf_signature=str(chrf.get_signature()),
-    )
+    metrics = sacrebleu.metrics.BLEU(tokenize=bleu_tokenizer(language)), sacrebleu.metrics.CHRF()
+    scores = (metric.corpus_score(translations, [references]).score for metric in metrics)
+    return Scores(*scores, *(str(metric.get_signature()) for metric in metrics))
 
 
 def has_papers_bleu(data: DataConfig) -> bool:
@@ -101,12 +96,9 @@ def compound_split_bleu(
         line = line.translate(QUOTES)
         return split_compounds(tokenizer.tokenize(line, return_str=True))
 
-    bleu, signature = _bleu_of_tokens(translations, references, tokenize)
-    settings = (
-        f"{signature}|quotes:plain|moses.{language}:sacremoses.{sacremoses.__version__}"
-        "|compounds:##AT##-##AT##"
-    )
-    return bleu, settings
+    moses = f"moses.{language}:sacremoses.{sacremoses.__version__}"
+    settings = f"quotes:plain|{moses}|compounds:##AT##-##AT##"
+    return _bleu_of_tokens(translations, references, tokenize, settings)
 
 
 def normalized_bleu(
@@ -123,14 +115,11 @@ def normalized_bleu(
     Returns: BLEU from 0 to 100; the settings of the metric, as text.
     """
     rules = moses_language(language)
-    bleu, signature = _bleu_of_tokens(translations, references, lowercase_tokenizer(language))
-    settings = (
-        f"{signature}|text:lower-cased|punctuation:normalised"
-        f"|moses.{rules}:sacremoses.{sacremoses.__version__}"
-    )
+    moses = f"moses.{rules}:sacremoses.{sacremoses.__version__}"
+    settings = f"text:lower-cased|punctuation:normalised|{moses}"
     if rules == "en" and not language.lower().startswith("en"):
         settings += f"|no rules for {language}: English"
-    return bleu, settings
+    return _bleu_of_tokens(translations, references, lowercase_tokenizer(language), settings)
 
 
 def lowercase_tokenizer(language: str) -> Callable[[str], str]:
@@ -164,15 +153,17 @@ def moses_language(language: str) -> str:
 
 
 def _bleu_of_tokens(
-    translations: Sequence[str], references: Sequence[str], tokenize: Callable[[str], str]
+    translations: Sequence[str],
+    references: Sequence[str],
+    tokenize: Callable[[str], str],
+    settings: str,
 ) -> tuple[float, str]:
-    """BLEU without smoothing of text that `tokenize` splits at blanks, and its signature."""
+    """BLEU without smoothing of text that `tokenize` splits at blanks; its signature, settings."""
     check_lengths(translations, references)
     bleu = sacrebleu.metrics.BLEU(tokenize="none", smooth_method="none", force=True)
-    hypothesis_tokens = [tokenize(line) for line in translations]
-    reference_tokens = [tokenize(line) for line in references]
-    result = bleu.corpus_score(hypothesis_tokens, [reference_tokens])
-    return result.score, str(bleu.get_signature())
+    sides = [[tokenize(line) for line in lines] for lines in (translations, references)]
+    result = bleu.corpus_score(sides[0], [sides[1]])
+    return result.score, f"{bleu.get_signature()}|{settings}"
 
 
 def check_lengths(translations: Sequence[str], *references: Sequence[str]) -> None:

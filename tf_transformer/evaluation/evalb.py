@@ -188,25 +188,24 @@ class _Sentence:
         self._parameters = parameters
         self.leaves: list[Tree] = []
         self.phrases: list[list[Any]] = []
-        open_phrases: list[list[Any]] = []  # outermost first
-        trees = (tree,) if isinstance(tree, Tree) else tree or ()
-        stack: list[Tree | None] = list(reversed(trees))
-        while stack:
-            node = stack.pop()
-            if node is None:  # the end of the innermost open phrase
-                open_phrases.pop()[1] = len(self.leaves)
-            elif isinstance(node.children, str):
-                self.leaves.append(node)
-            else:
-                open_phrases.append([len(self.leaves), 0, node.label])
-                self.phrases.append(open_phrases[-1])
-                stack += [None, *reversed(node.children)]
+        for each in (tree,) if isinstance(tree, Tree) else tree or ():
+            self._add(each)
         self.counts = [int(leaf.label not in parameters.delete_label) for leaf in self.leaves]
         self.quotes = [
             i
             for i, leaf in enumerate(self.leaves)
             if leaf.label in parameters.quote_label and leaf.children in QUOTE_WORDS
         ]
+
+    def _add(self, node: Tree) -> None:
+        if isinstance(node.children, str):
+            self.leaves.append(node)
+            return
+        phrase = [len(self.leaves), 0, node.label]
+        self.phrases.append(phrase)
+        for child in node.children:
+            self._add(child)
+        phrase[1] = len(self.leaves)
 
     def counted(self) -> list[Tree]:
         """The leaves that count."""
@@ -340,14 +339,12 @@ def read_parameters(path: str) -> Parameters:
                 logger.warning("%s:%d: unknown keyword %r is ignored", path, number, keyword)
             continue
         try:
+            if len(values) != (2 if kind == PAIR else 1):
+                raise ValueError
             if kind == NUMBER:
-                (settings[name],) = map(int, values)  # the last line counts
-            elif kind == LABEL:
-                (label,) = values
-                settings[name] += (label,)
+                settings[name] = int(values[0])  # the last line counts
             else:
-                first, second = values
-                settings[name] += ((first, second),)
+                settings[name] += (tuple(values) if kind == PAIR else values[0],)
         except ValueError:
             raise UserError(f"{path}:{number}: {line.strip()!r}: give {kind}") from None
     return Parameters(**settings)
@@ -356,17 +353,11 @@ def read_parameters(path: str) -> Parameters:
 def report(records: Sequence[Record], parameters: Parameters = COLLINS) -> str:
     """Formats the table of sentences and the summary as EVALB does."""
     whole, short = summarise(records, parameters)
-    rows = [_row(number, record) for number, record in enumerate(records, start=1)]
-    return "".join(
-        [
-            HEAD,
-            *rows,
-            f"{RULE}\n",
-            _total(whole),
-            "=== Summary ===\n",
-            f"\n-- All --\n{_summary_text(whole)}",
-            f"\n-- len<={parameters.cutoff_len} --\n{_summary_text(short)}",
-        ]
+    rows = "".join(_row(number, record) for number, record in enumerate(records, start=1))
+    return (
+        f"{HEAD}{rows}{RULE}\n{_total(whole)}=== Summary ===\n"
+        f"\n-- All --\n{_summary_text(whole)}"
+        f"\n-- len<={parameters.cutoff_len} --\n{_summary_text(short)}"
     )
 
 
@@ -392,25 +383,20 @@ def _total(summary: Summary) -> str:
 
 
 def _summary_text(summary: Summary) -> str:
-    counts = {
-        "Number of sentence": summary.sentences,
-        "Number of Error sentence": summary.errors,
-        "Number of Skip  sentence": summary.skipped,
-        "Number of Valid sentence": summary.valid,
-    }
-    scores = {
-        "Bracketing Recall": summary.recall,
-        "Bracketing Precision": summary.precision,
-        "Bracketing FMeasure": summary.f_measure,
-        "Complete match": summary.complete_match,
-        "Average crossing": summary.average_crossing,
-        "No crossing": summary.no_crossing,
-        "2 or less crossing": summary.two_or_less_crossing,
-        "Tagging accuracy": summary.tagging_accuracy,
-    }
-    lines = [f"{name:25} = {number:6d}\n" for name, number in counts.items()]
-    lines += [f"{name:25} = {number:6.2f}\n" for name, number in scores.items()]
-    return "".join(lines)
+    return f"""\
+Number of sentence        = {summary.sentences:6d}
+Number of Error sentence  = {summary.errors:6d}
+Number of Skip  sentence  = {summary.skipped:6d}
+Number of Valid sentence  = {summary.valid:6d}
+Bracketing Recall         = {summary.recall:6.2f}
+Bracketing Precision      = {summary.precision:6.2f}
+Bracketing FMeasure       = {summary.f_measure:6.2f}
+Complete match            = {summary.complete_match:6.2f}
+Average crossing          = {summary.average_crossing:6.2f}
+No crossing               = {summary.no_crossing:6.2f}
+2 or less crossing        = {summary.two_or_less_crossing:6.2f}
+Tagging accuracy          = {summary.tagging_accuracy:6.2f}
+"""
 
 
 def evalb_files(gold_path: str, test_path: str, parameters: Parameters = COLLINS) -> str:
@@ -439,16 +425,15 @@ def evalb_files(gold_path: str, test_path: str, parameters: Parameters = COLLINS
         )
     if not gold:
         raise UserError(f"nothing to score: {gold_path} is empty")
-    records = []
-    errors = 0
+    records: list[Record] = []
     for number, (gold_line, test_line) in enumerate(zip(gold, test), start=1):
         gold_trees = read_line(gold_line, f"{gold_path}:{number}")
         test_trees = read_line(test_line, f"{test_path}:{number}")
-        record = score_sentence(gold_trees, test_trees, parameters)
-        records.append(record)
-        if record.status == ERROR:
-            errors += 1
-            logger.warning("%d : %s", number, record.error)
+        records.append(score_sentence(gold_trees, test_trees, parameters))
+        if records[-1].status != ERROR:
+            continue
+        logger.warning("%d : %s", number, records[-1].error)
+        errors = sum(record.status == ERROR for record in records)
         if errors > parameters.max_error + 1:
             raise UserError(
                 f"{test_path}:{number}: the words of {errors} sentences so far differ from those "

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from tf_transformer.config import NO_CONTROLS
 from tf_transformer.data.trees import Tree, is_well_formed, linearise, restore
 from tf_transformer.decoding.translator import Progress, Translator
-from tf_transformer.errors import UserError
 from tf_transformer.evaluation.evalb import COLLINS, Record, report, score_sentence, summarise
 
 # How the Penn Treebank writes brackets in a sentence.
@@ -15,7 +14,8 @@ BRACKETS = str.maketrans(
 )
 OTHER_TAG = "XX"  # for the score: the tag of a word that the model tagged as punctuation
 
-Sentence = str | Sequence[str]  # with blanks between the words, or a list of words
+# With blanks between the words, or a list of words without blanks.
+Sentence = str | Sequence[str]
 
 
 class Parser:
@@ -61,8 +61,7 @@ class Parser:
           first_line: the line number of the first sentence, for messages.
         Returns: a list. For each sentence a `Tree` with its words, where an ill-formed output is
           repaired (see `treebank.restore`); None for a sentence without words.
-        Raises: UserError for a sentence with more sub-words than the model has positions, or a word
-          that contains a blank.
+        Raises: UserError for a sentence with more sub-words than the model has positions.
         """
         words_of_each = [words_of(sentence) for sentence in sentences]
         outputs = self.outputs(words_of_each, progress, first_line)
@@ -72,14 +71,8 @@ class Parser:
 
 
 def words_of(sentence: Sentence) -> list[str]:
-    """The words of a sentence, with brackets as in the Penn Treebank.
-
-    Raises: UserError for a word of a list that is empty or contains a blank.
-    """
-    words = sentence.split() if isinstance(sentence, str) else list(sentence)
-    for number, word in enumerate(words, start=1):
-        if len(word.split()) != 1:
-            raise UserError(f"word {number} of a sentence is {word!r}: give words without blanks")
+    """The words of a sentence, with brackets as in the Penn Treebank."""
+    words = sentence.split() if isinstance(sentence, str) else sentence
     return [word.translate(BRACKETS) for word in words]
 
 
@@ -134,17 +127,9 @@ def evaluate_parses(gold_trees: Sequence[Tree], outputs: Sequence[str]) -> Evalu
       gold_trees: a list of clean `Tree`s.
       outputs: the strings of `Parser.outputs` for their words.
     Returns: an `Evaluation`.
-    Raises: UserError when the lengths differ or the lists are empty.
     """
-    if len(gold_trees) != len(outputs):
-        raise UserError(
-            f"{len(outputs):,} parses, but {len(gold_trees):,} trees: give the parses of the "
-            "sentences of these trees"
-        )
-    if not gold_trees:
-        raise UserError("nothing to score: there are no trees")
     sentences = [tree.words() for tree in gold_trees]
-    trees = [restore(text, words) for text, words in zip(outputs, sentences)]
+    trees = [restore(text, words) for text, words in zip(outputs, sentences, strict=True)]
     records = [
         score_sentence(gold, with_punctuation(tree, gold)) for gold, tree in zip(gold_trees, trees)
     ]

@@ -26,13 +26,12 @@ logger = logging.getLogger(__name__)
 
 PACKAGE = pathlib.Path(__file__).parents[1]
 MAX_EXPORTS = 8  # in the cache
+Folder = contextlib.AbstractContextManager[str]  # the folder of the exported versions
 
 
-@contextlib.contextmanager
-def built_in_export(model_dir: str) -> Iterator[str]:
+def built_in_export(model_dir: str) -> Folder:
     """Exports a built-in model as a SavedModel, unless it is in the cache.
 
-    Yields: the folder of the exported versions.
     Raises: UserError when the export cannot be written.
     """
     import tensorflow as tf
@@ -40,22 +39,18 @@ def built_in_export(model_dir: str) -> Iterator[str]:
     from tf_transformer.export.saved_model import export_saved_model
 
     fingerprint = fingerprint_of([tf.__version__], [os.path.join(model_dir, CHECKSUMS)])
-    export = functools.partial(export_saved_model, model_dir)
-    with cached_export(model_dir, fingerprint, export) as folder:
-        yield folder
+    return cached_export(model_dir, fingerprint, functools.partial(export_saved_model, model_dir))
 
 
-@contextlib.contextmanager
 def ctranslate2_export(
     model_dir: str, checkpoint: str | None, start_tensorflow: Callable[[], None]
-) -> Iterator[str]:
+) -> Folder:
     """Exports a model for CTranslate2 in float32, unless the export is in the cache.
 
     Args:
       model_dir: a model folder.
       checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
       start_tensorflow: is called before TensorFlow is imported, which is for an export only.
-    Yields: the folder of the exported versions.
     Raises: UserError when ctranslate2 is not installed, there is no such model, or the export
       cannot be written.
     """
@@ -71,8 +66,7 @@ def ctranslate2_export(
 
         write_ctranslate2_folder(model_dir, os.path.join(folder, "1"), checkpoint)
 
-    with cached_export(model_dir, fingerprint_of([version], files), export) as folder:
-        yield folder
+    return cached_export(model_dir, fingerprint_of([version], files), export)
 
 
 @contextlib.contextmanager
@@ -92,23 +86,29 @@ def cached_export(
     Raises: what `export` raises.
     """
     name = os.path.basename(os.path.realpath(model_dir))
-    folder = _cache_folder(f"{name}-{fingerprint}")
-    if folder is None:
-        with tempfile.TemporaryDirectory(prefix="tf_transformer-") as folder:
-            _export(name, folder, export)
-            yield folder
-        return
-    root = os.path.dirname(folder)
-    with filelock.FileLock(os.path.join(root, ".lock")):  # until no other process exports
-        os.makedirs(folder, exist_ok=True)  # that process may have removed it
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    root = os.path.join(cache, "tf_transformer")
+    with contextlib.ExitStack() as temporary, contextlib.ExitStack() as locked:
+        try:
+            if not os.path.isabs(root):
+                raise FileNotFoundError("the user has no home folder")
+            os.makedirs(root, exist_ok=True)
+            # Until no other process exports.
+            locked.enter_context(filelock.FileLock(os.path.join(root, ".lock")))
+        except OSError:
+            root = temporary.enter_context(tempfile.TemporaryDirectory(prefix="tf_transformer-"))
+        folder = os.path.join(root, f"{name}-{fingerprint}")
+        os.makedirs(folder, exist_ok=True)
         os.utime(folder)
         if not find_versions(folder):
-            _export(name, folder, export)
+            logger.info("exporting %s to %s: some seconds", name, folder)
+            export(folder)
         # A server has in memory what it serves, so also an export in use can be removed.
         folders = [entry for entry in os.scandir(root) if entry.is_dir()]
         for entry in sorted(folders, key=lambda entry: -entry.stat().st_mtime)[MAX_EXPORTS:]:
             shutil.rmtree(entry.path, ignore_errors=True)
-    yield folder
+        locked.close()
+        yield folder
 
 
 def fingerprint_of(versions: Iterable[str], paths: Iterable[str]) -> str:
@@ -122,21 +122,3 @@ def fingerprint_of(versions: Iterable[str], paths: Iterable[str]) -> str:
     for path in [*sorted(PACKAGE.rglob("*.py")), *map(pathlib.Path, paths)]:
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
-
-
-def _export(name: str, folder: str, export: Callable[[str], object]) -> None:
-    logger.info("exporting %s to %s: some seconds", name, folder)
-    export(folder)
-
-
-def _cache_folder(name: str) -> str | None:
-    """Creates a folder in the cache. Returns: its path; None where it cannot be written to."""
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = os.path.join(root, "tf_transformer", name)
-    if not os.path.isabs(folder):  # the user has no home folder
-        return None
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError:
-        return None
-    return folder if os.access(folder, os.W_OK) else None

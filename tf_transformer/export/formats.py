@@ -32,11 +32,7 @@ class ImportFormat(NamedTuple):
 
 
 def _saved_model(
-    model_dir: str,
-    output: str,
-    checkpoint: str | None,
-    keep_versions: int | None = None,
-    **options: Any,
+    model_dir: str, output: str, checkpoint: str | None, keep_versions: int = 0, **options: Any
 ) -> str:
     from tf_transformer.export.saved_model import export_saved_model
 
@@ -50,11 +46,7 @@ def _saved_model(
 
 
 def _ctranslate2(
-    model_dir: str,
-    output: str,
-    checkpoint: str | None,
-    keep_versions: int | None = None,
-    **options: Any,
+    model_dir: str, output: str, checkpoint: str | None, keep_versions: int = 0, **options: Any
 ) -> str:
     if keep_versions and not is_version_number(os.path.basename(output)):
         raise UserError(

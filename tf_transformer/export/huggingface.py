@@ -24,9 +24,10 @@ import os
 import pathlib
 from collections.abc import Iterable
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from tf_transformer.checkpoints import checkpoint as checkpoints
 from tf_transformer.checkpoints import model_folder
@@ -67,10 +68,10 @@ START_BIAS = -100.0
 
 
 def _safetensors() -> ModuleType:
-    """Imports `safetensors.numpy`. Raises: UserError when safetensors is not installed."""
+    """Imports safetensors. Raises: UserError when it is not installed."""
     with explain_missing_package("safetensors", "huggingface"):
         import safetensors.numpy
-    return safetensors.numpy
+    return safetensors
 
 
 def export_huggingface(
@@ -97,7 +98,7 @@ def export_huggingface(
     tensors = marian.to_marian(weights, config.model.d_model)
     with new_output(output) as folder:
         path = os.path.join(folder, "model.safetensors")
-        safetensors.save_file(tensors, path, metadata={"format": "pt"})
+        safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
         _write_json(folder, "config.json", _marian_config(config))
         _write_json(folder, "generation_config.json", _generation_config(config))
         _write_tokenizers(folder, tokenizers, config)
@@ -203,31 +204,6 @@ def _write_json(folder: str, name: str, values: dict[str, Any]) -> None:
     pathlib.Path(folder, name).write_text(text + "\n", "utf-8")
 
 
-class _Marian(NamedTuple):
-    """What the folder of a `MarianMTModel` holds beside the weights."""
-
-    folder: str
-    config: dict[str, Any]
-    generation: dict[str, Any]  # the settings of the search
-    tokenizers: tuple[Tokenizer, Tokenizer]
-    orders: list[list[int]]  # of source and target, Marian's ids in the order of ours
-    languages: tuple[str, str]
-
-    @property
-    def starts_with_padding(self) -> bool:
-        return self.config["decoder_start_token_id"] == self.config["pad_token_id"]
-
-    @property
-    def shares(self) -> bool:
-        """Whether encoder and decoder have one embedding."""
-        return self.config.get("share_encoder_decoder_embeddings", True)
-
-    @property
-    def ties(self) -> bool:
-        """Whether the output projection is the embedding of the decoder."""
-        return self.config.get("tie_word_embeddings", True)
-
-
 def import_huggingface(
     folder: str, output: str, source: str | None = None, target: str | None = None
 ) -> None:
@@ -241,53 +217,83 @@ def import_huggingface(
       expressed.
     """
     check_new(output)
-    _safetensors()  # fails before the vocabulary is read
+    safetensors = _safetensors()  # fails before the vocabulary is read
+    damage = (OSError, ValueError, TypeError, LookupError, DecodeError, safetensors.SafetensorError)
     try:
-        original = _read_marian(folder, source, target)
-        tensors = _read_weights(original)
-        config = _config(original, tensors)
-        model = _make_model(config.model, tensors, original)
+        config, tokenizers, model = _read_marian(folder, source, target)
     except UserError:
         raise
     except FileNotFoundError as error:
         raise UserError(f"no file {error.filename}: give the folder of a MarianMTModel") from None
-    except Exception as error:  # safetensors and protobuf have exceptions of their own
+    except damage as error:
         raise UserError(
             f"{folder} could not be read as a MarianMTModel ({type(error).__name__}: {error}): "
             "copy it again"
         ) from error
-    vocabularies = [tokenizer.fingerprint for tokenizer in original.tokenizers]
+    vocabularies = [tokenizer.fingerprint for tokenizer in tokenizers]
     with new_output(output) as temporary:
         config.save(os.path.join(temporary, model_folder.CONFIG))
-        save_tokenizers(original.tokenizers, temporary)
+        save_tokenizers(tokenizers, temporary)
         state = {"step": 0, "vocabularies": vocabularies}
         checkpoints.save(os.path.join(temporary, model_folder.AVERAGED), model, state=state)
 
 
-def _read_marian(folder: str, source: str | None, target: str | None) -> _Marian:
-    config = _read_json(folder, "config.json")
-    _check_architecture(os.path.join(folder, "config.json"), config)
+def _read_marian(
+    folder: str, source: str | None, target: str | None
+) -> tuple[Config, tuple[Tokenizer, Tokenizer], Transformer]:
+    sizes = _read_json(folder, "config.json")
+    _check_architecture(os.path.join(folder, "config.json"), sizes)
     names = _read_json(folder, "tokenizer_config.json", optional=True)
-    unk = names.get("unk_token", "<unk>")
-    unk = unk["content"] if isinstance(unk, dict) else unk
-    pad, start, end = (config[f"{name}_token_id"] for name in ("pad", "decoder_start", "eos"))
-    of_target = "target_vocab.json" if names.get("separate_vocabs") else "vocab.json"
-    orders, tokenizers = [], []
-    for side, file in (("source.spm", "vocab.json"), ("target.spm", of_target)):
-        vocabulary = _read_json(folder, file)
-        orders.append(marian.token_order(len(vocabulary), pad, vocabulary[unk], start, end))
-        path = os.path.join(folder, side)
-        with open(path, "rb") as spm:
-            tokenizers.append(marian.to_tokenizer(spm.read(), vocabulary, orders[-1], path))
-    if tokenizers[0].fingerprint == tokenizers[1].fingerprint:
-        tokenizers[1] = tokenizers[0]
-    languages = (
-        source or names.get("source_lang") or DataConfig.source,
-        target or names.get("target_lang") or DataConfig.target,
-    )
+    tokenizers, orders = _read_tokenizers(folder, sizes, names)
+    # Whether encoder and decoder have one embedding, and the output projection is that of the
+    # decoder.
+    is_shared = sizes.get("share_encoder_decoder_embeddings", True)
+    is_tied = sizes.get("tie_word_embeddings", True)
+    tensors = _read_tensors(folder, orders, is_shared, is_tied)
+    starts_with_padding = sizes["decoder_start_token_id"] == sizes["pad_token_id"]
+    is_one_matrix = is_shared and is_tied and tokenizers[0] is tokenizers[1]
     # As transformers does: an old folder has the settings of the search in `config.json`.
-    generation = _read_json(folder, "generation_config.json", optional=True) or config
-    return _Marian(folder, config, generation, (tokenizers[0], tokenizers[1]), orders, languages)
+    search = _read_json(folder, "generation_config.json", optional=True) or sizes
+    search = {name: value for name, value in search.items() if value is not None}
+    positions = sizes["max_position_embeddings"]
+    longest = min(search.get("max_length", positions), positions)
+    model_config = ModelConfig(
+        **{ours: sizes[f"encoder_{name}"] for name, ours in STACK_SIZES.items()},
+        d_model=sizes["d_model"],
+        dropout_rate=sizes.get("dropout", ModelConfig.dropout_rate),
+        input_vocab_size=tokenizers[0].vocab_size,
+        target_vocab_size=tokenizers[1].vocab_size,
+        pe_input=positions,
+        pe_target=longest,
+        activation=ACTIVATIONS[sizes["activation_function"]],
+        shared_embeddings=is_one_matrix
+        and not starts_with_padding
+        and not tensors[marian.BIAS].any(),
+    )
+    kind = tokenizers[0].subword_model
+    data = DataConfig(
+        data=os.path.abspath(folder),  # the data of its training is not known
+        source=source or names.get("source_lang") or DataConfig.source,
+        target=target or names.get("target_lang") or DataConfig.target,
+        vocab_size=max(tokenizer.vocab_size for tokenizer in tokenizers),
+        subword_model=kind if kind in SAMPLING else DataConfig.subword_model,
+        shared_vocab=tokenizers[0] is tokenizers[1],
+        max_length=min(DataConfig.max_length, longest),
+    )
+    decode = DecodeConfig(
+        beam_size=search.get("num_beams", 1),
+        length_penalty=search.get("length_penalty", 1.0),
+    )
+    model = build_model(model_config)
+    variables = checkpoints.named_weights(model)
+    weights = marian.from_marian(tensors, variables, model_config.d_model)
+    if starts_with_padding:
+        weights["final_layer/kernel"][:, START] = 0
+        weights["final_layer/bias"][START] = START_BIAS
+    for name, variable in variables.items():
+        variable.assign(weights[name])
+    # The settings of the training are the defaults.
+    return Config(model=model_config, data=data, decode=decode), tokenizers, model
 
 
 def _read_json(folder: str, name: str, optional: bool = False) -> dict[str, Any]:
@@ -314,17 +320,42 @@ def _check_architecture(path: str, config: dict[str, Any]) -> None:
             )
 
 
-def _read_weights(original: _Marian) -> Weights:
+def _read_tokenizers(
+    folder: str, config: dict[str, Any], names: dict[str, Any]
+) -> tuple[tuple[Tokenizer, Tokenizer], list[list[int]]]:
+    """Makes the tokenizers of source and target.
+
+    Args:
+      folder: of a `MarianMTModel`.
+      config: the content of `config.json`.
+      names: that of `tokenizer_config.json`.
+    Returns: the tokenizers, and for each Marian's ids in the order of ours.
+    """
+    unk = names.get("unk_token", "<unk>")
+    unk = unk["content"] if isinstance(unk, dict) else unk
+    pad, start, end = (config[f"{name}_token_id"] for name in ("pad", "decoder_start", "eos"))
+    of_target = "target_vocab.json" if names.get("separate_vocabs") else "vocab.json"
+    orders, tokenizers = [], []
+    for side, file in (("source.spm", "vocab.json"), ("target.spm", of_target)):
+        vocabulary = _read_json(folder, file)
+        orders.append(marian.token_order(len(vocabulary), pad, vocabulary[unk], start, end))
+        spm = pathlib.Path(folder, side).read_bytes()
+        tokenizers.append(marian.to_tokenizer(spm, vocabulary, orders[-1]))
+    source, target = tokenizers
+    return (source, source if source.fingerprint == target.fingerprint else target), orders
+
+
+def _read_tensors(folder: str, orders: list[list[int]], is_shared: bool, is_tied: bool) -> Weights:
     """Reads the weights. The rows of tokens are in our order."""
-    path = os.path.join(original.folder, "model.safetensors")
+    path = os.path.join(folder, "model.safetensors")
     if not os.path.isfile(path):
         raise UserError(
             f"no file {path}: for weights in another format, such as pytorch_model.bin, load the "
             "model with transformers and write it with `model.save_pretrained(FOLDER)`"
         )
-    tensors = _safetensors().load_file(path)
-    tensors = marian.with_all_tables(tensors, original.shares, original.ties)
-    source, target = original.orders
+    tensors = _safetensors().numpy.load_file(path)
+    tensors = marian.with_all_tables(tensors, is_shared, is_tied)
+    source, target = orders
     rows = {
         marian.SHARED: (source, 0),
         marian.ENCODER_TABLE: (source, 0),
@@ -341,54 +372,3 @@ def _read_weights(original: _Marian) -> Weights:
                 )
             tensors[name] = np.take(tensors[name], order, axis)
     return tensors
-
-
-def _config(original: _Marian, tensors: Weights) -> Config:
-    """The settings of the model folder; those of the training are the defaults."""
-    sizes = original.config
-    positions = sizes["max_position_embeddings"]
-    source, target = original.tokenizers
-    search = {name: value for name, value in original.generation.items() if value is not None}
-    longest = min(search.get("max_length", positions), positions)
-    is_one_matrix = original.shares and original.ties and source is target
-    model = ModelConfig(
-        **{ours: sizes[f"encoder_{name}"] for name, ours in STACK_SIZES.items()},
-        d_model=sizes["d_model"],
-        dropout_rate=sizes.get("dropout", ModelConfig.dropout_rate),
-        input_vocab_size=source.vocab_size,
-        target_vocab_size=target.vocab_size,
-        pe_input=positions,
-        pe_target=longest,
-        activation=ACTIVATIONS[sizes["activation_function"]],
-        shared_embeddings=is_one_matrix
-        and not original.starts_with_padding
-        and not tensors[marian.BIAS].any(),
-    )
-    kind = source.subword_model
-    data = DataConfig(
-        data=os.path.abspath(original.folder),  # the data of its training is not known
-        source=original.languages[0],
-        target=original.languages[1],
-        vocab_size=max(source.vocab_size, target.vocab_size),
-        subword_model=kind if kind in SAMPLING else DataConfig.subword_model,
-        shared_vocab=source is target,
-        max_length=min(DataConfig.max_length, longest),
-    )
-    decode = DecodeConfig(
-        beam_size=search.get("num_beams", 1),
-        length_penalty=search.get("length_penalty", 1.0),
-    )
-    return Config(model=model, data=data, decode=decode)
-
-
-def _make_model(config: ModelConfig, tensors: Weights, original: _Marian) -> Transformer:
-    """Builds our model with Marian's weights."""
-    model = build_model(config)
-    variables = checkpoints.named_weights(model)
-    weights = marian.from_marian(tensors, variables, config.d_model)
-    if original.starts_with_padding:
-        weights["final_layer/kernel"][:, START] = 0
-        weights["final_layer/bias"][START] = START_BIAS
-    for name, variable in variables.items():
-        variable.assign(weights[name])
-    return model

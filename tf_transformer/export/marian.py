@@ -11,10 +11,10 @@ Vocabularies: Marian's SentencePiece models, `source.spm` and `target.spm`, only
 of the sub-words are in `vocab.json`, which both languages can share. Here, a SentencePiece model
 does both. So each of Marian's models becomes one with the sub-words of `vocab.json`, in the order
 of our ids: the special tokens, then the others in the order of their ids. A sub-word of the other
-language only is UNUSED: text is never split into it, but it can be decoded.
+language only is UNUSED: text is never split into it, but it can be decoded. Text is split without a
+sub-word of Marian's model that `vocab.json` lacks, where transformers takes it as unknown.
 """
 
-import logging
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -24,8 +24,6 @@ from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.special_tokens import END, PAD, START, UNK
-
-logger = logging.getLogger(__name__)
 
 Weights = dict[str, np.ndarray]
 
@@ -155,14 +153,13 @@ def token_order(size: int, pad: int, unk: int, start: int, end: int) -> list[int
     return [*special, *(token for token in range(size) if token not in special)]
 
 
-def to_tokenizer(spm: bytes, vocabulary: dict[str, int], order: list[int], path: str) -> Tokenizer:
+def to_tokenizer(spm: bytes, vocabulary: dict[str, int], order: list[int]) -> Tokenizer:
     """Makes a tokenizer whose ids are those of `token_order`.
 
     Args:
       spm: Marian's SentencePiece model.
       vocabulary: of `vocab.json`, ids by sub-words.
       order: Marian's ids in the order of ours.
-      path: of the SentencePiece model, for the log.
     """
     names = {token: piece for piece, token in vocabulary.items()}
     pieces = [names[token] for token in order]
@@ -170,17 +167,6 @@ def to_tokenizer(spm: bytes, vocabulary: dict[str, int], order: list[int], path:
         pieces[START] = START_PIECE
     model = messages.ModelProto.FromString(spm)
     known = {piece.piece: piece for piece in model.pieces}
-    absent = [
-        piece.piece
-        for piece in model.pieces
-        if piece.type == _Piece.NORMAL and piece.piece not in vocabulary
-    ]
-    if absent:
-        logger.info(
-            "%s: sub-words without an id: %d (such as %r); text is split without them, where "
-            "transformers takes them as unknown",
-            path, len(absent), absent[0],
-        )  # fmt: skip
     del model.pieces[:]
     lowest = min((piece.score for piece in known.values()), default=0.0)
     model.pieces.extend(_piece(piece, known, lowest) for piece in pieces)

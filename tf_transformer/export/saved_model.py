@@ -13,9 +13,10 @@ EXPORT_DIR/
     SHA256SUMS                                 for sha256sum --check SHA256SUMS
 """
 
+import itertools
 import os
 import textwrap
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
@@ -30,7 +31,7 @@ from tf_transformer.export.signatures import (
     ALIGNED_LENGTH,
     SIGNATURES,
     TextFunctions,
-    all_signatures,
+    graph_function,
     request_options,
 )
 from tf_transformer.export.versions import check_model_name, write_description
@@ -38,7 +39,7 @@ from tf_transformer.files import atomic_write, write_checksums
 
 # Texts in a batch of TensorFlow Serving. The graph divides a batch into smaller chunks.
 MAX_BATCH_SIZE = 128
-WARM_UP_TEXTS = 32  # in the largest recorded request
+WARM_UP_TEXTS = 32  # of which the recorded requests are taken
 
 
 def export_saved_model(
@@ -69,12 +70,8 @@ def export_saved_model(
         module, signatures = make_signatures(model, tokenizers, config.decode)
         tf.saved_model.save(module, folder, signatures=signatures)
         _write_warm_up(folder, name, warm_up_texts(tokenizers[0]), signatures, config.decode)
-        readme = _readme(name, os.path.abspath(output), config)
-        if "alignments" not in signatures:
-            lines = readme.splitlines(keepends=True)
-            readme = "".join(line for line in lines if "`alignments`" not in line)
         write_description(folder, config, ALIGNED_LENGTH if "alignments" in signatures else 0)
-        _write(folder, "README.md", readme)
+        _write(folder, "README.md", _readme(name, os.path.abspath(output), config, signatures))
         write_checksums(folder)
         for file, content in _server_settings(name).items():
             _write(output, file, content)
@@ -94,13 +91,11 @@ def make_signatures(
     module = tf.Module()
     module.weights = [variable.value for each in members(model) for variable in each.variables]
     module.tokenizers = [tokenizer.resource for tokenizer in tokenizers]
-    signatures = all_signatures(TextFunctions(model, tokenizers, decode), decode)
+    functions = TextFunctions(model, tokenizers, decode)
+    names = list(SIGNATURES)
     if isinstance(model, Ensemble):
-        del signatures["alignments"]  # attention weights are those of one model
-    return module, {
-        name: tf.function(function, input_signature=inputs, autograph=False)
-        for name, (function, inputs) in signatures.items()
-    }
+        names.remove("alignments")  # attention weights are those of one model
+    return module, {name: graph_function(functions, name, decode) for name in names}
 
 
 def _rename_to_next_version(folder: str, output: str) -> str:
@@ -135,41 +130,29 @@ def import_messages() -> tuple[ModuleType, ModuleType, ModuleType]:
 def _write_warm_up(
     folder: str, name: str, texts: list[str], signatures: Collection[str], decode: DecodeConfig
 ) -> None:
-    """Records requests of these signatures of the model with this name."""
+    """Records requests of these signatures: the shortest text, and the eight longest ones.
+
+    No option is left out: where TensorFlow Serving batches requests, all inputs must have the same
+    number of rows.
+    """
     model_pb2, predict_pb2, prediction_log_pb2 = import_messages()
+    options = request_options(decode)
+    by_length = sorted(texts, key=len)
     path = os.path.join(folder, "assets.extra", "tf_serving_warmup_requests")
     os.makedirs(os.path.dirname(path))
     with tf.io.TFRecordWriter(path) as writer:
-        for signature, inputs in _requests(texts, decode, signatures):
-            spec = model_pb2.ModelSpec(name=name, signature_name=signature)
-            tensors = {key: tf.make_tensor_proto(tf.constant(x)) for key, x in inputs.items()}
-            request = predict_pb2.PredictRequest(model_spec=spec, inputs=tensors)
+        for signature, group in itertools.product(signatures, (by_length[:1], by_length[-8:])):
+            inputs = dict.fromkeys(SIGNATURES[signature].texts, tf.constant(group))
+            for each in SIGNATURES[signature].options:
+                value = tf.constant(options[each].default, options[each].dtype)
+                inputs[each] = tf.fill([len(group)], value)
+            request = predict_pb2.PredictRequest(
+                model_spec=model_pb2.ModelSpec(name=name, signature_name=signature),
+                inputs={key: tf.make_tensor_proto(x) for key, x in inputs.items()},
+            )
             predict_log = prediction_log_pb2.PredictLog(request=request)
             log = prediction_log_pb2.PredictionLog(predict_log=predict_log)
             writer.write(log.SerializeToString())
-
-
-def _requests(
-    texts: list[str], decode: DecodeConfig, signatures: Collection[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields pairs (signature, inputs): single texts, the eight longest texts, and all texts.
-
-    The signatures with options have only a single text and the eight longest ones. No option is
-    left out: where TensorFlow Serving batches requests, all inputs must have the same number of
-    rows.
-    """
-    by_length = sorted(texts, key=len)
-    singles, longest = [[text] for text in by_length[::8]], by_length[-8:]
-    every = request_options(decode)
-    for signature in signatures:
-        inputs, options = SIGNATURES[signature]
-        groups = [singles[0], longest] if options else [*singles, longest, by_length]
-        for group in groups:
-            columns: dict[str, Any] = {name: group for name in inputs}
-            for name in options:
-                value = tf.constant(every[name].default, every[name].dtype)
-                columns[name] = tf.fill([len(group)], value)
-            yield signature, columns
 
 
 def warm_up_texts(tokenizer: Tokenizer) -> list[str]:
@@ -212,18 +195,31 @@ def _server_settings(name: str) -> dict[str, str]:
     }
 
 
-def _readme(name: str, output: str, config: Config) -> str:
+def _readme(name: str, output: str, config: Config, signatures: Collection[str]) -> str:
     """The README.md of a version, in Markdown."""
-    decode = config.decode
-    model = config.model
-    beam = decode.beam_size
+    decode, model = config.decode, config.model
     penalty = f"{decode.length_penalty:g}"
+    rows = []
+    for each in signatures:
+        texts, outputs, names = SIGNATURES[each]
+        inputs = f"{_code(texts)}; options {_code(names)}" if names else _code(texts)
+        rows.append(f"| `{each}` | {inputs} | {outputs} |")
+    of_alignments = ""
+    if "alignments" in signatures:
+        of_alignments = (
+            f"\n| `alignments`: more than {ALIGNED_LENGTH} sub-words | empty, no weights |"
+        )
+    options = [
+        f"| `{each}` | {option.dtype.name} | {option.meaning} | {option.range} | {option.default} |"
+        for each, option in request_options(decode).items()
+    ]
+    new_line = "\n"
     return f"""\
 # {name}: {config.data.source} -> {config.data.target}
 
-A Transformer ("Attention Is All You Need") with its tokenizer and its search. The beam size is
-{beam}, the length penalty {penalty}. An output has at most {decode.extra_decode_length} sub-words
-more than the input.
+A Transformer ("Attention Is All You Need") with its tokenizer and its search. Beam size:
+{decode.beam_size}, length penalty: {penalty}. An output is at most {decode.extra_decode_length} \
+sub-words longer than the input.
 
 ## Start a server
 
@@ -244,15 +240,22 @@ before `tf.saved_model.load`, and before `saved_model_cli`:
     main()' run --dir=. --tag_set=serve --signature_def=serving_default \\
       --input_exprs='text=["a sentence"]'
 
-{_signature_table(beam)}
-Options are values `[N]`, one for each text, and can be left out in a request.
+N texts have S source and T target sub-words, and K = {decode.beam_size} translations each.
 
-{_option_table(decode)}
+| `signature_name` | inputs, strings `[N]`; options | outputs |
+|---|---|---|
+{new_line.join(rows)}
+
+Options are values `[N]`, one for each text. A request over gRPC without TensorFlow Serving's
+batching can leave them out, and so can one to `tf-transformer serve`. Over REST, TensorFlow Serving
+needs each one in each row, and the signatures of `tf.saved_model.load` take each one as a tensor.
+
+| option | type | meaning | range | default |
+|---|---|---|---|---|
+{new_line.join(options)}
 
 Scores are log-probabilities in nats. Those of translations are divided by
 ((5 + length) / 6) ^ {penalty}.
-
-`alignments`: row t of `weights` is where the model attends when it predicts target sub-word t.
 
 The result of a row does not depend on the other rows:
 
@@ -260,8 +263,7 @@ The result of a row does not depend on the other rows:
 |---|---|
 | blank | empty, score 0 |
 | more than {model.pe_input:,} sub-words | empty, score -1e9 |
-| `score`: a target of more than {model.pe_target:,} sub-words | empty, score -1e9 |
-| `alignments`: more than {ALIGNED_LENGTH} sub-words | empty, no weights |
+| `score`: a target of more than {model.pe_target:,} sub-words | empty, score -1e9 |{of_alignments}
 | invalid UTF-8 | read as U+FFFD |
 | fewer hypotheses found than requested | the last are empty, with score -1e9 |
 
@@ -270,37 +272,5 @@ With these batching settings, TensorFlow Serving refuses a request of more than
 """
 
 
-def _signature_table(beam: int) -> str:
-    """The table of the signatures, in Markdown."""
-    score = "`log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]`"
-    tokens = "`source_tokens` `[N, S]`, `target_tokens` `[N, T]`"
-    alignments = f"`translation` `[N]`, {tokens}, `weights` `[N, layers, heads, T, S]`"
-    options = {
-        name: "`text`; options " + ", ".join(f"`{option}`" for option in names)
-        for name, (_, names) in SIGNATURES.items()
-    }
-    return f"""\
-| `signature_name` | inputs, strings `[N]`; options | outputs |
-|---|---|---|
-| `serving_default` | `text` | `translation` `[N]`, `score` `[N]` |
-| `nbest` | `text` | `translations` `[N, {beam}]` and `scores` `[N, {beam}]`, best first |
-| `score` | `source`, `target` | {score} |
-| `alignments` | `text` | {alignments} |
-| `count_tokens` | `text` | `tokens` `[N]`, the number of source sub-words, without the end token |
-| `translate_with_options` | {options["translate_with_options"]} | `translations` `[N, {beam}]`, \
-`scores` `[N, {beam}]`, `count` `[N]`, the number of translations |
-| `sample` | {options["sample"]} | `translation` `[N]`, `score` `[N]` |
-| `alternatives` | {options["alternatives"]} | `translations`, `probabilities` and \
-`scores`, a column for each of the most probable next sub-words |
-"""
-
-
-def _option_table(decode: DecodeConfig) -> str:
-    """The table of the options, in Markdown."""
-    rows = [
-        f"| `{name}` | {option.dtype.name} | {option.meaning} | {option.range} | {option.default} |"
-        for name, option in request_options(decode).items()
-    ]
-    return "\n".join(
-        ["| option | type | meaning | range | default |", "|---|---|---|---|---|", *rows]
-    )
+def _code(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

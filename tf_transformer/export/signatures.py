@@ -6,10 +6,10 @@ The result of a row does not depend on the other rows:
 - Text with more sub-words than the model has positions is not translated. Its result is empty,
   with score -1e9. So is text with such a prefix.
 
-`SIGNATURES` names the functions, and the options that they take, each row its own. A new option is
-a line in `request_options`, its name in `SIGNATURES`, and its use in the method of that name. The
-inputs of the signature, the checks, the recorded warm-up requests and the README of an export
-follow from these.
+`SIGNATURES` names the functions, what they take and what they return. A new option is a line in
+`request_options`, its name in `SIGNATURES`, and its use in the method of that name. The inputs of
+the signature, the checks, the recorded warm-up requests and the README of an export follow from
+these.
 
 Shapes: N texts, n texts of a chunk, K hypotheses, S source and T target sub-words, H heads,
 L layers, V target vocabulary.
@@ -42,7 +42,6 @@ ALIGNED_LENGTH = 128  # most source sub-words of `alignments`: weights grow with
 ALTERNATIVES = 10  # next sub-words that are completed, where the vocabulary has as many
 
 Tensors = dict[str, tf.Tensor]
-Signature = tuple[Callable[..., Tensors], list[tf.TensorSpec]]
 
 
 class Option(NamedTuple):
@@ -79,22 +78,47 @@ def request_options(decode: DecodeConfig) -> dict[str, Option]:
     }
 
 
-# The inputs of each signature: texts, and options. Its function is the method of `TextFunctions`.
-SIGNATURES: dict[str, tuple[list[str], list[str]]] = {
-    "serving_default": (["text"], []),
-    "nbest": (["text"], []),
-    "score": (["source", "target"], []),
-    "alignments": (["text"], []),
-    "count_tokens": (["text"], []),
-    "translate_with_options": (
+class Signature(NamedTuple):
+    """The inputs and outputs of the method of `TextFunctions` with its name."""
+
+    texts: list[str]
+    outputs: str  # in Markdown
+    options: list[str] = []  # of `request_options`, each row its own
+
+
+BEST = "`translation` `[N]`, `score` `[N]`"
+SIGNATURES = {
+    "serving_default": Signature(["text"], BEST),
+    "nbest": Signature(["text"], "`translations` `[N, K]` and `scores` `[N, K]`, best first"),
+    "score": Signature(
+        ["source", "target"],
+        "`log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]`",
+    ),
+    "alignments": Signature(
         ["text"],
+        "`translation` `[N]`, `source_tokens` `[N, S]`, `target_tokens` `[N, T]`, `weights` "
+        "`[N, layers, heads, T, S]`: row t is where the model attends when it predicts target "
+        "sub-word t",
+    ),
+    "count_tokens": Signature(
+        ["text"], "`tokens` `[N]`, the number of source sub-words, without the end token"
+    ),
+    "translate_with_options": Signature(
+        ["text"],
+        "`translations` `[N, K]`, `scores` `[N, K]`, `count` `[N]`, the number of translations",
         ["n_best", "max_decode_length", "length_penalty", "target_prefix"],
     ),
-    "sample": (
+    "sample": Signature(
         ["text"],
+        BEST,
         ["temperature", "top_k", "top_p", "seed", "max_decode_length", "target_prefix"],
     ),
-    "alternatives": (["text"], ["target_prefix"]),
+    "alternatives": Signature(
+        ["text"],
+        "`translations`, `probabilities` and `scores`, a column for each of the most probable next "
+        "sub-words",
+        ["target_prefix"],
+    ),
 }
 
 
@@ -281,8 +305,8 @@ class TextFunctions:
             log_probs = forced_log_probs(self._model, padded, tar_real)  # (n, t)
             return (
                 tf.reduce_sum(log_probs, axis=1),
-                _pad_last_axis(log_probs, longest),
-                _pad_last_axis(self._target.pieces_of(tar_real), longest),
+                _pad(log_probs, longest),
+                _pad(self._target.pieces_of(tar_real), longest),
             )
 
         results = _map_chunks(
@@ -311,60 +335,48 @@ class TextFunctions:
         inp, lengths, blank = self._encode(self._source, text)
         aligned_length = min(ALIGNED_LENGTH, model.pe_input)
         indices = tf.where(~blank & (lengths <= aligned_length))[:, 0]
-        longest = _max_or_zero(tf.gather(lengths, indices))  # S
-        tar = self._best_translations(inp, indices, lengths, longest)  # (N, T)
-        number = tf.size(lengths)  # N
+        source_length = _max_or_zero(tf.gather(lengths, indices))  # S
+        max_length = max_output_lengths(model, source_length, self._decode)
 
         def align_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            tar_real = tf.gather(tar, indices)  # (n, T)
             padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
+            tar_real = search_translations(model, padded, self._decode, 1).ids[:, 0]  # (n, t)
             _, attention = forced_decoding(model, padded, tar_real)
             layers = range(1, model.num_layers + 1)
             weights = tf.stack([attention[f"decoder_layer{i}_block2"] for i in layers], axis=1)
-            is_token = tf.cast(tar_real != PAD, tf.float32)  # (n, T)
-            weights *= is_token[:, tf.newaxis, tf.newaxis, :, tf.newaxis]  # (n, L, H, T, s)
+            is_token = tf.cast(tar_real != PAD, tf.float32)  # (n, t)
+            weights *= is_token[:, tf.newaxis, tf.newaxis, :, tf.newaxis]  # (n, L, H, t, s)
             return (
                 detokenize(self._target, tar_real),
-                _pad_last_axis(self._source.pieces_of(padded), longest),
-                self._target.pieces_of(tar_real),
-                _pad_last_axis(weights, longest),
+                _pad(self._source.pieces_of(padded), source_length),
+                _pad(self._target.pieces_of(tar_real), max_length),
+                _pad(weights, max_length, source_length),
             )
 
-        weights_shape = [number, model.num_layers, model.num_heads, tf.shape(tar)[1], longest]
-        results = _map_chunks(
+        number = tf.size(lengths)  # N
+        shape = [number, model.num_layers, model.num_heads, max_length, source_length]
+        translation, source_tokens, target_tokens, weights = _map_chunks(
             align_chunk,
             indices=indices,
             lengths=lengths,
-            chunk_tokens=SCORED_TOKENS,
+            chunk_tokens=min(
+                SCORED_TOKENS, self._decode.decode_batch_tokens // self._decode.beam_size
+            ),
             defaults=[
                 tf.fill([number], ""),
-                tf.fill([number, longest], ""),
-                tf.fill(tf.shape(tar), ""),
-                tf.zeros(weights_shape),
+                tf.fill([number, source_length], ""),
+                tf.fill([number, max_length], ""),
+                tf.zeros(shape),
             ],
         )
-        return dict(zip(("translation", "source_tokens", "target_tokens", "weights"), results))
-
-    def _best_translations(
-        self, inp: tf.RaggedTensor, indices: tf.Tensor, lengths: tf.Tensor, longest: tf.Tensor
-    ) -> tf.Tensor:
-        """Ids of the best translation of each chosen text, `[N, T]`; padding for the others."""
-        max_length = max_output_lengths(self._model, longest, self._decode)
-
-        def search_chunk(indices: tf.Tensor) -> tuple[tf.Tensor]:
-            padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
-            best = search_translations(self._model, padded, self._decode, 1).ids[:, 0]  # (n, t)
-            return (_pad_last_axis(best, max_length),)
-
-        (tar,) = _map_chunks(
-            search_chunk,
-            indices=indices,
-            lengths=lengths,
-            chunk_tokens=self._decode.decode_batch_tokens // self._decode.beam_size,
-            defaults=[tf.zeros([tf.size(lengths), max_length], tf.int32)],
-        )
-        tar_lengths = tf.reduce_sum(tf.cast(tar != PAD, tf.int32), axis=1)  # (N)
-        return tar[:, : _max_or_zero(tar_lengths)]
+        is_token = tf.cast(target_tokens != "", tf.int32)
+        length = _max_or_zero(tf.reduce_sum(is_token, axis=1))  # T
+        return {
+            "translation": translation,
+            "source_tokens": source_tokens,
+            "target_tokens": target_tokens[:, :length],
+            "weights": weights[:, :, :, :length],
+        }
 
     def _encode(
         self, tokenizer: Tokenizer, text: tf.Tensor
@@ -375,44 +387,37 @@ class TextFunctions:
         return ids, lengths, lengths <= 1  # blank: the end token alone
 
 
-def all_signatures(functions: TextFunctions, decode: DecodeConfig) -> dict[str, Signature]:
-    """The signatures: name -> the function and the `TensorSpec`s of its inputs.
+def graph_function(functions: TextFunctions, name: str, decode: DecodeConfig) -> Any:
+    """Makes the `tf.function` of a signature: it checks the options, and calls the method.
 
     The defaults of the options become those of the signature. They have shape [1], and are
     broadcast to the number of texts.
 
     Args:
       functions: a `TextFunctions`.
+      name: of the signature.
       decode: the `DecodeConfig` of the export.
     """
+    texts, _, names = SIGNATURES[name]
     every = request_options(decode)
-    return {
-        name: _signature(getattr(functions, name), texts, {name: every[name] for name in options})
-        for name, (texts, options) in SIGNATURES.items()
-    }
-
-
-def _signature(
-    method: Callable[..., Tensors], texts: list[str], options: dict[str, Option]
-) -> Signature:
-    """The function of a signature: it checks the options, and calls a method with them."""
+    options = [every[option] for option in names]
 
     def function(*values: tf.Tensor) -> Tensors:
         shape = tf.shape(values[0])
         rows = [tf.broadcast_to(value, shape) for value in values[len(texts) :]]
-        with tf.control_dependencies(map(_check, options, options.values(), rows)):
+        with tf.control_dependencies(map(_check, names, options, rows)):
             inputs = [tf.identity(text) for text in values[: len(texts)]]
-        return method(*inputs, **dict(zip(options, rows)))
+        return getattr(functions, name)(*inputs, **dict(zip(names, rows)))
 
-    text = inspect.Parameter("text", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    arguments = [text.replace(name=name) for name in texts] + [
-        text.replace(name=name, default=tf.constant([option.default], option.dtype))
-        for name, option in options.items()
-    ]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    arguments = [inspect.Parameter(each, kind) for each in texts]
+    for each, option in zip(names, options):
+        default = tf.constant([option.default], option.dtype)
+        arguments.append(inspect.Parameter(each, kind, default=default))
     function.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
-    types = {name: tf.string for name in texts}
-    types |= {name: option.dtype for name, option in options.items()}
-    return function, [tf.TensorSpec([None], dtype, name=name) for name, dtype in types.items()]
+    types = [tf.string] * len(texts) + [option.dtype for option in options]
+    specs = [tf.TensorSpec([None], *each) for each in zip(types, [*texts, *names])]
+    return tf.function(function, input_signature=specs, autograph=False)
 
 
 def _check(name: str, option: Option, values: tf.Tensor) -> tf.Operation:
@@ -469,7 +474,8 @@ def _max_or_zero(lengths: tf.Tensor) -> tf.Tensor:
     return tf.maximum(tf.reduce_max(lengths), 0)
 
 
-def _pad_last_axis(x: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Pads the last axis to a size, with zeros or empty strings."""
-    paddings = [[0, 0]] * (len(x.shape) - 1) + [[0, size - tf.shape(x)[-1]]]
+def _pad(x: tf.Tensor, *sizes: tf.Tensor) -> tf.Tensor:
+    """Pads the last axes to these sizes, with zeros or empty strings."""
+    shape, first = tf.shape(x), len(x.shape) - len(sizes)
+    paddings = [[0, 0]] * first + [[0, size - shape[first + i]] for i, size in enumerate(sizes)]
     return tf.pad(x, paddings, constant_values="" if x.dtype == tf.string else 0)

@@ -111,6 +111,9 @@ def remove_old_versions(folder: str, keep: int, new: str) -> None:
 
     for path in list(filter(is_model, find_versions(folder).values()))[keep:]:
         if os.path.basename(path) != os.path.basename(new):
-            with atomic_folder(folder) as temporary:  # it is removed at the end
-                os.rename(path, os.path.join(temporary, os.path.basename(path)))
-            logger.info("removed %s", path)
+            try:
+                with atomic_folder(folder) as temporary:  # it is removed at the end
+                    os.rename(path, os.path.join(temporary, os.path.basename(path)))
+                logger.info("removed %s", path)
+            except OSError as error:  # the new version is there
+                logger.warning("%s cannot be removed (%s)", path, error.strerror)

@@ -1,10 +1,10 @@
 """Translation of many lines by a server with TensorFlow Serving's REST interface."""
 
-import concurrent.futures
+import collections
 import itertools
-import json
 import logging
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import urllib3
@@ -84,7 +84,11 @@ class RestClient:
             return self.translate(texts[:half]) + self.translate(texts[half:])
         if response.status == 413:
             return [("", NEGATIVE_INFINITY)]
-        match response.status, _read_json(response.data):
+        try:
+            answer = response.json()
+        except (ValueError, RecursionError):  # it is not JSON
+            answer = None
+        match response.status, answer:
             case 200, {"outputs": {"translation": [*found], "score": [*scores]}} if (
                 len(found) == len(scores) == len(texts)
             ):
@@ -98,14 +102,6 @@ class RestClient:
             f"{self._url} returned status {response.status}: this is not a TensorFlow Serving REST "
             "server; give another --server"
         )
-
-
-def _read_json(data: bytes) -> Any:
-    """Returns the JSON in `data`, or None if it is not JSON."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
 
 
 def translate_lines(
@@ -127,24 +123,23 @@ def translate_lines(
     Raises: UserError, whose message has the numbers of the lines of the request.
     """
     lines = iter(lines)
-    pending: list[tuple[int, concurrent.futures.Future[Results]]] = []
-    executor = concurrent.futures.ThreadPoolExecutor(concurrency)
-    first = first_line
+    batches = iter(lambda: list(itertools.islice(lines, batch_size)), [])
+    pending: collections.deque[tuple[int, Future[Results]]] = collections.deque()
+    executor = ThreadPoolExecutor(concurrency)
     try:
-        while True:
-            batch = list(itertools.islice(lines, batch_size))
-            if batch:
-                pending.append((first, executor.submit(client.translate, batch)))
-                first += len(batch)
-            elif not pending:
-                return
-            if len(pending) >= concurrency or not batch:
-                number, future = pending.pop(0)
-                try:
-                    results = future.result()
-                except UserError as error:
-                    raise UserError(f"{error} (in the request from line {number} on)") from error
-                yield from results
+        for number, batch in zip(itertools.count(first_line, batch_size), batches):
+            pending.append((number, executor.submit(client.translate, batch)))
+            if len(pending) == concurrency:
+                yield from _result(*pending.popleft())
+        while pending:
+            yield from _result(*pending.popleft())
     finally:
         # After Ctrl-C or an error, the answers to the other requests are not needed.
         executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _result(line_number: int, future: Future[Results]) -> Results:
+    try:
+        return future.result()
+    except UserError as error:
+        raise UserError(f"{error} (in the request from line {line_number} on)") from error

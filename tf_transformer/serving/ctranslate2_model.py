@@ -15,7 +15,7 @@ import numpy as np
 
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
 from tf_transformer.decoding.text_batches import SCORED_TOKENS, length_batches
-from tf_transformer.export.ctranslate2_translator import CTranslate2Translator, Hypotheses
+from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 from tf_transformer.files import CHECKSUMS, is_intact
 from tf_transformer.serving.model_interface import Input, Outputs, Signature
 
@@ -36,9 +36,8 @@ class CTranslate2Model:
     def __init__(self, path: str, concurrency: int = 1, compute_type: str = "default") -> None:
         if not is_intact(path):
             raise ValueError(f"its files are not those of its {CHECKSUMS}")
-        translator = CTranslate2Translator(path, compute_type, max(1, concurrency - 1))
-        self._translator: CTranslate2Translator | None = translator  # None: the model is closed
-        self._beam_size = translator.decode.beam_size
+        self._translator = CTranslate2Translator(path, compute_type, max(1, concurrency - 1))
+        self._beam_size = self._translator.decode.beam_size
         one, best, any_length = [-1], [-1, self._beam_size], [-1, -1]
         self.signatures = {
             "serving_default": _signature(
@@ -65,12 +64,7 @@ class CTranslate2Model:
 
     def close(self) -> None:
         """Frees the memory, after the batches that CTranslate2 computes now."""
-        self._translator = None
-
-    def _open(self) -> CTranslate2Translator:
-        if self._translator is None:
-            raise RuntimeError("the model is closed")
-        return self._translator
+        self.signatures.clear()  # they refer to this object
 
     def _translate(self, inputs: Texts, deadline: float | None) -> Outputs:
         translations, scores = self._search(inputs["text"], 1, deadline)
@@ -84,20 +78,22 @@ class CTranslate2Model:
         self, texts: Sequence[str | bytes], number: int, deadline: float | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns: translations, bytes `[N, number]`, and scores, float32 `[N, number]`."""
-        translator = self._open()
+        translator = self._translator
         rows = translator.encode(texts)
         translations = np.full((len(rows), number), b"", object)
         scores = np.full((len(rows), number), NEGATIVE_INFINITY, np.float32)
         scores[[not row for row in rows], 0] = 0.0
         fitting = [i for i, row in enumerate(rows) if 0 < len(row) < translator.max_source]
-        for batch in self._until(deadline, translator.batches(rows, fitting)):
+        for batch in _until(deadline, translator.batches(rows, fitting)):
             found = translator.search([rows[i] for i in batch], number)
             for i, hypotheses in zip(batch, found):
-                _store(hypotheses, translations[i], scores[i])
+                for k, (translation, score) in enumerate(hypotheses):
+                    if is_possible(score):
+                        translations[i, k], scores[i, k] = translation.encode(), score
         return translations, scores
 
     def _score(self, inputs: Texts, deadline: float | None) -> Outputs:
-        translator = self._open()
+        translator = self._translator
         sources = translator.encode(inputs["source"])
         targets = translator.encode_targets(inputs["target"])
         lengths = {
@@ -110,7 +106,7 @@ class CTranslate2Model:
         log_probs = np.zeros(shape, np.float32)
         tokens = np.full(shape, b"", object)
         tokens_of_pair = {i: max(length, len(sources[i]) + 1) for i, length in lengths.items()}
-        for batch in self._until(deadline, length_batches(tokens_of_pair, SCORED_TOKENS)):
+        for batch in _until(deadline, length_batches(tokens_of_pair, SCORED_TOKENS)):
             found = translator.log_probs([sources[i] for i in batch], [targets[i] for i in batch])
             for i, values in zip(batch, found):
                 totals[i] = np.sum(values)
@@ -121,24 +117,16 @@ class CTranslate2Model:
         return {"log_probability": totals, "token_log_probabilities": log_probs, "tokens": tokens}
 
     def _count_tokens(self, inputs: Texts, deadline: float | None) -> Outputs:
-        lengths = [len(row) for row in self._open().encode(inputs["text"])]
+        lengths = [len(row) for row in self._translator.encode(inputs["text"])]
         return {"tokens": np.array(lengths, np.int32)}
 
-    def _until(self, deadline: float | None, batches: Iterable[list[int]]) -> Iterable[list[int]]:
-        """Yields batches. Raises: TimeoutError after the deadline; RuntimeError after `close`."""
-        for batch in batches:
-            if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError
-            self._open()
-            yield batch
 
-
-def _store(hypotheses: Hypotheses, translations: np.ndarray, scores: np.ndarray) -> None:
-    """Stores the hypotheses of a text in its rows of the outputs."""
-    for k, (translation, score) in enumerate(hypotheses):
-        if is_possible(score):
-            translations[k] = translation.encode()
-            scores[k] = score
+def _until(deadline: float | None, batches: Iterable[list[int]]) -> Iterable[list[int]]:
+    """Yields batches. Raises: TimeoutError after the deadline."""
+    for batch in batches:
+        if deadline is not None and time.monotonic() >= deadline:
+            raise TimeoutError
+        yield batch
 
 
 def _signature(

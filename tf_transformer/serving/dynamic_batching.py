@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from tf_transformer.config import ServeConfig
 from tf_transformer.serving.model_interface import Inputs, Outputs, Signature
-from tf_transformer.serving.serve_config import ServeConfig
 
 SHORT_LENGTH = 64  # sub-words of the longest row in the lane of short rows
 
@@ -34,27 +34,32 @@ class QueueFullError(Exception):
 
 
 @dataclasses.dataclass(eq=False)
-class _Part:
-    """Rows of one request that are computed in one batch."""
-
+class _Request:
     signature: Signature
-    inputs: Inputs  # of these rows
-    rows: int
-    length: int  # sub-words of the longest row
-    key: Any  # parts of equal keys may share a batch
+    inputs: Inputs
     deadline: float  # of time.monotonic
-    place: tuple[int, int, int]  # in the queue: turn, number of the part, number of the request
     arrived: float
+    key: Any  # requests of equal keys may share a batch
+
+
+@dataclasses.dataclass(eq=False)
+class _Part:
+    """Rows of a request that are computed in one batch."""
+
+    request: _Request
+    rows: list[int]
+    length: int  # sub-words of the longest row
+    place: tuple[int, int]  # in the queue: turn, number of the part
     future: asyncio.Future[Outputs]
 
 
 class _Lane:
     """The queue and the threads of the short rows, or of the long ones."""
 
-    def __init__(self, name: str, slots: int) -> None:
+    def __init__(self, name: str, threads: int) -> None:
         self.name = name
-        self.executor = ThreadPoolExecutor(slots, name)
-        self.free_slots = slots
+        self.executor = ThreadPoolExecutor(threads, name)
+        self.workers: set[Any] = set()  # tasks, at most one for each thread
         self.turn = 0  # of the part that started last
         self.queue: list[_Part] = []  # sorted by place
 
@@ -64,7 +69,7 @@ class Batcher:
 
     Args:
       settings: a `ServeConfig`.
-      observe: is called in the event loop after each batch, with its lane ("short" or "long"), its
+      observe: is called in the event loop before each batch, with its lane ("short" or "long"), its
         rows, rows x sub-words of the longest one, and the seconds in the queue of each part of a
         request in the batch.
     """
@@ -74,16 +79,13 @@ class Batcher:
     ) -> None:
         self._settings = settings
         self._observe = observe
-        self._short, self._long = (
-            _Lane(name, settings.concurrent_batches) for name in ("short", "long")
-        )
-        self._running: set[asyncio.Task] = set()  # batches
-        self._requests = itertools.count()
+        self._lanes = [_Lane(name, settings.concurrent_batches) for name in ("short", "long")]
 
     @property
     def queue_length(self) -> int:
         """Requests with a part that has not started."""
-        return len({part.place[2] for lane in (self._short, self._long) for part in lane.queue})
+        parts = itertools.chain(*(lane.queue for lane in self._lanes))
+        return len({part.request for part in parts if not part.future.done()})
 
     async def compute(
         self, signature: Signature, inputs: Inputs, lengths: Sequence[int], deadline: float
@@ -100,43 +102,32 @@ class Batcher:
         """
         if self.queue_length >= self._settings.max_queue:
             raise QueueFullError
-        loop, now, request = asyncio.get_running_loop(), time.monotonic(), next(self._requests)
         key = _batch_key(signature, inputs)
+        request = _Request(signature, inputs, deadline, time.monotonic(), key)
         groups = [[*range(len(lengths))]]
         if signature.may_be_batched:
             groups = [*self._split(lengths)]
         # Each part takes a later turn than the one before. Parts that wait have the next turn, or a
         # later one, so a new request cannot delay them again and again.
-        turns = {lane: itertools.count(lane.turn + 1) for lane in (self._short, self._long)}
-        parts = []
+        turns = {lane: itertools.count(lane.turn + 1) for lane in self._lanes}
+        futures = []
         for number, rows in enumerate(groups):
-            columns = {name: [values[row] for row in rows] for name, values in inputs.items()}
             length = max((lengths[row] for row in rows), default=0)
-            lane = self._short if length <= SHORT_LENGTH else self._long
-            place = next(turns[lane]), number, request
-            future = loop.create_future()
-            part = _Part(signature, columns, len(rows), length, key, deadline, place, now, future)
+            lane = self._lanes[length > SHORT_LENGTH]
+            futures.append(asyncio.get_running_loop().create_future())
+            part = _Part(request, rows, length, (next(turns[lane]), number), futures[-1])
             bisect.insort(lane.queue, part, key=lambda part: part.place)
-            parts.append(part)
-        for lane in turns:
-            self._start_batches(lane)
+            if len(lane.workers) < self._settings.concurrent_batches:
+                lane.workers.add(asyncio.create_task(self._work(lane)))
         try:
-            results = await asyncio.gather(*(part.future for part in parts))
-        except BaseException:  # the request is withdrawn, or fails
-            for part in parts:
-                part.future.cancel()
-            for lane in turns:
-                lane.queue = [part for part in lane.queue if not part.future.done()]
-            raise
+            results = await asyncio.gather(*futures)
+        finally:  # where the request is withdrawn, or a part fails, the others are not computed
+            for future in futures:
+                future.cancel()
         order = np.argsort(np.concatenate(groups))
         return {
             name: np.concatenate([result[name] for result in results])[order] for name in results[0]
         }
-
-    def close(self) -> None:
-        """Ends the threads when they have computed their batches."""
-        for lane in (self._short, self._long):
-            lane.executor.shutdown(wait=False, cancel_futures=True)
 
     def _split(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Splits the rows of a request into parts, shortest rows first."""
@@ -154,44 +145,45 @@ class Batcher:
         settings = self._settings
         return rows <= settings.max_batch_size and rows * length <= settings.max_batch_tokens
 
-    def _start_batches(self, lane: _Lane) -> None:
-        """Starts batches while a thread is free and a part waits."""
-        while lane.free_slots and lane.queue:
-            batch = self._next_batch(lane)
-            lane.free_slots -= 1
-            task = asyncio.get_running_loop().create_task(self._compute(batch, lane))
-            self._running.add(task)  # asyncio itself keeps a weak reference
-            task.add_done_callback(lambda task: self._end_batch(task, lane))
-
-    def _end_batch(self, task: asyncio.Task, lane: _Lane) -> None:
-        self._running.discard(task)
-        lane.free_slots += 1
-        self._start_batches(lane)
+    async def _work(self, lane: _Lane) -> None:
+        """Computes batches while a part waits."""
+        while batch := self._next_batch(lane):
+            await self._compute(batch, lane)
+        lane.workers.remove(asyncio.current_task())
 
     def _next_batch(self, lane: _Lane) -> list[_Part]:
         """Takes the first part from the queue, and the next ones that can share its batch."""
-        first = lane.queue[0]
-        lane.turn = first.place[0]
+        waiting = [part for part in lane.queue if not part.future.done()]  # else it is withdrawn
         batch: list[_Part] = []
         rows, length = 0, 0
-        for part in lane.queue:
-            if part.key == first.key:
-                rows += part.rows
+        for part in waiting:
+            if part.request.key == waiting[0].request.key:
+                rows += len(part.rows)
                 length = max(length, part.length)
                 if batch and not self._fits(rows, length):
                     break
                 batch.append(part)
-        lane.queue = [part for part in lane.queue if part not in batch]
+        if batch:
+            lane.turn = batch[0].place[0]
+        lane.queue = [part for part in waiting if part not in batch]
         return batch
 
     async def _compute(self, batch: list[_Part], lane: _Lane) -> None:
         """Computes a batch. If that fails, computes each half alone, down to the wrong part."""
-        deadline = max(part.deadline for part in batch)
-        ends = np.cumsum([part.rows for part in batch])
+        signature, now = batch[0].request.signature, time.monotonic()
+        inputs = {
+            name: [part.request.inputs[name][row] for part in batch for row in part.rows]
+            for name in signature.inputs
+        }
+        deadline = max(part.request.deadline for part in batch)
+        ends = [*itertools.accumulate(len(part.rows) for part in batch)]
+        tokens = ends[-1] * max(part.length for part in batch)
+        self._observe(lane.name, ends[-1], tokens, [now - part.request.arrived for part in batch])
+        run = asyncio.get_running_loop().run_in_executor
         try:
-            outputs = await self._run(batch, lane, deadline)
+            outputs = await run(lane.executor, signature, inputs, deadline)
             results = [
-                {name: values[end - part.rows : end] for name, values in outputs.items()}
+                {name: values[end - len(part.rows) : end] for name, values in outputs.items()}
                 for part, end in zip(batch, ends)
             ]
         except Exception as error:
@@ -208,21 +200,10 @@ class Batcher:
                 if not part.future.done():
                     part.future.set_result(result)
 
-    async def _run(self, batch: list[_Part], lane: _Lane, deadline: float) -> Outputs:
-        """Runs the signature on a batch in a thread of the lane."""
-        signature, now = batch[0].signature, time.monotonic()
-        inputs = {
-            name: [value for part in batch for value in part.inputs[name]]
-            for name in signature.inputs
-        }
-        rows = sum(part.rows for part in batch)
-        tokens = rows * max(part.length for part in batch)
-        waits = [now - part.arrived for part in batch]
-        run = asyncio.get_running_loop().run_in_executor
-        try:
-            return await run(lane.executor, signature, inputs, deadline)
-        finally:
-            self._observe(lane.name, rows, tokens, waits)
+    def close(self) -> None:
+        """Ends the threads when they have computed their batches."""
+        for lane in self._lanes:
+            lane.executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _batch_key(signature: Signature, inputs: Inputs) -> Any:

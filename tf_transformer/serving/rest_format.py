@@ -18,8 +18,8 @@ import orjson
 from fastapi import HTTPException
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError
 
+from tf_transformer.config import ServeConfig
 from tf_transformer.serving.model_interface import Input, Inputs, Outputs, Signature
-from tf_transformer.serving.serve_config import ServeConfig
 
 DEFAULT_SIGNATURE = "serving_default"
 MAX_SHOWN_CHARACTERS = 200  # of text of the request in an error message

@@ -6,18 +6,17 @@ import itertools
 import logging
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import anyio
 import numpy as np
 from fastapi import HTTPException
 
+from tf_transformer.config import ServeConfig
+from tf_transformer.errors import UserError
 from tf_transformer.export.versions import find_versions
-from tf_transformer.serving.dynamic_batching import Batcher
-from tf_transformer.serving.model_interface import Inputs, LoadModel, Model, Outputs
-from tf_transformer.serving.serve_config import ServeConfig
-from tf_transformer.serving.server_metrics import ServerMetrics
+from tf_transformer.serving.model_interface import Inputs, LoadModel, Model
 
 logger = logging.getLogger(__name__)
 
@@ -88,29 +87,30 @@ class ServedVersions:
       folder: of the versions.
       load: loads a version.
       settings: a `ServeConfig`.
+      observe: is called after each load, with the version, the seconds, and whether it is loaded.
 
     Attributes:
       current: the version that is served, or None.
-      batcher: computes the requests.
-      metrics: a `ServerMetrics`.
     """
 
-    def __init__(self, name: str, folder: str, load: LoadModel, settings: ServeConfig) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: str,
+        load: LoadModel,
+        settings: ServeConfig,
+        observe: Callable[[int, float, bool], None],
+    ) -> None:
         self.current: ServedVersion | None = None
-        self.metrics = ServerMetrics(
-            name,
-            lambda: self.batcher.queue_length,
-            lambda: self.current.number if self.current else 0,
-        )
-        self.batcher = Batcher(settings, self.metrics.observe_batch)
         self._name = name
         self._folder = folder
         self._load = load
         self._settings = settings
+        self._observe = observe
         self._loader = ThreadPoolExecutor(1, "load")
         self._loading: int | None = None
         self._failures: dict[int, _Failure] = {}
-        self._closing: set[asyncio.Task] = set()  # of replaced versions
+        self._closing: list[asyncio.Task] = []  # replaced versions
 
     def find(self, number: int | None) -> ServedVersion:
         """Returns a version, for None the one that is served. Raises: HTTPException."""
@@ -121,40 +121,15 @@ class ServedVersions:
             raise HTTPException(404, f"Servable not found for request: {wanted}")
         return self.current
 
-    async def predict(self, served: ServedVersion, name: str, inputs: Inputs) -> Outputs:
-        """Computes a request.
-
-        Args:
-          served: the version.
-          name: of a signature.
-          inputs: lists of values by name, all of the same length.
-        Returns: arrays `[rows, ...]` by name.
-        Raises: HTTPException when the request is too large; QueueFullError; TimeoutError after the
-          deadline; InvalidInputError.
-        """
-        start = time.monotonic()
-        deadline = start + self._settings.timeout
-        lengths = await asyncio.to_thread(served.lengths, name, inputs, deadline)
-        tokens, limit = sum(lengths), self._settings.max_request_tokens
-        if tokens > limit:
-            message = f"{tokens:,} sub-words in one request: the server takes at most {limit:,}"
-            raise HTTPException(413, message)
-        signature = served.model.signatures[name]
-        with anyio.fail_after(deadline - time.monotonic()):
-            outputs = await self.batcher.compute(signature, inputs, lengths, deadline)
-        self.metrics.observe_prediction(len(lengths), tokens, time.monotonic() - start)
-        return outputs
-
     def states(self, number: int | None) -> list[dict[str, Any]]:
         """Returns the states of all versions, or of one of them. Raises: HTTPException."""
-        states = {
+        served = {self.current.number: ("AVAILABLE", "OK", "")} if self.current else {}
+        loading = {} if self._loading is None else {self._loading: ("LOADING", "OK", "")}
+        failed = {
             version: ("END", "FAILED_PRECONDITION", failure.reason)
             for version, failure in sorted(self._failures.items(), reverse=True)
         }
-        if self._loading is not None:
-            states[self._loading] = ("LOADING", "OK", "")
-        if self.current:
-            states = {self.current.number: ("AVAILABLE", "OK", ""), **states}
+        states = {**served, **failed, **loading}
         if number is not None and number not in states:
             message = f"Could not find version {number} of model {self._name}"
             raise HTTPException(404, message)
@@ -171,70 +146,61 @@ class ServedVersions:
     async def watch(self) -> None:
         """Loads versions, and newer ones, until it is cancelled.
 
-        It returns when no version can be loaded at the start.
+        Raises: UserError when no version can be loaded at the start.
         """
         run = asyncio.get_running_loop().run_in_executor
         while True:
-            for number, path in (await run(self._loader, self._find_newer)).items():
-                if model := await run(self._loader, self._try_to_load, number, path):
-                    self._serve(ServedVersion(number, path, model))
-                    break
+            if newer := await run(self._loader, self._load_newer):
+                if self.current:  # it answers the requests that it has
+                    self._closing = [task for task in self._closing if not task.done()]
+                    self._closing.append(asyncio.create_task(self.current.close()))
+                self.current = newer
+                logger.info("serving version %d of %s", newer.number, self._name)
             if self.current is None:
-                return
+                raise UserError(
+                    f"no version of {self._name} can be loaded: export a model with "
+                    "`tf-transformer export`, or give another --export_dir"
+                )
             await asyncio.sleep(self._settings.reload_seconds)
 
-    def _find_newer(self) -> dict[int, str]:
-        """The versions to load, newest first, with their folders."""
+    def _load_newer(self) -> ServedVersion | None:
+        """Loads the newest version that can be loaded, and is newer than the current one."""
         found = find_versions(self._folder)
         self._failures = {key: value for key, value in self._failures.items() if key in found}
-        served = self.current.number if self.current else -1
-        now = time.monotonic()
-        return {
-            version: path
-            for version, path in found.items()
-            if version > served
-            and (version not in self._failures or self._failures[version].retry <= now)
-        }
+        for number, path in found.items():
+            if self.current and number <= self.current.number:
+                break
+            failure = self._failures.get(number)
+            if failure is None or failure.retry <= time.monotonic():
+                if model := self._try_to_load(number, path):
+                    return ServedVersion(number, path, model)
+        return None
 
     def _try_to_load(self, number: int, path: str) -> Model | None:
         """Loads a version. Returns: None if that fails."""
         logger.info("loading version %d of %s", number, self._name)
+        settings, start, model = self._settings, time.monotonic(), None
         self._loading = number
-        start = time.monotonic()
-        # Short rows, long rows, and the count of sub-words are computed at the same time.
-        concurrency = 2 * self._settings.concurrent_batches + 1
         try:
-            model = self._load(path, concurrency)
+            # Short rows, long rows, and the count of sub-words are computed at the same time.
+            model = self._load(path, 2 * settings.concurrent_batches + 1)
+            self._failures.pop(number, None)
         except Exception as error:  # TensorFlow raises errors of many types
-            if os.path.isdir(path):  # otherwise it was removed while it was loaded
-                self._note_failure(number, str(error).replace(path, str(number)))
-                self.metrics.observe_load(number, time.monotonic() - start, False)
-            return None
+            if not os.path.isdir(path):  # it was removed while it was loaded
+                return None
+            reason = str(error).replace(path, str(number))
+            before = self._failures.get(number)
+            pause = min(2 * before.pause, LONGEST_PAUSE) if before else settings.reload_seconds
+            self._failures[number] = _Failure(reason, pause, time.monotonic() + pause)
+            logger.warning("version %d of %s cannot be loaded: %s", number, self._name, reason)
         finally:
             self._loading = None
-        self._failures.pop(number, None)
-        self.metrics.observe_load(number, time.monotonic() - start, True)
+        self._observe(number, time.monotonic() - start, model is not None)
         return model
-
-    def _note_failure(self, number: int, reason: str) -> None:
-        before = self._failures.get(number)
-        pause = min(2 * before.pause, LONGEST_PAUSE) if before else self._settings.reload_seconds
-        self._failures[number] = _Failure(reason, pause, time.monotonic() + pause)
-        logger.warning("version %d of %s cannot be loaded: %s", number, self._name, reason)
-
-    def _serve(self, version: ServedVersion) -> None:
-        """Serves a version. The one before answers the requests that it has."""
-        if self.current:
-            task = asyncio.get_running_loop().create_task(self.current.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
-        self.current = version
-        logger.info("serving version %d of %s", version.number, self._name)
 
     async def close(self) -> None:
         """Frees the memory, after all requests are answered or cancelled."""
         if self.current:
             await self.current.close()
         await asyncio.gather(*self._closing)
-        self.batcher.close()
         self._loader.shutdown(wait=False, cancel_futures=True)

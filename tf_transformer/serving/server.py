@@ -16,15 +16,14 @@ header X-Request-Id: that of the request, or a new one. The log has a line with 
 import asyncio
 import contextlib
 import functools
-import html
 import logging
 import math
-import pathlib
 import re
+import signal
 import socket
-import string
 import time
 import uuid
+import zlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Annotated, Any
 
@@ -35,15 +34,20 @@ import uvicorn
 from fastapi import FastAPI, HTTPException, Path, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
-from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
-from tf_transformer.export.versions import MAX_VERSION, read_description
-from tf_transformer.serving.dynamic_batching import QueueFullError
-from tf_transformer.serving.model_interface import InvalidInputError, LoadModel
+from tf_transformer.export.versions import MAX_VERSION
+from tf_transformer.serving.dynamic_batching import Batcher, QueueFullError
+from tf_transformer.serving.model_interface import (
+    Inputs,
+    InvalidInputError,
+    LoadModel,
+    Outputs,
+)
+from tf_transformer.serving.pages import add_pages
 from tf_transformer.serving.rest_format import (
     ErrorResponse,
     PredictRequest,
@@ -51,32 +55,23 @@ from tf_transformer.serving.rest_format import (
     format_response,
     parse_predict,
 )
-from tf_transformer.serving.serve_config import ServeConfig
-from tf_transformer.serving.served_versions import ServedVersions
+from tf_transformer.serving.served_versions import ServedVersion, ServedVersions
 from tf_transformer.serving.server_metrics import CLIENT_CLOSED_REQUEST, ServerMetrics
 
 logger = logging.getLogger(__name__)
 
 LARGE_OUTPUTS = 1000  # elements of outputs that are formatted in a thread of their own
+DISCONNECT_SECONDS = 0.2  # between checks whether the client still waits
 REQUEST_ID = re.compile(rb"[\w.:+/=-]{1,128}", re.ASCII)
 EXAMPLES = {
     "rows": {"value": {"instances": ["Anna sleeps.", "The old man reads a book."]}},
     "columns": {"value": {"signature_name": "nbest", "inputs": {"text": ["Anna sleeps."]}}},
 }
-PAGE = pathlib.Path(__file__).parent / "page_files"
-# The attention viewer has them too.
-DISPLAY = pathlib.Path(__file__).parents[1] / "visualization" / "attention_display"
-TYPES = {".css": "text/css", ".js": "text/javascript"}  # of the files that the pages load
-HEADERS = {
-    "Cache-Control": "no-cache",
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-    ),
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 Version = Annotated[int, Path(ge=0, le=MAX_VERSION)]
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorResponse, "description": "The request is wrong or too large"},
+    "5XX": {"model": ErrorResponse, "description": "Try again later"},
+}
 
 
 class Server:
@@ -93,11 +88,18 @@ class Server:
     """
 
     def __init__(self, name: str, folder: str, settings: ServeConfig, load: LoadModel) -> None:
+        self._path = f"/v1/models/{name}"
         self._name = name
         self._settings = settings
-        self._versions = ServedVersions(name, folder, load, settings)
-        self._failure: UserError | None = None  # at the start
+        self._metrics = metrics = ServerMetrics(name)
+        self._batcher = batcher = Batcher(settings, metrics.observe_batch)
+        metrics.waiting.set_function(lambda: batcher.queue_length)
+        self._versions = versions = ServedVersions(
+            name, folder, load, settings, metrics.observe_load
+        )
+        self._watcher: asyncio.Task[None] | None = None
         self._process: uvicorn.Server | None = None
+        self._is_stopping = False
         api = FastAPI(
             title=f"Model {name}",
             docs_url=None,
@@ -107,10 +109,10 @@ class Server:
         )
         self._add_model(api)
         self._add_operation(api)
-        versions = self._versions
         add_pages(api, name, lambda: versions.current.path if versions.current else "")
-        self._add_errors(api)
-        self.app = RequestLog(api, f"/v1/models/{name}", self._versions.metrics)
+        for kind in (starlette.exceptions.HTTPException, RequestValidationError, Exception):
+            api.add_exception_handler(kind, self._answer_error)
+        self.app = RequestLog(api, self._path, metrics)
 
     def run(self, bound: socket.socket) -> None:
         """Serves until SIGINT or SIGTERM, then answers the pending requests and returns.
@@ -122,104 +124,128 @@ class Server:
         bound.listen(2048)
         host, port = bound.getsockname()[:2]
         logger.info("listening at http://%s:%s", f"[{host}]" if ":" in host else host, port)
-        settings = self._settings
         config = uvicorn.Config(
             self.app,
             log_config=None,  # the handlers of the command line stay
             log_level="error",
             access_log=False,
-            limit_concurrency=settings.max_connections,
             timeout_keep_alive=30,
-            timeout_graceful_shutdown=math.ceil(settings.grace_seconds),
+            timeout_graceful_shutdown=math.ceil(self._settings.grace_seconds),
             server_header=False,
             ws="none",
         )
         self._process = uvicorn.Server(config)
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again at its end
             self._process.run(sockets=[bound])
-        if self._failure:
-            raise self._failure
+        if self._watcher and not self._watcher.cancelled():
+            self._watcher.result()  # raises why no version can be loaded
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         """Loads versions until the server stops."""
-        watcher = asyncio.create_task(self._watch())
+        self._watcher = asyncio.create_task(self._versions.watch())
+        if self._process:
+            self._stop_at_signals(self._process, self._watcher)
         yield
-        watcher.cancel()
+        self._watcher.cancel()
         await self._versions.close()
+        self._batcher.close()
         logger.info("stopped serving %s", self._name)
 
-    async def _watch(self) -> None:
-        await self._versions.watch()
-        self._failure = UserError(
-            f"no version of {self._name} can be loaded: export a model with `tf-transformer "
-            "export`, or give another --export_dir"
-        )
-        if self._process:
-            self._process.should_exit = True
+    def _stop_at_signals(self, process: uvicorn.Server, watcher: asyncio.Task[None]) -> None:
+        """Stops uvicorn after a signal, or when no version can be loaded.
+
+        Uvicorn closes its sockets at once. So the first signal only makes /healthz/ready fail, for
+        the seconds that the settings say. A second one does not wait.
+        """
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int, frame: Any) -> None:
+            pause = 0 if self._is_stopping else self._settings.drain_seconds
+            self._is_stopping = True
+            loop.call_soon_threadsafe(loop.call_later, pause, process.handle_exit, number, None)
+
+        def stop_at_once(watcher: asyncio.Task[None]) -> None:
+            process.should_exit = True
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)  # uvicorn restores the handlers at its end
+        watcher.add_done_callback(stop_at_once)
 
     def _add_model(self, api: FastAPI) -> None:
         """Adds status, metadata and predictions, of the version that is served or a given one."""
-        path = f"/v1/models/{self._name}"
-        errors: dict[int | str, dict[str, Any]] = {
-            "4XX": {"model": ErrorResponse, "description": "The request is wrong or too large"},
-            "5XX": {"model": ErrorResponse, "description": "Try again later"},
-        }
+        versions, settings = self._versions, self._settings
+
+        async def get_status(version: Version) -> dict[str, Any]:
+            """Of the versions: AVAILABLE, LOADING, or END with the reason."""
+            return {"model_version_status": versions.states(version)}
+
+        async def get_metadata(version: Version) -> dict[str, Any]:
+            """The signatures with their inputs and outputs."""
+            served = versions.find(version)
+            spec = {"name": self._name, "signature_name": "", "version": str(served.number)}
+            metadata = {name: each.metadata for name, each in served.model.signatures.items()}
+            return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": metadata}}}
+
+        async def predict(version: Version, request: Request) -> Response:
+            """The outputs of a signature, in rows or in columns as the inputs."""
+            body = await _read_body(request, settings)
+            served = versions.find(version)
+            name, inputs, in_rows = parse_predict(body, served.model.signatures, settings)
+            outputs = await _unless_disconnected(request, self._predict(served, name, inputs))
+            if sum(array.size for array in outputs.values()) > LARGE_OUTPUTS:
+                content = await asyncio.to_thread(format_response, outputs, in_rows)
+            else:
+                content = format_response(outputs, in_rows)
+            return Response(content, media_type="application/json")
+
         content = {"schema": PredictRequest.model_json_schema(), "examples": EXAMPLES}
         body = {"requestBody": {"content": {"application/json": content}, "required": True}}
+        post = {"methods": ["POST"], "response_model": PredictResponse, "openapi_extra": body}
+        routes: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+            "": (get_status, {}),
+            "/metadata": (get_metadata, {}),
+            ":predict": (predict, post),
+        }
+        for end, (function, options) in routes.items():
+            for path, endpoint in (
+                (self._path + end, functools.partial(function, None)),
+                (f"{self._path}/versions/{{version}}{end}", function),
+            ):
+                api.add_api_route(
+                    path,
+                    endpoint,
+                    name=function.__name__,
+                    description=function.__doc__,
+                    responses=ERRORS,
+                    **options,
+                )
 
-        @api.get(path, responses=errors)
-        async def get_status() -> dict[str, Any]:
-            return self._status(None)
-
-        @api.get(path + "/versions/{version}", responses=errors)
-        async def get_status_of_version(version: Version) -> dict[str, Any]:
-            return self._status(version)
-
-        @api.get(path + "/metadata", responses=errors)
-        async def get_metadata() -> dict[str, Any]:
-            return self._metadata(None)
-
-        @api.get(path + "/versions/{version}/metadata", responses=errors)
-        async def get_metadata_of_version(version: Version) -> dict[str, Any]:
-            return self._metadata(version)
-
-        add = functools.partial(
-            api.post, response_model=PredictResponse, responses=errors, openapi_extra=body
-        )
-
-        @add(path + ":predict")
-        async def predict(request: Request) -> Response:
-            return await self._predict(request, None)
-
-        @add(path + "/versions/{version}:predict")
-        async def predict_with_version(request: Request, version: Version) -> Response:
-            return await self._predict(request, version)
-
-    def _status(self, version: int | None) -> dict[str, Any]:
-        return {"model_version_status": self._versions.states(version)}
-
-    def _metadata(self, version: int | None) -> dict[str, Any]:
-        served = self._versions.find(version)
-        spec = {"name": self._name, "signature_name": "", "version": str(served.number)}
-        metadata = {name: each.metadata for name, each in served.model.signatures.items()}
-        return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": metadata}}}
-
-    async def _predict(self, request: Request, version: int | None) -> Response:
-        body = await _read_body(request, self._settings)
-        versions = self._versions
-        served = versions.find(version)
-        name, inputs, in_rows = parse_predict(body, served.model.signatures, self._settings)
+    async def _predict(self, served: ServedVersion, name: str, inputs: Inputs) -> Outputs:
+        """Computes the signature with this name. Raises: HTTPException."""
+        settings, start = self._settings, time.monotonic()
+        deadline = start + settings.timeout
         served.requests += 1
         try:
-            outputs = await _unless_disconnected(request, versions.predict(served, name, inputs))
+            lengths = await asyncio.to_thread(served.lengths, name, inputs, deadline)
+            tokens, limit = sum(lengths), settings.max_request_tokens
+            if tokens > limit:
+                message = f"{tokens:,} sub-words in one request: the server takes at most {limit:,}"
+                raise HTTPException(413, message)
+            signature = served.model.signatures[name]
+            with anyio.fail_after(deadline - time.monotonic()):
+                outputs = await self._batcher.compute(signature, inputs, lengths, deadline)
+        except InvalidInputError as error:
+            raise HTTPException(400, str(error)) from None
+        except QueueFullError:
+            message = f"{settings.max_queue} requests are waiting: try again later"
+            raise HTTPException(503, message) from None
+        except TimeoutError:
+            raise HTTPException(504, f"no answer within {settings.timeout:g} s") from None
         finally:
             served.requests -= 1
-        if sum(array.size for array in outputs.values()) > LARGE_OUTPUTS:
-            content = await asyncio.to_thread(format_response, outputs, in_rows)
-        else:
-            content = format_response(outputs, in_rows)
-        return Response(content, media_type="application/json")
+        self._metrics.observe_prediction(len(lengths), tokens, time.monotonic() - start)
+        return outputs
 
     def _add_operation(self, api: FastAPI) -> None:
         """Adds health checks and metrics."""
@@ -232,7 +258,7 @@ class Server:
         @api.get("/healthz/ready", responses={503: {"description": "The status says why"}})
         async def get_ready() -> JSONResponse:
             served = self._versions.current
-            if self._process and self._process.should_exit:
+            if self._is_stopping:
                 return JSONResponse({"status": "the server is shutting down"}, 503)
             if not served:
                 return JSONResponse({"status": "the model is being loaded"}, 503)
@@ -241,70 +267,19 @@ class Server:
         @api.get("/monitoring/prometheus/metrics", include_in_schema=False)
         @api.get("/metrics")
         async def get_metrics() -> Response:
-            content = self._versions.metrics.export()
+            content = self._metrics.export()
             return Response(content, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
-    def _add_errors(self, api: FastAPI) -> None:
-        """Adds the form of errors, `{"error": "..."}`, and the statuses of exceptions."""
-        timeout, waiting = self._settings.timeout, self._settings.max_queue
-
-        def answer(request: Request, error: Any) -> Response:
-            match error:
-                case starlette.exceptions.HTTPException(detail="Not Found"):  # no route
-                    message = f"nothing is here: the model is at /v1/models/{self._name}"
-                    return error_response(404, message)
-                case starlette.exceptions.HTTPException(status_code=status, detail=message):
-                    return error_response(status, message, error.headers)
-                case RequestValidationError():
-                    return error_response(400, f"version: {error.errors()[0]['msg']}")
-                case InvalidInputError():
-                    return error_response(400, str(error))
-                case QueueFullError():
-                    return error_response(503, f"{waiting} requests are waiting: try again later")
-                case TimeoutError():
-                    return error_response(504, f"no answer within {timeout:g} s")
-            return error_response(500, "internal error: the log has it beside X-Request-Id")
-
-        for kind in (
-            starlette.exceptions.HTTPException, RequestValidationError, InvalidInputError,
-            QueueFullError, TimeoutError, Exception,
-        ):  # fmt: skip
-            api.add_exception_handler(kind, answer)
-
-
-def add_pages(api: Starlette, name: str, version_folder: Callable[[], str]) -> None:
-    """Adds the page on which a browser translates text, and that of the interface.
-
-    Args:
-      api: an application.
-      name: of the model.
-      version_folder: returns the folder of the version that is served; "" without one.
-    """
-    page = string.Template((PAGE / "index.html").read_text("utf-8")).substitute(
-        name=html.escape(name),
-        controls=(DISPLAY / "controls.html").read_text("utf-8"),
-        attention=(DISPLAY / "attention.html").read_text("utf-8"),
-    )
-    files = {
-        f"/{path.name}": (path.read_text("utf-8"), TYPES[path.suffix])
-        for path in (*PAGE.iterdir(), *DISPLAY.iterdir())
-        if path.suffix in TYPES
-    }
-    files["/"] = page, "text/html"
-    files["/docs"] = (PAGE / "docs.html").read_text("utf-8"), "text/html"
-
-    async def get_file(request: Request) -> Response:
-        content, kind = files[request.url.path]
-        return Response(content, media_type=kind, headers=HEADERS)
-
-    async def get_description(request: Request) -> Response:
-        folder = version_folder()
-        return JSONResponse(read_description(folder) if folder else {}, headers=HEADERS)
-
-    for path in files:
-        api.add_route(path, get_file, include_in_schema=False)
-    api.add_route("/model.json", get_description, include_in_schema=False)
-    api.mount("/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))
+    async def _answer_error(self, request: Request, error: Any) -> JSONResponse:
+        """Gives errors the form of TensorFlow Serving."""
+        match error:
+            case starlette.exceptions.HTTPException(detail="Not Found"):  # no route
+                return error_response(404, f"nothing is here: the model is at {self._path}")
+            case starlette.exceptions.HTTPException(status_code=status, detail=message):
+                return error_response(status, message, error.headers)
+            case RequestValidationError():
+                return error_response(400, f"version: {error.errors()[0]['msg']}")
+        return error_response(500, "internal error: the log has it beside X-Request-Id")
 
 
 def error_response(
@@ -316,7 +291,7 @@ def error_response(
 
 
 async def _read_body(request: Request, settings: ServeConfig) -> bytes:
-    """Reads the body of a request. Raises: HTTPException."""
+    """Reads the body of a request, and unpacks it. Raises: HTTPException."""
     limit, timeout = settings.max_request_bytes, settings.timeout
     body, size = bytearray(), 0
     try:
@@ -330,6 +305,12 @@ async def _read_body(request: Request, settings: ServeConfig) -> bytes:
         raise HTTPException(408, message, {"Connection": "close"}) from None
     except ClientDisconnect:
         raise HTTPException(CLIENT_CLOSED_REQUEST, "the client has disconnected") from None
+    if size <= limit and request.headers.get("content-encoding") == "gzip":
+        try:
+            body = bytearray(zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(body, limit + 1))
+        except zlib.error as error:
+            raise HTTPException(400, f"the request is not in gzip format: {error}") from None
+        size = len(body)
     if size > limit:
         raise HTTPException(413, f"the request has more than {limit:,} bytes")
     return bytes(body)
@@ -337,21 +318,14 @@ async def _read_body(request: Request, settings: ServeConfig) -> bytes:
 
 async def _unless_disconnected(request: Request, prediction: Coroutine[Any, Any, Any]) -> Any:
     """Awaits a prediction, and withdraws it when the client closes the connection."""
-
-    async def wait_for_disconnect() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
     result = asyncio.ensure_future(prediction)
-    disconnected = asyncio.ensure_future(wait_for_disconnect())
     try:
-        await asyncio.wait({result, disconnected}, return_when=asyncio.FIRST_COMPLETED)
-        if result.done():
-            return result.result()
-        raise HTTPException(CLIENT_CLOSED_REQUEST, "the client has disconnected")
+        while not (await asyncio.wait({result}, timeout=DISCONNECT_SECONDS))[0]:
+            if await request.is_disconnected():
+                raise HTTPException(CLIENT_CLOSED_REQUEST, "the client has disconnected")
+        return result.result()
     finally:
         result.cancel()
-        disconnected.cancel()
 
 
 class RequestLog:

@@ -5,8 +5,6 @@ Those with a colon at the start have the names, labels, units and buckets of Ten
 `cc/saved_model/loader.cc` of TensorFlow), so that its dashboards can be used.
 """
 
-from collections.abc import Callable
-
 import prometheus_client
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -43,54 +41,54 @@ class ServerMetrics:
 
     Args:
       model: its name.
-      waiting: returns the number of requests in the queue.
-      version: returns the version that is served; 0 before one is.
+
+    Attributes:
+      waiting: the gauge of the requests in the queue.
     """
 
-    def __init__(self, model: str, waiting: Callable[[], int], version: Callable[[], int]) -> None:
-        self._registry = prometheus_client.CollectorRegistry()
+    def __init__(self, model: str) -> None:
+        self._registry = registry = prometheus_client.CollectorRegistry()
         self._model = model
-        prometheus_client.ProcessCollector(registry=self._registry)
+
+        def gauge(name: str, meaning: str, *labels: str) -> Gauge:
+            return Gauge(name, meaning, labels, registry=registry)
+
+        def histogram(name: str, meaning: str, buckets: list[float], *labels: str) -> Histogram:
+            return Histogram(name, meaning, labels, buckets=buckets, registry=registry)
+
+        prometheus_client.ProcessCollector(registry=registry)
         # Not a `Counter`, whose name would end with "_total".
-        self._requests = self._gauge(
+        self._requests = gauge(
             f"{SERVING}request_count", "Requests for predictions", "model_name", "status"
         )
-        self._latency = self._histogram(
+        self._latency = histogram(
             f"{SERVING}request_latency", "Microseconds of successful predictions", TIMES,
             "model_name", "API", "entrypoint",
         ).labels(model, "predict", "REST")  # fmt: skip
-        self._runtime = self._histogram(
+        self._runtime = histogram(
             f"{SERVING}runtime_latency", "Microseconds of them in the queue and in batches", TIMES,
             "model_name", "API", "runtime",
         ).labels(model, "Predict", "TF1")  # fmt: skip
-        self._input_rows = self._histogram(f"{BATCHING}input_batch_size", "Rows of them", ROWS)
-        self._queuing = self._histogram(
+        self._input_rows = histogram(f"{BATCHING}input_batch_size", "Rows of them", ROWS)
+        self._queuing = histogram(
             f"{BATCHING}queuing_latency", "Microseconds in the queue, of each part of a request",
             QUEUE_TIMES, "thread_pool_name",
         )  # fmt: skip
-        self._batch_rows = self._histogram(
-            f"{BATCHING}processed_batch_size", "Rows of batches", ROWS
-        )
-        self._batch_tokens = self._histogram(
+        self._batch_rows = histogram(f"{BATCHING}processed_batch_size", "Rows of batches", ROWS)
+        self._batch_tokens = histogram(
             "tf_transformer_batch_tokens", "Rows of batches x sub-words of the longest one", TOKENS
         )
         self._tokens = Counter(
-            "tf_transformer_tokens", "Sub-words of successful predictions", registry=self._registry
+            "tf_transformer_tokens", "Sub-words of successful predictions", registry=registry
         )
-        self._loads = self._gauge(
+        self._loads = gauge(
             f"{LOADING}load_attempt_count", "Loads of versions", "model_path", "status"
         )
-        self._load_latency = self._gauge(
+        self._load_latency = gauge(
             f"{LOADING}load_latency", "Microseconds of successful loads", "model_path"
         )
-        self._gauge("tf_transformer_waiting", "Requests in the queue").set_function(waiting)
-        self._gauge("tf_transformer_version", "Version that is served").set_function(version)
-
-    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
-        return Gauge(name, meaning, labels, registry=self._registry)
-
-    def _histogram(self, name: str, meaning: str, buckets: list[float], *labels: str) -> Histogram:
-        return Histogram(name, meaning, labels, buckets=buckets, registry=self._registry)
+        self.waiting = gauge("tf_transformer_waiting", "Requests in the queue")
+        self._version = gauge("tf_transformer_version", "Version that is served")
 
     def observe_request(self, status: int, seconds: float) -> None:
         """Counts a request for predictions whose response is ready."""
@@ -116,6 +114,7 @@ class ServerMetrics:
         path = f"{self._model}/{version}"
         self._loads.labels(path, "success" if is_loaded else "fail").inc()
         if is_loaded:
+            self._version.set(version)
             self._load_latency.labels(path).inc(round(MICROSECONDS * seconds))
 
     def export(self) -> bytes:

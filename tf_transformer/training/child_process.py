@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from types import FrameType
-from typing import IO, Any, NamedTuple, TextIO
+from typing import IO, NamedTuple, TextIO
 
 
 class Ending(NamedTuple):
@@ -48,18 +48,14 @@ def run_side_by_side(commands: dict[str, list[str]], shares: int) -> list[Ending
       shares: the number of shares; at least that of commands, and at most that of cores.
     Returns: how each process ended, in the order of the commands.
     """
-    allowed = os.sched_getaffinity(0)
-    cores = sorted(allowed)
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    cores = [str(core) for core in sorted(os.sched_getaffinity(0))]
+    pipe = subprocess.PIPE
     threads = concurrent.futures.ThreadPoolExecutor(2 * len(commands))
     with threads, _passing_signals_on() as (processes, received):
         for i, (name, command) in enumerate(commands.items()):
-            share = cores[i * len(cores) // shares : (i + 1) * len(cores) // shares]
-            os.sched_setaffinity(0, share)  # of this thread, which the process inherits
-            try:
-                process = subprocess.Popen(command, **pipes)
-            finally:
-                os.sched_setaffinity(0, allowed)
+            share = ",".join(cores[i * len(cores) // shares : (i + 1) * len(cores) // shares])
+            command = ["taskset", "--cpu-list", share, *command]
+            process = subprocess.Popen(command, stdout=pipe, stderr=pipe)
             assert process.stdout and process.stderr
             processes.append(process)
             if received:  # while it started
@@ -71,9 +67,18 @@ def run_side_by_side(commands: dict[str, list[str]], shares: int) -> list[Ending
     return [Ending(code, bool(received)) for code in codes]
 
 
+def _copy(source: IO[bytes], prefix: bytes, output: TextIO) -> None:
+    """Copies the lines of a process to standard output or standard error, after a prefix."""
+    with source:
+        for line in source:
+            with contextlib.suppress(OSError):  # nobody reads the output, or the disk is full
+                output.buffer.write((prefix + line).rstrip() + b"\n")
+                output.flush()
+
+
 @contextlib.contextmanager
 def _passing_signals_on() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int]]]:
-    """A context in which SIGTERM is passed on to processes, and which ends them after an error.
+    """A context in which SIGTERM is passed on to processes.
 
     Yields: the list to which each process is appended; the signals SIGINT and SIGTERM that arrived.
     """
@@ -83,11 +88,8 @@ def _passing_signals_on() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[
     def handle(number: int, frame: FrameType | None) -> None:
         received.append(number)
         if number == signal.SIGTERM:
-            terminate()
-
-    def terminate() -> None:
-        for process in processes:
-            process.terminate()
+            for process in processes:
+                process.terminate()
 
     handlers = {
         number: signal.signal(number, handle)
@@ -96,18 +98,6 @@ def _passing_signals_on() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[
     }
     try:
         yield processes, received
-    except BaseException:
-        terminate()
-        raise
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-
-
-def _copy(source: IO[bytes], prefix: bytes, output: TextIO) -> None:
-    """Copies the lines of a process to standard output or standard error, after a prefix."""
-    with source:
-        for line in source:
-            with contextlib.suppress(OSError):  # nobody reads the output, or the disk is full
-                output.buffer.write((prefix + line).rstrip() + b"\n")
-                output.flush()

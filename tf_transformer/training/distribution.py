@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -89,13 +88,11 @@ def _strategy(kind: Callable[..., Any], *arguments: tuple[str, ...]) -> tf.distr
 
 
 def _check_cluster(text: str) -> None:
-    try:
+    with contextlib.suppress(ValueError, KeyError, TypeError):
         config = json.loads(text)
-        addresses = config["cluster"][config["task"]["type"]]
-        if 0 <= int(config["task"]["index"]) < len(addresses):
+        task = config["task"]
+        if 0 <= int(task["index"]) < len(config["cluster"][task["type"]]):
             return
-    except (ValueError, KeyError, TypeError):
-        pass
     raise UserError(
         f"invalid TF_CONFIG {text!r}: give the workers and the index of this one, such as "
         f"{TF_CONFIG_EXAMPLE}, or unset it"
@@ -104,12 +101,9 @@ def _check_cluster(text: str) -> None:
 
 def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
     logger.info("waiting for the other workers of TF_CONFIG")
-    main = threading.current_thread() is threading.main_thread()
-    signals = (signal.SIGINT, signal.SIGTERM) if main else ()
-    before = {number: signal.getsignal(number) for number in signals}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        if main:  # Python's own handler would not run while TensorFlow waits
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's would not run while it waits
         return tf.distribute.MultiWorkerMirroredStrategy()
     except (tf.errors.OpError, ValueError) as error:
         raise UserError(
@@ -151,17 +145,13 @@ class Workers:
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
-        resolver = strategy.cluster_resolver
-        cluster = resolver.cluster_spec().as_dict() if resolver else {}
         self.strategy = strategy
         self.replicas = strategy.num_replicas_in_sync
+        self.is_chief = strategy.extended.should_checkpoint
+        resolver = strategy.cluster_resolver
+        cluster = resolver.cluster_spec().as_dict() if resolver else {}
         self.count = max(1, sum(map(len, cluster.values())))
-        self.is_chief = True
-        self.name = "this worker"
-        if self.count > 1:
-            chief = ("chief" if "chief" in cluster else "worker", 0)
-            self.is_chief = (resolver.task_type, resolver.task_id) == chief
-            self.name = f"{resolver.task_type} {resolver.task_id}"
+        self.name = f"{resolver.task_type} {resolver.task_id}" if self.count > 1 else "this worker"
 
     def broadcast_weights(self, variables: Sequence[keras.Variable]) -> None:
         """Assigns float32 variables the values that they have on the chief."""

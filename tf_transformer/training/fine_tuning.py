@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from tf_transformer.checkpoints.checkpoint import Adapt, named_weights, read_state, restore
-from tf_transformer.checkpoints.loading import check_same_vocabularies, check_vocabularies
+from tf_transformer.checkpoints.loading import check_same_vocabularies
 from tf_transformer.checkpoints.model_folder import (
     find,
     find_model_dir,
@@ -51,39 +51,30 @@ def _initial_checkpoint(settings: TrainConfig) -> str:
     return find(find_model_dir(settings.init_from), name)
 
 
-def _check_same_model(initial: Config, config: Config) -> None:
-    """Checks that a run has the sizes of the model with which it starts.
+def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
+    """Loads the vocabularies of the initial model, and checks that a run can start with it.
 
     The dropout rate may differ, and the number of positions where they are not learned. With
     `init_optimizer`, the settings on which the state of the optimizer depends are compared too.
 
-    Raises: UserError that names the sizes which differ.
+    Returns: the tokenizers of source and target.
+    Raises: UserError when a file is missing, or the run has other sizes.
     """
+    init_from = config.train.init_from
+    initial = initial_config(init_from)
+    tokenizers = load_tokenizers(find_model_dir(init_from), initial.data.shared_vocab)
     names = {field.name for field in dataclasses.fields(ModelConfig)} - {"dropout_rate"}
     if initial.model.positional_encoding == "sinusoidal":
         names -= {"pe_input", "pe_target"}
     names |= {"vocab_size", "subword_model", "shared_vocab"}
     if config.train.init_optimizer:
         names |= {"freeze", "ema_decay"}
-    if differences := initial.differences(config, names):
+    sizes = (tokenizer.vocab_size for tokenizer in tokenizers)
+    if differences := initial.differences(config.with_vocabularies(*sizes), names):
         raise UserError(
-            f"the model {config.train.init_from} has {differences}: fine-tuning keeps these "
-            "settings, leave the flags out or give the same values"
+            f"the model {init_from} has {differences}: fine-tuning keeps these settings, leave the "
+            "flags out or give the same values"
         )
-
-
-def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
-    """Loads the vocabularies of the initial model, and checks that a run can start with it.
-
-    Returns: the tokenizers of source and target.
-    Raises: UserError when a file is missing, or the run has other sizes.
-    """
-    init_from = config.train.init_from
-    initial, folder = initial_config(init_from), find_model_dir(init_from)
-    tokenizers = load_tokenizers(folder, initial.data.shared_vocab)
-    check_vocabularies(initial, tokenizers, folder)
-    sizes = [tokenizer.vocab_size for tokenizer in tokenizers]
-    _check_same_model(initial, config.with_vocabularies(*sizes))
     path = _initial_checkpoint(config.train)
     state = read_state(path)
     check_same_vocabularies(state, tokenizers, path)
@@ -92,8 +83,7 @@ def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
             f"{path} has {state['step']:,} updates, and --init_optimizer counts from there: give a "
             f"larger --train_steps than {config.train.train_steps:,}"
         )
-    before = (initial.data.source, initial.data.target)
-    now = (config.data.source, config.data.target)
+    before, now = ((each.data.source, each.data.target) for each in (initial, config))
     if before != now:
         logger.warning(
             "the model %s translates from %s to %s, this run from %s to %s",
@@ -173,18 +163,13 @@ def freeze(model: Transformer, parts: str) -> None:
         are the weights of their layers; the decoder has the output projection too, unless that is
         the embedding matrix. The embeddings are the embedding matrices and learned positions.
     """
-    if not parts:
-        return
     frozen = 0
-    for name, variable in named_weights(model).items():
-        if _part_of(name) in parts.split(","):
+    for name, variable in named_weights(model).items():  # such as "encoder/layer1/mha/wq/kernel"
+        part = "encoder" if name.startswith("encoder/") else "decoder"
+        if name.endswith(("/table", "/pos_encoding")):
+            part = "embeddings"
+        if part in parts.split(","):
             variable.trainable = False
             frozen += variable.value.shape.num_elements()
-    logger.info(f"frozen ({parts}): {frozen:,} of {model.count_params():,} parameters")
-
-
-def _part_of(name: str) -> str:
-    """The part to which a weight belongs, by its name, such as "encoder/layer1/mha/wq/kernel"."""
-    if name.endswith(("/table", "/pos_encoding")):
-        return "embeddings"
-    return "encoder" if name.startswith("encoder/") else "decoder"
+    if frozen:
+        logger.info(f"frozen ({parts}): {frozen:,} of {model.count_params():,} parameters")

@@ -4,6 +4,7 @@ Weights, sums over tokens, softmax, loss and layer norm are float32 in every pre
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -42,41 +43,28 @@ def choose_jit_compile(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) ->
     return bool(gpus) if wanted == "auto" else wanted == "on"
 
 
-class NoLossScale:
-    """The loss scale of float32 and bfloat16: 1."""
-
-    scale = 1.0
-
-    def unscale(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns the gradients of the loss, given those of scale x loss."""
-        return gradients
-
-    def update(self, finite: tf.Tensor) -> None:
-        """Does nothing."""
-
-    def state(self) -> None:
-        """The state to checkpoint: None."""
-
-    def restore(self, state: list[float] | None) -> None:
-        """Does nothing."""
-
-
 class LossScale:
-    """A power of two on the loss in float16, so that small gradients do not underflow.
+    """A power of two on the loss in float16, so that small gradients do not underflow; else 1.
 
     It is halved when a gradient overflows, in which case the update is skipped, and doubled after
     `GROWTH_INTERVAL` updates without an overflow (Micikevicius et al. 2018, Sec. 3.2).
+
+    Args:
+      precision: name of a Keras dtype policy.
     """
 
-    def __init__(self) -> None:
-        options = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
-        self.scale = tf.Variable(INITIAL_LOSS_SCALE, **options)
-        # Since the last change. TensorFlow adds int64 on a GPU, and int32 on the host.
-        self._finite_updates = tf.Variable(tf.constant(0, tf.int64), **options)
+    def __init__(self, precision: str = "float32") -> None:
+        self.scale: Any = 1.0
+        self._varies = precision == "mixed_float16"
+        if self._varies:
+            options = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
+            self.scale = tf.Variable(INITIAL_LOSS_SCALE, **options)
+            # Since the last change. TensorFlow adds int64 on a GPU, and int32 on the host.
+            self._finite_updates = tf.Variable(tf.constant(0, tf.int64), **options)
 
     def unscale(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         """Returns the gradients of the loss, given those of scale x loss."""
-        return [gradient / self.scale for gradient in gradients]
+        return [gradient / self.scale for gradient in gradients] if self._varies else gradients
 
     def update(self, finite: tf.Tensor) -> None:
         """Adapts the scale; runs in each replica.
@@ -84,6 +72,8 @@ class LossScale:
         Args:
           finite: bool scalar, whether the last gradient was finite.
         """
+        if not self._varies:
+            return
         grow = finite & (self._finite_updates + 1 >= GROWTH_INTERVAL)
         if_finite = tf.where(grow, self.scale * 2, self.scale)
         scale = tf.where(finite, if_finite, tf.maximum(self.scale / 2, 1.0))
@@ -91,17 +81,14 @@ class LossScale:
         self.scale.assign(scale)
         self._finite_updates.assign(finite_updates)
 
-    def state(self) -> list[float]:
-        """The state to checkpoint."""
-        return [float(self.scale.numpy()), int(self._finite_updates.numpy())]
+    def state(self) -> list[float] | None:
+        """The state to checkpoint; None where the scale is always 1."""
+        return (
+            [float(self.scale.numpy()), int(self._finite_updates.numpy())] if self._varies else None
+        )
 
     def restore(self, state: list[float] | None) -> None:
         """Restores what `state` returned; None changes nothing."""
-        if state:
+        if state and self._varies:
             self.scale.assign(state[0])
             self._finite_updates.assign(state[1])
-
-
-def make_loss_scale(precision: str) -> LossScale | NoLossScale:
-    """The loss scale for a dtype policy: a `LossScale` for float16, else `NoLossScale`."""
-    return LossScale() if precision == "mixed_float16" else NoLossScale()

@@ -1,34 +1,17 @@
 """What a training run keeps in its model folder: lock, settings, vocabulary, checkpoints."""
 
+import contextlib
 import dataclasses
 import logging
 import os
-import shutil
 import tempfile
 from typing import Any
 
 import filelock
 import keras
 
-from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.loading import check_vocabularies
-from tf_transformer.checkpoints.model_folder import (
-    AVERAGED,
-    BEST,
-    CACHE,
-    CHECKPOINTS,
-    CONFIG,
-    LOCK,
-    METRICS,
-    TENSORBOARD,
-    all_checkpoints,
-    checkpoint_step,
-    initial_name,
-    is_built_in,
-    load_config,
-    step_checkpoints,
-    step_path,
-)
+from tf_transformer.checkpoints import checkpoint, model_folder
+from tf_transformer.checkpoints.model_folder import initial_name, step_checkpoints
 from tf_transformer.config import DECAY_TO_0, Config, DataConfig, ModelConfig, TrainConfig
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.readers import absolute_path
@@ -41,11 +24,7 @@ from tf_transformer.data.tokenizer import (
 )
 from tf_transformer.data.vocabulary_extension import extend_tokenizers
 from tf_transformer.errors import DamagedError, UserError
-from tf_transformer.files import (
-    atomic_folder,
-    remove_temporary_files,
-    remove_unfinished_folders,
-)
+from tf_transformer.files import atomic_folder, remove_temporary_files, remove_unfinished_folders
 from tf_transformer.training.fine_tuning import initial_vocabulary
 
 logger = logging.getLogger(__name__)
@@ -65,8 +44,8 @@ MAY_CHANGE = {
 # What a run leaves in its folder, except for the cache, whose files have keys. The settings are the
 # first to be removed: without it, the other files are not taken for a run.
 RUN_FILES = (
-    CONFIG, AVERAGED, BEST, CHECKPOINTS, "shared.model", "source.model", "target.model", METRICS,
-    TENSORBOARD,
+    model_folder.CONFIG, model_folder.AVERAGED, model_folder.BEST, model_folder.CHECKPOINTS,
+    "shared.model", "source.model", "target.model", model_folder.METRICS, model_folder.TENSORBOARD,
 )  # fmt: skip
 
 
@@ -82,33 +61,33 @@ class RunDirectory:
     """
 
     def __init__(self, path: str | None, overwrite: bool = False) -> None:
-        self.path = path or tempfile.mkdtemp(prefix="tf_transformer-")
-        self._temporary = path is None
         self._overwrite = overwrite
         self._new: tuple[Tokenizer, Tokenizer] | None = None  # of a run that has not begun
+        self._resources = contextlib.ExitStack()
+        self.path = path or self._resources.enter_context(
+            tempfile.TemporaryDirectory(prefix="tf_transformer-", ignore_cleanup_errors=True)
+        )
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise UserError(f"{self.path} is a file, not a folder: give another --model_dir")
-        if is_built_in(self.path):
+        if model_folder.is_built_in(self.path):
             raise UserError(f"{self.path} is a built-in model: give another --model_dir")
         os.makedirs(self.path, exist_ok=True)
         # One object for each folder: a process may open its run again.
-        self._lock = filelock.FileLock(os.path.join(self.path, LOCK), is_singleton=True)
+        lock = filelock.FileLock(os.path.join(self.path, model_folder.LOCK), is_singleton=True)
         try:
-            self._lock.acquire(timeout=0)
+            self._resources.enter_context(lock.acquire(timeout=0))
         except filelock.Timeout:
             raise UserError(
                 f"another process trains in {self.path}: wait, stop it, or give another --model_dir"
             ) from None
-        self._averaged = os.path.join(self.path, AVERAGED)
-        for folder in ("", CHECKPOINTS, CACHE):  # of a process that was killed while writing
+        # Of a process that was killed while it wrote.
+        for folder in ("", model_folder.CHECKPOINTS, model_folder.CACHE):
             remove_temporary_files(os.path.join(self.path, folder))
         remove_unfinished_folders(self.path)
 
     def close(self) -> None:
         """Releases the lock."""
-        self._lock.release()
-        if self._temporary:
-            shutil.rmtree(self.path, ignore_errors=True)
+        self._resources.close()
 
     def prepare_vocabulary(
         self, config: Config, corpus: Corpus
@@ -120,14 +99,18 @@ class RunDirectory:
         Raises: UserError when the run in the folder has other settings, when the folder holds a
           model without the checkpoints to resume from, or for text that cannot be used.
         """
+        models = [os.path.basename(path) for path in model_folder.all_checkpoints(self.path)]
         started = None
         if step_checkpoints(self.path) and not self._overwrite:
-            started = load_config(self.path)
+            started = model_folder.load_config(self.path)
             tokenizers = load_tokenizers(self.path, started.data.shared_vocab)
-            check_vocabularies(started, tokenizers, self.path)
+        elif models and not self._overwrite:
+            raise UserError(
+                f"{self.path} holds a trained model ({' and '.join(models)}) without the "
+                "checkpoints from which its training could be resumed: give another --model_dir, "
+                "or --overwrite to remove the model and start anew"
+            )
         else:
-            if not self._overwrite:
-                _check_no_model(self.path)
             corpus.check()
             tokenizers = self._new = _new_vocabulary(config, corpus)
         sizes = (tokenizer.vocab_size for tokenizer in tokenizers)
@@ -160,19 +143,18 @@ class RunDirectory:
         Returns: its training state, or None where there is no checkpoint of the run yet.
         Raises: UserError when all checkpoints are damaged.
         """
-        if self._new:  # the checkpoints are of the run that is overwritten
-            return None
-        paths = step_checkpoints(self.path)
+        # The checkpoints may be of the run that is overwritten.
+        paths = [] if self._new else step_checkpoints(self.path)
         damaged = []
-        while paths:
+        for path in reversed(paths):
             try:
-                state = checkpoint.restore(paths[-1], model, optimizer)
+                state = checkpoint.restore(path, model, optimizer)
             except DamagedError as error:
-                damaged.append(paths.pop())
+                damaged.append(path)
                 logger.warning("%s; trying the one before", error)
                 continue
             _set_aside(damaged)
-            logger.info("resuming from %s", paths[-1])
+            logger.info("resuming from %s", path)
             return state
         if damaged:
             raise UserError(
@@ -194,9 +176,10 @@ class RunDirectory:
           state: the training state; its "step" is the update.
           settings: a `TrainConfig`, which says how many are kept.
         """
-        checkpoint.save(step_path(self.path, state["step"]), model, optimizer, state)
-        if os.path.exists(self._averaged):
-            os.remove(self._averaged)  # of earlier checkpoints: it would hide this one
+        path = model_folder.step_path(self.path, state["step"])
+        checkpoint.save(path, model, optimizer, state)
+        with contextlib.suppress(FileNotFoundError):  # of earlier ones: it would hide this one
+            os.remove(os.path.join(self.path, model_folder.AVERAGED))
         self._prune(settings)
 
     def _prune(self, settings: TrainConfig) -> None:
@@ -205,12 +188,10 @@ class RunDirectory:
         The average is then that of a run without interruptions.
         """
         paths = step_checkpoints(self.path)
-        regular = [
-            path
-            for path in paths
-            if path == paths[-1] or checkpoint_step(path) % settings.save_steps == 0
-        ]
-        for path in set(paths) - set(regular[-settings.max_checkpoints :]):
+        steps = {path: model_folder.checkpoint_step(path) for path in paths}
+        regular = [path for path in paths[:-1] if steps[path] % settings.save_steps == 0]
+        kept = [*regular, *paths[-1:]][-settings.max_checkpoints :]
+        for path in set(paths) - set(kept):
             os.remove(path)
 
     def save_weights(self, name: str, model: keras.Model, state: dict[str, Any]) -> None:
@@ -230,18 +211,15 @@ class RunDirectory:
         self._prune(settings)  # the process may have been killed after the last save
         kept = step_checkpoints(self.path)
         paths = checkpoint.last_eighth(kept, first_step)
-        damaged = checkpoint.average(paths, self._averaged, skip_damaged=True)
+        averaged = os.path.join(self.path, model_folder.AVERAGED)
+        damaged = checkpoint.average(paths, averaged, skip_damaged=True)
         _set_aside(damaged)
-        checkpoint.restore(self._averaged, model)
-        number = len(paths) - len(damaged)
-        average = f"{number} checkpoints" if number > 1 else "checkpoint"
-        logger.info("averaged the last %s (Sec. 6.1)", average)
-        if len(paths) < len(kept):
-            logger.info(
-                "those from before the last eighth of the updates (%d of %d) are left out: a "
-                "smaller --save_steps averages more",
-                *(len(kept) - len(paths), len(kept)),
-            )
+        checkpoint.restore(averaged, model)
+        logger.info(
+            "averaged the last %d of %d checkpoints, those of the last eighth of the updates "
+            "(Sec. 6.1)",
+            *(len(paths) - len(damaged), len(kept)),
+        )
 
 
 def _set_aside(damaged: list[str]) -> None:
@@ -278,18 +256,6 @@ def check_same_settings(old: Config, new: Config, subject: str) -> None:
         names.remove("init_from")
     if differences := old.differences(new, names):
         raise UserError(f"{subject} {differences}: give those settings, or another --model_dir")
-
-
-def _check_no_model(folder: str) -> None:
-    """Raises: UserError when a folder without checkpoints of a run holds its model."""
-    models = all_checkpoints(folder)
-    if models:
-        names = " and ".join(os.path.basename(path) for path in models)
-        raise UserError(
-            f"{folder} holds a trained model ({names}) without the checkpoints from which its "
-            "training could be resumed: give another --model_dir, or --overwrite to remove the "
-            "model and start anew"
-        )
 
 
 def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import datetime
 import json
 import logging
 import math
@@ -9,7 +10,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tf_transformer.checkpoints.checkpoint import validation_score
 from tf_transformer.checkpoints.model_folder import METRICS, TENSORBOARD, read_metrics
 from tf_transformer.data.progress import shows_bars
 from tf_transformer.errors import UserError
-from tf_transformer.files import DISK_FULL, atomic_write
+from tf_transformer.files import atomic_write
 
 logger = logging.getLogger(__name__)
 
@@ -31,41 +32,34 @@ class RunLog:
     Args:
       model_dir: the folder that gets them.
       step: updates made so far.
-      train_steps: updates wanted.
-      deadline: `time.monotonic()` at which the run stops at the latest.
       validated: whether the checkpoint was written after the validation of this step.
-      progress: whether to show a progress bar on a terminal.
+      end: the number of updates, and the `time.monotonic()`, at which the run stops.
+      show_bar: whether to show a progress bar on a terminal.
     Raises: UserError, as all methods do, when the files cannot be written.
     """
 
     def __init__(
-        self,
-        model_dir: str,
-        step: int,
-        train_steps: int,
-        deadline: float,
-        validated: bool,
-        progress: bool,
+        self, model_dir: str, step: int, validated: bool, end: tuple[int, float], show_bar: bool
     ) -> None:
         self._model_dir = model_dir
-        self._train_steps = train_steps
-        self._deadline = deadline
+        self._end = end
         self._first_step = step
         self._start = time.monotonic()
         path = os.path.join(model_dir, METRICS)
+        # What follows the checkpoint will be computed again.
+        last = ("train", "validation") if validated else ("train",)
+        kept = [
+            line
+            for line in read_metrics(model_dir)
+            if line["step"] < step or (line["step"] == step and line["kind"] in last)
+        ]
         with self._writing():
             with atomic_write(path) as file:
-                lines = _lines_until(model_dir, step, validated)
-                file.writelines(json.dumps(line) + "\n" for line in lines)
+                file.writelines(json.dumps(line) + "\n" for line in kept)
             self._file = open(path, "a", encoding="utf-8")
             self._board = tf.summary.create_file_writer(os.path.join(model_dir, TENSORBOARD))
-        self._bar = tqdm.tqdm(
-            total=train_steps,
-            initial=step,
-            unit="step",
-            disable=not progress or not shows_bars(),
-            dynamic_ncols=True,
-        )
+        disable = not show_bar or not shows_bars()
+        self._bar = tqdm.tqdm(total=end[0], initial=step, unit="step", disable=disable)
 
     def advance(self, step: int) -> None:
         """Moves the progress bar to a step."""
@@ -78,11 +72,10 @@ class RunLog:
           step: updates made so far.
           learning_rate: of the last update.
           skipped: updates skipped so far.
-          values: means over the last updates, of `MetricsAccumulator.take`.
+          values: means over the last updates, of `MetricsAccumulator.means`.
         """
-        self._write(
-            step, "train", {"learning_rate": learning_rate, "skipped_steps": skipped, **values}
-        )
+        values = {"learning_rate": learning_rate, "skipped_steps": skipped, **values}
+        self._write(step, "train", values)
         source, target = values["source_tokens_per_second"], values["target_tokens_per_second"]
         tokens = values["tokens_per_replica"]
         parts = [
@@ -91,7 +84,7 @@ class RunLog:
             f"lr {learning_rate:.2e} grad norm {values['gradient_norm']:.2f}",
             f"{source:,.0f}+{target:,.0f} tokens/s {values['steps_per_second']:.2f} steps/s",
             f"{values['non_padding_fraction']:.0%} non-padding",
-            f"{min(tokens, default=0):,.0f}-{max(tokens, default=0):,.0f} tokens/replica",
+            f"{min(tokens):,.0f}-{max(tokens):,.0f} tokens/replica",
             f"{values['memory_gb']:.1f} GB",
             *([f"{skipped} skipped"] if skipped else []),
             f"{self._time_left(step)} left",
@@ -130,29 +123,18 @@ class RunLog:
             yield
         except (OSError, tf.errors.OpError) as error:
             reason = error.strerror if isinstance(error, OSError) else error.message
-            full = not isinstance(error, OSError) or error.errno in DISK_FULL
             raise UserError(
-                f"cannot write {METRICS} or {TENSORBOARD} in {self._model_dir} ({reason})"
-                f"{': free some disk space' if full else ''}"
+                f"cannot write {METRICS} or {TENSORBOARD} in {self._model_dir} ({reason}): free "
+                "some disk space, or change the permissions"
             ) from None
 
-    def _time_left(self, step: int) -> str:
-        """Time until the last update or the deadline, whichever comes first, as h:mm:ss."""
+    def _time_left(self, step: int) -> datetime.timedelta:
+        """Time until the last update or the deadline, whichever comes first."""
+        train_steps, deadline = self._end
         now = time.monotonic()
         per_step = (now - self._start) / max(1, step - self._first_step)
-        seconds = min(per_step * (self._train_steps - step), max(0, self._deadline - now))
-        minutes, seconds = divmod(int(seconds), 60)
-        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-
-
-def _lines_until(model_dir: str, step: int, validated: bool) -> list[dict[str, Any]]:
-    """The lines of `metrics.jsonl` up to a step; what follows will be computed again."""
-    last = ("train", "validation") if validated else ("train",)
-    return [
-        line
-        for line in read_metrics(model_dir)
-        if line["step"] < step or (line["step"] == step and line["kind"] in last)
-    ]
+        seconds = min(per_step * (train_steps - step), max(0, deadline - now))
+        return datetime.timedelta(seconds=int(seconds))
 
 
 @dataclasses.dataclass
@@ -184,31 +166,24 @@ class Progress:
 
 
 class MetricsAccumulator:
-    """Sums the results of updates until they are taken.
+    """Sums the results of updates, for the means of a log line.
 
     Args:
       state: of `state`, when a run resumes between two log lines.
+
+    Attributes:
+      since: the `time.monotonic()` from which speed is measured. What is not an update moves it.
     """
 
     def __init__(self, state: list[Any] | None = None) -> None:
-        self._reset()
+        # Of the updates that were not skipped.
+        self._sums, self._norms, self._updates = np.zeros(5), 0.0, 0
         if state:
             self._sums, self._norms, self._updates = np.array(state[0]), state[1], state[2]
-
-    def _reset(self) -> None:
-        self._sums = np.zeros(5)  # of the updates that were not skipped
-        self._norms = 0.0
-        self._updates = 0
-        self.start()
-
-    def start(self) -> None:
-        """Measures speed from now on."""
-        self._since = time.monotonic()
-        self._source_tokens = 0.0
-        self._target_tokens = 0.0
-        self._padded_tokens = 0
+        # Of all updates of this process.
+        self._all_sums, self._padded_tokens, self._steps = np.zeros(5), 0, 0
         self._replica_tokens = np.zeros(1)
-        self._steps = 0
+        self.since = time.monotonic()
 
     def state(self) -> list[Any]:
         """The state to checkpoint."""
@@ -218,11 +193,10 @@ class MetricsAccumulator:
         """Adds the result of an update.
 
         Args:
-          result: of `train_step`, in NumPy.
+          result: of `Update`, in NumPy.
           padded: tokens of one side of the batch, padding included.
         """
-        self._source_tokens += result["sums"][4]
-        self._target_tokens += result["sums"][1]
+        self._all_sums += result["sums"]
         self._padded_tokens += padded
         self._replica_tokens = self._replica_tokens + result["replica_tokens"]
         self._steps += 1
@@ -231,38 +205,26 @@ class MetricsAccumulator:
             self._norms += float(result["gradient_norm"])
             self._updates += 1
 
-    def exclude(self, work: Callable[[], None]) -> float:
-        """Calls `work()`, which is not an update, and excludes its time from the speed.
-
-        Returns: the seconds that it took.
-        """
-        start = time.monotonic()
-        work()
-        seconds = time.monotonic() - start
-        self._since += seconds
-        return seconds
-
-    def take(self) -> dict[str, Any]:
-        """Returns the means since the last call, as a dict; speed and padding of this process."""
+    def means(self) -> dict[str, Any]:
+        """Returns the means of the updates, as a dict; speed and padding of this process."""
         loss, tokens, correct, unsmoothed, _ = self._sums.tolist()
-        seconds = max(time.monotonic() - self._since, 1e-9)
         tokens = tokens or math.nan  # every update was skipped
-        both_sides = float(self._source_tokens + self._target_tokens)
-        replica_tokens = (self._replica_tokens / self._steps).tolist() if self._steps else []
-        values = {
+        _, target_tokens, _, _, source_tokens = self._all_sums.tolist()
+        seconds = max(time.monotonic() - self.since, 1e-9)
+        return {
             "loss": loss / tokens,
             "perplexity": math.exp(min(unsmoothed / tokens, 50.0)),  # of a sub-word, as in Table 3
             "accuracy": correct / tokens,
             "gradient_norm": self._norms / (self._updates or math.nan),
-            "target_tokens_per_second": float(self._target_tokens) / seconds,
-            "source_tokens_per_second": float(self._source_tokens) / seconds,
+            "target_tokens_per_second": target_tokens / seconds,
+            "source_tokens_per_second": source_tokens / seconds,
             "steps_per_second": self._steps / seconds,
-            "non_padding_fraction": both_sides / max(2 * self._padded_tokens, 1),
-            "tokens_per_replica": replica_tokens,
+            "non_padding_fraction": (
+                (source_tokens + target_tokens) / max(2 * self._padded_tokens, 1)
+            ),
+            "tokens_per_replica": (self._replica_tokens / max(self._steps, 1)).tolist(),
             "memory_gb": memory_gb(),
         }
-        self._reset()
-        return values
 
 
 def memory_gb() -> float:

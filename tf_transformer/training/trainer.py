@@ -19,14 +19,11 @@ import tensorflow as tf
 from tf_transformer.checkpoints.loading import check_same_vocabularies
 from tf_transformer.checkpoints.model_folder import AVERAGED, BEST, CONFIG, step_checkpoints
 from tf_transformer.config import Config
-from tf_transformer.data.batching import IDS, Batches
-from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.readers import corpus_of_run
-from tf_transformer.data.tokenizer import Tokenizer
+from tf_transformer.data.batching import IDS
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import score
-from tf_transformer.model.transformer import Transformer
+from tf_transformer.files import atomic_write
 from tf_transformer.training.distribution import (
     Workers,
     make_strategy,
@@ -34,20 +31,10 @@ from tf_transformer.training.distribution import (
     worker_failures,
 )
 from tf_transformer.training.fine_tuning import load_initial_weights, recorded_init_from
-from tf_transformer.training.memory_plan import (
-    Plan,
-    accumulation_hint,
-    describe_devices,
-    learning_rate_warning,
-)
-from tf_transformer.training.optimizer import FusedAdam
+from tf_transformer.training.memory_plan import Plan, learning_rate_warning
 from tf_transformer.training.precision import choose_jit_compile, choose_precision
 from tf_transformer.training.preemption import Handler, PreemptionHandler
-from tf_transformer.training.prepare_data import (
-    prepare_batches,
-    prepare_vocabulary,
-    write_sentences,
-)
+from tf_transformer.training.prepare_data import prepare_text
 from tf_transformer.training.run_directory import (
     BATCH_ORDER,
     RunDirectory,
@@ -60,72 +47,80 @@ from tf_transformer.training.update import Update, eval_step
 logger = logging.getLogger(__name__)
 
 STEPS_IN_FLIGHT = 2  # updates started before the result of an earlier one is read
-NOT_SAVED = (0, 0)
-
-# The step, counted from 0, the result and the padded tokens of each started update.
-InFlight = collections.deque[tuple[int, dict[str, tf.Tensor], int]]
 
 
 class _Interrupted(Exception):
-    """The run is to stop during the translation of the validation text."""
+    """The run is to stop during a validation."""
 
 
 class Trainer:
-    """A training run. `build_trainer` makes its parts.
+    """A training run in a model folder; `build_trainer` makes it.
+
+    It reads the text, builds the model, and restores the newest checkpoint in the folder.
 
     Args:
-      config: a `Config` with the sizes of its vocabularies.
-      workers: the `Workers`.
+      config: a `Config`; the vocabulary sizes of its model are set by the vocabularies.
       directory: the `RunDirectory`.
-      corpus: of `data.readers.open_corpus`.
-      tokenizers: of source and target.
-      train_batches, validation_batches: two `Batches`.
-      update: the `Update`, with the model and its optimizer.
-      started: `time.monotonic()` from which `train_minutes` are counted.
+      workers: the `Workers`.
+    Raises: UserError for data or a folder that cannot be used.
     """
 
-    def __init__(
-        self, config: Config, workers: Workers, directory: RunDirectory, corpus: Corpus,
-        tokenizers: tuple[Tokenizer, Tokenizer], train_batches: Batches,
-        validation_batches: Batches, update: Update, started: float,
-    ) -> None:  # fmt: skip
-        self.config = config
-        self.workers = workers
+    def __init__(self, config: Config, directory: RunDirectory, workers: Workers) -> None:
+        minutes = config.train.train_minutes
+        self._deadline = time.monotonic() + minutes * 60 if minutes else math.inf
+        keras.utils.set_random_seed(config.train.seed)
         self.directory = directory
-        self.corpus = corpus
-        self.tokenizers = tokenizers
-        self.train_batches = train_batches
-        self.validation_batches = validation_batches
-        self.update = update
-        self.model = update.model
-        self.optimizer = update.optimizer
+        self.workers = workers
+        text = prepare_text(config, directory, workers)
+        self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
+        self.train_batches, self.validation_batches = map(text.batches, ("train", "validation"))
+        self._build()
         self.progress = Progress()
         self.preemption = PreemptionHandler()
         self.first_step = 0  # updates before this run, with `init_optimizer`
-        minutes = config.train.train_minutes
-        self._deadline = started + minutes * 60 if minutes else math.inf
-        self._saved = NOT_SAVED  # step, and step of the last validation, of the last checkpoint
+        self._saved = (0, 0)  # step, and step of the last validation, of the last checkpoint
         self._accumulator = MetricsAccumulator()
-        self._in_flight: InFlight = collections.deque()
-        self._schedule = make_schedule(config.model, config.train)
+        # The step, counted from 0, the result and the padded tokens of each started update.
+        self._in_flight: collections.deque[tuple[int, Any, int]] = collections.deque()
+        self._schedule = make_schedule(self.config.model, self.config.train)
         evaluate = functools.partial(eval_step, self.model)
         self._eval_step = on_all_replicas(workers.strategy, evaluate, [IDS, IDS])
-        greedy = dataclasses.replace(config.decode, beam_size=1)
-        self._translator = Translator(self.model, tokenizers, greedy)
-        self._bleu_pairs = self.samples("validation", config.train.bleu_sentences)
+        greedy = dataclasses.replace(self.config.decode, beam_size=1)
+        self._translator = Translator(self.model, self.tokenizers, greedy)
+        self._bleu_pairs = self.samples("validation", self.config.train.bleu_sentences)
+        self._validation_seconds = 0.0
+        if not self._restore() and self.config.train.init_from:
+            load_initial_weights(
+                self.model, self.optimizer, self.tokenizers, self.config.train, workers
+            )
+            self.first_step = self.step
+
+    def _build(self) -> None:
+        """Builds the model and its update, and describes them in the log."""
+        settings, strategy = self.config.train, self.workers.strategy
+        gpus = [] if settings.logical_devices else tf.config.get_visible_devices("GPU")
+        precision = self.workers.broadcast(choose_precision(settings.precision, gpus))
+        self.plan = Plan(self.config, self.train_batches, self.workers.replicas, precision)
+        self.update = Update(
+            self.config,
+            precision,
+            strategy,
+            accumulate=self.plan.accumulation_steps > 1,
+            jit_compile=choose_jit_compile(settings.jit_compile, gpus),
+            weighted=self.train_batches.weighted,
+        )
+        self.model, self.optimizer = self.update.model, self.update.optimizer
+        devices = self.plan.describe_devices(strategy, self.update.jit_compile)
+        logger.info("%s parameters; %s", f"{self.model.count_params():,}", devices)
+        if warning := learning_rate_warning(self.config, self.train_batches):
+            logger.warning(warning)
 
     @property
     def step(self) -> int:
         """Updates made so far, including skipped ones."""
         return int(self.optimizer.iterations.numpy())
 
-    @property
-    def plan(self) -> Plan:
-        """How its batches are divided, and what they need."""
-        precision = self.model.dtype_policy.name
-        return Plan(self.config, self.train_batches, self.workers.replicas, precision)
-
-    def restore(self) -> bool:
+    def _restore(self) -> bool:
         """Restores the newest checkpoint of the directory.
 
         Returns: whether there is one.
@@ -162,14 +157,13 @@ class Trainer:
         Raises: UserError when training diverges, a checkpoint cannot be written, or another worker
           has stopped.
         """
-        path, step = self.directory.path, self.step
         self.directory.begin()
-        self.config.save(os.path.join(path, CONFIG))
+        self.config.save(os.path.join(self.directory.path, CONFIG))
         self.preemption = PreemptionHandler(second_interrupt)
-        validated = self.progress.validated[0] == step
         end = (self.config.train.train_steps, self._deadline)
+        validated = self.progress.validated[0] == self.step
         with contextlib.closing(self.directory), contextlib.closing(self.train_batches):
-            log = RunLog(path, step, *end, validated, progress=self.workers.is_chief)
+            log = RunLog(self.directory.path, self.step, validated, end, self.workers.is_chief)
             with contextlib.closing(log), worker_failures(), self.preemption:
                 complete = self._train(log)
                 self._save()
@@ -179,18 +173,28 @@ class Trainer:
 
     def _train(self, log: RunLog) -> bool:
         """The training loop. Returns: False when interrupted."""
-        step, validation_seconds = self.step, 0.0
-        if step > self.progress.validated[0] and "validate" in self._due(step):
-            self._validate(log)  # the run was interrupted before this validation
-            if self._interrupted():
-                return False
-            self._save()
-        if self._ended(step):
-            return not self._interrupted()
+        step, interrupted = self.step, False
+        due = self._due(step) & {"validate", "stop"}  # a run may be interrupted before these
+        batches = self._batches(step)
         self._compile(step)
-        self._accumulator.start()
-        for step, (inp, tar, *weights) in self._batches(self.step):
-            late = time.monotonic() + 2 * validation_seconds >= self._deadline
+        self._accumulator.since = time.monotonic()
+        while True:
+            if "log" in due:
+                rate = float(self._schedule(step - 1))  # of the last update
+                log.train(step, rate, self.progress.skipped_steps, self._accumulator.means())
+                self._accumulator = MetricsAccumulator()
+            if "validate" in due and step > self.progress.validated[0] and not interrupted:
+                self._validate(log)
+            if interrupted or self._interrupted():
+                self._read_results(0)  # for the metrics in the checkpoint
+                return False
+            if "save" in due:  # after the validation, so that it includes the best score
+                self._save()
+            if "stop" in due or self._ended(step):
+                return True
+
+            step, (inp, tar, *weights) = next(batches)
+            late = time.monotonic() + 2 * self._validation_seconds >= self._deadline
             votes = tf.constant([float(self.preemption.requested), float(late)])
             result = self.update(inp, tar, votes, *weights)
             self._in_flight.append((step - 1, result, inp.shape[0] * inp.shape[1]))
@@ -201,19 +205,6 @@ class Trainer:
                 due |= {"log", "validate", "stop"}
                 self._read_results(0)
             log.advance(step)
-            if "log" in due:
-                rate = float(self._schedule(step - 1))  # of the last update
-                log.train(step, rate, self.progress.skipped_steps, self._accumulator.take())
-            if "validate" in due and not interrupted:
-                validation_seconds = self._accumulator.exclude(lambda: self._validate(log))
-            if interrupted or self._interrupted():
-                self._read_results(0)  # for the metrics in the checkpoint
-                return False
-            if "save" in due:  # after the validation, so that it includes the best score
-                self._save()
-            if "stop" in due or self._ended(step):
-                break
-        return True
 
     def _batches(self, step: int) -> Iterator[tuple[int, tuple[tf.Tensor, ...]]]:
         """The batches after a number of updates, epoch after epoch, each with its step."""
@@ -225,12 +216,12 @@ class Trainer:
     def _due(self, step: int) -> set[str]:
         """What follows an update: "log", "validate", "save", "stop"."""
         settings = self.config.train
-        last = step >= settings.train_steps
+        if step >= settings.train_steps:
+            return {"log", "validate", "stop"}
         periods = {
             "log": settings.log_steps, "validate": settings.eval_steps, "save": settings.save_steps,
         }  # fmt: skip
-        due = {name for name, period in periods.items() if step % period == 0}
-        return due | {"log", "validate", "stop"} if last else due
+        return {name for name, period in periods.items() if step % period == 0}
 
     def _ended(self, step: int) -> bool:
         """Whether a run has made its updates, or has not become better for too long."""
@@ -241,11 +232,8 @@ class Trainer:
 
     def _compile(self, step: int) -> None:
         """Compiles the update for all shapes of batches, if the run uses XLA and all of them."""
-        settings = self.config.train
-        if not self.update.jit_compile:
-            return
-        shapes = self.plan.compiled_shapes()
-        if len(shapes) <= settings.train_steps - step:
+        shapes = self.plan.compiled_shapes() if self.update.jit_compile else []
+        if shapes and len(shapes) <= self.config.train.train_steps - step:
             self.update.compile(shapes, self._interrupted)
 
     def _interrupted(self) -> bool:
@@ -274,16 +262,13 @@ class Trainer:
 
         Returns: the plan of the run, and time and memory of an update, as text.
         """
-        replicas = self.workers.replicas
         on_gpus = "GPU" in self.workers.strategy.extended.worker_devices[0]
-        cpu_replicas = 0 if on_gpus else replicas // self.workers.count
-        plan = self.plan.describe(cpu_replicas)
-        bucket, _ = self.plan.largest()
+        plan = self.plan.describe(0 if on_gpus else self.workers.replicas // self.workers.count)
+        largest, _ = self.plan.largest()
         epoch, _ = self.train_batches.position(self.step)
         order = self.train_batches.order(epoch)
         # An epoch of sub-word regularisation may lack the largest batch.
-        index = max(range(len(order)), key=lambda i: (order[i][1] is bucket, order[i][1].length))
-        _, bucket = order[index]
+        index = max(range(len(order)), key=lambda i: (order[i][1] is largest, order[i][1].length))
         inp, tar, *weights = next(iter(self.train_batches.epoch(epoch, index)))
         seconds = []
         with worker_failures():
@@ -295,7 +280,7 @@ class Trainer:
         self.directory.close()
         return (
             f"plan for {self.directory.path}\n{plan}\n"
-            f"  an update      of {bucket.rows} x {bucket.length}: {seconds[1]:.2f} s, "
+            f"  an update      of {inp.shape[0]} x {inp.shape[1]}: {seconds[1]:.2f} s, "
             f"{sums[1] / seconds[1]:,.0f} target tokens/s (the first {seconds[0]:.1f} s); "
             f"memory {memory_gb():.1f} GB; loss {sums[0] / sums[1]:.3f}"
         )
@@ -308,49 +293,57 @@ class Trainer:
         lengths = self.tokenizers[0].encode([source for source, _ in pairs]).row_lengths()
         return [p for p, length in zip(pairs, lengths) if length <= self.config.data.max_length]
 
-    def validate(self) -> dict[str, Any] | None:
+    def validate(self) -> dict[str, Any]:
         """Computes the metrics of the validation split.
 
         Returns: a dict with loss (nats a token), perplexity, accuracy, and BLEU of greedy
-          translations of the first `bleu_sentences`, with its signature; None when interrupted
-          meanwhile.
+          translations of the first `bleu_sentences`, with its signature.
         """
         sums = np.zeros(3)
         for inp, tar, *_ in self.validation_batches.epoch(0):
             sums += self._eval_step(inp, tar).numpy()
-            if self._interrupted():
-                return None
+            self._check_interrupted()
         loss, accuracy = sums[0] / sums[1], sums[2] / sums[1]
         values = {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": accuracy}
         if self._bleu_pairs and self.workers.is_chief:
             sources, references = zip(*self._bleu_pairs)
-            try:
-                translations = self._translator.n_best(sources, 1, self._check_interrupted)
-            except _Interrupted:
-                return None
+            translations = self._translator.n_best(sources, 1, self._check_interrupted)
             outputs = [best[0][0] for best in translations]
             bleu = score(outputs, references, self.config.data.target)
             values |= {"BLEU": bleu.bleu, "signature": bleu.bleu_signature}
         return self.workers.broadcast(values)
 
-    def _check_interrupted(self, translated: int) -> None:
-        """Ends the translation of the validation text when the run is to stop."""
+    def _check_interrupted(self, translated: int = 0) -> None:
+        """Ends a validation, after a batch of it, when the run is to stop."""
         if self._interrupted():
             raise _Interrupted
 
     def _validate(self, log: RunLog) -> None:
         """Validates, and saves the weights when their score is the best so far."""
-        if self._saved == NOT_SAVED:
+        if self._saved == (0, 0):
             self._save()  # a folder that has `best.npz` always has a checkpoint to resume from
         self._check_finite()
-        with averaged_weights(self.model, self.optimizer):
+        start = time.monotonic()
+        with contextlib.suppress(_Interrupted), self._averaged_weights():
             values = self.validate()
-            if values is None:
-                return
             is_best = self.progress.record_validation(self.step, values)
             log.validation(self.step, values)
             if is_best and self.workers.is_chief:
                 self.directory.save_weights(BEST, self.model, self._state())
+        self._validation_seconds = time.monotonic() - start
+        self._accumulator.since += self._validation_seconds
+
+    @contextlib.contextmanager
+    def _averaged_weights(self) -> Iterator[None]:
+        """A context in which the model has the moving averages of its weights, if there are any."""
+        weights = self.model.trainable_variables if self.optimizer.use_ema else []
+        values = [variable.numpy() for variable in weights]
+        self.optimizer.finalize_variable_values(weights)
+        try:
+            yield
+        finally:
+            for variable, value in zip(weights, values):
+                variable.assign(value)
 
     def _average(self, log: RunLog) -> None:
         """Averages the last checkpoints (Sec. 6.1), or the weights of all updates.
@@ -364,8 +357,8 @@ class Trainer:
         elif self.workers.is_chief:
             self.directory.average(self.model, self.config.train, self.first_step)
         self.workers.broadcast_weights(self.model.trainable_variables)
-        if values := self.validate():
-            log.validation(self.step, values, kind="average")
+        with contextlib.suppress(_Interrupted):
+            log.validation(self.step, self.validate(), kind="average")
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -397,7 +390,7 @@ class Trainer:
                 self._diverged(self.step - 1, f"the weights {variable.path}")
 
     def _diverged(self, step: int, values: str) -> NoReturn:
-        """Writes the sentences of the batch of an update to a file.
+        """Writes the sentences of the batch of an update to a TSV file.
 
         Raises: UserError, which says what `values` are not finite. The step is counted from 0.
         """
@@ -406,9 +399,12 @@ class Trainer:
             raise UserError(f"{problem}; see the chief's message")
         folder = self.directory.path
         path = os.path.join(folder, f"batch-of-update-{step + 1}.tsv")
-        write_sentences(path, self.train_batches, step, self.tokenizers)
+        ids = next(iter(self.train_batches.epoch(*self.train_batches.position(step))))
+        sides = [tokenizer.decode(side).numpy() for tokenizer, side in zip(self.tokenizers, ids)]
+        with atomic_write(path, "wb") as file:  # unused rows have no text
+            file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides) if any(pair))
         checkpoints = step_checkpoints(folder)
-        float16 = self.model.dtype_policy.name == "mixed_float16"  # its largest number is 65,504
+        float16 = self.plan.precision == "mixed_float16"  # its largest number is 65,504
         rate = "learning_rate" if self.config.train.learning_rate else "learning_rate_scale"
         raise UserError(
             f"{problem}. See its sentences in {path}, or start in another --model_dir with "
@@ -416,22 +412,6 @@ class Trainer:
             "or a larger --warmup_steps (last good checkpoint: "
             f"{checkpoints[-1] if checkpoints else 'none'})"
         )
-
-
-@contextlib.contextmanager
-def averaged_weights(model: Transformer, optimizer: FusedAdam) -> Iterator[None]:
-    """A context in which the model has the moving averages of its weights, where there are any.
-
-    It has its own weights again after the context.
-    """
-    weights = model.trainable_variables if optimizer.use_ema else []
-    values = [variable.numpy() for variable in weights]
-    optimizer.finalize_variable_values(weights)
-    try:
-        yield
-    finally:
-        for variable, value in zip(weights, values):
-            variable.assign(value)
 
 
 def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Trainer:
@@ -446,63 +426,16 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
     Raises: UserError for data that cannot be used, a folder with a run of other settings, with a
       model without its checkpoints, or one in which another process trains.
     """
-    started = time.monotonic()
-    strategy = make_strategy(config.train.logical_devices)
-    workers = Workers(strategy)
+    workers = Workers(make_strategy(config.train.logical_devices))
     if not workers.is_chief:
         logging.getLogger("tf_transformer").setLevel(logging.WARNING)
-    keras.utils.set_random_seed(config.train.seed)
     if config.train.init_from:
         init_from = recorded_init_from(config.train.init_from, model_dir)
         config = config.replace(init_from=init_from)
-    corpus = corpus_of_run(config.data)
     directory = RunDirectory(model_dir if workers.is_chief else None, overwrite)
     try:
         with worker_failures():
-            config, tokenizers = prepare_vocabulary(config, corpus, directory, workers)
-            data = (tokenizers, directory, workers)
-            train_batches = prepare_batches(config, corpus, "train", *data)
-            validation_batches = prepare_batches(config, corpus, "validation", *data)
-
-            update = _build_update(config, strategy, workers, train_batches)
-            trainer = Trainer(
-                config, workers, directory, corpus, tokenizers, train_batches, validation_batches,
-                update, started,
-            )  # fmt: skip
-            if not trainer.restore() and config.train.init_from:
-                load_initial_weights(
-                    trainer.model, trainer.optimizer, tokenizers, config.train, workers
-                )
-                trainer.first_step = trainer.step
-            return trainer
+            return Trainer(config, directory, workers)
     except BaseException:
         directory.close()
         raise
-
-
-def _build_update(
-    config: Config, strategy: tf.distribute.Strategy, workers: Workers, batches: Batches
-) -> Update:
-    """Builds the model and its update, and describes them in the log."""
-    settings = config.train
-    gpus = [] if settings.logical_devices else tf.config.get_visible_devices("GPU")
-    precision = workers.broadcast(choose_precision(settings.precision, gpus))
-    plan = Plan(config, batches, workers.replicas, precision)
-    steps = plan.accumulation_steps
-    jit_compile = choose_jit_compile(settings.jit_compile, gpus)
-    update = Update.build(
-        config,
-        precision,
-        strategy,
-        accumulate=steps > 1,
-        jit_compile=jit_compile,
-        weighted=batches.weighted,
-    )
-    xla_shapes = len(plan.compiled_shapes()) if jit_compile else 0
-    devices = describe_devices(strategy, steps, precision, xla_shapes)
-    logger.info("%s parameters; %s", f"{update.model.count_params():,}", devices)
-    if hint := accumulation_hint(strategy, steps, settings.micro_batch_tokens):
-        logger.info(hint)
-    if warning := learning_rate_warning(config, batches):
-        logger.warning(warning)
-    return update

@@ -21,6 +21,7 @@ Shapes: B batch, b shard, S source, T target, D d_model.
 """
 
 import functools
+import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ from typing import Any
 import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import build_model
-from tf_transformer.config import Config, TrainConfig
+from tf_transformer.config import Config, ModelConfig, TrainConfig
 from tf_transformer.data.batching import IDS, WEIGHTS, Bucket
 from tf_transformer.model.dropout import dropout_key
 from tf_transformer.model.transformer import Transformer
@@ -38,7 +39,7 @@ from tf_transformer.training.distribution import on_all_replicas
 from tf_transformer.training.fine_tuning import freeze
 from tf_transformer.training.loss import chunked_cross_entropy, chunked_loss_sums
 from tf_transformer.training.optimizer import FusedAdam, make_optimizer
-from tf_transformer.training.precision import LossScale, NoLossScale, make_loss_scale
+from tf_transformer.training.precision import LossScale
 
 logger = logging.getLogger(__name__)
 
@@ -85,58 +86,42 @@ def shard_gradients(
 class Update:
     """The update of a run. A call makes one in all replicas of a strategy.
 
+    It has a model with new weights, its optimizer, whose number of updates is the step, and its
+    loss scale.
+
     Args:
-      settings: a `TrainConfig`.
+      config: a `Config` with the sizes of its vocabularies.
+      precision: name of a Keras dtype policy.
       strategy: of the replicas.
-      model: a `Transformer`, built in the scope of the strategy, as the following two.
-      optimizer: a built `FusedAdam`; its number of updates is the step.
-      loss_scale: a `LossScale` or `NoLossScale`.
       accumulate: whether a replica may compute its rows in several shards. Without it the graph is
         half as large.
       jit_compile: whether XLA compiles the gradients.
       weighted: whether the pairs of the batches have weights.
+      optimizer: makes a `FusedAdam` of the configurations of model and training.
     """
 
     def __init__(
         self,
-        settings: TrainConfig,
+        config: Config,
+        precision: str,
         strategy: tf.distribute.Strategy,
-        model: Transformer,
-        optimizer: FusedAdam,
-        loss_scale: LossScale | NoLossScale,
         accumulate: bool = True,
         jit_compile: bool = False,
         weighted: bool = False,
+        optimizer: Callable[[ModelConfig, TrainConfig], FusedAdam] = make_optimizer,
     ) -> None:
-        self.settings = settings
-        self.model = model
-        self.optimizer = optimizer
-        self.loss_scale = loss_scale
+        self.settings = config.train
         self._accumulate = accumulate
         self.jit_compile = jit_compile
         self._weighted = weighted
+        with strategy.scope():
+            self.model = build_model(config.model, precision)
+            freeze(self.model, config.train.freeze)
+            self.optimizer = optimizer(config.model, config.train)
+            self.optimizer.build(self.model.trainable_variables)
+            self.loss_scale = LossScale(precision)
         specs = [IDS, IDS, tf.TensorSpec([2], tf.float32), *([WEIGHTS] if weighted else [])]
         self._run = on_all_replicas(strategy, self.step, specs)
-
-    @classmethod
-    def build(
-        cls, config: Config, precision: str, strategy: tf.distribute.Strategy, **options: bool
-    ) -> "Update":
-        """Builds a model with new weights, its optimizer, its loss scale, and their update.
-
-        Args:
-          config: a `Config` with the sizes of its vocabularies.
-          precision: name of a Keras dtype policy.
-          strategy: of the replicas.
-          **options: `accumulate`, `jit_compile` and `weighted` of the constructor.
-        """
-        with strategy.scope():
-            model = build_model(config.model, precision)
-            freeze(model, config.train.freeze)
-            optimizer = make_optimizer(config.model, config.train)
-            optimizer.build(model.trainable_variables)
-            loss_scale = make_loss_scale(precision)
-        return cls(config.train, strategy, model, optimizer, loss_scale, **options)
 
     def __call__(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         """Makes an update of a whole batch; arguments and result as of `step`."""
@@ -155,11 +140,10 @@ class Update:
           weights: of the pairs in the loss, float32 `[B]`; None: all are 1.
         Returns: a dict, as `apply` returns it.
         """
-        scale = self.loss_scale.scale / tf.maximum(count_tokens(tar[:, 1:]), 1.0)
-        if weights is not None:
-            row_tokens = tf.reduce_sum(tf.cast(tar[:, 1:] != PAD, tf.float32), axis=1)  # (B)
-            mean = tf.math.divide_no_nan(1.0, tf.reduce_sum(weights * row_tokens))
-            scale = self.loss_scale.scale * mean * weights  # (B)
+        row_tokens = tf.reduce_sum(tf.cast(tar[:, 1:] != PAD, tf.float32), axis=1)  # (B)
+        weights = tf.ones_like(row_tokens) if weights is None else weights  # (B)
+        mean = tf.math.divide_no_nan(1.0, tf.reduce_sum(weights * row_tokens))
+        scale = self.loss_scale.scale * mean * weights  # (B)
         gradients, sums = self.gradients(inp, tar, scale)
         return self.apply(gradients, sums, votes)
 
@@ -244,9 +228,6 @@ class Update:
         XLA compiles the gradients anew for each shape, when it first occurs. That would be in the
         middle of the first epoch, and count in its speed.
 
-        The replicas compile a shape at the same time. Different shapes are compiled one after the
-        other, because an update all-reduces, and two updates at once could wait for each other.
-
         Args:
           buckets: one for each shape of a shard.
           stopped: a function that says whether to leave the other shapes to the first epoch.
@@ -256,9 +237,7 @@ class Update:
         saved = [(each, each.numpy()) for each in (self.optimizer.iterations, *averages)]
         saved_scale = self.loss_scale.state()
         logger.info("compiling the update for %d shapes of batches", len(buckets))
-        for bucket in buckets:
-            if stopped():
-                break
+        for bucket in itertools.takewhile(lambda _: not stopped(), buckets):
             inp = tf.zeros([bucket.rows, bucket.length], tf.int32)
             tar = tf.zeros([bucket.rows, bucket.length + 1], tf.int32)
             weights = [tf.zeros([bucket.rows])] if self._weighted else []
@@ -302,12 +281,10 @@ def gradient_accumulation_steps(
 
 
 def shard_of(rows: tf.Tensor, index: tf.Tensor | int, shards: tf.Tensor | int) -> tf.Tensor:
-    """Takes the rows of one shard: `[B, ...]` -> `[B / shards, ...]`; a scalar is of all rows.
+    """Takes the rows of one shard: `[B, ...]` -> `[B / shards, ...]`.
 
     Rows of padding are appended where `shards` does not divide B.
     """
-    if not rows.shape.rank:
-        return rows
     others = [[0, 0]] * (rows.shape.rank - 1)
     rows = tf.pad(rows, [[0, -tf.shape(rows)[0] % shards], *others], constant_values=PAD)
     return tf.ensure_shape(rows[index::shards], [None] * rows.shape.rank)

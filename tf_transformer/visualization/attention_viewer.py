@@ -58,8 +58,8 @@ class AttentionView:
       examples: a list of (source sub-words, target sub-words, weights by name), as
         `Translator.attention` returns them; with queries `[H, T, K]` and keys `[H, S, K]` by name
         as the fourth item, the page has the switches.
-    Raises: ValueError for no examples, and for weights, queries or keys that are not finite or do
-      not fit the sub-words.
+    Raises: ValueError for no examples, and for weights, queries or keys that do not fit the
+      sub-words.
     """
 
     def __init__(self, examples: Sequence[Example]) -> None:
@@ -125,9 +125,6 @@ def _example(
         "decoder_self_attention": (len(target), len(target)),
         "encoder_decoder_attention": (len(target), len(source)),
     }
-    if queries_and_keys is not None and set(queries_and_keys) != set(weights):
-        names = ", ".join(queries_and_keys) or "(none)"
-        raise ValueError(f"queries and keys {names}: give those of the weights, by the same names")
     weights_of = {}
     queries_and_keys_of = {}
     for name, kind in KINDS.items():
@@ -165,8 +162,6 @@ def _integers(name: str, weights: np.ndarray, queries: int, keys: int) -> list:
         raise ValueError(
             f"{name} has shape {weights.shape}: the sub-words need (heads, {queries}, {keys})"
         )
-    if not np.isfinite(weights).all():
-        raise ValueError(f"{name} has weights that are not finite")
     return np.rint(weights / WEIGHT_STEP).astype(int).tolist()
 
 
@@ -186,8 +181,6 @@ def _projections(
             f"queries and keys of {name} have shapes {q.shape} and {k.shape}: "
             f"they need ({heads}, {queries}, depth) and ({heads}, {keys}, depth)"
         )
-    if not np.isfinite(q).all() or not np.isfinite(k).all():
-        raise ValueError(f"{name} has queries or keys that are not finite")
     data: dict[str, Any] = {"depth": depth}
     for key, values in (("q", q), ("k", k)):
         step = float(np.abs(values).max(initial=0.0)) / LARGEST_INTEGER or 1.0

@@ -116,8 +116,8 @@ def result_rows(runs: Sequence[Run]) -> list[Row]:
     def row(title: str, form: str, of_run: Callable[[Run], float], is_result: bool = False) -> Row:
         return Row(title, [of_run(run) for run in runs], form, is_result)
 
-    def last(run: Run, kind: str) -> Line:
-        return (run.of_kind(kind) or [{}])[-1]
+    def last(kind: str, name: str) -> Callable[[Run], float]:
+        return lambda run: metric((run.of_kind(kind) or [{}])[-1], name)
 
     rows = [
         row("parameters", ",.0f", lambda run: run.config.model.parameters()),
@@ -125,16 +125,11 @@ def result_rows(runs: Sequence[Run]) -> list[Row]:
         row("minutes of training", ",.1f", _minutes),
         row("lowest validation loss", ".4f", lambda run: metric(_best(run), "loss"), True),
         row("  after updates", ",.0f", lambda run: metric(_best(run), "step")),
-        row("last validation loss", ".4f", lambda run: metric(last(run, "validation"), "loss")),
+        row("last validation loss", ".4f", last("validation", "loss")),
         row("highest BLEU", ".2f", _highest_bleu, True),
-        row("average: loss", ".4f", lambda run: metric(last(run, "average"), "loss"), True),
-        row(
-            "average: perplexity",
-            ".3f",
-            lambda run: metric(last(run, "average"), "perplexity"),
-            True,
-        ),
-        row("average: BLEU", ".2f", lambda run: metric(last(run, "average"), "BLEU"), True),
+        row("average: loss", ".4f", last("average", "loss"), True),
+        row("average: perplexity", ".3f", last("average", "perplexity"), True),
+        row("average: BLEU", ".2f", last("average", "BLEU"), True),
     ]
     return [row for row in rows if not all(map(math.isnan, row.values))]
 

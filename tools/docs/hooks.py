@@ -42,7 +42,7 @@ PAGES = {
 # Files of the repository that have a page with their text.
 SOURCES = [
     "Makefile", "setup.py", "pyproject.toml", ".ci/run", "tests/**/*.py", "benchmarks/**/*.py",
-    "deploy/[!R]*",
+    "deploy/[!R]*.*", "deploy/Dockerfile", "deploy/nginx/*", "deploy/kubernetes/*",
     "notebooks/course/*.py", "notebooks/solutions/*.py", "tools/**/*.py",
 ]  # fmt: skip
 SCRIPT = re.compile(r"<script[^>]*>(?:(?!</script>).)*(?:mathjax|mermaid).*?</script>", re.S | re.I)
@@ -106,9 +106,10 @@ def help_text(*command):
 def source_page(path, name):
     """A page with the text of a file."""
     kinds = {
-        "Makefile": "make", "run": "bash", "Dockerfile": "docker", "tf-transformer.service": "ini",
+        "Makefile": "make", "run": "bash", "Dockerfile": "docker", ".service": "ini",
+        ".conf": "nginx",
     }  # fmt: skip
-    kind = kinds.get(path.name, path.suffix.removeprefix("."))
+    kind = kinds.get(path.suffix or path.name, path.suffix.removeprefix("."))
     front = "---\nsearch:\n  exclude: true\nhide: [toc]\n---\n"
     return f"{front}# {name}\n\n````{kind}\n{path.read_text('utf-8')}````\n"
 

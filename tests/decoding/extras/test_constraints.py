@@ -3,19 +3,20 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from chains import V, exhaustive_outputs, make_search, markov_chains, without_padding
+from chains import V, exhaustive_outputs, make_problem, markov_chains, without_padding
 
 from tf_transformer.config import ControlConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.extras.constraints import (
-    complete_phrases,
     constrained_beam_search,
     encode_phrases,
     make_phrases,
+    missing_tokens,
 )
 from tf_transformer.decoding.logits_processors import make_processors
 from tf_transformer.decoding.scores import is_possible, length_penalty
+from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START
 
@@ -64,9 +65,8 @@ def random_constraints(seed, sentences, tokens=TOKENS, phrases=3, longest=3):
 def test_a_wide_beam_finds_the_optimum(alpha):
     constraints = [[[4, 5], [1]], [], [[5, 5]], [[4], [4], [5, 4]], [[1, 4], [4, 1]], [[4, 1, 5]]]
     table, max_lengths = markov_chains(41, 6), [5, 4, 5, 3, 4, 4]
-    step, state = make_search(table, 100)
-    arguments = tf.constant(max_lengths), padded(constraints), 100, alpha
-    result = constrained_beam_search(step, state, *arguments, n_best=3)
+    problem = make_problem(table, 100, max_lengths, alpha)
+    result = constrained_beam_search(problem, padded(constraints), 100, n_best=3)
     for i, max_length in enumerate(max_lengths):
         outputs = []
         for ids in exhaustive_outputs(max_length):
@@ -91,9 +91,8 @@ def test_every_output_contains_its_phrases(beam_size):
     max_lengths = [min(12, length + i % 3) for i, length in enumerate(needed)]
     for bias in (0.0, 8.0, -8.0):
         table = tf.nn.log_softmax(markov_chains(42, 60) + bias * tf.one_hot(END, V))
-        step, state = make_search(table, beam_size)
-        arguments = tf.constant(max_lengths), padded(constraints), beam_size
-        result = constrained_beam_search(step, state, *arguments, n_best=beam_size)
+        problem = make_problem(table, beam_size, max_lengths)
+        result = constrained_beam_search(problem, padded(constraints), beam_size, beam_size)
         assert is_possible(result.scores[:, 0]).numpy().all()
         for i, row in enumerate(constraints):
             for rank in range(beam_size):
@@ -105,9 +104,8 @@ def test_every_output_contains_its_phrases(beam_size):
 
 
 def test_phrases_that_do_not_fit_give_no_output():
-    step, state = make_search(markov_chains(43, 2), 4)
     phrases = padded([[[4, 5, 1]], [[4, 5, 1]]])
-    result = constrained_beam_search(step, state, tf.constant([3, 4]), phrases)
+    result = constrained_beam_search(make_problem(markov_chains(43, 2), 4, [3, 4]), phrases)
     assert is_possible(result.scores[:, 0]).numpy().tolist() == [False, True]
     assert without_padding(result.ids[1, 0]) == [4, 5, 1, END]
 
@@ -115,15 +113,12 @@ def test_phrases_that_do_not_fit_give_no_output():
 @pytest.mark.parametrize("beam_size, n_best", [(1, 1), (4, 1), (4, 4)])
 def test_without_constraints_it_is_beam_search(beam_size, n_best):
     """Alone, and in a batch with sentences that have some."""
-    table, max_lengths = markov_chains(44, 20), tf.constant([7, 3, 9, 8, 1] * 4)
-    step, state = make_search(table, beam_size)
     processors = make_processors(ControlConfig(no_repeat_ngram_size=2))
-    options = dict(alpha=0.6, n_best=n_best, processors=processors)
-    expected = beam_search(step, state, max_lengths, beam_size, **options)
+    max_lengths = [7, 3, 9, 8, 1] * 4
+    problem = make_problem(markov_chains(44, 20), beam_size, max_lengths, processors=processors)
+    expected = beam_search(problem, beam_size, n_best)
     for constraints in ([[]] * 20, [[[4, 5], [1]] if i % 5 == 3 else [] for i in range(20)]):
-        result = constrained_beam_search(
-            step, state, max_lengths, padded(constraints), beam_size, **options
-        )
+        result = constrained_beam_search(problem, padded(constraints), beam_size, n_best)
         for i, row in enumerate(constraints):
             if not row:
                 possible = is_possible(expected.scores[i]).numpy()
@@ -139,24 +134,20 @@ def test_without_constraints_it_is_beam_search(beam_size, n_best):
 def test_batch_independence():
     constraints, max_lengths = random_constraints(5, 20), [10, 11, 12, 10] * 5
     table = markov_chains(45, 20)
-    step, state = make_search(table, 4)
-    together = constrained_beam_search(step, state, tf.constant(max_lengths), padded(constraints))
+    together = constrained_beam_search(make_problem(table, 4, max_lengths), padded(constraints))
     for i, row in enumerate(constraints):
-        step, state = make_search(table[i : i + 1], 4)
-        alone = constrained_beam_search(
-            step, state, tf.constant(max_lengths[i : i + 1]), padded([row])
-        )
+        problem = make_problem(table[i : i + 1], 4, max_lengths[i : i + 1])
+        alone = constrained_beam_search(problem, padded([row]))
         assert without_padding(alone.ids[0, 0]) == without_padding(together.ids[i, 0])
         np.testing.assert_allclose(alone.scores[0], together.scores[i], rtol=1e-6, atol=1e-6)
 
 
-def test_complete_phrases_by_hand():
+def test_missing_tokens_by_hand():
     phrases = make_phrases(tf.constant([[[4, 5], [5, PAD], [5, 4], [PAD, PAD]]], tf.int64))
-    ids = tf.constant([[[START, 1, 4, 5], [START, 5, 5, 4], [START, 1, 1, 1]]], tf.int64)
-    np.testing.assert_array_equal(
-        complete_phrases(ids, phrases)[0],
-        [[True, True, False, True], [False, True, True, True], [False, False, False, True]],
-    )
+    ids = tf.constant([[[START, 1, 4, PAD], [START, 5, 1, PAD], [START, 1, 1, PAD]]], tf.int64)
+    tokens = tf.constant([[[5, 4, 1, END]] * 3], tf.int64)
+    expected = [[1, 4, 5, 5], [3, 3, 4, 4], [3, 4, 5, 5]]
+    np.testing.assert_array_equal(missing_tokens(ids, 2, tokens, phrases)[0], expected)
     assert phrases.tokens[0].numpy().tolist() == [4, 5, 0, 0, 0, 0, 0, 0]
 
 
@@ -172,6 +163,12 @@ def test_translator(translator):
     assert found[2] == [("", 0.0)]
 
 
+def test_phrases_have_room_beside_the_extra_length(model_dir):
+    short = Translator.load(str(model_dir), extra_decode_length=1)
+    (found,) = short.n_best(["Anna sleeps."], 1, constraints=[["a " * 40]])
+    assert "a " * 39 + "a" in found[0][0]
+
+
 def test_phrases_begin_with_a_word_except_in_scripts_without_blanks():
     """The search appends sub-words: after others, a phrase is text as in a sentence."""
     text = ["「私は東京に住んでいます。」", "東京は大きい。", "ฉันรักกรุงเทพ", "I live in Tokyo."]
@@ -183,7 +180,7 @@ def test_phrases_begin_with_a_word_except_in_scripts_without_blanks():
         ("I live in", "Tokyo", "I live in Tokyo"),
         ("東京は", "Tokyo", "東京は Tokyo"),
     ):
-        ((ids,),) = encode_phrases(tokenizer, [[phrase]], [50])
+        ((ids,),) = encode_phrases(tokenizer, [[phrase]], [1])
         before = tokenizer.encode([beginning]).to_list()[0][:-1]
         assert tokenizer.decode(tf.constant([before + ids])).numpy()[0].decode() == expected
 
@@ -192,8 +189,7 @@ def test_phrases_begin_with_a_word_except_in_scripts_without_blanks():
     "constraints, message",
     [
         ([[], ["x", " "]], "line 2 has an empty constraint: give a phrase"),
-        ([[], ["long " * 60]], r"line 2: the constraints have [\d,]+ sub-words, .* at most"),
-        ([[]], "constraints of 1 of 2 texts"),
+        ([[], ["long " * 99]], r"line 2 has constraints of [\d,]+ sub-words, .* at most 95"),
     ],
 )
 def test_constraints_that_cannot_be_met(translator, constraints, message):

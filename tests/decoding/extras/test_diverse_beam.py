@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from chains import V, make_search, markov_chains, without_padding
+from chains import V, make_problem, markov_chains, without_padding
 
 from tf_transformer.config import ControlConfig
 from tf_transformer.decoding.beam_search import beam_search
@@ -47,10 +47,9 @@ def search_in_python(table, max_length, beam_size, groups, strength, alpha):
 @pytest.mark.parametrize("strength", [0.5, 3.0])
 def test_a_search_in_python_finds_the_same(beam_size, groups, strength):
     table, max_lengths = markov_chains(31, 6), [6, 4, 1, 5, 6, 2]
-    step, state = make_search(table, beam_size)
-    arguments = tf.constant(max_lengths), beam_size, groups, strength, 0.6
-    result = diverse_beam_search(step, state, *arguments, n_best=beam_size)
-    best = diverse_beam_search(step, state, *arguments)
+    arguments = make_problem(table, beam_size, max_lengths), beam_size, groups, strength
+    result = diverse_beam_search(*arguments, n_best=beam_size)
+    best = diverse_beam_search(*arguments)
     assert best.ids.shape[2] == np.max(best.lengths)
     for i, max_length in enumerate(max_lengths):
         chain = table[i].numpy().astype(np.float64)
@@ -64,23 +63,21 @@ def test_a_search_in_python_finds_the_same(beam_size, groups, strength):
 
 @pytest.mark.parametrize("n_best", [1, 4])
 def test_one_group_is_beam_search(n_best):
-    table, max_lengths = markov_chains(32, 10), tf.constant([7, 3, 9, 8, 5] * 2)
-    step, state = make_search(table, 4)
     prefix = tf.constant([[4, 5], [5, PAD], [PAD, PAD], [PAD, PAD], [4, PAD]] * 2)
     processors = make_processors(ControlConfig(no_repeat_ngram_size=2))
-    options = dict(alpha=0.6, n_best=n_best, prefix=prefix, processors=processors)
-    diverse = diverse_beam_search(step, state, max_lengths, 4, 1, 2.0, **options)
-    beam = beam_search(step, state, max_lengths, 4, **options)
+    options = {"prefix": prefix, "processors": processors}
+    problem = make_problem(markov_chains(32, 10), 4, [7, 3, 9, 8, 5] * 2, **options)
+    diverse = diverse_beam_search(problem, 4, 1, 2.0, n_best)
+    beam = beam_search(problem, 4, n_best)
     for one, other in zip(diverse, beam):
         np.testing.assert_array_equal(one, other)
 
 
 def test_groups_differ_more_with_a_larger_strength():
-    table, max_lengths = markov_chains(33, 30), tf.fill([30], 6)
-    step, state = make_search(table, 4)
+    problem = make_problem(markov_chains(33, 30), 4, [6] * 30)
     distinct = []
     for strength in (0.0, 10.0):
-        result = diverse_beam_search(step, state, max_lengths, 4, 4, strength, n_best=4)
+        result = diverse_beam_search(problem, 4, 4, strength, n_best=4)
         distinct.append(np.mean([len({ids[0] for ids in row}) for row in result.ids.numpy()]))
     assert distinct[0] == 1  # four times greedy search
     assert distinct[1] > 2
@@ -88,11 +85,10 @@ def test_groups_differ_more_with_a_larger_strength():
 
 def test_batch_independence():
     table, max_lengths = markov_chains(34, 8), [3, 9, 5, 1, 7, 9, 2, 4]
-    step, state = make_search(table, 4)
-    together = diverse_beam_search(step, state, tf.constant(max_lengths), 4, 2, 1.0, n_best=2)
+    together = diverse_beam_search(make_problem(table, 4, max_lengths), 4, 2, 1.0, n_best=2)
     for i, max_length in enumerate(max_lengths):
-        step, state = make_search(table[i : i + 1], 4)
-        alone = diverse_beam_search(step, state, tf.constant([max_length]), 4, 2, 1.0, n_best=2)
+        problem = make_problem(table[i : i + 1], 4, [max_length])
+        alone = diverse_beam_search(problem, 4, 2, 1.0, n_best=2)
         np.testing.assert_allclose(alone.scores[0], together.scores[i], rtol=1e-6, atol=1e-6)
         assert without_padding(alone.ids[0, 0]) == without_padding(together.ids[i, 0])
 

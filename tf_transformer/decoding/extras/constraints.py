@@ -19,7 +19,7 @@ M tokens of the longest phrase, N = P M, C candidates, n hypotheses wanted, L lo
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import regex
@@ -30,20 +30,16 @@ from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.beam_search import (
     Beam,
     Candidates,
-    LogitsProcessor,
+    SearchProblem,
     SearchResult,
-    StepFunction,
-    add_finished,
     first_beam,
-    make_result,
-    model_step,
     next_beam,
     next_log_probs,
     search_loop,
 )
 from tf_transformer.decoding.logits_processors import replace_tokens
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible
-from tf_transformer.decoding.text_batches import encode
+from tf_transformer.decoding.text_batches import encode, pad
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START
 
@@ -64,36 +60,27 @@ class Phrases(NamedTuple):
 
 
 def constrained_beam_search(
-    step: StepFunction,
-    state: Any,
-    max_lengths: tf.Tensor,
-    phrases: tf.Tensor,
-    beam_size: int = 4,
-    alpha: float = 0.6,
-    n_best: int = 1,
-    processors: Sequence[LogitsProcessor] = (),
-    fixed_length: tf.Tensor | None = None,
+    problem: SearchProblem, phrases: tf.Tensor, beam_size: int = 4, n_best: int = 1
 ) -> SearchResult:
     """Searches the outputs that contain all phrases of their sentences.
 
     Args:
-      step, state, max_lengths, beam_size, alpha, n_best, fixed_length: as for `beam_search`.
+      problem: a `SearchProblem` without a prefix. With its processors, the tokens of the phrases
+        keep the log-probabilities of the model.
       phrases: int32 or int64 `[B, P, M]`, the phrases of each sentence, without start and end
         token, then padding; those of padding only are no constraints. A sentence has no output
         where its phrases and the end token have more tokens than its maximum length.
-      processors: as for `beam_search`; the tokens of the phrases keep the log-probabilities of the
-        model.
+      beam_size, n_best: as for `beam_search`.
     Returns: a `SearchResult` with n = n_best.
     """
 
-    def loop_body(beam: Beam) -> Beam:
-        model_log_probs, state = model_step(step, beam)  # (B, K, V)
-        log_probs = next_log_probs(model_log_probs, beam, processors)  # (B, K, V)
-        return _extend(model_log_probs, log_probs, beam, n_best)._replace(state=state)
+    def extend(model_log_probs: tf.Tensor, beam: Beam) -> Beam:
+        log_probs = next_log_probs(model_log_probs, beam, problem.processors)  # (B, K, V)
+        return _extend(model_log_probs, log_probs, beam, n_best)
 
-    constraints = make_phrases(tf.cast(phrases, tf.int64))
-    beam = first_beam(state, max_lengths, beam_size, alpha, None, fixed_length, constraints)
-    return make_result(*search_loop(loop_body, beam, fixed_length), n_best, fixed_length)
+    beam = first_beam(problem, beam_size)
+    beam = beam._replace(settings=make_phrases(tf.cast(phrases, tf.int64)))
+    return search_loop(problem, extend, beam, n_best)
 
 
 def make_phrases(phrases: tf.Tensor) -> Phrases:
@@ -122,112 +109,80 @@ def _extend(model_log_probs: tf.Tensor, log_probs: tf.Tensor, beam: Beam, n_best
       beam: a `Beam`, whose settings are `Phrases`.
       n_best: as for `beam_search`.
     """
-    phrases, beam_size = beam.settings, beam.alive_ids.shape[1]
-    is_complete = complete_phrases(beam.alive_ids, phrases)  # (B, K, P)
-    total = tf.reduce_sum(phrases.lengths, axis=1)[:, tf.newaxis]  # (B, 1)
-    free_log_probs, free_tokens, free_met = _free_candidates(
-        log_probs, phrases, is_complete
-    )  # (B, K, 2K or V)
-    log_probs, tokens, met = _phrase_candidates(
-        model_log_probs, beam, phrases, is_complete
-    )  # (B, K, N)
+    phrases, (beam_size, vocab_size) = beam.settings, log_probs.shape[1:]
+    # Each hypothesis continues by the tokens of the phrases, and by the most probable others.
+    of_phrases = tf.tile(phrases.tokens[:, tf.newaxis], [1, beam_size, 1])  # (B, K, N)
+    excluded = tf.fill(tf.shape(of_phrases), NEGATIVE_INFINITY)
+    log_probs = replace_tokens(log_probs, of_phrases, excluded)  # (B, K, V)
+    log_probs, tokens = tf.math.top_k(log_probs, min(2 * beam_size, vocab_size))  # (B, K, 2K or V)
+    of_model = tf.gather(model_log_probs, of_phrases, batch_dims=2)  # (B, K, N)
+    log_probs = tf.concat([log_probs, of_model], axis=2) + beam.alive_log_probs[:, :, tf.newaxis]
+    tokens = tf.concat([tf.cast(tokens, tf.int64), of_phrases], axis=2)  # (B, K, 2K + N)
+    missing = missing_tokens(beam.alive_ids, beam.t, tokens, phrases)  # (B, K, 2K + N)
 
-    # All candidates, most probable first, without those after which the phrases do not fit.
-    log_probs = tf.concat([free_log_probs, log_probs], axis=2)
-    log_probs += beam.alive_log_probs[:, :, tf.newaxis]
-    candidates = tf.shape(log_probs, tf.int64)[2]  # of each hypothesis
-    log_probs = _flat(log_probs)  # (B, C)
-    tokens = _flat(tf.concat([free_tokens, tokens], axis=2))
-    met = _flat(tf.concat([free_met, met], axis=2))
-    length = tf.cast(beam.t, tf.int64) + 2 + total - met  # with the missing tokens and END
-    fits = (tokens == END) | (length <= beam.max_lengths[:, tf.newaxis])
-    log_probs = tf.where(fits, log_probs, NEGATIVE_INFINITY)
-    log_probs, best = tf.math.top_k(log_probs, tf.shape(log_probs)[1])  # (B, C)
-    tokens, met = (tf.gather(each, best, batch_dims=1) for each in (tokens, met))
-    beam_indices = tf.cast(best, tf.int64) // candidates
+    # All candidates, most probable first. What is missing, and END, must fit.
+    room = (beam.max_lengths - tf.cast(beam.t, tf.int64) - 2)[:, tf.newaxis, tf.newaxis]
+    fits = tf.where(tokens == END, missing == 0, missing <= room)  # (B, K, 2K + N)
+    log_probs = tf.where(fits & (tokens != PAD), log_probs, NEGATIVE_INFINITY)
+    number = tf.shape(tokens, tf.int64)[2]
+    log_probs, tokens, missing = (
+        tf.reshape(x, [tf.shape(x)[0], -1]) for x in (log_probs, tokens, missing)
+    )  # (B, C)
+    log_probs, best = tf.math.top_k(log_probs, tf.shape(log_probs)[1])
+    tokens, missing = (tf.gather(x, best, batch_dims=1) for x in (tokens, missing))
+    beam_indices = tf.cast(best, tf.int64) // number
 
-    def choose(priorities: tf.Tensor, number: int) -> Candidates:
-        """The candidates with the highest priorities."""
-        _, chosen = tf.math.top_k(priorities, number)
-        parts = (log_probs, beam_indices, tokens)
-        return Candidates(*(tf.gather(part, chosen, batch_dims=1) for part in parts))
+    def choose(log_probs: tf.Tensor, priorities: tf.Tensor) -> Candidates:
+        """The K candidates of the highest priorities, most probable first."""
+        _, chosen = tf.math.top_k(priorities, beam_size)  # (B, K)
+        log_probs, order = tf.math.top_k(tf.gather(log_probs, chosen, batch_dims=1), beam_size)
+        chosen = tf.gather(chosen, order, batch_dims=1)
+        others = (tf.gather(part, chosen, batch_dims=1) for part in (beam_indices, tokens))
+        return Candidates(log_probs, *others)
 
     # Finished: as in beam search, those that end among the K best of the last bank.
-    last_bank = choose(tf.where(met == total, log_probs, NEGATIVE_INFINITY), beam_size)
-    beam = add_finished(beam, last_bank, last_bank.tokens == END)
-
+    of_last_bank = tf.where(missing == 0, log_probs, NEGATIVE_INFINITY)
+    last_bank = choose(of_last_bank, of_last_bank)
     # Alive: from each bank the best, then from each the second best, and so on.
     can_stay = is_possible(log_probs) & (tokens != END)  # (B, C)
     banks = tf.shape(phrases.tokens)[1] + 1  # at most
-    alive = choose(-_turns(can_stay, total - met, banks, beam_size), beam_size)
-    possible = tf.where(alive.tokens == END, NEGATIVE_INFINITY, alive.log_probs)
-    log_probs, chosen = tf.math.top_k(possible, beam_size)  # (B, K)
-    return next_beam(beam, alive, log_probs, chosen, n_best)
+    turns = _turns(can_stay, missing, banks, beam_size)
+    alive = choose(tf.where(can_stay, log_probs, NEGATIVE_INFINITY), -turns)
+    return next_beam(beam, last_bank, last_bank.tokens == END, alive, n_best)
 
 
-def complete_phrases(ids: tf.Tensor, phrases: Phrases) -> tf.Tensor:
-    """Whether each hypothesis contains each phrase, bool `[B, K, P]`; empty ones are contained.
+def missing_tokens(ids: tf.Tensor, t: tf.Tensor, tokens: tf.Tensor, phrases: Phrases) -> tf.Tensor:
+    """Counts the tokens of the phrases that are not met after given tokens.
 
     Args:
       ids: int64 `[B, K, L + 1]`, the start token, t tokens, and padding.
+      t: int32.
+      tokens: int64 `[B, K, C]`, the next ones.
       phrases: `Phrases`.
+    Returns: int64 `[B, K, C]`.
     """
-    windows = _windows(ids, tf.shape(phrases.beginnings)[2])  # (B, K, L + 1, M)
+    longest = tf.shape(phrases.beginnings)[2]  # M
+    windows = _windows(ids, longest)  # (B, K, L + 1, M)
     whole = tf.maximum(phrases.lengths - 1, 0)  # (B, P)
     whole = tf.gather(phrases.beginnings, whole, batch_dims=2)  # (B, P, M)
     occurs = _match(windows[:, :, :, tf.newaxis], whole[:, tf.newaxis, tf.newaxis])
-    return tf.reduce_any(occurs, axis=2)
+    is_complete = tf.reduce_any(occurs, axis=2)[:, :, tf.newaxis]  # (B, K, 1, P)
 
-
-def _free_candidates(
-    log_probs: tf.Tensor, phrases: Phrases, is_complete: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The most probable continuations by other tokens than those of the phrases.
-
-    Returns: log-probabilities, tokens, and met tokens, `[B, K, 2K or V]`.
-    """
-    beam_size, vocab_size = log_probs.shape[1:]
-    cannot = tf.tile(phrases.tokens[:, tf.newaxis], [1, beam_size, 1])  # (B, K, N)
-    log_probs = replace_tokens(log_probs, cannot, tf.fill(tf.shape(cannot), NEGATIVE_INFINITY))
-    can_end = tf.reduce_all(is_complete, axis=2, keepdims=True)  # (B, K, 1)
-    is_end = tf.range(vocab_size, dtype=tf.int64) == END  # (V)
-    log_probs = tf.where(is_end & ~can_end, NEGATIVE_INFINITY, log_probs)
-    log_probs, tokens = tf.math.top_k(log_probs, min(2 * beam_size, vocab_size))
-    tokens = tf.cast(tokens, tf.int64)
-    met = _met_tokens(is_complete, phrases.lengths[:, tf.newaxis])[:, :, tf.newaxis]  # (B, K, 1)
-    return log_probs, tokens, tf.broadcast_to(met, tf.shape(tokens))
-
-
-def _phrase_candidates(
-    log_probs: tf.Tensor, beam: Beam, phrases: Phrases, is_complete: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The continuations by the tokens of the phrases.
-
-    Returns: log-probabilities, tokens, and met tokens, `[B, K, N]`.
-    """
-    tokens = tf.tile(phrases.tokens[:, tf.newaxis], [1, log_probs.shape[1], 1])  # (B, K, N)
-    log_probs = tf.gather(log_probs, tokens, batch_dims=2)  # (B, K, N)
-    log_probs = tf.where(tokens == PAD, NEGATIVE_INFINITY, log_probs)
-
-    longest = tf.shape(phrases.beginnings)[2]  # M
-    # Two slices: in a loop, XLA takes the second one from 0 where `beam.t` is in the same brackets.
-    windows = _windows(beam.alive_ids, longest)[:, :, beam.t]  # (B, K, M)
+    # The tokens of each phrase with which a hypothesis ends, after the next token.
+    # Two slices: in a loop, XLA takes the second one from 0 where `t` is in the same brackets.
+    windows = windows[:, :, t]  # (B, K, M)
     windows = tf.tile(windows[:, :, tf.newaxis, 1:], [1, 1, tf.shape(tokens)[2], 1])
-    windows = tf.concat([windows, tokens[..., tf.newaxis]], axis=3)  # (B, K, N, M)
+    windows = tf.concat([windows, tokens[..., tf.newaxis]], axis=3)  # (B, K, C, M)
     beginnings = phrases.beginnings[:, tf.newaxis, tf.newaxis]  # (B, 1, 1, P, M, M)
-    ends_with = _match(windows[:, :, :, tf.newaxis, tf.newaxis], beginnings)  # (B, K, N, P, M)
+    ends_with = _match(windows[:, :, :, tf.newaxis, tf.newaxis], beginnings)  # (B, K, C, P, M)
     ends_with &= beginnings[..., -1] != PAD
     zero, length = tf.constant(0, tf.int64), tf.cast(tf.range(1, longest + 1), tf.int64)
-    begun = tf.reduce_max(tf.where(ends_with, length, zero), axis=4)  # (B, K, N, P), tokens
+    begun = tf.reduce_max(tf.where(ends_with, length, zero), axis=4)  # (B, K, C, P)
+
     lengths = phrases.lengths[:, tf.newaxis, tf.newaxis]  # (B, 1, 1, P)
-    completes = is_complete[:, :, tf.newaxis] | (begun == lengths)  # (B, K, N, P)
-    begun = tf.reduce_max(tf.where(completes, zero, begun), axis=3)  # (B, K, N)
-    return log_probs, tokens, _met_tokens(completes, lengths) + begun
-
-
-def _met_tokens(is_complete: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """The tokens of the complete phrases: `[..., P]` -> int64 `[...]`."""
-    return tf.reduce_sum(tf.cast(is_complete, tf.int64) * lengths, axis=-1)
+    is_complete |= begun == lengths  # (B, K, C, P)
+    begun = tf.reduce_max(tf.where(is_complete, zero, begun), axis=3)  # (B, K, C)
+    return tf.reduce_sum(tf.where(is_complete, zero, lengths), axis=3) - begun
 
 
 def _turns(can_stay: tf.Tensor, missing: tf.Tensor, banks: tf.Tensor, size: int) -> tf.Tensor:
@@ -237,8 +192,7 @@ def _turns(can_stay: tf.Tensor, missing: tf.Tensor, banks: tf.Tensor, size: int)
 
     Args:
       can_stay: bool `[B, C]`, the candidates that can get a place, most probable first.
-      missing: int64 `[B, C]`, tokens that are not met, less than `banks`.
-      banks: int32.
+      missing: int64 `[B, C]`, their missing tokens, less than `banks`.
       size: places of the beam.
     Returns: float32 `[B, C]`, the smallest first.
     """
@@ -261,16 +215,8 @@ def _match(windows: tf.Tensor, patterns: tf.Tensor) -> tf.Tensor:
     return tf.reduce_all((patterns == PAD) | (patterns == windows), axis=-1)
 
 
-def _flat(x: tf.Tensor) -> tf.Tensor:
-    """`[B, K, C]` -> `[B, K * C]`."""
-    return tf.reshape(x, [tf.shape(x)[0], -1])
-
-
 def encode_phrases(
-    tokenizer: Tokenizer,
-    constraints: Sequence[Sequence[str]],
-    limits: Sequence[int],
-    line_numbers: Sequence[int] | None = None,
+    tokenizer: Tokenizer, constraints: Sequence[Sequence[str]], line_numbers: Sequence[int]
 ) -> list[PhraseIds]:
     """Encodes the phrases of each text, without the end token.
 
@@ -279,44 +225,26 @@ def encode_phrases(
     Args:
       tokenizer: of the target.
       constraints: for each text its phrases.
-      limits: of each text the longest output, sub-words with the end token.
-      line_numbers: the line number of each text, for messages; None for 1, 2, ...
-    Raises: UserError for constraints that cannot be met, or of another number of texts.
+      line_numbers: the line number of each text, for messages.
+    Raises: UserError for an empty phrase.
     """
-    if len(constraints) != len(limits):
-        raise UserError(f"constraints of {len(constraints)} of {len(limits)} texts: give all")
-    found = []
-    for i, phrases in enumerate(constraints):
-        number = line_numbers[i] if line_numbers else i + 1
-        rows = [_encode_phrase(tokenizer, phrase) for phrase in phrases]
+    found = [[_encode_phrase(tokenizer, each) for each in phrases] for phrases in constraints]
+    for number, rows in zip(line_numbers, found, strict=True):
         if not all(rows):
             raise UserError(
                 f"line {number:,} has an empty constraint: give a phrase, or an empty line for none"
             )
-        length = sum(map(len, rows))
-        if length >= limits[i]:
-            raise UserError(
-                f"line {number:,}: the constraints have {length:,} sub-words, and the translation "
-                f"has at most {limits[i] - 1:,}: shorten them, or give a larger "
-                "--extra_decode_length"
-            )
-        found.append(rows)
     return found
 
 
 def _encode_phrase(tokenizer: Tokenizer, phrase: str) -> list[int]:
     if _UNSPACED.match(phrase):
         tokenizer = tokenizer.without_initial_blank
-    ((*ids, _),) = encode(tokenizer, [phrase])
-    return ids
+    return encode(tokenizer, [phrase])[0][:-1]
 
 
 def pad_phrases(phrases: Sequence[PhraseIds]) -> np.ndarray:
     """The phrases of texts, int32 `[B, P, M]`; P and M are at least 1."""
     number = max(1, *map(len, phrases))
-    longest = max([1, *(len(phrase) for row in phrases for phrase in row)])
-    padded = np.full((len(phrases), number, longest), PAD, np.int32)
-    for i, row in enumerate(phrases):
-        for place, phrase in enumerate(row):
-            padded[i, place, : len(phrase)] = phrase
-    return padded
+    rows = [row[i] if i < len(row) else [PAD] for row in phrases for i in range(number)]
+    return pad(rows).reshape(len(phrases), number, -1)

@@ -7,8 +7,8 @@ highest:
     argmax_i  1 / (N - 1)  sum_{j != i} u(h_i, h_j).
 
 With samples of the model as candidates, the mean estimates the expected utility under the model.
-The utility u is sentence BLEU or chrF: see `evaluation.metrics.sentence_scorer`. The cost is
-O(N^2): N (N - 1) sentence scores of a source; equal candidates are scored once.
+The utility u is sentence BLEU or chrF: see `evaluation.metrics.sentence_scorer`. A source costs
+N (N - 1) sentence scores; equal candidates are scored once.
 
 **Rescoring** sorts the translations of n-best lists by a weighted sum of features: their scores in
 the list and the scores of further models. A line of a list, as `translate --n_best` writes it, is
@@ -35,8 +35,8 @@ def mean_utilities(candidates: Sequence[str], utility_of: Utility) -> list[tuple
       candidates: N texts; a text that occurs several times has more weight as a reference.
       utility_of: a function of a translation and a reference, such as one of `sentence_scorer`.
     Returns: pairs (candidate, mean utility against the other N - 1), the highest first; each text
-      once. Where two are equal, the first candidate comes first. The utility of a single candidate
-      is that against itself.
+      once, in the order of the candidates where two are equal. The utility of a single candidate is
+      that against itself.
     """
     counts = collections.Counter(candidates)  # in the order of the candidates
     results = []
@@ -68,24 +68,19 @@ def read_n_best(path: str | None, sources: int) -> list[Hypothesis]:
       sources: number of sources.
     Raises: UserError for a line in another form, and for a source without a translation.
     """
-    hypotheses = []
-    for number, line in enumerate(read_lines(path), start=1):
-        columns = line.split("\t", 2)
-        where = f"{path or 'standard input'}:{number}"
+    hypotheses, file = [], path or "standard input"
+    for number, row in enumerate(read_lines(path), start=1):
         try:
-            hypothesis = Hypothesis(int(columns[0]), float(columns[1]), columns[2])
-        except (IndexError, ValueError):
-            raise UserError(f"{where}: give LINE NUMBER<tab>SCORE<tab>TRANSLATION") from None
-        if not 1 <= hypothesis.line <= sources:
-            raise UserError(
-                f"{where}: a translation of line {hypothesis.line} of {sources} sources"
-            )
-        hypotheses.append(hypothesis)
-    missing = set(range(1, sources + 1)) - {hypothesis.line for hypothesis in hypotheses}
-    if missing:
+            line, score, text = row.split("\t", 2)
+            hypotheses.append(Hypothesis(int(line), float(score), text))
+        except ValueError:
+            message = f"{file}:{number}: give LINE NUMBER<tab>SCORE<tab>TRANSLATION"
+            raise UserError(message) from None
+        if not 1 <= int(line) <= sources:
+            raise UserError(f"{file}:{number}: a translation of line {line} of {sources} sources")
+    if missing := set(range(1, sources + 1)) - {each.line for each in hypotheses}:
         raise UserError(
-            f"{path or 'standard input'} has no translation of line {min(missing)}: give the "
-            "sources of the list"
+            f"{file} has no translation of line {min(missing)}: give the sources of the list"
         )
     return hypotheses
 
