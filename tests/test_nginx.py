@@ -287,6 +287,16 @@ def test_curl(door):
     assert (code, answer["predictions"][0]["translation"]) == (200, "Anna schläft.")
 
 
+def test_the_command_translate(door):
+    server = f"https://anna:{KEYS['anna']}@localhost:{door.port}"
+    command = [sys.executable, "-m", "tf_transformer", "translate", f"--server={server}"]
+    done = subprocess.run(
+        command, input="Anna sleeps.\n", capture_output=True, text=True,
+        env={**os.environ, "SSL_CERT_FILE": door.trust},
+    )  # fmt: skip
+    assert done.stdout == "Anna schläft.\n", done.stderr
+
+
 def test_a_large_body(door, tmp_path):
     (tmp_path / "body").write_bytes(b" " * 30_000_000)
     key = f"Authorization: Bearer {KEYS['anna']}"

@@ -92,6 +92,12 @@ def test_a_refused_request_names_its_lines():
             next(results)
 
 
+def test_a_key_is_not_in_messages():
+    with pytest.raises(UserError, match="no answer from http://127.0.0.1:1/v1") as error:
+        translate("http://anna:secret@127.0.0.1:1", attempts=0)
+    assert "secret" not in str(error.value)
+
+
 @pytest.mark.parametrize("address", ["ftp://localhost", "http://", "http://[", "http://a b:c"])
 def test_addresses_that_are_no_url(address):
     with pytest.raises(UserError, match="is not a URL: give one such as http://127.0.0.1:8501"):

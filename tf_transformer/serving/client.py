@@ -40,7 +40,8 @@ class RestClient:
     """Translates over REST. It waits and tries again while the server is busy or away.
 
     Args:
-      server: its address, such as "http://127.0.0.1:8501"; "http://" may be left out.
+      server: its address, such as "http://127.0.0.1:8501"; "http://" may be left out. A user and a
+        key, as in "https://anna:KEY@host", are sent by basic authentication.
       name: of the model.
       attempts: to send a request while the server does not answer.
     Raises: UserError when the address is not an HTTP URL.
@@ -54,7 +55,7 @@ class RestClient:
             parsed = urllib3.util.Url()
         if parsed.scheme not in ("http", "https") or not parsed.host:
             raise UserError(f"server {server!r} is not a URL: give one such as {EXAMPLE}")
-        self._url = f"{url.rstrip('/')}/v1/models/{name}:predict"
+        self._url = f"{parsed._replace(auth=None).url.rstrip('/')}/v1/models/{name}:predict"
         retries = _Retry(
             attempts,
             redirect=5,
@@ -65,7 +66,10 @@ class RestClient:
             backoff_jitter=0.1,
             raise_on_status=False,
         )
-        self._http = urllib3.PoolManager(maxsize=64, retries=retries, timeout=TIMEOUT)
+        headers = urllib3.make_headers(basic_auth=parsed.auth)
+        self._http = urllib3.PoolManager(
+            headers=headers, maxsize=64, retries=retries, timeout=TIMEOUT
+        )
 
     def translate(self, texts: list[str]) -> Results:
         """Translates texts.
