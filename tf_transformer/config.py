@@ -57,9 +57,10 @@ class Settings:
             if not isinstance(value, types) or isinstance(value, bool) != (kind is bool):
                 raise UserError(f"{name} is {value!r}: give {description}")
             low, high = field.metadata["minimum"], field.metadata["maximum"]
-            if kind in (int, float) and not low <= value <= high:  # NaN neither
-                limit = f"at least {low}" if value < low else f"at most {high:,}"
-                raise UserError(f"{name} is {value}: give {limit}")
+            if kind in (int, float) and value < low:
+                raise UserError(f"{name} is {value}: give at least {low}")
+            if kind in (int, float) and not value <= high:  # also NaN
+                raise UserError(f"{name} is {value}: give at most {high:,}")
             choices = field.metadata["choices"]
             if choices and value not in choices:
                 raise UserError(f"{name} is {value!r}: give {listed(choices)}")
