@@ -20,7 +20,7 @@ def test_training_works_here(run, monkeypatch, tmp_path):
     assert sections[:4] == ["Versions", "Host", "Devices", "One update of a small model"]
     text = " ".join(out.split())
     assert "tensorflow 2.21." in text
-    assert "training 2 replicas (CPU:0, CPU:1), " in text
+    assert "parameters; 2 replicas (CPU:0, CPU:1), " in text
     assert " | loss 6." in text  # about log(500)
     assert os.listdir(tmp_path) == []
 

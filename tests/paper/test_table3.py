@@ -123,7 +123,7 @@ def test_printed_table():
 
 def test_flags_of_a_run_without_run(capsys):
     assert main(["table3", "--data=pocket", "--rows=A1"]) == 2
-    assert "--rows, --data without --run: give --run" in capsys.readouterr().err
+    assert "--rows is for --run" in capsys.readouterr().err
 
 
 def test_several_workers_are_refused(tmp_path, capsys, monkeypatch):

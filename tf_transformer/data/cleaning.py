@@ -186,10 +186,12 @@ def _has_html(text: str) -> bool:
 _NOT_TEXT = regex.compile(r"[\p{Cc}\p{Co}\uFFFD]")  # control characters, private use
 # Text in UTF-8 that was decoded as Windows-1252: "Ã¼" for "ü". Encoded as Windows-1252, the
 # characters in sequence that are not ASCII are UTF-8 again. So are some that are correct, by
-# chance: letters with punctuation after them, such as "é…”".
+# chance: letters that have punctuation after them, such as "é…”". Of "Ã", "Ä" and "Å" that is
+# correct after a capital only, as in "IRMÃ…"; "Â" and "â" begin most damaged punctuation.
 _NOT_ASCII = regex.compile(r"[^\x00-\x7f]{2,}")
 _MARK = "[\u00a0\u00ad«»‘’“”‹›…–—•™®²¹·]"
 _BY_CHANCE = regex.compile(rf"(?<!\p{{Ll}})[ÃÄÅ]{_MARK}|(?:[^ÂÃÄÅâ](?:{_MARK}|[©°³])+)+")
+# A single letter of another script, such as Arabic for "Úž", is no text either.
 _ONE_CHARACTER = regex.compile(r"[\p{Script=Latin}\p{Script=Common}--\p{Cc}]", regex.V1)
 
 

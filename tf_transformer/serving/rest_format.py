@@ -22,7 +22,6 @@ from tf_transformer.config import ServeConfig
 from tf_transformer.serving.model_interface import Input, Inputs, Outputs, Signature
 
 DEFAULT_SIGNATURE = "serving_default"
-MAX_SHOWN_CHARACTERS = 200  # of text of the request in an error message
 
 
 class PredictRequest(BaseModel):
@@ -91,8 +90,7 @@ def parse_predict(
         raise HTTPException(400, _first_error(error)) from None
     name = request.signature_name or DEFAULT_SIGNATURE
     if name not in signatures:
-        shown = name[:MAX_SHOWN_CHARACTERS]
-        raise HTTPException(400, f'Serving signature name: "{shown}" not found in signature def')
+        raise HTTPException(400, f'Serving signature name: "{name}" not found in signature def')
     inputs = signatures[name].inputs
     limit = settings.max_rows if signatures[name].may_be_batched else settings.max_rows_alone
     if (request.instances is None) == (request.inputs is None):
@@ -139,8 +137,7 @@ def _columns_of_rows(instances: list[Any], inputs: Mapping[str, Input]) -> dict[
 def _check_names(given: Mapping[str, Any], inputs: Mapping[str, Input]) -> None:
     """Raises: HTTPException for an unknown or a missing input."""
     for key in given.keys() - inputs.keys():
-        shown = key[:MAX_SHOWN_CHARACTERS]
-        raise HTTPException(400, f"unknown input {shown}: the inputs are {', '.join(inputs)}")
+        raise HTTPException(400, f"unknown input {key}: the inputs are {', '.join(inputs)}")
     for key, each in inputs.items():
         if key not in given and each.default is None:
             raise HTTPException(400, f"input {key} is missing")
