@@ -57,9 +57,10 @@ class Settings:
             if not isinstance(value, types) or isinstance(value, bool) != (kind is bool):
                 raise UserError(f"{name} is {value!r}: give {description}")
             low, high = field.metadata["minimum"], field.metadata["maximum"]
-            if kind in (int, float) and not low <= value <= high:  # NaN neither
-                limit = f"at least {low}" if value < low else f"at most {high:,}"
-                raise UserError(f"{name} is {value}: give {limit}")
+            if kind in (int, float) and value < low:
+                raise UserError(f"{name} is {value}: give at least {low}")
+            if kind in (int, float) and not value <= high:  # also NaN
+                raise UserError(f"{name} is {value}: give at most {high:,}")
             choices = field.metadata["choices"]
             if choices and value not in choices:
                 raise UserError(f"{name} is {value!r}: give {listed(choices)}")
@@ -506,32 +507,20 @@ class ServeConfig(Settings):
 
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 accepts all networks")
     port: int = setting(8501, "port to listen on", 0, 65_535)
-    max_batch_size: int = setting(
-        32, "maximum number of texts of different requests in one batch", 1
-    )
+    max_batch_size: int = setting(32, "most texts of different requests in one batch", 1)
     max_batch_tokens: int = setting(
-        1024,
-        "maximum size of a batch of several texts: texts x source sub-words of the longest one",
-        1,
+        1024, "most tokens of a batch: texts x source sub-words of the longest one", 1
     )
     concurrent_batches: int = setting(
-        1,
-        "batches of short texts, and batches of texts of more than 64 sub-words, that are computed "
-        "at a time",
-        1,
-        256,
+        1, "batches of short texts, and as many of longer ones, computed at a time", 1, 256
     )
     max_queue: int = setting(100, "maximum number of waiting requests; others get status 503", 1)
-    max_rows: int = setting(
-        256, "maximum number of texts in a request; larger requests get status 413", 1
-    )
+    max_rows: int = setting(256, "most texts in a request; larger requests get status 413", 1)
     max_rows_alone: int = setting(
         8, "the same for score and alignments, whose responses can be large", 1
     )
     max_request_tokens: int = setting(
-        16_384,
-        "maximum number of sub-words of all texts of a request; larger ones get status 413",
-        1,
+        16_384, "most sub-words of all texts of a request; larger ones get status 413", 1
     )
     max_request_bytes: int = setting(
         2**20, "maximum size of a request, unpacked; larger ones get status 413", 1
@@ -544,15 +533,11 @@ class ServeConfig(Settings):
     )
     drain_seconds: float = setting(
         0.0,
-        "seconds after SIGTERM in which /healthz/ready has status 503 and requests are still "
-        "accepted, so that a load balancer sees it",
+        "seconds after SIGTERM in which a balancer can see that it is not ready",
         0,
         86_400,
     )
     grace_seconds: float = setting(
-        20.0,
-        "seconds to answer pending requests after that; the others get status 503",
-        0,
-        86_400,
+        20.0, "seconds to answer pending requests after that; others get status 503", 0, 86_400
     )
     reload_seconds: float = setting(2.0, "seconds between checks for a new version", 0.1, 86_400)

@@ -77,7 +77,7 @@ def test_wrong_arguments(refused, tmp_path):
         message = refused("train", f"--train_steps={value}")
         assert message.endswith(f"flag --train_steps={value}: give a whole number")
     assert "--epsilon=small: give a number" in refused("train", "--epsilon=small")
-    assert "timeout is nan: give at" in refused("serve", "--timeout=nan")
+    assert "timeout is nan: give at most 86,400" in refused("serve", "--timeout=nan")
     assert "--dry_run=maybe: give true or false" in refused("train", "--dry_run=maybe")
     assert "--nodry_run=1 does not take an argument" in refused("train", "--nodry_run=1")
     assert "--data=: give a value, or leave the flag out" in refused("train", "--data=")

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tf_transformer.training.preemption import PreemptionHandler
+from tf_transformer.training.trainer import PreemptionHandler
 
 
 @pytest.fixture(autouse=True)
