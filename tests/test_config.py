@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tf_transformer.config import FORMAT_VERSION, Config
+from tf_transformer.config import FORMAT_VERSION, SCHEDULES, Config, listed
 from tf_transformer.errors import UserError
 from tf_transformer.presets import PRESETS, VARIATIONS, preset
 
@@ -48,7 +48,7 @@ def test_round_trip(tmp_path, name):
             "a micro-batch must be able to hold one sentence of that length",
         ),
         ({"max_length": 2000, "batch_tokens": 9000}, "more than the 1024 positions of pe_input"),
-        ({"learning_rate_schedule": "step"}, "give noam, inverse_sqrt, constant, linear or cosine"),
+        ({"learning_rate_schedule": "step"}, f"give {listed(list(SCHEDULES))}"),
         ({"learning_rate_schedule": "cosine"}, "cosine needs a peak: give learning_rate"),
         ({"learning_rate": 0.001}, "learning_rate 0.001 has no effect on the schedule noam"),
         (

@@ -32,7 +32,7 @@ def test_export(run, refused, model_dir, tmp_path):
     assert code == 0
     assert f"wrote {versions}/1 for TensorFlow Serving" in out
     readme = (versions / "1" / "README.md").read_text()
-    assert re.search(r"beam (size )?(is|of)?\s*2\b", readme)
+    assert re.search(r"Beam size:\s2,", readme)
 
 
 def test_export_keeps_the_newest_versions(run, refused, model_dir, tmp_path, monkeypatch):

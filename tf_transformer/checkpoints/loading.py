@@ -1,5 +1,6 @@
 """Build a model from its configuration, and load a trained model from a model folder."""
 
+import dataclasses
 from typing import Any
 
 from tf_transformer.checkpoints.checkpoint import restore
@@ -19,9 +20,8 @@ def build_model(model_config: ModelConfig, precision: str = "float32") -> Transf
       precision: name of a Keras dtype policy. The weights are float32 under all of them.
     """
     sizes = model_config
-    variant = Variant(
-        sizes.key_dim or None, sizes.value_dim or None, sizes.activation, sizes.positional_encoding
-    )
+    fields = [field.name for field in dataclasses.fields(Variant)]
+    variant = Variant(**{name: getattr(sizes, name) for name in fields})
     model = Transformer(
         sizes.num_layers, sizes.d_model, sizes.num_heads, sizes.dff, sizes.input_vocab_size,
         sizes.target_vocab_size, sizes.pe_input, sizes.pe_target, sizes.dropout_rate,

@@ -270,17 +270,18 @@ def next_log_probs(
     """Applies the logits processors, and excludes the tokens that cannot come next.
 
     These are padding and the start token, all but the one that the prefix forces, and, at the
-    longest output, all but the end token. Those of the model `[B, K, V]` become those of the search
-    `[B, K, V]`, with `NEGATIVE_INFINITY` or less for the excluded tokens.
+    longest output, all but the end token; processors do not change a forced or last token. Those
+    of the model `[B, K, V]` become those of the search `[B, K, V]`, with `NEGATIVE_INFINITY` or
+    less for the excluded tokens.
     """
     vocabulary = tf.range(log_probs.shape[-1], dtype=tf.int64)  # (V)
     forced = beam.prefix[:, tf.minimum(beam.t, tf.shape(beam.prefix)[1] - 1)]  # (B), PAD: none
+    only = tf.where(_is_last_token(beam), tf.constant(END, tf.int64), forced)[:, tf.newaxis]
     processed = log_probs
     for processor in processors:
         processed = processor(processed, beam.alive_ids, beam.t, beam.rows)
     if processors:
-        processed = tf.where((forced == PAD)[:, tf.newaxis, tf.newaxis], processed, log_probs)
-    only = tf.where(_is_last_token(beam), tf.constant(END, tf.int64), forced)[:, tf.newaxis]
+        processed = tf.where((only == PAD)[:, tf.newaxis], processed, log_probs)
     is_special = (vocabulary == PAD) | (vocabulary == START)  # (V)
     excluded = tf.where(only == PAD, is_special, vocabulary != only)  # (B, V)
     return processed + tf.where(excluded, NEGATIVE_INFINITY, 0.0)[:, tf.newaxis]

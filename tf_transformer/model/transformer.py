@@ -3,7 +3,6 @@
 Shapes: B batch, S source, T target, H heads, D d_model, V vocabulary.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -288,7 +287,7 @@ class Transformer(ReferenceCall, keras.Model):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         """Creates the model that `get_config` described, here or in version 0.2."""
-        names = [field.name for field in dataclasses.fields(Variant)]
+        names = ("key_dim", "value_dim", "activation", "positional_encoding")
         if "variant" not in config and set(names) <= set(config):  # in 0.2 they were arguments
             config = dict(config)
             config["variant"] = Variant(**{name: config.pop(name) for name in names})

@@ -12,7 +12,7 @@ class Variant:
     """The settings beyond the arguments of the reference code, for all layers of a model.
 
     Fields:
-      key_dim, value_dim: d_k and d_v of a head; None for d_model / h (the paper).
+      key_dim, value_dim: d_k and d_v of a head; None or 0 for d_model / h (the paper).
       activation: of the feed-forward networks, "relu" (Eq. 2) or another Keras activation.
       positional_encoding: "sinusoidal" or "learned".
     """
