@@ -86,6 +86,15 @@ def test_a_run_log_on_a_full_disk(full, tmp_path, capsys):
     assert [line.split()[-1] for line in capsys.readouterr().err.splitlines()] == ["1", "2"]
 
 
+def test_a_run_log_that_cannot_be_opened(tmp_path, capsys):
+    (tmp_path / "train.log").mkdir()
+    messages.log_to_stderr()
+    messages.log_to_folder(str(tmp_path))
+    logger.info("step 1")
+    messages.record_in_run_log("it ended")
+    assert capsys.readouterr().err.split()[-1] == "1"
+
+
 def test_closed_standard_error_does_not_stop_the_program(monkeypatch):
     class Closed:
         def write(self, text):

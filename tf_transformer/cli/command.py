@@ -215,7 +215,9 @@ def given_arguments(values: flags.FlagValues, *without: str) -> list[str]:
 
 def one_of(values: flags.FlagValues, name: str, *others: str) -> None:
     """Raises: UserError for a flag that is given together with another one."""
-    used = [each for each in (name, *others) if values[each].present and values[each].value]
+    used = [
+        each for each in (name, *others) if values[each].present and values[each].value is not False
+    ]
     if name in used and len(used) > 1:
         raise UserError(f"--{name} and --{used[1]}: give one of them")
 

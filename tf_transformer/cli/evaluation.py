@@ -107,7 +107,7 @@ def evaluate(values: flags.FlagValues) -> None:
     else:
         translator = load_translator(values, values.model_dir, values.checkpoint)
     test = read_test_set(values, data)
-    baseline = _baseline_translations(values, test)
+    baseline = _baseline_translations(values, data, test)
     if translator is None:
         outputs = read_aligned(values.translations, test.size, "translation")[: len(test.pairs)]
         print(f"{test}, translations in {values.translations}")
@@ -147,7 +147,9 @@ def _translate(translator: Translator, sources: list[str]) -> list[str]:
         return [hypotheses[0][0] for hypotheses in translator.n_best(sources, 1, progress)]
 
 
-def _baseline_translations(values: flags.FlagValues, test: TestSet) -> list[str] | None:
+def _baseline_translations(
+    values: flags.FlagValues, own: DataConfig, test: TestSet
+) -> list[str] | None:
     """The translations of --baseline, a file or a model; None without the flag."""
     if not values.baseline:
         return None
@@ -155,7 +157,11 @@ def _baseline_translations(values: flags.FlagValues, test: TestSet) -> list[str]
         return read_aligned(values.baseline, test.size, "translation")[: len(test.pairs)]
     model_dir = model_folder.find_model_dir(values.baseline)
     data = model_folder.load_config(model_dir).data
-    tag = tag_for(data, test.data.source, test.data.target)
+    languages = test.data.source, test.data.target
+    tag = tag_for(data, *languages)
+    if tag is None and tag_for(own, *languages) is None:  # the test set has other names for them
+        is_same = (data.source, data.target) == (own.source, own.target)
+        tag = data.tag.split(",")[0] if is_same else None
     if tag is None:
         raise UserError(
             f"the baseline {model_dir} translates {data.source} to {data.target}, and the test set "

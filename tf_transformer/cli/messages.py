@@ -122,12 +122,13 @@ class _RunLog(logging.FileHandler):
     """Appends log records to a file, which is created with its folder at the first one."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes one record."""
-        os.makedirs(os.path.dirname(self.baseFilename), exist_ok=True)
-        super().emit(record)
+        """Writes one record, or goes on: on a full disk, the next checkpoint is an error."""
+        with contextlib.suppress(OSError):  # the file cannot be opened
+            os.makedirs(os.path.dirname(self.baseFilename), exist_ok=True)
+            super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Goes on: on a full disk, the next checkpoint is an error."""
+        """Goes on: the file cannot be written to."""
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:

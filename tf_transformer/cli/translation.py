@@ -287,7 +287,8 @@ def _with_model(values: flags.FlagValues, model_dir: str) -> Translate:
         source, target = data.source, data.target
     number = values.n_best
     if values.mbr:
-        number = values.mbr_samples if values.sampling else max(number, translator.decode.beam_size)
+        candidates = values.mbr_samples if values.sampling else translator.decode.beam_size
+        number = max(number, candidates)
         from tf_transformer.evaluation.metrics import sentence_scorer
 
         utility_of = sentence_scorer(values.mbr, target)

@@ -114,7 +114,7 @@ class Corpus:
                 if not (any(usable) if split == "train" else sum(usable)):
                     raise UserError(
                         f"{part.name} has no {split} text: of each pair of {split}, at least one "
-                        "side is blank"
+                        "side is blank, or there are too few pairs"
                     )
 
     def default_test(self, seen: bool) -> str:
