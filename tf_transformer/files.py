@@ -73,6 +73,8 @@ def atomic_files(paths: Sequence[str], mode: str = "w") -> Iterator[list[IO[Any]
         yield files
         for file in files:
             file.flush()
+            if os.path.isfile(file.name):  # not a device
+                os.fsync(file.fileno())
         for path in paths[:-1]:  # the last one is replaced first
             if os.path.isfile(path):
                 os.remove(os.path.realpath(path))

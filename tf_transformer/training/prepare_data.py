@@ -16,7 +16,6 @@ from tf_transformer.data.encoding import (
     shard_folder,
 )
 from tf_transformer.data.mixture import parse_weights, repetitions
-from tf_transformer.data.readers import corpus_of_run
 from tf_transformer.data.subword_sampling import PairSampler, sampling_alpha
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
@@ -126,17 +125,18 @@ class TrainingText:
         return pairs, checksum
 
 
-def prepare_text(config: Config, directory: RunDirectory, workers: Workers) -> TrainingText:
-    """Opens the corpus; the chief learns or loads the vocabulary and broadcasts it.
+def prepare_text(
+    config: Config, corpus: Corpus, directory: RunDirectory, workers: Workers
+) -> TrainingText:
+    """The chief learns or loads the vocabulary and broadcasts it.
 
     Args:
-      config: a `Config`.
+      config, corpus: as for `Trainer`.
       directory: a `RunDirectory`, which keeps the vocabulary and the encoded text.
       workers: the `Workers`.
     Raises: UserError for settings other than the chief's, or than those of the run in the
       directory.
     """
-    corpus = corpus_of_run(config.data)
     chief_config = config
     learned: tuple[Tokenizer, ...] = ()
     if workers.is_chief:

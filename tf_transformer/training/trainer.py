@@ -23,6 +23,8 @@ from tf_transformer.checkpoints.loading import check_same_vocabularies
 from tf_transformer.checkpoints.model_folder import AVERAGED, BEST, CONFIG, step_checkpoints
 from tf_transformer.config import Config
 from tf_transformer.data.batching import IDS
+from tf_transformer.data.corpus import Corpus
+from tf_transformer.data.readers import corpus_of_run
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import score
@@ -108,18 +110,21 @@ class Trainer:
 
     Args:
       config: a `Config`; the vocabulary sizes of its model are set by the vocabularies.
+      corpus: of `corpus_of_run`.
       directory: the `RunDirectory`.
       workers: the `Workers`.
     Raises: UserError for data or a folder that cannot be used.
     """
 
-    def __init__(self, config: Config, directory: RunDirectory, workers: Workers) -> None:
+    def __init__(
+        self, config: Config, corpus: Corpus, directory: RunDirectory, workers: Workers
+    ) -> None:
         minutes = config.train.train_minutes
         self._deadline = time.monotonic() + minutes * 60 if minutes else math.inf
         keras.utils.set_random_seed(config.train.seed)
         self.directory = directory
         self.workers = workers
-        text = prepare_text(config, directory, workers)
+        text = prepare_text(config, corpus, directory, workers)
         self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
         self.train_batches, self.validation_batches = map(text.batches, ("train", "validation"))
         self._build()
@@ -480,10 +485,11 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
     if config.train.init_from:
         init_from = recorded_init_from(config.train.init_from, model_dir)
         config = config.replace(init_from=init_from)
+    corpus = corpus_of_run(config.data)  # a wrong name is reported before there is a folder
     directory = RunDirectory(model_dir if workers.is_chief else None, overwrite)
     try:
         with worker_failures():
-            return Trainer(config, directory, workers)
+            return Trainer(config, corpus, directory, workers)
     except BaseException:
         directory.close()
         raise
