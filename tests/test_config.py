@@ -55,6 +55,8 @@ def test_round_trip(tmp_path, name):
             {"learning_rate_schedule": "linear", "learning_rate": 0.001, "train_steps": 4000},
             "warmup_steps 4000 is not less than train_steps 4000",
         ),
+        ({"plateau_steps": 5}, "plateau_steps is for learning_rate_schedule inverse_sqrt"),
+        ({"data_weights": "1"}, "data_weights and data_temperature are for several corpora"),
         ({"ema_decay": 1.0}, "ema_decay is 1.0: give at most 0.999999"),
         ({"r_drop": 5.0, "dropout_rate": 0.0}, "but dropout_rate is 0"),
         (

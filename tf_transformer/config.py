@@ -192,6 +192,8 @@ class DataConfig(Settings):
         super().__post_init__()
         if self.data_weights and self.data_temperature != 1:
             raise UserError("data_weights and data_temperature: give one of them")
+        if "," not in self.data and (self.data_weights or self.data_temperature != 1):
+            raise UserError("data_weights and data_temperature are for several corpora in data")
         if self.batch_tokens < self.max_length:
             raise UserError(
                 f"batch_tokens {self.batch_tokens} is less than max_length {self.max_length}: "
@@ -292,6 +294,8 @@ class TrainConfig(Settings):
                 f"warmup_steps {self.warmup_steps} is not less than train_steps "
                 f"{self.train_steps}: learning_rate_schedule {schedule} would not reach its peak"
             )
+        if self.plateau_steps and schedule != INVERSE_SQRT:
+            raise UserError("plateau_steps is for learning_rate_schedule inverse_sqrt")
         if (self.init_optimizer or self.extend_vocab) and not self.init_from:
             raise UserError(
                 "init_optimizer and extend_vocab need init_from, the model to start with"

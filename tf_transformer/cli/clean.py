@@ -14,7 +14,7 @@ from typing import IO, Any, cast
 from absl import flags
 
 from tf_transformer.cli.command import Flag, command, given, is_for, language_flags, settings_flags
-from tf_transformer.config import FilterConfig
+from tf_transformer.config import TREES, FilterConfig
 from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.readers import corpus_names, open_corpus, split_languages
@@ -125,6 +125,8 @@ def _output_paths(values: flags.FlagValues) -> tuple[list[str], list[str]]:
 def _read_input(values: flags.FlagValues) -> list[Text]:
     """Opens the texts to clean. Raises: UserError when there is no such text."""
     languages = values.source, values.target
+    if TREES in languages:
+        raise UserError("clean is for sentence pairs, not for trees: give --source and --target")
     is_for(values, "data", "split")
     if not values.data:
         lines = enumerate(read_lines(None), start=1)

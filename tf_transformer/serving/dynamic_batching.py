@@ -171,16 +171,16 @@ class Batcher:
     async def _compute(self, batch: list[_Part], lane: _Lane) -> None:
         """Computes a batch. If that fails, computes each half alone, down to the wrong part."""
         signature, now = batch[0].request.signature, time.monotonic()
-        inputs = {
-            name: [part.request.inputs[name][row] for part in batch for row in part.rows]
-            for name in signature.inputs
-        }
         deadline = max(part.request.deadline for part in batch)
         ends = [*itertools.accumulate(len(part.rows) for part in batch)]
         tokens = ends[-1] * max(part.length for part in batch)
         self._observe(lane.name, ends[-1], tokens, [now - part.request.arrived for part in batch])
         run = asyncio.get_running_loop().run_in_executor
         try:
+            inputs = {
+                name: [part.request.inputs[name][row] for part in batch for row in part.rows]
+                for name in signature.inputs
+            }
             outputs = await run(lane.executor, signature, inputs, deadline)
             results = [
                 {name: values[end - len(part.rows) : end] for name, values in outputs.items()}

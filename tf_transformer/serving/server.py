@@ -306,11 +306,14 @@ async def _read_body(request: Request, settings: ServeConfig) -> bytes:
     except ClientDisconnect:
         raise HTTPException(CLIENT_CLOSED_REQUEST, "the client has disconnected") from None
     if size <= limit and request.headers.get("content-encoding") == "gzip":
+        unpacked = zlib.decompressobj(zlib.MAX_WBITS | 16)
         try:
-            body = bytearray(zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(body, limit + 1))
+            body = bytearray(unpacked.decompress(body, limit + 1))
         except zlib.error as error:
             raise HTTPException(400, f"the request is not in gzip format: {error}") from None
         size = len(body)
+        if size <= limit and not unpacked.eof:
+            raise HTTPException(400, "the request is not in gzip format: it is incomplete")
     if size > limit:
         raise HTTPException(413, f"the request has more than {limit:,} bytes")
     return bytes(body)
