@@ -259,4 +259,4 @@ def _chunks(x: tf.Tensor) -> tf.Tensor:
 def _label_chunks(tar_real: tf.Tensor) -> tf.Tensor:
     """The same for labels: `[B, T]` -> int64 `[chunks, n]`; the id of padding is 0."""
     # TensorFlow compares int64 on a GPU, and int32 on the host.
-    return _chunks(tf.cast(tar_real, tf.int64))
+    return tf.cast(_chunks(tar_real), tf.int64)
