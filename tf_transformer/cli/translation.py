@@ -359,8 +359,10 @@ def parse(values: flags.FlagValues) -> None:
     translator = load_translator(values, values.model_dir, values.checkpoint)
     from tf_transformer.evaluation.parser import Parser
 
+    parser = Parser(translator)
+
     def format_window(window: list[str], first_line: int, progress: Progress) -> Iterator[str]:
-        trees = Parser(translator).parse(window, progress, first_line)
+        trees = parser.parse(window, progress, first_line)
         return (str(tree) if tree else "" for tree in trees)
 
     write_results(values, read_windows(values.input), format_window)

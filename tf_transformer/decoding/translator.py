@@ -259,7 +259,8 @@ class Translator:
         if target_prefixes is not None and len(target_prefixes) != len(texts):
             raise UserError(f"{len(target_prefixes)} prefixes of {len(texts)} texts: give one each")
         sources = encode(self.source, texts)
-        prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [""] * len(texts))]
+        prefixes = [row[:-1] for row in encode(self.target, target_prefixes or [])]
+        prefixes = prefixes or [[] for _ in sources]
         limit = self.model.pe_target - 1
         long |= find_long(sources, self.model.pe_input, line_numbers, skip_long)
         long |= find_long(prefixes, limit, line_numbers, skip_long, "a prefix of ")
