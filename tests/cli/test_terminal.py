@@ -64,6 +64,18 @@ def test_start_tensorflow_without_gpus_on_purpose(devices):
     assert done.stderr == "end of messages"
 
 
+def test_a_search_switches_onednn_off(monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "")
+    del os.environ["TF_ENABLE_ONEDNN_OPTS"]
+    start_tensorflow()
+    assert "TF_ENABLE_ONEDNN_OPTS" not in os.environ
+    start_tensorflow(for_search=True)
+    assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "0"
+    os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"  # of the user
+    start_tensorflow(for_search=True)
+    assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
+
+
 def test_a_container_without_a_folder_for_temporary_files(monkeypatch):
     def find_none():
         raise FileNotFoundError("No usable temporary directory found")

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,19 +15,14 @@ from starlette.testclient import TestClient
 
 from serving.fake_models import wait_until
 from tf_transformer.config import ServeConfig
-from tf_transformer.serving import tensorflow_model
 from tf_transformer.serving.model_interface import InvalidInputError
 from tf_transformer.serving.server import Server
 from tf_transformer.serving.tensorflow_model import TensorFlowModel
 
 
-@pytest.fixture(scope="module", params=["small", "large"])
-def model(request, exported, cold_export):
-    """The model with the executor of small models, and with that of large ones."""
-    is_small = request.param == "small"
-    limit = tensorflow_model.SMALL_MODEL if is_small else 0
-    with mock.patch.object(tensorflow_model, "SMALL_MODEL", limit):
-        model = TensorFlowModel(exported if is_small else cold_export, concurrency=2)
+@pytest.fixture(scope="module")
+def model(exported):
+    model = TensorFlowModel(exported, concurrency=2)
     yield model
     model.close()
 

@@ -146,7 +146,7 @@ def loader(values: FlagValues) -> LoadModel:
 
         installed_version()
         return functools.partial(CTranslate2Model, compute_type=values.compute_type)
-    start_tensorflow()
+    start_tensorflow(for_search=True)
     from tf_transformer.serving.tensorflow_model import TensorFlowModel
 
     return TensorFlowModel

@@ -77,7 +77,7 @@ def load_translator(
     """
     for folder, _ in model_list(model_dir, checkpoint):
         model_folder.load_config(folder)  # a wrong folder is reported before TensorFlow is loaded
-    start_tensorflow()
+    start_tensorflow(for_search=True)
     import tensorflow as tf
 
     from tf_transformer.decoding.translator import Translator

@@ -274,7 +274,7 @@ def next_log_probs(
     of the model `[B, K, V]` become those of the search `[B, K, V]`, with `NEGATIVE_INFINITY` or
     less for the excluded tokens.
     """
-    vocabulary = tf.range(log_probs.shape[-1], dtype=tf.int64)  # (V)
+    vocab_size = log_probs.shape[-1]  # V
     forced = beam.prefix[:, tf.minimum(beam.t, tf.shape(beam.prefix)[1] - 1)]  # (B), PAD: none
     only = tf.where(_is_last_token(beam), tf.constant(END, tf.int64), forced)[:, tf.newaxis]
     processed = log_probs
@@ -282,9 +282,10 @@ def next_log_probs(
         processed = processor(processed, beam.alive_ids, beam.t, beam.rows)
     if processors:
         processed = tf.where((only == PAD)[:, tf.newaxis], processed, log_probs)
-    is_special = (vocabulary == PAD) | (vocabulary == START)  # (V)
-    excluded = tf.where(only == PAD, is_special, vocabulary != only)  # (B, V)
-    return processed + tf.where(excluded, NEGATIVE_INFINITY, 0.0)[:, tf.newaxis]
+    special = tf.one_hot([PAD, START], vocab_size, NEGATIVE_INFINITY, 0.0)  # (2, V)
+    others = tf.one_hot(only[:, 0], vocab_size, 0.0, NEGATIVE_INFINITY)  # (B, V)
+    excluded = tf.where(only == PAD, tf.reduce_sum(special, axis=0), others)  # (B, V)
+    return processed + excluded[:, tf.newaxis]
 
 
 def extend_beam(log_probs: tf.Tensor, beam: Beam, n_best: int) -> Beam:

@@ -7,7 +7,6 @@ given time, and a call for one sentence takes half the time.
 
 import functools
 import gc
-import glob
 import os
 import re
 import threading
@@ -31,13 +30,6 @@ from tf_transformer.serving.model_interface import (
 
 v1 = tf.compat.v1
 
-# Up to this size of the weights, in bytes, the operations of a search are so small that to hand
-# each one to a thread of a pool takes longer than to compute it. TensorFlow's single-threaded
-# executor then takes 0.4 of the time for a sentence, and the same time for 32 (`pocket` model). In
-# its loops, matrix products do not use oneDNN: 32 sentences take 1.6 times as long with `small`,
-# and 1.8 times with `base` (two cores).
-SMALL_MODEL = 16 * 2**20
-
 ASSERTION = "assertion failed: "  # begins the message of tf.debugging.Assert
 
 
@@ -54,12 +46,7 @@ class TensorFlowModel:
         if os.path.exists(os.path.join(path, CHECKSUMS)) and not is_intact(path):
             raise ValueError(f"its files are not those of its {CHECKSUMS}")
         config = v1.ConfigProto(use_per_session_threads=True)
-        if _size_of_weights(path) <= SMALL_MODEL:
-            config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
         config.gpu_options.allow_growth = True
-        # With that executor, a call holds one thread, and another one while it computes a loop.
-        # With fewer threads than that, calls would wait for each other forever.
-        config.inter_op_parallelism_threads = 2 * concurrency
         self._free = threading.Semaphore(concurrency)
         self._session = v1.Session(graph=tf.Graph(), config=config)
         self.signatures: dict[str, Signature] = {}
@@ -132,12 +119,6 @@ class TensorFlowModel:
         self.signatures.clear()
         del self._session
         gc.collect()  # a graph has reference cycles
-
-
-def _size_of_weights(path: str) -> int:
-    """The size of an export's weights, in bytes."""
-    files = glob.glob(os.path.join(glob.escape(path), "variables", "*"))
-    return sum(map(os.path.getsize, files))
 
 
 def _seconds_until(deadline: float) -> float:
