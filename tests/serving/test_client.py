@@ -1,6 +1,6 @@
 """The translation of many lines by a server that is away, or refuses some of them.
 
-`tests/cli/test_serving.py` has the answers that are no translations.
+`tests/cli/test_serving.py` has wrong addresses, and answers that are no translations.
 """
 
 import threading
@@ -16,7 +16,7 @@ LINES = [f"line {number}" for number in range(20)]
 TRANSLATIONS = [(line.upper(), -0.5) for line in LINES]
 
 
-def translate(address, lines=LINES, attempts=ATTEMPTS, **options):
+def translate(address, lines=LINES, attempts=3, **options):
     return translate_lines(RestClient(address, "anna", attempts), lines, **options)
 
 
@@ -49,7 +49,7 @@ def test_requests_to_a_busy_server_are_sent_again(status):
 def test_a_server_that_stops_and_starts_again(caplog):
     with scripted_server(translated) as address:
         port = int(address.rpartition(":")[2])
-        results = translate(address, batch_size=2, concurrency=2)
+        results = translate(address, attempts=ATTEMPTS, batch_size=2, concurrency=2)
         found = [next(results)]
     thread = threading.Thread(target=lambda: found.extend(results))
     thread.start()
@@ -89,9 +89,3 @@ def test_a_key_is_not_in_messages():
     with pytest.raises(UserError, match="no answer from http://127.0.0.1:1/v1") as error:
         list(translate("http://anna:secret@127.0.0.1:1", attempts=0))
     assert "secret" not in str(error.value)
-
-
-@pytest.mark.parametrize("address", ["ftp://localhost", "http://", "http://[", "http://a b:c"])
-def test_addresses_that_are_no_url(address):
-    with pytest.raises(UserError, match="is not a URL"):
-        RestClient(address, "anna", ATTEMPTS)

@@ -274,7 +274,7 @@ def test_errors_of_the_model_reach_only_their_request(folder, caplog):
             response = web.get(MODEL, headers={"X-Request-Id": given})
             assert re.fullmatch("[0-9a-f]{32}", response.headers["x-request-id"])
     assert "request mine failed" in caplog.messages
-    lines = [message for message in caplog.messages if PREDICT in message]
+    lines = [message for message in caplog.messages if f" POST {PREDICT} " in message]
     assert [re.fullmatch(r"\S+ POST \S+ (\d+) \S+ s \S+", line)[1] for line in lines] == [
         "500", "400", "200",
     ]  # fmt: skip
@@ -375,21 +375,24 @@ def test_requests_at_the_end_of_the_server(folder, pend, in_time):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_command_in_order(cold_export, number):
+def test_a_signal_ends_the_command_in_order(cold_export, tmp_path, number):
     """After the first signal only health checks fail; a second one does not wait."""
     command = [sys.executable, "-m", "tf_transformer", "serve", "--port=0", "--drain_seconds=3600"]
     command += [f"--export_dir={os.path.dirname(cold_export)}", "--name=anna"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        found = (re.search("listening at (.*)", line) for line in process.stderr)
-        with httpx2.Client(base_url=next(filter(None, found))[1], timeout=SECONDS) as web:
-            wait_until(lambda: web.get("/healthz/ready").status_code == 200)
-            process.send_signal(number)
-            stopping = {"status": "the server is shutting down"}
-            wait_until(lambda: web.get("/healthz/ready").json() == stopping)
-            assert len(translations_of(predict(web, "a"))) == 1
-            process.send_signal(number)
-        process.communicate(timeout=SECONDS)
-        assert process.returncode == 0
+    log = tmp_path / "log"
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(open(log, "w"))
+        process = stack.enter_context(subprocess.Popen(command, stderr=file))
+        stack.callback(process.kill)
+        address = wait_until(lambda: re.search("listening at (.*)", log.read_text()))[1]
+        web = stack.enter_context(httpx2.Client(base_url=address, timeout=SECONDS))
+        wait_until(lambda: web.get("/healthz/ready").status_code == 200)
+        process.send_signal(number)
+        stopping = {"status": "the server is shutting down"}
+        wait_until(lambda: web.get("/healthz/ready").json() == stopping)
+        assert len(translations_of(predict(web, "a"))) == 1
+        process.send_signal(number)
+        assert process.wait(SECONDS) == 0, log.read_text()
 
 
 def test_the_page_and_its_files(folder):
