@@ -114,9 +114,9 @@ print("tensorflow" in sys.modules)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["TensorFlowModel", "CTranslate2Model"])
-def test_a_closed_model_leaves_no_memory(cold_export, tmp_path, name):
-    """And the server with CTranslate2 needs no TensorFlow."""
+@pytest.mark.parametrize("name, growth", [("TensorFlowModel", 1.05), ("CTranslate2Model", 1.1)])
+def test_a_closed_model_leaves_no_memory(cold_export, tmp_path, name, growth):
+    """The weights that five loads could leave are more. With CTranslate2, TensorFlow is not used."""
     path = cold_export
     if name == "CTranslate2Model":
         path = str(tmp_path / "1")
@@ -125,7 +125,7 @@ def test_a_closed_model_leaves_no_memory(cold_export, tmp_path, name):
     process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     *sizes, has_tensorflow = process.stdout.split()
-    assert int(sizes[-1]) < 1.05 * int(sizes[3])
+    assert int(sizes[-1]) < growth * int(sizes[3])
     assert has_tensorflow == str(name == "TensorFlowModel")
 
 
