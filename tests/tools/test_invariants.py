@@ -104,14 +104,6 @@ def without_beam_indices(monkeypatch, case):
     monkeypatch.setattr(beam_search, "extend_beam", extend)
 
 
-def with_a_short_greedy_search(monkeypatch, case):
-    def search(problem):
-        shorter = problem._replace(max_lengths=problem.max_lengths - 2)
-        return beam_search.beam_search(shorter, 1)
-
-    monkeypatch.setattr(invariants, "greedy_search", search)
-
-
 def without_articles(monkeypatch, case):
     decode = Tokenizer.decode
 
@@ -137,7 +129,6 @@ BUGS_IN_TRANSLATION = [
     (without_look_ahead, "cache", "log-probabilities of 12 translations differ"),
     (without_writing_the_cache, "cache", "log-probabilities of 12 translations differ"),
     (without_beam_indices, "search", "a beam of 64 against all 40 outputs .* differ by"),
-    (with_a_short_greedy_search, "search", "a beam of 1 differ"),
 ]
 SLOW = [pytest.param(*bug, marks=pytest.mark.slow) for bug in BUGS_IN_TRANSLATION]
 
