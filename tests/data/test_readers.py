@@ -6,6 +6,7 @@ import itertools
 import json
 import lzma
 import os
+import re
 import types
 
 import pytest
@@ -183,21 +184,20 @@ def test_tfds_without_validation_text_holds_out_the_end_of_train(monkeypatch):
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
-    class Builder:
-        def __init__(self):
-            features = {"en": None, "de": None}
-            self.info = types.SimpleNamespace(features=features, full_name="some/1", splits={})
+    def as_dataset(split, shuffle_files):
+        first, last = re.findall(r"\d+", split) or (0, 100)
+        numbers = [str(n) for n in range(int(first), int(last))]
+        return tf.data.Dataset.from_tensor_slices({"en": numbers, "de": numbers})
 
-        def download_and_prepare(self):
-            self.info.splits = {"train": types.SimpleNamespace(num_examples=100)}
-
-        def as_dataset(self, split, shuffle_files):
-            slices = split.removeprefix("train").removeprefix("[").removesuffix("]")
-            first, _, last = slices.partition(":")
-            numbers = [str(n) for n in range(100)][int(first or 0) : int(last or 100)]
-            return tf.data.Dataset.from_tensor_slices({"en": numbers, "de": numbers})
-
-    monkeypatch.setattr(tfds, "builder", lambda name: Builder())
+    features = {"en": None, "de": None}
+    info = types.SimpleNamespace(features=features, full_name="some/1", splits={})
+    train = types.SimpleNamespace(num_examples=100)
+    builder = types.SimpleNamespace(
+        info=info,
+        as_dataset=as_dataset,
+        download_and_prepare=lambda: info.splits.update(train=train),
+    )
+    monkeypatch.setattr(tfds, "builder", lambda name: builder)
     corpus = open_corpus("some_translate/de-en", "en", "de")
     assert len(list(corpus.read("train"))) == 95
     assert [n for n, _ in corpus.read("validation")] == ["95", "96", "97", "98", "99"]

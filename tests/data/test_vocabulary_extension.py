@@ -113,14 +113,6 @@ def test_parts_of_new_sub_words(before, after):
         assert text.decode() == piece
 
 
-def test_a_character_that_stands_for_a_sub_word(before):
-    """It occurs in the text: it is not taken for the sub-word, and gets none."""
-    text = "a\U000f0010b \U000f0010 ab"
-    after = extend_vocabulary(before, lambda: [text] * 5, 20)
-    assert "\U000f0010" not in "".join(new_pieces(before, after))
-    assert after.decode(after.encode([text])).numpy()[0].decode() == text
-
-
 def test_separate_vocabularies(before):
     german = Tokenizer.learn((de for _, de in islice(read_pairs(), 500)), 350)
     pairs = [("two referees", "zwei Schiedsrichter")] * 5
