@@ -38,16 +38,8 @@ def test_decisions_and_loops():
     ]
 
 
-FAST = {"update, float32, one shard", "update, mixed_float16, accumulation", "validation"}
-
-
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name in FAST else pytest.mark.slow)
-        for name in GRAPHS
-        if "search" not in name
-    ],
+    "name", ["update, float32, one shard", "update, mixed_float16, accumulation", "validation"]
 )
 def test_updates_and_validation_copy_nothing(name):
     assert not gpu_kernels.copies_to_host(GRAPHS[name]())

@@ -24,6 +24,8 @@ from tf_transformer import (
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import ModelConfig
 
+SIZES = {"num_layers": 2, "d_model": 512, "num_heads": 8, "dff": 2048}
+
 # The cells of the reference code, in their order.
 
 
@@ -98,33 +100,16 @@ def test_cell_create_look_ahead_mask():
 
 
 def test_cells_encoder_and_decoder():
-    sample_encoder = Encoder(
-        num_layers=2,
-        d_model=512,
-        num_heads=8,
-        dff=2048,
-        input_vocab_size=8500,
-        maximum_position_encoding=10000,
-    )
+    sample_encoder = Encoder(**SIZES, input_vocab_size=8500, maximum_position_encoding=10000)
     temp_input = tf.random.uniform((64, 62), dtype=tf.int64, minval=0, maxval=200)
     sample_encoder_output = sample_encoder(temp_input, training=False, mask=None)
     assert sample_encoder_output.shape == tf.TensorShape([64, 62, 512])
 
-    sample_decoder = Decoder(
-        num_layers=2,
-        d_model=512,
-        num_heads=8,
-        dff=2048,
-        target_vocab_size=8000,
-        maximum_position_encoding=5000,
-    )
+    sample_decoder = Decoder(**SIZES, target_vocab_size=8000, maximum_position_encoding=5000)
     temp_input = tf.random.uniform((64, 26), dtype=tf.int64, minval=0, maxval=200)
+    masks = {"look_ahead_mask": None, "padding_mask": None}
     output, attn = sample_decoder(
-        temp_input,
-        enc_output=sample_encoder_output,
-        training=False,
-        look_ahead_mask=None,
-        padding_mask=None,
+        temp_input, enc_output=sample_encoder_output, training=False, **masks
     )
     assert output.shape == tf.TensorShape([64, 26, 512])
     assert attn["decoder_layer2_block2"].shape == tf.TensorShape([64, 8, 26, 62])
@@ -132,14 +117,7 @@ def test_cells_encoder_and_decoder():
 
 def test_cell_transformer():
     sample_transformer = Transformer(
-        num_layers=2,
-        d_model=512,
-        num_heads=8,
-        dff=2048,
-        input_vocab_size=8500,
-        target_vocab_size=8000,
-        pe_input=10000,
-        pe_target=6000,
+        **SIZES, input_vocab_size=8500, target_vocab_size=8000, pe_input=10000, pe_target=6000
     )
     temp_input = tf.random.uniform((64, 38), dtype=tf.int64, minval=0, maxval=200)
     temp_target = tf.random.uniform((64, 36), dtype=tf.int64, minval=0, maxval=200)

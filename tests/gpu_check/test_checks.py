@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-from gpu_check.checks import check_training, losses_table
+from gpu_check.checks import check_training
 from gpu_check.report import Report, as_markdown
 from gpu_check.results import Result, run_check, run_measurement
 from gpu_check.short_runs import History
@@ -43,13 +43,6 @@ def test_losses_are_compared(last_loss, most, skipped, passes):
     replicas, tf32 = itertools.islice(check_training(runs, sizes, 1, "unused"), 2)
     assert replicas.passed is None  # there is one device
     assert tf32[:2] == ("TF32", passes)
-
-
-def test_the_losses_side_by_side():
-    table = losses_table(Runs([8.0, 7.0, 6.0, 5.5]), FULL)
-    assert table.columns == ("update", "float32", "TF32")  # the others were not computed
-    assert table.rows[0] == ("1", "8.0000", "8.0000")
-    assert table.rows[-1] == ("4", "5.0000", "5.5000")
 
 
 def out_of_memory():
