@@ -116,7 +116,7 @@ print("tensorflow" in sys.modules)
 @pytest.mark.slow
 @pytest.mark.parametrize("name, growth", [("TensorFlowModel", 1.05), ("CTranslate2Model", 1.1)])
 def test_a_closed_model_leaves_no_memory(cold_export, tmp_path, name, growth):
-    """The weights that five loads could leave are more. With CTranslate2, TensorFlow is not used."""
+    """Five loads could leave more than this growth. With CTranslate2, TensorFlow is not used."""
     path = cold_export
     if name == "CTranslate2Model":
         path = str(tmp_path / "1")
