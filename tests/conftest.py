@@ -150,8 +150,9 @@ def serve():
             assert thread.is_alive()
             time.sleep(0.02)
         host, port = server.servers[0].sockets[0].getsockname()
-        end = time.monotonic() + 60
-        while httpx2.get(f"http://{host}:{port}/healthz/ready").status_code != 200:
+        end = time.monotonic() + 120
+        url = f"http://{host}:{port}/healthz/ready"
+        while httpx2.get(url, timeout=120).status_code != 200:
             assert time.monotonic() < end
             time.sleep(0.05)
         return host, port
