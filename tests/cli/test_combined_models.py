@@ -16,7 +16,7 @@ def test_an_ensemble_of_a_model_and_itself(run, model_dir, translate):
     pair = f"--model_dir={model_dir},{model_dir}"
     assert run(*translate, pair) == run(*translate)
     # The translations of the first model alone are kept.
-    code, out, _ = run("evaluate", pair, "--max_pairs=2")
+    code, out, _ = run("evaluate", pair, "--max_pairs=2", "--beam_size=1", "--metrics=bleu")
     assert code == 0 and "BLEU" in out
     assert list((model_dir / "evaluation").glob("ensemble.*"))
 

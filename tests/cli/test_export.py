@@ -4,6 +4,8 @@ import os
 import pathlib
 import re
 
+import pytest
+
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.export import saved_model
 from tf_transformer.files import is_intact
@@ -11,6 +13,7 @@ from tf_transformer.files import is_intact
 MARIAN = pathlib.Path(__file__).parents[1] / "export" / "marian"
 
 
+@pytest.mark.slow
 def test_saved_model(run, model_dir, tmp_path):
     (tmp_path / "6").mkdir()
     (tmp_path / "6" / "saved_model.pb").touch()

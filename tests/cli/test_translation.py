@@ -63,6 +63,7 @@ def test_translate_a_pipe(model_dir):
     assert out == early[0] * 200
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_input(run, translate, tmp_path, monkeypatch):
     """With a search that takes no time, 25,000 lines need no more memory than 10,000."""
     monkeypatch.setattr(
@@ -133,7 +134,6 @@ def test_translate_by_sampling(run, translate, tmp_path):
     columns = [line.split("\t") for line in out.splitlines()]
     assert [number for number, *_ in columns] == ["1"] * 5 + ["2"] + ["3"] * 5
     assert len({text for _, _, text in columns}) > 5
-    assert run(*translate, *flags, "--seed=0")[1] == out
     assert run(*translate, *flags, "--seed=1")[1] != out
 
 
@@ -159,13 +159,14 @@ def test_evaluate(run, model_dir, corpus_folder, tmp_path):
         "##AT##-##AT##", "lower-cased, tokenised BLEU", "moses.de:sacremoses.",
     ):  # fmt: skip
         assert text in out
-    translations = (model_dir / "evaluation" / "test.de").read_text()
-    assert len(translations.splitlines()) == 60
+    translations = (model_dir / "evaluation" / "test.de").read_text().splitlines()
+    assert len(translations) == 60
     # Other data, several references and a baseline; the metrics are some of those above.
-    files = f"--data={corpus_folder}/test.en,{corpus_folder}/test.de"
+    references, output = f"{corpus_folder}/test.de", tmp_path / "folder" / "out.txt"
     code, out, _ = run(
-        *command, files, "--metrics=bleu,ter", f"--baseline={corpus_folder}/test.de",
-        f"--references={corpus_folder}/test.de,{corpus_folder}/val.de", "--max_pairs=20",
+        *command, f"--data={corpus_folder}/test.en,{references}", "--metrics=bleu,ter",
+        f"--references={references},{corpus_folder}/val.de", f"--baseline={references}",
+        "--max_pairs=20", f"--output={output}",
     )  # fmt: skip
     assert code == 0
     for text in ("20 pairs", "BLEU", "TER", "nrefs:2", "baseline 100.00", "baseline 0.00"):
@@ -173,20 +174,14 @@ def test_evaluate(run, model_dir, corpus_folder, tmp_path):
     assert out.count("p = ") == 2
     assert "chrF" not in out
     assert "tokenised" not in out  # with several references
-    assert (model_dir / "evaluation" / "test.de").read_text() == translations
-    assert len(list((model_dir / "evaluation").glob("*test.en*.all.de"))) == 1
-    output = f"--output={tmp_path}/out/translations.txt"
-    code, out, _ = run(*command, files, output, "--metrics=bleu", f"--baseline={model_dir}")
-    assert code == 0
-    assert "no difference" in out
-    assert (tmp_path / "out" / "translations.txt").read_text() == translations
+    assert output.read_text().splitlines() == translations[:20]
 
 
 def test_evaluate_scores_given_translations(run, model_dir, corpus_folder, tmp_path):
     """The scores are those of translating; the model does not translate, and writes nothing."""
     output = tmp_path / "out.de"
     command = "evaluate", f"--model_dir={model_dir}", "--metrics=bleu,chrf"
-    _, expected, _ = run(*command, "--max_pairs=20", f"--output={output}")
+    _, expected, _ = run(*command, "--max_pairs=20", "--beam_size=1", f"--output={output}")
     output.write_text(output.read_text() + "x\n" * 40)
 
     def times():
@@ -254,11 +249,9 @@ def parser_dir(tmp_path_factory):
     return folder / "model"
 
 
+@pytest.mark.slow
 def test_parse(run, parser_dir, tmp_path):
-    """Whatever the model outputs, a line of words becomes one tree with these words.
-
-    An empty line stays empty.
-    """
+    """Any output of the model becomes one tree with the words; an empty line stays empty."""
     (tmp_path / "in.txt").write_text("Anna runs .\n\nOtto (who sleeps) eats .\n")
     flags = f"--model_dir={parser_dir}", f"--input={tmp_path}/in.txt", "--extra_decode_length=20"
     code, out, err = run("parse", *flags)
@@ -268,6 +261,7 @@ def test_parse(run, parser_dir, tmp_path):
     assert read_line(lines[2], "out")[0].words() == "Otto -LRB-who sleeps-RRB- eats .".split()
 
 
+@pytest.mark.slow
 def test_evaluate_a_parser(run, refused, parser_dir):
     message = refused("evaluate", f"--model_dir={parser_dir}", "--translations=x")
     assert "--translations are for translations; this model is a parser" in message
