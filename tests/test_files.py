@@ -3,6 +3,8 @@
 import errno
 import hashlib
 import os
+import pathlib
+import resource
 import stat
 import threading
 import time
@@ -96,36 +98,23 @@ def test_two_writers_of_one_path(tmp_path):
             inner.write("inner")
             assert len(os.listdir(tmp_path)) == 2
         assert path.read_text() == "inner"
+        with pytest.raises(ValueError, match="failed"), atomic_write(str(path)) as inner:
+            raise ValueError("failed")
         outer.write("which finishes last")
     assert path.read_text() == "outer, which finishes last"
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_failed_writer_does_not_disturb_another(tmp_path):
-    path = tmp_path / "file"
-    with atomic_write(str(path)) as outer:
-        outer.write("outer")
-        with pytest.raises(ValueError, match="inner"), atomic_write(str(path)) as inner:
-            inner.write("half")
-            raise ValueError("inner")
-    assert path.read_text() == "outer"
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_files_have_the_permissions_of_ordinary_files(tmp_path):
-    ordinary = tmp_path / "ordinary"
-    ordinary.write_text("")
-    with atomic_write(str(tmp_path / "atomic")):
-        pass
-    assert os.stat(tmp_path / "atomic").st_mode == ordinary.stat().st_mode
-
-
-def test_a_new_version_has_the_permissions_of_the_previous_one(tmp_path):
-    path = tmp_path / "file"
-    path.touch(mode=0o600)
-    with atomic_write(str(path)) as file:
-        file.write("secret")
-    assert os.stat(path).st_mode & 0o777 == 0o600
+def test_permissions(tmp_path):
+    """Those of an ordinary file, or of the previous version."""
+    new, ordinary, secret = (tmp_path / name for name in ("new", "ordinary", "secret"))
+    ordinary.touch()
+    secret.touch(mode=0o600)
+    for path in (new, secret):
+        with atomic_write(str(path)) as file:
+            file.write("text")
+    assert new.stat().st_mode == ordinary.stat().st_mode
+    assert secret.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_target_of_a_symbolic_link_is_replaced(tmp_path):
@@ -164,23 +153,29 @@ def test_a_full_device_stays_and_is_named(full, content):
     assert stat.S_ISCHR(os.stat(full).st_mode)
 
 
+@pytest.fixture
+def small_files():
+    """Makes writing fail beyond 10 kB."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 @pytest.mark.parametrize("mode", ["w", "wb"])
-def test_an_error_of_writing_names_the_file(tmp_path, mode, monkeypatch):
+def test_an_error_of_writing_names_the_file(tmp_path, mode, small_files):
     """Not the temporary one; the previous file stays."""
     path = tmp_path / "file"
     path.write_text("before")
-
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    for call in ("fsync", "replace"):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, call, full)
-            with pytest.raises(OSError) as caught, atomic_write(str(path), mode):
-                pass
-        assert caught.value.filename == str(path)
-        assert path.read_text() == "before"
-        assert os.listdir(tmp_path) == ["file"]
+    with pytest.raises(OSError) as caught, atomic_write(str(path), mode) as file:
+        file.write("x" * 20_000 if mode == "w" else bytes(20_000))
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(path))
+    assert path.read_text() == "before"
+    with pytest.raises(OSError) as caught, atomic_write(str(path), mode) as file:
+        path.unlink()
+        path.mkdir()  # which the file cannot replace
+    assert caught.value.filename == str(path)
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_a_folder_is_refused(tmp_path):
@@ -198,16 +193,14 @@ def test_a_long_name_of_wide_characters(tmp_path):
     assert path.read_text() == "text"
 
 
-def test_leftovers_of_killed_processes_are_removed(tmp_path, monkeypatch):
-    """A killed process neither renames nor removes its temporary file."""
+def test_leftovers_of_killed_processes_are_removed(tmp_path):
     folder = tmp_path / "with [brackets]"
     folder.mkdir()
     (folder / "file").write_text("kept")
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "remove", lambda path: None)
-        with pytest.raises(KeyboardInterrupt), atomic_write(str(folder / "file")):
-            raise KeyboardInterrupt
-    assert len(os.listdir(folder)) == 2
+    with atomic_write(str(folder / "file")) as file:
+        (left,) = set(os.listdir(folder)) - {"file"}
+        file.write("kept")
+    (folder / left).touch()
     remove_temporary_files(str(folder))
     assert os.listdir(folder) == ["file"]
     assert (folder / "file").read_text() == "kept"
@@ -222,19 +215,14 @@ def test_a_missing_folder_is_an_error_with_the_path_of_the_file(tmp_path):
     assert caught.value.errno == errno.ENOENT
 
 
-def test_an_unfinished_folder_is_removed(tmp_path):
-    with pytest.raises(KeyboardInterrupt), atomic_folder(str(tmp_path)) as path:
-        open(os.path.join(path, "file"), "w").close()
-        raise KeyboardInterrupt
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_complete_folder_is_renamed(tmp_path):
+def test_a_folder_is_renamed_or_removed(tmp_path):
     parent = tmp_path / "new"
     with atomic_folder(str(parent)) as path:
-        open(os.path.join(path, "file"), "w").close()
-        assert os.path.dirname(path) == str(parent)
+        pathlib.Path(path, "file").touch()
         os.rename(path, parent / "complete")
+    with pytest.raises(KeyboardInterrupt), atomic_folder(str(parent)) as path:
+        pathlib.Path(path, "file").touch()
+        raise KeyboardInterrupt
     assert os.listdir(parent) == ["complete"]
     assert os.listdir(parent / "complete") == ["file"]
 
@@ -263,18 +251,15 @@ def test_checksums_detect_every_change(tmp_path):
     assert (tmp_path / "SHA256SUMS").read_text() == expected
     assert is_intact(str(tmp_path))
 
-    (tmp_path / "b.txt").write_text("twO")
-    assert not is_intact(str(tmp_path))
-    (tmp_path / "b.txt").unlink()
-    assert not is_intact(str(tmp_path))
-    (tmp_path / "b.txt").write_text("two")
-    assert is_intact(str(tmp_path))
+    for name, content in (("b.txt", "twO"), ("b.txt", None), ("new.txt", ""), ("SHA256SUMS", "x")):
+        path = tmp_path / name
+        before = path.read_text() if path.exists() else None
+        for text, intact in ((content, False), (before, True)):
+            path.unlink(missing_ok=True) if text is None else path.write_text(text)
+            assert is_intact(str(tmp_path)) == intact
     (tmp_path / ".DS_Store").touch()  # of the system
     (tmp_path / ".snapshot").mkdir()
     (tmp_path / ".snapshot" / "b.txt").touch()
     assert is_intact(str(tmp_path))
-    (tmp_path / "new.txt").touch()
-    assert not is_intact(str(tmp_path))
-    (tmp_path / "new.txt").unlink()
     (tmp_path / "SHA256SUMS").write_bytes(b"\xff")
     assert not is_intact(str(tmp_path))

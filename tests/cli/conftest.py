@@ -1,5 +1,6 @@
-"""Fixtures that run commands in this process."""
+"""Fixtures that run commands in this process, and their inputs."""
 
+import os
 import re
 
 import pytest
@@ -44,3 +45,42 @@ def replace_info(monkeypatch):
         monkeypatch.setitem(COMMANDS, "info", COMMANDS["info"]._replace(function=function))
 
     return replace
+
+
+@pytest.fixture
+def nvidia_device(tmp_path, monkeypatch):
+    """A host that has the program nvidia-smi, but no GPU that TensorFlow finds."""
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.fixture
+def replace_server(monkeypatch):
+    """A function that gives the command serve another function in place of the server.
+
+    It takes the folder of the versions and the function that loads one.
+    """
+    from tf_transformer.serving import server
+
+    def replace(function):
+        class Server:
+            def __init__(self, name, folder, settings, load):
+                function(folder, load)
+
+            def run(self, bound):
+                pass
+
+        monkeypatch.setattr(server, "Server", Server)
+
+    return replace
+
+
+@pytest.fixture
+def lines(tmp_path):
+    """The flag of an input with three lines, one of which is empty."""
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n\nThe dog sees the cat.\n")
+    return f"--input={tmp_path}/in.txt"

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import re
+import shutil
 
 import pytest
 from fake_runs import write_run
@@ -18,27 +20,36 @@ def make_run(corpus_folder):
     return lambda folder, seed: write_run(folder, seed=seed, data=str(corpus_folder))
 
 
+@pytest.fixture
+def two_runs(make_run, tmp_path):
+    return [make_run(tmp_path / "a", 1), make_run(tmp_path / "b", 2)]
+
+
 def write_translations(folder, lines):
-    os.makedirs(os.path.join(folder, "evaluation"), exist_ok=True)
-    with open(os.path.join(folder, "evaluation", "test.de"), "w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
+    path = pathlib.Path(folder, "evaluation", "test.de")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return path
 
 
-def test_compare(run, make_run, corpus_folder, tmp_path):
-    folders = [make_run(tmp_path / name, seed) for seed, name in enumerate("abc", start=1)]
+def test_compare(run, two_runs, make_run, corpus_folder, tmp_path):
+    folders = [*two_runs, make_run(tmp_path / "c", 3)]
     references = (corpus_folder / "test.de").read_text("utf-8").splitlines()
     write_translations(folders[0], references)
     write_translations(folders[1], references)
-    write_translations(folders[2], [*references[:30], *["nichts"] * (len(references) - 30)])
+    path = write_translations(folders[2], references[:30] + ["nichts"] * (len(references) - 30))
+    os.utime(path, (1, 1))
     plot = f"--plot={tmp_path}/plot.png"
     code, out, err = run("compare", *folders, "--split=test", plot)
     assert code == 0, err
-    rows = {line[:28].strip(): line[28:].split() for line in out.splitlines() if line[:2] == "  "}
-    assert rows["seed"] == ["1", "2", "3"]
-    first, second, third = map(float, out.split("test: BLEU")[1].split()[:3])
-    assert first == second == 100.0 > third
-    assert out.split("p-value against run 1")[1].split()[:2] == ["-", "-"]
-    assert float(out.split("p-value against run 1")[1].split()[2]) < 0.01
+    assert err.count("is older than the model") == 1
+    seeds, scores, p_values = (
+        out.split(f"  {name} ")[1].split()[:3]
+        for name in ("seed", "test: BLEU", "p-value against run 1")
+    )
+    assert seeds == ["1", "2", "3"]
+    assert scores[:2] == ["100.00"] * 2 and float(scores[2]) < 100
+    assert p_values[:2] == ["-", "-"] and float(p_values[2]) < 0.01
     assert "runs 1, 2, 3, which differ in the seed" in out
     assert "bs:1000" in out
     assert out.endswith(f"drew {tmp_path}/plot.png\n")
@@ -49,221 +60,158 @@ def test_compare(run, make_run, corpus_folder, tmp_path):
     assert "test:" not in out
 
 
-def test_mistakes_of_compare(refused, run, make_run, tmp_path):
-    first, second = make_run(tmp_path / "a", 1), make_run(tmp_path / "b", 2)
-    assert "--runs is missing" in refused("compare")
-    assert "at least two runs" in refused("compare", first)
-    assert "--data is for --split" in refused("compare", first, second, "--data=pocket")
-    command = f"run `tf-transformer evaluate --model_dir={first} --split=test`"
-    assert command in refused("compare", first, second, "--split=test")
-    assert "unexpected 'x'" in refused("compare", f"--runs={first},{second}", "x")
-    write_translations(first, ["eins", "zwei"])
-    message = refused("compare", first, second, "--split=test")
-    assert "has translations of 2 pairs, and test has 60: run" in message
-    other = Config.load(os.path.join(second, "config.json")).replace(target="fr")
-    other.save(os.path.join(second, "config.json"))
-    message = refused("compare", first, second, "--split=test")
-    assert f"{second} is for en to fr, {first} for en to de" in message
+def test_translations_that_cannot_be_compared(refused, two_runs, tmp_path):
+    first, second = two_runs
+    command = "compare", first, second, "--split=test"
+    assert f"`tf-transformer evaluate --model_dir={first} --split=test`" in refused(*command)
+    for lines in (2, 61):
+        write_translations(first, ["eins"] * lines)
+        assert f"has translations of {lines} pairs, and test has 60: run" in refused(*command)
+    # A run on another text: its translations of its own test set say nothing here.
+    write_translations(first, ["eins"] * 60)
+    other = write_run(tmp_path / "other", data="pocket")
+    write_translations(other, ["eins"] * 60)
+    message = refused("compare", first, other, "--split=test")
+    assert re.search(f"`tf-transformer evaluate --model_dir={other} --data=.* --split", message)
+    path = os.path.join(second, "config.json")
+    Config.load(path).replace(target="fr").save(path)
+    assert f"{second} is for en to fr, {first} for en to de" in refused(*command)
 
 
-def test_all_runs_are_compared_on_the_test_set_of_the_first(refused, make_run, tmp_path):
-    """A run on another text: its translations of its own test set say nothing here."""
-    first = make_run(tmp_path / "a", 1)
-    second = write_run(tmp_path / "b", seed=2, data="pocket")
-    for folder in (first, second):
-        write_translations(folder, ["eins"] * 60)
-    message = refused("compare", first, second, "--split=test")
-    assert f"{second} has no translations of test: run `tf-transformer evaluate" in message
-    assert f"--model_dir={second} --data=" in message
-    write_translations(first, ["eins"] * 61)
-    message = refused("compare", first, second, "--split=test")
-    assert "has translations of 61 pairs, and test has 60: run" in message
-
-
-def test_stored_translations_that_are_older_than_the_model(run, make_run, tmp_path):
-    folders = [make_run(tmp_path / "a", 1), make_run(tmp_path / "b", 2)]
-    for folder in folders:
-        write_translations(folder, ["eins"] * 60)
-    os.utime(os.path.join(folders[0], "evaluation", "test.de"), (1, 1))
-    _, _, err = run("compare", *folders, "--split=test", "--metrics=bleu")
-    assert err.count("is older than the model") == 1
+# Seed -> how its process ends; the others are complete.
+ENDINGS = {
+    "6": Ending(0, True), "7": Ending(130, True), "8": Ending(2, False), "9": Ending(2, True),
+    "10": Ending(-2, True), "11": Ending(0, False),
+}  # fmt: skip
 
 
 @pytest.fixture
-def processes(make_run, monkeypatch):
-    """Replaces the processes of train --seeds, which write runs; their commands."""
-    commands = []
-    endings = {
-        "6": Ending(0, True), "7": Ending(130, True), "8": Ending(2, False), "9": Ending(2, True),
-        "10": Ending(-2, True), "11": Ending(0, False),
-    }  # fmt: skip
+def groups(make_run, monkeypatch):
+    """Replaces the processes of train --seeds, which write runs.
 
-    def run_process(command):
-        commands.append(command[4:])
-        flags = dict(argument.removeprefix("--").split("=") for argument in command[-2:])
-        if flags["seed"] not in endings:
-            make_run(pathlib.Path(flags["model_dir"]), int(flags["seed"]))
-        return endings.get(flags["seed"], Ending(0, False))
-
-    monkeypatch.setattr(training, "run_process", run_process)
-    return commands
-
-
-@pytest.fixture
-def groups(processes, monkeypatch):
-    """Processes that run together, as those of `processes`; their names.
-
-    A signal reaches all of a group.
+    Returns: the arguments of those that run together, for each group. A signal reaches all of them.
     """
-    names = []
+    groups = []
 
     def run_side_by_side(commands, shares):
-        assert shares == 2
-        names.append(list(commands))
-        endings = [training.run_process(command) for command in commands.values()]
+        assert len(commands) <= shares
+        groups.append([command[4:] for command in commands.values()])
+        endings = []
+        for command in groups[-1]:
+            flags = dict(argument.removeprefix("--").split("=") for argument in command[-2:])
+            if flags["seed"] not in ENDINGS:
+                make_run(pathlib.Path(flags["model_dir"]), int(flags["seed"]))
+            endings.append(ENDINGS.get(flags["seed"], Ending(0, False)))
         interrupted = any(ending.interrupted for ending in endings)
         return [Ending(ending.code, interrupted) for ending in endings]
 
     monkeypatch.setattr(training, "run_side_by_side", run_side_by_side)
-    monkeypatch.setattr(training, "_number_at_once", lambda wanted: wanted)
-    return names
+    monkeypatch.setattr(training, "run_process", lambda each: run_side_by_side({"": each}, 1)[0])
+    set_host(monkeypatch)
+    return groups
 
 
-def test_train_with_seeds(run, refused, processes, tmp_path):
+def set_host(monkeypatch, affinity=3, cores=3, gpu=False):
+    monkeypatch.setattr(training, "affinity", lambda: affinity)
+    monkeypatch.setattr(training, "number_of_cores", lambda: cores)
+    monkeypatch.setattr(training, "has_nvidia_device", lambda: gpu)
+
+
+def seeds_of(groups):
+    return [",".join(command[-2].removeprefix("--seed=") for command in each) for each in groups]
+
+
+def test_train_with_seeds(run, refused, groups, tmp_path, monkeypatch):
     """Each process gets the flags that were given, and its own seed and folder."""
     flags = "--dff=64", "--noshared_vocab", "--quiet"
     code, out, _ = run("train", "--seeds=3,1", f"--model_dir={tmp_path}", *flags)
     assert code == 0
-    given = ["--dff=64", "--quiet=True", "--shared_vocab=False"]
-    assert [sorted(command[:-2]) for command in processes] == [given] * 2
-    assert [command[-2:] for command in processes] == [
-        [f"--seed={seed}", f"--model_dir={tmp_path}/seed-{seed}"] for seed in (3, 1)
-    ]
+    for seed, (command,) in zip((3, 1), groups, strict=True):
+        assert sorted(command[:-2]) == ["--dff=64", "--quiet=True", "--shared_vocab=False"]
+        assert command[-2:] == [f"--seed={seed}", f"--model_dir={tmp_path}/seed-{seed}"]
     assert "runs 1, 2, which differ in the seed" in out
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    assert "unset TF_CONFIG" in refused("train", "--seeds=1,2", f"--model_dir={tmp_path}")
 
 
-def test_seeds_at_the_same_time(run, processes, groups, tmp_path):
-    flags = f"--model_dir={tmp_path}", "--parallel_seeds=2"
-    code, out, err = run("train", "--seeds=3,1,2", *flags)
+@pytest.mark.parametrize(("parallel", "host", "expected"), [
+    (1, {}, ["3", "1", "2"]),
+    (2, {}, ["3,1", "2"]),
+    (4, {}, ["3,1,2"]),  # there are three cores
+    # A GPU, and the cores of a container with a limit of CPU time, are for one run.
+    (2, {"gpu": True}, ["3", "1", "2"]),
+    (2, {"cores": 2}, ["3", "1", "2"]),
+    (2, {"affinity": None}, ["3", "1", "2"]),
+])  # fmt: skip
+def test_seeds_at_the_same_time(run, groups, tmp_path, monkeypatch, parallel, host, expected):
+    set_host(monkeypatch, **host)
+    flags = f"--model_dir={tmp_path}", f"--parallel_seeds={parallel}"
+    code, out, _ = run("train", "--seeds=3,1,2", *flags)
     assert code == 0
-    assert groups == [["seed 3", "seed 1"], ["seed 2"]]
-    assert [command[-2] for command in processes] == ["--seed=3", "--seed=1", "--seed=2"]
-    assert all(len(command) == 2 for command in processes)  # without --parallel_seeds
-    assert "training: seeds 3, 1 of 3,1,2" in err
+    assert seeds_of(groups) == expected
+    assert all(len(command) == 2 for group in groups for command in group)
     assert "runs 1, 2, 3, which differ in the seed" in out
 
 
-def test_seeds_at_the_same_time_that_do_not_reach_their_end(
-    run, refused, processes, groups, tmp_path
-):
-    """The exit code and the message are those of the worst ending; no other seed follows."""
-
-    def command(pair):
-        return "train", f"--seeds={pair},1", f"--model_dir={tmp_path}/{pair}", "--parallel_seeds=2"
-
-    for pair in ("8,3", "3,8", "8,7", "7,8"):  # seed 3 is complete
-        assert "the training with seed 8 failed" in refused(*command(pair))
-    for pair, expected in (("6,7", 130), ("7,6", 130), ("3,6", 0)):
-        code, out, _ = run(*command(pair))
-        assert code == expected
-        assert ("stopped and saved" in out) == (code == 0)
-    assert len(groups) == 7
-    assert "--seed=1" not in [command[-2] for command in processes]
+@pytest.mark.parametrize(("seeds", "expected"), [
+    ("6", 0), ("7", 130), ("10", 130), ("11", 0), ("6,7", 130), ("7,6", 130), ("3,6", 0),
+    ("8", None), ("9", None), ("8,3", None), ("3,8", None), ("8,7", None), ("7,8", None),
+])  # fmt: skip
+def test_seeds_that_do_not_reach_their_end(run, groups, tmp_path, seeds, expected):
+    """The exit code is that of the worst ending, 0 where all are saved; no other seed follows."""
+    write_run(tmp_path / "seed-11", complete=False)  # its process got the signal itself
+    flags = f"--model_dir={tmp_path}", f"--parallel_seeds={1 + seeds.count(',')}"
+    code, out, err = run("train", f"--seeds={seeds},1", *flags)
+    assert code == (2 if expected is None else expected)
+    assert ("stopped and saved" in out) == (code == 0)
+    assert ("not all are saved" in out) == (code > 2)
+    assert ("the training with seed " in err) == (code == 2)
+    assert seeds_of(groups) == [seeds]
 
 
-def test_number_of_seeds_at_once(monkeypatch):
-    """A GPU, and the cores of a container with a limit of CPU time, are for one run."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 4}, raising=False)
-    monkeypatch.setattr(training, "number_of_cores", lambda: 3)
-    monkeypatch.setattr(training, "has_nvidia_device", lambda: False)
-    assert [training._number_at_once(wanted) for wanted in (1, 2, 3, 4)] == [1, 2, 3, 3]
-    monkeypatch.setattr(training, "number_of_cores", lambda: 2)  # a limit below three cores
-    assert training._number_at_once(2) == 1
-    monkeypatch.setattr(training, "number_of_cores", lambda: 3)
-    monkeypatch.setattr(training, "has_nvidia_device", lambda: True)
-    assert training._number_at_once(2) == 1
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(training, "has_nvidia_device", lambda: False)
-    assert training._number_at_once(2) == 1
-
-
-def test_dry_run_of_seeds(run, processes, groups, tmp_path):
+def test_dry_run_of_seeds(run, groups, tmp_path):
     """As many runs as train at the same time."""
     flags = "--dry_run", f"--model_dir={tmp_path}"
-    code, _, _ = run("train", "--seeds=3,1", *flags)
-    assert (code, len(processes)) == (0, 1)
-    assert "--dry_run=True" in processes[0]
-    code, _, _ = run("train", "--seeds=3,8,1", *flags, "--parallel_seeds=2")
-    assert (code, groups) == (2, [["seed 3", "seed 8"]])
+    assert run("train", "--seeds=3,1", *flags)[0] == 0
+    assert "--dry_run=True" in groups[0][0]
+    assert run("train", "--seeds=3,8,1", *flags, "--parallel_seeds=2")[0] == 2
+    assert seeds_of(groups) == ["3", "3,8"]
 
 
-def test_seeds_that_do_not_reach_their_end(run, refused, processes, tmp_path):
-    """The exit code is 0 only where the run was saved. No other seed is trained after it."""
-    given = f"--model_dir={tmp_path}"
-    write_run(tmp_path / "seed-11", complete=False)  # its process got the signal itself
-    for seed, expected in ((6, 0), (7, 130), (10, 130), (11, 0)):
-        code, out, _ = run("train", f"--seeds={seed},1", given)
-        assert code == expected
-        assert ("stopped and saved" in out) == (code == 0)
-        assert ("not all are saved" in out) == (code != 0)
-    for seed in (8, 9):
-        assert f"the training with seed {seed} failed" in refused(
-            "train", f"--seeds={seed},1", given
-        )
-    assert len(processes) == 6
-
-
-def test_a_complete_seed_is_not_trained_further(
-    run, processes, corpus_folder, tmp_path, monkeypatch
-):
+def test_a_complete_seed_is_not_trained_further(run, groups, corpus_folder, tmp_path, monkeypatch):
     """With --train_minutes its process would train for these minutes again."""
-    flags = [f"--data={corpus_folder}", "--train_steps=20", f"--model_dir={tmp_path}"]
-    config = preset("small").replace(
-        data=str(corpus_folder), train_steps=20, train_minutes=5.0, seed=6
-    )
-    folder = write_run(tmp_path / "seed-6")
-    config.with_vocabularies(500, 500).save(f"{folder}/config.json")
-    command = "train", "--preset=small", *flags
-    code, _, err = run(*command, "--train_minutes=5", "--seeds=6,2")
-    assert code == 0
+    settings = {"data": str(corpus_folder), "train_steps": 20, "train_minutes": 5.0}
+    folder = pathlib.Path(write_run(tmp_path / "seed-6"))
+    config = preset("small").replace(**settings, seed=6).with_vocabularies(500, 500)
+    config.save(str(folder / "config.json"))
+    flags = [f"--{name}={value}" for name, value in settings.items()]
+    command = "train", "--preset=small", f"--model_dir={tmp_path}", *flags
+    code, _, err = run(*command, "--seeds=6,2")
+    assert (code, seeds_of(groups)) == (0, ["2"])
     assert "seed 6 is complete" in err
-    assert [command[-2] for command in processes] == ["--seed=2"]
-    # Other settings and --overwrite are left to the process.
-    for flag in ("--train_minutes=6", "--train_steps=30", "--d_model=32", "--overwrite"):
-        processes.clear()
-        code, out, _ = run(*command, "--train_minutes=5", "--seeds=6", flag)
-        assert (code, len(processes)) == (0, 1), flag
-        assert "stopped and saved" in out
-    # A run that has not reached its end.
-    lines = pathlib.Path(folder, "metrics.jsonl").read_text().splitlines(keepends=True)
-    pathlib.Path(folder, "metrics.jsonl").write_text("".join(lines[:-1]))
-    processes.clear()
-    run(*command, "--train_minutes=5", "--seeds=6")
-    assert len(processes) == 1
+    # Other settings, --overwrite and a run that has not reached its end are left to the process.
+    metrics = (folder / "metrics.jsonl").read_text()
+    for flag in ("--train_minutes=6", "--train_steps=30", "--d_model=32", "--overwrite", "--quiet"):
+        if flag == "--quiet":
+            (folder / "metrics.jsonl").write_text(metrics.rpartition('{"time"')[0])
+        assert "stopped and saved" in run(*command, "--seeds=6,2", flag)[1]
+    assert seeds_of(groups) == ["2"] + ["6"] * 5
 
     def complete_the_run(command):  # Ctrl-C just before its end
-        processes.append(command)
-        pathlib.Path(folder, "metrics.jsonl").write_text("".join(lines))
+        (folder / "metrics.jsonl").write_text(metrics)
         return Ending(0, True)
 
     monkeypatch.setattr(training, "run_process", complete_the_run)
-    processes.clear()
-    code, out, _ = run(*command, "--train_minutes=5", "--seeds=6,2")
-    assert (code, len(processes)) == (0, 1)
-    assert "stopped and saved" in out
+    assert "stopped and saved" in run(*command, "--seeds=6,3")[1]
 
 
-def test_mistakes_of_seeds(refused, processes, make_run, tmp_path, monkeypatch):
-    given = f"--model_dir={tmp_path}"
-    assert "give whole numbers, such as 1,2,3" in refused("train", "--seeds=1,b", given)
-    assert "each seed once" in refused("train", "--seeds=1,1", given)
-    assert "seed is -1: give at least 0" in refused("train", "--seeds=1,-1", given)
-    assert "--parallel_seeds is for --seeds" in refused("train", "--parallel_seeds=2", given)
-    assert "--parallel_seeds=0: give at least 1" in refused("train", "--parallel_seeds=0")
-    assert "--seeds and --seed: give one" in refused("train", "--seeds=1", "--seed=2", given)
-    one_run = make_run(tmp_path / "run", 1)
-    message = refused("train", "--seeds=1,2", f"--model_dir={one_run}")
-    assert f"{one_run} is the model folder of one run" in message
-    monkeypatch.setenv("TF_CONFIG", "{}")
-    assert "unset TF_CONFIG" in refused("train", "--seeds=1,2", given)
-    assert not processes
+def test_settings_of_seeds(run, refused, groups, model_dir, tmp_path):
+    """The preset tiny has the peak of its own schedule, which noam does not take."""
+    flags = "--preset=tiny", "--learning_rate_schedule=noam", f"--model_dir={tmp_path}/noam"
+    assert run("train", *flags, "--seeds=1")[0] == 0
+    # The settings that a run took over from its initial model are in the folder of each seed.
+    shutil.copytree(model_dir, tmp_path / "seed-2")
+    flags = "--seeds=6,2", "--init_from=gone", "--max_length=64", f"--model_dir={tmp_path}"
+    assert run("train", *flags)[0] == 0
+    assert "--init_from=gone" in refused("train", *flags, "--overwrite")
+    assert seeds_of(groups) == ["1", "6"]

@@ -7,7 +7,6 @@ import pytest
 
 from tf_transformer.cli.evaluation import read_test_set, tag_for, translations_path
 from tf_transformer.config import DataConfig
-from tf_transformer.errors import UserError
 
 
 @pytest.fixture
@@ -72,13 +71,6 @@ def test_the_split_train_of_several_corpora_has_their_tags(texts):
     tested = read(DataConfig(data="a.tsv,b.tsv", tag=",<BT>"), split="train")
     assert tested.sources == [f"a {i}" for i in range(38)] + [f"<BT> b {i}" for i in range(38)]
     assert tested.sources_without_tags[38] == "b 0"
-
-
-def test_too_many_pairs_for_a_comparison(texts, monkeypatch):
-    monkeypatch.setattr("tf_transformer.evaluation.metrics.MAX_RESAMPLED", 1)
-    with pytest.raises(UserError, match="2 pairs are too many for the bootstrap test"):
-        read(DataConfig(data="a.tsv"), baseline="other.de")
-    assert read(DataConfig(data="a.tsv"), baseline="other.de", max_pairs=1).size == 2
 
 
 def test_names_of_translations(texts, tmp_path):

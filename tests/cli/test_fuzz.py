@@ -5,7 +5,7 @@ import json
 
 from absl import flags
 from fuzzing import bounded
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tf_transformer.cli.command import SETTINGS
@@ -32,23 +32,23 @@ JSON = st.recursive(
 )
 
 
-@bounded
-@given(st.sampled_from(FIELDS), JSON)
-def test_one_random_setting_in_a_configuration(tmp_path, field, value):
+def with_one_setting(field, value):
     parts = dataclasses.asdict(Config())
     parts[field[0]][field[1]] = value
-    check_configuration(tmp_path / "config.json", json.dumps(parts))
+    return parts
+
+
+CONFIGURATIONS = (
+    st.builds(with_one_setting, st.sampled_from(FIELDS), JSON)
+    | st.dictionaries(st.sampled_from(["model", "data", "train", "decode"]), JSON)
+    | JSON
+)
 
 
 @bounded
-@given(JSON.map(json.dumps) | st.text() | st.dictionaries(
-    st.sampled_from(["model", "data", "train", "decode"]), JSON).map(json.dumps)
-)  # fmt: skip
+@given(CONFIGURATIONS.map(json.dumps) | st.text())
 def test_a_random_configuration(tmp_path, text):
-    check_configuration(tmp_path / "config.json", text)
-
-
-def check_configuration(path, text):
+    path = tmp_path / "config.json"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
         config = Config.load(str(path))
@@ -81,7 +81,7 @@ def test_a_random_history(tmp_path, lines):
         assert "has no history" in str(error)
 
 
-@bounded
+@settings(bounded, max_examples=50)
 @given(
     st.sampled_from([name for _, name in FIELDS]),
     SCALARS.map(str) | st.text(),

@@ -1,7 +1,4 @@
-"""The Makefile's recipes for the paper's tasks have the paper's settings, and run end to end.
-
-The end-to-end runs use mock data sets.
-"""
+"""The recipes of the Makefile have the paper's settings, and run end to end on small data."""
 
 import dataclasses
 import pathlib
@@ -25,58 +22,20 @@ TINY = (
 )
 
 
-def commands(recipe, folder=None, size="base", flags="", more=()):
-    """The commands that a recipe runs, as lists of the arguments of `tf_transformer`.
+def commands(recipe, *variables, flags=""):
+    """The commands that a target of the Makefile runs, as lists of the arguments of the program.
 
     Args:
-      recipe: a target of the Makefile.
-      folder: the model folder; None for the recipe's default.
-      size, flags: values of SIZE and FLAGS.
-      more: other arguments of make.
+      recipe: the target.
+      *variables: of make, such as "SIZE=big".
+      flags: the variable FLAGS.
     """
     if shutil.which("make") is None:
         pytest.skip("needs make")
-    make = ["make", "-n", "--no-print-directory", recipe, f"SIZE={size}", f"FLAGS={flags}", *more]
-    if folder:
-        make.append(f"MODEL_DIR={folder}")
+    make = ["make", "-n", "--no-print-directory", recipe, f"FLAGS={flags}", *variables]
     done = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True)
     lines = [line for line in done.stdout.splitlines() if "-m tf_transformer" in line]
     return [shlex.split(line)[3:] for line in lines]
-
-
-def test_multi30k():
-    """The recipe trains two models and one of the opposite direction, rescores and scores."""
-    *trainings, evaluate, translate, rescore, evaluate_rescored = commands(
-        "multi30k", more=["DATA=some/folder"]
-    )
-    folders, directions, steps = [], [], []
-    for values, config in map(train_config, trainings):
-        assert (values.preset, config.data.data) == ("tiny", "some/folder")
-        assert (config.data.vocab_size, config.data.subword_model) == (8000, "unigram")
-        folders.append(values.model_dir)
-        directions.append((config.data.source, config.data.target))
-        steps.append(config.train.train_steps)
-    forward, reverse = folders
-    first, second = f"{forward}/seed-1", f"{forward}/seed-2"
-    assert forward.removesuffix("-seeds") == reverse.removesuffix("-reverse")
-    assert directions == [("en", "de"), ("de", "en")]
-    assert steps == [6200, 3500]
-    assert {"--seeds=1,2", "--parallel_seeds=2"} < set(trainings[0])
-    assert not any("seed" in flag for flag in trainings[1])
-    assert evaluate == ["evaluate", f"--model_dir={first}", "--split=test_2016_flickr"]
-    assert translate[:2] == ["translate", f"--model_dir={first},{second}"]
-    assert {"--n_best=30", "--beam_size=30"} < set(translate)
-    assert rescore[0] == "rescore"
-    assert f"--reverse_model_dir={reverse}" in rescore
-    assert evaluate_rescored[:3] == evaluate
-    assert [
-        train_config(each)[1].train.train_steps
-        for each in commands("multi30k", more=["STEPS=2000"])[:2]
-    ] == [2000] * 2
-    assert [command for command, *_ in commands("multi30k", flags="--dry_run")] == ["train"] * 2
-    assert commands("multi30k-lowercased", "my/run", more=["DATA=some/folder/"]) == commands(
-        "multi30k", "my/run", more=["DATA=some/folder-lowercased"]
-    )
 
 
 def train_config(arguments):
@@ -87,24 +46,48 @@ def train_config(arguments):
     return values, preset(values.preset).replace(**given(values, SETTINGS))
 
 
+def test_multi30k():
+    """The recipe trains two models and one of the opposite direction, rescores and scores."""
+    *trainings, evaluate, translate, rescore, evaluate_rescored = commands(
+        "multi30k", "DATA=some/folder"
+    )
+    found = []
+    for values, config in map(train_config, trainings):
+        data = config.data
+        assert (values.preset, data.data) == ("tiny", "some/folder")
+        assert (data.vocab_size, data.subword_model) == (8000, "unigram")
+        found.append((values.model_dir, data.source, data.target, config.train.train_steps))
+    (forward, *settings), (reverse, *reverse_settings) = found
+    first, second = f"{forward}/seed-1", f"{forward}/seed-2"
+    assert forward.removesuffix("-seeds") == reverse.removesuffix("-reverse")
+    assert (settings, reverse_settings) == (["en", "de", 6200], ["de", "en", 3500])
+    assert {"--seeds=1,2", "--parallel_seeds=2"} < set(trainings[0])
+    assert not any("seed" in flag for flag in trainings[1])
+    assert evaluate == ["evaluate", f"--model_dir={first}", "--split=test_2016_flickr"]
+    assert translate[:2] == ["translate", f"--model_dir={first},{second}"]
+    assert {"--n_best=30", "--beam_size=30"} < set(translate)
+    assert rescore[0] == "rescore" and f"--reverse_model_dir={reverse}" in rescore
+    assert evaluate_rescored[:3] == evaluate
+    assert [command for command, *_ in commands("multi30k", flags="--dry_run")] == ["train"] * 2
+    lowercased = commands("multi30k-lowercased", "MODEL_DIR=my/run", "DATA=some/folder/")
+    assert lowercased == commands("multi30k", "MODEL_DIR=my/run", "DATA=some/folder-lowercased")
+
+
 # Sec. 5.1, 5.3, 5.4 and 6.1, and Table 3.
-@pytest.mark.parametrize(
-    ("recipe", "size", "data", "vocab_size", "dropout_rate", "steps", "average"),
-    [
-        ("wmt14-ende", "base", "wmt14_translate/de-en", 37000, 0.1, 100_000, (5, 1500)),
-        ("wmt14-ende", "big", "wmt14_translate/de-en", 37000, 0.3, 300_000, (20, 600)),
-        ("wmt14-enfr", "base", "wmt14_translate/fr-en", 32000, 0.1, 100_000, (5, 1500)),
-        ("wmt14-enfr", "big", "wmt14_translate/fr-en", 32000, 0.1, 300_000, (20, 600)),
-    ],
-)
-def test_settings_are_the_papers(recipe, size, data, vocab_size, dropout_rate, steps, average):
-    train, evaluate = commands(recipe, "models/x", size)
+@pytest.mark.parametrize(("recipe", "size", "data", "vocab_size", "dropout", "steps", "average"), [
+    ("wmt14-ende", "base", "wmt14_translate/de-en", 37000, 0.1, 100_000, (5, 1500)),
+    ("wmt14-ende", "big", "wmt14_translate/de-en", 37000, 0.3, 300_000, (20, 600)),
+    ("wmt14-enfr", "base", "wmt14_translate/fr-en", 32000, 0.1, 100_000, (5, 1500)),
+    ("wmt14-enfr", "big", "wmt14_translate/fr-en", 32000, 0.1, 300_000, (20, 600)),
+])  # fmt: skip
+def test_settings_are_the_papers(recipe, size, data, vocab_size, dropout, steps, average):
+    train, evaluate = commands(recipe, "MODEL_DIR=models/x", f"SIZE={size}")
     _, config = train_config(train)
     assert (config.data.data, config.data.source, config.data.target) == (data, "en", recipe[-2:])
     assert config.data.vocab_size == vocab_size
     assert config.data.shared_vocab is True
     assert config.data.batch_tokens == 25_000
-    assert config.model.dropout_rate == dropout_rate
+    assert config.model.dropout_rate == dropout
     assert config.train.train_steps == steps
     # A checkpoint every 10 minutes, at 0.4 and 1.0 seconds per update (Sec. 5.2).
     assert (config.train.max_checkpoints, config.train.save_steps) == average
@@ -118,9 +101,7 @@ def test_settings_of_the_papers_parser():
 
     Beam 21, alpha 0.3, maximum output length: input length + 300.
     """
-    parsing = ["PRESET=parsing", "DATA=wsj/"]
-    train, evaluate = commands("parse", "models/x", flags="--nothing=1", more=parsing)
-    assert train.pop() == "--nothing=1"
+    train, evaluate = commands("parse", "MODEL_DIR=models/x", "PRESET=parsing", "DATA=wsj/")
     assert evaluate == ["evaluate", "--model_dir=models/x"]
     _, config = train_config(train)
     base = preset("base")
@@ -131,45 +112,44 @@ def test_settings_of_the_papers_parser():
     assert data.vocab_size == 16_000
     decode = config.decode
     assert (decode.beam_size, decode.length_penalty, decode.extra_decode_length) == (21, 0.3, 300)
-    (_, *flags), _ = commands("parse", "models/x")
-    assert flags == ["--preset=parsing-pocket", "--data=pocket-trees", "--model_dir=models/x"]
+    # By default, another preset and treebank. `make` and the command resume the same run.
+    values, config = train_config(commands("parse")[0])
+    assert (values.preset, config.data.data) == ("parsing-pocket", "pocket-trees")
+    assert values.model_dir == default_model_dir(values.preset, config.data)
 
 
 @pytest.mark.parametrize("recipe", ["wmt14-ende", "parse"])
 def test_dry_run_is_not_scored(recipe):
-    (arguments,) = commands(recipe, "models/x", flags="--dry_run --seed=1", more=["STEPS=3"])
+    (arguments,) = commands(recipe, "STEPS=3", flags="--dry_run --seed=1")
     assert arguments[0] == "train"
     assert "--train_steps=3" in arguments
     assert arguments[-2:] == ["--dry_run", "--seed=1"]
 
 
-def test_default_folder_of_the_parser():
-    """`make parse` and the command without `make` resume the same run."""
-    train, _ = commands("parse")
-    values, config = train_config(train)
-    assert values.model_dir == default_model_dir(values.preset, config.data)
-
-
+@pytest.mark.slow
 def test_multi30k_end_to_end(corpus_folder, tmp_path, capsys):
+    data = tmp_path / "data"
+    shutil.copytree(corpus_folder, data)
+    for path in data.glob("test.*"):
+        path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:5]), "utf-8")
+    variables = f"MODEL_DIR={tmp_path}/model", f"DATA={data}", "SPLIT=test"
     flags = f"{TINY} --vocab_size=500 --warmup_steps=1"
-    more = [f"DATA={corpus_folder}", "SPLIT=test"]
-    for arguments in commands("multi30k", tmp_path / "model", flags=flags, more=more):
+    for arguments in commands("multi30k", *variables, flags=flags):
         assert main(arguments) == 0, capsys.readouterr().err
     out = capsys.readouterr().out
     assert out.count("lower-cased, tokenised BLEU") == 2
-    assert out.count(f"test of folder {corpus_folder}: 60 pairs") == 2
-    assert (
-        len((tmp_path / "model-seeds/seed-1/evaluation/test.rescored.de").read_text().splitlines())
-        == 60
-    )
+    assert out.count(f"test of folder {data}: 5 pairs") == 2
+    rescored = tmp_path / "model-seeds" / "seed-1" / "evaluation" / "test.rescored.de"
+    assert len(rescored.read_text().splitlines()) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["wmt14-ende", "wmt14-enfr"])
 def test_end_to_end_on_mock_data(recipe, tmp_path, capsys):
     import tensorflow_datasets as tfds
 
     with tfds.testing.mock_data(num_examples=40, data_dir=str(tmp_path / "tfds")):
-        for arguments in commands(recipe, tmp_path / "model", flags=TINY):
+        for arguments in commands(recipe, f"MODEL_DIR={tmp_path}/model", flags=TINY):
             assert main(arguments) == 0, capsys.readouterr().err
     out = capsys.readouterr().out
     assert "test of the TensorFlow data set wmt14_translate" in out

@@ -1,0 +1,161 @@
+"""Mistakes of the user: one clear line, exit code 2, and nothing is written."""
+
+import os
+import re
+import shutil
+
+import pytest
+
+# A command line -> what the message must have. MODEL is a model folder, and HERE a folder with the
+# files in.txt, short, in.en, in.de, in.tsv and train.de.
+MISTAKES = [
+    # The command line itself.
+    ("--quiet", "the command is missing"),
+    ("--verbose info --quiet", "--verbose and --quiet"),
+    ("trian", "did you mean train"),
+    ("client", "`tf-transformer translate --server=URL`"),
+    ("train now", "unexpected 'now'"),
+    ("train --train_step=3", "Did you mean: train_steps .*`tf-transformer train --help`"),
+    ("train --n_best=3", "no flag --n_best: it is for translate, rescore"),
+    ("average --model-dir=x", "Did you mean: model_dir"),
+    ("train --train_steps=many", "--train_steps=many: give a whole number"),
+    ("train --train_steps=0", "train_steps is 0: give at least 1"),
+    ("train --epsilon=small", "--epsilon=small: give a number"),
+    ("train --dry_run=maybe", "--dry_run=maybe: give true or false"),
+    ("train --nodry_run=1", "--nodry_run=1 does not take an argument"),
+    ("train --data=", "--data=: give a value"),
+    # train, average, compare and info.
+    ("train --preset=huge", "unknown preset 'huge'"),
+    ("train --d_model=100 --num_heads=8", "d_model 100 is not divisible by num_heads 8"),
+    ("train --data=/no/where --model_dir=HERE/m", "/no/where"),
+    ("train --data=HERE/in.en,HERE/short --model_dir=HERE/m", "short has 1 lines.*in.en has more"),
+    ("train --data=HERE/in.en,HERE/train.de --model_dir=HERE/m", "train.de:2: .*UTF-8"),
+    ("train --data=pocket-trees --model_dir=HERE/m", "give --source=words --target=trees"),
+    ("train --model_dir=MODEL", r"started with.* d_model 32 \(now 128\)"),
+    ("train --model_dir=MODEL --overwrite --dry_run", "--overwrite and --dry_run: give one"),
+    ("train --preset=tiny --learning_rate_scale=2", "--learning_rate_scale is for .*=noam"),
+    ("train --learning_rate_schedule=noam --learning_rate=1", "learning_rate 1 has no effect"),
+    # A run that was started with this flag can be resumed with it.
+    ("train --preset=tiny --model_dir=MODEL --learning_rate_scale=2", "was started with"),
+    ("train --model_dir=HERE/m --d_model=65536 --num_layers=100", "needs about .* GB .*--d_model"),
+    ("train --seeds=1,b --model_dir=HERE/m", "give whole numbers, such as 1,2,3"),
+    ("train --seeds=1,1 --model_dir=HERE/m", "each seed once"),
+    ("train --seeds=1,-1 --model_dir=HERE/m", "seed is -1: give at least 0"),
+    ("train --seeds=1 --seed=2 --model_dir=HERE/m", "--seeds and --seed: give one"),
+    ("train --seeds=1,2 --model_dir=MODEL", "MODEL is the model folder of one run"),
+    ("train --parallel_seeds=2 --model_dir=HERE/m", "--parallel_seeds is for --seeds"),
+    ("average --model_dir=MODEL --last=3", "MODEL has 2 checkpoints"),
+    ("average --model_dir=MODEL --best=2", "1 were validated"),
+    ("average --model_dir=MODEL --best=1 --last=1", "give one of them"),
+    ("compare", "--runs is missing"),
+    ("compare MODEL", "at least two runs"),
+    ("compare MODEL MODEL --data=pocket", "--data is for --split"),
+    ("info --data=/no/where", "no such data"),
+    ("info --model_dir=MODEL --preset=tiny", "--model_dir and --preset: give one of them"),
+    ("info --source=fr", "--source is for --data"),
+    ("info --plot=x", "--plot is for --model_dir"),
+    # clean.
+    ("clean --split=train", "--split is for --data"),
+    ("clean --data=HERE/in.tsv --output=HERE/short", "HERE/short exists: .*--overwrite"),
+    ("clean --data=HERE/in.tsv --output=HERE/a --rejected=HERE/./a", "/./a is given twice"),
+    ("clean --data=HERE/in.tsv --output=a,b,c", "give a TSV file, or two files"),
+    ("clean --data=HERE/in.tsv --output=a.jsonl.gz", "a.jsonl.gz: .* not JSON lines"),
+    ("clean --data=HERE/in.tsv --max_overlap=2", "max_overlap is 2.0: give at most 1"),
+    ("clean --data=HERE/in.tsv --split=dev", "has no split 'dev'"),
+    ("clean --data=pocket-trees", "give --source=words --target=trees"),
+    # Also where the text cannot be read to its end, or has weights.
+    ("clean --data=HERE/in.en,HERE/short --output=HERE/in.txt --overwrite", "one line for each"),
+    ("clean --data=HERE/in.tsv --output=HERE/a,HERE/b", "give a TSV file as --output"),
+    # translate, score and parse.
+    ("translate --model_dir=HERE/none", "no model folder HERE/none"),
+    ("translate --model_dir=MODEL --input=/no/file", "cannot read /no/file"),
+    ("translate --model_dir=MODEL --input=HERE/in.txt --output=HERE", "HERE: Is a directory"),
+    ("translate --model_dir=MODEL --input=HERE/in.txt --n_best=9", "beam"),
+    ("translate --n_best=0", "give at least 1"),
+    ("translate --n_best=2 --split_sentences", "--n_best and --split_sentences: give one of them"),
+    ("translate --pairs", "--model_dir is missing"),
+    ("translate --target_prefix=x --split_sentences", "--target_prefix"),
+    ("translate --temperature=2", "--temperature is for --sampling"),
+    ("translate --sampling --beam_size=2", "--sampling and --beam_size: give one of them"),
+    ("translate --sampling --diverse_groups=2", "--sampling"),
+    ("translate --mbr_samples=4 --mbr=bleu", "--mbr_samples is for --sampling"),
+    ("translate --repetition_penalty=0", "give at least 0.01"),
+    ("translate --diverse_groups=3", "3 groups of a beam of 4: give a divisor of --beam_size"),
+    ("translate --diversity_strength=1", "--diversity_strength is for --diverse_groups"),
+    ("translate --constraints=x --sampling", "--constraints and --sampling"),
+    ("translate --constraints=x --target_prefix=x", "--constraints and --target_prefix"),
+    ("translate --constraints=x --engine=ctranslate2", "--constraints is for --engine=tensorflow"),
+    ("translate --sampling --engine=ctranslate2", "--sampling is for --engine=tensorflow"),
+    ("translate --compute_type=int8", "--compute_type is for --engine=ctranslate2"),
+    ("translate --model_dir=HERE --engine=ctranslate2", "HERE holds no model"),
+    ("translate --model_dir=MODEL,MODEL --engine=ctranslate2", "ensembles: give one model"),
+    ("translate --model_dir=MODEL,none", "no model folder none"),
+    ("translate --name=x", "--name is for --server"),
+    ("translate --server=localhost --beam_size=2", "--beam_size has no effect with --server"),
+    ("score --model_dir=MODEL --input=HERE/short", "short:1: 1 columns"),
+    ("parse --model_dir=MODEL", "was not trained on trees"),
+    # rescore.
+    ("rescore --input=HERE/short", "--sources is missing"),
+    ("rescore --sources=HERE/in.txt", "give at least one model"),
+    ("rescore --sources=HERE/in.txt --model_dir=MODEL --weights=1", "--weights=1: give 2 numbers"),
+    ("rescore --sources=HERE/in.txt --model_dir=MODEL --reverse_tag=x", "for --reverse_model_dir"),
+    # evaluate and evalb.
+    ("evaluate --model_dir=HERE", "HERE .*no config.json"),
+    ("evaluate --model_dir=MODEL,MODEL --checkpoint=a,b,c", "give one of them once, or as many"),
+    ("evaluate --model_dir=MODEL --diversity_strength=1", "--diversity_strength is for --diverse"),
+    ("evaluate --model_dir=MODEL --split=nope", "has no split 'nope'"),
+    ("evaluate --model_dir=MODEL --data=pocket-trees", "words"),
+    ("evaluate --model_dir=MODEL --baseline=HERE/none", "no model folder"),
+    ("evaluate --model_dir=MODEL --metrics=meteor", "unknown metric"),
+    ("evaluate --model_dir=MODEL --translations=HERE/short", "has 1 lines, .* 60 pairs: give one"),
+    ("evaluate --model_dir=MODEL --translations=x --beam_size=4", "--beam_size has no effect"),
+    ("evaluate --model_dir=MODEL --translations=x --checkpoint=best", "--checkpoint has no effect"),
+    ("evalb --gold=HERE/short", "--test is missing"),
+    ("evalb --gold=HERE/short --test=HERE/short", "short:1:"),
+    # export and import.
+    ("export --model_dir=MODEL --output=HERE/short/", r"HERE/short .*\(File exists\): choose"),
+    ("export --model_dir=MODEL --format=ctranslate2 --output=HERE/short", "already exists"),
+    ("export --model_dir=MODEL --format=ctranslate2 --keep_versions=1 --output=HERE/v", "HERE/v/1"),
+    ("export --model_dir=MODEL --format=keras --output=/proc/no/m.keras", "could not be written"),
+    ("export --model_dir=MODEL --quantization=int8", "--quantization is for --format=ctranslate2"),
+    ("export --model_dir=MODEL --keep_versions=0", "--keep_versions"),
+    ("export --model_dir=a,b --format=ctranslate2", "has no ensembles: give one model"),
+    ("export --model_dir=a,b", "the folder for the export of the ensemble with --output"),
+    ("import --input=HERE --output=HERE/m", "no file HERE/config.json"),
+    # serve.
+    ("serve --export_dir=HERE/none", "HERE/none is not a folder: export a model"),
+    ("serve --export_dir=HERE/short", "HERE/short is not a folder: export a model"),
+    ("serve --port=0 --export_dir=HERE", "no version of transformer can be loaded: export a model"),
+    ("serve --port=0 --model_dir=MODEL", "write one with `tf-transformer export --model_dir=MODEL"),
+    ("serve --model_dir=HERE/none", "no model folder HERE/none.*built-in models: pocket-en-de"),
+    ("serve --export_dir=HERE --model_dir=pocket-en-de", "--export_dir and --model_dir: give one"),
+    ("serve --port=0 --export_dir=HERE --compute_type=int8", "--compute_type is for --engine"),
+    ("serve --name=a/b", "'a/b'"),
+    ("serve --timeout=nan", "timeout is nan: give at most 86,400"),
+    ("serve --host=192.0.2.1 --port=0", r"cannot listen at '192.0.2.1'"),
+]
+
+
+@pytest.fixture(scope="module")
+def model(model_dir, tmp_path_factory):
+    """A copy of the model without the exports of other tests."""
+    path = tmp_path_factory.mktemp("model") / "model"
+    shutil.copytree(model_dir, path, ignore=shutil.ignore_patterns("export", "evaluation"))
+    return str(path)
+
+
+@pytest.mark.parametrize(("arguments", "expected"), MISTAKES, ids=[text for text, _ in MISTAKES])
+def test_mistakes(refused, model, corpus_folder, tmp_path, arguments, expected):
+    files = {
+        "in.txt": "Anna sleeps.\n", "short": "x\n", "in.en": "a\nb\nc\n", "in.de": "A\nB\nC\n",
+        "in.tsv": "A cat.\tEine Katze.\t2\n", "train.de": "A\n\udcff\nC\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, errors="surrogateescape")
+    arguments, expected = (
+        text.replace("MODEL", model).replace("HERE", str(tmp_path))
+        for text in (arguments, expected)
+    )
+    assert re.search(expected, refused(*arguments.split()))
+    assert set(os.listdir(tmp_path)) - {"m"} == set(files)  # m has the log of a run
+    assert (tmp_path / "in.txt").read_text() == files["in.txt"]
