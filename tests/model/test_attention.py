@@ -150,14 +150,3 @@ def test_indivisible_d_model_needs_both_depths(depths):
     x = tf.ones((1, 2, 10))
     output, _ = MultiHeadAttention(10, 3, key_dim=4, value_dim=4)(x, x, x)
     assert output.shape == (1, 2, 10)
-
-
-def test_rows_of_queries_share_keys(rng):
-    """Two rows of queries for each row of keys are twice as many queries of that row."""
-    mha = MultiHeadAttention(8, 2, key_dim=3, value_dim=5)
-    mha.build((3, 7, 8))
-    x, queries, mask = normal(rng, 3, 7, 8), normal(rng, 6, 1, 8), tf.zeros((3, 1, 1, 7))
-    output, weights = mha.attend(queries, *mha.keys_values(x, x), mask)
-    expected, expected_weights = mha(x, x, tf.reshape(queries, (3, 2, 8)), mask)
-    np.testing.assert_allclose(output[:, 0], tf.reshape(expected, (6, 8)), atol=1e-6)
-    np.testing.assert_allclose(weights, expected_weights, atol=1e-6)

