@@ -43,7 +43,7 @@ $(COMPUTING): export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 # $(call score,folder,split): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
 
-.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-gpu test-transformers test-wheel test-browser notebooks poster lab docs docs-serve lint format clean
+.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-slow test-all test-lowest test-newest coverage test-gpu test-transformers test-wheel test-browser notebooks poster lab docs docs-serve dist lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -175,8 +175,34 @@ gpu-check: $(STAMP) ## check training and search on the GPUs, measure their spee
 	@PYTHONPATH=benchmarks:tools $(BIN)/python -m gpu_check $(FLAGS)
 
 # One process for each core, at most four: each process has TensorFlow in memory.
-test: $(STAMP) ## run the tests
-	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal $(FLAGS)
+PYTEST := -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
+test: $(STAMP) ## run the fast tests
+	$(BIN)/python $(PYTEST) -m 'not slow' $(FLAGS)
+
+test-slow: $(STAMP) ## run the tests that start programs and wait for them; on Debian, root installs nginx for one
+	$(BIN)/python $(PYTEST) -m slow $(FLAGS)
+
+# One after another: the notebooks measure times.
+test-all: $(STAMP) ## run all tests but those that need a GPU or PyTorch, build the documentation, execute the notebooks
+	$(MAKE) test
+	$(MAKE) test-slow
+	$(MAKE) test-wheel
+	$(MAKE) test-browser
+	$(MAKE) docs
+	$(MAKE) notebooks
+
+# The fast tests with other versions of the dependencies, in an environment of their own.
+test-lowest: RESOLVE := --resolution=lowest-direct
+test-lowest: ## the same with the lowest versions that pyproject.toml allows
+test-newest: RESOLVE := --upgrade --prerelease=allow
+test-newest: ## the same with the newest versions that it allows, pre-releases included
+test-lowest test-newest: $(STAMP)
+	$(BIN)/uv venv --quiet --clear --python=$(BIN)/python .venv/$@
+	$(BIN)/uv pip install --quiet --python=.venv/$@ $(RESOLVE) -e '.[dev]'
+	.venv/$@/bin/python $(PYTEST) -m 'not slow' $(FLAGS)
+
+coverage: $(STAMP) ## run the fast and the slow tests, and show which lines of the package they reach
+	$(BIN)/python $(PYTEST) --cov=tf_transformer --cov-report=term-missing:skip-covered $(FLAGS)
 
 # All GPUs, in one process.
 test-gpu: $(STAMP) ## run the tests that need a GPU; without one they are skipped
@@ -240,11 +266,17 @@ test-transformers: $(TRANSFORMERS_STAMP) ## compare exports with Hugging Face tr
 test-wheel: $(STAMP) ## build the wheel, install it into an empty environment, and run its commands
 	$(BIN)/python -m pytest tests/installed_wheel.py $(FLAGS)
 
-lint: $(STAMP) ## check style, formatting, types, and the Compose file
+dist: $(STAMP) ## build the wheel and the source distribution in dist/, and check them
+	rm -rf dist
+	$(BIN)/uv build --quiet
+	$(BIN)/uvx --quiet twine check --strict dist/*
+
+lint: $(STAMP) ## check style, formatting, types, the Compose file and the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/check-jsonschema --builtin-schema=vendor.compose-spec deploy/compose.yaml
+	$(BIN)/check-jsonschema --builtin-schema=vendor.github-workflows .github/workflows/*.yml
 
 format: $(STAMP) ## format the code
 	$(BIN)/ruff check --fix .

@@ -2,9 +2,11 @@
 
 import itertools
 import os
+import resource
 import shutil
 import signal
 import stat
+import sys
 import threading
 import time
 
@@ -31,6 +33,32 @@ def pytest_configure(config):
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
     )
+
+
+PEAKS = pytest.StashKey[list[int]]()  # largest memory in bytes, of each worker
+
+
+def peak_memory():
+    """The largest resident memory of this process so far, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):  # this is a worker of pytest-xdist
+        session.config.workeroutput["peak_memory"] = peak_memory()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    if not error:
+        peaks = node.config.stash.setdefault(PEAKS, [])
+        peaks.append(node.workeroutput["peak_memory"])
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    peak = max(config.stash.get(PEAKS, [peak_memory()]))
+    terminalreporter.write_line(f"peak memory of a process: {peak / 1e9:.1f} GB")
 
 
 @pytest.fixture(scope="session")
@@ -122,8 +150,9 @@ def serve():
             assert thread.is_alive()
             time.sleep(0.02)
         host, port = server.servers[0].sockets[0].getsockname()
-        end = time.monotonic() + 60
-        while httpx2.get(f"http://{host}:{port}/healthz/ready").status_code != 200:
+        end = time.monotonic() + 120
+        url = f"http://{host}:{port}/healthz/ready"
+        while httpx2.get(url, timeout=120).status_code != 200:
             assert time.monotonic() < end
             time.sleep(0.05)
         return host, port

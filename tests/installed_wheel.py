@@ -5,6 +5,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,18 +14,42 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+import zipfile
 from itertools import islice
 
 import pytest
-from test_package import copy_sources
 
 from tf_transformer import __version__
 from tf_transformer.data.pocket import read_pairs
 
+ROOT = pathlib.Path(__file__).parents[1]
 SIZES = (
     "--num_layers=1", "--d_model=32", "--num_heads=2", "--dff=64", "--vocab_size=500",
-    "--train_steps=20", "--warmup_steps=10", "--log_steps=10", "--bleu_sentences=4",
+    "--warmup_steps=10", "--log_steps=10", "--bleu_sentences=4",
 )  # fmt: skip
+BUILDER = """
+import itertools
+import tensorflow_datasets as tfds
+from tf_transformer.data.pocket import read_pairs
+
+class SomePairs(tfds.core.GeneratorBasedBuilder):
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        features = tfds.features.Translation(languages=("en", "de"))
+        return self.dataset_info_from_configs(features=features)
+
+    def _split_generators(self, downloads):
+        return {"train": self._generate_examples(0, 400), "test": self._generate_examples(400, 410)}
+
+    def _generate_examples(self, first, end):
+        for n, (source, target) in enumerate(itertools.islice(read_pairs(), first, end)):
+            yield n, {"en": source, "de": target}
+"""
+PREPARE = (
+    "import data_sets.some_pairs, tensorflow_datasets as tfds; "
+    "tfds.builder('some_pairs').download_and_prepare()"
+)
 START_SECONDS = 300  # for a server, which may export its model first
 
 
@@ -35,9 +60,14 @@ def folder():
         source, dist, work = (pathlib.Path(root, name) for name in ("source", "dist", "work"))
         source.mkdir()
         work.mkdir()
-        copy_sources(source)
+        # A copy, so that the build leaves nothing in the working tree.
+        no_caches = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "tf_transformer", source / "tf_transformer", ignore=no_caches)
+        for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+            shutil.copy(ROOT / name, source)
         pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "wheel", "--no-deps", f"--wheel-dir={dist}", source], check=True)
+        build = [*pip, "wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={dist}", source]
+        subprocess.run(build, check=True)
         (wheel,) = dist.iterdir()
         subprocess.run([sys.executable, "-m", "venv", f"{root}/venv"], check=True)
         pip[0] = f"{root}/venv/bin/python"
@@ -46,23 +76,22 @@ def folder():
         yield work
 
 
-def start(folder, *arguments, **options):
-    """Starts the installed program in the working directory, without this environment's paths."""
+def start(folder, *arguments, program="tf-transformer", **options):
+    """Starts an installed program in the working directory, without this environment's paths."""
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "VIRTUAL_ENV", "TF_"))
     }
-    program = str(folder.parent / "venv/bin/tf-transformer")
-    return subprocess.Popen(
-        [program, *arguments], cwd=folder, env=environment, text=True, **options
-    )
+    environment["TFDS_DATA_DIR"] = str(folder / "tfds")
+    path = str(folder.parent / "venv/bin" / program)
+    return subprocess.Popen([path, *arguments], cwd=folder, env=environment, text=True, **options)
 
 
-def run(folder, *arguments, text=None):
-    """Runs the installed program. Returns: its standard output."""
+def run(folder, *arguments, text=None, program="tf-transformer"):
+    """Runs an installed program. Returns: its standard output."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = start(folder, *arguments, **pipes)
+    process = start(folder, *arguments, program=program, **pipes)
     out, err = process.communicate(text)
     assert process.returncode == 0, f"{arguments}\n{out}\n{err}"
     return out
@@ -75,7 +104,7 @@ def trained(folder):
     for side, language in enumerate(("en", "de")):
         text = "".join(f"{pair[side]}\n" for pair in pairs)
         (folder / f"train.{language}").write_text(text, "utf-8")
-    run(folder, "train", "--data=.", "--model_dir=model", *SIZES)
+    run(folder, "train", "--data=.", "--model_dir=model", "--train_steps=20", *SIZES)
     return "model"
 
 
@@ -85,6 +114,21 @@ def test_version_and_help(folder):
     assert list(folder.iterdir()) == []
 
 
+def test_wheel_has_every_file_of_the_package(folder):
+    """All modules and data files, and nothing else: no tests."""
+    expected = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tf_transformer").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    (path,) = (folder.parent / "dist").iterdir()
+    assert path.name == f"tf_transformer-{__version__}-py3-none-any.whl"
+    metadata = f"tf_transformer-{__version__}.dist-info/"
+    with zipfile.ZipFile(path) as wheel:
+        assert {name for name in wheel.namelist() if not name.startswith(metadata)} == expected
+        assert wheel.read(f"{metadata}licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+
+
 def test_doctor(folder):
     assert run(folder, "doctor").endswith("OK: training works here\n")
 
@@ -92,6 +136,18 @@ def test_doctor(folder):
 def test_translate(folder, trained):
     out = run(folder, "translate", f"--model_dir={trained}", text="Anna sleeps.\nI see you.\n")
     assert out.count("\n") == 2
+
+
+def test_data_set_of_tfds(folder):
+    """TFDS prepares a data set by code of a package, as it does its own, and `train` reads it."""
+    package = folder / "data_sets"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "some_pairs.py").write_text(BUILDER, "utf-8")
+    run(folder, "-c", PREPARE, program="python")
+    run(folder, "train", "--data=some_pairs", "--model_dir=tfds_model", "--train_steps=2", *SIZES)
+    out = run(folder, "evaluate", "--model_dir=tfds_model")
+    assert "test of the TensorFlow data set some_pairs: 10 pairs" in out
 
 
 def test_export_and_serve(folder, trained):

@@ -28,149 +28,119 @@ README = (FOLDER / "README.md").read_text("utf-8")
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text("utf-8"))
 SERVICE = (FOLDER / "tf-transformer@.service").read_text("utf-8")
 NGINX = (FOLDER / "nginx" / "tf-transformer.conf").read_text("utf-8")
+UPSTREAM = (FOLDER / "nginx" / "upstream.conf").read_text("utf-8")
 KUBERNETES = [
     item
     for name in ("front", "server", "tensorflow-serving")
     for item in yaml.safe_load_all((FOLDER / "kubernetes" / f"{name}.yaml").read_text("utf-8"))
 ]
-SERVER, TENSORFLOW_SERVING = (
-    item["spec"]["template"]
+PODS = {  # of our server, and of TensorFlow Serving
+    item["spec"]["template"]["spec"]["containers"][0]["image"]: item["spec"]["template"]["spec"]
     for item in KUBERNETES
     if (item["kind"], item["metadata"]["name"]) == ("Deployment", "translation")
-)
+}
+POD, OTHER_POD = PODS[IMAGE], PODS["tensorflow/serving"]
+CONTAINER, OTHER_CONTAINER = (pod["containers"][0] for pod in (POD, OTHER_POD))
 
 
-def instructions(name):
-    """The arguments of an instruction of the Dockerfile."""
-    return re.findall(rf"^\s*{name} +(.+)$", DOCKERFILE, re.M)
-
-
-def directive(text, name):
-    """The value of a directive of the systemd service, or of nginx."""
-    return re.findall(rf"^\s*{name}[= ]([^;\n]*)", text, re.M)[-1]
+def last(name, text=DOCKERFILE):
+    """The value of the last instruction, or directive of nginx or systemd, with this name."""
+    return re.findall(rf"^\s*{name}[= ]+([^;\n]*)", text, re.M)[-1]
 
 
 def seconds(text):
     return float(str(text).removesuffix("s"))
 
 
-def container(pod):
-    (only,) = pod["spec"]["containers"]
-    return only
-
-
-def served(arguments):
+def served(command):
     """The flags of `tf-transformer serve ...`."""
-    program, command, *rest = arguments
-    assert program.endswith("tf-transformer")
-    assert command == "serve"
-    return parse("serve", rest)
+    program, name, *flags = command
+    assert (pathlib.Path(program).name, name) == ("tf-transformer", "serve")
+    return parse("serve", flags)
 
 
 def test_the_image():
-    entry_point, default = instructions("ENTRYPOINT")[-1], instructions("CMD")[-1]
-    values = served([*json.loads(entry_point), *json.loads(default)])
+    values = served([*json.loads(last("ENTRYPOINT")), *json.loads(last("CMD"))])
     assert (values.host, values.export_dir) == ("0.0.0.0", MODEL)
-    assert values.port is None  # the port of ServeConfig
-    export = re.search(r"tf-transformer (export .*)", DOCKERFILE)[1].split()
-    assert parse(export[0], export[1:]).output == MODEL
-    assert len({base.split()[0] for base in instructions("FROM")}) == 1  # of the environment
-    user = instructions("USER")[-1].split(":")[0]
-    assert SERVER["spec"]["securityContext"]["runAsUser"] == int(user)
+    assert values.port is None  # that of ServeConfig
+    export = re.search(r"tf-transformer export (.*)", DOCKERFILE)[1].split()
+    assert parse("export", export).output == MODEL
+    assert last("USER").split(":")[0] == str(POD["securityContext"]["runAsUser"])
     images = {each["image"] for each in COMPOSE["services"].values() if "build" in each}
-    images |= {container(SERVER)["image"]}
-    images |= {each["image"] for each in TENSORFLOW_SERVING["spec"]["initContainers"]}
+    images |= {each["image"] for each in OTHER_POD["initContainers"]}
     assert images | set(re.findall(r"tf-transformer:\d[\d.]*\d", README)) == {IMAGE}
-
-
-def test_the_context_of_the_image_has_the_files_that_the_package_needs():
-    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
-    kept = {line[1:] for line in lines if line.startswith("!")}
+    # Its context has the files that the package needs.
+    kept = re.findall("^!(.*)", (ROOT / ".dockerignore").read_text("utf-8"), re.M)
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     needed = re.findall(r'^(?:readme|license-files) = \[?"([^"]+)"', project, re.M)
-    assert kept == {*needed, "pyproject.toml", "setup.py", "tf_transformer"}
+    assert {*kept} == {*needed, "pyproject.toml", "setup.py", "tf_transformer"}
 
 
 def test_ports():
     port = DEFAULTS.port
-    assert instructions("EXPOSE") == [str(port)]
-    upstream = (FOLDER / "nginx" / "upstream.conf").read_text("utf-8")
+    assert last("EXPOSE") == str(port)
     services = set(re.findall(r"tf-transformer@(\d+)", README))
-    assert set(re.findall(r"127\.0\.0\.1:(85\d\d) max", upstream)) == services
+    assert set(re.findall(r"127\.0\.0\.1:(85\d\d) max", UPSTREAM)) == services
     assert str(port) in services
-    (service,) = (
-        item["spec"]
+    (ports,) = (
+        {each["targetPort"]: each["port"] for each in item["spec"]["ports"]}
         for item in KUBERNETES
         if (item["kind"], item["metadata"]["name"]) == ("Service", "translation")
     )
-    ports = {each["targetPort"]: each["port"] for each in service["ports"]}
-    for pod in (SERVER, TENSORFLOW_SERVING):
-        assert pod["metadata"]["labels"] == service["selector"]
-        named = {each["name"]: each["containerPort"] for each in container(pod)["ports"]}
-        assert named == {name: ports[name] for name in named}
-    assert named == ports
     assert ports["http"] == port
-    for text in (upstream, COMPOSE["configs"]["upstream"]["content"], json.dumps(KUBERNETES)):
-        assert f":{ports['http']} " in text
+    named = {each["name"]: each["containerPort"] for each in OTHER_CONTAINER["ports"]}
+    assert named == ports
+    assert {each["name"]: each["containerPort"] for each in CONTAINER["ports"]} == {"http": port}
+    for text in (UPSTREAM, COMPOSE["configs"]["upstream"]["content"], json.dumps(KUBERNETES)):
+        assert f":{port} " in text
         assert re.search(rf"translation_grpc .*:{ports['grpc']}\b", text, re.S)
 
 
 def test_paths_of_probes_are_routes_of_the_server():
     routes = (ROOT / "tf_transformer" / "serving" / "server.py").read_text("utf-8")
-    probes = [container(SERVER)[f"{name}Probe"] for name in ("startup", "readiness", "liveness")]
+    probes = [CONTAINER[f"{name}Probe"] for name in ("startup", "readiness", "liveness")]
     paths = [probe["httpGet"]["path"] for probe in probes]
-    paths += [SERVER["metadata"]["annotations"]["prometheus.io/path"]]
-    paths += [re.search(r"127\.0\.0\.1:\d+(/[\w/]+)", instructions("HEALTHCHECK")[-1])[1]]
-    assert len(paths) == 5
+    paths += re.findall(r"127\.0\.0\.1:\d+(/[\w/]+)", DOCKERFILE)
+    assert len(paths) == 4
     assert all(f'"{path}"' in routes for path in paths)
 
 
-def test_limits_and_times_of_nginx():
-    assert directive(NGINX, "client_max_body_size") == "1m"
-    assert DEFAULTS.max_request_bytes == 2**20
-    timeout = seconds(directive(NGINX, "proxy_read_timeout"))
+def test_limits_and_times():
+    assert (last("client_max_body_size", NGINX), DEFAULTS.max_request_bytes) == ("1m", 2**20)
+    timeout = seconds(last("proxy_read_timeout", NGINX))
     assert timeout > DEFAULTS.timeout
-    assert timeout == seconds(directive(NGINX, "grpc_read_timeout"))
-    assert seconds(COMPOSE["services"]["nginx"]["stop_grace_period"]) > timeout
-
-
-def test_the_server_has_time_to_answer_what_is_pending():
-    grace = DEFAULTS.grace_seconds
-    assert seconds(COMPOSE["services"]["server-1"]["stop_grace_period"]) > grace
-    assert seconds(directive(SERVICE, "TimeoutStopSec")) > grace
-    _, pause = container(SERVER)["lifecycle"]["preStop"]["exec"]["command"]
-    assert SERVER["spec"]["terminationGracePeriodSeconds"] > seconds(pause) + grace
-    stop_timeouts = re.findall(r"--stop-timeout=(\d+)", README)
-    assert stop_timeouts
-    assert all(seconds(text) > grace for text in stop_timeouts)
+    assert timeout == seconds(last("grpc_read_timeout", NGINX))
+    services = COMPOSE["services"]
+    assert seconds(services["nginx"]["stop_grace_period"]) > timeout
+    _, pause = CONTAINER["lifecycle"]["preStop"]["exec"]["command"]
+    stops = [  # for the answers to pending requests
+        services["server-1"]["stop_grace_period"],
+        last("TimeoutStopSec", SERVICE),
+        POD["terminationGracePeriodSeconds"] - seconds(pause),
+        *re.findall(r"--stop-timeout=(\d+)", README),
+    ]
+    assert len(stops) > 3
+    assert min(map(seconds, stops)) > DEFAULTS.grace_seconds
 
 
 def test_tensorflow_serving_gets_the_files_of_an_export(exported):
     """Its flags name files that the folder of the versions has."""
     written = pathlib.Path(exported).parent
-    commands = [COMPOSE["services"]["tensorflow-serving"]["command"]]
-    commands += [container(TENSORFLOW_SERVING)["args"]]
-    for command in commands:
-        files = [flag.partition(f"={MODEL}/")[2] for flag in command if f"={MODEL}/" in flag]
+    for flags in (COMPOSE["services"]["tensorflow-serving"]["command"], OTHER_CONTAINER["args"]):
+        files = re.findall(rf"={MODEL}/(\S+)", " ".join(flags))
         assert len(files) == 3
         assert all((written / name).is_file() for name in files)
 
 
-def test_flags_of_the_service():
-    (command,) = re.findall(r"^ExecStart=(.*)", SERVICE, re.M)
-    values = served(shlex.split(command.replace("%i", "8502").replace("$FLAGS", "")))
-    assert (values.port, values.host) == (8502, None)
+def test_the_service(tmp_path):
+    program, *flags = shlex.split(last("ExecStart", SERVICE).replace("%i", "8502"))
+    values = served([program, *flags[:-1]])
+    assert (values.port, values.host, flags[-1]) == (8502, None, "$FLAGS")
     (example,) = re.findall(r'FLAGS="(.*)"', SERVICE)
-    assert served(["tf-transformer", "serve", *example.split()]).export_dir
-
-
-def test_systemd_reads_the_service(tmp_path):
+    assert served([program, "serve", *example.split()]).export_dir
     if not shutil.which("systemd-analyze"):
         pytest.skip("no systemd-analyze")
-    (program,) = re.findall(r"^ExecStart=(\S+)", SERVICE, re.M)
     unit = tmp_path / "tf-transformer@8501.service"
     unit.write_text(SERVICE.replace(f"ExecStart={program}", f"ExecStart={sys.executable}"))
-    result = subprocess.run(
-        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60
-    )
-    assert (result.returncode, result.stdout + result.stderr) == (0, "")
+    command = ["systemd-analyze", "verify", str(unit)]
+    assert subprocess.run(command, capture_output=True, timeout=600).stderr == b""

@@ -1,33 +1,32 @@
-"""README.md and docs/: size, links, commands, make targets, flags and error messages."""
+"""README.md and docs/: links, commands, make targets, flags, error messages, and the version."""
 
 import ast
 import functools
-import importlib.util
-import inspect
 import json
 import pathlib
 import re
-import sys
-import types
+import runpy
 from contextlib import redirect_stdout
 from io import StringIO
 
 import pytest
+import yaml
 
+from tf_transformer import __version__
 from tf_transformer.cli.main import COMMANDS, parse
 
 ROOT = pathlib.Path(__file__).parents[1]
-README = ROOT / "README.md"
-FOLDERS = ("benchmarks", "deploy")
 PAGES = [
-    README,
-    *(ROOT / folder / "README.md" for folder in FOLDERS),
+    ROOT / "README.md",
+    ROOT / "benchmarks" / "README.md",
+    ROOT / "deploy" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 SITE_PAGES = {"docs/changelog.md", "docs/commands.md", "docs/contributing.md", "docs/license.md"}
 EXTERNAL = ("https://", "http://")
-WORDS_AFTER_MAKE = {"inside"}  # prose such as "make inside make"
-names = [path.relative_to(ROOT).as_posix() for path in PAGES]
+every_page = pytest.mark.parametrize(
+    "path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix()
+)
 
 
 def without_code(text):
@@ -35,8 +34,9 @@ def without_code(text):
     return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
 
 
-def code(text):
+def code(path):
     """The code blocks and the code in backticks, one piece a line; continued lines are joined."""
+    text = path.read_text("utf-8")
     blocks = re.findall(r"^```.*?\n(.*?)^```", text, re.M | re.S)
     spans = re.findall(r"`([^`]+)`", without_code(text))
     pieces = "\n".join([*blocks, *(span.replace("\n", " ") for span in spans)])
@@ -47,16 +47,14 @@ def code(text):
 def anchors(path):
     """The anchors of the headings of a page or a notebook."""
     text = path.read_text("utf-8")
-    if path.suffix == ".ipynb":
+    notebook = path.suffix == ".ipynb"
+    if notebook:
         cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
         text = "\n\n".join("".join(cell["source"]) for cell in cells)
-        return {
-            heading.strip().replace(" ", "-") for heading in re.findall(r"^#+ (.+)$", text, re.M)
-        }
     headings = re.findall(r"^#+ (.+)$", without_code(text), re.M)
-    return {
-        re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-") for heading in headings
-    }
+    if not notebook:
+        headings = [re.sub(r"[^\w\s-]", "", heading).lower() for heading in headings]
+    return {heading.strip().replace(" ", "-") for heading in headings}
 
 
 def links(text):
@@ -74,29 +72,7 @@ def flags_of(command):
     return set(re.findall(r"^  --(\w+)", out.getvalue(), re.M))
 
 
-@functools.cache
-def make_targets():
-    text = (ROOT / "Makefile").read_text("utf-8")
-    return {name for line in re.findall(r"^([\w -]+):", text, re.M) for name in line.split()}
-
-
-def test_readme_is_one_screen():
-    lines = README.read_text("utf-8").splitlines()
-    assert len(lines) <= 150
-    assert [line for line in lines if len(line) > 100] == []
-
-
-@pytest.mark.parametrize("path", PAGES, ids=names)
-def test_table_cells_are_short(path):
-    """A long cell is unreadable; links do not count. docs/paper.md has a sentence in a cell."""
-    limit = 420 if path.name == "paper.md" else 120
-    for line in without_code(path.read_text("utf-8")).splitlines():
-        if line.startswith("|"):
-            cells = re.sub(r"\]\([^)]*\)", "]", line).strip("|").split("|")
-            assert max(len(cell.strip()) for cell in cells) <= limit, line
-
-
-@pytest.mark.parametrize("path", PAGES, ids=names)
+@every_page
 def test_links_and_anchors_exist(path):
     for target in links(path.read_text("utf-8")):
         file, _, anchor = target.partition("#")
@@ -108,16 +84,16 @@ def test_links_and_anchors_exist(path):
             assert anchor in anchors(linked), target
 
 
-@pytest.mark.parametrize("path", PAGES, ids=names)
+@every_page
 def test_commands_and_flags_exist(path):
-    for line in code(path.read_text("utf-8")):
+    for line in code(path):
         for command, arguments in re.findall(r"tf-transformer ([a-z][\w-]*)([^|#]*)", line):
             assert command in COMMANDS, line
             unknown = set(re.findall(r"--(\w+)", arguments)) - flags_of(command)
             assert not unknown, f"{command} has no {unknown}: {line}"
 
 
-@pytest.mark.parametrize("path", PAGES, ids=names)
+@every_page
 def test_flags_alone_exist(path):
     """A flag in backticks without a command is a flag of some command, script or other program."""
     known = set().union(*(flags_of(command) for command in COMMANDS))
@@ -127,20 +103,13 @@ def test_flags_alone_exist(path):
     assert not set(spans) - known
 
 
-@pytest.mark.parametrize("path", PAGES, ids=names)
+@every_page
 def test_make_targets_exist(path):
-    for line in code(path.read_text("utf-8")):
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    known = {name for line in re.findall(r"^([\w -]+):", makefile, re.M) for name in line.split()}
+    for line in code(path):
         for targets in re.findall(r"(?:^|\s)make ((?:[a-z][\w-]* ?)+)", line.partition("#")[0]):
-            unknown = set(targets.split()) - make_targets()
-            assert not unknown, line
-
-
-def message_parts():
-    """The constant parts of the strings of the package."""
-    for path in (ROOT / "tf_transformer").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value
+            assert set(targets.split()) <= known, line
 
 
 def test_messages_of_the_troubleshooting_page_are_those_of_the_package():
@@ -148,7 +117,10 @@ def test_messages_of_the_troubleshooting_page_are_those_of_the_package():
     entries = re.findall(r"^(`.+`)\n:  ", text, re.M)
     messages = [message for entry in entries for message in re.findall(r"`([^`]+)`", entry)]
     assert len(messages) > 50
-    known = "\0".join(message_parts())
+    modules = (ROOT / "tf_transformer").rglob("*.py")
+    nodes = (node for path in modules for node in ast.walk(ast.parse(path.read_text("utf-8"))))
+    constants = (node.value for node in nodes if isinstance(node, ast.Constant))
+    known = "\0".join(value for value in constants if isinstance(value, str))
     for message in messages:
         for part in message.split("…"):
             assert part in known, message
@@ -166,65 +138,27 @@ def test_the_functions_of_the_equations_are_in_their_modules():
 
 def test_the_api_reference_has_all_modules():
     """A page shows a subpackage with its modules; one page has the modules at the top."""
-    folder = ROOT / "docs" / "api"
-    shown = {
-        name
-        for page in folder.glob("*.md")
-        for name in re.findall(r"^::: (.+)$", page.read_text(), re.M)
-    }
+    pages = (page.read_text("utf-8") for page in (ROOT / "docs" / "api").glob("*.md"))
+    shown = {name for page in pages for name in re.findall(r"^::: (.+)$", page, re.M)}
     package = ROOT / "tf_transformer"
     parts = [path.parent.name for path in package.glob("*/__init__.py")]
     parts += [path.stem for path in package.glob("*.py") if not path.stem.startswith("__")]
     assert {f"tf_transformer.{part}" for part in parts} <= shown
 
 
-def load(name):
-    """A module of tools/docs."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_docstrings_are_rewritten_for_the_parser(monkeypatch):
-    """The build of the site installs griffe; its base class is all that this test needs."""
-    monkeypatch.setitem(sys.modules, "griffe", types.SimpleNamespace(Extension=object))
-    sections = load("docstrings").sections
-    text = """Reads a file.
-
-    Args:
-      path: of the file.
-    Returns: the lines: a list
-      of strings.
-    Raises: UserError when it is missing; then nothing changes. DamagedError, with
-      the line number, for another text.
-    """
-    expected = """Reads a file.
-
-Args:
-  path: of the file.
-
-Returns:
-    : the lines: a list
-    of strings.
-
-
-Raises:
-    UserError: when it is missing; then nothing changes.
-    DamagedError: with the line number, for another text.
-"""
-    assert sections(inspect.cleandoc(text)) == expected
-    assert sections("Loads it. Raises: ValueError for 0.") == (
-        "Loads it.\n\n\nRaises:\n    ValueError: for 0.\n"
-    )
-    assert sections("Raises: as `f`.") == "\n**Raises:** as `f`.\n"
-    assert sections("One line.") == "One line."
-
-
-def test_the_architecture_diagrams_are_up_to_date():
-    """The committed files are those of the script, and every subpackage is in the picture."""
-    diagrams = load("diagrams")
-    drawn = diagrams.draw(diagrams.PACKAGES, diagrams.IMPORTS, "The subpackages and their imports")
+def test_the_architecture_diagram_is_up_to_date():
+    """The committed file is that of the script, and every subpackage is in the picture."""
+    script = runpy.run_path(str(ROOT / "tools" / "docs" / "diagrams.py"))
+    packages, arrows = script["PACKAGES"], script["IMPORTS"]
+    drawn = script["draw"](packages, arrows, "The subpackages and their imports")
     assert drawn == (ROOT / "docs" / "packages.svg").read_text("utf-8")
-    folders = {path.parent.name for path in (ROOT / "tf_transformer").glob("*/__init__.py")}
-    assert folders <= set(diagrams.PACKAGES)
+    assert {path.parent.name for path in (ROOT / "tf_transformer").glob("*/__init__.py")} <= set(
+        packages
+    )
+
+
+def test_files_that_repeat_the_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert citation["version"] == __version__
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+    assert next(heading for heading in headings if heading != "Unreleased") == f"[{__version__}]"

@@ -1,10 +1,11 @@
 """Text in, BLEU out, by the command line: a small model learns to translate."""
 
 import re
-import subprocess
-import sys
 
+import pytest
 from pocket.numbers import number_words
+
+from tf_transformer.cli.main import main
 
 SETTINGS = {
     "num_layers": 1,
@@ -19,23 +20,14 @@ SETTINGS = {
     "save_steps": 50,
     "eval_steps": 500,
     "log_steps": 100,
+    "logical_devices": 1,
 }
-
-
-def run(*arguments, **options):
-    """Runs a command. Returns its output and its messages."""
-    command = [sys.executable, "-m", "tf_transformer", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
 
 
 def write_corpus(folder):
     """Writes sentences with numbers, which have few words in a strict order.
 
     A minute is enough to learn them. The held-out sentences are not in the training text.
-
-    Returns: the held-out pairs.
     """
     pairs = [
         (f"{city} has {en} houses.", f"{city} hat {de} Häuser.")
@@ -43,30 +35,33 @@ def write_corpus(folder):
         for en, de in (number_words(n) for n in range(21, 1000))
     ]
     held_out = pairs[7::50]
-    splits = {
-        "train": [pair for pair in pairs if pair not in held_out],
-        "val": held_out[:20],
-        "test": held_out[20:],
-    }
-    for name, split in splits.items():
+    train = [pair for pair in pairs if pair not in held_out]
+    for name, split in (("train", train), ("val", held_out[:20]), ("test", held_out[20:])):
         for side, language in enumerate(("en", "de")):
             text = "".join(f"{pair[side]}\n" for pair in split)
             (folder / f"{name}.{language}").write_text(text, "utf-8")
-    return held_out
 
 
-def test_a_small_model_learns(tmp_path):
-    held_out = write_corpus(tmp_path)
+@pytest.mark.slow
+def test_a_small_model_learns(tmp_path, capsys):
+    write_corpus(tmp_path)
     model_dir = f"--model_dir={tmp_path / 'model'}"
     flags = [f"--{name}={value}" for name, value in SETTINGS.items()]
-    out, err = run("train", f"--data={tmp_path}", model_dir, *flags)
+    assert main(["train", f"--data={tmp_path}", model_dir, *flags]) == 0
+    out, err = capsys.readouterr()
     assert out.count("reference") == 5
     assert "translate --model_dir=" in out
-    for step in (100, 200, 300, 400, 500):
-        assert re.search(rf"^\d\d:\d\d:\d\d INFO step {step} \| loss ", err, re.MULTILINE), err
-    assert "step 500" not in out
-    out, _ = run("evaluate", model_dir)
+    assert re.findall(r"^\S+ INFO step (\d+) \| loss ", err, re.M) == [
+        "100",
+        "200",
+        "300",
+        "400",
+        "500",
+    ]
+    assert main(["evaluate", model_dir]) == 0
+    out = capsys.readouterr().out
     assert float(re.search(r"BLEU ([\d.]+)", out)[1]) > 80, out
-    english, _ = held_out[25]
-    out, _ = run("translate", model_dir, input=f"{english}\n")
-    assert out.endswith("Häuser.\n")
+    assert main(["translate", model_dir, f"--input={tmp_path / 'test.en'}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 39
+    assert all(line.endswith("Häuser.") for line in lines)

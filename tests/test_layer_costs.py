@@ -3,19 +3,13 @@
 They are compared with TensorFlow's own counts, closed formulas, and counts by hand.
 """
 
-import importlib
-import pathlib
-import sys
-
+import layer_types
+import layers
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tf_transformer import scaled_dot_product_attention
-
-sys.path.append(str(pathlib.Path(__file__).parents[1] / "benchmarks"))
-layer_types = importlib.import_module("layer_types")
-layers = importlib.import_module("layers")
 
 R = 8
 K = 3
@@ -25,24 +19,12 @@ ROWS = [
     layer_types.recurrent_layer(unroll=True),
     *layer_types.convolutions(K),
 ]
-NAMES = [
-    "self-attention",
-    "multi-head",
-    "restricted",
-    "recurrent",
-    "convolution",
-    "dilated",
-    "separable",
-]
+NAMES = [row.name.split()[0].rstrip(",") for row in ROWS]
 
 
 def every_row(values):
     """Parametrizes a test with each row and its expected value."""
     return pytest.mark.parametrize("row, expected", list(zip(ROWS, values)), ids=NAMES)
-
-
-def test_order_of_the_rows():
-    assert [row.name.split()[0].rstrip(",") for row in ROWS] == NAMES
 
 
 @pytest.mark.parametrize("n, d", [(12, 8), (24, 4)])
@@ -102,37 +84,18 @@ def test_independent_products_are_not_sequential():
     assert layer_types.longest_chain(tf.nn.relu, 3, 4) == 0
 
 
-def one_layer(n):
-    return 1
+PATHS = {
+    "self-attention": lambda n: 1,
+    "multi-head": lambda n: 1,
+    "restricted": lambda n: -(-(n - 1) // (R // 2)),
+    "recurrent": lambda n: n - 1,
+    "convolution": lambda n: -(-(n - 1) // (K // 2)),
+    "dilated": lambda n: next(depth for depth in range(n) if K**depth >= n),
+    "separable": lambda n: -(-(n - 1) // (K // 2)),
+}
 
 
-def restricted_path(n):
-    return -(-(n - 1) // (R // 2))
-
-
-def recurrent_path(n):
-    return n - 1
-
-
-def convolution_path(n):
-    return -(-(n - 1) // (K // 2))
-
-
-def dilated_path(n):
-    return next(depth for depth in range(n) if K**depth >= n)
-
-
-@every_row(
-    [
-        one_layer,
-        one_layer,
-        restricted_path,
-        recurrent_path,
-        convolution_path,
-        dilated_path,
-        convolution_path,
-    ]
-)
+@every_row(PATHS.values())
 def test_path_length_follows_from_the_window(row, expected):
     """A layer sees r / 2 or k // 2 positions to a side; dilation k, k^2, ... sees k^depth."""
     run = row.build(4)
@@ -146,15 +109,6 @@ def test_path_length_of_a_shift(shift, length):
     assert layer_types.path_length(lambda x, depth: tf.roll(x, shift, axis=1), 7, 2) == length
 
 
-def test_small_layers_are_in_the_order_of_the_rows():
-    small = [
-        *layer_types.attention_layers(8, 2),
-        layer_types.recurrent_layer(),
-        *layer_types.convolutions(K),
-    ]
-    assert [row.name for row in small] == [row.name for row in ROWS]
-
-
 @pytest.mark.parametrize("n, r", [(16, 8), (12, 4), (8, 2), (8, 16)])
 def test_restricted_attention_is_attention_with_a_mask(n, r):
     """A position sees r / 2 positions to either side: with r = 2n, all of them."""
@@ -164,60 +118,3 @@ def test_restricted_attention_is_attention_with_a_mask(n, r):
     visible = [min(i, r // 2) + min(n - 1 - i, r // 2) + 1 for i in range(n)]
     assert (np.count_nonzero(weights[0], axis=1) == visible).all()
     np.testing.assert_allclose(layer_types.restricted_attention(x, r), expected, atol=1e-6)
-
-
-def test_power_is_the_slope_through_the_three_largest():
-    sizes = [10, 20, 40, 80, 160]
-    costs = np.array([3 * np.array(sizes) ** 1.7, 5 / np.array(sizes)])
-    costs[:, :2] = 1000
-    np.testing.assert_allclose(layers.power(sizes, costs), [1.7, -1])
-
-
-def test_layer_products_and_parts_are_measured_in_turns():
-    """A layer records its calls: for each size one to warm up, then one in each round."""
-    calls = []
-
-    def record(name):
-        return lambda: calls.append(name)
-
-    def build(d):
-        def run(x):
-            tf.py_function(lambda: calls.append((x.shape[1], d)), [], [])
-            return x
-
-        return run
-
-    row = layer_types.Layer(
-        name="a",
-        table_1="n d",
-        powers=(1, 1),
-        shapes=lambda n, d: [(1, n, d, d)],
-        build=build,
-        parts=lambda n, d: {"part": record(f"part {n} {d}")},
-    )
-    [seconds] = layers.measure([row], [(2, 3), (4, 3)], rounds=2)
-    assert calls == [(2, 3), (4, 3), "part 2 3", "part 4 3"] * 3
-    assert list(seconds) == ["a", "products alone", "part"]
-    assert all(times.shape == (2, 2) and (times > 0).all() for times in seconds.values())
-
-
-def test_tables(capsys):
-    """Times of 2 n^2 d ms have the powers 2 and 1, as in Table 1; their part takes n ms."""
-    lengths = [1, 2, 4, 8]
-    widths = [3, 6, 12]
-    shapes_n = [(n, 3) for n in lengths]
-    shapes_d = [(2, d) for d in widths]
-    lines = [
-        ("power of n", lengths, shapes_n, slice(4)),
-        ("power of d", widths, shapes_d, slice(4, None)),
-    ]
-    n, d = np.transpose(shapes_n + shapes_d)
-    layer_times = np.array([2 * n * n * d] * 3) / 1000
-    part_times = np.array([n] * 3) / 1000
-    seconds = [{ROWS[0].name: layer_times, "softmax": part_times}]
-    layers.print_powers(ROWS[:1], seconds, [[[2, 2, 2], [1, 1, 1]]], lines)
-    layers.print_times(seconds, lines)
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert rows[2][3:] == "n^2 d 2 2.00 2.00 +- 0.00 1 1.00 1.00 +- 0.00 2, 2, 2 1, 1, 1".split()
-    assert rows[5][-9:] == "6.00 24.00 96.00 384.00 2.00 24.00 48.00 96.00 1.00".split()
-    assert rows[6] == "softmax 1.00 2.00 4.00 8.00 1.00 2.00 2.00 2.00 0.00".split()

@@ -14,12 +14,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 import filelock
 import pytest
 import urllib3
 import yaml
+from serving.fake_models import SECONDS, wait_until
 
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 
@@ -30,22 +30,12 @@ CONF = (FOLDER / "nginx" / "tf-transformer.conf").read_text("utf-8")
 UPSTREAM = (FOLDER / "nginx" / "upstream.conf").read_text("utf-8")
 # A key of each test, because limits are counted by key.
 KEYS = {name: f"{number:032x}" for number, name in enumerate(("anna", "bea", "carl"), 1)}
-MAIN = """\
-pid {folder}/nginx.pid;
-error_log {folder}/error.log;
-events {{}}
-http {{
-    client_body_temp_path {folder}/temp;
-    proxy_temp_path {folder}/temp;
-    fastcgi_temp_path {folder}/temp;
-    uwsgi_temp_path {folder}/temp;
-    scgi_temp_path {folder}/temp;
-    include conf.d/*.conf;
-}}
-"""
-PATH = "/v1/models/transformer:predict"
+BEARER = {name: f"Bearer {key}" for name, key in KEYS.items()}
+TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+MODEL = "/v1/models/transformer"
+PATH = f"{MODEL}:predict"
 BODY = json.dumps({"instances": ["Anna sleeps."]})
-SECONDS = 300  # for what must happen some time
+HEAD = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\nAuthorization: {{}}\r\n\r\n"
 
 
 @pytest.fixture(scope="session")
@@ -76,12 +66,7 @@ def private(tmp_path_factory):
 
 
 class Servers:
-    """Our servers, at two ports.
-
-    Attributes:
-      ports: of them.
-      log: the path of their log.
-    """
+    """Our servers, at two ports, with a common log."""
 
     def __init__(self, export):
         self.ports = free_ports(2)
@@ -96,7 +81,7 @@ class Servers:
         with open(self.log, "ab") as log:
             self._running[port] = subprocess.Popen(command, stderr=log)
         pool = urllib3.PoolManager()
-        wait_for(lambda: status(pool, f"http://127.0.0.1:{port}/healthz/ready") == 200)
+        wait_until(lambda: status(pool, f"http://127.0.0.1:{port}/healthz/ready") == 200)
 
     def stop(self, port):
         """Stops one of them, and waits until it has ended."""
@@ -111,23 +96,21 @@ class Servers:
 
 
 class Door:
-    """A running nginx.
-
-    Attributes:
-      url: its address.
-      port: of it.
-      folder: with its logs.
-    """
+    """A running nginx, in a folder with its logs."""
 
     def __init__(self, program, folder, private, ports, rate):
         self.folder = folder
         (self.port,) = free_ports(1)
+        self.grpc_port = ports[-1]
         self.url = f"https://localhost:{self.port}"
         self.trust = str(private / "tls.crt")
         self.pool = urllib3.PoolManager(ca_certs=self.trust, maxsize=40, retries=False)
         (folder / "conf.d").mkdir(parents=True)
         shutil.copytree(private, folder / "tf-transformer")
-        (folder / "nginx.conf").write_text(MAIN.format(folder=folder))
+        paths = "".join(f"{kind}_temp_path {folder}/temp;" for kind in TEMPORARY)
+        (folder / "nginx.conf").write_text(
+            f"pid {folder}/nginx.pid; events {{}} http {{ {paths} include conf.d/*.conf; }}"
+        )
         conf = replace(CONF, "listen 443", f"listen 127.0.0.1:{self.port}")
         conf = replace(conf, "/var/log/nginx", str(folder))
         if rate:
@@ -139,28 +122,22 @@ class Door:
         (folder / "conf.d" / "upstream.conf").write_text(upstream)
         self._command = [program, "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
         self._process = subprocess.Popen([*self._command, "-g", "daemon off;"])
-        wait_for(lambda: status(self.pool, self.url) == 401)
+        wait_until(lambda: status(self.pool, self.url) == 401)
 
     def request(self, path, name="", body=None, **headers):
         """Sends a request with the key of a name. Returns: the response."""
         if name:
-            headers["Authorization"] = f"Bearer {KEYS[name]}"
+            headers["Authorization"] = BEARER[name]
         method = "POST" if body else "GET"
         return self.pool.request(method, self.url + path, body=body, headers=headers)
 
-    def connect(self):
-        """Returns a new connection, with TLS."""
+    def connect(self, head):
+        """Returns a new connection with TLS, on which the head of a request is sent."""
         context = ssl.create_default_context(cafile=self.trust)
         connection = socket.create_connection(("localhost", self.port), timeout=SECONDS)
-        return context.wrap_socket(connection, server_hostname="localhost")
-
-    def curl(self, *arguments):
-        """Runs curl. Returns: the status, and the body as JSON."""
-        command = ["curl", "--silent", "--show-error", "--cacert", self.trust]
-        command += ["--write-out", "\n%{http_code}", *arguments]
-        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        body, _, code = out.rpartition("\n")
-        return int(code), json.loads(body)
+        connection = context.wrap_socket(connection, server_hostname="localhost")
+        connection.sendall(head.encode())
+        return connection
 
     def reload(self):
         subprocess.run([*self._command, "-s", "reload"], check=True)
@@ -172,35 +149,19 @@ class Door:
 
 def replace(text, old, new):
     """Replaces what the text must have once, except in comments."""
-    lines = [line for line in text.splitlines() if old in line and not is_comment(line)]
-    assert len(lines) == 1, old
-    return text.replace(lines[0], lines[0].replace(old, new))
-
-
-def is_comment(line):
-    return line.lstrip().startswith("#")
+    (line,) = (line for line in text.splitlines() if old in line.partition("#")[0])
+    return text.replace(line, line.replace(old, new))
 
 
 def free_ports(number):
     with contextlib.ExitStack() as stack:
-        bound = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in bound:
-            each.bind(("127.0.0.1", 0))
+        bound = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
         return [each.getsockname()[1] for each in bound]
 
 
-def wait_for(condition):
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def status(pool, url):
-    try:
+    with contextlib.suppress(urllib3.exceptions.HTTPError):
         return pool.request("GET", url, retries=False).status
-    except urllib3.exceptions.HTTPError:
-        return None
 
 
 @pytest.fixture(scope="module")
@@ -221,11 +182,8 @@ def open_door(nginx, servers, private, tmp_path_factory):
     with contextlib.ExitStack() as stack:
 
         def start(rate=""):
-            (grpc_port,) = free_ports(1)
             folder = tmp_path_factory.mktemp("nginx") / "nginx"
-            ports = [*servers.ports, grpc_port]
-            started = Door(nginx, folder, private, ports, rate)
-            started.grpc_port = grpc_port
+            started = Door(nginx, folder, private, servers.ports + free_ports(1), rate)
             stack.callback(started.stop)
             return started
 
@@ -242,49 +200,40 @@ def is_error(response, code):
     return response.status == code and list(response.json()) == ["error"]
 
 
+def translation_of(response):
+    assert response.status == 200, response.data
+    return response.json()["predictions"][0]["translation"]
+
+
 def test_keys(door):
+    assert translation_of(door.request(PATH, "anna", BODY)) == "Anna schläft."
     assert is_error(door.request(PATH, body=BODY), 401)
-    for wrong in ("Bearer 00", f"Bearer {KEYS['anna']}0", KEYS["anna"], "Basic YW5uYTo="):
+    for wrong in ("Bearer 00", f"{BEARER['anna']}0", KEYS["anna"], "Basic YW5uYTo="):
         assert is_error(door.request(PATH, body=BODY, Authorization=wrong), 401)
-    response = door.request(PATH, "anna", BODY)
-    assert response.status == 200
-    assert response.json()["predictions"][0]["translation"] == "Anna schläft."
     assert is_error(door.request("/", "", **{"X-API-Key": KEYS["anna"]}), 401)
-
-
-def test_the_page_has_basic_authentication(door):
+    # A browser shows the page.
     assert door.request("/").headers["WWW-Authenticate"].startswith("Basic ")
-    basic = urllib3.make_headers(basic_auth=f"anna:{KEYS['anna']}")
-    page = door.pool.request("GET", door.url, headers=basic)
-    assert (page.status, page.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
-    wrong = urllib3.make_headers(basic_auth=f"bea:{KEYS['anna']}")
-    assert door.pool.request("GET", door.url, headers=wrong).status == 401
+    for name, code in {"anna": 200, "bea": 401}.items():
+        headers = urllib3.make_headers(basic_auth=f"{name}:{KEYS['anna']}")
+        assert door.pool.request("GET", door.url, headers=headers).status == code
 
 
 def test_the_log_has_the_request_id_and_the_name_but_no_key(door, servers):
     given = {"Authorization": "secret", "X-Request-Id": "mine"}
     answers = [door.request(PATH, "anna", BODY), door.request("/x?key=secret", **given)]
-    entries = {}
+    ids = [answer.headers["X-Request-Id"] for answer in answers]
 
-    def read():
-        for line in (door.folder / "access.log").read_text().splitlines():
-            entry = json.loads(line)
-            entries[entry["id"]] = entry
-        return all(answer.headers["X-Request-Id"] in entries for answer in answers)
+    def entries():
+        lines = (door.folder / "access.log").read_text().splitlines()
+        found = {entry["id"]: entry for entry in map(json.loads, lines)}
+        return [found[each] for each in ids if each in found]
 
-    wait_for(read)
-    known, unknown = (entries[answer.headers["X-Request-Id"]] for answer in answers)
+    known, unknown = wait_until(lambda: len(found := entries()) == 2 and found)
     assert (known["client"], known["path"], known["status"]) == ("anna", PATH, 200)
     assert (unknown["client"], unknown["path"], unknown["status"]) == ("", "/x", 401)
-    wait_for(lambda: known["id"] in servers.log.read_text())
+    wait_until(lambda: ids[0] in servers.log.read_text())
     written = (door.folder / "access.log").read_text() + (door.folder / "error.log").read_text()
     assert not any(secret in written for secret in ("secret", *KEYS.values()))
-
-
-def test_curl(door):
-    key = f"Authorization: Bearer {KEYS['anna']}"
-    code, answer = door.curl("--header", key, "--data", BODY, door.url + PATH)
-    assert (code, answer["predictions"][0]["translation"]) == (200, "Anna schläft.")
 
 
 def test_the_command_translate(door):
@@ -297,79 +246,63 @@ def test_the_command_translate(door):
     assert done.stdout == "Anna schläft.\n", done.stderr
 
 
-def test_a_large_body(door, tmp_path):
-    (tmp_path / "body").write_bytes(b" " * 30_000_000)
-    key = f"Authorization: Bearer {KEYS['anna']}"
-    for flags in (
-        ["--http1.1"],
-        ["--http2"],
-        ["--http1.1", "--header", "Transfer-Encoding: chunked"],
-    ):
-        arguments = [*flags, "--header", key, "--data-binary", f"@{tmp_path}/body"]
-        code, answer = door.curl(*arguments, door.url + PATH)
-        assert (code, list(answer)) == (413, ["error"])
+@pytest.mark.parametrize(
+    "flags", ["--http1.1", "--http2", "--http1.1 --header Transfer-Encoding:chunked"]
+)
+def test_curl_with_a_small_and_a_large_body(door, tmp_path, flags):
+    for body, code in ((BODY.encode(), 200), (b" " * 30_000_000, 413)):
+        (tmp_path / "body").write_bytes(body)
+        command = ["curl", "--silent", "--show-error", "--cacert", door.trust, *flags.split()]
+        command += ["--header", f"Authorization: {BEARER['anna']}", "--write-out", "\n%{http_code}"]
+        command += ["--data-binary", f"@{tmp_path}/body", door.url + PATH]
+        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        answer, _, found = out.rpartition("\n")
+        assert int(found) == code
+        assert list(json.loads(answer)) == ["predictions" if code == 200 else "error"]
 
 
 def test_a_burst(open_door):
     door = open_door(rate="1r/m")
-    answers = [door.request("/v1/models/transformer", "bea") for _ in range(70)]
-    codes = [answer.status for answer in answers]
-    assert codes[:61] == [200] * 61  # the burst, and one
+    answers = [door.request(MODEL, "bea") for _ in range(70)]
+    assert [answer.status for answer in answers[:61]] == [200] * 61  # the burst, and one
     assert is_error(answers[-1], 429)
     assert answers[-1].headers["Retry-After"] == "1"
-    assert door.request("/v1/models/transformer", "anna").status == 200
+    assert door.request(MODEL, "anna").status == 200
 
 
 def test_slow_clients_are_cut(door):
-    def send_head_byte_by_byte():
-        with door.connect() as connection:
-            connection.settimeout(1)
-            for byte in f"GET / HTTP/1.1\r\nX: {'a' * SECONDS}".encode():
+    def is_cut(connection, drip):
+        """Whether nginx closes a connection on which these bytes are sent again and again."""
+        connection.settimeout(1)
+        with connection, contextlib.suppress(ConnectionError):
+            for _ in range(SECONDS):
                 with contextlib.suppress(TimeoutError):
-                    if not connection.recv(100):
-                        return True
-                try:
-                    connection.sendall(bytes([byte]))
-                except OSError:
-                    return True
+                    return not connection.recv(100)
+                connection.sendall(drip)
+            return False
+        return True
 
-    def stop_in_the_body():
-        with door.connect() as connection:
-            head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEYS['anna']}\r\n"
-            connection.sendall(f"{head}Content-Length: 99\r\n\r\n{{".encode())
-            return not connection.recv(100)
-
-    def say_nothing():
-        with socket.create_connection(("localhost", door.port), SECONDS) as connection:
-            return not connection.recv(100)
-
-    def is_cut(client):
-        try:
-            return client()
-        except ConnectionResetError:
-            return True
-
+    head = door.connect("GET / HTTP/1.1\r\nX: "), b"a"
+    body = door.connect(HEAD.format(BEARER["anna"])), b""
+    nothing = socket.create_connection(("localhost", door.port)), b""
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        clients = [send_head_byte_by_byte, stop_in_the_body, say_nothing]
-        results = [pool.submit(is_cut, client) for client in clients]
+        results = [pool.submit(is_cut, *client) for client in (head, body, nothing)]
         assert door.request(PATH, "anna", BODY).status == 200
-        assert all(result.result() for result in results)
+        assert [result.result() for result in results] == [True] * 3
 
 
 def test_connections_of_a_key_are_limited(door):
     """Bodies that arrive byte by byte keep those of their own key busy, and no others."""
     with contextlib.ExitStack() as stack:
-        connections = [stack.enter_context(door.connect()) for _ in range(32)]
-        head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEYS['carl']}\r\n"
-        for connection in connections:
-            connection.sendall(f"{head}Content-Length: 99999\r\n\r\n".encode())
+        head = HEAD.format(BEARER["carl"])
+        connections = [stack.enter_context(door.connect(head)) for _ in range(32)]
 
         def is_refused():
             for connection in connections:
                 connection.sendall(b" ")
-            return door.request("/v1/models/transformer", "carl").status == 429
+            return door.request(MODEL, "carl").status == 429
 
-        wait_for(is_refused)
+        wait_until(is_refused)
         assert door.request(PATH, "anna", BODY).status == 200
 
 
@@ -403,7 +336,7 @@ def test_grpc(door):
         trust = grpc.ssl_channel_credentials(pathlib.Path(door.trust).read_bytes())
         with grpc.secure_channel(f"localhost:{door.port}", trust) as channel:
             call = channel.unary_unary(method)
-            key = [("authorization", f"Bearer {KEYS['anna']}")]
+            key = [("authorization", BEARER["anna"])]
             assert call(b"request", metadata=key, timeout=SECONDS) == b"request"
             with pytest.raises(grpc.RpcError) as error:
                 call(b"request", timeout=SECONDS)
@@ -420,12 +353,11 @@ def test_an_upgrade_drops_no_request(open_door, servers):
 
     def translate():
         while not ended.is_set():
-            response = door.request(PATH, "anna", BODY)
-            answers.append((response.status, response.data))
+            answers.append(translation_of(door.request(PATH, "anna", BODY)))
 
-    def wait_for_answers(number=50):
-        count = len(answers) + number
-        wait_for(lambda: len(answers) > count)
+    def wait_for_answers():
+        count = len(answers) + 50
+        wait_until(lambda: len(answers) > count)
 
     old, new = servers.ports
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -441,10 +373,8 @@ def test_an_upgrade_drops_no_request(open_door, servers):
         finally:
             ended.set()
         for client in clients:
-            client.result()
-    assert {code for code, _ in answers} == {200}
-    found = {json.loads(data)["predictions"][0]["translation"] for _, data in answers}
-    assert found == {"Anna schläft."}
+            client.result()  # raises what was not translated
+    assert set(answers) == {"Anna schläft."}
 
 
 def test_nginx_accepts_the_addresses_of_kubernetes(nginx, door):

@@ -13,6 +13,7 @@ from tf_transformer.config import Config
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.update import Update
 
+pytestmark = pytest.mark.slow
 SHAPE = 6, 5
 CONFIG = (
     Config()
@@ -21,38 +22,11 @@ CONFIG = (
 )
 
 
-def types(text):
-    """The types of the arguments and of the results of a module's main function."""
-    signature = re.search(r"func\.func (?:public )?@main\((.*?)\) -> \((.*?)\) ?\{", text, re.S)
-    return [re.findall(r"tensor<([^>]*)>", part) for part in signature.groups()]
-
-
-def weight_types(model):
-    """The types of the weights."""
-    return ["x".join(map(str, weight.shape)) + "xf32" for weight in model.trainable_variables]
-
-
-@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
-def test_the_gradients_compile_for_gpus(precision):
-    model = build_model(CONFIG.model, precision)
-    text = step_stablehlo.gradients_text(CONFIG, model, SHAPE)
-    weights = weight_types(model)
-    assert types(text) == [
-        [*weights, "6x5xi32", "6x6xi32", "2xi32", "i64", "f32"],
-        [*weights, "5xf32"],
-    ]
-    assert "custom_call" not in text  # nothing is computed on the host
-    products = re.findall(r"stablehlo\.dot_general .*tensor<[\dx]+x(\w+)>,", text)
-    assert set(products) == {"f32" if precision == "float32" else "bf16"}
-
-
 @pytest.mark.parametrize(("tf32", "precision"), [(True, "DEFAULT"), (False, "HIGHEST")])
 def test_the_update_compiles_for_gpus(tf32, precision):
-    model = build_model(CONFIG.model)
     with tensor_float_32(tf32):
-        text = step_stablehlo.update_text(CONFIG, model, SHAPE)
-    state = weight_types(model) * 3
-    assert types(text) == [[*state, "i32", "6x5xi32", "6x6xi32"], [*state, "i32", "5xf32"]]
+        text = step_stablehlo.update_text(CONFIG, build_model(CONFIG.model), SHAPE)
+    assert "custom_call" not in text  # nothing is computed on the host
     assert set(re.findall(r"dot_general .* precision = \[(\w+),", text)) == {precision}
 
 

@@ -1,42 +1,22 @@
 """Encoding of sentence pairs: dropped pairs, processes, and the cache of shards."""
 
 import copy
-import errno
 import logging
 import os
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from encoded import sequences
 
-from tf_transformer.config import Config
 from tf_transformer.data import encoding
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.encoding import (
     cached_pairs,
     describe_dropped,
     encode_pairs,
+    shard_folder,
 )
-from tf_transformer.data.readers import open_corpus
-from tf_transformer.data.tokenizer import learn_tokenizers, save_tokenizers
 from tf_transformer.errors import UserError
-
-
-@pytest.fixture(scope="module")
-def tokenizers(corpus_folder):
-    corpus = open_corpus(str(corpus_folder), "en", "de")
-    return learn_tokenizers(lambda: corpus.read("train"), 500, shared=True)
-
-
-def rows(pairs, side=0):
-    """The sequences of one side, as lists of ids."""
-    return [
-        shard.ids[a:b].tolist()
-        for shard in pairs.shards
-        for a, b in zip(shard.splits[side::2], shard.splits[side + 1 :: 2])
-    ]
 
 
 def test_pairs_are_dropped_and_counted_by_reason(tokenizers):
@@ -44,28 +24,17 @@ def test_pairs_are_dropped_and_counted_by_reason(tokenizers):
         ("Anna sleeps.", "Anna schläft."),
         ("The man sees the dog.", "Der Mann sieht den Hund."),
     ]
-    pairs = [
-        ("", "etwas"),
-        good[0],
-        ("something", "  "),
-        ("a" * 100, "b" * 100),
-        ("x", "viele viele Wörter hier"),
-        good[1],
-        ("", ""),
-    ]
+    too_long, unequal = ("a" * 100, "b" * 100), ("x", "viele viele Wörter hier")
+    pairs = [("", "etwas"), good[0], ("something", "  "), too_long, unequal, good[1], ("", "")]
     encoded = encode_pairs(iter(pairs), tokenizers, max_length=40, max_length_ratio=3.0)
-    assert encoded.dropped == {
-        "an empty side": 3,
-        "a side of more than 40 sub-words": 1,
-        "one side more than 3 times the other": 1,
-    }
+    assert list(encoded.dropped.values()) == [3, 1, 1]
     assert describe_dropped(encoded) == (
         "3 for an empty side, 1 for a side of more than 40 sub-words, "
         "1 for one side more than 3 times the other"
     )
     for side in (0, 1):
         expected = tokenizers[side].encode([pair[side] for pair in good])
-        assert rows(encoded, side) == expected.to_list()
+        assert sequences(encoded)[side::2] == list(map(tuple, expected.to_list()))
 
 
 def test_ids_are_those_of_the_tokenizer_in_graphs(tokenizers):
@@ -84,7 +53,7 @@ def test_ids_are_those_of_the_tokenizer_in_graphs(tokenizers):
         texts.append("".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000) + ".")
     texts = [text for text in texts if tokenizers[0].normalize(text)]  # blank ones are dropped
     pairs = encode_pairs([(text, "a") for text in texts], tokenizers, 10**6, 10**6)
-    assert rows(pairs) == tokenizers[0].encode(texts).to_list()
+    assert sequences(pairs)[::2] == list(map(tuple, tokenizers[0].encode(texts).to_list()))
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(2**16, np.uint16), (2**16 + 1, np.int32)])
@@ -93,16 +62,6 @@ def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, size, dty
     other.vocab_size = size
     (shard,) = encode_pairs([("a", "b")], (tokenizers[0], other), 64, 9.0).shards
     assert shard.ids.dtype == dtype
-
-
-def test_the_result_does_not_depend_on_the_chunk_size(tokenizers, corpus_folder, monkeypatch):
-    pairs = list(open_corpus(str(corpus_folder), "en", "de").read("train"))
-    expected = encode_pairs(iter(pairs), tokenizers, 64, 9.0)
-    monkeypatch.setattr(encoding, "CHUNK", 7)
-    chunked = encode_pairs(iter(pairs), tokenizers, 64, 9.0)
-    assert rows(chunked, 0) == rows(expected, 0)
-    assert rows(chunked, 1) == rows(expected, 1)
-    assert chunked.checksum == expected.checksum
 
 
 @pytest.mark.parametrize(
@@ -114,81 +73,20 @@ def test_no_pair_left(tokenizers, pairs, dropped):
         encode_pairs(iter(pairs), tokenizers, 40, 9.0)
 
 
-def test_the_second_start_reads_the_cache(
-    tokenizers, corpus_folder, tiny_config, tmp_path, monkeypatch
-):
-    corpus = open_corpus(str(corpus_folder), "en", "de")
-    first = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-    with monkeypatch.context() as patch:
-        patch.setattr(corpus, "read_text", None)  # reading the text would fail
-        again = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-    assert rows(again, 0) == rows(first, 0) and rows(again, 1) == rows(first, 1)
-    assert again.dropped == first.dropped
-    assert again.checksum == first.checksum
-    text = corpus.read("train")
-    in_memory = encode_pairs(text, tokenizers, 64, tiny_config.data.max_length_ratio)
-    assert in_memory.checksum == first.checksum
-
-    # Another setting has other shards.
-    short = tiny_config.replace(max_length=10).data
-    shorter = cached_pairs(corpus, "train", tokenizers, short, str(tmp_path))
-    assert len(shorter) < len(first)
-    assert len(list(tmp_path.glob("train-*"))) == 2
+def test_a_text_of_several_chunks(tokenizers, text):
+    once, often = (encode_pairs(text * n, tokenizers, 64, 9.0) for n in (1, 25))
+    assert sequences(often) == 25 * sequences(once)
 
 
-def test_the_ids_are_not_in_memory(tokenizers, corpus_folder, tiny_config, tmp_path):
-    corpus = open_corpus(str(corpus_folder), "en", "de")
-    for _ in range(2):  # encoded, and read from the cache
-        pairs = cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
-        for shard in pairs.shards:
-            assert isinstance(shard.ids.base, np.memmap)
-            assert isinstance(shard.splits.base, np.memmap)
-
-
-class ChangingCorpus(Corpus):
-    """A corpus whose text is its fingerprint."""
-
-    texts = {"train": None, "validation": None}
-
-    def __init__(self):
-        self.text = "Anna sleeps."
-        self.reads = 0
-
-    def read_text(self, text):
-        self.reads += 1
-        yield self.text, self.text, None
-
-    def text_fingerprint(self, split):
-        return (split, self.text)
-
-
-def test_a_changed_fingerprint_invalidates_the_cache(tokenizers, tiny_config, tmp_path):
-    corpus = ChangingCorpus()
-    folder = str(tmp_path)
-
-    def encoded():
-        pairs = cached_pairs(corpus, "train", tokenizers, tiny_config.data, folder)
-        return rows(pairs)
-
-    first = encoded()
-    assert encoded() == first
-    assert corpus.reads == 1
-    corpus.text = "The man sees the dog."
-    second = encoded()
-    assert corpus.reads == 2
-    assert second == tokenizers[0].encode([corpus.text]).to_list() != first
-    assert len(list(tmp_path.glob("train-*"))) == 2
-
-
-class FailingCorpus(Corpus):
-    """A corpus that fails after some pairs, as a process that is stopped."""
+class TextCorpus(Corpus):
+    """A corpus of pairs in memory. Its fingerprint is its name."""
 
     name = "the corpus"
     texts = {"train": None, "validation": None}
 
     def __init__(self, pairs):
         self.pairs = pairs
-        self.end = None  # how many pairs are read before the failure
+        self.end = None  # how many pairs are read before a failure, such as Ctrl-C
 
     def read_text(self, text):
         yield from ((*pair, None) for pair in self.pairs[: self.end])
@@ -196,21 +94,45 @@ class FailingCorpus(Corpus):
             raise KeyboardInterrupt
 
     def text_fingerprint(self, split):
-        return (split,)
+        return (split, self.name)
+
+
+def test_the_second_start_reads_the_cache(tokenizers, text, tiny_config, tmp_path):
+    corpus, data = TextCorpus(text), tiny_config.data
+    first = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
+    assert first.checksum == encode_pairs(text, tokenizers, 64, data.max_length_ratio).checksum
+    corpus.end = 0  # reading the text would fail
+    again = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
+    assert sequences(again) == sequences(first)
+    assert (again.dropped, again.checksum) == (first.dropped, first.checksum)
+    for shard in [*first.shards, *again.shards]:  # not in memory
+        assert isinstance(shard.ids.base, np.memmap)
+        assert isinstance(shard.splits.base, np.memmap)
+
+
+def test_other_settings_and_another_fingerprint_have_other_shards(
+    tokenizers, text, tiny_config, tmp_path
+):
+    corpus, data = TextCorpus(text), tiny_config.data
+    first = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
+    short = tiny_config.replace(max_length=10).data
+    assert len(cached_pairs(corpus, "train", tokenizers, short, str(tmp_path))) < len(first)
+    corpus.name, corpus.pairs = "another", [("Anna sleeps.", "Anna schläft.")]
+    other = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
+    assert sequences(other)[0] == tuple(tokenizers[0].encode(["Anna sleeps."]).to_list()[0])
+    assert len(list(tmp_path.glob("train-*"))) == 3
 
 
 @pytest.fixture
-def interrupted(tokenizers, corpus_folder, monkeypatch):
+def interrupted(tokenizers, text, monkeypatch):
     """A corpus of 400 pairs, shards of 30, and a list of the encoded texts of the source."""
     monkeypatch.setattr(encoding, "CHUNK", 10)
     monkeypatch.setattr(encoding, "CHUNKS_OF_SHARD", 3)
-    monkeypatch.setattr("tf_transformer.data.progress.LOG_SECONDS", 0.0)
-    corpus = FailingCorpus(list(open_corpus(str(corpus_folder), "en", "de").read("train")))
     encoded = []
     source = copy.copy(tokenizers[0])  # not that of the targets
     encode = source.encode_lists
     source.encode_lists = lambda texts: encoded.extend(texts) or encode(texts)
-    return corpus, (source, tokenizers[1]), encoded
+    return TextCorpus(text.copy()), (source, tokenizers[1]), encoded
 
 
 def files(folder):
@@ -232,6 +154,8 @@ def test_an_interrupted_encoding_is_resumed(interrupted, tiny_config, tmp_path, 
     # Complete shards end at 90 and 270; 100 and 275 are in the middle of the next ones.
     sources = [source for source, _ in corpus.pairs]
     assert encoded == sources[:100] + sources[90:100] + sources[90:270]
+    (folder,) = tmp_path.glob("cache/train-*")
+    (folder / ".tmp-00009.ids.npy-0.part").write_bytes(b"x")  # as of a process that was killed
 
     encoded.clear()
     corpus.end = None
@@ -241,7 +165,6 @@ def test_an_interrupted_encoding_is_resumed(interrupted, tiny_config, tmp_path, 
     assert pairs.checksum == expected.checksum
     assert pairs.dropped == expected.dropped
     assert "resuming the encoding of train after 270 pairs" in caplog.text
-    assert "encoding train: 400 pairs in " in caplog.text
     assert files(tmp_path / "cache") == files(tmp_path / "whole")
 
 
@@ -290,56 +213,14 @@ def test_a_shard_without_usable_pairs(interrupted, tiny_config, tmp_path):
             assert ids[row][ids[row] > 0].tolist() == tokenizer.encode([text])[0].numpy().tolist()
 
 
-KILLED = """
-import os, signal, sys
-sys.path.insert(0, {tests!r})
-from test_encoding import FailingCorpus
-from tf_transformer.config import Config
-from tf_transformer.data import encoding
-from tf_transformer.data.tokenizer import load_tokenizers
-
-class KilledCorpus(FailingCorpus):
-    def read_text(self, text):
-        yield from ((*pair, None) for pair in self.pairs[:100])
-        os.kill(os.getpid(), signal.SIGKILL)
-
-encoding.CHUNK, encoding.CHUNKS_OF_SHARD = 10, 3
-corpus = KilledCorpus({pairs!r})
-data = Config().data
-encoding.cached_pairs(corpus, "train", load_tokenizers({folder!r}, True), data, {folder!r})
-"""
-
-
-def test_the_encoding_of_a_killed_process_is_resumed(interrupted, tmp_path):
+def test_a_shard_that_cannot_be_written_keeps_those_before_it(interrupted, tiny_config, tmp_path):
     corpus, tokenizers, encoded = interrupted
-    data = Config().data
-    save_tokenizers((tokenizers[0], tokenizers[0]), str(tmp_path))
-    code = KILLED.format(
-        tests=os.path.dirname(__file__), pairs=corpus.pairs[:101], folder=str(tmp_path)
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    pairs = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
-    assert encoded == [source for source, _ in corpus.pairs[90:]]
-    expected = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path / "whole"))
-    assert pairs.checksum == expected.checksum
-
-
-def test_a_full_disk_names_the_file_and_keeps_the_shards(
-    interrupted, tiny_config, tmp_path, monkeypatch
-):
-    corpus, tokenizers, encoded = interrupted
-    write = encoding.atomic_write
-
-    def fail(path, mode="w"):
-        if path.endswith("00002.ids.npy"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-        return write(path, mode)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(encoding, "atomic_write", fail)
-        with pytest.raises(OSError, match="No space left on device: .*train-.*00002.ids.npy"):
-            cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
+    arguments = corpus, "train", tokenizers, tiny_config.data, str(tmp_path)
+    obstacle = os.path.join(shard_folder(*arguments), "00002.ids.npy")
+    os.makedirs(obstacle)
+    with pytest.raises(OSError, match="00002.ids.npy"):
+        cached_pairs(*arguments)
+    os.rmdir(obstacle)
     encoded.clear()
-    cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
+    cached_pairs(*arguments)
     assert len(encoded) == 400 - 60

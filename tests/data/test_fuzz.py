@@ -47,6 +47,10 @@ def test_a_random_text_file(tmp_path, content):
     assert windows == lines, "both readers must agree"
     if lines is not None:
         assert not any("\n" in line for line in lines)
+    packed = tmp_path / "lines.txt.gz"  # compressed in two parts
+    middle = len(content) // 2
+    packed.write_bytes(gzip.compress(content[:middle], 1) + gzip.compress(content[middle:], 1))
+    assert lines_or_error(lambda: read_lines(str(packed)), packed) == lines
 
 
 @bounded

@@ -42,23 +42,11 @@ def test_training_text_of_all_and_validation_text_of_the_first(folders):
     sources = [source for source, _ in corpus.read("train")]
     assert sources == [f"a train en {i}" for i in range(3)] + [f"b train en {i}" for i in range(2)]
     assert [source for source, _ in corpus.read("validation")] == ["a val en 0", "a val en 1"]
-    assert corpus.name == f"folder {folders[0]} and folder {folders[1]}"
-
-
-def test_fingerprints(folders):
-    a, b = (open_corpus(folder, "en", "de") for folder in folders)
-    mixed = MixedCorpus([a, b])
-    assert mixed.fingerprint("train") != MixedCorpus([b, a]).fingerprint("train")
-    assert mixed.fingerprint("validation") == (a.fingerprint("validation"),)
-    fingerprints = tuple(part.fingerprint("train") for part in mixed.parts("train"))
-    assert fingerprints == mixed.fingerprint("train")
-
-
-def test_descriptions(folders):
-    """The pairs of other splits than "train" are those of the first corpus."""
-    corpus = open_corpus(",".join(folders), "en", "de")
     assert corpus.describe("train") == f"train of folder {folders[0]} and folder {folders[1]}"
     assert corpus.describe("test") == f"test of folder {folders[0]}"
+    a, b = (open_corpus(folder, "en", "de") for folder in folders)
+    assert corpus.fingerprint("train") == (a.fingerprint("train"), b.fingerprint("train"))
+    assert corpus.fingerprint("validation") == (a.fingerprint("validation"),)
 
 
 def test_languages_of_a_corpus(tmp_path):
@@ -89,28 +77,23 @@ def test_names_with_commas(folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for one in ("pocket", "p.en,p.de"):
         assert corpus_names(one) == [one]
-    for several in ("a,b", "p.tsv,q.tsv.gz", "pocket,p.tsv", "pocket@de-en,pocket", "a@en-de,no.en",
-                    "p.en,no.de",
-                    "wmt14_translate/de-en,ted_hrlr_translate/pt_to_en", "pocket,a,b"):  # fmt: skip
-        assert corpus_names(several) == several.split(",")
+    several = "a,b p.tsv,q.tsv.gz pocket,p.tsv pocket@de-en,pocket a@en-de,no.en p.en,no.de"
+    for names in f"{several} wmt14_translate/de-en,ted_hrlr_translate/pt_to_en".split():
+        assert corpus_names(names) == names.split(",")
     (tmp_path / "a,b").mkdir()
     assert corpus_names("a,b") == ["a,b"]
     assert absolute_path("b@en-de,pocket@de-en,p.tsv") == (
         f"{folders[1]}@en-de,pocket@de-en,{tmp_path}/p.tsv"
     )
-    assert corpus_names("/no,/no@de-en") == ["/no", "/no@de-en"]
-    with pytest.raises(UserError, match="no such data folder or file: /no: give"):
-        open_corpus("/no,/no@de-en", "en", "de")
+    for data, name in (("/no,/no@de-en", "/no"), ("b,nothing.tsv", "nothing.tsv")):
+        with pytest.raises(UserError, match=f"no such data folder or file: {name}: give"):
+            open_corpus(data, "en", "de")
     with pytest.raises(UserError, match="a name before or after a comma is missing"):
         open_corpus("b,,pocket", "en", "de")
-    with pytest.raises(UserError, match="no such data folder or file: nothing.tsv"):
-        open_corpus("b,nothing.tsv", "en", "de")
 
 
 @pytest.mark.parametrize(("settings", "message"), [
     ({"data_weights": "1,2,3"}, "data_weights 1,2,3 are 3, and data names 2: give one weight"),
-    ({"data_weights": "1,0"}, "weights 1,0: the weight '0' is not a number from 0.000001 to"),
-    ({"data_weights": "1,x"}, "weights 1,x: the weight 'x' is not a number from 0.000001 to"),
     ({"data_weights": "1,nan"}, "weights 1,nan: the weight 'nan' is not a number from 0.000001 to"),
     ({"data_weights": "1,2", "data_temperature": 5.0}, "and data_temperature: give one of them"),
 ])  # fmt: skip
@@ -176,15 +159,8 @@ def test_the_order_is_repeatable_and_resumes_within_an_epoch():
     for skip in (0, 1, batches.per_epoch - 1):
         assert [names(batch) for batch in batches.epoch(2, skip)] == whole[skip:]
     assert [names(batch) for batch in Batches(pairs, 300, 8, repeated).epoch(2)] != whole
-
-
-def test_repetitions_of_1_are_the_usual_epoch():
-    pairs = corpora(200, 50)
-    usual, repeated = Batches(pairs, 300, 1), Batches(pairs, 300, 1, [1.0, 1.0])
-    for batch, expected in zip(repeated.epoch(1), usual.epoch(1), strict=True):
-        assert names(batch) == names(expected)
-    assert repeated.buckets == usual.buckets
-    assert repeated.non_padding_fraction == usual.non_padding_fraction
+    once, usual = Batches(pairs, 300, 7, [1.0, 1.0]), Batches(pairs, 300, 7)
+    assert list(map(names, once.epoch(2))) == list(map(names, usual.epoch(2)))
 
 
 def test_every_length_stays_possible():

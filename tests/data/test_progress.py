@@ -4,6 +4,8 @@ import io
 import logging
 import sys
 
+import pytest
+
 from tf_transformer.data import progress
 from tf_transformer.data.progress import Progress
 
@@ -15,22 +17,18 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_has_a_bar(monkeypatch, caplog):
-    terminal = Terminal()
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("seconds", [0.0, 1e9])
+def test_progress(monkeypatch, caplog, terminal, seconds):
+    """Log lines have a minimum distance."""
+    stderr = Terminal() if terminal else io.StringIO()
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(progress, "LOG_SECONDS", seconds)
     with caplog.at_level(logging.INFO, "tf_transformer"), Progress("encoding", "pairs") as shown:
-        shown.show(5000)
-    assert "encoding: 5.00k pairs" in terminal.getvalue()
-    assert terminal.getvalue().endswith("\r")  # the bar is removed at the end
-    assert not caplog.records
-
-
-def test_log_lines_have_a_minimum_distance(monkeypatch, caplog):
-    seconds = iter([0, 29, 30, 31, 59, 60.4])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds))
-    with caplog.at_level(logging.INFO, "tf_transformer"), Progress("encoding", "pairs") as shown:
-        for done in (1000, 2000, 3000, 4000, 5000):
+        for done in (4000, 5000):
             shown.show(done)
-    assert caplog.messages == ["encoding: 2,000 pairs in 30 s", "encoding: 5,000 pairs in 60 s"]
+    assert ("encoding: 5.00k pairs" in stderr.getvalue()) == terminal
+    assert stderr.getvalue().endswith("\r") == terminal  # the bar is removed at the end
+    assert len(caplog.messages) == (0 if terminal or seconds else 2)
+    assert all("000 pairs in " in message for message in caplog.messages)

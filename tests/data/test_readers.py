@@ -6,6 +6,7 @@ import itertools
 import json
 import lzma
 import os
+import re
 import types
 
 import pytest
@@ -24,24 +25,28 @@ def write(path, lines):
     return str(path)
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-@pytest.mark.parametrize("stem", ["val", "valid", "validation", "dev"])
-def test_folder(tmp_path, suffix, stem):
+@pytest.mark.parametrize(
+    "stem, suffix", [("val", ""), ("valid", ".gz"), ("validation", ""), ("dev", ".gz")]
+)
+def test_folder(tmp_path, stem, suffix):
     for name in ("train", stem, "test_2016", "test_2017", "notes"):
         write(tmp_path / f"{name}.en{suffix}", [f"{name} a", f"{name} b"])
         write(tmp_path / f"{name}.de{suffix}", [f"{name} A", f"{name} B"])
+    for name in ("notes.tsv", "train.fr", "train.en.bak", "train"):  # have no effect
+        (tmp_path / name).write_bytes(b"")
     corpus = open_corpus(str(tmp_path), "en", "de")
+    corpus.check()
     assert corpus.splits == ["train", "validation", "test_2016", "test_2017"]
-    assert list(corpus.read("validation")) == [
-        (f"{stem} a", f"{stem} A"),
-        (f"{stem} b", f"{stem} B"),
-    ]
-    assert list(open_corpus(str(tmp_path), "de", "en").read("train")) == [
-        ("train A", "train a"),
-        ("train B", "train b"),
-    ]
-    with pytest.raises(UserError, match="several test sets"):
+    expected = [(f"{stem} a", f"{stem} A"), (f"{stem} b", f"{stem} B")]
+    assert list(corpus.read("validation")) == expected
+    opposite = open_corpus(str(tmp_path), "de", "en")
+    assert list(opposite.read("train")) == [("train A", "train a"), ("train B", "train b")]
+    with pytest.raises(UserError, match="give --split, one of train, validation, test_2016, test_"):
         corpus.default_test(seen=True)
+    with pytest.raises(UserError, match="has no split 'test'"):
+        list(corpus.read("test"))
+    with pytest.raises(UserError, match="both 'en'"):
+        open_corpus(str(tmp_path), "en", "en")
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -51,6 +56,8 @@ def test_the_only_test_set_is_the_default(tmp_path, seen):
     assert open_corpus(str(tmp_path), "en", "de").default_test(seen) == "test_2016"
     write(tmp_path / "test.tsv", ["a\tA"])
     assert open_corpus(str(tmp_path), "en", "de").default_test(seen) == "test"
+    assert open_corpus("pocket", "en", "de").default_test(seen) == "test"
+    assert open_corpus("pocket-trees", "words", "trees").default_test(seen) == "test"
 
 
 def test_held_out_validation_is_not_trained_on(tmp_path):
@@ -65,6 +72,18 @@ def test_held_out_validation_is_not_trained_on(tmp_path):
     assert corpus.default_test(seen=True) == "validation"
 
 
+def test_one_pair_cannot_be_held_out(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    write(path, ["a\tA"])
+    with pytest.raises(UserError, match="has no train text"):
+        open_corpus(str(path), "en", "de").check()
+    write(path, ["a\tA", "b\tB"])
+    corpus = open_corpus(str(path), "en", "de")
+    corpus.check()
+    assert list(corpus.read("train")) == [("a", "A")]
+    assert list(corpus.read("validation")) == [("b", "B")]
+
+
 def test_the_fingerprint_of_files_changes_with_them(tmp_path):
     path = tmp_path / "train.tsv"
     write(path, ["a\tA"])
@@ -72,19 +91,6 @@ def test_the_fingerprint_of_files_changes_with_them(tmp_path):
     assert open_corpus(str(tmp_path), "en", "de").fingerprint("train") == before
     os.utime(path, (1, 1))
     assert open_corpus(str(tmp_path), "en", "de").fingerprint("train") != before
-
-
-def test_pocket_directions():
-    forward = next(open_corpus("pocket", "en", "de").read("test"))
-    assert next(open_corpus("pocket", "de", "en").read("test")) == forward[::-1]
-    with pytest.raises(UserError, match="has en and de"):
-        open_corpus("pocket", "en", "fr")
-
-
-@pytest.mark.parametrize("seen", [True, False])
-def test_the_pocket_corpora_have_a_default_test(seen):
-    assert open_corpus("pocket", "en", "de").default_test(seen) == "test"
-    assert open_corpus("pocket-trees", "words", "trees").default_test(seen) == "test"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +103,10 @@ def test_the_splits_of_the_pocket_corpora(data, languages):
     assert list(splits) == ["train", "validation", "test"]
     sources = [source for pairs in splits.values() for source, _ in pairs]
     assert len(set(sources)) == len(sources)
+    opposite = open_corpus(data, *languages[::-1])
+    assert next(opposite.read("test")) == splits["test"][0][::-1]
+    with pytest.raises(UserError, match=f"has {' and '.join(languages)}"):
+        open_corpus(data, languages[0], "fr")
     with pytest.raises(UserError, match="has no split 'dev'"):
         list(corpus.read("dev"))
 
@@ -124,38 +134,35 @@ def test_no_such_data(data):
         open_corpus(data, "en", "de")
 
 
-def test_different_line_counts(tmp_path):
-    write(tmp_path / "train.en", ["a", "b", "c"])
-    write(tmp_path / "train.de", ["A"])
-    with pytest.raises(UserError, match=r"train.de has 1 lines, and .*train.en has more"):
-        list(open_corpus(str(tmp_path), "en", "de").read("all"))
+FOLDER = {name: "a\nb\nc\n" for name in ("train.en", "train.de", "val.en", "val.de")}
 
 
-def test_empty_file(tmp_path):
-    write(tmp_path / "train.en", [])
-    write(tmp_path / "train.de", [])
-    with pytest.raises(UserError, match=r"train.en and .*train.de: there is no text"):
-        list(open_corpus(str(tmp_path), "en", "de").read("all"))
-
-
-def test_missing_language_missing_split_and_equal_languages(tmp_path):
-    write(tmp_path / "train.en", ["a"])
-    write(tmp_path / "train.de", ["A"])
-    with pytest.raises(UserError, match="has no train.en and train.fr"):
-        open_corpus(str(tmp_path), "en", "fr")
-    with pytest.raises(UserError, match="has no split 'test'"):
-        list(open_corpus(str(tmp_path), "en", "de").read("test"))
-    with pytest.raises(UserError, match="both 'en'"):
-        open_corpus(str(tmp_path), "en", "en")
+@pytest.mark.parametrize(("files", "message"), [
+    ({"train.en": "a\nb\n", "train.de": "a\n"}, "train.de has 1 lines, and .*train.en has more"),
+    ({"train.en": "", "train.de": ""}, "train.en and .*train.de: there is no text"),
+    ({"train.en": "a\n", "train.fr": "a\n"}, "has no train.en and train.de"),
+    ({"train.en": "a\n", "train.de": "a\n", "val.en": "a\n"}, "has val.en for validation: keep"),
+    ({**FOLDER, "dev.en": "a\n", "dev.de": "a\n"}, "has dev.de and dev.en and val.de and val.en"),
+    ({**FOLDER, "train.jsonl": ""}, "train.en and train.jsonl for train: keep one file of each"),
+    ({**FOLDER, "train.en.gz": ""}, "train.en and train.en.gz for train: keep one file of each"),
+    ({**FOLDER, "val.tsv.gz": ""}, "val.tsv.gz for validation: keep one file of each"),
+    ({**FOLDER, "train.en": "\n\n\n"}, "has no train text"),
+    # Validation text is checked before the vocabulary is learned.
+    ({**FOLDER, "val.en": ""}, "val.en has 0 lines, and"),
+    ({**FOLDER, "val.en": "a\n"}, "val.en has 1 lines, and"),
+    ({**FOLDER, "val.en": "\n \n\u2028\n"}, "has no validation text"),
+    ({**FOLDER, "val.en": b"a\nb\xe9\nc\n"}, "val.en:2: not UTF-8 text"),
+])  # fmt: skip
+def test_folders_that_are_refused(tmp_path, files, message):
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match=message):
+        open_corpus(str(tmp_path), "en", "de").check()
 
 
 @pytest.mark.parametrize(
     ("name", "source", "target"),
-    [
-        ("wmt14_translate/de-en", "en", "de"),
-        ("wmt14_translate/fr-en", "fr", "en"),
-        ("ted_hrlr_translate/pt_to_en", "pt", "en"),
-    ],
+    [("wmt14_translate/de-en", "en", "de"), ("ted_hrlr_translate/pt_to_en", "pt", "en")],
 )
 def test_tfds(tmp_path, name, source, target):
     import tensorflow_datasets as tfds
@@ -172,47 +179,33 @@ def test_tfds(tmp_path, name, source, target):
             open_corpus(name, "ja", target)
 
 
-def test_tfds_without_validation_text_holds_out_the_end_of_train(tmp_path, monkeypatch):
+def test_tfds_without_validation_text_holds_out_the_end_of_train(monkeypatch):
     """With a fake builder, because the mock of TFDS does not slice splits."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
-    class Builder:
-        def __init__(self):
-            self.info = types.SimpleNamespace(
-                features={"en": None, "de": None}, full_name="some/1", splits={}
-            )
+    def as_dataset(split, shuffle_files):
+        first, last = re.findall(r"\d+", split) or (0, 100)
+        numbers = [str(n) for n in range(int(first), int(last))]
+        return tf.data.Dataset.from_tensor_slices({"en": numbers, "de": numbers})
 
-        def download_and_prepare(self):
-            self.info.splits = {"train": types.SimpleNamespace(num_examples=100)}
-
-        def as_dataset(self, split, shuffle_files):
-            slices = split.removeprefix("train").removeprefix("[").removesuffix("]")
-            first, _, last = slices.partition(":")
-            numbers = [str(n) for n in range(100)][int(first or 0) : int(last or 100)]
-            return tf.data.Dataset.from_tensor_slices({"en": numbers, "de": numbers})
-
-    monkeypatch.setattr(tfds, "builder", lambda name: Builder())
+    features = {"en": None, "de": None}
+    info = types.SimpleNamespace(features=features, full_name="some/1", splits={})
+    train = types.SimpleNamespace(num_examples=100)
+    builder = types.SimpleNamespace(
+        info=info,
+        as_dataset=as_dataset,
+        download_and_prepare=lambda: info.splits.update(train=train),
+    )
+    monkeypatch.setattr(tfds, "builder", lambda name: builder)
     corpus = open_corpus("some_translate/de-en", "en", "de")
     assert len(list(corpus.read("train"))) == 95
     assert [n for n, _ in corpus.read("validation")] == ["95", "96", "97", "98", "99"]
     assert len(list(corpus.read("all"))) == 100
     assert corpus.splits == ["train", "validation", "all"]
-    assert corpus.default_test(seen=True) == "validation"
 
 
-def test_an_incomplete_validation_set_is_refused(tmp_path):
-    for name in ("train.en", "train.de", "val.en"):
-        (tmp_path / name).write_text("a\n")
-    with pytest.raises(UserError, match="has val.en for validation: keep one file of each"):
-        open_corpus(str(tmp_path), "en", "de")
-    for name in ("val.de", "dev.en", "dev.de"):
-        (tmp_path / name).write_text("a\n")
-    with pytest.raises(UserError, match="has dev.de and dev.en and val.de and val.en for"):
-        open_corpus(str(tmp_path), "en", "de")
-
-
-def test_tfds_without_network(tmp_path, monkeypatch):
+def test_tfds_without_network(monkeypatch):
     import tensorflow_datasets as tfds
 
     def fail(self, **options):
@@ -225,34 +218,20 @@ def test_tfds_without_network(tmp_path, monkeypatch):
 
 def test_errors_in_the_text_are_raised_while_a_vocabulary_is_learned(tmp_path):
     """SentencePiece reads the text and must not hide its errors."""
-    lines = [f"line {i}" for i in range(300)]
-    for stem in ("train", "val"):
-        write(tmp_path / f"{stem}.en", lines)
-        write(tmp_path / f"{stem}.de", lines[:-1] if stem == "train" else lines)
-    corpus = open_corpus(str(tmp_path), "en", "de")
-    with pytest.raises(UserError, match=r"train.de has 299 lines, and .*train.en has more"):
-        learn_tokenizers(lambda: corpus.read("train"), 400, shared=True)
-    (tmp_path / "train.de").write_bytes(b"A\n" * 200 + b"\xff\n" + b"B\n" * 99)
-    with pytest.raises(UserError, match=r"train.de:201: not UTF-8"):
-        learn_tokenizers(lambda: corpus.read("train"), 400, shared=True)
+    for name in ("train.en", "val.en", "val.de"):
+        write(tmp_path / name, [f"line {i}" for i in range(300)])
+    contents = [
+        (b"A\n" * 299, r"train.de has 299 lines, and .*train.en has more"),
+        (b"A\n" * 200 + b"\xff\n" + b"B\n" * 99, r"train.de:201: not UTF-8"),
+    ]
+    for content, message in contents:
+        (tmp_path / "train.de").write_bytes(content)
+        corpus = open_corpus(str(tmp_path), "en", "de")
+        with pytest.raises(UserError, match=message):
+            learn_tokenizers(lambda corpus=corpus: corpus.read("train"), 400, shared=True)
 
 
-def test_a_damaged_gzip_body(tmp_path):
-    write(tmp_path / "train.en.gz", ["a"] * 1000)
-    path = tmp_path / "train.de.gz"
-    write(path, [f"b{i * i}" for i in range(1000)])
-    data = bytearray(path.read_bytes())
-    data[60:70] = b"\xff" * 10
-    path.write_bytes(data)
-    with pytest.raises(UserError, match=r"not a complete gzip file|not UTF-8"):
-        list(open_corpus(str(tmp_path), "en", "de").read("all"))
-
-
-TSV = "a cat\teine Katze\t0.5\na dog\tein Hund\t2\n"
-JSON = [
-    {"en": "a cat", "de": "eine Katze", "weight": 0.5, "source": "web"},
-    {"translation": {"de": "ein\nHund", "en": "a dog", "fr": "un chien"}},
-]
+# Files of pairs
 
 
 def read(path, *languages):
@@ -262,7 +241,7 @@ def read(path, *languages):
 
 def test_tsv_with_weights(tmp_path):
     path = tmp_path / "pairs.tsv"
-    path.write_text(TSV)
+    path.write_text("a cat\teine Katze\t0.5\na dog\tein Hund\t2\n")
     assert read(path) == [("a cat", "eine Katze", 0.5), ("a dog", "ein Hund", 2.0)]
     corpus = open_corpus(str(path), "en", "de")
     assert list(corpus.read("all")) == [("a cat", "eine Katze"), ("a dog", "ein Hund")]
@@ -270,50 +249,48 @@ def test_tsv_with_weights(tmp_path):
     assert read(path) == [("a cat", "eine Katze", None), ("a dog", "ein Hund", None)]
 
 
+JSON = [
+    {"en": "a cat", "de": "eine Katze", "weight": 0.5, "source": "web"},
+    {"translation": {"de": "ein\nHund", "en": "a dog", "fr": "un chien"}},
+]
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
 def test_json_lines(tmp_path, suffix):
     """The languages are keys, so one file is for both directions; other keys have no effect."""
     path = tmp_path / f"train.{suffix}"
-    data = "".join(f"{json.dumps(record)}\n" for record in JSON).encode()
-    path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else data)
+    write(path, map(json.dumps, JSON))
     expected = [("a cat", "eine Katze", 0.5), ("a dog", "ein Hund", 1.0)]
     assert read(path) == read(tmp_path) == expected
     assert read(path, "de", "en")[0] == ("eine Katze", "a cat", 0.5)
-    fingerprints = {
+    forward, backward = (
         open_corpus(str(path), *languages).fingerprint("all")
         for languages in [("en", "de"), ("de", "en")]
-    }
-    assert len(fingerprints) == 2
+    )
+    assert forward != backward
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("x.tsv", "a\tb\tno\n", ":1: the weight 'no' is not a number from 0.000001 to 1,000,000"),
-        ("x.tsv", "a\tb\tnan\n", "1,000,000: in TSV files, `cut -f 1,2` removes a third column"),
-        ("x.tsv", "a\tb\t0\n", "the weight '0' is not"),
-        ("x.tsv", "a\tb\t1\tc\n", ":1: 4 columns: give source, one tab, target; a third column is"),
-        ("x.tsv", "a\n", ":1: 1 columns"),
-        ("x.jsonl", "", "x.jsonl: there is no text"),
-        (
-            "x.jsonl",
-            '{"en": "a", "de": "b"}\n{"en": \n',
-            ":2: give an object of JSON",
-        ),
-        ("x.jsonl", "[1]\n", ":1: give an object of JSON"),
-        (
-            "x.jsonl",
-            '{"en": "a"}\n',
-            ':1: give an object of JSON with two texts, such as {"en"',
-        ),
-        ("x.jsonl", '{"en": "a", "de": 7}\n', ":1: give an object of JSON"),
-        ("x.jsonl", '{"translation": "a", "de": "b"}\n', ":1: give an object of JSON"),
-        ("x.jsonl", '{"en": "a", "de": "b \\ud83d"}\n', ":1: give an object of JSON"),
-        ("x.jsonl", "[" * 100_000 + "\n", ":1: give an object of JSON"),
-        ("x.jsonl", '{"en": "a", "de": "b", "weight": 1%s}\n' % ("0" * 400), "is not a number"),
-        ("x.jsonl", '{"en": "a", "de": "b", "weight": -1}\n', "the weight -1 is not a number"),
-    ],
-)
+FORM = ":1: give an object of JSON"
+
+
+@pytest.mark.parametrize(("name", "text", "message"), [
+    ("x.tsv", "a\tb\tno\n", ":1: the weight 'no' is not a number from 0.000001 to 1,000,000"),
+    ("x.tsv", "a\tb\tnan\n", "`cut -f 1,2` removes a third column"),
+    ("x.tsv", "a\tb\t0\n", "the weight '0' is not"),
+    ("x.tsv", "a\tb\na\tb\t1\tc\n", ":2: 4 columns"),
+    ("x.tsv", "a\n", ":1: 1 columns"),
+    ("x.tsv", "a\tb\n\n", ":2: 1 columns"),
+    ("x.jsonl", "", "there is no text"),
+    ("x.jsonl", '{"en": "a", "de": "b"}\n{"en": \n', ":2: give an object of JSON"),
+    ("x.jsonl", "[1]\n", FORM),
+    ("x.jsonl", '{"en": "a"}\n', FORM),
+    ("x.jsonl", '{"en": "a", "de": 7}\n', FORM),
+    ("x.jsonl", '{"translation": "a", "de": "b"}\n', FORM),
+    ("x.jsonl", '{"en": "a", "de": "b \\ud83d"}\n', FORM),
+    ("x.jsonl", "[" * 100_000 + "\n", FORM),
+    ("x.jsonl", '{"en": "a", "de": "b", "weight": 1%s}\n' % ("0" * 400), "is not a number"),
+    ("x.jsonl", '{"en": "a", "de": "b", "weight": -1}\n', "the weight -1 is not a number"),
+])  # fmt: skip
 def test_mistakes(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError) as raised:
@@ -321,130 +298,34 @@ def test_mistakes(tmp_path, name, text, message):
     assert message in str(raised.value) and str(tmp_path / name) in str(raised.value)
 
 
-def test_a_folder_with_two_kinds_of_files(tmp_path):
-    for name in ("train.jsonl", "train.en", "train.de"):
-        (tmp_path / name).write_text("x\n")
-    with pytest.raises(UserError, match="has train.de and train.en and train.jsonl for train"):
-        open_corpus(str(tmp_path), "en", "de")
+# Lines
 
 
-GZIP = gzip.compress(b"a\nb\n" * 999, mtime=0)  # its bytes do not depend on the time
+GZIP = gzip.compress(b"".join(b"%d\n" % n**2 for n in range(999)), mtime=0)
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A folder with training and validation text."""
-    for name in ("train.en", "train.de", "val.en", "val.de"):
-        (tmp_path / name).write_text("a\nb\nc\n")
-    return tmp_path
-
-
-def message_of(folder, data=None):
-    """The message with which a corpus is refused before any long work."""
-    with pytest.raises(UserError) as error:
-        open_corpus(str(data or folder), "en", "de").check()
-    return str(error.value)
-
-
-@pytest.mark.parametrize("split", ["train", "val"])
-@pytest.mark.parametrize("extra", ["{}.tsv", "{}.en.gz", "{}.tsv.gz"])
-def test_two_files_for_one_text(folder, split, extra):
-    name = extra.format(split)
-    (folder / name).write_bytes(b"")
-    message = message_of(folder)
-    assert name in message and f"{split}.en" in message and "keep one file of each" in message
-    (folder / name).unlink()
-    open_corpus(str(folder), "en", "de").check()
-
-
-def test_files_of_other_names_do_not_matter(folder):
-    for name in ("notes.tsv", "notes.en", "train.fr", "train.en.bak", "train"):
-        (folder / name).write_bytes(b"")
-    open_corpus(str(folder), "en", "de").check()
-
-
-@pytest.mark.parametrize(("content", "problem"), [
-    ("", "val.en has 0 lines, and"),
-    ("\n \n\u2028\n", "no validation text: of each pair of validation, at least one side is blank"),
-    ("a\n", "val.en has 1 lines, and "),
-    (b"a\nb\xe9\nc\n", "val.en:2: not UTF-8 text"),
+@pytest.mark.parametrize(("name", "content", "problem"), [
+    ("x", "a\nb\n".encode("utf-16"), "x:1: not UTF-8 text"),
+    ("x", "a\nä\n".encode("latin-1"), "x:2: not UTF-8 text"),
+    ("x", GZIP, "x:1: not UTF-8 text"),
+    ("x.gz", b"a\nb\n", "x.gz: not a complete gzip file"),
+    ("x.gz", GZIP[:-9], "x.gz: not a complete gzip file"),
+    ("x.gz", GZIP[:60] + b"\xff" * 10 + GZIP[70:], "not a complete gzip file|not UTF-8"),
 ])  # fmt: skip
-def test_validation_text_is_checked_before_the_vocabulary_is_learned(folder, content, problem):
-    content = content if isinstance(content, bytes) else content.encode()
-    (folder / "val.en").write_bytes(content)
-    assert problem in message_of(folder)
+def test_files_that_are_no_text(tmp_path, name, content, problem):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=problem):
+        list(read_lines(str(tmp_path / name)))
 
 
-def test_training_text_of_blanks(folder):
-    (folder / "train.en").write_text("\n\n\n")
-    assert "has no train text" in message_of(folder)
-
-
-def test_one_pair_cannot_be_held_out(tmp_path):
-    path = tmp_path / "pairs.tsv"
-    path.write_text("a\tA\n")
-    assert "has no train text" in message_of(tmp_path, path)
-    path.write_text("a\tA\nb\tB\n")
-    corpus = open_corpus(str(path), "en", "de")
-    corpus.check()
-    assert list(corpus.read("train")) == [("a", "A")]
-    assert list(corpus.read("validation")) == [("b", "B")]
-
-
-@pytest.mark.parametrize(("content", "problem"), [
-    ("a\nb\n".encode("utf-16"), "x:1: not UTF-8 text: convert the file"),
-    ("a\nä\n".encode("latin-1"), "x:2: not UTF-8 text: convert the file, or correct the line"),
-    (GZIP, "x:1: not UTF-8 text: convert the file"),
-])  # fmt: skip
-def test_other_formats(tmp_path, content, problem):
-    (tmp_path / "x").write_bytes(content)
-    with pytest.raises(UserError) as error:
-        list(read_lines(str(tmp_path / "x")))
-    assert f"{tmp_path}/{problem}" in str(error.value)
-
-
-@pytest.mark.parametrize(("content", "lines"), [
-    (b"a\r\nb\r\n", ["a", "b"]),
-    (b"a\rb\n", ["a\rb"]),  # a lone carriage return is a blank in the text
-    (b"\xef\xbb\xbfa\n\xef\xbb\xbfb", ["a", "\ufeffb"]),
-    (b"ab\0c\n", ["ab\0c"]),
-    ("a\u2028b\u0085c\n".encode(), ["a\u2028b\u0085c"]),
-    (b"x" * 10_000_000 + b"\ny", ["x" * 10_000_000, "y"]),
-    (b"", []),
-    (b"\n", [""]),
-])  # fmt: skip
-def test_unusual_text(tmp_path, content, lines):
-    """It has the same lines plain and compressed, also in several parts."""
-    path = tmp_path / "x"
-    path.write_bytes(content)
-    assert list(read_lines(str(path))) == lines
-    middle = len(content) // 2
-    parts = gzip.compress(content[:middle], 1) + gzip.compress(content[middle:], 1)
-    (tmp_path / "x.gz").write_bytes(parts)
-    assert list(read_lines(str(tmp_path / "x.gz"))) == lines
-
-
-@pytest.mark.parametrize("content", [b"a\nb\n", GZIP[:-9]])
-def test_incomplete_gzip(tmp_path, content):
-    path = tmp_path / "x.gz"
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=r"x\.gz: not a complete gzip file"):
-        list(read_lines(str(path)))
-
-
-@pytest.mark.parametrize(("line", "columns"), [("a", 1), ("a\tb\t1\tc", 4), ("", 1)])
-def test_tsv_columns(tmp_path, line, columns):
-    path = tmp_path / "pairs.tsv"
-    path.write_text(f"a\tA\n{line}\nb\tB\n")
-    assert f"pairs.tsv:2: {columns} columns" in message_of(tmp_path, path)
-
-
-def test_absolute_paths(folder, monkeypatch):
+def test_absolute_paths(tmp_path, monkeypatch):
     """A model remembers where its text is; names stay names, whatever is in the folder."""
-    monkeypatch.chdir(folder)
-    (folder / "pocket").mkdir()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pocket").mkdir()
+    for name in ("train.en", "val.de"):
+        write(tmp_path / name, ["a"])
     for name in ("pocket", "pocket-trees", "wmt14_translate/de-en", "no/such/folder"):
         assert absolute_path(name) == name
     assert absolute_path("") == ""  # which is then refused
-    assert absolute_path(".") == absolute_path(str(folder)) == str(folder)
-    assert absolute_path("train.en,val.de") == f"{folder}/train.en,{folder}/val.de"
+    assert absolute_path(".") == absolute_path(str(tmp_path)) == str(tmp_path)
+    assert absolute_path("train.en,val.de") == f"{tmp_path}/train.en,{tmp_path}/val.de"

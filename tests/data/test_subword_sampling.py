@@ -11,12 +11,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sentencepiece
+import tensorflow as tf
+from encoded import all_pairs, batch_pairs, sequences
 from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data import subword_sampling
 from tf_transformer.data.batching import SampledBatches
 from tf_transformer.data.encoding import Shard, encode_pairs
-from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.subword_sampling import (
     PairSampler,
     SubwordSampler,
@@ -25,17 +26,7 @@ from tf_transformer.data.subword_sampling import (
 )
 from tf_transformer.data.tokenizer import Tokenizer, learn_tokenizers
 from tf_transformer.errors import UserError
-from tf_transformer.special_tokens import PAD, UNK
-
-
-@pytest.fixture(scope="module")
-def text(corpus_folder):
-    return list(open_corpus(str(corpus_folder), "en", "de").read("train"))
-
-
-@pytest.fixture(scope="module")
-def tokenizers(text):
-    return learn_tokenizers(lambda: text, 400, shared=True)
+from tf_transformer.special_tokens import UNK
 
 
 @pytest.fixture(scope="module")
@@ -60,38 +51,22 @@ def pairs(text, tokenizers):
     return encode_pairs(text, tokenizers, 64, 9.0)
 
 
-def rows(pairs):
-    """The sequences of a shard, or of all shards: source, target, source, ..."""
-    return [
-        shard.ids[a:b].tolist()
-        for shard in getattr(pairs, "shards", [pairs])
-        for a, b in itertools.pairwise(shard.splits.tolist())
-    ]
-
-
 def sampled(pairs, tokenizers, alpha, key=(1, 0, 0, 0), max_length=64):
     (shard,) = pairs.shards
     samplers = tuple(SubwordSampler(each.model, alpha, max_length) for each in tokenizers)
-    return rows(sample_pairs(samplers, key, shard))
+    return sequences(sample_pairs(samplers, key, shard))
+
+
+def decoded(tokenizer, rows):
+    return tokenizer.decode(tf.ragged.constant(rows, tf.int32)).numpy().tolist()
 
 
 def test_the_text_is_the_same(pairs, tokenizers):
-    found, usual = sampled(pairs, tokenizers, 0.1), rows(pairs)
+    found, usual = sampled(pairs, tokenizers, 0.1), sequences(pairs)
     assert sum(a != b for a, b in zip(found, usual)) > len(usual) / 2
     assert 1.02 < sum(map(len, found)) / sum(map(len, usual)) < 1.5
-    texts = [
-        [text.decode() for text in tokenizers[0].decode(ids_of(each)).numpy()]
-        for each in (found, usual)
-    ]
-    assert texts[0] == texts[1]
+    assert decoded(tokenizers[0], found) == decoded(tokenizers[0], usual)
     assert all(row[-1] == 3 for row in found)
-
-
-def ids_of(rows):
-    ids = np.zeros((len(rows), max(map(len, rows))), np.int32)
-    for padded, row in zip(ids, rows):
-        padded[: len(row)] = row
-    return ids
 
 
 def test_the_rate_of_merges_that_are_left_out():
@@ -103,12 +78,8 @@ def test_the_rate_of_merges_that_are_left_out():
     for rate in (0.1, 0.3):
         found = sampled(pairs, (tokenizer, tokenizer), rate, max_length=10**6)[::2]
         pieces = [piece for row in found for piece in tokenizer.pieces(row)]
-        expected = {
-            "a": rate,
-            "b": rate**2,
-            "bc": (1 - rate) * rate,
-            "▁b": (1 - rate) * rate**2,
-        }
+        kept = 1 - rate
+        expected = {"a": rate, "b": rate**2, "bc": kept * rate, "▁b": kept * rate**2}
         for piece, value in expected.items():
             deviation = (5000 * value) ** 0.5  # of the number, about
             assert pieces.count(piece) == pytest.approx(5000 * value, abs=3 * deviation), piece
@@ -131,21 +102,13 @@ def test_the_rates_of_unigram_segmentations():
 
 
 def test_a_side_that_would_be_too_long_has_its_usual_ids(pairs, tokenizers):
-    usual = rows(pairs)
+    usual = sequences(pairs)
     limit = max(map(len, usual))
     found = sampled(pairs, tokenizers, 0.5, max_length=limit)
     assert max(map(len, found)) <= limit
     longest = [i for i, row in enumerate(usual) if len(row) == limit]
     assert any(found[i] == usual[i] for i in longest)
     assert sampled(pairs, tokenizers, 0.999, max_length=2) == usual
-
-
-def test_ids_are_a_function_of_the_key(pairs, tokenizers):
-    """Also after other texts."""
-    first = sampled(pairs, tokenizers, 0.1)
-    assert sampled(pairs, tokenizers, 0.1, key=(1, 1, 0, 0)) != first
-    assert sampled(pairs, tokenizers, 0.1, key=(2, 0, 0, 0)) != first
-    assert sampled(pairs, tokenizers, 0.1) == first
 
 
 def test_ids_are_the_same_in_other_processes(pairs, tokenizers, tmp_path, monkeypatch):
@@ -160,7 +123,7 @@ def test_ids_are_the_same_in_other_processes(pairs, tokenizers, tmp_path, monkey
         for number, first in enumerate(range(0, len(shard), 150))
     ]
     sampler = PairSampler(pairs, tokenizers, 0.1, 7, str(tmp_path))
-    assert rows(sampler.epoch(3, threading.Event())) == rows(Shard.join(parts))
+    assert sequences(sampler.epoch(3, threading.Event())) == sequences(Shard.join(parts))
 
 
 def test_a_process_that_ends(pairs, tmp_path):
@@ -178,13 +141,13 @@ def test_a_unigram_vocabulary(text, name, unknown, request):
     tokenizer = request.getfixturevalue(name)
     text = [*text, ("A \u6f22 dog", "Ein Hund")]
     pairs = encode_pairs(text, (tokenizer, tokenizer), 64, 9.0)
-    usual = rows(pairs)
+    usual = sequences(pairs)
     found = sampled(pairs, (tokenizer, tokenizer), 0.3)
     assert sum(a != b for a, b in zip(found, usual)) > len(usual) / 4
     assert usual[-2].count(UNK) == found[-2].count(UNK) == unknown
-    decoded = [tokenizer.decode(ids_of(each)).numpy().tolist() for each in (found, usual)]
-    assert decoded[0] == decoded[1]
-    assert ("\u6f22" in decoded[0][-2].decode()) == (unknown == 0)
+    texts = decoded(tokenizer, found)
+    assert texts == decoded(tokenizer, usual)
+    assert ("\u6f22" in texts[-2].decode()) == (unknown == 0)
 
 
 def test_tags_are_kept(text):
@@ -192,28 +155,22 @@ def test_tags_are_kept(text):
     tokenizer = learn_tokenizers(lambda: texts, 400, shared=True, tags=["<2de>"])
     pairs = encode_pairs(texts, tokenizer, 64, 9.0)
     tag = tokenizer[0].tags["<2de>"]
-    for usual, found in zip(rows(pairs)[::2], sampled(pairs, tokenizer, 0.3)[::2], strict=True):
+    drawn = sampled(pairs, tokenizer, 0.3)
+    for usual, found in zip(sequences(pairs)[::2], drawn[::2], strict=True):
         assert usual[0] == found[0] == tag and tag not in found[1:]
 
 
 def test_the_setting_must_fit_the_vocabulary(tiny_config, tokenizers, unigram):
-    dropout = tiny_config.replace(bpe_dropout=0.1)
-    alpha = tiny_config.replace(sentencepiece_alpha=0.2, subword_model="unigram")
+    dropout = tiny_config.replace(bpe_dropout=0.1).data
+    alpha = tiny_config.replace(sentencepiece_alpha=0.2, subword_model="unigram").data
     assert sampling_alpha(tiny_config.data, tokenizers) == 0
-    assert sampling_alpha(dropout.data, tokenizers) == 0.1
-    assert sampling_alpha(alpha.data, (unigram, unigram)) == 0.2
-    with pytest.raises(UserError, match="source is bpe, that of the target unigram: leave it out"):
-        sampling_alpha(dropout.data, (tokenizers[0], unigram))
-    with pytest.raises(UserError, match="source is unigram, that of the target unigram"):
-        sampling_alpha(dropout.data, (unigram, unigram))
-    with pytest.raises(UserError, match="source is bpe, that of the target bpe"):
-        sampling_alpha(alpha.data, tokenizers)
-    with pytest.raises(UserError, match="is for bpe vocabularies, and this one is unigram"):
-        dropout.replace(subword_model="unigram")
-    with pytest.raises(
-        UserError, match="this one is bpe: leave it out, or give subword_model unigram"
-    ):
-        alpha.replace(subword_model="bpe")
+    assert sampling_alpha(dropout, tokenizers) == 0.1
+    assert sampling_alpha(alpha, (unigram, unigram)) == 0.2
+    two_kinds = tokenizers[0], unigram
+    for data, pair in ((dropout, two_kinds), (dropout, (unigram, unigram)), (alpha, tokenizers)):
+        source, target = (each.subword_model for each in pair)
+        with pytest.raises(UserError, match=f"source is {source}, that of the target {target}"):
+            sampling_alpha(data, pair)
     for subword_model in ("bpe", "unigram"):  # one of both is always for another kind
         with pytest.raises(UserError, match="leave it out"):
             tiny_config.replace(
@@ -242,21 +199,22 @@ def make_sampler(pairs, tokenizers, tmp_path, monkeypatch):
     return lambda seed=1, cache=tmp_path: PairSampler(pairs, tokenizers, 0.1, seed, str(cache))
 
 
-def test_epochs(make_sampler, pairs, tmp_path, monkeypatch):
+def test_epochs(make_sampler, pairs, tmp_path):
     """They differ, and another process has the same; past ones are removed."""
     sampler, running = make_sampler(), threading.Event()
     epochs = [sampler.epoch(epoch, running) for epoch in (0, 1)]
-    assert rows(epochs[0]) != rows(epochs[1])
-    assert rows(make_sampler(cache=tmp_path / "other").epoch(1, running)) == rows(epochs[1])
-    seed_2 = make_sampler(seed=2, cache=tmp_path / "other")
-    assert rows(seed_2.epoch(1, running)) != rows(epochs[1])
+    assert sequences(epochs[0]) != sequences(epochs[1])
+    for seed in (1, 2):
+        other = make_sampler(seed, cache=tmp_path / "other").epoch(1, running)
+        assert (sequences(other) == sequences(epochs[1])) == (seed == 1)
     for epoch in epochs:
         assert len(epoch) == len(pairs)
         assert isinstance(epoch.shards[0].ids.base, np.memmap)
 
-    with monkeypatch.context() as patch:  # encoding again would fail
-        patch.setattr(subword_sampling, "ProcessPoolExecutor", None)
-        assert sampler.epoch(1, running).checksum == epochs[1].checksum
+    (path,) = tmp_path.glob("epoch-*-1/00000.ids.npy")
+    written = path.stat().st_mtime_ns
+    assert sampler.epoch(1, running).checksum == epochs[1].checksum
+    assert path.stat().st_mtime_ns == written  # not encoded again
     (path,) = tmp_path.glob("epoch-*-0/00000.ids.npy")
     path.write_bytes(path.read_bytes()[:-2])
     assert sampler.epoch(0, running).checksum == epochs[0].checksum
@@ -273,18 +231,6 @@ def make_batches(pairs, sampler, last_step=10**6, tokens=500, repetitions=None):
     return SampledBatches(pairs, tokens, 1, repetitions, 0, sampler, last_step)
 
 
-def read(dataset):
-    """The pairs of each batch, as tuples of ids without padding."""
-    return [
-        [
-            (tuple(source[source != PAD]), tuple(target[target != PAD]))
-            for source, target in zip(inp.numpy(), tar.numpy())
-            if source.any()
-        ]
-        for inp, tar in dataset
-    ]
-
-
 def test_batches(make_sampler, pairs):
     """Each pair once, in few shapes, nearly without padding; the next epoch is other ids."""
     batches = make_batches(pairs, make_sampler())
@@ -294,12 +240,11 @@ def test_batches(make_sampler, pairs):
         assert batches.position(step) == (epoch, 0)
         dataset = batches.epoch(epoch)
         assert {inp.shape for inp, _ in dataset} <= shapes
-        found.append(read(dataset))
+        found.append(list(map(batch_pairs, dataset)))
         step += len(found[-1])
-        ids = rows(make_sampler().epoch(epoch, threading.Event()))
-        expected = [(tuple(s), (2, *t)) for s, t in zip(ids[::2], ids[1::2])]
-        assert sorted(itertools.chain(*found[-1])) == sorted(expected)
-        real = sum(map(len, ids))
+        drawn = make_sampler().epoch(epoch, threading.Event())
+        assert sorted(itertools.chain(*found[-1])) == all_pairs(drawn)
+        real = sum(map(len, sequences(drawn)))
         padded = 2 * sum(b.rows * b.length for _, b in batches.order(epoch))
         assert real / padded > 0.8
         assert batches.non_padding_fraction == pytest.approx(real / padded, abs=0.1)
@@ -312,7 +257,7 @@ def test_batches(make_sampler, pairs):
     batches = make_batches(pairs, make_sampler())
     batches.restore(state)
     assert batches.position(step - 2) == (1, len(found[1]) - 2)
-    assert read(batches.epoch(1, len(found[1]) - 2)) == found[1][-2:]
+    assert list(map(batch_pairs, batches.epoch(1, len(found[1]) - 2))) == found[1][-2:]
     assert batches.state() == state
     batches.close()
 
@@ -336,19 +281,14 @@ def test_the_next_epoch_is_encoded_in_the_background(make_sampler, pairs, tmp_pa
     assert not list(tmp_path.glob("last/epoch-*-1"))
 
 
-def test_a_rare_corpus_is_drawn_once_an_epoch(make_sampler, pairs):
-    """0.001 times each of its pairs would be none."""
-    batches = make_batches(pairs, make_sampler(), repetitions=[0.001])
-    assert sum(len(indices) for indices, _ in batches.order(0)) == 1
-    batches.close()
-
-
 def test_repetitions(make_sampler, pairs):
-    """As for `Batches`: each pair one and a half times."""
+    """As for `Batches`: each pair one and a half times; of a rare corpus, one pair."""
     batches = make_batches(pairs, make_sampler(), repetitions=[1.5])
-    indices, counts = np.unique(
-        np.concatenate([indices for indices, _ in batches.order(0)]), return_counts=True
-    )
+    drawn = np.concatenate([indices for indices, _ in batches.order(0)])
+    indices, counts = np.unique(drawn, return_counts=True)
     assert len(indices) == len(pairs) and set(counts) == {1, 2}
     assert counts.sum() == round(1.5 * len(pairs))
     batches.close()
+    rare = make_batches(pairs, make_sampler(), repetitions=[0.001])
+    assert sum(len(indices) for indices, _ in rare.order(0)) == 1
+    rare.close()

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tf_transformer.data.encoding import encode_shards
 from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.readers import open_corpus
-from tf_transformer.data.tags import check_tag, parse_tags, split_tag, vocabulary_tags
+from tf_transformer.data.tags import check_tag, parse_tags, split_tag
 from tf_transformer.data.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END
@@ -43,12 +43,9 @@ SENTENCES = [  # text, its tag, the rest
     ("<a.b*> x\ny", "<a.b*>", "x\ny"),
     ("  <2de>   The dog", "<2de>", "The dog"),
     ("<2de> <2de> The dog", "<2de>", "<2de> The dog"),
-    ("<2de> >>fr<< a", "<2de>", ">>fr<< a"),
     ("The <2de> dog", "", "The <2de> dog"),
-    ("The dog <2de>", "", "The dog <2de>"),
     ("<2de>The dog", "", "<2de>The dog"),
     ("<2de>", "", "<2de>"),
-    ("<2de>  ", "", "<2de>  "),
     ("\t<2de> dog", "", "\t<2de> dog"),
     ("<axbb> a", "", "<axbb> a"),
     ("<2DE> a", "", "<2DE> a"),
@@ -83,14 +80,10 @@ def test_only_a_tag_before_a_sentence_is_one(tokenizer):
     assert not np.isin(targets, [4, 5, 6]).any()
 
 
-def test_tags_are_not_decoded(tokenizer):
-    ids = tokenizer.encode(["<2de> The dog sleeps.", "a <2de> b"])
-    assert tokenizer.decode(ids).numpy().tolist() == [b"The dog sleeps.", b"a <2de> b"]
-
-
 def test_tags_in_targets_are_text(tokenizer):
     """Also with a shared vocabulary, which has the tags."""
     texts = ["<2de> The dog", "The dog"]
+    assert tokenizer.decode(tokenizer.encode(texts)).numpy().tolist() == [b"The dog", b"The dog"]
     target = tokenizer.for_targets()
     ids = target.encode(texts).to_list()
     assert not set(ids[0]) & {4, 5, 6} and ids[1] == tokenizer.encode(texts).to_list()[1]
@@ -114,36 +107,25 @@ def test_a_tagged_corpus(corpus_folder):
     assert half.parts("train")[0].fingerprint("train") == plain.fingerprint("train")
 
 
-@pytest.mark.parametrize(("text", "corpora", "message"), [
-    ("<2de>", 2, "tag '<2de>': give one for each of the 2 corpora"),
-    ("<2de>,<2fr>", 1, "tag '<2de>,<2fr>': give one for each of the 1 corpora"),
-    ("2de", 1, "tag '2de'"),
-    ("<2 de>", 1, "tag '<2 de>'"),
-    ("<0x41>", 1, "tag '<0x41>'"),
-    ("<>", 1, "tag '<>'"),
-])  # fmt: skip
-def test_mistakes(text, corpora, message):
-    with pytest.raises(UserError, match=message):
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [("", ["", ""]), (",<BT>", ["", "<BT>"]), ("<2de>,<2de>,>>fr<<", ["<2de>", "<2de>", ">>fr<<"])],
+)
+def test_parse_tags(text, tags):
+    assert parse_tags(text, len(tags)) == tags
+
+
+@pytest.mark.parametrize(
+    ("text", "corpora"),
+    [("<2de>", 2), ("<2de>,<2fr>", 1), ("2de", 1), ("<2 de>", 1), ("<0x41>", 1), ("<>", 1)],
+)
+def test_mistakes(text, corpora):
+    with pytest.raises(UserError, match=f"tag '{text}': give one for each of the {corpora}"):
         parse_tags(text, corpora)
 
 
-def test_parse_tags():
-    assert parse_tags("", 2) == ["", ""]
-    assert parse_tags(",<BT>", 2) == ["", "<BT>"]
-    assert parse_tags("<2de>,<2de>,>>fr<<", 3) == ["<2de>", "<2de>", ">>fr<<"]
-
-
 def test_the_flag_is_a_tag_of_the_model(tokenizer):
-    def encode(texts):
-        return tokenizer.encode(texts).to_list()
-
-    check_tag("<2de>", encode)
+    check_tag("<2de>", lambda texts: tokenizer.encode(texts).to_list())
     for tag in ("<2es>", "The", "<2de"):
-        with pytest.raises(UserError, match="the model has no such tag"):
-            check_tag(tag, encode)
-
-
-def test_a_vocabulary_without_tags():
-    plain = learn_tokenizers(lambda: PAIRS, 400, shared=True)[0]
-    processor = sentencepiece.SentencePieceProcessor(model_proto=plain.model)
-    assert vocabulary_tags(processor) == {}
+        with pytest.raises(UserError, match=f"--tag={tag}: the model has no such tag"):
+            check_tag(tag, lambda texts: tokenizer.encode(texts).to_list())

@@ -6,13 +6,11 @@ import logging
 import re
 import signal
 import threading
-import time
 import unicodedata
 from itertools import islice
 
 import numpy as np
 import pytest
-import sentencepiece
 import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2 as messages
 
@@ -28,19 +26,8 @@ from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
 PAIRS = list(islice(read_pairs(), 400))
-UNUSUAL = [
-    "",
-    " ",
-    "  two   blanks ",
-    "Ça va? ½ Ω 漢字 🙂 \u200b",
-    "e\u0301",
-    "\t\n",
-    "a" * 3000,
-    "[START] <0x41> </s>",
-    "▁",
-    "\x00\x07",
-    "﷽",
-]
+UNUSUAL = ["", " ", "  two   blanks ", "Ça va? ½ Ω 漢字 🙂 \u200b", "e\u0301", "\t\n", "a" * 3000]
+UNUSUAL += ["[START] <0x41> </s>", "▁", "\x00\x07", "﷽"]
 
 
 @pytest.fixture(scope="module", params=["bpe", "unigram"])
@@ -54,18 +41,17 @@ def tokenizer(subword_model):
 
 
 def test_round_trip(tokenizer):
+    """No text is unknown, also in scripts that are not in the training text."""
     texts = [sentence for pair in PAIRS for sentence in pair] + UNUSUAL
-    decoded = [text.decode() for text in tokenizer.decode(tokenizer.encode(texts)).numpy()]
+    ids = tokenizer.encode(texts)
+    assert not (ids.values == UNK).numpy().any()
+    decoded = [text.decode() for text in tokenizer.decode(ids).numpy()]
     assert decoded == [tokenizer.normalize(text) for text in texts]
     assert tokenizer.normalize("  e\u0301  ½ ") == unicodedata.normalize("NFKC", "é ½")
 
 
-def test_no_text_is_unknown(tokenizer):
-    """Also in scripts that are not in the training text."""
-    assert not (tokenizer.encode(UNUSUAL).values == UNK).numpy().any()
-
-
 def test_special_tokens(tokenizer):
+    """A text cannot contain them: a sentence with the text "[END]" does not end there."""
     assert tokenizer.pieces([PAD, UNK, START, END]) == ["[PAD]", "[UNK]", "[START]", "[END]"]
     ids = tokenizer.encode(["a", ""])
     assert ids[1].numpy().tolist() == [END]
@@ -73,20 +59,8 @@ def test_special_tokens(tokenizer):
     assert not set(ids[0].numpy()[:-1].tolist()) & {PAD, START, END}
     padded = tf.constant([[START, *ids[0].numpy(), PAD, PAD]])
     assert tokenizer.decode(padded).numpy()[0] == b"a"
-
-
-def test_text_cannot_contain_special_tokens(tokenizer):
-    """A sentence with the text "[END]" does not end there."""
     ids = tokenizer.encode(["one [END] two [PAD]"])[0].numpy()
-    assert (ids == END).sum() == 1
-    assert (ids == PAD).sum() == 0
-
-
-def test_the_graph_tokenizer_equals_the_python_tokenizer(tokenizer):
-    processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
-    texts = [pair[1] for pair in PAIRS]
-    graph = tf.function(tokenizer.encode, input_signature=[tf.TensorSpec([None], tf.string)])
-    assert graph(texts).to_list() == [processor.encode(text) + [END] for text in texts]
+    assert (ids == END).sum() == 1 and PAD not in ids
 
 
 def test_batch_independence(tokenizer):
@@ -117,9 +91,8 @@ def test_frequent_words_are_sub_words(subword_model):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_save_and_load(tmp_path, shared, subword_model):
-    learned = learn_tokenizers(lambda: iter(PAIRS), 500, shared, subword_model=subword_model)
-    assert {each.subword_model for each in learned} == {subword_model}
+def test_save_and_load(tmp_path, shared):
+    learned = learn_tokenizers(lambda: iter(PAIRS), 500, shared)
     save_tokenizers(learned, str(tmp_path))
     loaded = load_tokenizers(str(tmp_path), shared)
     assert (learned[0] is learned[1]) == (loaded[0] is loaded[1]) == shared
@@ -152,21 +125,17 @@ def test_errors_of_loading(tmp_path):
         Tokenizer.load(str(tmp_path / "none"))
     for content in (b"nonsense", b""):
         (tmp_path / "bad").write_bytes(content)
-        with pytest.raises(UserError, match="no vocabulary at"):
+        with pytest.raises(UserError, match="no vocabulary at .*bad"):
             Tokenizer.load(str(tmp_path / "bad"))
 
 
-def test_deleting_a_tokenizer_keeps_another_of_the_same_model(tokenizer):
+def test_a_tokenizer_outlives_its_resource(tokenizer):
+    """Deleting another one of the same model, and `tf.random.set_seed`, free it."""
     other = Tokenizer(tokenizer.model)
-    expected = other.encode(["a word"]).to_list()
+    ids = other.encode(["a word"])
     del other
     gc.collect()
-    assert tokenizer.encode(["a word"]).to_list() == expected
-
-
-def test_a_tokenizer_works_after_a_new_seed(tokenizer):
-    """`tf.random.set_seed` frees its resource."""
-    ids = tokenizer.encode(["a word"])
+    assert tokenizer.encode(["a word"]).to_list() == ids.to_list()
     tf.random.set_seed(5)
     assert tokenizer.encode(["a word"]).to_list() == ids.to_list()
     tf.random.set_seed(6)
@@ -176,38 +145,31 @@ def test_a_tokenizer_works_after_a_new_seed(tokenizer):
     assert in_graph(tf.constant(["a word"])).numpy()[0] == b"a word"
 
 
+def test_first_use_in_a_graph():
+    """A tokenizer whose first use is in a graph works in that graph, in others, and eagerly."""
+    tokenizer = Tokenizer.learn((sentence for pair in PAIRS for sentence in pair), 350)
+    texts = tf.constant(["Anna sleeps."])
+    graphs = [tf.function(lambda texts: tokenizer.encode(texts).values) for _ in range(2)]
+    first = graphs[0](texts)
+    np.testing.assert_array_equal(first, tokenizer.encode(texts).values)
+    np.testing.assert_array_equal(first, graphs[1](texts))
+
+
 def test_ctrl_c_interrupts_learning():
+    """Also while the trainer, which is one step of C++ code, does not return to Python."""
+    learned = threading.Event()
+    waited_in_vain = []
+
     def sentences():
         yield "some text"
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)  # the main thread gets it
+        if not learned.wait(60):
+            waited_in_vain.append(True)
 
     with pytest.raises(KeyboardInterrupt):
         Tokenizer.learn(sentences(), 300)
-
-
-def test_ctrl_c_interrupts_the_trainer(monkeypatch):
-    """Also when all sentences are read, and only C++ code runs."""
-    all_read = threading.Event()
-    trainer_ends = threading.Event()
-
-    def train(sentence_iterator, **options):  # runs until the test ends, as C++ code would
-        assert next(sentence_iterator) == "a"
-        all_read.set()
-        trainer_ends.wait(20)
-
-    def press_ctrl_c():
-        all_read.wait()
-        pressed.append(time.monotonic())
-        signal.raise_signal(signal.SIGINT)
-
-    pressed = []
-    monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", train)
-    threading.Thread(target=press_ctrl_c).start()
-    with pytest.raises(KeyboardInterrupt):
-        Tokenizer.learn(iter(["a", "b"]), 300)
-    seconds = time.monotonic() - pressed[0]
-    trainer_ends.set()
-    assert seconds < 5
+    learned.set()
+    assert not waited_in_vain
 
 
 def test_progress_of_learning_is_logged(monkeypatch, caplog):
@@ -219,19 +181,3 @@ def test_progress_of_learning_is_logged(monkeypatch, caplog):
     with caplog.at_level(logging.INFO, "tf_transformer"):
         size = Tokenizer.learn(["some text"], 600).vocab_size
     assert f"the vocabulary has {size} sub-words: this text has no more" in caplog.text
-
-
-def test_first_use_in_a_graph():
-    """A tokenizer whose first use is in a graph works in that graph, in others, and eagerly."""
-    tokenizer = Tokenizer.learn((sentence for pair in PAIRS for sentence in pair), 350)
-
-    def encode():
-        return tf.function(
-            lambda texts: tokenizer.encode(texts).values,
-            input_signature=[tf.TensorSpec([None], tf.string)],
-        )
-
-    texts = tf.constant(["Anna sleeps."])
-    first = encode()(texts)
-    np.testing.assert_array_equal(first, tokenizer.encode(texts).values)
-    np.testing.assert_array_equal(first, encode()(texts))

@@ -7,18 +7,16 @@ from tf_transformer.data.batching import Batches, SampledBatches
 from tf_transformer.data.encoding import cached_pairs
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.subword_sampling import PairSampler
-from tf_transformer.data.tokenizer import learn_tokenizers
 
 
 @pytest.fixture(scope="module")
-def weighted(tmp_path_factory, corpus_folder):
-    """A folder with weights, each of which is a function of its pair; the tokenizers."""
+def weighted(tmp_path_factory, text):
+    """A folder with weights, each of which is a function of its pair."""
     folder = tmp_path_factory.mktemp("weighted")
-    pairs = list(open_corpus(str(corpus_folder), "en", "de").read("train"))
-    for name, part in (("train", pairs[:300]), ("valid", pairs[300:320])):
+    for name, part in (("train", text[:300]), ("valid", text[300:320])):
         lines = [f"{source}\t{target}\t{weight_of(target)}\n" for source, target in part]
         (folder / f"{name}.tsv").write_text("".join(lines))
-    return folder, learn_tokenizers(lambda: iter(pairs), 500, shared=True)
+    return folder
 
 
 def weight_of(target):
@@ -36,10 +34,9 @@ def check_weights(batches, tokenizers, pairs_of_epoch):
     assert found == pairs_of_epoch
 
 
-def test_shards_and_batches_keep_the_weights(weighted, tiny_config, tmp_path):
-    folder, tokenizers = weighted
+def test_shards_and_batches_keep_the_weights(weighted, tokenizers, tiny_config, tmp_path):
     data = tiny_config.data
-    corpus = open_corpus(str(folder), "en", "de")
+    corpus = open_corpus(str(weighted), "en", "de")
     for _ in range(2):  # the second time from the files
         pairs = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
         assert pairs.weighted
@@ -56,10 +53,11 @@ def test_shards_and_batches_keep_the_weights(weighted, tiny_config, tmp_path):
     assert again.checksum == pairs.checksum
 
 
-def test_pairs_without_weights_beside_others(weighted, tiny_config, corpus_folder, tmp_path):
+def test_pairs_without_weights_beside_others(
+    weighted, tokenizers, tiny_config, corpus_folder, tmp_path
+):
     """Their weights are 1. Weights that are all 1 give the shards of no weights."""
-    folder, tokenizers = weighted
-    mixed = open_corpus(f"{folder},{corpus_folder}", "en", "de")
+    mixed = open_corpus(f"{weighted},{corpus_folder}", "en", "de")
     first, second = (
         cached_pairs(part, "train", tokenizers, tiny_config.data, str(tmp_path))
         for part in mixed.parts("train")
@@ -73,15 +71,13 @@ def test_pairs_without_weights_beside_others(weighted, tiny_config, corpus_folde
     joined = type(first.shards[0]).join(both.shards)
     assert joined.weights.tolist() == weights[:-2].tolist()
 
-    text = (folder / "train.tsv").read_text().splitlines()
+    text = (weighted / "train.tsv").read_text().splitlines()
     for name, third in (("ones", "\t1"), ("none", "")):
         lines = [line.rpartition("\t")[0] + third for line in text]
         (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
-    checksums = [
-        cached_pairs(
-            open_corpus(f"{tmp_path}/{name}.tsv", "en", "de"), "train", tokenizers,
-            tiny_config.data, str(tmp_path),
-        ).checksum
-        for name in ("ones", "none")
-    ]  # fmt: skip
-    assert checksums[0] == checksums[1]
+    corpora = [open_corpus(f"{tmp_path}/{name}.tsv", "en", "de") for name in ("ones", "none")]
+    ones, none = (
+        cached_pairs(corpus, "train", tokenizers, tiny_config.data, str(tmp_path))
+        for corpus in corpora
+    )
+    assert ones.checksum == none.checksum

@@ -21,8 +21,8 @@ def test_scores_of_two_references():
     for result, metric in zip(results, expected):
         score = metric.corpus_score(SYSTEM, [FIRST, SECOND], n_bootstrap=1000)
         assert result.system.score == pytest.approx(score.score)
-        assert result.system.mean == pytest.approx(score._mean, abs=1e-3)
-        assert result.system.ci == pytest.approx(score._ci, abs=1e-3)
+        interval = f"(μ = {result.system.mean:.2f} ± {result.system.ci:.2f})"
+        assert interval in score.format(width=2)
         assert "nrefs:2|bs:1000|seed:12345" in result.signature
     assert "nw:2" in results[2].signature
     one_reference = corpus_metrics(["bleu"], SYSTEM, [FIRST])[0]

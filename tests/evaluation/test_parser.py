@@ -35,11 +35,8 @@ def test_gold_outputs_score_100(gold):
     assert parser.parse([" ".join(words) for words in sentences]) == gold
 
     evaluation = evaluate_parses(gold, parser.outputs(sentences))
-    assert evaluation.trees == gold
-    assert evaluation.ill_formed == 0
-    text = str(evaluation)
-    assert text.startswith("F1 100.00  (recall 100.00, precision 100.00;")
-    assert "complete match 100.00%, tagging accuracy 100.00%, 0 of 100 outputs ill-formed" in text
+    assert evaluation.trees == gold and evaluation.ill_formed == 0
+    assert str(evaluation).startswith("F1 100.00  (recall 100.00, precision 100.00;")
     assert "Bracketing FMeasure       = 100.00" in evaluation.table
     assert "Number of sentence        =    100" in evaluation.table
 
@@ -67,8 +64,7 @@ def test_scores_by_hand():
     assert (second.words, second.correct_tags) == (2, 1)
     text = str(evaluation)
     assert text.startswith("F1 66.67  (recall 57.14, precision 80.00;")  # 4 of 7, 4 of 5
-    assert "complete match 0.00%, tagging accuracy 83.33%" in text
-    assert "1 of 2 outputs ill-formed and repaired" in text
+    assert "complete match 0.00%, tagging accuracy 83.33%, 1 of 2 outputs ill-formed" in text
 
 
 def test_sentences_with_wrong_punctuation_are_scored():

@@ -8,6 +8,8 @@ import numpy as np
 
 from tf_transformer.serving.model_interface import Input, InvalidInputError, Signature
 
+SECONDS = 120  # in which everything must happen, however busy the machine is
+
 
 class FakeModel:
     """A version in memory. A file "broken" in its folder makes that impossible.
@@ -66,14 +68,19 @@ def count_words(inputs, deadline):
     return {"tokens": np.array([len(text.split()) for text in inputs["text"]])}
 
 
-def add_version(folder, name):
-    """Adds a version, which appears when it is complete."""
-    (folder / str(name)).mkdir()
+def add_version(folder, name, *files):
+    """Adds a version with empty files, which appears when it is complete."""
+    new = folder / "new"
+    new.mkdir()
+    for file in files:
+        (new / file).touch()
+    new.rename(folder / str(name))
 
 
-def wait_until(condition, seconds=60):
-    """Waits for a condition, with a generous limit."""
-    end = time.monotonic() + seconds
-    while not condition():
+def wait_until(condition):
+    """Waits until a condition is true. Returns: its value."""
+    end = time.monotonic() + SECONDS
+    while not (value := condition()):
         assert time.monotonic() < end, "it does not happen"
         time.sleep(0.01)
+    return value

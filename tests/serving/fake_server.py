@@ -23,8 +23,7 @@ DESCRIPTION = {
 class FakeServer:
     """The page, and answers of a model with 2 layers and 3 heads that replaces "e" by "E".
 
-    Args:
-      folder: of the version, with the description of the model.
+    The folder has the description of the model.
 
     Attributes:
       requests: pairs of signature and texts, in the order of arrival.
@@ -40,10 +39,7 @@ class FakeServer:
         self.errors = {}
         self.releases = {}
         self.signatures = ["nbest", "alignments"]
-        self.states = [
-            {"version": "6", "state": "END"},
-            {"version": "7", "state": "AVAILABLE"},
-        ]
+        self.states = [{"version": n, "state": s} for n, s in (("6", "END"), ("7", "AVAILABLE"))]
         routes = [
             Route("/healthz/ready", lambda request: JSONResponse({})),
             Route("/v1/models/anna", self.status),
@@ -71,22 +67,17 @@ class FakeServer:
         text = lines[0] if isinstance(lines[0], str) else lines[0]["target_prefix"]
         release = self.releases.get((signature, text))
         if release:
-            await asyncio.to_thread(release.wait, 30)
+            await asyncio.to_thread(release.wait, 120)
         return JSONResponse({"predictions": rows})
 
     def nbest(self, line):
         if len(line) > 5000:
             return {"translations": ["", ""], "scores": [-1e9, -1e9]}
-        translations = [line.replace("e", "E"), line, ""]
-        return {"translations": translations, "scores": [-0.5, -1.25, -1e9]}
+        return {"translations": [translated(line), line, ""], "scores": [-0.5, -1.25, -1e9]}
 
     def translate_with_options(self, row):
-        text, prefix = row["text"].replace("e", "E"), row["target_prefix"]
-        if len(prefix) > 1000:
-            return {"translations": [""], "scores": [-1e9], "count": 0}
-        if prefix == "An ":  # the tokenizer removes the space
-            return {"translations": ["Anna slEEps."], "scores": [-0.5], "count": 1}
-        return {"translations": [prefix + text[len(prefix) :]], "scores": [-0.5], "count": 1}
+        answer = self.alternatives({**row, "text": translated(row["text"])})
+        return {name: answer[name][:1] for name in ("translations", "scores")}
 
     def alternatives(self, row):
         text, prefix = row["text"], row["target_prefix"]
@@ -94,7 +85,7 @@ class FakeServer:
             return {"translations": [""] * 5, "probabilities": [0.0] * 5, "scores": [-1e9] * 5}
         first = prefix + text[len(prefix) :]
         if prefix == "An ":  # the tokenizer removes the space
-            first = "Anna sleeps."
+            first = text
         translations = [first, f"{prefix}<i>x</i> y", first, "improbable", ""]
         probabilities = [0.75, 0.125, 0.01, 0.0005, 0.0]
         scores = [-0.5, -1.5, -2.5, -3.5, -1e9]
@@ -104,12 +95,13 @@ class FakeServer:
         source = [f"▁{word}" for word in line.split()] + ["[END]"]
         if len(source) > 128:
             return {"source_tokens": [], "target_tokens": [], "weights": [[[]] * 3] * 2}
-        target = [piece.replace("e", "E") for piece in source]
-        return {
-            "source_tokens": source,
-            "target_tokens": target,
-            "weights": weights_of(line).tolist(),
-        }
+        target = [translated(piece) for piece in source]
+        weights = weights_of(line).tolist()
+        return {"source_tokens": source, "target_tokens": target, "weights": weights}
+
+
+def translated(line):
+    return line.replace("e", "E")
 
 
 def weights_of(line):

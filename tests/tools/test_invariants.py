@@ -33,6 +33,7 @@ def assert_broken(invariant, case, measured):
     assert re.search(measured, result.measured), result
 
 
+@pytest.mark.slow
 def test_all_nine_hold(model_dir, monkeypatch, capsys):
     times = {path: path.stat().st_mtime_ns for path in model_dir.rglob("*")}
     monkeypatch.setattr("sys.argv", ["invariants.py", str(model_dir)])
@@ -51,15 +52,8 @@ def test_users_texts(model_dir, tmp_path):
     case = invariants.make_case(str(model_dir), texts, str(tmp_path))
     assert case.texts == ["Anna sleeps.", "The dog sees the cat."]
     assert case.inp.shape[0] == 2
-    without_training = [
-        invariants.padding,
-        invariants.batch_independence,
-        invariants.causality,
-        invariants.cache,
-        invariants.search,
-        invariants.round_trip,
-    ]
-    for invariant in without_training:
+    slow = (invariants.replicas, invariants.resume, invariants.export)
+    for invariant in set(invariants.INVARIANTS) - set(slow):
         assert check(invariant, case).holds is True
     with pytest.raises(UserError, match="no text"):
         invariants.make_case(str(model_dir), [" "], str(tmp_path))
@@ -67,44 +61,18 @@ def test_users_texts(model_dir, tmp_path):
         invariants.make_case(str(model_dir), ["x " * 200], str(tmp_path))
 
 
-def test_broken_without_padding_masks(case, monkeypatch):
-    def no_padding_mask(seq):
+def without_padding(monkeypatch, case):
+    def mask(seq):
         return tf.zeros([tf.shape(seq)[0], 1, 1, tf.shape(seq)[1]])
 
-    monkeypatch.setattr(masks, "create_padding_mask", no_padding_mask)
-    assert_broken(invariants.padding, case, "logits differ by")
-    assert_broken(invariants.batch_independence, case, "logits differ by")
+    monkeypatch.setattr(masks, "create_padding_mask", mask)
 
 
-def test_broken_where_translations_depend_on_the_batch(case, monkeypatch):
-    """The model itself is sound."""
-    encode = Tokenizer.encode
-
-    def encode_longest(self, texts):
-        return encode(self, [max(texts, key=len)] * len(texts))
-
-    monkeypatch.setattr(Tokenizer, "encode", encode_longest)
-    assert_broken(invariants.batch_independence, case, "differ by .*; [0-9] of 12 translations")
-
-
-def test_broken_without_a_look_ahead_mask(case, monkeypatch):
+def without_look_ahead(monkeypatch, case):
     monkeypatch.setattr(masks, "create_look_ahead_mask", lambda size: tf.zeros((size, size)))
-    assert_broken(invariants.causality, case, "earlier logits differ by")
-    assert_broken(invariants.cache, case, "log-probabilities of 12 translations differ")
 
 
-def test_broken_where_the_decoder_ignores_the_target(case, monkeypatch):
-    """Such a decoder does not see later tokens, but it does not see earlier ones either."""
-
-    def ignore_target(inp, tar, *_):
-        return tf.zeros([*tar.shape, 32]), {}
-
-    monkeypatch.setattr(case.model, "decoder_output", ignore_target)
-    measured = r"differ by 0 \(must be 0\), later ones by 0 or more"
-    assert_broken(invariants.causality, case, measured)
-
-
-def test_broken_where_the_cache_is_not_written(case, monkeypatch):
+def without_writing_the_cache(monkeypatch, case):
     make_decode_step = kv_cache.make_decode_step
 
     def forgetful(*arguments):
@@ -118,33 +86,55 @@ def test_broken_where_the_cache_is_not_written(case, monkeypatch):
         return forgetful_step, state
 
     monkeypatch.setattr(kv_cache, "make_decode_step", forgetful)
-    assert_broken(invariants.cache, case, "log-probabilities of 12 translations differ")
 
 
-def test_broken_where_beam_indices_are_lost(case, monkeypatch):
+def without_beam_indices(monkeypatch, case):
     extend_beam = beam_search.extend_beam
 
-    def without_indices(*arguments):
+    def extend(*arguments):
         beam = extend_beam(*arguments)
         return beam._replace(beam_indices=tf.zeros_like(beam.beam_indices))
 
-    monkeypatch.setattr(beam_search, "extend_beam", without_indices)
-    measured = "a beam of 1 agree; a beam of 64 against all 40 outputs .* differ by"
-    assert_broken(invariants.search, case, measured)
+    monkeypatch.setattr(beam_search, "extend_beam", extend)
 
 
-def test_broken_where_greedy_search_stops_early(case, monkeypatch):
-    def short_search(problem):
-        shorter = problem._replace(max_lengths=problem.max_lengths - 2)
-        return beam_search.beam_search(shorter, 1)
+def without_articles(monkeypatch, case):
+    decode = Tokenizer.decode
 
-    monkeypatch.setattr(invariants, "greedy_search", short_search)
-    assert_broken(invariants.search, case, "a beam of 1 differ")
+    def decode_without(self, ids):
+        return tf.strings.regex_replace(decode(self, ids), "the ", "")
+
+    monkeypatch.setattr(Tokenizer, "decode", decode_without)
+
+
+def with_an_error(monkeypatch, case):
+    monkeypatch.setattr(case.model, "decoder_output", None)
+
+
+BUGS = [
+    (without_padding, "padding", "logits differ by"),
+    (without_look_ahead, "causality", "earlier logits differ by"),
+    (without_articles, "round_trip", r"[1-9]\d* of 30 texts changed, such as '"),
+    (with_an_error, "padding", "^TypeError"),  # an error counts as broken
+]
+BUGS_IN_TRANSLATION = [
+    (without_padding, "batch_independence", "logits differ by"),
+    (without_look_ahead, "cache", "log-probabilities of 12 translations differ"),
+    (without_writing_the_cache, "cache", "log-probabilities of 12 translations differ"),
+    (without_beam_indices, "search", "a beam of 64 against all 40 outputs .* differ by"),
+]
+SLOW = [pytest.param(*bug, marks=pytest.mark.slow) for bug in BUGS_IN_TRANSLATION]
+
+
+@pytest.mark.parametrize(("bug", "name", "measured"), [*BUGS, *SLOW])
+def test_broken(case, monkeypatch, bug, name, measured):
+    bug(monkeypatch, case)
+    assert_broken(getattr(invariants, name), case, measured)
 
 
 # File -> correct code, code with a bug: gradients grow with the number of replicas, and a resumed
 # run loses Adam's moments.
-BUGS = {
+BUGS_IN_TRAINING = {
     "training/update.py": (
         "gradients = self.loss_scale.unscale(gradients)",
         "gradients = [g * tf.cast(tf.size(replica_tokens), g.dtype) for g in gradients]",
@@ -156,11 +146,12 @@ BUGS = {
 }
 
 
+@pytest.mark.slow
 def test_broken_with_bugs_in_training(case, tmp_path, monkeypatch):
     """The processes that train use a copy of the package with bugs."""
     copy = tmp_path / "copy" / "tf_transformer"
     shutil.copytree(pathlib.Path(tf_transformer.__file__).parent, copy)
-    for name, (correct, wrong) in BUGS.items():
+    for name, (correct, wrong) in BUGS_IN_TRAINING.items():
         code = (copy / name).read_text("utf-8")
         assert code.count(correct) == 1
         (copy / name).write_text(code.replace(correct, wrong), "utf-8")
@@ -170,20 +161,11 @@ def test_broken_with_bugs_in_training(case, tmp_path, monkeypatch):
     assert_broken(invariants.resume, case, r"resumed until \d+: \d+ of \d+ arrays")
 
 
+@pytest.mark.slow
 def test_broken_where_another_model_is_exported(case):
     for variable in case.model.trainable_variables:
         variable.assign(variable * 1.01)
     assert_broken(invariants.export, case, "scores differ by")
-
-
-def test_broken_where_text_is_lost(case, monkeypatch):
-    decode = Tokenizer.decode
-
-    def decode_without_articles(self, ids):
-        return tf.strings.regex_replace(decode(self, ids), "the ", "")
-
-    monkeypatch.setattr(Tokenizer, "decode", decode_without_articles)
-    assert_broken(invariants.round_trip, case, r"[1-9]\d* of 30 texts changed, such as '")
 
 
 def test_broken_where_a_weight_is_not_saved(case, monkeypatch):
@@ -202,6 +184,7 @@ def test_broken_where_a_weight_is_not_saved(case, monkeypatch):
     assert_broken(invariants.round_trip, case, measured)
 
 
+@pytest.mark.slow
 def test_invariants_that_cannot_be_checked(case, tmp_path):
     """Without a checkpoint to resume from, or without the training text."""
     folder = str(tmp_path / "model")
@@ -212,13 +195,3 @@ def test_invariants_that_cannot_be_checked(case, tmp_path):
     result = check(invariants.resume, case._replace(config=case.config.replace(data="/no/where")))
     assert result.holds is None
     assert "no such data folder or file: /no/where" in result.measured
-
-
-def test_an_error_counts_as_broken(case, monkeypatch):
-    def divide_by_zero(model, inp, tar=None, training=False):
-        return 1 / 0
-
-    monkeypatch.setattr(type(case.model), "call", divide_by_zero)
-    result = check(invariants.padding, case)
-    assert result.holds is False
-    assert result.measured.startswith("ZeroDivisionError")
