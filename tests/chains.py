@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transformer.decoding.beam_search import SearchProblem
+from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.special_tokens import END, PAD, START
 
 V = 6  # padding, unknown, start, end, and two more tokens
@@ -50,3 +51,43 @@ def exhaustive_outputs(max_length):
     tokens = [token for token in range(V) if token not in (PAD, START, END)]
     bodies = (itertools.product(tokens, repeat=length) for length in range(max_length))
     return [[*body, END] for body in itertools.chain.from_iterable(bodies)]
+
+
+def score_of(table, ids, alpha=0.6, adjust=lambda log_probs, tokens: log_probs):
+    """The score of an output of one sentence.
+
+    Args:
+      table: `[position, second-to-last token, last token, V]`.
+      ids: the tokens with END.
+      adjust: (log-probabilities `[V]` of a token, the tokens before it) -> other ones.
+    """
+    history = [PAD, START, *ids]
+    log_prob = 0.0
+    for t, token in enumerate(ids):
+        log_probs = np.asarray(table[t, history[t], history[t + 1]], np.float64)
+        log_prob += adjust(log_probs, ids[:t])[token]
+    return log_prob / float(length_penalty(len(ids), alpha))
+
+
+def ranked_outputs(table, max_length, *options, **named_options):
+    """All possible outputs of one sentence as pairs (`score_of`, tokens with END), best first."""
+    table = np.asarray(table)
+    outputs = exhaustive_outputs(max_length)
+    pairs = [(score_of(table, ids, *options, **named_options), ids) for ids in outputs]
+    return sorted((pair for pair in pairs if is_possible(pair[0])), reverse=True)
+
+
+def outputs_of(result, i):
+    """The same pairs of the hypotheses of a search for sentence `i`."""
+    outputs = []
+    for ids, score, length in zip(*(part[i].numpy() for part in result)):
+        if is_possible(score):
+            outputs.append((score, without_padding(ids)))
+            assert length == len(outputs[-1][1])
+    return outputs
+
+
+def assert_same_outputs(outputs, expected_outputs):
+    assert [ids for _, ids in outputs] == [ids for _, ids in expected_outputs]
+    scores, expected = ([score for score, _ in each] for each in (outputs, expected_outputs))
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)

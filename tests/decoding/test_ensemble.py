@@ -1,15 +1,12 @@
 """Ensembles: the mean of the probabilities of several models."""
 
-import types
-
 import numpy as np
 import pytest
 import tensorflow as tf
 from tiny_model import make_model, sentences
 
 from tf_transformer.config import DecodeConfig
-from tf_transformer.decoding import ensemble
-from tf_transformer.decoding.ensemble import Ensemble, average_logits, copy_model, load_models
+from tf_transformer.decoding.ensemble import Ensemble, average_logits, copy_model
 from tf_transformer.decoding.inference import (
     alternative_translations,
     forced_logits,
@@ -37,10 +34,10 @@ def models():
 
 
 def mean_probabilities(models, inp, ids):
-    """p(next token) of the mean after the tokens `ids` [t], of full passes: float64 [V]."""
-    tar_inp = tf.constant([[START, *ids]])
-    p = [tf.nn.softmax(model(inp[tf.newaxis], tar_inp)[0][0, -1]).numpy() for model in models]
-    return np.mean(np.asarray(p, np.float64), axis=0)
+    """The mean of the probabilities of each token of `ids` [t], of full passes: float64 [t, V]."""
+    tar_inp = tf.constant([[START, *ids[:-1]]])
+    logits = [model(inp[np.newaxis], tar_inp)[0][0] for model in models]
+    return np.mean(np.asarray(tf.nn.softmax(logits), np.float64), axis=0)
 
 
 def searches(model):
@@ -54,40 +51,40 @@ def searches(model):
     ]
 
 
-def test_an_ensemble_of_one_model_is_the_model(models):
-    once, twice = (searches(Ensemble([models[0]] * number)) for number in (1, 2))
-    for expected, *results in zip(searches(models[0]), once, twice):
-        for result in results:
-            np.testing.assert_array_equal(result[0], expected[0])
-            np.testing.assert_allclose(result[1], expected[1], atol=1e-5)
+def test_an_ensemble_of_a_model_and_itself_is_the_model(models):
+    for expected, result in zip(searches(models[0]), searches(Ensemble([models[0]] * 2))):
+        np.testing.assert_array_equal(result[0], expected[0])
+        np.testing.assert_allclose(result[1], expected[1], atol=1e-5)
+
+
+def checked_scores(models, result):
+    """Checks the score of the last hypothesis of each sentence.
+
+    Yields: the source, the hypothesis, and the probabilities of its tokens, `[t, V]`.
+    """
+    for inp, rows, scores in zip(INP.numpy(), result.ids.numpy(), result.scores.numpy()):
+        ids = rows[-1][rows[-1] != PAD]
+        p = mean_probabilities(models, inp, ids)
+        log_prob = np.log(p[np.arange(len(ids)), ids]).sum()
+        assert scores[-1] * length_penalty(len(ids), 0.6) == pytest.approx(log_prob, abs=1e-4)
+        yield inp, ids, p
 
 
 def test_greedy_search_takes_the_most_probable_token_of_the_mean(models):
     result = search_translations(Ensemble(models), INP, decode_config(1))
-    for inp, ids, score in zip(INP, result.ids.numpy()[:, 0], result.scores.numpy()[:, 0]):
-        longest = int(tf.reduce_sum(tf.cast(inp != PAD, tf.int32))) - 1 + 2
-        expected, log_prob = [], 0.0
-        while END not in expected:
-            p = mean_probabilities(models, inp, expected)
-            free = np.where(np.isin(np.arange(len(p)), [PAD, START]), 0, p)
-            expected.append(END if len(expected) + 1 == longest else int(free.argmax()))
-            log_prob += np.log(p[expected[-1]])
-        penalty = float(length_penalty(len(expected), 0.6))
-        assert ids[ids != PAD].tolist() == expected
-        assert score * penalty == pytest.approx(log_prob, abs=1e-4)
+    for inp, ids, p in checked_scores(models, result):
+        p[:, [PAD, START]] = 0
+        best = p.argmax(1)
+        if len(ids) == np.count_nonzero(inp) + 1:  # the longest output
+            best[-1] = END
+        np.testing.assert_array_equal(ids, best)
 
 
 def test_beam_and_sample_scores_are_those_of_the_mean(models):
     _, _, forced, samples, _ = searches(Ensemble(models))
-    for result in (forced, samples):
-        for inp, rows, scores in zip(INP, result.ids.numpy(), result.scores.numpy()):
-            ids = rows[-1][rows[-1] != PAD].tolist()
-            p = [mean_probabilities(models, inp, ids[:t])[ids[t]] for t in range(len(ids))]
-            penalty = float(length_penalty(len(ids), 0.6))
-            assert scores[-1] * penalty == pytest.approx(np.log(p).sum(), abs=1e-4)
-    prefix = PREFIX.numpy()
-    rows = forced.ids.numpy()[:, :, :2]
-    assert np.all((rows == prefix[:, np.newaxis]) | (prefix[:, np.newaxis] == PAD))
+    assert len([*checked_scores(models, forced), *checked_scores(models, samples)]) == 6
+    prefix = PREFIX[:, tf.newaxis]
+    assert np.all((forced.ids[:, :, :2] == prefix) | (prefix == PAD))
 
 
 def test_the_mean_is_that_of_the_probabilities_by_hand(models):
@@ -96,9 +93,9 @@ def test_the_mean_is_that_of_the_probabilities_by_hand(models):
     logits = average_logits([tf.constant([0.0, -1000.0]), tf.constant([0.0, -1000.0])])
     np.testing.assert_allclose(logits, [0.0, -1000.0])
     assert average_logits([logits]) is logits
-    p = tf.nn.softmax(forced_logits(Ensemble(models), INP, INP)[0, 2])
-    ids = INP[0, :2].numpy().tolist()
-    np.testing.assert_allclose(p, mean_probabilities(models, INP[0], ids), atol=1e-6)
+    p = tf.nn.softmax(forced_logits(Ensemble(models), INP[:1], INP[:1])[0])
+    inp = INP[0].numpy()
+    np.testing.assert_allclose(p, mean_probabilities(models, inp, inp), atol=1e-6)
 
 
 def test_positions_are_those_that_all_models_have_and_a_copy_is_equal(models):
@@ -111,27 +108,9 @@ def test_positions_are_those_that_all_models_have_and_a_copy_is_equal(models):
     assert copy.models[0] is not models[0]
 
 
-def test_models_with_other_vocabularies_are_refused(monkeypatch):
-    def load(folder, checkpoint):
-        names = {"a": ("x", "y"), "b": ("x", "z"), "c": ("x", "y")}[folder]
-        return folder, [types.SimpleNamespace(fingerprint=name) for name in names], folder
-
-    monkeypatch.setattr(ensemble, "load_model", load)
-    monkeypatch.setattr(ensemble, "Ensemble", list)
-    model, _, config = load_models("a,c")
-    assert (model, config) == (["a", "c"], "a")
-    with pytest.raises(UserError, match="^a and b have different target vocabularies"):
-        load_models("a,c,b")
-
-
-def test_a_translator_of_checkpoints(model_dir, translator):
+def test_what_an_ensemble_cannot_do(model_dir):
     pair = Translator.load(f"{model_dir},{model_dir}")
-    texts = ["Anna sleeps.", "", "The dog sees the cat."]
-    for one, other in zip(translator.n_best(texts, 2), pair.n_best(texts, 2)):
-        assert [text for text, _ in one] == [text for text, _ in other]
-    (hypothesis,) = pair.n_best(texts[:1], 1)
-    score = pair.score([(texts[0], hypothesis[0][0])])[0]
-    expected = translator.score([(texts[0], hypothesis[0][0])])[0]
-    assert score.log_prob == pytest.approx(expected.log_prob, abs=1e-4)
     with pytest.raises(UserError, match="attention weights are those of one model"):
-        pair.attention("Anna sleeps.")
+        pair.attention("Anna sleeps.", "Anna")
+    with pytest.raises(UserError, match="pocket-en-de have different source vocabularies"):
+        Translator.load(f"{model_dir},pocket-en-de")

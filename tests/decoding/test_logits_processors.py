@@ -1,24 +1,29 @@
 """Logits processors, compared with their definitions in Python."""
 
-import ctranslate2
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
-from chains import V, exhaustive_outputs, make_problem, markov_chains, without_padding
-from tiny_model import SIZES, make_model, sentences
+from chains import (
+    V,
+    assert_same_outputs,
+    make_problem,
+    markov_chains,
+    outputs_of,
+    ranked_outputs,
+    score_of,
+    without_padding,
+)
 
-from tf_transformer.config import ControlConfig, DecodeConfig, ModelConfig
+from tf_transformer.config import ControlConfig
 from tf_transformer.decoding.beam_search import beam_search, greedy_search
-from tf_transformer.decoding.inference import search_translations
 from tf_transformer.decoding.logits_processors import (
     PROCESSORS,
-    exclude_repeated_ngrams,
     make_processors,
-    penalize_repetition,
 )
 from tf_transformer.decoding.sampling import sample
-from tf_transformer.decoding.scores import NEGATIVE_INFINITY, is_possible, length_penalty
-from tf_transformer.export.ctranslate2_folder import make_spec
+from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.special_tokens import END, PAD, START
 
 CONTROLS = [
@@ -69,17 +74,6 @@ def test_adjusted_log_probabilities(controls, length):
     np.testing.assert_allclose(without_special(found), expected, rtol=1e-6)
 
 
-def test_by_hand():
-    log_probs = tf.math.log(tf.constant([[[0.1, 0.1, 0.1, 0.1, 0.2, 0.4]]]))
-    ids = tf.constant([[[START, 4, 5, 1, 4, PAD, PAD]]], tf.int64)
-    found = exclude_repeated_ngrams(log_probs, ids, 4, 2)[0, 0].numpy()
-    assert found[5] == NEGATIVE_INFINITY  # 4 5 would be there twice
-    np.testing.assert_array_equal(found[1:5], log_probs[0, 0, 1:5])
-    assert (exclude_repeated_ngrams(log_probs, ids, 4, 3)[0, 0, 1:] > -3).numpy().all()
-    found = np.exp(penalize_repetition(log_probs, ids, 4, 2.0)[0, 0])
-    np.testing.assert_allclose(found[[1, 3, 4, 5]], [0.01, 0.1, 0.04, 0.16], rtol=1e-5)
-
-
 def test_a_processor_is_off_by_default():
     assert make_processors(ControlConfig()) == []
     for name in PROCESSORS:
@@ -113,8 +107,7 @@ def test_each_sentence_can_have_its_own_value():
     for i, penalty in enumerate(penalties):
         processors = make_processors(ControlConfig(repetition_penalty=penalty))
         alone = greedy_search(make_problem(table[i : i + 1], 1, [2 + i], processors=processors))
-        assert without_padding(together.ids[i, 0]) == without_padding(alone.ids[0, 0])
-        np.testing.assert_allclose(together.scores[i], alone.scores[0], rtol=1e-5)
+        assert_same_outputs(outputs_of(together, i), outputs_of(alone, 0))
 
 
 @pytest.mark.parametrize("controls", CONTROLS, ids=str)
@@ -122,19 +115,10 @@ def test_a_wide_beam_finds_the_optimum(controls):
     table, max_lengths = markov_chains(22, 4), [5, 4, 1, 5]
     problem = make_problem(table, 100, max_lengths, processors=make_processors(controls))
     result = beam_search(problem, 100, 3)
+    adjust = functools.partial(adjusted, controls=controls)
     for i, max_length in enumerate(max_lengths):
-        outputs = []
-        for ids in exhaustive_outputs(max_length):
-            history = [PAD, START, *ids]
-            log_prob = sum(
-                adjusted(table[i, t, history[t], history[t + 1]], ids[:t], controls)[ids[t]]
-                for t in range(len(ids))
-            )
-            outputs.append((log_prob / float(length_penalty(len(ids), 0.6)), ids))
-        outputs = sorted((each for each in outputs if is_possible(each[0])), reverse=True)
-        for rank, (score, ids) in enumerate(outputs[:3]):
-            assert without_padding(result.ids[i, rank]) == ids
-            np.testing.assert_allclose(result.scores[i, rank], score, rtol=1e-5)
+        outputs = ranked_outputs(table[i], max_length, adjust=adjust)
+        assert_same_outputs(outputs_of(result, i), outputs[:3])
 
 
 def test_samples_repeat_no_ngram_and_have_the_scores_of_the_model():
@@ -146,19 +130,16 @@ def test_samples_repeat_no_ngram_and_have_the_scores_of_the_model():
         sample(problem._replace(processors=each), seeds, 40, temperature=1.5)
         for each in ([], processors)
     )
-    repeated = {True: 0, False: 0}
+    repeated = [0, 0]
     for found in (free, result):
         for i in range(3):
-            for k in range(40):
-                ids = without_padding(found.ids[i, k])
-                repeated[found is result] += len(ngrams(ids, 2)) != len(set(ngrams(ids, 2)))
-                history = [PAD, START, *ids]
-                log_prob = sum(
-                    table[i, t, history[t], history[t + 1], ids[t]] for t in range(len(ids))
-                )
-                np.testing.assert_allclose(found.scores[i, k], log_prob, rtol=1e-5)
-    assert repeated[False] > 5
-    assert repeated[True] == 0
+            outputs = outputs_of(found, i)
+            assert len(outputs) == 40
+            for score, ids in outputs:
+                repeated[found is result] += len(ngrams(ids, 2)) > len(set(ngrams(ids, 2)))
+                np.testing.assert_allclose(score, score_of(table[i], ids, 0.0), rtol=1e-5)
+    assert repeated[0] > 5
+    assert repeated[1] == 0
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -169,51 +150,9 @@ def test_a_prefix_can_repeat(beam_size):
     processors = make_processors(ControlConfig(no_repeat_ngram_size=1))
     problem = make_problem(table, beam_size, [7, 7], prefix=prefix, processors=processors)
     result = greedy_search(problem) if beam_size == 1 else beam_search(problem, beam_size)
-    assert is_possible(result.scores[:, 0]).numpy().all()
     for i, forced in enumerate([[4, 4, 4], [5, 5]]):
-        ids = without_padding(result.ids[i, 0])
+        _, ids = outputs_of(result, i)[0]
         assert ids[: len(forced)] == forced
         free = ids[len(forced) :]
         assert len(set(free)) == len(free)
         assert forced[0] not in free
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_ctranslate2_excludes_the_same_ngrams(tmp_path, size):
-    """By greedy search, whose tokens do not depend on how the others are normalized."""
-    model = make_model()
-    vocabulary = ["[PAD]", "[UNK]", "[START]", "[END]", *(f"<{i}>" for i in range(4, 41))]
-    sizes = ModelConfig(**{**SIZES, "pe_input": 64, "pe_target": 64})
-    make_spec(model, sizes, [vocabulary, vocabulary]).save(str(tmp_path))
-    inp = sentences(6, 9)
-    controls = ControlConfig(no_repeat_ngram_size=size)
-    decode = DecodeConfig(beam_size=1, extra_decode_length=20)
-    ours = search_translations(model, tf.constant(inp), decode, controls=controls)
-    engine = ctranslate2.Translator(str(tmp_path), compute_type="float32")
-    theirs = engine.translate_batch(
-        [[vocabulary[i] for i in row if i not in (PAD, END)] for row in inp],
-        beam_size=1,
-        max_decoding_length=20,
-        no_repeat_ngram_size=size,
-        suppress_sequences=[["[PAD]"], ["[START]"]],
-    )
-    for ids, found in zip(ours.ids.numpy()[:, 0], theirs):
-        pieces = [vocabulary[i] for i in ids if i not in (PAD, END)]
-        assert pieces[:20] == found.hypotheses[0]
-
-
-def test_translator(translator):
-    from tf_transformer.decoding.translator import Translator
-
-    tokenizers = translator.source, translator.target
-    controls = ControlConfig(no_repeat_ngram_size=1)
-    controlled = Translator(translator.model, tokenizers, translator.decode, controls)
-    texts = ["Anna sees the dog.", "The teacher reads a book."]
-    searches = [lambda each: each.n_best(texts, 2), lambda each: each.sample(texts, 2)]
-    for search in searches:
-        repeats = []
-        for each in (translator, controlled):
-            outputs = [text for row in search(each) for text, _ in row]
-            ids = each.target.encode(outputs).to_list()
-            repeats.append(sum(len(row) - len(set(row)) for row in ids))
-        assert repeats[1] < repeats[0]

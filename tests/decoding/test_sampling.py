@@ -1,17 +1,23 @@
 """Sampling: frequencies against exact probabilities, and the same samples for the same seed."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from chains import V, make_problem, markov_chains, without_padding
+from chains import (
+    V,
+    exhaustive_outputs,
+    make_problem,
+    markov_chains,
+    outputs_of,
+    score_of,
+    without_padding,
+)
 
 from tf_transformer.config import SamplingConfig
-from tf_transformer.decoding.beam_search import SearchProblem, greedy_search
+from tf_transformer.decoding.beam_search import greedy_search
 from tf_transformer.decoding.sampling import sample
-from tf_transformer.decoding.scores import length_penalty
 from tf_transformer.special_tokens import END, PAD, START
 
 SETTINGS = [
@@ -23,9 +29,9 @@ SETTINGS = [
 ]
 
 
-def draw(table, max_lengths, number, sampling=SETTINGS[0], seed=1, first=0, prefix=None):
+def draw(table, max_lengths, number, sampling=SETTINGS[0], first=0, prefix=None):
     """The samples `[B][number]` of each sentence, lists of tokens, and their scores."""
-    seeds = tf.constant([[seed, first + i] for i in range(len(max_lengths))])
+    seeds = tf.constant([[1, first + i] for i in range(len(max_lengths))])
     problem = make_problem(table, 1, max_lengths, prefix=prefix)
     result = sample(problem, seeds, number, **dataclasses.asdict(sampling))
     samples = [[tuple(without_padding(ids)) for ids in row] for row in result.ids.numpy()]
@@ -50,14 +56,11 @@ def exact_probabilities(table, max_length, sampling):
     """The probability of each output of one sentence."""
     table = table.numpy()
     outputs = {}
-    tokens = [token for token in range(V) if token not in (PAD, START, END)]
-    for length in range(1, max_length + 1):
-        for body in itertools.product(tokens, repeat=length - 1):
-            ids = [PAD, START, *body, END]
-            p = 1.0
-            for t in range(length if length < max_length else length - 1):  # the last is certain
-                p *= next_probabilities(table[t, ids[t], ids[t + 1]], sampling)[ids[t + 2]]
-            outputs[tuple(ids[2:])] = p
+    for tokens in exhaustive_outputs(max_length):
+        ids, p = [PAD, START, *tokens], 1.0
+        for t, token in enumerate(tokens[: max_length - 1]):  # the last one is certain
+            p *= next_probabilities(table[t, ids[t], ids[t + 1]], sampling)[token]
+        outputs[tuple(tokens)] = p
     assert sum(outputs.values()) == pytest.approx(1)
     return outputs
 
@@ -86,12 +89,8 @@ def test_scores_are_those_of_the_model():
     """Not those of the distribution that was sampled."""
     table = markov_chains(2, 3)
     samples, scores = draw(table, [6, 3, 5], 20, SamplingConfig(temperature=0.5, top_k=2))
-    for chain, row, row_scores in zip(table.numpy(), samples, scores):
-        for ids, score in zip(row, row_scores):
-            ids = [PAD, START, *ids]
-            log_prob = sum(chain[t, ids[t], ids[t + 1], ids[t + 2]] for t in range(len(ids) - 2))
-            penalty = float(length_penalty(len(ids) - 2, 0.6))
-            assert score == pytest.approx(log_prob / penalty, rel=1e-5)
+    expected = [[score_of(chain, ids) for ids in row] for chain, row in zip(table, samples)]
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -110,14 +109,21 @@ def test_the_most_probable_token_alone_is_greedy_search(sampling):
 
 
 def test_samples_depend_on_the_seed_and_not_on_the_batch():
-    table = markov_chains(4, 8, scale=0.5)
-    max_lengths = [3, 9, 5, 1, 7, 9, 2, 4]
-    together, _ = draw(table, max_lengths, 4)
-    assert together == draw(table, max_lengths, 4)[0]
-    assert together != draw(table, max_lengths, 4, seed=2)[0]
-    for i, max_length in enumerate(max_lengths):
-        alone, _ = draw(table[i : i + 1], [max_length], 4, first=i)
-        assert alone == [together[i]]
+    """Also where each sentence has its own settings."""
+    table, max_lengths = markov_chains(4, 10, scale=0.5), [3, 9, 5, 1, 7, 9, 2, 4, 6, 6]
+    every = SETTINGS * 2
+    names = ("temperature", "top_k", "top_p")
+    columns = {name: tf.constant([getattr(each, name) for each in every]) for name in names}
+    results = []
+    for seed in (1, 1, 2):
+        seeds = tf.constant([[seed, i] for i in range(10)])
+        results.append(sample(make_problem(table, 1, max_lengths), seeds, 20, **columns))
+    np.testing.assert_array_equal(results[0].ids, results[1].ids)
+    assert outputs_of(results[0], 5) != outputs_of(results[2], 5)
+    for i, settings in enumerate(every):
+        samples, scores = draw(table[i : i + 1], max_lengths[i : i + 1], 20, settings, first=i)
+        assert [tuple(ids) for _, ids in outputs_of(results[0], i)] == samples[0]
+        np.testing.assert_allclose(results[0].scores[i], scores[0], rtol=1e-5)
 
 
 def test_prefixes_and_maximum_lengths():
@@ -130,35 +136,6 @@ def test_prefixes_and_maximum_lengths():
         assert max(map(len, row)) == max_length
         assert all(ids[-1] == END for ids in row)
         assert len(set(row)) > 1
-
-
-def test_sampling_in_a_graph_and_with_logits_that_are_not_finite():
-    def step(ids, position, beam_indices, state):
-        return tf.fill([*ids.shape, V], float("nan")), state
-
-    seeds = tf.constant([[1, 1], [1, 2]])
-    problem = SearchProblem(step, tf.zeros([2, 1]), tf.constant([3, 5]))
-    assert sample(problem, seeds, 2).ids.shape[-1] <= 5
-
-    problem = make_problem(markov_chains(7, 2), 1, [1, 1])
-
-    def search(max_lengths):
-        return sample(problem._replace(max_lengths=max_lengths), seeds, 3, top_p=0.7).ids
-
-    max_lengths = tf.constant([5, 6])
-    np.testing.assert_array_equal(tf.function(search)(max_lengths), search(max_lengths))
-
-
-def test_each_sentence_can_have_its_own_settings():
-    table, max_lengths = markov_chains(8, 5), [6, 3, 7, 5, 6]
-    seeds = tf.constant([[1, i] for i in range(5)])
-    names = ("temperature", "top_k", "top_p")
-    columns = {name: tf.constant([getattr(each, name) for each in SETTINGS]) for name in names}
-    together = sample(make_problem(table, 1, max_lengths), seeds, 20, **columns)
-    for i, settings in enumerate(SETTINGS):
-        samples, scores = draw(table[i : i + 1], max_lengths[i : i + 1], 20, settings, first=i)
-        assert [tuple(without_padding(ids)) for ids in together.ids[i]] == samples[0]
-        np.testing.assert_allclose(together.scores[i], scores[0], rtol=1e-5)
 
 
 def test_top_k_keeps_all_or_none_of_equal_logits():

@@ -21,8 +21,7 @@ from tf_transformer.export.huggingface import (
     import_huggingface,
     warn_of_tags,
 )
-from tf_transformer.export.marian import from_marian, marian_name, to_marian
-from tf_transformer.model.embedding import positional_encoding
+from tf_transformer.export.marian import from_marian, to_marian
 
 
 def arrays(model):
@@ -70,34 +69,14 @@ def test_tags_that_are_no_language_codes_are_reported(caplog):
     assert not caplog.text
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_names_and_layout(shared):
-    model = make_model(shared_embeddings=shared)
-    weights = arrays(model)
+def test_separate_tables():
+    weights = arrays(make_model(shared_embeddings=False))
     tensors = to_marian(weights, 32)
-    assert len(tensors) == len(weights)
-    name = "decoder/layer2/mha2/wk/kernel"
-    assert marian_name(name) == "model.decoder.layers.1.encoder_attn.k_proj.weight"
-    rows = [*range(0, 32, 2), *range(1, 32, 2)]  # sines, then cosines
-    np.testing.assert_array_equal(tensors[marian_name(name)], weights[name][rows].T)
-    name = "encoder/layer1/ffn/outer/kernel"
-    assert marian_name(name) == "model.encoder.layers.0.fc2.weight"
-    np.testing.assert_array_equal(tensors[marian_name(name)], weights[name][:, rows].T)
-    if not shared:
-        assert tensors["final_logits_bias"].shape == (1, 41)
-        assert tensors["lm_head.weight"].shape == (41, 32)
+    assert tensors["final_logits_bias"].shape == (1, 41)
+    assert tensors["lm_head.weight"].shape == (41, 32)
     back = from_marian(tensors, weights, 32)
     for name, array in weights.items():
         np.testing.assert_array_equal(back[name], array)
-
-
-def test_positions_of_marian_are_ours_in_another_order():
-    """transformers: sin(pos / 10000^(2i / d)) for all i, then the cosines."""
-    angles = np.arange(9)[:, np.newaxis] / 10000 ** (2 * np.arange(4) / 8)
-    marian = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-    weights = {"encoder/embedding/table": positional_encoding(9, 8)[0].numpy()}
-    (tensor,) = to_marian(weights, 8).values()
-    np.testing.assert_allclose(tensor, marian, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,7 @@ def test_the_oldest_versions_are_removed(tmp_path):
 
 
 def test_the_new_version_stays_when_there_is_a_newer_one(tmp_path):
-    for version in (1, 3):
-        make_version(tmp_path, version)
-    new = make_version(tmp_path, 2)
+    _, _, new = [make_version(tmp_path, version) for version in (1, 3, 2)]
     remove_old_versions(str(tmp_path), 1, new)
     assert sorted(os.listdir(tmp_path)) == ["2", "3"]
 
@@ -77,5 +75,5 @@ def test_a_version_that_cannot_be_removed_is_reported(tmp_path, monkeypatch, cap
 
     monkeypatch.setattr(os, "rename", refuse)
     remove_old_versions(str(tmp_path), 1, new)
-    assert f"{old} cannot be removed (Permission denied)" in caplog.text
+    assert f"{old} cannot be removed" in caplog.text
     assert sorted(os.listdir(tmp_path)) == ["1", "2"]

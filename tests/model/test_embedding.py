@@ -19,10 +19,6 @@ def built(layer):
     return layer
 
 
-def tied_logits(embedding, x):
-    return project_tied(x, tf.transpose(embedding.table))
-
-
 def test_embedding_is_the_row_times_the_root_of_d_model():
     embedding = built(Embedding(3, 4))
     embedding.table.assign([[1, 2, 3, 4], [5, 6, 7, 8], [0, 0, -1, 1]])
@@ -33,9 +29,9 @@ def test_embedding_is_the_row_times_the_root_of_d_model():
 def test_logits_are_the_products_with_the_rows_of_the_same_table():
     embedding = built(Embedding(3, 2))
     embedding.table.assign([[1, 0], [0, 1], [2, -3]])
-    logits = tied_logits(embedding, tf.constant([[[5.0, 7.0]], [[1.0, 1.0]]]))
+    x = tf.constant([[[5.0, 7.0]], [[1.0, 1.0]]])
+    logits = project_tied(x, tf.transpose(embedding.table))
     np.testing.assert_array_equal(logits, [[[5, 7, -11]], [[1, 1, -1]]])
-    assert len(embedding.trainable_variables) == 1
 
 
 def test_initial_scale():
@@ -48,14 +44,11 @@ def test_initial_scale():
     np.testing.assert_allclose(np.std(x), 1.0, rtol=0.02)
 
 
-@pytest.mark.parametrize("wrong", [-1, 5, 99])
+@pytest.mark.parametrize("wrong", [-1, 5])
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
 def test_id_outside_the_vocabulary_is_an_error(wrong, dtype):
     with pytest.raises(ValueError, match=f"id {wrong} is outside the vocabulary of 5 sub-words"):
         Embedding(5, 4)(tf.constant([[0, wrong, 4]], dtype))
-
-
-def test_empty_sequence():
     assert Embedding(5, 4)(tf.zeros((2, 0), tf.int32)).shape == (2, 0, 4)
 
 
@@ -65,8 +58,7 @@ def test_gradient_of_a_repeated_id_is_the_sum():
     with tf.GradientTape() as tape:
         total = tf.reduce_sum(embedding(tf.constant([[1, 1, 1, 2]])))
     gradient = tape.gradient(total, embedding.table.value)
-    assert tf.is_tensor(gradient)
-    assert not isinstance(gradient, tf.IndexedSlices)
+    assert isinstance(gradient, tf.Tensor)
     # sqrt(d_model) = 2 for each occurrence
     np.testing.assert_allclose(gradient, [[0] * 4, [6] * 4, [2] * 4])
 
@@ -88,11 +80,14 @@ def test_low_precision_gradient_of_a_frequent_id(jit_compile):
 
 
 def test_positions_are_added():
+    """From a start too: a decoding step computes one position alone."""
     positions = Positions(10, 6)
     encoding = positional_encoding(10, 6)
     np.testing.assert_array_equal(positions(tf.zeros((2, 10, 6)))[0], encoding[0])
     x = tf.random.normal((2, 4, 6))
     np.testing.assert_array_equal(positions(x), x + encoding[:, :4])
+    np.testing.assert_array_equal(positions(x, 3), x + encoding[:, 3:7])
+    np.testing.assert_array_equal(positions(x[:, :1], tf.constant(2)), x[:, :1] + encoding[:, 2:3])
     assert not positions.weights
 
 
@@ -102,37 +97,23 @@ def test_learned_positions_are_a_weight_of_unit_variance():
     assert table.shape == (1, 200, 64)
     np.testing.assert_allclose(np.std(table), 1.0, rtol=0.03)
     np.testing.assert_array_equal(positions(tf.zeros((1, 5, 64))), table[:, :5])
-
-
-def test_positions_from_a_start():
-    """A decoding step computes one position alone."""
-    positions = built(Positions(10, 6))
-    x = tf.random.normal((2, 4, 6))
-    np.testing.assert_array_equal(positions(x, 3), x + positional_encoding(10, 6)[:, 3:7])
-    np.testing.assert_array_equal(positions(x[:, :1], tf.constant(2)), positions(x, 2)[:, :1])
-
-
-def test_unknown_kind_is_an_error():
     with pytest.raises(ValueError, match="'sinusoidal' or 'learned', not 'rotary'"):
         Positions(10, 6, "rotary")
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
 def test_sequence_longer_than_the_table(kind):
-    positions = Positions(5, 4, kind)
-    assert positions(tf.zeros((1, 5, 4))).shape == (1, 5, 4)
-    with pytest.raises(ValueError, match="6 positions, but the positional encoding has 5"):
-        positions(tf.zeros((1, 6, 4)))
-
-
-def test_sequence_longer_than_the_table_in_a_graph():
-    positions = built(Positions(5, 4))
+    positions = built(Positions(5, 4, kind))
     unknown_length = tf.function(positions, input_signature=[tf.TensorSpec([None, None, 4])])
-    assert unknown_length(tf.zeros((1, 5, 4))).shape == (1, 5, 4)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="longer than the positional encoding"):
-        unknown_length(tf.zeros((1, 6, 4)))
-    with pytest.raises(ValueError, match="6 positions"):
-        tf.function(positions)(tf.zeros((1, 6, 4)))
+    errors = {
+        positions: (ValueError, "6 positions, but the positional encoding has 5"),
+        tf.function(positions): (ValueError, "6 positions"),
+        unknown_length: (tf.errors.InvalidArgumentError, "longer than the positional encoding"),
+    }
+    for function, (error, message) in errors.items():
+        assert function(tf.zeros((1, 5, 4))).shape == (1, 5, 4)
+        with pytest.raises(error, match=message):
+            function(tf.zeros((1, 6, 4)))
 
 
 @pytest.mark.parametrize("d_model", [1, 5])

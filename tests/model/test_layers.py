@@ -7,8 +7,7 @@ import tensorflow as tf
 
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer, point_wise_feed_forward_network
 from tf_transformer.model.masks import create_look_ahead_mask, create_padding_mask
-from tf_transformer.model.transformer import Decoder, Transformer
-from tf_transformer.model.variant import Variant
+from tf_transformer.model.transformer import Decoder
 
 B, S, T, D, V = 2, 5, 4, 8, 11
 INP = tf.constant([[4, 5, 6, 0, 0], [7, 8, 9, 3, 1]])  # (B, S)
@@ -51,24 +50,6 @@ def test_feed_forward_by_hand():
     # x W_1 + b_1 = (1, 1, 0) and (-1, 2, -5). The ReLU sets the negative values to 0.
     output = ffn(tf.constant([[[1.0, 2.0], [-1.0, 3.0]]]))
     np.testing.assert_allclose(output, [[[14, 26], [16, 28]]])
-
-
-def test_feed_forward_with_swish():
-    """swish(x) = x / (1 + exp(-x)); with W_1 and W_2 the identity, that is the output."""
-    ffn = point_wise_feed_forward_network(2, 2, activation="swish")
-    ffn.build((None, None, 2))
-    ffn.set_weights([np.eye(2), np.zeros(2), np.eye(2), np.zeros(2)])
-    output = ffn(tf.constant([[[np.log(3.0), -np.log(3.0)]]]))
-    np.testing.assert_allclose(output, [[[0.75 * np.log(3), -0.25 * np.log(3)]]], rtol=1e-6)
-
-
-def test_the_activation_reaches_every_layer():
-    sizes = {"num_layers": 1, "d_model": 8, "num_heads": 2, "dff": 12}
-    sizes |= {"input_vocab_size": V, "target_vocab_size": V, "pe_input": 9, "pe_target": 9}
-    model = Transformer(**sizes, variant=Variant(activation="swish"))
-    for layer in (model.encoder.enc_layers[0], model.decoder.dec_layers[0]):
-        inner, _ = layer.ffn.layers
-        assert inner.activation == "swish"
 
 
 def test_feed_forward_treats_positions_alike(source):
@@ -127,19 +108,3 @@ def test_stacks_are_embedding_plus_position_then_the_layers(source):
         np.testing.assert_allclose(weights[f"decoder_layer{i + 1}_block1"], block1, atol=1e-6)
         np.testing.assert_allclose(weights[f"decoder_layer{i + 1}_block2"], block2, atol=1e-6)
     np.testing.assert_allclose(output, x, atol=1e-5)
-
-
-def test_masks_as_inputs_of_a_functional_model(source, target):
-    x = keras.Input((None, D))
-    enc_output = keras.Input((None, D))
-    look_ahead_mask = keras.Input((1, None, None))
-    padding_mask = keras.Input((1, 1, None))
-    layer = DecoderLayer(D, 2, 12)
-    model = keras.Model(
-        [x, enc_output, look_ahead_mask, padding_mask],
-        layer(x, enc_output, False, look_ahead_mask, padding_mask),
-    )
-    outputs = model([target, source, LOOK_AHEAD_MASK, PADDING_MASK])
-    expected_outputs = layer(target, source, False, LOOK_AHEAD_MASK, PADDING_MASK)
-    for output, expected in zip(outputs, expected_outputs, strict=True):
-        np.testing.assert_allclose(output, expected, atol=1e-6)

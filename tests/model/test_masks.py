@@ -29,21 +29,3 @@ def test_create_masks_by_hand():
     np.testing.assert_array_equal(enc_padding_mask, [[[[0, 0, 1, 1]]]])
     np.testing.assert_array_equal(dec_padding_mask, enc_padding_mask)
     np.testing.assert_array_equal(look_ahead_mask, [[[[0, 1, 1], [0, 0, 1], [0, 0, 1]]]])
-
-
-def test_create_masks_shapes_and_values_are_0_or_1():
-    rng = np.random.default_rng(1)
-    inp = tf.constant(rng.integers(0, 3, (5, 7)))
-    tar = tf.constant(rng.integers(0, 3, (5, 4)))
-    masks = create_masks(inp, tar)
-    assert [tuple(mask.shape) for mask in masks] == [(5, 1, 1, 7), (5, 1, 4, 4), (5, 1, 1, 7)]
-    assert all(set(np.unique(mask)) <= {0.0, 1.0} for mask in masks)
-
-
-def test_masks_in_a_graph_of_unknown_lengths():
-    graph = tf.function(create_masks, input_signature=[tf.TensorSpec([None, None], tf.int64)] * 2)
-    for source_length, target_length in ((3, 5), (6, 1)):
-        inp = tf.ones((2, source_length), tf.int64)
-        tar = tf.ones((2, target_length), tf.int64)
-        for mask, expected in zip(graph(inp, tar), create_masks(inp, tar), strict=True):
-            np.testing.assert_array_equal(mask, expected)

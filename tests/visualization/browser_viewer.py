@@ -33,11 +33,8 @@ NAMES = {
     "decoder self-attention": "decoder_layer{}_block1",
     "encoder-decoder attention": "decoder_layer{}_block2",
 }
-SHAPES = {
-    "encoder_layer{}": (3, 3),
-    "decoder_layer{}_block1": (4, 4),
-    "decoder_layer{}_block2": (4, 3),
-}
+LENGTHS = {"encoder_layer{}": (3, 3), "decoder_layer{}_block1": (4, 4)}  # queries, keys
+LENGTHS["decoder_layer{}_block2"] = (4, 3)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +43,7 @@ def weights():
     return {
         name.format(i): rng.dirichlet(np.ones(keys), (2, queries))
         for i in (1, 2)
-        for name, (queries, keys) in SHAPES.items()
+        for name, (queries, keys) in LENGTHS.items()
     }
 
 
@@ -59,11 +56,8 @@ PADDED_TARGET = ["▁Anna", "▁sieht", "Donaudampfschifffahrtsgesellschaft", "[
 def padded():
     """An example with queries and keys, and the weights with all masks."""
     rng = np.random.default_rng(3)
-    lengths = {  # queries, keys
-        "encoder_layer1": (5, 5),
-        "decoder_layer1_block1": (6, 6),
-        "decoder_layer1_block2": (6, 5),
-    }
+    lengths = {"encoder_layer1": (5, 5), "decoder_layer1_block1": (6, 6)}  # queries, keys
+    lengths["decoder_layer1_block2"] = (6, 5)
     projections = {
         name: tuple(rng.normal(0, 2, (2, length, 4)) for length in pair)
         for name, pair in lengths.items()
@@ -97,11 +91,8 @@ def padded_page(browser, padded, tmp_path):  # noqa: F811
 
 @pytest.fixture
 def page(browser, weights, tmp_path):  # noqa: F811
-    examples = [
-        (SOURCE, TARGET, weights),
-        (SOURCE[:1], TARGET[:2], {"encoder_layer1": np.ones((1, 1, 1))}),
-    ]
-    AttentionView(examples).save(str(tmp_path / "view.html"))
+    fewer = SOURCE[:1], TARGET[:2], {"encoder_layer1": np.ones((1, 1, 1))}
+    AttentionView([(SOURCE, TARGET, weights), fewer]).save(str(tmp_path / "view.html"))
     browser.get(f"file://{tmp_path}/view.html")
     return browser
 
@@ -113,11 +104,8 @@ def labels(page, side):
 
 def cells(page):
     """The numbers of the map, 0 where there is none."""
-    rows = page.execute_script(
-        "return [...document.querySelectorAll('#map tbody tr')].map("
-        "(row) => [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent)))"
-    )
-    return np.array(rows)
+    numbers = [float(text or 0) for text in texts(page, "#map tbody td")]
+    return np.reshape(numbers, (len(texts(page, "#map tbody tr")), -1))
 
 
 def measures(page):
@@ -128,6 +116,22 @@ def measures(page):
 
 def press_escape(page):
     page.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+
+
+def press(page, *keys):
+    page.switch_to.active_element.send_keys(*keys)
+
+
+def focused(page):
+    return page.switch_to.active_element.text
+
+
+def point_at(page, element):
+    ActionChains(page).move_to_element(element).perform()
+
+
+def click(page, identifier):
+    page.find_element(By.ID, identifier).click()
 
 
 def opacities(page):
@@ -158,13 +162,11 @@ def test_moving_with_the_arrow_keys(page, weights):
     choose(page, "kind", "encoder-decoder attention")
     choose(page, "head", "head 2")
     page.find_element(By.ID, "head").send_keys(Keys.TAB)
-    page.switch_to.active_element.send_keys(Keys.TAB)  # past the choice of the view
-    focused = page.switch_to.active_element
-    assert focused.text == "▁Anna"
-    assert focused.get_attribute("aria-label") == "Anna, 1 of 4"
-
-    focused.send_keys(Keys.ARROW_DOWN, Keys.NULL)
-    page.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+    press(page, Keys.TAB)  # past the choice of the view
+    assert focused(page) == "▁Anna"
+    assert page.switch_to.active_element.get_attribute("aria-label") == "Anna, 1 of 4"
+    press(page, Keys.ARROW_DOWN, Keys.NULL)
+    press(page, Keys.ARROW_DOWN)
     values = weights["decoder_layer1_block2"][1]
     assert percentages(page, "keys") == expected(values[2])
     assert set(labels(page, "queries")) == {""}
@@ -173,43 +175,27 @@ def test_moving_with_the_arrow_keys(page, weights):
     (status,) = texts(page, "#status")
     assert status.startswith(f"sieht (3) attends to: {piece} ({largest + 1}) ")
     assert len(opacities(page)) <= 3
-
-    page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+    press(page, Keys.ARROW_RIGHT)
     assert percentages(page, "queries") == expected(values[:, 2])
     assert "receives attention from" in texts(page, "#status")[0]
-
-    page.switch_to.active_element.send_keys(Keys.ESCAPE)
+    press(page, Keys.ESCAPE)
     assert set(labels(page, "queries") + labels(page, "keys")) == {""}
     assert len(opacities(page)) > 4
-
-    page.switch_to.active_element.send_keys(Keys.HOME)
-    assert page.switch_to.active_element.text == "▁Anna"
+    press(page, Keys.HOME)
+    assert focused(page) == "▁Anna"
     in_tab_order = "#queries button[tabindex='0'], #keys button[tabindex='0']"
     assert len(page.find_elements(By.CSS_SELECTOR, in_tab_order)) == 2
 
 
-def test_every_control_has_a_name(page):
+def test_names_of_the_controls_and_sides(page):
     for select in page.find_elements(By.TAG_NAME, "select"):
         assert select.accessible_name.split()[0] in ("Sentence", "Attention", "Layer", "Head")
-    queries = page.find_element(By.ID, "queries")
-    keys = page.find_element(By.ID, "keys")
-    assert queries.accessible_name == "Queries: source sub-words"
-    assert keys.accessible_name == "Keys: source sub-words"
-
-
-def test_the_keys_of_the_decoder_are_its_inputs(page):
-    choose(page, "kind", "decoder self-attention")
+    for side in ("queries", "keys"):
+        name = page.find_element(By.ID, side).accessible_name
+        assert name == f"{side.title()}: source sub-words"
+    choose(page, "kind", "decoder self-attention")  # whose keys are the inputs of the decoder
     assert texts(page, "#keys button") == ["[START]", *TARGET[:-1]]
     assert texts(page, "#queries button") == TARGET
-
-
-def test_pointing_shows_one_sub_word(page, weights):
-    choose(page, "head", "head 1")
-    second = page.find_elements(By.CSS_SELECTOR, "#queries button")[1]
-    ActionChains(page).move_to_element(second).perform()
-    assert percentages(page, "keys") == expected(weights["encoder_layer1"][0, 1])
-    ActionChains(page).move_to_element(page.find_element(By.TAG_NAME, "h1")).perform()
-    assert set(labels(page, "keys")) == {""}
 
 
 def test_an_example_with_fewer_kinds_layers_and_heads(page):
@@ -224,127 +210,114 @@ def test_an_example_with_fewer_kinds_layers_and_heads(page):
     assert len(texts(page, "#queries button")) == 3
 
 
-def test_the_selected_sub_word_stays_selected(page, weights):
+def test_pointing_shows_one_sub_word_and_a_click_keeps_it(page, weights):
     choose(page, "head", "head 1")
     second = page.find_elements(By.CSS_SELECTOR, "#queries button")[1]
+    elsewhere = page.find_element(By.TAG_NAME, "h1")
+    point_at(page, second)
+    assert percentages(page, "keys") == expected(weights["encoder_layer1"][0, 1])
+    point_at(page, elsewhere)
+    assert set(labels(page, "keys")) == {""}
     second.click()
-    ActionChains(page).move_to_element(page.find_element(By.TAG_NAME, "h1")).perform()
+    point_at(page, elsewhere)
     choose(page, "layer", "layer 2")
     assert percentages(page, "keys") == expected(weights["encoder_layer2"][0, 1])
     choose(page, "head", "head 2")
     assert percentages(page, "keys") == expected(weights["encoder_layer2"][1, 1])
     second.click()  # a second click shows all lines again
-    ActionChains(page).move_to_element(page.find_element(By.TAG_NAME, "h1")).perform()
+    point_at(page, elsewhere)
     assert set(labels(page, "keys")) == {""}
 
 
 def test_the_map(page, weights):
     choose(page, "kind", "encoder-decoder attention")
     choose(page, "head", "head 2")
-    page.find_element(By.ID, "map-view").click()
+    click(page, "map-view")
     assert not page.find_element(By.ID, "lines").is_displayed()
     values = 100 * weights["decoder_layer1_block2"][1]
     np.testing.assert_allclose(cells(page), values, atol=0.51)
     assert texts(page, "#map thead th") == SOURCE
     assert texts(page, "#map tbody th") == TARGET
-    (title,) = texts(page, "#map-title")
-    assert title == "Rows: queries: target sub-words to predict. Columns: keys: source sub-words."
 
     page.find_element(By.CSS_SELECTOR, "#map tbody button").send_keys(Keys.ARROW_DOWN)
-    page.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
-    assert page.switch_to.active_element.text == "▁sieht"
-    assert texts(page, "#status")[0].startswith("sieht (3) attends to: ")
-    assert len(page.find_elements(By.CSS_SELECTOR, "#map td.selected")) == 3
-    page.switch_to.active_element.send_keys(Keys.ARROW_UP, Keys.ARROW_RIGHT)
-    assert page.switch_to.active_element.text == "▁sees"
+    press(page, Keys.ARROW_RIGHT)
+    assert focused(page) == "▁sees"
     assert texts(page, "#status")[0].startswith("sees (2) receives attention from: ")
     assert len(page.find_elements(By.CSS_SELECTOR, "#map td.selected")) == 4
-
     press_escape(page)
     assert not page.find_elements(By.CSS_SELECTOR, "#map td.selected")
-    cell = page.find_elements(By.CSS_SELECTOR, "#map tbody td")[4]
-    ActionChains(page).move_to_element(cell).perform()
+    point_at(page, page.find_elements(By.CSS_SELECTOR, "#map tbody td")[4])
     assert "(2) attends to: " in texts(page, "#status")[0]
 
 
-def test_the_switches_compute_the_weights(padded_page, padded):
+@pytest.mark.parametrize("kind", NAMES)
+def test_the_switches_compute_the_weights(padded_page, padded, kind):
     page = padded_page
-    page.find_element(By.ID, "map-view").click()
-    _, _, _, projections = padded
-    for kind, name in NAMES.items():
-        choose(page, "kind", kind)
-        name = name.format(1)
-        q, k = projections[name]
-        switches = ["scale", "padding-mask"]
-        if kind == "decoder self-attention":
-            switches.append("look-ahead-mask")
-        shown = page.find_elements(By.CSS_SELECTOR, "#switches input")
-        assert [box.get_attribute("id") for box in shown if box.is_displayed()] == switches
-        for head in (None, 0, 1):
-            choose(page, "head", "mean of all" if head is None else f"head {head + 1}")
-            select = (lambda w: w.mean(0)) if head is None else (lambda w, h=head: w[h])
-            of_model = select(attention(name, q, k))
-            assert measures(page)["largest change from the model's weights"] == 0.0
-            for off in (*([switch] for switch in switches), switches):
-                for switch in off:
-                    page.find_element(By.ID, switch).send_keys(Keys.SPACE)
-                options = {switch.replace("-", "_"): False for switch in off}
-                values = select(attention(name, q, k, **options))
-                np.testing.assert_allclose(cells(page), 100 * values, atol=0.51)
-                real = [piece != "[PAD]" for piece in texts(page, "#map tbody th")]
-                keys = [piece == "[PAD]" for piece in texts(page, "#map thead th")]
-                numbers = {
-                    "largest weight of a row, mean": values[real].max(-1).mean(),
-                    "on padding, mean": values[real][:, keys].sum(-1).mean(),
-                    "largest change from the model's weights": abs(values - of_model)[real].max(),
-                }
-                if kind == "decoder self-attention":
-                    later = np.triu(values, 1)[real].sum(-1)
-                    numbers["on later positions, mean"] = later.mean()
-                shown = measures(page)
-                assert set(shown) == set(numbers)
-                for measure, number in numbers.items():
-                    assert shown[measure] == pytest.approx(100 * number, abs=0.11), measure
-                for switch in off:
-                    page.find_element(By.ID, switch).send_keys(Keys.SPACE)
+    click(page, "map-view")
+    choose(page, "kind", kind)
+    name = NAMES[kind].format(1)
+    q, k = padded[3][name]
+    switches = ["scale", "padding-mask"]
+    if kind == "decoder self-attention":
+        switches.append("look-ahead-mask")
+    shown = page.find_elements(By.CSS_SELECTOR, "#switches input")
+    assert [box.get_attribute("id") for box in shown if box.is_displayed()] == switches
+    for head, select in {"mean of all": lambda w: w.mean(0), "head 2": lambda w: w[1]}.items():
+        choose(page, "head", head)
+        of_model = select(attention(name, q, k))
+        assert measures(page)["largest change from the model's weights"] == 0.0
+        for off in (*([switch] for switch in switches), switches):
+            for switch in off:
+                page.find_element(By.ID, switch).send_keys(Keys.SPACE)
+            options = {switch.replace("-", "_"): False for switch in off}
+            values = select(attention(name, q, k, **options))
+            np.testing.assert_allclose(cells(page), 100 * values, atol=0.51)
+            real = [piece != "[PAD]" for piece in texts(page, "#map tbody th")]
+            keys = [piece == "[PAD]" for piece in texts(page, "#map thead th")]
+            numbers = {
+                "largest weight of a row, mean": values[real].max(-1).mean(),
+                "on padding, mean": values[real][:, keys].sum(-1).mean(),
+                "largest change from the model's weights": abs(values - of_model)[real].max(),
+            }
+            if kind == "decoder self-attention":
+                numbers["on later positions, mean"] = np.triu(values, 1)[real].sum(-1).mean()
+            percent = {measure: 100 * number for measure, number in numbers.items()}
+            assert measures(page) == pytest.approx(percent, abs=0.11)
+            for switch in off:
+                page.find_element(By.ID, switch).send_keys(Keys.SPACE)
 
 
-def test_the_percentages_and_scores_with_a_switch_off(padded_page, padded):
+def test_percentages_scores_and_masked_cells_with_a_switch_off(padded_page, padded):
     page = padded_page
     choose(page, "kind", "decoder self-attention")
     choose(page, "head", "head 2")
     page.find_elements(By.CSS_SELECTOR, "#queries button")[1].click()
-    q, k = (x[1] for x in padded[3]["decoder_layer1_block1"])
-    before = attention("decoder_layer1_block1", q[None], k[None])[0, 1]
-    assert percentages(page, "keys") == expected(before)
-    page.find_element(By.ID, "look-ahead-mask").click()
-    after = attention("decoder_layer1_block1", q[None], k[None], look_ahead_mask=False)[0, 1]
+    name = "decoder_layer1_block1"
+    q, k = (x[1:] for x in padded[3][name])
+    assert percentages(page, "keys") == expected(attention(name, q, k)[0, 1])
+    click(page, "look-ahead-mask")
+    after = attention(name, q, k, look_ahead_mask=False)[0, 1]
     assert percentages(page, "keys") == expected(after)
     largest = int(after.argmax())
-    score = q[1] @ k[largest] / 2
     (status,) = texts(page, "#status")
     shown = re.search(r"attends to: \S+ \((\d)\) (\S+)% \(score (\S+)\)", status)
     assert int(shown[1]) == largest + 1
     assert float(shown[2]) == pytest.approx(100 * after[largest], abs=0.06)
-    assert float(shown[3]) == pytest.approx(score, abs=0.006)
+    assert float(shown[3]) == pytest.approx(q[0, 1] @ k[0, largest] / 2, abs=0.006)
 
-
-def test_masked_cells_are_marked(padded_page):
-    choose(padded_page, "kind", "decoder self-attention")
-    padded_page.find_element(By.ID, "map-view").click()
-    masked = "#map td.masked"
-    assert len(padded_page.find_elements(By.CSS_SELECTOR, masked)) == 16  # 15 later, 1 padding
-    padded_page.find_element(By.ID, "look-ahead-mask").click()
-    assert len(padded_page.find_elements(By.CSS_SELECTOR, masked)) == 6
-    padded_page.find_element(By.ID, "padding-mask").click()
-    assert not padded_page.find_elements(By.CSS_SELECTOR, masked)
+    click(page, "map-view")
+    masked = [len(page.find_elements(By.CSS_SELECTOR, "#map td.masked"))]
+    for switch in ("padding-mask", "look-ahead-mask"):
+        click(page, switch)
+        masked.append(len(page.find_elements(By.CSS_SELECTOR, "#map td.masked")))
+    assert masked == [6, 0, 15]  # padding, nothing, later positions
 
 
 def test_no_sub_word_is_cut(padded_page, width, color_scheme):  # noqa: F811
     page = padded_page
     choose(page, "kind", "encoder-decoder attention")
     for view in ("lines", "map"):
-        page.find_element(By.ID, f"{view}-view").click()
+        click(page, f"{view}-view")
         page.find_elements(By.CSS_SELECTOR, f"#{view} button[data-side=queries]")[2].click()
         cut = page.execute_script(
             "return [...document.querySelectorAll(`#${arguments[0]} button`)]"
@@ -385,7 +358,7 @@ def test_in_the_frame_of_a_notebook(browser, weights, padded, tmp_path, with_swi
     assert texts(browser, "#queries button") == target
     assert len(opacities(browser)) > 8
     for name in ("lines", "map"):
-        browser.find_element(By.ID, f"{name}-view").click()
+        click(browser, f"{name}-view")
         higher = browser.execute_script(
             "return document.documentElement.scrollHeight - document.documentElement.clientHeight"
         )

@@ -2,7 +2,6 @@
 
 import json
 
-import matplotlib.figure
 import matplotlib.image
 import pytest
 
@@ -63,45 +62,12 @@ def test_the_table_of_a_run_without_validations(tmp_path):
     assert [row.split()[0] for row in rows[2:]] == ["10", "20"]
 
 
-def test_the_plot_of_a_run(tmp_path, model_dir):
-    path = tmp_path / "run.png"
-    history.plot_history(str(model_dir), str(path))
-    image = matplotlib.image.imread(path)
-    colours = set(map(tuple, image.reshape(-1, 4)[:, :3]))
-    assert image.shape[0] > 500
-    assert len(colours) > 10
-
-
 def test_the_plot_of_a_run_without_validations(tmp_path):
     write_metrics(tmp_path, [train_line(10)])
     Config().save(str(tmp_path / "config.json"))
     path = tmp_path / "run.png"
     history.plot_history(str(tmp_path), str(path))
     assert matplotlib.image.imread(path).shape[0] > 500
-
-
-@pytest.mark.parametrize(
-    ("settings", "rate", "average"),
-    [
-        ({}, "learning rate (Eq. 3)", "averaged checkpoints"),
-        (
-            {"learning_rate_schedule": "constant", "learning_rate": 1e-3, "ema_decay": 0.9},
-            "learning rate (constant)",
-            "moving average of the weights",
-        ),
-    ],
-)
-def test_the_plot_names_schedule_and_average(tmp_path, monkeypatch, settings, rate, average):
-    figures = []
-    monkeypatch.setattr(
-        matplotlib.figure.Figure, "savefig", lambda figure, *_, **__: figures.append(figure)
-    )
-    write_metrics(tmp_path, [train_line(10), validation_line(10), validation_line(10, "average")])
-    Config().replace(**settings).save(str(tmp_path / "config.json"))
-    history.plot_history(str(tmp_path), str(tmp_path / "run.png"))
-    losses, _, rates, _ = figures[0].axes
-    assert rates.get_title() == rate
-    assert [text.get_text() for text in losses.get_legend().get_texts()][-1] == average
 
 
 def test_a_folder_without_history(tmp_path):
