@@ -95,6 +95,7 @@ def test_replicas_micro_batches_and_xla(weighted, changes):
     assert_close(updated(INP, TAR, WEIGHTS, **changes)[0], weighted[0])
 
 
+@pytest.mark.slow
 def test_float16_and_r_drop(weighted, repeated):
     """R-Drop with almost no dropout, so that the masks of a repeated pair are the same."""
     changes = dict(r_drop=5.0, dropout_rate=1e-6)
