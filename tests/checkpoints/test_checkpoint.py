@@ -1,7 +1,10 @@
 """Checkpoints: save, restore, average; damaged files and files of other models."""
 
 import os
+import pathlib
 import shutil
+import struct
+import zipfile
 from itertools import islice
 
 import keras
@@ -16,13 +19,9 @@ from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import DamagedError, UserError
 
 SIZES = {
-    "num_layers": 1,
-    "d_model": 16,
-    "num_heads": 2,
-    "dff": 32,
-    "input_vocab_size": 20,
+    "num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32, "input_vocab_size": 20,
     "target_vocab_size": 20,
-}
+}  # fmt: skip
 
 
 def make(seed, **changes):
@@ -49,18 +48,16 @@ def assert_equal_weights(actual, expected):
         np.testing.assert_array_equal(actual[name], expected[name])
 
 
-@pytest.fixture
-def arrays_read(monkeypatch):
-    """A list of the names of the arrays that are read from `.npz` files during the test."""
-    names = []
-    read = np.lib.npyio.NpzFile.__getitem__
-
-    def record(self, name):
-        names.append(name)
-        return read(self, name)
-
-    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", record)
-    return names
+def damage(path, prefix):
+    """Changes a byte of each array in a checkpoint whose name has a prefix. Returns: how many."""
+    content = bytearray(pathlib.Path(path).read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        damaged = [info for info in archive.infolist() if info.filename.startswith(prefix)]
+    for info in damaged:
+        name, extra = struct.unpack_from("<HH", content, info.header_offset + 26)  # their lengths
+        content[info.header_offset + 30 + name + extra + info.file_size - 1] ^= 1
+    pathlib.Path(path).write_bytes(content)
+    return len(damaged)
 
 
 def test_names_are_paths_that_do_not_depend_on_earlier_models():
@@ -125,36 +122,26 @@ def test_average_needs_checkpoints_of_one_model(tmp_path):
     assert not (tmp_path / "mean.npz").exists()
 
 
-def test_average_does_not_read_the_optimizer_state(tmp_path, arrays_read):
-    """Adam's moments are two thirds of a checkpoint."""
-    model = make(1)
-    files = [str(tmp_path / name) for name in ("a.npz", "b.npz")]
-    for path in files:
-        checkpoint.save(path, model, make_optimizer(model))
-    checkpoint.average(files, str(tmp_path / "mean.npz"))
-    expected = [f"model/{name}" for name in checkpoint.named_weights(model)] + ["state"]
-    assert sorted(arrays_read) == sorted(2 * expected)
+def test_only_what_is_needed_is_read(model_dir, tmp_path):
+    """Adam's moments are two thirds of a checkpoint. What is damaged but not read does not matter.
 
-
-def test_load_model_does_not_read_the_optimizer_state(model_dir, arrays_read):
-    path = model_folder.find(str(model_dir), "latest")
+    The state is read without the weights.
+    """
+    folder = tmp_path / "model"
+    shutil.copytree(model_dir, folder)
+    path = model_folder.find(str(folder), "latest")
+    assert damage(path, "optimizer/") > 20
+    model, _, _ = load_model(str(folder), "latest")
     with np.load(path) as file:
-        assert any(name.startswith("optimizer/") for name in file.files)
-    model, _, _ = load_model(str(model_dir), path)
-    expected = [f"model/{name}" for name in checkpoint.named_weights(model)] + ["state"]
-    assert sorted(arrays_read) == sorted(expected)
-
-
-def test_read_state_reads_no_arrays(tmp_path, arrays_read):
-    path = str(tmp_path / "x.npz")
-    checkpoint.save(path, make(1), state={"step": 3})
-    assert checkpoint.read_state(path) == {"step": 3}
-    assert arrays_read == ["state"]
-
-
-def save_validated(path, model, step, validated):
-    state = {"step": step, "progress": {"validated": validated}}
-    checkpoint.save(path, model, state=state)
+        for name, value in weights(model).items():
+            np.testing.assert_array_equal(value, file[f"model/{name}"])
+    checkpoint.average([path, path], str(tmp_path / "mean.npz"))
+    with pytest.raises(DamagedError):
+        checkpoint.restore(path, model, make_optimizer(model))
+    assert damage(path, "model/") > 10
+    with pytest.raises(DamagedError):
+        load_model(str(folder), "latest")
+    assert checkpoint.read_state(path)["step"] == 12
 
 
 def test_best_checkpoints(tmp_path):
@@ -164,47 +151,39 @@ def test_best_checkpoints(tmp_path):
     """
     model = make(1)
     files = [str(tmp_path / f"{step}.npz") for step in (1, 2, 3, 4)]
-    save_validated(files[0], model, 1, [1, {"loss": 2.0}])
-    save_validated(files[1], model, 2, [2, {"loss": 1.0}])
-    save_validated(files[2], model, 3, [2, {"loss": 1.0}])
-    save_validated(files[3], model, 4, [4, {"loss": 3.0}])
+
+    def save(step, validated, **scores):
+        state = {"step": step, "progress": {"validated": [validated, scores]}}
+        checkpoint.save(files[step - 1], model, state=state)
+
+    save(1, 1, loss=2.0)
+    save(2, 2, loss=1.0)
+    save(3, 2, loss=1.0)
+    save(4, 4, loss=3.0)
     assert checkpoint.best_checkpoints(files, 2) == files[:2]
     assert checkpoint.best_checkpoints(files, 3) == [files[0], files[1], files[3]]
-    save_validated(files[3], model, 4, [4, {"loss": 9.0, "BLEU": 7.0}])
+    save(4, 4, loss=9.0, BLEU=7.0)
     assert checkpoint.best_checkpoints(files, 1) == [files[3]]
     # A loss is not compared with BLEU.
     with pytest.raises(UserError, match="of 4 checkpoints that are kept, 1 were validated"):
         checkpoint.best_checkpoints(files, 2)
 
 
-def test_average_without_damaged_checkpoints(tmp_path, caplog):
-    files = [str(tmp_path / f"{step}.npz") for step in (1, 2, 3)]
-    for step, path in enumerate(files, start=1):
-        checkpoint.save(path, make(step), state={"step": step})
-    expected, found = str(tmp_path / "expected.npz"), str(tmp_path / "found.npz")
-    assert checkpoint.average(files[1:], expected) == []
-    with open(files[0], "r+b") as file:
-        file.truncate(1000)
+def test_average_without_damaged_checkpoints(tmp_path):
+    files = [str(tmp_path / f"{step}.npz") for step in (1, 2)]
+    for path in files:
+        checkpoint.save(path, make(1))
+    os.truncate(files[0], 1000)
+    mean = str(tmp_path / "mean.npz")
     with pytest.raises(DamagedError, match="1.npz is damaged"):
-        checkpoint.average(files, found)
-    assert checkpoint.average(files, found, skip_damaged=True) == files[:1]
-    assert "1.npz is damaged" in caplog.text
-    assert checkpoint.read_state(found) == checkpoint.read_state(expected)
-    with np.load(found) as one, np.load(expected) as other:
-        for name in one.files:
-            np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+        checkpoint.average(files, mean)
     with pytest.raises(DamagedError):
-        checkpoint.average(files[:1], found, skip_damaged=True)
+        checkpoint.average(files[:1], mean, skip_damaged=True)
+    assert checkpoint.average(files, mean, skip_damaged=True) == files[:1]
+    assert checkpoint.read_state(mean)["averaged"] == ["2.npz"]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"d_model": 32},
-        {"num_layers": 2},
-        {"input_vocab_size": 21, "target_vocab_size": 21},
-    ],
-)
+@pytest.mark.parametrize("changes", [{"d_model": 32}, {"num_layers": 2}, {"dff": 16}], ids=str)
 def test_restoring_another_model_is_an_error_that_changes_nothing(tmp_path, changes):
     path = str(tmp_path / "x.npz")
     checkpoint.save(path, make(1))
@@ -215,45 +194,6 @@ def test_restoring_another_model_is_an_error_that_changes_nothing(tmp_path, chan
     assert_equal_weights(weights(other), before)
 
 
-def test_damaged_checkpoints_are_detected(tmp_path):
-    path = tmp_path / "x.npz"
-    other = make(2)
-    checkpoint.save(str(path), make(1))
-    content = path.read_bytes()
-    for damaged in (content[:-100], content[: len(content) // 2], b"", b"nonsense"):
-        path.write_bytes(damaged)
-        with pytest.raises(UserError, match="x.npz is damaged"):
-            checkpoint.restore(str(path), other)
-
-
-def test_a_flipped_bit_is_detected_or_harmless(tmp_path):
-    """The CRCs of the archive cover all arrays, but not all of its metadata, such as times."""
-    path = tmp_path / "x.npz"
-    model = make(1)
-    other = make(2)
-    checkpoint.save(str(path), model)
-    content = path.read_bytes()
-    header = content.index(b"\x93NUMPY")  # of an array; NumPy parses it before the CRC is checked
-    directory = content.rindex(b"PK\x05\x06") - 46  # near the end of the archive's directory
-    positions = [
-        *np.random.default_rng(0).integers(0, len(content), 30),
-        *range(header, header + 128),
-        *range(directory - 60, len(content)),
-    ]
-    detected = 0
-    for position in positions:
-        damaged = bytearray(content)
-        damaged[position] ^= 4
-        path.write_bytes(damaged)
-        try:
-            checkpoint.restore(str(path), other)
-        except DamagedError:
-            detected += 1
-        else:
-            assert_equal_weights(weights(other), weights(model))
-    assert detected > 10
-
-
 def test_loading_refuses_files_that_do_not_match(model_dir, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(model_dir, folder)
@@ -261,8 +201,6 @@ def test_loading_refuses_files_that_do_not_match(model_dir, tmp_path):
     text = config.read_text()
     for before, after, message in (
         ('"d_model": 32', '"d_model": 64', "of another model"),
-        ("_vocab_size", "_vocabulary", "not a configuration"),
-        ("{", "", "not a configuration"),
         ('"num_heads": 2', '"num_heads": 5', "not divisible"),
         ('_vocab_size": 500', '_vocab_size": 499', "of another model"),
     ):

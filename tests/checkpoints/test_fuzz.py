@@ -22,22 +22,38 @@ def saved(tmp_path_factory):
     return model, path.read_bytes()
 
 
-def changed(content, start, length, replacement):
-    """Bytes in which the part at a fraction of their length is replaced."""
-    first = int(start * len(content))
+def changed(content, part, start, length, replacement):
+    """Bytes in which some are replaced, from a fraction of the length of a part on.
+
+    The parts are the file, the header of an array, which NumPy parses before the CRC is checked,
+    and the end of the archive's directory.
+    """
+    header, directory = content.index(b"\x93NUMPY"), content.rindex(b"PK\x05\x06") - 110
+    parts = {
+        "file": (0, len(content)),
+        "header": (header, header + 128),
+        "directory": (directory, len(content)),
+    }
+    begin, end = parts[part]
+    first = begin + int(start * (end - begin))
     return content[:first] + replacement + content[first + length :]
 
 
 @bounded
-@given(st.floats(0, 1), st.integers(0, 64), st.binary(max_size=64))
-@example(0.0, 10**9, b"")  # an empty file
-@example(0.5, 10**9, b"")  # half of a file
-@example(1.0, 0, b"more")
-@example(0.0, 4, b"PK\5\6")
-def test_changed_bytes(tmp_path, saved, start, length, replacement):
+@given(
+    st.sampled_from(["file", "header", "directory"]),
+    st.floats(0, 1),
+    st.integers(0, 64),
+    st.binary(max_size=64),
+)
+@example("file", 0.0, 10**9, b"")  # an empty file
+@example("file", 0.5, 10**9, b"")  # half of a file
+@example("file", 1.0, 0, b"more")
+@example("file", 0.0, 4, b"PK\5\6")
+def test_changed_bytes(tmp_path, saved, part, start, length, replacement):
     model, content = saved
     path = tmp_path / "step-7.npz"
-    path.write_bytes(changed(content, start, length, replacement))
+    path.write_bytes(changed(content, part, start, length, replacement))
     before = [variable.numpy() for variable in model.variables]
     try:
         state = checkpoint.restore(str(path), model)

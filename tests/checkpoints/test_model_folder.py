@@ -20,38 +20,27 @@ def touch(path):
     path.touch()
 
 
-def test_step_checkpoints_are_sorted_by_step(tmp_path):
+def test_checkpoints_of_a_folder(tmp_path):
+    """Those of updates are sorted by their step; the average and the best come first."""
     folder = str(tmp_path)
     assert model_folder.step_checkpoints(folder) == []
-    for step in (5, 100, 20):
-        touch(model_folder.step_path(folder, step))
-    touch(tmp_path / "checkpoints" / "step-00000007.npz.damaged")
-    checkpoints = model_folder.step_checkpoints(folder)
-    assert [model_folder.checkpoint_step(path) for path in checkpoints] == [5, 20, 100]
-    touch(tmp_path / "best.npz")
-    assert model_folder.all_checkpoints(folder) == [str(tmp_path / "best.npz"), *checkpoints]
-
-
-def test_find(tmp_path):
-    folder = str(tmp_path)
     with pytest.raises(UserError, match="no trained model"):
         model_folder.find(folder)
-    for step in (5, 100, 20):
-        touch(model_folder.step_path(folder, step))
-    assert (
-        model_folder.find(folder)
-        == model_folder.find(folder, "latest")
-        == model_folder.step_path(folder, 100)
-    )
+    steps = [model_folder.step_path(folder, step) for step in (5, 20, 100)]
+    for path in (steps[2], steps[0], steps[1], f"{folder}/checkpoints/step-00000007.npz.damaged"):
+        touch(path)
+    assert model_folder.step_checkpoints(folder) == steps
+    assert [model_folder.checkpoint_step(path) for path in steps] == [5, 20, 100]
+    assert model_folder.find(folder) == model_folder.find(folder, "latest") == steps[2]
+    assert model_folder.find(folder, steps[0]) == steps[0]
     with pytest.raises(UserError, match="no checkpoint 'best'"):
         model_folder.find(folder, "best")
     for name in ("best", "averaged"):
         touch(tmp_path / f"{name}.npz")
         assert model_folder.find(folder) == str(tmp_path / f"{name}.npz")
-    assert model_folder.find(folder, "latest") == model_folder.step_path(folder, 100)
-    assert model_folder.find(folder, model_folder.step_path(folder, 5)) == model_folder.step_path(
-        folder, 5
-    )
+    named = [f"{folder}/averaged.npz", f"{folder}/best.npz"]
+    assert model_folder.all_checkpoints(folder) == [*named, *steps]
+    assert model_folder.find(folder, "latest") == steps[2]
 
 
 def test_read_metrics_skips_a_partial_line(tmp_path):
@@ -82,27 +71,24 @@ def in_folder_with_data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("data", DEFAULT_FOLDERS)
-def test_default_model_dir(data, in_folder_with_data):
+def default_folder(data):
     config = Config().replace(data=data, source="de", target="en")
-    expected = f"models/base-{DEFAULT_FOLDERS[data]}-de-en"
-    assert model_folder.default_model_dir("base", config.data) == expected
+    return model_folder.default_model_dir("base", config.data)
 
 
-@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
-@pytest.mark.parametrize("data", DEFAULT_FOLDERS)
-def test_the_makefile_has_the_same_default_model_dir(data, in_folder_with_data):
-    variables = ["PRESET=base", f"DATA={data}", "SOURCE=de", "TARGET=en"]
-    command = [
-        "make",
-        "--no-print-directory",
-        "--makefile",
-        str(REPOSITORY / "Makefile"),
-        *variables,
-    ]
+def default_of_the_makefile(data):
+    command = ["make", "--no-print-directory", f"--makefile={REPOSITORY}/Makefile", "PRESET=base"]
+    command += [f"DATA={data}", "SOURCE=de", "TARGET=en"]
     command += ["--eval", "print: ; @echo '$(MODEL_DIR)'", "print"]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert output == f"models/base-{DEFAULT_FOLDERS[data]}-de-en\n"
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.parametrize("default", [default_folder, default_of_the_makefile])
+@pytest.mark.parametrize("data", DEFAULT_FOLDERS)
+def test_default_model_dir(data, default, in_folder_with_data):
+    if default is default_of_the_makefile and not shutil.which("make"):
+        pytest.skip("needs make")
+    assert default(data) == f"models/base-{DEFAULT_FOLDERS[data]}-de-en"
 
 
 def test_folders_and_checkpoints():

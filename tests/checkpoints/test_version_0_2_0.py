@@ -35,16 +35,14 @@ def folder(tmp_path, monkeypatch):
     return copy
 
 
-def test_a_model_translates(folder):
-    translator = Translator.load(folder("model"))
+def test_a_model_translates(folder, capsys):
+    path = folder("model")
     sources = (FOLDER / "text" / "test.en").read_text("utf-8").splitlines()
-    for best, (text, score) in zip(translator.n_best(sources, 1), EXPECTED["translations"]):
+    n_best = Translator.load(path).n_best(sources, 1)
+    for best, (text, score) in zip(n_best, EXPECTED["translations"]):
         assert best[0][0] == text
         assert best[0][1] == pytest.approx(score, abs=1e-4)
-
-
-def test_a_model_is_evaluated(folder, capsys):
-    assert main(["evaluate", f"--model_dir={folder('model')}"]) == 0
+    assert main(["evaluate", f"--model_dir={path}"]) == 0
     assert f"BLEU {EXPECTED['BLEU']}" in capsys.readouterr().out
 
 

@@ -14,6 +14,9 @@ needs_two_cores = pytest.mark.skipif(
     reason="needs two cores that processes can be confined to",
 )
 
+WAITS = "import time; time.sleep(600)"
+SENDS = f"import os, signal; os.kill(os.getppid(), signal.SIGTERM); {WAITS}"
+
 
 def test_the_exit_code_is_returned():
     assert run_process([sys.executable, "-c", "raise SystemExit(3)"]) == Ending(3, False)
@@ -21,9 +24,7 @@ def test_the_exit_code_is_returned():
 
 def test_sigterm_is_passed_on():
     before = signal.getsignal(signal.SIGTERM)
-    program = "import os, signal, time; time.sleep(1); os.kill(os.getppid(), signal.SIGTERM); "
-    program += "time.sleep(60)"
-    assert run_process([sys.executable, "-c", program]) == Ending(-signal.SIGTERM, True)
+    assert run_process([sys.executable, "-c", SENDS]) == Ending(-signal.SIGTERM, True)
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -36,18 +37,22 @@ def test_a_signal_while_the_process_starts(monkeypatch, number):
         return popen(command)
 
     monkeypatch.setattr(subprocess, "Popen", interrupted)
-    command = [sys.executable, "-c", "import time; time.sleep(60)"]
-    assert run_process(command) == Ending(-signal.SIGTERM, True)
+    assert run_process([sys.executable, "-c", WAITS]) == Ending(-signal.SIGTERM, True)
 
 
 @needs_two_cores
-def test_side_by_side(capfdbinary):
+def test_side_by_side(capfdbinary, tmp_path):
     """Each process has its own cores. A failure does not end the other process."""
-    program = "import os, sys, time; print(sorted(os.sched_getaffinity(0))); {}"
-    fails = program.format(r"sys.stderr.buffer.write(b'\xff failed\n'); sys.exit(3)")
-    goes_on = program.format("sys.stdout.flush(); time.sleep(1); print(); print('done')")
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    program = f"import os, sys; pipe = {pipe!r}; print(sorted(os.sched_getaffinity(0))); {{}}"
+    fails = r"file = open(pipe, 'w'); sys.stderr.buffer.write(b'\xff failed\n'); os._exit(3)"
+    goes_on = "sys.stdout.flush(); open(pipe).read(); print(); print('done')"  # after the failure
     before = os.sched_getaffinity(0)
-    commands = {"a": [sys.executable, "-c", fails], "b": [sys.executable, "-c", goes_on]}
+    commands = {
+        name: [sys.executable, "-u", "-c", program.format(code)]
+        for name, code in (("a", fails), ("b", goes_on))
+    }
     assert run_side_by_side(commands, 2) == [Ending(3, False), Ending(0, False)]
     assert os.sched_getaffinity(0) == before
     cores = sorted(before)
@@ -69,12 +74,7 @@ def test_a_command_alone_gets_one_share(capfdbinary):
 
 @needs_two_cores
 def test_sigterm_is_passed_on_to_all():
-    sleeps = "import os, signal, time; time.sleep({})"
-    sends = f"{sleeps.format(1)}; os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)"
-    commands = {
-        "a": [sys.executable, "-c", sends],
-        "b": [sys.executable, "-c", sleeps.format(60)],
-    }
+    commands = {"a": [sys.executable, "-c", SENDS], "b": [sys.executable, "-c", WAITS]}
     assert run_side_by_side(commands, 2) == [Ending(-signal.SIGTERM, True)] * 2
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -19,13 +20,7 @@ from tf_transformer.errors import UserError
 from tf_transformer.host import number_of_cores
 from tf_transformer.training import distribution, loss
 from tf_transformer.training.optimizer import FusedAdam
-from tf_transformer.training.update import (
-    Update,
-    dropout_seed,
-    gradient_accumulation_steps,
-    shard_gradients,
-    shard_of,
-)
+from tf_transformer.training.update import Update, gradient_accumulation_steps
 
 CODE = """
 import os; os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
@@ -37,6 +32,7 @@ print(make_strategy().num_replicas_in_sync)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(number_of_cores() < 2, reason="one core cannot be split")
 @pytest.mark.parametrize(
     ("late", "logical_devices", "count"), [(False, 0, "2"), (True, 0, "1"), (False, 3, "3")]
@@ -56,6 +52,12 @@ SMALLER = {"num_layers": 1, "d_model": 16, "num_heads": 2, "dff": 32}
 class SGD(FusedAdam):
     """w -= lr g. Adam would turn rounding errors of tiny gradients into full steps."""
 
+    graphs = 0  # how often one was made, in each replica
+
+    def apply_if(self, *arguments):
+        self.graphs += 1
+        super().apply_if(*arguments)
+
     def update_step(self, gradient, variable, learning_rate, betas=None):
         tf.raw_ops.ResourceApplyGradientDescent(
             var=variable.handle, alpha=learning_rate, delta=gradient
@@ -73,7 +75,7 @@ def make_update(
     dropout=0.0,
     settings=None,
     precision="float32",
-    accumulate=True,
+    accumulate=False,
     jit_compile=False,
     frozen="",
 ):
@@ -115,12 +117,16 @@ def test_replicas_of_a_run():
 
 
 def test_two_replicas_equal_one():
-    """Sentences of unequal length, an odd number of rows, and a replica without tokens."""
+    """Sentences of unequal length, an odd number of rows, and a replica without tokens.
+
+    One graph is for all shapes: each takes seconds, or half a minute for a large model.
+    """
     found = []
     for strategy in (ONE(), TWO()):
         step, model, _ = make_update(strategy)
         results = [step(batch(rows, rows)) for rows in (6, 5, 1)]
         assert len(results[0]["replica_tokens"]) == strategy.num_replicas_in_sync
+        assert step.optimizer.graphs == strategy.num_replicas_in_sync
         for result in results:
             assert result["replica_tokens"].sum() == result["sums"][1] and not result["skipped"]
         found.append(
@@ -170,7 +176,7 @@ import test_distribution as here
 # No dropout at update 0, all of it after that.
 settings = here.TrainConfig(micro_batch_tokens=16, dropout_warmup_steps=1)
 strategy = distribution.make_strategy({count})
-step, model, _ = here.make_update(strategy, dropout=0.3, settings=settings)
+step, model, _ = here.make_update(strategy, dropout=0.3, settings=settings, accumulate=True)
 pairs = [here.batch(16, seed) for seed in range(3)]
 arrays = dict()
 for pair in pairs:
@@ -185,6 +191,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 def test_replicas_and_accumulation_steps_are_interchangeable(tmp_path):
     """8 replicas with 1 shard each, 2 with 4, 1 with 8: equal updates, also with dropout."""
     running, found = [], []
@@ -212,38 +219,26 @@ def test_replicas_and_accumulation_steps_are_interchangeable(tmp_path):
 
 def test_dropout_differs_between_shards_and_updates():
     """A sentence in two shards, or in two updates, has two masks; an update always has the same."""
-    pair = tuple(np.repeat(side, 2, axis=0) for side in batch(1, 3))
-    step, model, _ = make_update(TWO(), learning_rate=0.0, dropout=0.5)
-    losses = [float(step(pair)["sums"][0]) for _ in range(3)]
-    assert len(set(losses)) == 3
-    strategy = TWO()
-    with strategy.scope():
-        optimizer = SGD(0.0)
-        optimizer.build(model.trainable_variables)
-    run = tf.function(lambda: strategy.run(lambda: local_loss(model, optimizer, pair)))
-    one, other = (float(loss) for loss in strategy.experimental_local_results(run()))
-    assert one != other and one + other == pytest.approx(losses[0], rel=1e-6)
+    pair = batch(1, 3)
+    step, _, _ = make_update(ONE(), learning_rate=0.0, dropout=0.5)
+    losses = [float(step(pair)["sums"][0]) for _ in range(2)]
+    step, _, _ = make_update(TWO(), learning_rate=0.0, dropout=0.5)
+    twice = tuple(np.repeat(side, 2, axis=0) for side in pair)
+    losses += [float(step(twice)["sums"][0]) - losses[0] for _ in range(2)]
+    assert len({round(loss, 3) for loss in losses}) == 4
+    step.optimizer.iterations.assign(0)
+    assert step(twice)["sums"][0] == pytest.approx(losses[2] + losses[0], rel=1e-6)
 
 
-def local_loss(model, optimizer, pair):
-    """The loss of this replica's shard, before the all-reduce."""
-    index = tf.distribute.get_replica_context().replica_id_in_sync_group
-    seed = dropout_seed(optimizer.iterations, TrainConfig().seed, index)
-    inp, tar = (shard_of(tf.constant(side), index, 2) for side in pair)
-    _, sums = shard_gradients(TrainConfig(), model, inp, tar, seed, optimizer.iterations, 1.0)
-    return sums[0]
-
-
-@pytest.mark.parametrize("accumulate", [True, False])
-def test_xla_makes_equal_updates(accumulate, monkeypatch):
+@pytest.mark.slow
+def test_xla_makes_equal_updates(monkeypatch):
     monkeypatch.setattr(loss, "CHUNK_TOKENS", 5)  # several chunks, the last one padded
     pairs = [batch(8, seed) for seed in range(2)]
-    settings = TrainConfig(micro_batch_tokens=16 if accumulate else 4096)
+    settings = TrainConfig(micro_batch_tokens=16)
     sums, models = [], []
     for jit_compile in (False, True):
-        step, model, _ = make_update(
-            TWO(), settings=settings, accumulate=accumulate, jit_compile=jit_compile
-        )
+        options = dict(accumulate=True, jit_compile=jit_compile)
+        step, model, _ = make_update(TWO(), settings=settings, **options)
         sums.append([step(pair)["sums"] for pair in pairs])
         models.append(weights(model))
     np.testing.assert_allclose(*sums, rtol=1e-5)
@@ -268,27 +263,6 @@ def test_update_without_finite_gradients_changes_only_the_step():
     result = step(pair)
     assert result["skipped"] == 0 and np.isfinite(result["gradient_norm"])
     assert all(np.isfinite(value).all() for value in weights(model).values())
-
-
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
-def test_half_precision(precision, monkeypatch):
-    """Weights and sums are float32; the gradient is that of float32 except for rounding."""
-    monkeypatch.setattr(loss, "CHUNK_TOKENS", 5)
-    pair = batch(16)
-    results, gradients = [], []
-    for each in ("float32", precision):
-        step, model, _ = make_update(TWO(), precision=each, learning_rate=0.1)
-        before = weights(model)
-        result = step(pair)
-        assert all(value.dtype == np.float32 for value in (*result.values(), *before.values()))
-        results.append(result)
-        moved = [weights(model)[name] - value for name, value in before.items()]
-        gradients.append(np.concatenate([np.ravel(part) for part in moved]))
-    exact, near = results
-    np.testing.assert_allclose(near["sums"][0], exact["sums"][0], rtol=1e-2)
-    np.testing.assert_allclose(near["gradient_norm"], exact["gradient_norm"], rtol=2e-2)
-    cosine = np.dot(*gradients) / np.linalg.norm(gradients[0]) / np.linalg.norm(gradients[1])
-    assert cosine > 0.998
 
 
 def test_loss_scale_falls_after_an_overflow_and_rises_again(monkeypatch):
@@ -332,27 +306,14 @@ def test_r_drop_and_moving_average_in_replicas():
     assert not np.allclose(averages[0], list(found[1][1].values())[0], atol=1e-4)
 
 
-def test_r_drop_changes_the_gradient_but_not_the_logged_loss():
-    """Of the same masks; without dropout the divergence is 0."""
-    results = {}
-    for alpha in (1e-9, 5.0):
-        step, model, _ = make_update(ONE(), dropout=0.3, settings=TrainConfig(r_drop=alpha))
-        results[alpha] = step(batch(8)), weights(model)
-    np.testing.assert_allclose(results[1e-9][0]["sums"], results[5.0][0]["sums"], rtol=1e-6)
-    assert results[5.0][0]["gradient_norm"] != results[1e-9][0]["gradient_norm"]
-
-
 def test_frozen_weights():
     """They are equal to the last bit; the others change as in a model without frozen weights."""
     step, model, _ = make_update(ONE())
     before = weights(model)
     step(batch(8))
     expected = weights(model)
-    for frozen, strategy, jit_compile in (
-        ("encoder,embeddings", ONE(), True),
-        ("decoder", TWO(), False),
-    ):
-        step, model, _ = make_update(strategy, frozen=frozen, jit_compile=jit_compile)
+    for frozen, strategy in (("encoder,embeddings", ONE()), ("decoder", TWO())):
+        step, model, _ = make_update(strategy, frozen=frozen)
         assert len(step.optimizer.variables) < 2 + 2 * len(before)  # no moments of frozen weights
         step(batch(8))
         for name, value in weights(model).items():
@@ -370,20 +331,13 @@ GONE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("kind", "message", "reason"),
-    [
-        (tf.errors.UnavailableError, GONE.format("recvmsg:Connection reset by peer"), "reset by"),
-        (tf.errors.UnavailableError, GONE.format("Socket closed"), "Socket closed"),
-        (
-            tf.errors.AbortedError,
-            "Additional GRPC error information from remote target /job:worker/replica:0/task:1",
-            "task:1",
-        ),
-        (tf.errors.InternalError, "Attempting to perform BLAS operation: cuBLAS failed", None),
-        (tf.errors.InternalError, GONE.format("failed to allocate 2 GiB"), None),
-    ],
-)
+@pytest.mark.parametrize(("kind", "message", "reason"), [
+    (tf.errors.UnavailableError, GONE.format("recvmsg:Connection reset by peer"), "reset by"),
+    (tf.errors.UnavailableError, GONE.format("Socket closed"), "Socket closed"),
+    (tf.errors.AbortedError, "error information from remote target /job:worker/task:1", "task:1"),
+    (tf.errors.InternalError, "Attempting to perform BLAS operation: cuBLAS failed", None),
+    (tf.errors.InternalError, GONE.format("failed to allocate 2 GiB"), None),
+])  # fmt: skip
 def test_only_a_lost_worker_is_another_worker(monkeypatch, kind, message, reason):
     """An error of this worker's own GPU is raised as it is, also where it aborts an all-reduce."""
     monkeypatch.setenv("TF_CONFIG", "{}")
@@ -396,3 +350,15 @@ def test_only_a_lost_worker_is_another_worker(monkeypatch, kind, message, reason
     with pytest.raises(kind):
         with distribution.worker_failures():
             raise kind(None, None, message)
+
+
+@pytest.mark.parametrize(("index", "logical_devices", "message"), [
+    (1, 0, "give the workers and the index of this one"),
+    (0, 2, "--logical_devices is for one host"),
+])  # fmt: skip
+def test_invalid_tf_config(monkeypatch, index, logical_devices, message):
+    task = {"type": "worker", "index": index}
+    config = {"cluster": {"worker": ["127.0.0.1:1"]}, "task": task}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with pytest.raises(UserError, match=message):
+        distribution.make_strategy(logical_devices)

@@ -1,41 +1,28 @@
 """Runs that start with another model, freeze weights, or average them."""
 
 import os
+import re
 import shutil
 
 import numpy as np
 import pytest
+from training_runs import arrays, losses
 
 from tf_transformer.checkpoints.checkpoint import average, last_eighth, named_weights, read_state
 from tf_transformer.checkpoints.model_folder import (
     BUILT_IN_FOLDER,
+    initial_settings,
     load_config,
-    read_metrics,
     step_checkpoints,
     step_path,
 )
-from tf_transformer.cli.main import parse
-from tf_transformer.cli.training import _config
+from tf_transformer.cli.main import main
+from tf_transformer.config import Config
 from tf_transformer.data.tokenizer import load_tokenizers
 from tf_transformer.data.vocabulary_extension import segment_new_pieces
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.training.trainer import build_trainer
-
-
-def arrays(path, prefix="model/"):
-    with np.load(path) as file:
-        return {
-            name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)
-        }
-
-
-def assert_same_arrays(path, expected_path):
-    """To the last bit: weights, and what the optimizer keeps, with the averages."""
-    found, expected = arrays(path, ""), arrays(expected_path, "")
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=f"{path} {name}")
 
 
 def test_run_from_another_model(tiny_config, model_dir, tmp_path):
@@ -49,7 +36,7 @@ def test_run_from_another_model(tiny_config, model_dir, tmp_path):
     )  # fmt: skip
     folder = tmp_path / "run"
     trainer = build_trainer(config, str(folder))
-    start = arrays(initial / "averaged.npz")
+    start = arrays(initial / "averaged.npz", "model/")
     assert trainer.step == 0
     replicas = trainer.workers.strategy.experimental_local_results
     for name, variable in named_weights(trainer.model).items():
@@ -57,21 +44,20 @@ def test_run_from_another_model(tiny_config, model_dir, tmp_path):
         assert len(copies) == 2
         for copy in copies:
             np.testing.assert_array_equal(copy.numpy(), start[name])
-    for moment in trainer.optimizer._momentums:
-        assert not moment.numpy().any()
+    _, _, *moments = trainer.optimizer.variables  # after the updates and the learning rate
+    assert moments and not any(moment.numpy().any() for moment in moments)
     assert trainer.run()
     for path in (step_path(str(folder), 2), folder / "averaged.npz"):
-        for name, value in arrays(path).items():
+        for name, value in arrays(path, "model/").items():
             frozen = name.startswith(("encoder/", "embedding/"))
             assert np.array_equal(value, start[name]) == frozen, name
     assert (folder / "shared.model").read_bytes() == (model_dir / "shared.model").read_bytes()
     assert load_config(str(folder)).train.init_from == str(initial)
 
     moved = str(tmp_path / "elsewhere" / "initial")
-    for path in (config.train.init_from, moved):
-        resumed = build_trainer(config.replace(train_steps=3, init_from=path), str(folder))
-        assert resumed.step == 2
-        resumed.directory.close()
+    resumed = build_trainer(config.replace(train_steps=3, init_from=moved), str(folder))
+    assert resumed.step == 2
+    resumed.directory.close()
     with pytest.raises(UserError, match=f"started with init_from {initial} .now none.*freeze"):
         build_trainer(config.replace(init_from="", freeze=""), str(folder))
 
@@ -95,7 +81,7 @@ def test_optimizer_of_the_model(tiny_config, model_dir, tmp_path):
     assert read_state(str(tmp_path / "averaged.npz"))["averaged"] == ["step-00000014.npz"]
 
 
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shared", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_an_extended_vocabulary(tiny_config, tmp_path, shared):
     """Old rows are copied; a new one is the mean of the old ones of its text, but for tags."""
     initial, folder = str(tmp_path / "initial"), str(tmp_path / "run")
@@ -109,7 +95,7 @@ def test_an_extended_vocabulary(tiny_config, tmp_path, shared):
     trainer = build_trainer(config, folder)
     before = load_tokenizers(initial, shared)
     sides = dict(zip(("encoder/", "decoder/", "final_layer/", "embedding/"), (0, 1, 1, 1)))
-    start = arrays(os.path.join(initial, "averaged.npz"))
+    start = arrays(os.path.join(initial, "averaged.npz"), "model/")
     changed = set()
     for name, variable in named_weights(trainer.model).items():
         found, old = variable.numpy(), start[name]
@@ -163,53 +149,49 @@ def test_models_that_cannot_be_used(tiny_config, model_dir, tmp_path):
     assert sorted(os.listdir(model_dir)) == before
 
 
-def test_flags_of_fine_tuning(model_dir, tmp_path):
+def test_flags_of_fine_tuning(model_dir, corpus_folder, tmp_path, capsys):
     """Sizes, vocabularies and search are those of the model, the other settings of the preset."""
-    flags = ["--train_steps=9", "--dropout_rate=0.2", f"--model_dir={tmp_path}"]
-    config, _ = _config(parse("train", ["--init_from=pocket-en-de", *flags]))
     built_in = load_config(os.path.join(BUILT_IN_FOLDER, "pocket-en-de"))
-    assert config.model == built_in.replace(dropout_rate=0.2).model
-    assert config.decode == built_in.decode
-    assert (config.train.train_steps, config.train.warmup_steps) == (9, 400)
-
+    settings = initial_settings("pocket-en-de")
+    assert Config().replace(**settings).model == built_in.model
+    assert Config().replace(**settings).decode == built_in.decode
     # A run that is resumed does not need the model any more.
-    shutil.copytree(model_dir / "checkpoints", tmp_path / "checkpoints")
-    shutil.copy(model_dir / "config.json", tmp_path)
-    config, _ = _config(parse("train", ["--init_from=removed", "--max_length=64", *flags]))
-    assert config.model.d_model == 32
+    shutil.copytree(model_dir / "checkpoints", tmp_path / "run" / "checkpoints")
+    for name in ("config.json", "shared.model"):
+        shutil.copy(model_dir / name, tmp_path / "run")
+    config = load_config(str(model_dir)).replace(init_from=f"{tmp_path}/removed")
+    config.save(str(tmp_path / "run" / "config.json"))
+    flags = ["--preset=base", f"--data={corpus_folder}", f"--model_dir={tmp_path}/run"]
+    flags += ["--train_steps=320", "--batch_tokens=1024", "--max_length=64", "--warmup_steps=100"]
+    assert main(["train", "--dry_run", f"--init_from={tmp_path}/removed", *flags]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"updates +320, ", out)
+    assert re.search(rf"parameters +{config.model.parameters():,}", out)
 
 
 def test_moving_average_of_the_weights(tiny_config, tmp_path):
-    """It is that of the weights after each update, also in a resumed run; it is the final model."""
+    """It is that of the weights after each update; it is the final model."""
     config = tiny_config.replace(
-        ema_decay=0.4, train_steps=3, save_steps=1, max_checkpoints=9, eval_steps=6,
+        ema_decay=0.4, train_steps=9, save_steps=1, max_checkpoints=9, eval_steps=6,
         warmup_steps=1, bleu_sentences=0,
     )  # fmt: skip
-    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    assert build_trainer(config, str(resumed)).run()
-    config = config.replace(train_steps=9)
-    trainer = build_trainer(config, str(resumed))
+    trainer = build_trainer(config, str(tmp_path))
     assert trainer.run()
-    assert build_trainer(config, str(whole)).run()
-    for name in ("averaged.npz", os.path.join("checkpoints", "step-00000009.npz")):
-        assert_same_arrays(resumed / name, whole / name)
-    paths = step_checkpoints(str(resumed))
-    averages = {name: np.zeros_like(value) for name, value in arrays(paths[0]).items()}
-    for t, path in enumerate(paths):
+    weights = [arrays(path, "model/") for path in step_checkpoints(str(tmp_path))]
+    averages = {name: np.zeros_like(value) for name, value in weights[0].items()}
+    for t, of_step in enumerate(weights):
         decay = min(0.4, t / (t + 9))
-        for name, value in arrays(path).items():
+        for name, value in of_step.items():
             averages[name] = decay * averages[name] + (1 - decay) * value
-    final = arrays(resumed / "averaged.npz")
+    final = arrays(tmp_path / "averaged.npz", "model/")
     for name, value in averages.items():
         np.testing.assert_allclose(final[name], value, atol=1e-6, err_msg=name)
     for name, variable in named_weights(trainer.model).items():
         np.testing.assert_array_equal(variable.numpy(), final[name])
-    last = arrays(paths[-1])["embedding/table"]
+    last = weights[-1]["embedding/table"]
     assert not np.allclose(last, final["embedding/table"], atol=1e-4)
-    losses = {
-        line["kind"]: line["loss"] for line in read_metrics(str(resumed)) if line["step"] == 9
-    }
-    assert losses["validation"] == losses["average"]
+    of_kind = {kind: loss for step, kind, loss, _ in losses(tmp_path) if step == 9}
+    assert of_kind["validation"] == of_kind["average"]
 
 
 def test_train_steps_of_a_decay_to_0_are_fixed(tiny_config, model_dir, tmp_path):

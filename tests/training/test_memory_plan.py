@@ -6,7 +6,7 @@ import types
 import pytest
 
 from tf_transformer.cli.main import main
-from tf_transformer.config import Config, ModelConfig
+from tf_transformer.config import Config
 from tf_transformer.data.batching import Bucket
 from tf_transformer.presets import PRESETS
 from tf_transformer.training import memory_plan
@@ -60,29 +60,12 @@ def test_the_largest_bucket_is_the_one_with_the_most_memory():
     r_drop = config.replace(r_drop=1.0)
     assert memory_plan.Plan(r_drop, batches, 2, "float32").largest()[1] == 10
     text = plan.describe(cpu_replicas=0)
-    assert "GB a replica" in text and "this process" not in text
     assert "100 x 10" in text and "10 x 100" in text and "20,000.0 epochs" in text
-    base = Config().model
-    assert memory_plan.activation_bytes(
-        base, 64, 64, "mixed_bfloat16"
-    ) < memory_plan.activation_bytes(base, 64, 64, "float32")
-
-
-def test_the_terms_of_the_memory_by_hand():
-    model = ModelConfig(
-        num_layers=2, d_model=4, num_heads=2, dff=8, input_vocab_size=10, target_vocab_size=10
+    half, single = (
+        memory_plan.activation_bytes(Config().model, 64, 64, precision)
+        for precision in ("mixed_bfloat16", "float32")
     )
-    weights = 4 * model.parameters()
-    assert memory_plan.state_bytes(model, 1) == 4 * weights  # with gradients and two moments
-    assert memory_plan.state_bytes(model, 2, ema_decay=0.9) == 7 * weights
-    # 15 tokens of 2 layers; attention of a token: 2 heads x 5 numbers of 4 bytes.
-    layers = 15 * 2 * ((24 * 4 + 2 * 8) * 4 + 3 * 2 * 5 * 4)
-    vocabulary = 4 * 10 * (2 * 15 + 3 * 4)
-    assert memory_plan.activation_bytes(model, 3, 5, "float32") == layers + vocabulary == 18_720
-    halves = 15 * 2 * ((24 * 4 + 2 * 8) * 2 + 3 * 2 * 5 * 6) + vocabulary + weights // 2
-    assert memory_plan.activation_bytes(model, 3, 5, "mixed_bfloat16") == halves
-    process = 770_000_000 + 2 * (2 * 50_000_000 + 9_000)
-    assert memory_plan.process_bytes(model, 2, 9_000) == process
+    assert half < single
 
 
 # The most resident memory of a process that made updates in float32: settings, sub-words, replicas,
@@ -116,26 +99,14 @@ def test_the_plan_is_within_ten_per_cent_of_what_was_measured(
 def test_dry_run(capsys, corpus_folder, tmp_path):
     """It prints the plan, makes an update, and leaves no model."""
     sizes = {
-        "num_layers": 1,
-        "d_model": 32,
-        "num_heads": 2,
-        "dff": 64,
-        "vocab_size": 500,
-        "max_length": 64,
-        "train_steps": 32,
-    }
+        "num_layers": 1, "d_model": 32, "num_heads": 2, "dff": 64, "vocab_size": 500,
+        "max_length": 64, "train_steps": 32, "batch_tokens": 1024, "micro_batch_tokens": 200,
+    }  # fmt: skip
     flags = [f"--{name}={value}" for name, value in sizes.items()]
-    command = [
-        "train",
-        "--dry_run",
-        f"--data={corpus_folder}",
-        f"--model_dir={tmp_path}",
-        "--precision=float32",
-        *flags,
-    ]
-    assert main([*command, "--batch_tokens=1024", "--micro_batch_tokens=200"]) == 0
+    flags += [f"--data={corpus_folder}", f"--model_dir={tmp_path}", "--precision=float32"]
+    assert main(["train", "--dry_run", *flags]) == 0
     out = capsys.readouterr().out
-    assert "32, 16 an epoch: 2.0 epochs" in out and "37,376" in out and "GB a replica" in out
+    assert "32, 16 an epoch: 2.0 epochs" in out and "37,376" in out
     assert re.search(r"about 0\.8\d GB for this process: 2 replicas", out)
     rows = [line.split() for line in out.splitlines() if re.match(r" +\d+ x \d+ ", line)]
     assert len(rows) == 9 and sum(int(row[4]) for row in rows) == 16
@@ -147,16 +118,13 @@ def test_dry_run(capsys, corpus_folder, tmp_path):
     assert not (tmp_path / "checkpoints").exists() and not (tmp_path / "config.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("device", "tokens", "jit_compile", "end"),
-    [
-        ("CPU:0", 4096, False, "gradient accumulation steps: 7; float32, XLA off"),
-        ("CPU:0", 25_000, True, "steps: 1; float32, XLA on: 2 shapes to compile"),
-        # Small micro-batches do not fill a GPU.
-        ("GPU:0", 4096, False, "XLA off; faster, .* up to --micro_batch_tokens=28672"),
-        ("GPU:0", 25_000, False, "XLA off"),
-    ],
-)
+@pytest.mark.parametrize(("device", "tokens", "jit_compile", "end"), [
+    ("CPU:0", 4096, False, "gradient accumulation steps: 7; float32, XLA off"),
+    ("CPU:0", 25_000, True, "steps: 1; float32, XLA on: 2 shapes to compile"),
+    # Small micro-batches do not fill a GPU.
+    ("GPU:0", 4096, False, "up to --micro_batch_tokens=28672"),
+    ("GPU:0", 25_000, False, "XLA off"),
+])  # fmt: skip
 def test_what_computes_an_update(device, tokens, jit_compile, end):
     extended = types.SimpleNamespace(worker_devices=(f"/replica:0/task:0/device:{device}",))
     strategy = types.SimpleNamespace(extended=extended)

@@ -73,16 +73,3 @@ def test_moving_average_by_hand():
         decay = min(0.4, t / (t + 9))
         average = decay * average + (1 - decay) * weight.numpy()
         np.testing.assert_allclose(optimizer.averages[0].numpy(), average, rtol=1e-6)
-    reference = tf.train.ExponentialMovingAverage(0.4, num_updates=2)
-    variable = tf.Variable(1.0)
-    reference.apply([variable])
-    variable.assign(2.0)
-    reference.apply([variable])  # its decay rate for 2 is that of t = 3: (1 + 2) / (10 + 2)
-    np.testing.assert_allclose(reference.average(variable), 1.0 + 0.75, rtol=1e-6)
-
-
-def test_without_a_moving_average_there_are_no_variables_for_it():
-    weight = keras.Variable([1.0])
-    optimizer = FusedAdam(0.1)
-    optimizer.build([weight])
-    assert len(optimizer.variables) == 4  # updates, learning rate, and two moments

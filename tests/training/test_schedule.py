@@ -12,28 +12,18 @@ from tf_transformer.config import Config
 from tf_transformer.training.schedule import (
     SCHEDULES,
     CustomSchedule,
-    InverseSqrtSchedule,
-    LinearSchedule,
     make_schedule,
 )
 
 
-def test_config_round_trip():
-    schedule = CustomSchedule(64, warmup_steps=30, scale=0.5)
-    config = schedule.get_config()
-    assert config == {"d_model": 64, "warmup_steps": 30, "scale": 0.5}
-    again = CustomSchedule.from_config(json.loads(json.dumps(config)))
-    steps = tf.range(100)
-    np.testing.assert_array_equal(again(steps), schedule(steps))
-
-
 def test_serialised_with_its_optimizer():
-    optimizer = keras.optimizers.Adam(CustomSchedule(64, 30), beta_1=0.9, beta_2=0.98, epsilon=1e-9)
-    again = keras.optimizers.deserialize(
-        json.loads(json.dumps(keras.optimizers.serialize(optimizer)))
-    )
-    assert isinstance(again._learning_rate, CustomSchedule)
+    schedule = CustomSchedule(64, warmup_steps=30, scale=0.5)
+    optimizer = keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    text = json.dumps(keras.optimizers.serialize(optimizer))
+    again = keras.optimizers.deserialize(json.loads(text))
     assert again.get_config() == optimizer.get_config()
+    again.iterations.assign(7)
+    assert again.learning_rate == schedule(7)
 
 
 def test_warmup_defaults_to_the_papers():
@@ -66,13 +56,6 @@ def test_inside_adam():
     np.testing.assert_allclose(weight, [-moved, moved], rtol=1e-4)
 
 
-def test_scale_is_a_factor():
-    steps = tf.range(1, 100)
-    np.testing.assert_allclose(
-        CustomSchedule(64, 30, scale=0.5)(steps), CustomSchedule(64, 30)(steps) / 2, rtol=1e-6
-    )
-
-
 def schedule_of(name, **changes):
     """The schedule of a run of 30 updates, 10 of warm-up, with the peak 0.4."""
     peak = 0.0 if name == "noam" else 0.4
@@ -82,17 +65,14 @@ def schedule_of(name, **changes):
     return make_schedule(config.model, config.train)
 
 
-@pytest.mark.parametrize(
-    ("name", "after_warmup"),
-    [
-        ("constant", [0.4, 0.4, 0.4, 0.4]),
-        ("linear", [0.4, 0.3, 0.2, 0.0]),
-        # 0.2 (1 + cos(pi n / 4)) for n = 0, 1, 2, 4
-        ("cosine", [0.4, 0.2 + 0.1 * 2**0.5, 0.2, 0.0]),
-        # 0.4 sqrt(10 / step)
-        ("inverse_sqrt", [0.4, 0.4 * (10 / 15) ** 0.5, 0.4 * 0.5**0.5, 0.4 / 3**0.5]),
-    ],
-)
+@pytest.mark.parametrize(("name", "after_warmup"), [
+    ("constant", [0.4, 0.4, 0.4, 0.4]),
+    ("linear", [0.4, 0.3, 0.2, 0.0]),
+    # 0.2 (1 + cos(pi n / 4)) for n = 0, 1, 2, 4
+    ("cosine", [0.4, 0.2 + 0.1 * 2**0.5, 0.2, 0.0]),
+    # 0.4 sqrt(10 / step)
+    ("inverse_sqrt", [0.4, 0.4 * (10 / 15) ** 0.5, 0.4 * 0.5**0.5, 0.4 / 3**0.5]),
+])  # fmt: skip
 def test_schedules_by_hand(name, after_warmup):
     """A linear warm-up to the peak, then the values at the updates 10, 15, 20 and 30."""
     schedule = schedule_of(name)
@@ -110,13 +90,6 @@ def test_noam_is_equation_3():
     np.testing.assert_array_equal(schedule(steps), CustomSchedule(512, 10, 0.5)(steps))
 
 
-def test_inverse_sqrt_is_the_curve_of_equation_3():
-    steps = tf.range(1, 200)
-    expected = CustomSchedule(64, 30)(steps)
-    peak = float(CustomSchedule(64, 30)(30))
-    np.testing.assert_allclose(InverseSqrtSchedule(peak, 30)(steps), expected, rtol=1e-6)
-
-
 def test_plateau_by_hand():
     """Five updates at the peak; then the decay as without a plateau, five updates later."""
     schedule = schedule_of("inverse_sqrt", plateau_steps=5)
@@ -128,11 +101,6 @@ def test_plateau_by_hand():
     np.testing.assert_array_equal(schedule(tf.range(15, 60)), plain(tf.range(10, 55)))
     again = type(schedule).from_config(json.loads(json.dumps(schedule.get_config())))
     assert again(17) == schedule(17)
-
-
-def test_linear_schedule_of_many_steps():
-    rates = LinearSchedule(1.0, 2, 4)(tf.constant([[0, 1, 2], [3, 4, 9]]))
-    np.testing.assert_allclose(rates, [[0, 0.5, 1], [0.5, 0, 0]])
 
 
 def test_the_command_line_knows_each_schedule():

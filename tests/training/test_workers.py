@@ -8,9 +8,11 @@ import subprocess
 
 import numpy as np
 import pytest
-from training_process import read_until, start_process, train_command
+from training_runs import read_until, start_process, train_command
 
 from tf_transformer.checkpoints.model_folder import all_checkpoints, read_metrics, step_checkpoints
+
+pytestmark = pytest.mark.slow
 
 STEPS = 100  # enough that some are left when a test has read one
 FLAGS = {"train_steps": STEPS, "save_steps": 10, "max_checkpoints": 2, "eval_steps": 50}
@@ -108,17 +110,10 @@ def test_two_workers_equal_one_with_two_replicas(corpus_folder, tmp_path):
         assert_close(two / os.path.relpath(path, one), path)
 
 
-@pytest.mark.parametrize(
-    ("flag", "values", "message"),
-    [
-        (
-            "warmup_steps",
-            (100, 200),
-            "worker 1 has other settings than the chief: warmup_steps 100 (now 200)",
-        ),
-        ("data", ("train", "test"), "worker 1 has another train text"),
-    ],
-)
+@pytest.mark.parametrize(("flag", "values", "message"), [
+    ("warmup_steps", (100, 200), "worker 1 has other settings than the chief: warmup_steps 100"),
+    ("data", ("train", "test"), "worker 1 has another train text"),
+])  # fmt: skip
 def test_workers_that_do_not_agree(corpus_folder, tmp_path, flag, values, message):
     if flag == "data":
         values = [f"{corpus_folder}/{name}.en,{corpus_folder}/{name}.de" for name in values]
@@ -129,22 +124,3 @@ def test_workers_that_do_not_agree(corpus_folder, tmp_path, flag, values, messag
     assert message in outputs[1] and "another worker has stopped" in outputs[0], outputs
     own_text = "worker 1 encodes the train text itself: it does not share the text and"
     assert (own_text in outputs[1]) == (flag == "data"), outputs
-
-
-@pytest.mark.parametrize(
-    ("index", "changes", "message"),
-    [
-        (1, {}, "give the workers and the index of this one"),
-        (0, {"logical_devices": 2}, "--logical_devices is for one host"),
-    ],
-)
-def test_invalid_tf_config(corpus_folder, tmp_path, index, changes, message):
-    cluster = {"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": index}}
-    done = subprocess.run(
-        command(tmp_path, corpus_folder, **changes),
-        env={**os.environ, "TF_CONFIG": json.dumps(cluster)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2 and message in done.stderr, done.stderr
-    assert "Traceback" not in done.stderr, done.stderr

@@ -1,0 +1,92 @@
+"""Training runs: in this process, and as processes of their own for kills and other workers."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+
+from tf_transformer.checkpoints.model_folder import read_metrics
+from tf_transformer.data.readers import corpus_of_run
+from tf_transformer.training.distribution import Workers, make_strategy
+from tf_transformer.training.run_directory import RunDirectory
+from tf_transformer.training.trainer import Trainer
+
+# A tiny model, and a run that logs every update. Some weights have gradients that are zero except
+# for rounding. With Adam's default epsilon, 1e-9, their updates have the size of the learning rate
+# and random signs: after 100 updates, two runs that differ by rounding differ by 1e-4 in the loss.
+FLAGS = {
+    "num_layers": 1, "d_model": 32, "num_heads": 2, "dff": 64, "vocab_size": 500,
+    "batch_tokens": 1024, "max_length": 64, "precision": "float32", "warmup_steps": 100,
+    "epsilon": 1e-6, "bleu_sentences": 4, "log_steps": 1,
+}  # fmt: skip
+
+LOG_LINE = re.compile(r"\d\d:\d\d:\d\d INFO step ([\d,]+) \|")
+
+
+def make_trainer(config, folder, trainer=Trainer, directory=RunDirectory):
+    """A run as of `build_trainer`, of other classes."""
+    workers = Workers(make_strategy(config.train.logical_devices))
+    return trainer(config, corpus_of_run(config.data), directory(str(folder)), workers)
+
+
+def arrays(path, prefix=""):
+    """The arrays of a checkpoint whose names have a prefix, by the rest of their names."""
+    with np.load(path) as file:
+        names = [name for name in file.files if name.startswith(prefix)]
+        return {name.removeprefix(prefix): file[name] for name in names}
+
+
+def assert_same_arrays(path, expected_path):
+    """Two checkpoints are equal to the last bit: weights, optimizer and training state."""
+    found, expected = arrays(path), arrays(expected_path)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=f"{path} {name}")
+
+
+def losses(folder):
+    """Step, kind, loss and BLEU of each line of the metrics of a run."""
+    return [
+        (line["step"], line["kind"], line["loss"], line.get("BLEU"))
+        for line in read_metrics(str(folder))
+    ]
+
+
+def train_command(folder, corpus_folder, flags):
+    """Returns the command that trains in a model folder, as a list of strings."""
+    flags = {**FLAGS, "data": corpus_folder, "model_dir": folder, **flags}
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    return [sys.executable, "-m", "tf_transformer", "train", *arguments]
+
+
+def start_process(command, **options):
+    """Starts a command with standard error merged into standard output, a text pipe.
+
+    Log lines go to standard error, results such as the next commands to standard output.
+
+    Args:
+      command: a list of strings.
+      **options: of `subprocess.Popen`.
+    Returns: a `subprocess.Popen`.
+    """
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
+
+
+def read_until(process, step):
+    """Reads the output of a training process until it has made an update.
+
+    Args:
+      process: of `start_process`.
+      step: the update.
+    Returns: the text read, or None when the process ended before.
+    """
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        match = LOG_LINE.match(line)
+        if match and int(match[1].replace(",", "")) >= step:
+            return "".join(lines)
+    return None
