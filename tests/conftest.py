@@ -130,6 +130,15 @@ def full(tmp_path):
 
 
 @pytest.fixture
+def small_files():
+    """Makes writing fail beyond 10 kB, like a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
 def serve():
     """A function that runs an ASGI application in a thread until the test ends.
 

@@ -4,7 +4,6 @@ import errno
 import hashlib
 import os
 import pathlib
-import resource
 import stat
 import threading
 import time
@@ -151,15 +150,6 @@ def test_a_full_device_stays_and_is_named(full, content):
     assert caught.value.errno == errno.ENOSPC
     assert caught.value.filename == full
     assert stat.S_ISCHR(os.stat(full).st_mode)
-
-
-@pytest.fixture
-def small_files():
-    """Makes writing fail beyond 10 kB."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("mode", ["w", "wb"])

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 
 import pytest
 import tensorflow as tf
@@ -36,15 +35,6 @@ def test_an_error_of_the_file_system_names_path_and_reason(tmp_path, error, is_r
         assert str(caught.value).startswith("the/export could not be written (No space left on")
     else:
         assert caught.value is error
-
-
-@pytest.fixture
-def small_files():
-    """Makes writing fail beyond 10 kB, like a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The model folder of a run: models without checkpoints, new runs, locks, vocabularies, disks."""
 
-import resource
 import shutil
 
 import filelock
@@ -144,19 +143,15 @@ def test_the_settings_have_absolute_paths(
         assert prepared.data.data == str(corpus_folder)
 
 
-def test_a_checkpoint_does_not_fit_on_the_disk(tmp_path):
-    """The error says why; nothing is lost. A limit on file sizes acts as a full disk."""
+def test_a_checkpoint_does_not_fit_on_the_disk(tmp_path, request):
+    """The error says why; nothing is lost."""
     path = tmp_path / "step-00000001.npz"
     model = make_model()
     checkpoint.save(str(path), model)
     before = contents(tmp_path)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before[path]) // 2, limits[1]))
-    try:
-        with pytest.raises(UserError, match=rf"{path} .*File too large.*: free some disk space"):
-            checkpoint.save(str(path), model)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    request.getfixturevalue("small_files")
+    with pytest.raises(UserError, match=rf"{path} .*File too large.*: free some disk space"):
+        checkpoint.save(str(path), model)
     assert contents(tmp_path) == before
 
 

@@ -1,8 +1,8 @@
 """A SavedModel in memory.
 
 The model runs in a session, as in TensorFlow Serving, and not as a function of
-`tf.saved_model.load`: the memory of a closed session is free again, a run can be stopped after a
-given time, and a call for one sentence takes half the time.
+`tf.saved_model.load`: the memory of a closed session is free again, and a run can be stopped after
+a given time.
 """
 
 import functools
