@@ -311,6 +311,7 @@ def test_a_newer_version_replaces_the_current_one_which_answers_its_requests(fol
         add_version(folder, "0012")  # with leading zeros, as in TensorFlow Serving
         wait_until(lambda: version_of(web) == 12)
         assert not old.is_closed
+        assert {"beam_size": [4], "text": ["."]} in FakeModel.loaded[-1].batches  # its first run
         assert "Specific(anna, 1)" in error_of(web.get(f"{MODEL}/versions/1/metadata"), 404)
         old.gate.set()
         assert pending.result(SECONDS).json()["predictions"] == [{"translation": "A", "score": 1.0}]

@@ -60,7 +60,7 @@ class CTranslate2Model:
                 self._count_tokens, ["text"], {"tokens": ("DT_INT32", one)}
             ),
         }  # fmt: skip
-        self._n_best({"text": ["."]}, None)  # the first call takes longer
+        self.signatures["nbest"].warm_up()
 
     def close(self) -> None:
         """Frees the memory, after the batches that CTranslate2 computes now."""

@@ -61,6 +61,15 @@ class Signature:
         """
         return self.run(inputs, deadline)
 
+    def warm_up(self) -> None:
+        """Computes a row, as the first run takes longer than the next ones."""
+        self(
+            {
+                name: ["." if given.default is None else given.default]
+                for name, given in self.inputs.items()
+            }
+        )
+
 
 class Model(Protocol):
     """A version of an exported model in memory.

@@ -183,7 +183,11 @@ class ServedVersions:
         self._loading = number
         try:
             # Short rows, long rows, and the count of sub-words are computed at the same time.
-            model = self._load(path, 2 * settings.concurrent_batches + 1)
+            loaded = self._load(path, 2 * settings.concurrent_batches + 1)
+            if self.current:  # or the requests in a lane would wait for each first run
+                for signature in loaded.signatures.values():
+                    signature.warm_up()
+            model = loaded
             self._failures.pop(number, None)
         except Exception as error:  # TensorFlow raises errors of many types
             if not os.path.isdir(path):  # it was removed while it was loaded

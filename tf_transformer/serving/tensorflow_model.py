@@ -63,10 +63,9 @@ class TensorFlowModel:
             if not name.startswith("__"):
                 self.signatures[name] = self._signature(description)
         for signature in self.signatures.values():
-            # The first run takes longer. The signatures with options would double the time of
-            # loading.
+            # Those with options would double the time until the first answer.
             if all(given.default is None for given in signature.inputs.values()):
-                signature(dict.fromkeys(signature.inputs, ["."]))
+                signature.warm_up()
 
     def _signature(self, description: Any) -> Signature:
         """Makes a signature of a `SignatureDef`."""
