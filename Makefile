@@ -176,8 +176,16 @@ gpu-check: $(STAMP) ## check training and search on the GPUs, measure their spee
 
 # One process for each core, at most four: each process has TensorFlow in memory.
 PYTEST := -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
+# $(call fast,folder of python): the fast tests, in two parts, one after the other: TensorFlow keeps some memory of each
+# function that it traces, so that a process grows from test to test.
+FIRST_PART := $(addprefix tests/,checkpoints cli export serving)
+define fast
+$(1)/python $(PYTEST) -m 'not slow' $(FIRST_PART) $(FLAGS)
+$(1)/python $(PYTEST) -m 'not slow' tests $(FIRST_PART:%=--ignore=%) $(FLAGS)
+endef
+
 test: $(STAMP) ## run the fast tests
-	$(BIN)/python $(PYTEST) -m 'not slow' $(FLAGS)
+	$(call fast,$(BIN))
 
 test-slow: $(STAMP) ## run the tests that start programs and wait for them; on Debian, root installs nginx for one
 	$(BIN)/python $(PYTEST) -m slow $(FLAGS)
@@ -199,7 +207,7 @@ test-newest: ## the same with the newest versions that it allows, pre-releases i
 test-lowest test-newest: $(STAMP)
 	$(BIN)/uv venv --quiet --clear --python=$(BIN)/python .venv/$@
 	$(BIN)/uv pip install --quiet --python=.venv/$@ $(RESOLVE) -e '.[dev]'
-	.venv/$@/bin/python $(PYTEST) -m 'not slow' $(FLAGS)
+	$(call fast,.venv/$@/bin)
 
 coverage: $(STAMP) ## run the fast and the slow tests, and show which lines of the package they reach
 	$(BIN)/python $(PYTEST) --cov=tf_transformer --cov-report=term-missing:skip-covered $(FLAGS)

@@ -1,12 +1,17 @@
-"""Models without TensorFlow, for tests of the server: they repeat texts in capital letters."""
+"""A server for tests, and models without TensorFlow, which repeat texts in capital letters."""
 
+import contextlib
 import os
 import threading
 import time
 
+import httpx2
 import numpy as np
+import uvicorn
 
+from tf_transformer.config import ServeConfig
 from tf_transformer.serving.model_interface import Input, InvalidInputError, Signature
+from tf_transformer.serving.server import Server
 
 SECONDS = 120  # in which everything must happen, however busy the machine is
 
@@ -84,3 +89,31 @@ def wait_until(condition):
         assert time.monotonic() < end, "it does not happen"
         time.sleep(0.01)
     return value
+
+
+@contextlib.contextmanager
+def running(folder, load=FakeModel, is_ready=True, timeout=10 * SECONDS, grace=SECONDS, **settings):
+    """A client of a server of the model "anna" that looks for versions at once, and has loaded one.
+
+    At its end, the server waits for pending requests for `grace` seconds. The attribute `server` of
+    the client is the uvicorn server.
+    """
+    settings = ServeConfig(reload_seconds=0.1, timeout=timeout, **settings)
+    app = Server("anna", str(folder), settings, load).app
+    config = uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=grace)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started)
+        host, port = server.servers[0].sockets[0].getsockname()
+        with httpx2.Client(base_url=f"http://{host}:{port}", timeout=SECONDS) as web:
+            if is_ready:
+                wait_until(lambda: web.get("/healthz/ready").status_code == 200)
+            web.server = server
+            yield web
+    finally:
+        for model in FakeModel.loaded:  # the server of a test that has failed ends too
+            model.gate.set()
+        server.should_exit = True
+        thread.join()

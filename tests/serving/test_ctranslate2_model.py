@@ -8,13 +8,11 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-from starlette.testclient import TestClient
 
-from serving.fake_models import wait_until
+from serving.fake_models import running
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.checkpoints.model_folder import find
-from tf_transformer.config import ServeConfig
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.decoding.inference import detokenize
@@ -23,7 +21,6 @@ from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 from tf_transformer.serving.ctranslate2_model import CTranslate2Model
-from tf_transformer.serving.server import Server
 from tf_transformer.special_tokens import PAD, START
 
 TEXTS = [
@@ -189,10 +186,8 @@ def test_a_deadline_ends_the_computation_after_its_batch(model):
 
 
 def test_the_server_with_this_engine(pocket):
-    server = Server("m", os.path.dirname(pocket), ServeConfig(), CTranslate2Model)
-    with TestClient(server.app) as web:
-        wait_until(lambda: web.get("/healthz/ready").status_code == 200)
-        answer = web.post("/v1/models/m:predict", json={"instances": ["Anna sleeps.", ""]})
+    with running(os.path.dirname(pocket), load=CTranslate2Model) as web:
+        answer = web.post("/v1/models/anna:predict", json={"instances": ["Anna sleeps.", ""]})
         first, blank = answer.json()["predictions"]
         assert first["translation"] == "Anna schläft."
         assert blank == {"translation": "", "score": 0.0}

@@ -15,45 +15,14 @@ import threading
 
 import httpx2
 import pytest
-import uvicorn
 
-from serving.fake_models import SECONDS, FakeModel, add_version, wait_until
+from serving.fake_models import SECONDS, FakeModel, add_version, running, wait_until
 from serving.fake_server import DESCRIPTION
-from tf_transformer.config import ServeConfig
-from tf_transformer.serving.server import Server
 
 MODEL = "/v1/models/anna"
 PREDICT = f"{MODEL}:predict"
 SERVING = ":tensorflow:serving:"
 LOADS = ":tensorflow:cc:saved_model:load_attempt_count"
-
-
-@contextlib.contextmanager
-def running(folder, load=FakeModel, timeout=10 * SECONDS, grace=SECONDS, **settings):
-    """A client of a server that looks for versions at once, and that has loaded a `FakeModel`.
-
-    At its end, the server waits for pending requests for `grace` seconds. The attribute `server` of
-    the client is the uvicorn server.
-    """
-    settings = ServeConfig(reload_seconds=0.1, timeout=timeout, **settings)
-    app = Server("anna", str(folder), settings, load).app
-    config = uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=grace)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        wait_until(lambda: server.started)
-        host, port = server.servers[0].sockets[0].getsockname()
-        with httpx2.Client(base_url=f"http://{host}:{port}", timeout=SECONDS) as web:
-            if load is FakeModel:
-                wait_until(lambda: web.get("/healthz/ready").status_code == 200)
-            web.server = server
-            yield web
-    finally:
-        for model in FakeModel.loaded:  # the server of a test that has failed ends too
-            model.gate.set()
-        server.should_exit = True
-        thread.join()
 
 
 @pytest.fixture
@@ -348,7 +317,7 @@ def test_requests_before_the_model_is_loaded(folder):
         assert gate.wait(SECONDS)
         return FakeModel(path)
 
-    with running(folder, load=load) as web:
+    with running(folder, load=load, is_ready=False) as web:
         assert web.get("/healthz/live").status_code == 200
         ready = web.get("/healthz/ready")
         assert (ready.status_code, ready.json()["status"]) == (503, "the model is being loaded")

@@ -12,13 +12,10 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
-from starlette.testclient import TestClient
 
-from serving.fake_models import SECONDS, wait_until
-from tf_transformer.config import ServeConfig
+from serving.fake_models import SECONDS, running, wait_until
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.serving.model_interface import InvalidInputError
-from tf_transformer.serving.server import Server
 from tf_transformer.serving.tensorflow_model import TensorFlowModel
 
 TEXTS = ["Anna sleeps.", "", "The old man reads a book."]
@@ -142,10 +139,7 @@ def test_a_damaged_model_is_not_loaded(exported, tmp_path):
 def predict(saved_model, cold_export):
     """A function that sends a request to a server. It returns the JSON of the response."""
     shared = types.SimpleNamespace(signatures=saved_model.signatures, close=lambda: None)
-    settings = ServeConfig(timeout=10 * SECONDS)
-    server = Server("anna", os.path.dirname(cold_export), settings, lambda *_: shared)
-    with TestClient(server.app) as web:
-        wait_until(lambda: web.get("/healthz/ready").status_code == 200)
+    with running(os.path.dirname(cold_export), load=lambda *_: shared) as web:
         yield lambda **request: web.post("/v1/models/anna:predict", json=request).json()
 
 
