@@ -40,6 +40,8 @@ from .model.masks import (
 from .model.transformer import Decoder as Decoder, Encoder as Encoder, Transformer as Transformer
 from .presets import preset as preset
 from .training.loss import (
+    LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy,
+    TokenAccuracy as TokenAccuracy,
     label_smoothed_cross_entropy as label_smoothed_cross_entropy,
     token_accuracy as token_accuracy,
 )

@@ -1,9 +1,11 @@
-"""The CPU and the memory of this host, with the limits of its container.
+"""The CPU and the memory of this host, with the limits of its container; its choice of Keras.
 
-Linux describes them in /proc and /sys; on other systems, less is known. This module does
+Linux describes the first two in /proc and /sys; on other systems, less is known. This module does
 not need TensorFlow.
 """
 
+import contextlib
+import json
 import math
 import os
 import pathlib
@@ -52,6 +54,24 @@ def core_limit() -> float | None:
 def memory_limit() -> int | None:
     """The limit of the cgroup, in bytes; None where there is none."""
     return min(map(int, _limits("memory.max")), default=None)
+
+
+def keras_mistake() -> str:
+    """Why Keras cannot be used: another backend, or another version; "" where it can."""
+    variable, backend = "KERAS_BACKEND", os.environ.get("KERAS_BACKEND")
+    home = os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras")
+    path = os.path.join(home, "keras.json")
+    if backend is None:
+        variable, backend = path, "tensorflow"
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            with open(path, encoding="utf-8") as file:
+                backend = json.load(file)["backend"]
+    if backend != "tensorflow":
+        remedy = "unset it" if variable == "KERAS_BACKEND" else "change it to tensorflow"
+        return f"the backend of Keras is {backend!r} in {variable}: {remedy}"
+    if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
+        return "TF_USE_LEGACY_KERAS selects Keras 2, and Keras 3 is needed: unset it"
+    return ""
 
 
 def _limits(name: str) -> list[str]:

@@ -15,7 +15,6 @@ from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.embedding import Embedding, Positions
 from tf_transformer.model.layer_norm import LayerNormalization
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer
-from tf_transformer.model.masks import create_padding_mask
 from tf_transformer.model.transformer import Decoder, Encoder, Transformer
 from tf_transformer.model.variant import Variant
 
@@ -184,20 +183,44 @@ def test_mixed_precision(case, precision, dtype):
     assert_same_values(again(*case.inputs()), outputs[0])
 
 
-@pytest.mark.parametrize("batch", [1, B])
-def test_input_with_a_keras_mask_needs_an_explicit_mask(batch):
-    """Keras would pass its mask as `mask`; for a batch of 1 that would raise no error.
+def test_calls_in_graphs_and_on_replicas(case):
+    """`tf.function`, with XLA too, `MirroredStrategy`, and a copy by `clone_model`."""
+    layer = case.layer()
+    expected = layer(*case.inputs())
+    for jit_compile in (False, True):
+        assert_same_values(tf.function(layer, jit_compile=jit_compile)(*case.inputs()), expected)
+    clone = keras.models.clone_model(case.functional_model(layer))
+    clone.set_weights(layer.get_weights())
+    assert_same_values(clone(case.inputs()), expected)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        mirrored = case.layer()
+        mirrored(*case.inputs())
+        mirrored.set_weights(layer.get_weights())
+    outputs = strategy.run(lambda: tf.nest.flatten(mirrored(*case.inputs()))[0])
+    for output in strategy.experimental_local_results(outputs):
+        assert_same_values(output, tf.nest.flatten(expected)[0])
 
-    In a Keras mask True means keep, the opposite of the masks of this package.
-    """
-    ids = tf.constant([[4, 5, 6, 0, 0], [7, 8, 0, 0, 0]])[:batch]
-    x = keras.layers.Embedding(V, D, mask_zero=True)(ids)
-    layer = EncoderLayer(D, 2, 12)
-    with pytest.raises(ValueError, match="carries a Keras mask"):
-        layer(x)
-    output = layer(x, False, create_padding_mask(ids))
-    np.testing.assert_array_equal(output, layer(tf.identity(x), False, create_padding_mask(ids)))
-    layer(output)  # which carries none
+
+def test_subclass_saved_and_loaded(case, tmp_path):
+    """Its constructor passes most arguments on, and it has an argument of its own."""
+
+    @keras.saving.register_keras_serializable(package="test")
+    class Subclass(case.layer_class):
+        def __init__(self, *args, own=1, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.own = own
+
+        def get_config(self):
+            return {**super().get_config(), "own": self.own}
+
+    layer = Subclass(own=2, **case.arguments)
+    model = case.functional_model(layer)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    (again,) = (each for each in loaded.layers if isinstance(each, Subclass))
+    assert again.own == 2
+    assert_same_values(loaded(case.inputs()), layer(*case.inputs()))
 
 
 def test_gradients_reach_every_weight(case):

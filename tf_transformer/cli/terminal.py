@@ -2,7 +2,6 @@
 
 import contextlib
 import glob
-import json
 import logging
 import os
 import shutil
@@ -13,7 +12,7 @@ from typing import IO
 
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
-from tf_transformer.host import core_limit, number_of_cores
+from tf_transformer.host import core_limit, keras_mistake, number_of_cores
 
 logger = logging.getLogger(__name__)
 
@@ -79,19 +78,8 @@ def check_temporary_folder() -> None:
 
 def check_keras() -> None:
     """Raises: UserError where the user has chosen another backend, or another version, of Keras."""
-    variable, backend = "KERAS_BACKEND", os.environ.get("KERAS_BACKEND")
-    home = os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras")
-    path = os.path.join(home, "keras.json")
-    if backend is None:
-        variable, backend = path, "tensorflow"
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            with open(path, encoding="utf-8") as file:
-                backend = json.load(file)["backend"]
-    if backend != "tensorflow":
-        remedy = "unset it" if variable == "KERAS_BACKEND" else "change it to tensorflow"
-        raise UserError(f"the backend of Keras is {backend!r} in {variable}: {remedy}")
-    if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
-        raise UserError("TF_USE_LEGACY_KERAS selects Keras 2, and Keras 3 is needed: unset it")
+    if mistake := keras_mistake():
+        raise UserError(mistake)
 
 
 def has_nvidia_device() -> bool:

@@ -5,15 +5,16 @@ Shapes: B batch, S source, T target, H heads, D d_model, K depth of a head.
 
 from collections.abc import Sequence
 
-import keras
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer
+from tf_transformer.keras_compat import ReferenceLayer, functional, serializable
 from tf_transformer.model.dense import Dense, leading_shape
+from tf_transformer.model.masks import hidden
 
 
+@functional
 def scaled_dot_product_attention(
-    q: tf.Tensor, k: tf.Tensor, v: tf.Tensor, mask: tf.Tensor | None
+    q: tf.Tensor, k: tf.Tensor, v: tf.Tensor, mask: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (Eq. 1).
 
@@ -21,7 +22,8 @@ def scaled_dot_product_attention(
       q: queries `[..., T, K]`.
       k: keys `[..., S, K]`.
       v: values `[..., S, Kv]`.
-      mask: None, or a tensor that broadcasts to `[..., T, S]`, 1 = hidden.
+      mask: None, or a tensor that broadcasts to `[..., T, S]`, 1 = hidden; a boolean one is as in
+        `masks.hidden`.
     Returns: output `[..., T, Kv]` in the type of `v`; attention_weights `[..., T, S]` in float32.
       Each row of the weights sums to 1. A row in which everything is hidden is uniform, not NaN.
     """
@@ -33,14 +35,14 @@ def scaled_dot_product_attention(
     # The softmax is computed in float32 in every precision: -1e9 does not fit into float16.
     scaled_attention_logits = tf.cast(scaled_attention_logits, tf.float32)
     if mask is not None:
-        scaled_attention_logits += tf.cast(mask, tf.float32) * -1e9
+        scaled_attention_logits += hidden(mask, scaled_attention_logits.shape) * -1e9
 
     attention_weights = tf.nn.softmax(scaled_attention_logits, axis=-1)  # (..., T, S)
     output = tf.matmul(tf.cast(attention_weights, v.dtype), v)  # (..., T, Kv)
     return output, attention_weights
 
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+@serializable
 class MultiHeadAttention(ReferenceLayer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (Sec. 3.2.2).
 
@@ -119,11 +121,21 @@ class MultiHeadAttention(ReferenceLayer):
         return output, attention_weights
 
     def call(
-        self, v: tf.Tensor, k: tf.Tensor, q: tf.Tensor, mask: tf.Tensor | None = None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """v, k `[B, S, D]`, q `[B, T, D]`, mask broadcasting to `[B, H, T, S]`.
+        self, v: tf.Tensor, k: tf.Tensor, q: tf.Tensor, mask: tf.Tensor | None = None,
+        k_mask: tf.Tensor | None = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:  # fmt: skip
+        """Attends from each position of q to all of v, or to those that the mask shows.
 
+        Args:
+          v, k: `[B, S, D]`.
+          q: `[B, T, D]`.
+          mask: broadcasts to `[B, H, T, S]`, 1 = hidden; or a boolean mask of Keras.
+          k_mask: replaces mask None; Keras sets it to the implicit mask of k.
         Returns: output `[B, T, D]`, attention_weights `[B, H, T, S]`.
         """
         keys, values = self.keys_values(v, k)
-        return self.attend(q, keys, values, mask)
+        return self.attend(q, keys, values, k_mask if mask is None else mask)
+
+    def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> None:
+        """Returns None: the positions of the output are not those of v."""
+        return None

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer
+from tf_transformer.keras_compat import ReferenceLayer, serializable
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
@@ -37,7 +37,7 @@ def leading_shape(x: tf.Tensor) -> list[tf.Tensor | int]:
     return tf.unstack(tf.shape(x)[:-1])
 
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+@serializable
 class Dense(ReferenceLayer):
     """`dense` with trainable weights: `keras.layers.Dense` with a float32 sum in its gradient.
 

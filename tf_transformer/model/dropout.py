@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import keras
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer
+from tf_transformer.keras_compat import ReferenceLayer, serializable
 
 LEVELS = 2**16  # values of a 16-bit random number
 
@@ -35,7 +35,7 @@ def dropout(x: tf.Tensor, keep: tf.Tensor, rate: float) -> tf.Tensor:
     return x * tf.cast(keep, x.dtype) / tf.cast(1 - rate, x.dtype)
 
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+@serializable
 class Dropout(ReferenceLayer):
     """Sets a fraction `rate` of the values to 0 and scales the others by 1 / (1 - rate).
 

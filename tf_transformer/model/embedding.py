@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer
+from tf_transformer.keras_compat import ReferenceLayer, serializable
+from tf_transformer.special_tokens import PAD
 
 
 def positional_encoding(position: int, d_model: int) -> tf.Tensor:
@@ -26,7 +27,7 @@ def positional_encoding(position: int, d_model: int) -> tf.Tensor:
     return tf.constant(angles[np.newaxis], tf.float32)  # (1, position, d_model)
 
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+@serializable
 class Embedding(ReferenceLayer):
     """A table of token embeddings, scaled by sqrt(d_model) (Sec. 3.4).
 
@@ -35,12 +36,19 @@ class Embedding(ReferenceLayer):
     Args:
       vocab_size: V, rows of the table.
       d_model: D, width.
+      mask_zero: whether the output has an implicit mask for Keras, which hides the padding, as of
+        `keras.layers.Embedding`. (`Encoder` and `Decoder` hide the padding anyway.)
     """
 
-    def __init__(self, vocab_size: int, d_model: int, **kwargs: object) -> None:
+    takes_ids = True
+
+    def __init__(
+        self, vocab_size: int, d_model: int, mask_zero: bool = False, **kwargs: object
+    ) -> None:
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.d_model = d_model
+        self.mask_zero = mask_zero
 
     def build(self, ids_shape: tuple | None = None) -> None:
         """Creates the table, drawn from N(0, 1 / d_model).
@@ -55,10 +63,12 @@ class Embedding(ReferenceLayer):
         )
 
     def call(self, ids: tf.Tensor) -> tf.Tensor:
-        """ids `[B, S]` -> `[B, S, D]`.
+        """ids `[B, S]`, of any type of numbers -> `[B, S, D]`.
 
         Raises: ValueError, in eager mode, for an id outside the vocabulary.
         """
+        if ids.dtype not in (tf.int32, tf.int64):
+            ids = tf.cast(ids, tf.int32)
         if tf.executing_eagerly() and tf.size(ids):
             for id_ in (int(tf.reduce_min(ids)), int(tf.reduce_max(ids))):
                 if not 0 <= id_ < self.vocab_size:
@@ -72,8 +82,12 @@ class Embedding(ReferenceLayer):
         x = tf.cast(x, self.compute_dtype)
         return x * tf.cast(self.d_model**0.5, x.dtype)
 
+    def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor | None:
+        """Returns the implicit mask of the output, bool `[B, S]`, False for padding; or None."""
+        return keras.ops.not_equal(inputs, PAD) if self.mask_zero else None
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+
+@serializable
 class Positions(ReferenceLayer):
     """Adds the positional encoding to the embeddings (Sec. 3.5).
 

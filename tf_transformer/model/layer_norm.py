@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-import keras
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer
+from tf_transformer.keras_compat import ReferenceLayer, serializable
 
 EPSILON = 1e-6  # that of the reference code; the paper gives none
 
@@ -80,7 +79,7 @@ def fused_layer_normalization(
     return normalize(x, gamma, beta)
 
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+@serializable
 class LayerNormalization(ReferenceLayer):
     """`layer_normalization` with trainable gamma and beta.
 
@@ -94,7 +93,8 @@ class LayerNormalization(ReferenceLayer):
 
     def build(self, x_shape: tuple) -> None:
         """Creates gamma, all ones, and beta, all zeros, for inputs `[..., D]`."""
-        options = {"shape": (x_shape[-1],), "autocast": False}  # float32 in every precision
+        self.d_model = x_shape[-1]
+        options = {"shape": (self.d_model,), "autocast": False}  # float32 in every precision
         self.gamma = self.add_weight(initializer="ones", name="gamma", **options)
         self.beta = self.add_weight(initializer="zeros", name="beta", **options)
 

@@ -9,11 +9,12 @@ Shapes: B batch, S source, T target, H heads, D d_model.
 import keras
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceLayer
+from tf_transformer.keras_compat import ReferenceLayer, serializable
 from tf_transformer.model.attention import MultiHeadAttention
 from tf_transformer.model.dense import Dense
 from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.layer_norm import LayerNormalization
+from tf_transformer.model.masks import create_look_ahead_mask
 from tf_transformer.model.variant import PAPER, Variant
 
 
@@ -31,16 +32,18 @@ def point_wise_feed_forward_network(
       activation: "relu", the max(0, x) of the equation, or another Keras activation.
     Returns: a Keras model `[B, S, D]` -> `[B, S, D]`.
     """
-    return keras.Sequential(
+    ffn = keras.Sequential(
         [
             Dense(dff, activation=activation, dtype=dtype, name="inner"),  # (B, S, dff)
             Dense(d_model, dtype=dtype, name="outer"),  # (B, S, D)
         ],
         name=name,
     )
+    ffn.supports_masking = True
+    return ffn
 
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+@serializable
 class EncoderLayer(ReferenceLayer):
     """Self-attention, then the feed-forward network (Sec. 3.1, left half of Figure 1).
 
@@ -79,7 +82,15 @@ class EncoderLayer(ReferenceLayer):
     def call(
         self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """x `[B, S, D]`, mask broadcasting to `[B, H, S, S]` -> `[B, S, D]`."""
+        """Computes the two sub-layers.
+
+        Args:
+          x: `[B, S, D]`.
+          training: whether dropout is on.
+          mask: broadcasts to `[B, H, S, S]`, 1 = hidden; or a boolean mask of Keras. None for the
+            implicit mask of x, if it has one.
+        Returns: `[B, S, D]`.
+        """
         out2, _ = self.with_attention_weights(x, training, mask)
         return out2
 
@@ -96,7 +107,7 @@ class EncoderLayer(ReferenceLayer):
         return self.layernorm2(out1 + ffn_output), attention_weights  # (B, S, D)
 
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+@serializable
 class DecoderLayer(ReferenceLayer):
     """Masked self-attention, attention over the encoder's output, feed-forward (Sec. 3.1).
 
@@ -140,14 +151,33 @@ class DecoderLayer(ReferenceLayer):
     def call(
         self, x: tf.Tensor, enc_output: tf.Tensor, training: bool = False,
         look_ahead_mask: tf.Tensor | None = None, padding_mask: tf.Tensor | None = None,
+        x_mask: tf.Tensor | None = None, enc_output_mask: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:  # fmt: skip
-        """x `[B, T, D]`, enc_output `[B, S, D]`.
+        """Computes the three sub-layers. Each mask may also be a boolean mask of Keras.
 
-        The masks broadcast to `[B, H, T, T]` and `[B, H, T, S]`.
-
+        Args:
+          x: `[B, T, D]`.
+          enc_output: `[B, S, D]`.
+          training: whether dropout is on.
+          look_ahead_mask: broadcasts to `[B, H, T, T]`, 1 = hidden. None hides the later positions
+            and those that `x_mask` hides; 0.0 hides nothing.
+          padding_mask: broadcasts to `[B, H, T, S]`, 1 = hidden; replaced by `enc_output_mask`
+            where it is None.
+          x_mask, enc_output_mask: bool `[B, T]` and `[B, S]`; Keras sets them to the implicit masks
+            of x and enc_output.
         Returns: output `[B, T, D]`, the attention weights of the first block `[B, H, T, T]` and of
           the second block `[B, H, T, S]`.
+        Raises: ValueError for a boolean look_ahead_mask `[B, T]`, which would show the future.
         """
+        if look_ahead_mask is None:
+            look_ahead_mask = create_look_ahead_mask(tf.shape(x)[1])  # (T, T)
+            if x_mask is not None:
+                padding = 1 - tf.cast(x_mask, tf.float32)[:, tf.newaxis, tf.newaxis]  # (B, 1, 1, T)
+                look_ahead_mask = tf.maximum(look_ahead_mask, padding)  # (B, 1, T, T)
+        elif getattr(look_ahead_mask, "dtype", None) == tf.bool and look_ahead_mask.ndim == 2:
+            raise ValueError("a boolean look_ahead_mask is [B, T, T] or [B, H, T, T], not [B, T]")
+        if padding_mask is None:
+            padding_mask = enc_output_mask
         target = self.mha1.keys_values(x, x)
         source = self.mha2.keys_values(enc_output, enc_output)
         return self.attend(x, target, source, training, look_ahead_mask, padding_mask)

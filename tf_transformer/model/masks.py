@@ -1,13 +1,20 @@
 """Masks: float tensors in which 1 hides a position and 0 shows it, as in the reference code.
 
-Shapes: B batch, S source, T target.
+A boolean mask is one of Keras, in which True shows a position: `hidden` makes a float mask of it.
+Where a layer without a mask hides something, the mask 0.0 hides nothing.
+
+Shapes: B batch, S source, T target, H heads.
 """
+
+from typing import Any
 
 import tensorflow as tf
 
+from tf_transformer.keras_compat import functional
 from tf_transformer.special_tokens import PAD
 
 
+@functional
 def create_padding_mask(seq: tf.Tensor) -> tf.Tensor:
     """Creates a mask that hides the padding of a batch.
 
@@ -19,16 +26,19 @@ def create_padding_mask(seq: tf.Tensor) -> tf.Tensor:
     return mask[:, tf.newaxis, tf.newaxis, :]  # (B, 1, 1, S)
 
 
+@functional
 def create_look_ahead_mask(size: int | tf.Tensor) -> tf.Tensor:
     """Creates a mask that hides from each position the positions after it (Sec. 3.2.3).
 
     Args:
-      size: T, the number of positions.
+      size: T, the number of positions. In a functional model of unknown length, `create_masks`
+        makes the mask from the ids.
     Returns: float32 `[T, T]`; row t has 1 in the columns after t.
     """
     return 1 - tf.linalg.band_part(tf.ones((size, size)), -1, 0)  # (T, T)
 
 
+@functional
 def create_masks(inp: tf.Tensor, tar: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Creates the three masks of the model (Sec. 3.2.3).
 
@@ -46,3 +56,30 @@ def create_masks(inp: tf.Tensor, tar: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, 
     dec_target_padding_mask = create_padding_mask(tar)  # (B, 1, 1, T)
     look_ahead_mask = tf.maximum(dec_target_padding_mask, look_ahead_mask)  # (B, 1, T, T)
     return enc_padding_mask, look_ahead_mask, dec_padding_mask
+
+
+def hidden(mask: Any, logits_shape: tf.TensorShape) -> tf.Tensor:
+    """Returns a mask of attention logits in the form of the reference code.
+
+    Args:
+      mask: 1 = hidden, of a shape that broadcasts to that of the logits; or boolean, True = shown,
+        as in Keras: `[B, S]` (not padding), `[B, T, S]`, or the shape of the logits.
+      logits_shape: `[..., T, S]`.
+    Returns: float32, 1 = hidden.
+    Raises: ValueError for a boolean mask of another batch.
+    """
+    mask = tf.convert_to_tensor(mask)
+    if mask.dtype != tf.bool:
+        return tf.cast(mask, tf.float32)
+    if (
+        mask.shape.rank
+        and mask.shape[0] != 1
+        and not mask.shape[:1].is_compatible_with(logits_shape[:1])
+    ):
+        raise ValueError(
+            f"a boolean mask is [B, S], [B, T, S] or [B, H, T, S], True = shown; {mask.shape} is "
+            f"none for attention logits {logits_shape}"
+        )
+    while 0 < mask.shape.rank < logits_shape.rank:  # [B, S] becomes [B, 1, 1, S]
+        mask = mask[:, tf.newaxis]
+    return 1 - tf.cast(mask, tf.float32)

@@ -9,16 +9,19 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tf_transformer.keras_compat import ReferenceCall, ReferenceLayer
+from tf_transformer.keras_compat import ReferenceCall, ReferenceLayer, serializable
 from tf_transformer.model.dense import Dense, dense, leading_shape
 from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.embedding import Embedding, Positions
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer
-from tf_transformer.model.masks import create_masks
+from tf_transformer.model.masks import create_masks, create_padding_mask
 from tf_transformer.model.variant import PAPER, Variant
+from tf_transformer.special_tokens import PAD
+
+IDS = tf.TensorSpec((None, None), tf.int32)  # of an exported model
 
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+@serializable
 class Encoder(ReferenceLayer):
     """The left half of Figure 1: embedding and positional encoding, then N encoder layers.
 
@@ -30,6 +33,8 @@ class Encoder(ReferenceLayer):
       variant: a `Variant`; that of the paper by default.
       embedding: an `Embedding` to share, or None to create one.
     """
+
+    takes_ids = True
 
     def __init__(
         self, num_layers: int, d_model: int, num_heads: int, dff: int, input_vocab_size: int,
@@ -62,15 +67,25 @@ class Encoder(ReferenceLayer):
     def build(self, x_shape: tuple) -> None:
         """Creates the weights; ids are `[B, S]`."""
         if not self.embedding.built:
-            self.embedding.build()
-        self.pos_encoding.build()
+            self.embedding.build(x_shape)
+        self.pos_encoding.build((None, None, self.d_model))
         for layer in self.enc_layers:
             layer.build((None, None, self.d_model))
 
     def call(
         self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """x ids `[B, S]`, mask broadcasting to `[B, H, S, S]` -> `[B, S, D]`."""
+        """Encodes ids.
+
+        Args:
+          x: ids `[B, S]`, 0 for padding.
+          training: whether dropout is on.
+          mask: broadcasts to `[B, H, S, S]`, 1 = hidden; or a boolean mask of Keras. None hides the
+            padding; 0.0 hides nothing.
+        Returns: `[B, S, D]`, whose implicit mask for the layers of Keras is that of the ids.
+        """
+        if mask is None:
+            mask = create_padding_mask(x)  # (B, 1, 1, S)
         x = self.embedding(x)  # (B, S, D), times sqrt(d_model)
         x = self.pos_encoding(x)
         x = self.dropout(x, training=training)
@@ -83,14 +98,20 @@ class Encoder(ReferenceLayer):
     ) -> dict[str, tf.Tensor]:
         """As `call`, for plots: returns a dict, `encoder_layer1` and so on -> `[B, H, S, S]`."""
         attention_weights = {}
+        if mask is None:
+            mask = create_padding_mask(x)  # (B, 1, 1, S)
         x = self.pos_encoding(self.embedding(x))  # (B, S, D)
         for i, layer in enumerate(self.enc_layers):
             x, weights = layer.with_attention_weights(x, mask=mask)  # (B, S, D)
             attention_weights[f"encoder_layer{i + 1}"] = weights
         return attention_weights
 
+    def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
+        """Returns the implicit mask of the output, bool `[B, S]`: False for padding."""
+        return keras.ops.not_equal(inputs, PAD)
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+
+@serializable
 class Decoder(ReferenceLayer):
     """The right half of Figure 1 below the softmax: embedding, then N decoder layers.
 
@@ -102,6 +123,8 @@ class Decoder(ReferenceLayer):
       variant: a `Variant`; that of the paper by default.
       embedding: an `Embedding` to share, or None to create one.
     """
+
+    takes_ids = True
 
     def __init__(
         self, num_layers: int, d_model: int, num_heads: int, dff: int, target_vocab_size: int,
@@ -134,23 +157,36 @@ class Decoder(ReferenceLayer):
     def build(self, x_shape: tuple) -> None:
         """Creates the weights; ids are `[B, T]`."""
         if not self.embedding.built:
-            self.embedding.build()
-        self.pos_encoding.build()
+            self.embedding.build(x_shape)
+        self.pos_encoding.build((None, None, self.d_model))
         for layer in self.dec_layers:
             layer.build((None, None, self.d_model))
 
     def call(
         self, x: tf.Tensor, enc_output: tf.Tensor, training: bool = False,
         look_ahead_mask: tf.Tensor | None = None, padding_mask: tf.Tensor | None = None,
+        enc_output_mask: tf.Tensor | None = None,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:  # fmt: skip
-        """x ids `[B, T]`, enc_output `[B, S, D]`.
+        """Computes what the logits are made from. Each mask may also be a boolean mask of Keras.
 
-        The masks broadcast to `[B, H, T, T]` and `[B, H, T, S]`.
-
-        Returns: `[B, T, D]`, and a dict of attention weights: `decoder_layer1_block1`
-          `[B, H, T, T]` over the target, `decoder_layer1_block2` `[B, H, T, S]` over the source,
-          and so on for each layer.
+        Args:
+          x: ids `[B, T]`, 0 for padding.
+          enc_output: `[B, S, D]`.
+          training: whether dropout is on.
+          look_ahead_mask: broadcasts to `[B, H, T, T]`, 1 = hidden. None hides the later positions
+            and the padding; 0.0 hides nothing.
+          padding_mask: broadcasts to `[B, H, T, S]`, 1 = hidden; replaced by `enc_output_mask`
+            where it is None.
+          enc_output_mask: bool `[B, S]`; Keras sets it to the implicit mask of enc_output, which
+            that of an `Encoder` has.
+        Returns: `[B, T, D]`, whose implicit mask is that of the ids, and a dict of attention
+          weights: `decoder_layer1_block1` `[B, H, T, T]` over the target, `decoder_layer1_block2`
+          `[B, H, T, S]` over the source, and so on for each layer.
         """
+        if look_ahead_mask is None:
+            _, look_ahead_mask, _ = create_masks(x, x)  # (B, 1, T, T)
+        if padding_mask is None:
+            padding_mask = enc_output_mask
         attention_weights = {}
         x = self.embedding(x)  # (B, T, D), times sqrt(d_model)
         x = self.pos_encoding(x)
@@ -161,8 +197,12 @@ class Decoder(ReferenceLayer):
             attention_weights[f"decoder_layer{i + 1}_block2"] = block2
         return x, attention_weights
 
+    def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
+        """Returns the implicit mask of the first output, bool `[B, T]`: False for padding."""
+        return keras.ops.not_equal(inputs, PAD)
 
-@keras.saving.register_keras_serializable(package="tf_transformer")
+
+@serializable
 class Transformer(ReferenceCall, keras.Model):
     """The Transformer (Figure 1).
 
@@ -176,6 +216,8 @@ class Transformer(ReferenceCall, keras.Model):
         (Sec. 3.4); False for two embeddings and a projection with a bias, as in the reference code.
     Raises: ValueError for sizes that do not fit together.
     """
+
+    takes_ids = True
 
     def __init__(
         self, num_layers: int, d_model: int, num_heads: int, dff: int, input_vocab_size: int,
@@ -217,12 +259,22 @@ class Transformer(ReferenceCall, keras.Model):
         if not shared_embeddings:
             self.final_layer = Dense(target_vocab_size, dtype=dtype, name="final_layer")
 
+    def __call__(self, inp: Any, *args: Any, **kwargs: Any) -> Any:
+        """As `call`; after a pair or a dict, the next positional argument is `training`."""
+        if isinstance(inp, (list, tuple, dict)):
+            args = (None, *args)
+        return super().__call__(inp, *args, **kwargs)
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> None:
+        """Returns None: the labels say what is padding, and not the decoder's input."""
+        return None
+
     def build(self, inp_shape: tuple | None = None, tar_shape: tuple | None = None) -> None:
         """Creates all weights; ids are `[B, S]` and `[B, T]`."""
         if self.built:
             return
         if self.shared_embedding:
-            self.shared_embedding.build()
+            self.shared_embedding.build((None, None))
         self.encoder.build((None, None))
         self.decoder.build((None, None))
         if self.final_layer:
@@ -236,15 +288,15 @@ class Transformer(ReferenceCall, keras.Model):
         """Computes logits from source and target ids.
 
         Args:
-          inp: `[B, S]`; or the pair `(inp, tar)`, the one input of `fit`.
+          inp: `[B, S]`; or the pair `(inp, tar)`, or a dict with these names: the input of `fit`.
           tar: `[B, T]`, the target shifted right: it begins with the start token.
           training: whether dropout is on.
-          enc_padding_mask, look_ahead_mask, dec_padding_mask: of `create_masks`; None to create
-            them from the padding ids.
+          enc_padding_mask, look_ahead_mask, dec_padding_mask: of `create_masks`, or boolean masks
+            of Keras. None hides the later positions and the padding; 0.0 hides nothing.
         Returns: logits `[B, T, V]`, and the decoder's attention weights as `Decoder` returns them.
         """
         if tar is None:
-            inp, tar = inp
+            inp, tar = (inp["inp"], inp["tar"]) if isinstance(inp, dict) else inp
         dec_output, attention_weights = self.decoder_output(
             inp, tar, training, enc_padding_mask, look_ahead_mask, dec_padding_mask
         )
@@ -259,11 +311,8 @@ class Transformer(ReferenceCall, keras.Model):
 
         Returns: `[B, T, D]`, and the decoder's attention weights.
         """
-        masks = create_masks(inp, tar)
-        enc_padding_mask = masks[0] if enc_padding_mask is None else enc_padding_mask
-        look_ahead_mask = masks[1] if look_ahead_mask is None else look_ahead_mask
-        dec_padding_mask = masks[2] if dec_padding_mask is None else dec_padding_mask
-
+        if dec_padding_mask is None:
+            dec_padding_mask = create_padding_mask(inp)  # (B, 1, 1, S)
         enc_output = self.encoder(inp, training, enc_padding_mask)  # (B, S, D)
         return self.decoder(tar, enc_output, training, look_ahead_mask, dec_padding_mask)
 
@@ -293,16 +342,73 @@ class Transformer(ReferenceCall, keras.Model):
             config["variant"] = Variant(**{name: config.pop(name) for name in names})
         return super().from_config(config)
 
+    def export(
+        self, filepath: str, format: str = "tf_saved_model", verbose: bool | None = None,
+        input_signature: Any = None, **kwargs: Any,
+    ) -> None:  # fmt: skip
+        """Exports ids -> logits and attention weights, as `keras.Model.export`.
+
+        The outputs are one dict, as an export needs them. `tf-transformer export` writes a model
+        of texts, with its search.
+
+        Args:
+          filepath, format, verbose, kwargs: as there.
+          input_signature: specs of inp and tar; int32 `[None, None]` by default.
+        """
+        specs = tf.nest.flatten(input_signature) if input_signature else [IDS, IDS]
+        inp, tar = (
+            keras.Input(batch_shape=tuple(spec.shape), dtype=spec.dtype, name=name)
+            for name, spec in zip(("inp", "tar"), specs)
+        )
+        logits, attention_weights = self(inp, tar)
+        model = keras.Model([inp, tar], {"logits": logits, **attention_weights}, name=self.name)
+        model.export(filepath, format, verbose, **kwargs)
+
+    @property
+    def _default_save_signature(self) -> Any:
+        """The signature of `tf.saved_model.save`, which asks for it by this name."""
+
+        @tf.function(input_signature=[IDS, IDS])
+        def serving_default(inp: tf.Tensor, tar: tf.Tensor) -> dict[str, tf.Tensor]:
+            logits, attention_weights = self(inp, tar)
+            return {"logits": logits, **attention_weights}
+
+        return serving_default
+
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None,
         training: bool = True,
     ) -> tf.Tensor:  # fmt: skip
-        """The compiled loss of the logits; the attention weights have none."""
-        return super().compute_loss(x, y, y_pred[0], sample_weight, training)
+        """The compiled loss of the logits; y_pred are all outputs, or the logits."""
+        return super().compute_loss(x, y, _logits(y_pred), sample_weight, training)
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict:
-        """The compiled metrics of the logits."""
-        return super().compute_metrics(x, y, y_pred[0], sample_weight)
+        """The compiled metrics of the logits; y_pred are all outputs, or the logits."""
+        return super().compute_metrics(x, y, _logits(y_pred), sample_weight)
+
+    @property
+    def metrics(self) -> list[Any]:
+        """The metrics of the model, for a `train_step` that gives them all outputs."""
+        return [_LogitsMetric(metric) for metric in super().metrics]
+
+
+class _LogitsMetric:
+    """A metric that sees the logits among the outputs of a `Transformer`."""
+
+    def __init__(self, metric: keras.Metric) -> None:
+        self._metric = metric
+
+    def update_state(self, y_true: Any, *y_pred: Any, **options: Any) -> Any:
+        """As of the metric."""
+        return self._metric.update_state(y_true, *map(_logits, y_pred), **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._metric, name)
+
+
+def _logits(outputs: Any) -> Any:
+    """The logits among the outputs of a `Transformer`, or the logits alone."""
+    return outputs[0] if isinstance(outputs, (list, tuple)) else outputs
 
 
 def project_tied(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:

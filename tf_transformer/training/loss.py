@@ -11,10 +11,12 @@ Shapes: B batch, T target, D d_model, V vocabulary, n tokens.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
+from tf_transformer.keras_compat import serializable
 from tf_transformer.special_tokens import PAD
 
 CHUNK_TOKENS = 1024  # target tokens whose logits exist at a time
@@ -22,40 +24,123 @@ CHUNK_TOKENS = 1024  # target tokens whose logits exist at a time
 Project = Callable[..., tf.Tensor]  # project(x, *weights), from `[n, D]` to `[n, V]`
 
 
+class TokenSums(NamedTuple):
+    """A sum over the tokens of a batch, and their number: float32 scalars.
+
+    It is no tensor, so that a function which returns it cannot be a loss or a metric of `compile`.
+    """
+
+    total: tf.Tensor
+    tokens: tf.Tensor
+
+    def __tf_tensor__(self, dtype: Any = None, name: Any = None) -> tf.Tensor:
+        """Raises: TypeError."""
+        raise TypeError(
+            "this function returns a sum and a number of tokens: give `compile` "
+            "loss=LabelSmoothedCrossEntropy() and metrics=[TokenAccuracy()] of tf_transformer"
+        )
+
+
 def label_smoothed_cross_entropy(
     tar_real: tf.Tensor, logits: tf.Tensor, label_smoothing: float = 0.1
-) -> tuple[tf.Tensor, tf.Tensor]:
+) -> TokenSums:
     """-sum_k q(k) log p(k) with q(k) = (1 - e) [k is the label] + e / V (Sec. 5.4).
 
-    This is the definition. Training uses `chunked_cross_entropy`.
+    This is the definition. Training uses `chunked_cross_entropy`, and the loss for `compile` is
+    `LabelSmoothedCrossEntropy`.
 
     Args:
       tar_real: label ids `[B, T]`, 0 where there is padding, which does not count.
       logits: `[B, T, V]`; the loss is computed in float32.
       label_smoothing: e = epsilon_ls, at least 0 and below 1.
-    Returns: two float32 scalars: the sum over all tokens of the batch, in nats, and the number of
-      tokens.
+    Returns: the sum over all tokens of the batch, in nats, and the number of tokens.
     """
+    tar_real = tf.cast(tar_real, tf.int64)
     log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))  # (B, T, V)
     label_log_prob = tf.gather(log_probs, tar_real, batch_dims=2)  # (B, T)
     mean_log_prob = tf.reduce_mean(log_probs, axis=-1)  # (B, T)
     loss = -(1 - label_smoothing) * label_log_prob - label_smoothing * mean_log_prob
     mask = tf.cast(tf.math.not_equal(tar_real, PAD), tf.float32)  # (B, T)
-    return tf.reduce_sum(loss * mask), tf.reduce_sum(mask)
+    return TokenSums(tf.reduce_sum(loss * mask), tf.reduce_sum(mask))
 
 
-def token_accuracy(tar_real: tf.Tensor, logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def token_accuracy(tar_real: tf.Tensor, logits: tf.Tensor) -> TokenSums:
     """Counts the tokens whose label has the largest logit.
+
+    The metric for `compile` is `TokenAccuracy`.
 
     Args:
       tar_real: label ids `[B, T]`, 0 where there is padding, which does not count.
       logits: `[B, T, V]`.
-    Returns: two float32 scalars: the number of correct tokens, and the number of tokens.
+    Returns: the number of correct tokens, and the number of tokens.
     """
-    predicted = tf.argmax(logits, axis=-1, output_type=tar_real.dtype)  # (B, T)
-    correct = tf.cast(tf.equal(tar_real, predicted), tf.float32)  # (B, T)
+    tar_real = tf.cast(tar_real, tf.int64)
+    correct = tf.cast(tf.equal(tar_real, tf.argmax(logits, axis=-1)), tf.float32)  # (B, T)
     mask = tf.cast(tf.math.not_equal(tar_real, PAD), tf.float32)  # (B, T)
-    return tf.reduce_sum(correct * mask), tf.reduce_sum(mask)
+    return TokenSums(tf.reduce_sum(correct * mask), tf.reduce_sum(mask))
+
+
+@serializable
+class LabelSmoothedCrossEntropy(keras.losses.Loss):
+    """`label_smoothed_cross_entropy` for `compile`: its mean over the tokens of all replicas.
+
+    Args:
+      label_smoothing: epsilon_ls, at least 0 and below 1.
+    """
+
+    def __init__(
+        self, label_smoothing: float = 0.1, name: str = "label_smoothed_cross_entropy",
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(name=name, **{**kwargs, "reduction": "sum"})  # over losses / tokens
+        self.label_smoothing = label_smoothing
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
+        """As of the base class; weights are `[B]` or `[B, T]`."""
+        return super().__call__(y_true, y_pred, _token_weights(sample_weight))
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        """Label ids `[B, T]`, 0 for padding, logits `[B, T, V]` -> `[B, T]`, to be summed."""
+        labels = tf.cast(y_true, tf.int64)  # (B, T)
+        logits = tf.reshape(tf.cast(y_pred, tf.float32), (-1, y_pred.shape[-1]))  # (B * T, V)
+        smoothed, _ = cross_entropy(tf.reshape(labels, [-1]), logits, self.label_smoothing)
+        losses = tf.reshape(smoothed, tf.shape(labels))  # (B, T)
+        mask = tf.cast(tf.math.not_equal(labels, PAD), tf.float32)  # (B, T)
+        tokens = tf.reduce_sum(mask)
+        context = tf.distribute.get_replica_context()
+        if context and context.num_replicas_in_sync > 1:  # the gradients of all are summed
+            tokens = context.all_reduce(tf.distribute.ReduceOp.SUM, tokens)
+        return losses * mask / tf.maximum(tokens, 1.0)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {"name": self.name, "dtype": self.dtype, "label_smoothing": self.label_smoothing}
+
+
+@serializable
+class TokenAccuracy(keras.metrics.Mean):
+    """`token_accuracy` for `compile`: the fraction of all tokens."""
+
+    def __init__(self, name: str = "token_accuracy", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def update_state(
+        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
+    ) -> None:
+        """Counts the tokens of a batch: label ids `[B, T]`, 0 for padding, logits `[B, T, V]`."""
+        labels = tf.cast(y_true, tf.int64)
+        mask = tf.cast(tf.math.not_equal(labels, PAD), tf.float32)  # (B, T)
+        if sample_weight is not None:
+            mask *= _token_weights(sample_weight)
+        super().update_state(tf.equal(labels, tf.argmax(y_pred, axis=-1)), mask)
+
+
+def _token_weights(sample_weight: Any) -> tf.Tensor | None:
+    """Weights `[B]` or `[B, T]`, or None -> `[B, 1]` or `[B, T]`, or None."""
+    if sample_weight is None:
+        return None
+    weights = tf.cast(sample_weight, tf.float32)
+    return weights if weights.shape.rank == 2 else weights[:, tf.newaxis]
 
 
 def cross_entropy(
