@@ -55,7 +55,7 @@ def texts(browser, selector):
 
 def wait(browser, condition):
     # The page can replace an element while a condition reads it.
-    waiting = WebDriverWait(browser, 60, ignored_exceptions=[StaleElementReferenceException])
+    waiting = WebDriverWait(browser, 120, ignored_exceptions=[StaleElementReferenceException])
     return waiting.until(lambda driver: condition())
 
 

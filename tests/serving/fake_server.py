@@ -34,7 +34,6 @@ class FakeServer:
         self.states = [{"version": n, "state": s} for n, s in (("6", "END"), ("7", "AVAILABLE"))]
         self.requests, self.errors, self.releases = [], {}, {}
         answers = {
-            "/healthz/ready": lambda: {},
             "/model.json": lambda: self.description,
             "/v1/models/anna": lambda: {"model_version_status": self.states},
             "/v1/models/anna/metadata": self.metadata,
