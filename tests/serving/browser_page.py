@@ -164,23 +164,35 @@ def test_the_version_and_the_languages_of_the_model(page, fake):
     assert find(page, "text").accessible_name == "Text"
 
 
-def test_each_line_has_its_translation(page, fake):
+def test_each_line_has_its_translation_and_its_attention(page, fake):
+    def check_map(line):
+        wait_for_attention(page, line)
+        cells = [float(text or 0) for text in texts(page, "#map tbody td")]
+        assert cells == pytest.approx(100 * weights_of(line)[1, 2].ravel(), abs=0.51)
+
     translate(page, LINES[0], "   ", f"  {LINES[1]} ", LINES[2], "")
     wait_for_message(page, "3 sentences in")
     assert fake.requests[0] == ("nbest", LINES)
     assert texts(page, ".line .source") == LINES
     assert texts(page, ".line .target") == [translated(line) for line in LINES]
     wait_for_attention(page, LINES[0])
+    page.find_element(By.CSS_SELECTOR, "#queries button").click()
+    assert percentages(page, "keys") == expected(weights_of(LINES[0])[0].mean(0)[0])
+    assert texts(page, "#layer option") == ["layer 1", "layer 2"]
+    choose(page, "layer", "layer 2")
+    choose(page, "head", "head 3")
+    click(page, "map-view")
+    check_map(LINES[0])
 
     buttons = page.find_elements(By.CSS_SELECTOR, ".line input")
     assert buttons[1].accessible_name == f"{LINES[1]} {translated(LINES[1])}"
     buttons[0].send_keys(Keys.ARROW_DOWN)
-    wait_for_attention(page, LINES[1])
+    check_map(LINES[1])  # the choices stay
     shown = [f"{translated(LINES[1])} -0.500", f"{LINES[1]} -1.250"]
     assert texts(page, "#hypotheses-list li") == shown
 
     page.switch_to.active_element.send_keys(Keys.ARROW_UP)  # its attention is known
-    wait_for_attention(page, LINES[0])
+    check_map(LINES[0])
     aligned = [lines for signature, lines in fake.requests if signature == "alignments"]
     assert aligned == [[LINES[0]], [LINES[1]]]
 
@@ -227,23 +239,6 @@ def test_an_answer_that_arrives_late_is_not_shown(page, fake):
     )
     wait(page, lambda: page.execute_script(answers) == 3)
     wait_for_attention(page, LINES[2])
-
-
-def test_layers_heads_lines_and_map(page):
-    translate(page, LINES[1])
-    wait_for_attention(page, LINES[1])
-    assert texts(page, "#layer option") == ["layer 1", "layer 2"]
-    assert texts(page, "#head option") == ["mean of all", "head 1", "head 2", "head 3"]
-    page.find_element(By.CSS_SELECTOR, "#queries button").click()
-    assert percentages(page, "keys") == expected(weights_of(LINES[1])[0].mean(0)[0])
-    choose(page, "layer", "layer 2")
-    choose(page, "head", "head 3")
-    click(page, "map-view")
-    for line in (LINES[1], LINES[0]):  # the choices stay
-        translate(page, line)
-        wait_for_attention(page, line)
-        cells = [float(text or 0) for text in texts(page, "#map tbody td")]
-        assert cells == pytest.approx(100 * weights_of(line)[1, 2].ravel(), abs=0.51)
 
 
 @pytest.mark.parametrize(
