@@ -94,11 +94,7 @@ def test_commands_and_flags_exist(path):
             assert command in COMMANDS, line
             unknown = set(re.findall(r"--(\w+)", arguments)) - flags_of(command)
             assert not unknown, f"{command} has no {unknown}: {line}"
-
-
-@every_page
-def test_flags_alone_exist(path):
-    """A flag in backticks without a command is a flag of some command, script or other program."""
+    # A flag in backticks without a command is a flag of some command, script or other program.
     known = set().union(*(flags_of(command) for command in COMMANDS))
     scripts = "".join(file.read_text("utf-8") for file in (ROOT / "benchmarks").glob("*.py"))
     known |= set(re.findall(r'"--([\w-]+)"', scripts))
