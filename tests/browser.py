@@ -9,20 +9,13 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-BROWSER_FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-dev-shm-usage",
-    "--window-size=1000,1100",
-    "--force-device-scale-factor=1",
-)
-
 
 @pytest.fixture(scope="module")
 def browser():
     options = webdriver.ChromeOptions()
-    for flag in BROWSER_FLAGS:
-        options.add_argument(flag)
+    for flag in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "window-size=1000,1100"):
+        options.add_argument(f"--{flag}")
+    options.add_argument("--force-device-scale-factor=1")
     options.binary_location = shutil.which("chromium")
     options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
     service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"))
@@ -33,9 +26,8 @@ def browser():
 @pytest.fixture(params=[400, 900])
 def width(browser, request):
     """The width of the page in CSS pixels."""
-    set_size = "Emulation.setDeviceMetricsOverride"
     size = {"width": request.param, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd(set_size, size)
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     yield request.param
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
@@ -48,19 +40,28 @@ def color_scheme(browser, request):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+def find(browser, name):
+    """The element with an id."""
+    return browser.find_element(By.ID, name)
+
+
+def click(browser, name):
+    find(browser, name).click()
+
+
 def texts(browser, selector):
     return [element.text for element in browser.find_elements(By.CSS_SELECTOR, selector)]
 
 
 def wait(browser, condition):
     # The page can replace an element while a condition reads it.
-    waiting = WebDriverWait(browser, 60, ignored_exceptions=[StaleElementReferenceException])
+    waiting = WebDriverWait(browser, 120, ignored_exceptions=[StaleElementReferenceException])
     return waiting.until(lambda driver: condition())
 
 
 def choose(browser, select, text):
     """Chooses an option with the keyboard."""
-    browser.find_element(By.ID, select).send_keys(text)
+    find(browser, select).send_keys(text)
 
 
 def percentages(browser, side):
@@ -84,11 +85,10 @@ def is_dark(browser):
     return sum(colors(browser.find_element(By.TAG_NAME, "body"), "background-color")) < 200
 
 
-def overflow(browser):
-    """Pixels by which the page is wider than the window."""
-    return browser.execute_script(
-        "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    )
+def overflow(browser, size="Width"):
+    """Pixels by which the page is wider, or higher, than the window."""
+    page = "document.documentElement"
+    return browser.execute_script(f"return {page}.scroll{size} - {page}.client{size}")
 
 
 def requested_urls(browser):

@@ -5,19 +5,17 @@
 
 import os
 import pathlib
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
 import zipfile
 from itertools import islice
 
 import pytest
+from serving.fake_models import wait_until
 
 from tf_transformer import __version__
 from tf_transformer.data.pocket import read_pairs
@@ -40,17 +38,16 @@ class SomePairs(tfds.core.GeneratorBasedBuilder):
         return self.dataset_info_from_configs(features=features)
 
     def _split_generators(self, downloads):
-        return {"train": self._generate_examples(0, 400), "test": self._generate_examples(400, 410)}
+        return {"train": self._generate_examples()}
 
-    def _generate_examples(self, first, end):
-        for n, (source, target) in enumerate(itertools.islice(read_pairs(), first, end)):
+    def _generate_examples(self):
+        for n, (source, target) in enumerate(itertools.islice(read_pairs(), 400)):
             yield n, {"en": source, "de": target}
 """
 PREPARE = (
     "import data_sets.some_pairs, tensorflow_datasets as tfds; "
     "tfds.builder('some_pairs').download_and_prepare()"
 )
-START_SECONDS = 300  # for a server, which may export its model first
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +143,6 @@ def test_data_set_of_tfds(folder):
     (package / "some_pairs.py").write_text(BUILDER, "utf-8")
     run(folder, "-c", PREPARE, program="python")
     run(folder, "train", "--data=some_pairs", "--model_dir=tfds_model", "--train_steps=2", *SIZES)
-    out = run(folder, "evaluate", "--model_dir=tfds_model")
-    assert "test of the TensorFlow data set some_pairs: 10 pairs" in out
 
 
 def test_export_and_serve(folder, trained):
@@ -157,32 +152,18 @@ def test_export_and_serve(folder, trained):
 
 def assert_serves(folder, *flags):
     """A server starts, answers one request of the client, and ends on SIGTERM."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    server = start(folder, "serve", f"--port={port}", *flags)
-    try:
-        wait_for(f"{address}/v1/models/transformer", server)
-        out = run(folder, "translate", f"--server={address}", text="Anna sleeps.\n")
+    log = folder / "serve.log"
+    with open(log, "w") as file:
+        server = start(folder, "serve", "--port=0", *flags, stderr=file)
+    try:  # it may export its model first
+        found = wait_until(lambda: re.search("listening at (.*)", log.read_text()), seconds=300)
+        out = run(folder, "translate", f"--server={found[1]}", text="Anna sleeps.\n")
         assert out.count("\n") == 1
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0
     finally:
         server.kill()
         server.wait()
-
-
-def wait_for(url, server):
-    """Waits until a URL answers."""
-    deadline = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            return urllib.request.urlopen(url, timeout=5).close()
-        except (urllib.error.URLError, OSError):
-            assert server.poll() is None, "the server has ended"
-            assert time.monotonic() < deadline, "the server does not answer"
-            time.sleep(0.2)
 
 
 def test_built_in_model(folder):

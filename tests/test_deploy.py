@@ -34,12 +34,16 @@ KUBERNETES = [
     for name in ("front", "server", "tensorflow-serving")
     for item in yaml.safe_load_all((FOLDER / "kubernetes" / f"{name}.yaml").read_text("utf-8"))
 ]
-PODS = {  # of our server, and of TensorFlow Serving
-    item["spec"]["template"]["spec"]["containers"][0]["image"]: item["spec"]["template"]["spec"]
-    for item in KUBERNETES
-    if (item["kind"], item["metadata"]["name"]) == ("Deployment", "translation")
-}
-POD, OTHER_POD = PODS[IMAGE], PODS["tensorflow/serving"]
+
+
+def specifications(kind):
+    """Of the items "translation" of a kind."""
+    items = [item for item in KUBERNETES if item["metadata"]["name"] == "translation"]
+    return [item["spec"] for item in items if item["kind"] == kind]
+
+
+# Of our server, and of TensorFlow Serving.
+POD, OTHER_POD = (each["template"]["spec"] for each in specifications("Deployment"))
 CONTAINER, OTHER_CONTAINER = (pod["containers"][0] for pod in (POD, OTHER_POD))
 
 
@@ -67,7 +71,7 @@ def test_the_image():
     assert parse("export", export).output == MODEL
     assert last("USER").split(":")[0] == str(POD["securityContext"]["runAsUser"])
     images = {each["image"] for each in COMPOSE["services"].values() if "build" in each}
-    images |= {each["image"] for each in OTHER_POD["initContainers"]}
+    images |= {each["image"] for each in (CONTAINER, *OTHER_POD["initContainers"])}
     assert images | set(re.findall(r"tf-transformer:\d[\d.]*\d", README)) == {IMAGE}
     # Its context has the files that the package needs.
     kept = re.findall("^!(.*)", (ROOT / ".dockerignore").read_text("utf-8"), re.M)
@@ -82,11 +86,8 @@ def test_ports():
     services = set(re.findall(r"tf-transformer@(\d+)", README))
     assert set(re.findall(r"127\.0\.0\.1:(85\d\d) max", UPSTREAM)) == services
     assert str(port) in services
-    (ports,) = (
-        {each["targetPort"]: each["port"] for each in item["spec"]["ports"]}
-        for item in KUBERNETES
-        if (item["kind"], item["metadata"]["name"]) == ("Service", "translation")
-    )
+    (service,) = specifications("Service")
+    ports = {each["targetPort"]: each["port"] for each in service["ports"]}
     assert ports["http"] == port
     named = {each["name"]: each["containerPort"] for each in OTHER_CONTAINER["ports"]}
     assert named == ports

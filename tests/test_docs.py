@@ -1,4 +1,4 @@
-"""README.md and docs/: links, commands, make targets, flags, error messages, and the version."""
+"""README.md, docs/ and notebooks/: links, commands, make targets, flags, messages, the version."""
 
 import ast
 import functools
@@ -22,23 +22,31 @@ PAGES = [
     ROOT / "deploy" / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+NOTEBOOKS = [path for kind in ("md", "ipynb") for path in (ROOT / "notebooks").glob(f"*.{kind}")]
 SITE_PAGES = {"docs/changelog.md", "docs/commands.md", "docs/contributing.md", "docs/license.md"}
 EXTERNAL = ("https://", "http://")
-every_page = pytest.mark.parametrize(
-    "path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix()
-)
 
 
-def without_code(text):
-    """The text without code blocks."""
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+every_page = pytest.mark.parametrize("path", PAGES, ids=name_of)
+
+
+def markdown(path):
+    """The text of a page or of a notebook, without code blocks."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".ipynb":
+        cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
+        text = "\n\n".join("".join(cell["source"]) for cell in cells)
     return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
 
 
 def code(path):
     """The code blocks and the code in backticks, one piece a line; continued lines are joined."""
-    text = path.read_text("utf-8")
-    blocks = re.findall(r"^```.*?\n(.*?)^```", text, re.M | re.S)
-    spans = re.findall(r"`([^`]+)`", without_code(text))
+    blocks = re.findall(r"^```.*?\n(.*?)^```", path.read_text("utf-8"), re.M | re.S)
+    spans = re.findall(r"`([^`]+)`", markdown(path))
     pieces = "\n".join([*blocks, *(span.replace("\n", " ") for span in spans)])
     return pieces.replace("\\\n", " ").splitlines()
 
@@ -46,20 +54,15 @@ def code(path):
 @functools.cache
 def anchors(path):
     """The anchors of the headings of a page or a notebook."""
-    text = path.read_text("utf-8")
-    notebook = path.suffix == ".ipynb"
-    if notebook:
-        cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown"]
-        text = "\n\n".join("".join(cell["source"]) for cell in cells)
-    headings = re.findall(r"^#+ (.+)$", without_code(text), re.M)
-    if not notebook:
+    headings = re.findall(r"^#+ (.+)$", markdown(path), re.M)
+    if path.suffix != ".ipynb":
         headings = [re.sub(r"[^\w\s-]", "", heading).lower() for heading in headings]
     return {heading.strip().replace(" ", "-") for heading in headings}
 
 
-def links(text):
-    """The relative links of a page."""
-    text = without_code(text)
+def links(path):
+    """The relative links of a page or a notebook."""
+    text = markdown(path)
     targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'src="([^"]+)"', text)
     return [target for target in targets if not target.startswith(EXTERNAL)]
 
@@ -72,12 +75,12 @@ def flags_of(command):
     return set(re.findall(r"^  --(\w+)", out.getvalue(), re.M))
 
 
-@every_page
+@pytest.mark.parametrize("path", [*PAGES, *sorted(NOTEBOOKS)], ids=name_of)
 def test_links_and_anchors_exist(path):
-    for target in links(path.read_text("utf-8")):
+    for target in links(path):
         file, _, anchor = target.partition("#")
         linked = (path.parent / file).resolve() if file else path
-        if linked.is_relative_to(ROOT) and linked.relative_to(ROOT).as_posix() in SITE_PAGES:
+        if linked.is_relative_to(ROOT) and name_of(linked) in SITE_PAGES:
             continue  # written by the build of the site
         assert linked.exists(), target
         if anchor:
@@ -91,15 +94,11 @@ def test_commands_and_flags_exist(path):
             assert command in COMMANDS, line
             unknown = set(re.findall(r"--(\w+)", arguments)) - flags_of(command)
             assert not unknown, f"{command} has no {unknown}: {line}"
-
-
-@every_page
-def test_flags_alone_exist(path):
-    """A flag in backticks without a command is a flag of some command, script or other program."""
+    # A flag in backticks without a command is a flag of some command, script or other program.
     known = set().union(*(flags_of(command) for command in COMMANDS))
     scripts = "".join(file.read_text("utf-8") for file in (ROOT / "benchmarks").glob("*.py"))
     known |= set(re.findall(r'"--([\w-]+)"', scripts))
-    spans = re.findall(r"`--(\w+)[^`]*`", without_code(path.read_text("utf-8")))
+    spans = re.findall(r"`--(\w+)[^`]*`", markdown(path))
     assert not set(spans) - known
 
 

@@ -8,20 +8,10 @@ from pocket.numbers import number_words
 from tf_transformer.cli.main import main
 
 SETTINGS = {
-    "num_layers": 1,
-    "d_model": 64,
-    "num_heads": 4,
-    "dff": 128,
-    "vocab_size": 330,
-    "max_length": 64,
-    "batch_tokens": 1500,
-    "train_steps": 500,
-    "warmup_steps": 150,
-    "save_steps": 50,
-    "eval_steps": 500,
-    "log_steps": 100,
-    "logical_devices": 1,
-}
+    "num_layers": 1, "d_model": 64, "num_heads": 4, "dff": 128, "vocab_size": 330,
+    "max_length": 64, "batch_tokens": 1500, "train_steps": 500, "warmup_steps": 150,
+    "save_steps": 50, "eval_steps": 500, "log_steps": 100, "logical_devices": 1,
+}  # fmt: skip
 
 
 def write_corpus(folder):
@@ -51,13 +41,8 @@ def test_a_small_model_learns(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert out.count("reference") == 5
     assert "translate --model_dir=" in out
-    assert re.findall(r"^\S+ INFO step (\d+) \| loss ", err, re.M) == [
-        "100",
-        "200",
-        "300",
-        "400",
-        "500",
-    ]
+    steps = re.findall(r"^\S+ INFO step (\d+) \| loss ", err, re.M)
+    assert steps == ["100", "200", "300", "400", "500"]
     assert main(["evaluate", model_dir]) == 0
     out = capsys.readouterr().out
     assert float(re.search(r"BLEU ([\d.]+)", out)[1]) > 80, out

@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import itertools
 import os
 import pathlib
 import stat
@@ -22,22 +23,16 @@ from tf_transformer.files import (
 
 @pytest.mark.parametrize(("mode", "content"), [("w", "größer\n"), ("wb", b"\x00\xff")])
 def test_a_file_appears_when_it_is_complete(tmp_path, mode, content):
-    path = tmp_path / "file"
+    """A failure leaves the previous file."""
+    path = tmp_path / ("字" * 85)  # 255 bytes, the maximum
     with atomic_write(str(path), mode) as file:
         file.write(content)
         assert not path.exists()
-    assert path.read_bytes() == (content.encode() if mode == "w" else content)
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_a_failure_leaves_the_previous_file(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("before")
     with pytest.raises(KeyboardInterrupt), atomic_write(str(path)) as file:
         file.write("half")
         raise KeyboardInterrupt
-    assert path.read_text() == "before"
-    assert os.listdir(tmp_path) == ["file"]
+    assert path.read_bytes() == (content.encode() if mode == "w" else content)
+    assert os.listdir(tmp_path) == [path.name]
 
 
 def write_two(paths, text):
@@ -50,35 +45,33 @@ def test_files_that_belong_together(tmp_path, monkeypatch):
     """At no moment there are an old and a new one, also when the process is killed."""
     paths = [tmp_path / "a", tmp_path / "b"]
     write_two(paths, "old")
-    calls = []
 
-    def interrupted(function, number):
+    def texts():
+        return {path.name: path.read_text() for path in paths if path.exists()}
+
+    def interrupted(function, calls):
         def call(*arguments):
-            contents = {path.read_text() for path in paths if path.exists()}
-            assert len(contents) == 1
-            calls.append(function.__name__)
-            if len(calls) == number:
+            assert len(set(texts().values())) == 1
+            if not next(calls):
                 raise KeyboardInterrupt
             return function(*arguments)
 
         return call
 
     # The old a is removed, b is replaced, what is left of it is removed, a is replaced.
-    for number, expected in enumerate(
-        [{"a": "old", "b": "old"}, {"b": "old"}, {"b": "new"}, {"b": "new"}], start=1
-    ):
+    stages = [{"a": "old", "b": "old"}, {"b": "old"}, {"b": "new"}, {"b": "new"}]
+    for number, expected in enumerate(stages):
         write_two(paths, "old")
-        calls.clear()
+        calls = itertools.chain([True] * number, [False], itertools.repeat(True))
         with monkeypatch.context() as patch:
             for name in ("replace", "remove"):
-                patch.setattr(os, name, interrupted(getattr(os, name), number))
+                patch.setattr(os, name, interrupted(getattr(os, name), calls))
             with pytest.raises(KeyboardInterrupt):
                 write_two(paths, "new")
-        left = {path.name: path.read_text() for path in paths if path.exists()}
-        assert left == expected
-        assert set(os.listdir(tmp_path)) == set(left)
+        assert texts() == expected
+        assert set(os.listdir(tmp_path)) == set(expected)
     write_two(paths, "new")
-    assert [path.read_text() for path in paths] == ["new", "new"]
+    assert texts() == {"a": "new", "b": "new"}
 
 
 def test_no_file_appears_when_one_cannot_be_written(tmp_path, full):
@@ -147,8 +140,7 @@ def test_a_pipe_is_written_to(tmp_path):
 def test_a_full_device_stays_and_is_named(full, content):
     with pytest.raises(OSError) as caught, atomic_write(full) as file:
         file.write(content)
-    assert caught.value.errno == errno.ENOSPC
-    assert caught.value.filename == full
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, full)
     assert stat.S_ISCHR(os.stat(full).st_mode)
 
 
@@ -168,19 +160,16 @@ def test_an_error_of_writing_names_the_file(tmp_path, mode, small_files):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_folder_is_refused(tmp_path):
-    for path in (str(tmp_path), f"{tmp_path}/new/"):
-        with pytest.raises(IsADirectoryError) as caught, atomic_write(path):
-            pass
-        assert caught.value.filename == path
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("{}", errno.EISDIR), ("{}/new/", errno.EISDIR), ("{}/missing/file", errno.ENOENT)],
+)
+def test_paths_that_cannot_be_written(tmp_path, path, code):
+    path = path.format(tmp_path)
+    with pytest.raises(OSError) as caught, atomic_write(path):
+        pass
+    assert (caught.value.errno, caught.value.filename) == (code, path)
     assert os.listdir(tmp_path) == []
-
-
-def test_a_long_name_of_wide_characters(tmp_path):
-    path = tmp_path / ("字" * 85)  # 255 bytes, the maximum
-    with atomic_write(str(path)) as file:
-        file.write("text")
-    assert path.read_text() == "text"
 
 
 def test_leftovers_of_killed_processes_are_removed(tmp_path):
@@ -195,14 +184,6 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path):
     assert os.listdir(folder) == ["file"]
     assert (folder / "file").read_text() == "kept"
     remove_temporary_files(str(tmp_path / "missing"))  # no error
-
-
-def test_a_missing_folder_is_an_error_with_the_path_of_the_file(tmp_path):
-    path = str(tmp_path / "missing" / "file")
-    with pytest.raises(OSError) as caught, atomic_write(path):
-        pass
-    assert caught.value.filename == path
-    assert caught.value.errno == errno.ENOENT
 
 
 def test_a_folder_is_renamed_or_removed(tmp_path):

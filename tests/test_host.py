@@ -32,28 +32,21 @@ def test_cpu(files):
 def test_unknown_host(files):
     """On another system there are no such files."""
     assert host.cpu_flags() == set()
-    assert host.core_limit() is None
-    assert host.memory_limit() is None
+    assert host.core_limit() is host.memory_limit() is None
 
 
 def test_limits_of_a_cgroup(files):
     """The smallest limit of the cgroup and of those above it counts."""
     files("CGROUP_OF_PROCESS", "0::/outer/inner\n")
+    # Only the root exists in a container.
+    files("CGROUP_ROOT/cpu.max", "300000 100000\n")
+    files("CGROUP_ROOT/memory.max", "5000000000\n")
+    assert (host.core_limit(), host.memory_limit()) == (3, 5_000_000_000)
     files("CGROUP_ROOT/outer/cpu.max", "150000 100000\n")
     files("CGROUP_ROOT/outer/inner/cpu.max", "max 100000\n")
     files("CGROUP_ROOT/outer/inner/memory.max", "4000000000\n")
     files("CGROUP_ROOT/outer/memory.max", "max\n")
-    assert host.core_limit() == 1.5
-    assert host.memory_limit() == 4_000_000_000
-
-
-def test_limits_of_a_container(files):
-    """Its folder of the cgroup's path does not exist, but the root has limits."""
-    files("CGROUP_OF_PROCESS", "0::/docker/abc\n")
-    files("CGROUP_ROOT/cpu.max", "300000 100000\n")
-    files("CGROUP_ROOT/memory.max", "2000000000\n")
-    assert host.core_limit() == 3
-    assert host.memory_limit() == 2_000_000_000
+    assert (host.core_limit(), host.memory_limit()) == (1.5, 4_000_000_000)
 
 
 def test_number_of_cores(files, monkeypatch):

@@ -57,10 +57,8 @@ def test_multiply_adds_by_hand(row, expected):
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
 def test_counts_grow_asymptotically_as_in_table_1(row):
     """Also with projections, when sequences are much longer than wide."""
-    n = 2.0**30
-    d = 2.0**10
-    lengths = n * np.array([1, 2, 4])
-    widths = d * np.array([1, 2, 4])
+    n, d = 2.0**30, 2.0**10
+    lengths, widths = (start * np.array([1, 2, 4]) for start in (n, d))
     counts_n = [layer_types.multiply_adds(row.shapes(length, d)) for length in lengths]
     counts_d = [layer_types.multiply_adds(row.shapes(n, width)) for width in widths]
     powers = [layers.power(lengths, counts_n), layers.power(widths, counts_d)]

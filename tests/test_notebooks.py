@@ -1,6 +1,6 @@
 """The committed notebooks: executed, small, and with exercises that reject wrong answers.
 
-`make notebooks` executes them; these tests execute nothing.
+`make notebooks` executes them; these tests execute nothing. `test_docs.py` has their links.
 """
 
 import functools
@@ -124,20 +124,3 @@ def test_answers_to_predictions_are_hidden(name):
             answer = next(cell for cell in cells[i:] if cell.cell_type == "code")
             assert answer.metadata.get("jupyter") == {"outputs_hidden": True}, answer.source
             assert answer.metadata.get("tags") == ["hide-output"], "for the documentation site"
-
-
-def test_links_and_anchors_exist():
-    """Checks the links of the README and of all cells, to files and to headings of notebooks."""
-    pages = {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.md")}
-    pages |= {name: text_of(read(name)) for name in NOTEBOOKS}
-    for name, text in pages.items():
-        for target in re.findall(r"\]\(([^)\s]+)\)", text):
-            path, _, anchor = target.partition("#")
-            if "://" in path:
-                continue
-            assert not path or (FOLDER / path).exists(), f"{name}: {target}"
-            page = path or name
-            if anchor and page.endswith(".ipynb"):
-                titles = re.findall(r"^#+ (.+)$", pages[page], re.M)
-                anchors = [title.strip().replace(" ", "-") for title in titles]
-                assert anchor in anchors, f"{name}: {target}"

@@ -8,14 +8,9 @@ from tf_transformer.config import ModelConfig
 from tf_transformer.special_tokens import END, PAD, START
 
 SIZES = {
-    "num_layers": 2,
-    "d_model": 32,
-    "num_heads": 4,
-    "dff": 48,
-    "input_vocab_size": 41,
-    "target_vocab_size": 41,
-    "dropout_rate": 0.0,
-}
+    "num_layers": 2, "d_model": 32, "num_heads": 4, "dff": 48, "dropout_rate": 0.0,
+    "input_vocab_size": 41, "target_vocab_size": 41,
+}  # fmt: skip
 
 
 def make_model(precision="float32", **changes):

@@ -61,15 +61,7 @@ def train_command(folder, corpus_folder, flags):
 
 
 def start_process(command, **options):
-    """Starts a command with standard error merged into standard output, a text pipe.
-
-    Log lines go to standard error, results such as the next commands to standard output.
-
-    Args:
-      command: a list of strings.
-      **options: of `subprocess.Popen`.
-    Returns: a `subprocess.Popen`.
-    """
+    """Starts a command with standard error merged into standard output, a text pipe."""
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
     )
@@ -78,9 +70,6 @@ def start_process(command, **options):
 def read_until(process, step):
     """Reads the output of a training process until it has made an update.
 
-    Args:
-      process: of `start_process`.
-      step: the update.
     Returns: the text read, or None when the process ended before.
     """
     lines = []

@@ -14,14 +14,9 @@ from tf_transformer.paper.flops import (
 from tf_transformer.presets import preset
 
 SIZES = {
-    "num_layers": 2,
-    "d_model": 16,
-    "num_heads": 2,
-    "dff": 24,
-    "input_vocab_size": 40,
-    "target_vocab_size": 40,
-    "dropout_rate": 0.0,
-}
+    "num_layers": 2, "d_model": 16, "num_heads": 2, "dff": 24, "dropout_rate": 0.0,
+    "input_vocab_size": 40, "target_vocab_size": 40,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "printed"), [("base", 3.3e18), ("big", 2.3e19)])

@@ -22,25 +22,15 @@ from tf_transformer.presets import preset
 
 # What the paper prints in each row where it differs from base.
 CHANGES = {
-    "A1": {"num_heads": 1},
-    "A2": {"num_heads": 4},
-    "A3": {"num_heads": 16},
-    "A4": {"num_heads": 32},
-    "B1": {"key_dim": 16},
-    "B2": {"key_dim": 32},
-    "C1": {"num_layers": 2},
-    "C2": {"num_layers": 4},
-    "C3": {"num_layers": 8},
-    "C4": {"d_model": 256},
-    "C5": {"d_model": 1024},
-    "C6": {"dff": 1024},
-    "C7": {"dff": 4096},
-    "D1": {"dropout_rate": 0.0},
-    "D2": {"dropout_rate": 0.2},
-    "D3": {"label_smoothing": 0.0},
-    "D4": {"label_smoothing": 0.2},
+    "A1": {"num_heads": 1}, "A2": {"num_heads": 4},
+    "A3": {"num_heads": 16}, "A4": {"num_heads": 32},
+    "B1": {"key_dim": 16}, "B2": {"key_dim": 32},
+    "C1": {"num_layers": 2}, "C2": {"num_layers": 4}, "C3": {"num_layers": 8},
+    "C4": {"d_model": 256}, "C5": {"d_model": 1024}, "C6": {"dff": 1024}, "C7": {"dff": 4096},
+    "D1": {"dropout_rate": 0.0}, "D2": {"dropout_rate": 0.2},
+    "D3": {"label_smoothing": 0.0}, "D4": {"label_smoothing": 0.2},
     "E": {"positional_encoding": "learned"},
-}
+}  # fmt: skip
 DEPTHS = {"A1": 512, "A2": 128, "A3": 32, "A4": 16, "C4": 32, "C5": 128}  # the paper's d_k
 
 
@@ -70,22 +60,18 @@ def test_parameters_equal_the_papers_except_for_the_vocabulary():
 
 
 def test_small_rows_keep_the_proportions():
+    divisors = {
+        "num_layers": 2, "d_model": 4, "dff": 4, "key_dim": 4, "num_heads": 1, "dropout_rate": 1,
+        "label_smoothing": 1, "train_steps": 200,
+    }  # fmt: skip
     for name in ROWS:
-        row, small_row = full(name), small(name)
-        for part, setting, divisor in (
-            ("model", "num_layers", 2),
-            ("model", "d_model", 4),
-            ("model", "dff", 4),
-            ("model", "key_dim", 4),
-            ("model", "num_heads", 1),
-            ("model", "dropout_rate", 1),
-            ("train", "label_smoothing", 1),
-            ("train", "train_steps", 200),
-        ):
-            expected = getattr(getattr(row, part), setting) / divisor
-            assert getattr(getattr(small_row, part), setting) == expected, (name, setting)
-        assert small_row.model.positional_encoding == row.model.positional_encoding
-        assert small_row.train.max_checkpoints == 1
+        row, small_row = (
+            vars(config.model) | vars(config.train) for config in (full(name), small(name))
+        )
+        for setting, divisor in divisors.items():
+            assert small_row[setting] == row[setting] / divisor, (name, setting)
+        assert small_row["positional_encoding"] == row["positional_encoding"]
+        assert small_row["max_checkpoints"] == 1
 
 
 def test_unknown_rows_and_updates():

@@ -82,9 +82,9 @@ def add_version(folder, name, *files):
     new.rename(folder / str(name))
 
 
-def wait_until(condition):
+def wait_until(condition, seconds=SECONDS):
     """Waits until a condition is true. Returns: its value."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < end, "it does not happen"
         time.sleep(0.01)
@@ -92,14 +92,11 @@ def wait_until(condition):
 
 
 @contextlib.contextmanager
-def running(folder, load=FakeModel, is_ready=True, timeout=10 * SECONDS, grace=SECONDS, **settings):
-    """A client of a server of the model "anna" that looks for versions at once, and has loaded one.
+def listening(app, grace=1):
+    """Runs an ASGI application in a thread. At its end, it waits `grace` seconds for requests.
 
-    At its end, the server waits for pending requests for `grace` seconds. The attribute `server` of
-    the client is the uvicorn server.
+    Yields: the uvicorn server, and its address.
     """
-    settings = ServeConfig(reload_seconds=0.1, timeout=timeout, **settings)
-    app = Server("anna", str(folder), settings, load).app
     config = uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=grace)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
@@ -107,13 +104,27 @@ def running(folder, load=FakeModel, is_ready=True, timeout=10 * SECONDS, grace=S
     try:
         wait_until(lambda: server.started)
         host, port = server.servers[0].sockets[0].getsockname()
-        with httpx2.Client(base_url=f"http://{host}:{port}", timeout=SECONDS) as web:
-            if is_ready:
-                wait_until(lambda: web.get("/healthz/ready").status_code == 200)
-            web.server = server
-            yield web
+        yield server, f"http://{host}:{port}"
     finally:
-        for model in FakeModel.loaded:  # the server of a test that has failed ends too
-            model.gate.set()
         server.should_exit = True
         thread.join()
+
+
+@contextlib.contextmanager
+def running(folder, load=FakeModel, is_ready=True, timeout=10 * SECONDS, grace=SECONDS, **settings):
+    """A client of a server of the model "anna" that looks for versions at once, and has loaded one.
+
+    Its attribute `server` is the uvicorn server.
+    """
+    settings = ServeConfig(reload_seconds=0.1, timeout=timeout, **settings)
+    app = Server("anna", str(folder), settings, load).app
+    with listening(app, grace) as (server, url):
+        try:
+            with httpx2.Client(base_url=url, timeout=SECONDS) as web:
+                if is_ready:
+                    wait_until(lambda: web.get("/healthz/ready").status_code == 200)
+                web.server = server
+                yield web
+        finally:
+            for model in FakeModel.loaded:  # the server of a test that has failed ends too
+                model.gate.set()

@@ -1,7 +1,6 @@
 """A server with the page and invented answers, for tests of the page."""
 
 import asyncio
-import json
 
 import numpy as np
 from starlette.applications import Starlette
@@ -11,53 +10,48 @@ from starlette.routing import Route
 from tf_transformer.serving.pages import add_pages
 
 DESCRIPTION = {
-    "source": "en",
-    "target": "de",
-    "beam_size": 4,
-    "length_penalty": 0.6,
-    "max_source_subwords": 1024,
-    "max_aligned_subwords": 128,
-}
+    "source": "en", "target": "de", "beam_size": 4, "length_penalty": 0.6,
+    "max_source_subwords": 1024, "max_aligned_subwords": 128,
+}  # fmt: skip
 
 
 class FakeServer:
     """The page, and answers of a model with 2 layers and 3 heads that replaces "e" by "E".
 
-    The folder has the description of the model.
-
     Attributes:
+      description: of the model.
+      signatures: names of those that the model has.
+      states: of the versions.
       requests: pairs of signature and texts, in the order of arrival.
       errors: signature -> the pair of status and body that it answers.
-      states: of the versions.
       releases: pair of signature and text, or beginning of the translation -> the event for which
         the answer waits.
-      signatures: names of those that the model has.
     """
 
-    def __init__(self, folder):
-        self.requests = []
-        self.errors = {}
-        self.releases = {}
+    def __init__(self):
+        self.description = dict(DESCRIPTION)
         self.signatures = ["nbest", "alignments"]
         self.states = [{"version": n, "state": s} for n, s in (("6", "END"), ("7", "AVAILABLE"))]
+        self.requests, self.errors, self.releases = [], {}, {}
+        answers = {
+            "/model.json": lambda: self.description,
+            "/v1/models/anna": lambda: {"model_version_status": self.states},
+            "/v1/models/anna/metadata": self.metadata,
+        }
         routes = [
-            Route("/healthz/ready", lambda request: JSONResponse({})),
-            Route("/v1/models/anna", self.status),
-            Route("/v1/models/anna/metadata", self.metadata),
-            Route("/v1/models/anna:predict", self.predict, methods=["POST"]),
+            Route(path, lambda request, answer=answer: JSONResponse(answer()))
+            for path, answer in answers.items()
         ]
+        routes.append(Route("/v1/models/anna:predict", self.predict, methods=["POST"]))
         self.app = Starlette(routes=routes)
-        add_pages(self.app, "anna", lambda: str(folder))
+        add_pages(self.app, "anna", lambda: "")
 
-    def status(self, request):
-        return JSONResponse({"model_version_status": self.states})
-
-    def metadata(self, request):
-        signatures = {"signature_def": {"signature_def": dict.fromkeys(self.signatures, {})}}
-        return JSONResponse({"metadata": signatures})
+    def metadata(self):
+        signatures = dict.fromkeys(self.signatures, {})
+        return {"metadata": {"signature_def": {"signature_def": signatures}}}
 
     async def predict(self, request):
-        body = json.loads(await request.body())
+        body = await request.json()
         signature, lines = body["signature_name"], body["instances"]
         self.requests.append((signature, lines))
         if signature in self.errors:
@@ -65,8 +59,7 @@ class FakeServer:
             return JSONResponse(content, status)
         rows = [getattr(self, signature)(line) for line in lines]
         text = lines[0] if isinstance(lines[0], str) else lines[0]["target_prefix"]
-        release = self.releases.get((signature, text))
-        if release:
+        if release := self.releases.get((signature, text)):
             await asyncio.to_thread(release.wait, 120)
         return JSONResponse({"predictions": rows})
 
@@ -83,9 +76,8 @@ class FakeServer:
         text, prefix = row["text"], row["target_prefix"]
         if len(prefix) > 1000:
             return {"translations": [""] * 5, "probabilities": [0.0] * 5, "scores": [-1e9] * 5}
-        first = prefix + text[len(prefix) :]
-        if prefix == "An ":  # the tokenizer removes the space
-            first = text
+        # The tokenizer removes the space.
+        first = text if prefix == "An " else prefix + text[len(prefix) :]
         translations = [first, f"{prefix}<i>x</i> y", first, "improbable", ""]
         probabilities = [0.75, 0.125, 0.01, 0.0005, 0.0]
         scores = [-0.5, -1.5, -2.5, -3.5, -1e9]

@@ -8,31 +8,24 @@ import threading
 
 @contextlib.contextmanager
 def scripted_server(answer, port=0):
-    """Runs a server.
+    """Runs a server. Yields: its address.
 
     Args:
-      answer: texts of a request -> the pair of status and body, or the triple with headers; the
-        body is bytes, or becomes JSON. None closes the connection without a response.
+      answer: texts of a request -> status and body, which is bytes or becomes JSON. None closes the
+        connection without a response.
       port: 0 for a free one.
-    Yields: its address.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            answered = answer(json.loads(body)["inputs"]["text"])
-            if answered is None:
-                self.close_connection = True
-                return
-            status, content, headers = (*answered, {})[:3]
-            if not isinstance(content, bytes):
-                content = json.dumps(content).encode()
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            with contextlib.suppress(BrokenPipeError):  # the client has not waited
-                self.wfile.write(content)
+            if answered := answer(json.loads(body)["inputs"]["text"]):
+                status, content = answered
+                self.send_response(status)
+                self.end_headers()
+                content = content if isinstance(content, bytes) else json.dumps(content).encode()
+                with contextlib.suppress(BrokenPipeError):  # the client has not waited
+                    self.wfile.write(content)
 
         def log_message(self, *arguments):
             pass

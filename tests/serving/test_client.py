@@ -1,6 +1,6 @@
-"""The translation of many lines by a server that is away, or refuses some of them.
+"""The translation of many lines by a server that is busy or away.
 
-`tests/cli/test_serving.py` has wrong addresses, and answers that are no translations.
+`tests/cli/test_serving.py` has lines that are refused, wrong addresses, and foreign answers.
 """
 
 import threading
@@ -66,23 +66,6 @@ def test_requests_that_are_too_large_are_sent_in_parts(status):
 
     with scripted_server(answer) as address:
         assert list(translate(address, batch_size=20)) == TRANSLATIONS
-
-
-@pytest.mark.parametrize("status", [413, 400])
-def test_a_line_that_is_refused(status):
-    """One that is too large alone has no translation; an error names the lines of its request."""
-
-    def answer(texts):
-        return (status, {"error": "two\nlines"}) if LINES[5] in texts else translated(texts)
-
-    with scripted_server(answer) as address:
-        results = translate(address, batch_size=2, concurrency=2)
-        assert [next(results) for _ in range(4)] == TRANSLATIONS[:4]
-        if status == 413:
-            assert list(results) == [TRANSLATIONS[4], ("", -1e9), *TRANSLATIONS[6:]]
-        else:
-            with pytest.raises(UserError, match="status 400: two lines .*from line 5 on"):
-                next(results)
 
 
 def test_a_key_is_not_in_messages():

@@ -1,4 +1,4 @@
-"""Dynamic batching of requests to a function."""
+"""Dynamic batching of requests to a function. `test_server.py` has full queues and withdrawals."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ import pytest
 
 from serving.fake_models import SECONDS
 from tf_transformer.config import ServeConfig
-from tf_transformer.serving.dynamic_batching import SHORT_LENGTH, Batcher, QueueFullError
+from tf_transformer.serving.dynamic_batching import SHORT_LENGTH, Batcher
 from tf_transformer.serving.model_interface import Input, Signature
 
 pytestmark = pytest.mark.anyio
@@ -158,20 +158,6 @@ async def test_short_rows_are_neither_batched_with_long_ones_nor_wait_for_them(
     doubler.gate.set()
     assert (await mixed)["y"].tolist() == [2, 4]
     assert sorted(doubler.batches) == [[1], [2]]
-
-
-async def test_a_full_queue_refuses_and_withdrawn_requests_are_not_computed(make_batcher, doubler):
-    batcher = make_batcher(max_queue=2)
-    first = await start_blocked_batch(batcher, doubler)
-    withdrawn, kept = submit(batcher, doubler, [1]), submit(batcher, doubler, [2])
-    with pytest.raises(QueueFullError):
-        await submit(batcher, doubler, [3])
-    withdrawn.cancel()
-    await asyncio.wait([withdrawn])
-    assert batcher.queue_length == 1  # there is room for another request
-    await open_gate(doubler, first, kept)
-    assert doubler.batches == [[0], [2]]
-    assert batcher.queue_length == 0
 
 
 async def test_a_failure_reaches_only_its_request(make_batcher, doubler):

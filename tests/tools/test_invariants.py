@@ -63,7 +63,7 @@ def test_users_texts(model_dir, tmp_path):
 
 def without_padding(monkeypatch, case):
     def mask(seq):
-        return tf.zeros([tf.shape(seq)[0], 1, 1, tf.shape(seq)[1]])
+        return tf.zeros_like(seq, tf.float32)[:, tf.newaxis, tf.newaxis]
 
     monkeypatch.setattr(masks, "create_padding_mask", mask)
 
@@ -119,7 +119,6 @@ BUGS = [
 ]
 BUGS_IN_TRANSLATION = [
     (without_padding, "batch_independence", "logits differ by"),
-    (without_look_ahead, "cache", "log-probabilities of 12 translations differ"),
     (without_writing_the_cache, "cache", "log-probabilities of 12 translations differ"),
     (without_beam_indices, "search", "a beam of 64 against all 40 outputs .* differ by"),
 ]

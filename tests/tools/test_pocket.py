@@ -1,9 +1,12 @@
-"""The pocket corpus: invariants of all generated pairs, and pairs that a reader has checked."""
+"""The pocket corpus: invariants of all generated pairs, and pairs that a reader has checked.
+
+The text of the treebank is tested here, its trees in `test_pocket_treebank.py`.
+"""
 
 import itertools
 
 import pytest
-from pocket import corpus
+from pocket import corpus, treebank
 from pocket.numbers import clock, number_words
 from pocket.phrases import Draw
 from pocket.sentences import sentence
@@ -19,10 +22,11 @@ def pairs():
     return corpus.generate(SAMPLE, seed=1)
 
 
-def test_the_same_seed_gives_the_same_pairs_and_another_seed_gives_others():
-    assert corpus.generate(500, seed=3) == corpus.generate(500, seed=3)
-    assert corpus.generate(500, seed=3) != corpus.generate(500, seed=4)
-    assert corpus.generate(500, seed=3)[:100] == corpus.generate(100, seed=3)
+@pytest.mark.parametrize("generate", [corpus.generate, treebank.generate])
+def test_the_same_seed_gives_the_same_text_and_another_seed_gives_others(generate):
+    text = generate(300, seed=3)
+    assert generate(300, seed=3) == text != generate(300, seed=4)
+    assert generate(100, seed=3) == text[:100]
 
 
 def test_no_sentence_occurs_twice_on_either_side(pairs):
@@ -30,13 +34,10 @@ def test_no_sentence_occurs_twice_on_either_side(pairs):
         assert len(side) == len(set(side)) == SAMPLE
 
 
-def test_sentences_have_three_to_thirty_words(pairs):
+def test_sentences_are_well_formed(pairs):
     lengths = [len(side.split()) for pair in pairs for side in pair]
     assert min(lengths) >= 3 and max(lengths) <= 30
     assert 8 <= sum(lengths) / len(lengths) <= 12
-
-
-def test_sentences_are_well_formed(pairs):
     for pair in pairs:
         assert pair[0][-1] == pair[1][-1] and pair[0][-1] in ".?"
         for side in pair:
@@ -47,8 +48,7 @@ def test_sentences_are_well_formed(pairs):
 
 def test_translation_is_a_function_in_both_directions():
     draw = Draw(8)
-    german = {}
-    english = {}
+    german, english = {}, {}
     for _ in range(20_000):
         en, de = sentence(draw)
         assert german.setdefault(en, de) == de
@@ -94,12 +94,15 @@ CHECKED = {
 }
 
 
-def test_the_built_in_corpus_is_what_the_grammar_writes():
-    """The first pairs here; the checksum of the file, which the reader verifies, has the others."""
-    first = GENERATORS["pocket"](5_000)
-    assert list(itertools.islice(read_pairs("pocket"), 5_000)) == first
-    written = dict(first)
+def test_checked_pairs():
+    written = dict(itertools.islice(read_pairs("pocket"), 5_000))
     assert {english: written.get(english) for english in CHECKED} == CHECKED
+
+
+@pytest.mark.parametrize(("name", "number"), [("pocket", 5_000), ("pocket-trees", 1_000)])
+def test_the_built_in_text_is_what_the_grammar_writes(name, number):
+    """The first pairs here; the checksum of the file, which the reader verifies, has the others."""
+    assert list(itertools.islice(read_pairs(name), number)) == GENERATORS[name](number)
 
 
 def test_numbers_and_times():

@@ -7,67 +7,47 @@ import re
 
 import numpy as np
 import pytest
+from attention_examples import KINDS, SOURCE, TARGET, WEIGHTS, random_queries_and_keys
 from course.attention_example import attention_example
 
 from tf_transformer.visualization.attention_viewer import PAD_PIECE, AttentionView
 
-SOURCE = ["▁Anna", "▁sees", "[END]"]
-TARGET = ["▁Anna", "</script><b>", "&amp;", "[END]"]
-NAMES = {
-    "encoder_self_attention": "encoder_layer{}",
-    "decoder_self_attention": "decoder_layer{}_block1",
-    "encoder_decoder_attention": "decoder_layer{}_block2",
-}
-SHAPES = {
-    "encoder_layer{}": (3, 3),
-    "decoder_layer{}_block1": (4, 4),
-    "decoder_layer{}_block2": (4, 3),
-}
+EXAMPLE = SOURCE, TARGET, WEIGHTS
 
 
-def random_weights():
-    """Of two layers and two heads."""
-    rng = np.random.default_rng(0)
-    return {
-        name.format(i): rng.dirichlet(np.ones(keys), (2, queries))
-        for i in (1, 2)
-        for name, (queries, keys) in SHAPES.items()
-    }
-
-
-def data(page):
+def data(*example):
+    """The data in the page of an example."""
+    page = AttentionView([example]).page()
     pattern = r'<script type="application/json" id="examples">(.*?)</script>'
-    return json.loads(re.search(pattern, page, re.S)[1])
+    (found,) = json.loads(re.search(pattern, page, re.S)[1])
+    return found
 
 
-def random_queries_and_keys(weights):
-    rng = np.random.default_rng(1)
-    return {
-        name: tuple(rng.normal(0, 2, (2, length, 4)) for length in weight.shape[1:])
-        for name, weight in weights.items()
-    }
-
-
-def decoded(projections, key, heads):
-    """The queries, "q", or keys, "k", of a layer: `[heads, sub-words, depth]`."""
-    integers = np.frombuffer(base64.b64decode(projections[key]), "<i2")
-    return projections[f"{key}_step"] * integers.reshape(heads, -1, projections["depth"])
+def layers(kinds):
+    """Yields the layers of a part of this data, each with the name of its weights."""
+    for kind, name in KINDS.items():
+        of_kind = kinds[re.sub(r"\W", "_", kind)]
+        assert len(of_kind) == 2
+        yield from ((name.format(i), layer) for i, layer in enumerate(of_kind, start=1))
 
 
 def test_the_page_holds_all_weights():
-    weights = random_weights()
-    (example,) = data(AttentionView([(SOURCE, TARGET, weights)]).page())
-    assert example["source"] == SOURCE
-    assert example["target"] == TARGET
-    assert example["start"] == "[START]"
-    for kind, name in NAMES.items():
-        layers = example["weights"][kind]
-        assert len(layers) == 2
-        for layer, integers in enumerate(layers, start=1):
-            expected = weights[name.format(layer)]
-            shown = np.array(integers) * example["weight_step"]
-            np.testing.assert_allclose(shown, expected, atol=0.00005 + 1e-9)
-    assert "queries_and_keys" not in example
+    found = data(*EXAMPLE)
+    assert (found["source"], found["target"], found["start"]) == (SOURCE, TARGET, "[START]")
+    for name, integers in layers(found["weights"]):
+        weights = np.array(integers) * found["weight_step"]
+        np.testing.assert_allclose(weights, WEIGHTS[name], atol=0.00005 + 1e-9)
+    assert "queries_and_keys" not in found
+
+
+def test_the_page_holds_all_queries_and_keys():
+    given = random_queries_and_keys()
+    given["decoder_layer2_block1"] = np.zeros((2, 2, 4, 4))
+    for name, layer in layers(data(*EXAMPLE, given)["queries_and_keys"]):
+        for key, expected in zip("qk", given[name]):
+            integers = np.frombuffer(base64.b64decode(layer[key]), "<i2")
+            found = layer[f"{key}_step"] * integers.reshape(2, -1, layer["depth"])
+            np.testing.assert_allclose(found, expected, atol=0.0001 * np.abs(expected).max())
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +65,6 @@ def test_an_example_with_padding_has_the_weights_of_the_sentence(padded, transla
         # Another length is another order of float32 sums.
         np.testing.assert_allclose(padded.weights[name][:, :rows, :columns], weight, atol=1e-5)
         assert not padded.weights[name][:, :rows, columns:].any(), "attention to padding"
-    (example,) = data(AttentionView([(source, target, weights)]).page())
-    shown = np.array(example["weights"]["encoder_self_attention"])
-    assert shown.shape == (1, 2, len(source), len(source))
 
 
 def test_queries_and_keys_of_an_example_give_its_weights(padded):
@@ -98,28 +75,10 @@ def test_queries_and_keys_of_an_example_give_its_weights(padded):
     np.testing.assert_allclose(padded.weights["decoder_layer1_block2"], expected, atol=1e-5)
 
 
-def test_the_page_holds_all_queries_and_keys():
-    weights = random_weights()
-    given = random_queries_and_keys(weights)
-    (example,) = data(AttentionView([(SOURCE, TARGET, weights, given)]).page())
-    for kind, name in NAMES.items():
-        for layer, projections in enumerate(example["queries_and_keys"][kind], start=1):
-            for key, expected in zip("qk", given[name.format(layer)]):
-                rounding = 0.0001 * np.abs(expected).max()
-                np.testing.assert_allclose(decoded(projections, key, 2), expected, atol=rounding)
-
-
-def test_queries_and_keys_of_zeros():
-    weights = random_weights()
-    zeros = {name: (0 * q, 0 * k) for name, (q, k) in random_queries_and_keys(weights).items()}
-    (example,) = data(AttentionView([(SOURCE, TARGET, weights, zeros)]).page())
-    assert not decoded(example["queries_and_keys"]["decoder_self_attention"][1], "k", 2).any()
-
-
 def test_text_cannot_end_the_script_or_the_frame():
-    view = AttentionView([(SOURCE, TARGET, random_weights())])
+    view = AttentionView([EXAMPLE])
     assert view.page().count("</script>") == 2
-    assert "<b>" not in view.page()
+    assert "<img" not in view.page()
     (srcdoc,) = re.findall(r'srcdoc="([^"]*)"', view._repr_html_())
     assert html.unescape(srcdoc) == view.page()
     assert 'sandbox="allow-scripts"' in view._repr_html_()
@@ -127,36 +86,32 @@ def test_text_cannot_end_the_script_or_the_frame():
 
 def test_the_page_makes_no_requests_and_obeys_a_content_security_policy(tmp_path):
     """Scripts and styles are elements, whose hash a policy can allow, and no attributes."""
-    view = AttentionView([(SOURCE, TARGET, random_weights())])
+    view = AttentionView([EXAMPLE])
     view.save(tmp_path / "view.html")
     page = (tmp_path / "view.html").read_text("utf-8")
     assert page == view.page()
     # The only URL is the name of a namespace.
     assert set(re.findall(r"https?://[^\"' ]+", page)) == {"http://www.w3.org/2000/svg"}
+    page = re.sub(r"<script type=.application/json.*?</script>", "", page, flags=re.S)
     assert not re.search(r"\b(src|href)=(?!\"data:)|\bimport\b|fetch\(", page)
-    without_data = re.sub(r"<script type=.application/json.*?</script>", "", page, flags=re.S)
-    assert not re.search(r"\s(on\w+|style)=", re.sub(r"<script>.*", "", without_data, flags=re.S))
+    assert not re.search(r"\s(on\w+|style)=", page.partition("<script>")[0])
     assert not re.search(r"setAttribute\(\"style\"", page)
     assert not re.search(r"\b(eval|Function|innerHTML|insertAdjacentHTML)\b", page)
 
 
 @pytest.mark.parametrize(
-    "source, changes, message",
+    "examples, message",
     [
-        (SOURCE[:2], {}, r"encoder_layer1 has shape \(2, 3, 3\): .* need \(heads, 2, 2\)"),
-        (SOURCE, {"something": np.ones((1, 3, 3))}, "something: .* with their names"),
-        (SOURCE, {"encoder_layer1": None}, "from layer 1"),
+        ([], "no example"),
+        ([(SOURCE, TARGET, {})], r"weights \(none\)"),
+        ([(SOURCE[:2], TARGET, WEIGHTS)], r"layer1 has shape \(2, 3, 3\): .* \(heads, 2, 2\)"),
+        ([(SOURCE, TARGET, {**WEIGHTS, "something": 1})], "something: .* with their names"),
+        ([(SOURCE, TARGET, {"encoder_layer2": WEIGHTS["encoder_layer2"]})], "from layer 1"),
     ],
 )
-def test_invalid_weights(source, changes, message):
-    weights = {**random_weights(), **changes}
-    weights = {name: weight for name, weight in weights.items() if weight is not None}
+def test_invalid_weights(examples, message):
     with pytest.raises(ValueError, match=message):
-        AttentionView([(source, TARGET, weights)])
-    with pytest.raises(ValueError, match="no example"):
-        AttentionView([])
-    with pytest.raises(ValueError, match=r"weights \(none\)"):
-        AttentionView([(SOURCE, TARGET, {})])
+        AttentionView(examples)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +123,7 @@ def test_invalid_weights(source, changes, message):
     ],
 )
 def test_invalid_queries_and_keys(name, change, message):
-    weights = random_weights()
-    queries_and_keys = random_queries_and_keys(weights)
+    queries_and_keys = random_queries_and_keys()
     queries_and_keys[name] = change(*queries_and_keys[name])
     with pytest.raises(ValueError, match=f"{name} have .*{message}"):
-        AttentionView([(SOURCE, TARGET, weights, queries_and_keys)])
+        AttentionView([(*EXAMPLE, queries_and_keys)])

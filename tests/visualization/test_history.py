@@ -18,33 +18,22 @@ def write_metrics(folder, lines):
 
 def train_line(step):
     return {
-        "step": step,
-        "kind": "train",
-        "loss": 9 - step / 100,
-        "learning_rate": 1e-3,
-        "skipped_steps": 2,
-        "target_tokens_per_second": 1234.5,
-        "non_padding_fraction": 0.9,
+        "step": step, "kind": "train", "loss": 9 - step / 100, "learning_rate": 1e-3,
+        "skipped_steps": 2, "target_tokens_per_second": 1234.5, "non_padding_fraction": 0.9,
         "tokens_per_replica": [410.0, 390.0],
-    }
+    }  # fmt: skip
 
 
-def validation_line(step, kind="validation", **values):
-    return {
-        "step": step,
-        "kind": kind,
-        "loss": 8 - step / 100,
-        "perplexity": 100.0,
-        "accuracy": 0.5,
-        **values,
-    }
+def validation_line(step, kind, bleu):
+    line = {"step": step, "kind": kind, "loss": 8 - step / 100, "BLEU": bleu}
+    return line | {"perplexity": 100.0, "accuracy": 0.5}
 
 
 def test_the_table_has_evenly_spaced_rows(tmp_path):
     lines = []
     for step in range(10, 401, 10):
-        lines += [train_line(step), validation_line(step, BLEU=step / 20)]
-    lines.append(validation_line(400, "average", BLEU=21.5))
+        lines += [train_line(step), validation_line(step, "validation", step / 20)]
+    lines.append(validation_line(400, "average", 21.5))
     write_metrics(tmp_path, lines)
     rows = history.describe_history(str(tmp_path)).splitlines()
     assert "400 updates, 2001-09-" in rows[0]
@@ -56,20 +45,13 @@ def test_the_table_has_evenly_spaced_rows(tmp_path):
     assert table[-1] == ["average", "4.000", "100.00", "21.50"]
 
 
-def test_the_table_of_a_run_without_validations(tmp_path):
+def test_a_run_without_validations(tmp_path):
+    path = tmp_path / "run.png"
+    with pytest.raises(UserError, match="has no history"):
+        history.plot_history(str(tmp_path), str(path))
     write_metrics(tmp_path, [train_line(10), train_line(20)])
     rows = history.describe_history(str(tmp_path)).splitlines()
     assert [row.split()[0] for row in rows[2:]] == ["10", "20"]
-
-
-def test_the_plot_of_a_run_without_validations(tmp_path):
-    write_metrics(tmp_path, [train_line(10)])
     Config().save(str(tmp_path / "config.json"))
-    path = tmp_path / "run.png"
     history.plot_history(str(tmp_path), str(path))
     assert matplotlib.image.imread(path).shape[0] > 500
-
-
-def test_a_folder_without_history(tmp_path):
-    with pytest.raises(UserError, match="has no history"):
-        history.plot_history(str(tmp_path), str(tmp_path / "x.png"))
