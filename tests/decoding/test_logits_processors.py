@@ -18,10 +18,7 @@ from chains import (
 
 from tf_transformer.config import ControlConfig
 from tf_transformer.decoding.beam_search import beam_search, greedy_search
-from tf_transformer.decoding.logits_processors import (
-    PROCESSORS,
-    make_processors,
-)
+from tf_transformer.decoding.logits_processors import PROCESSORS, make_processors
 from tf_transformer.decoding.sampling import sample
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.special_tokens import END, PAD, START
