@@ -23,6 +23,18 @@ def run(capsys):
 
 
 @pytest.fixture
+def succeed(run):
+    """A function that runs a command which must succeed, and returns its output and messages."""
+
+    def run_succeed(*arguments):
+        code, out, err = run(*arguments)
+        assert code == 0, err
+        return out, err
+
+    return run_succeed
+
+
+@pytest.fixture
 def refused(run):
     """A function that runs a command which must fail, and returns its one-line error message."""
 
