@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from tf_transformer.checkpoints.model_folder import find_model_dir
 from tf_transformer.decoding.translator import Translator
@@ -68,19 +66,6 @@ def test_attention(translator):
     encoder = weights["encoder_layer1"]
     assert encoder.shape == (2, len(source), len(source))
     np.testing.assert_allclose(encoder.sum(-1), 1.0, rtol=1e-5)
-
-
-def test_every_line_of_input_gives_one_line_of_output(model_dir):
-    greedy = Translator.load(str(model_dir), beam_size=1, extra_decode_length=1)
-
-    @settings(max_examples=15, deadline=None)
-    @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), min_size=1, max_size=8))
-    @example(["漢字 🙂", "a" * 90, "\u200b", "[END] </s>", "\x00", "é" * 30])
-    def check(texts):
-        output = "".join(f"{text}\n" for text in greedy(texts))
-        assert len(output.splitlines()) == len(texts)
-
-    check()
 
 
 def test_any_batches_and_devices_give_the_same_results(model_dir, translator):
