@@ -2,6 +2,7 @@
 
 import os
 import re
+import types
 
 import pytest
 
@@ -79,14 +80,11 @@ def replace_server(monkeypatch):
     from tf_transformer.serving import server
 
     def replace(function):
-        class Server:
-            def __init__(self, name, folder, settings, load):
-                function(folder, load)
+        def make_server(name, folder, settings, load):
+            function(folder, load)
+            return types.SimpleNamespace(run=lambda bound: None)
 
-            def run(self, bound):
-                pass
-
-        monkeypatch.setattr(server, "Server", Server)
+        monkeypatch.setattr(server, "Server", make_server)
 
     return replace
 

@@ -158,12 +158,9 @@ def test_pairs_are_the_translations_of_translate(run, model_dir, tmp_path, flags
 
 
 def test_translate_interactively(succeed, model_dir, monkeypatch, translator):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stdin", Terminal("Anna sleeps.\n" + "long " * 500 + "\n"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Anna sleeps.\n" + "long " * 500 + "\n"))
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
     out, err = succeed("translate", f"--model_dir={model_dir}")
     assert translator("Anna sleeps.") in out
     assert "sub-words" in err

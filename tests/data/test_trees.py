@@ -69,11 +69,9 @@ def test_blanks_and_line_ends_do_not_change_the_tree():
     assert list(read_trees(lines)) == [tree] == list(read_trees([DOG.replace(" (", "(")]))
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_file_of_the_treebank(tmp_path, suffix):
-    path = tmp_path / f"wsj_0001.mrg{suffix}"
-    text = FILE.encode("utf-8-sig")  # with a byte-order mark
-    path.write_bytes(gzip.compress(text) if suffix else text)
+def test_a_file_of_the_treebank(tmp_path):
+    path = tmp_path / "wsj_0001.mrg.gz"
+    path.write_bytes(gzip.compress(FILE.encode("utf-8-sig")))  # with a byte-order mark
     expected = [
         "( (S (NP-SBJ (PRP We)) (VP (VBD -LRB-) (NP *x*)) (. .)))",
         "( (X (Y z)))",
