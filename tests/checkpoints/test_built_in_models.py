@@ -61,11 +61,6 @@ def test_find_model_dir(tmp_path, monkeypatch, caplog):
         load_model(NAME)
 
 
-def test_an_unknown_name_lists_the_built_in_models():
-    with pytest.raises(UserError, match="no model folder pocket-en-fr.*: pocket-en-de$"):
-        model_folder.load_config("pocket-en-fr")
-
-
 def test_writable_folder(tmp_path, monkeypatch):
     assert model_folder.writable_folder("models/mine") == "models/mine"
     assert model_folder.writable_folder(str(tmp_path)) == str(tmp_path)

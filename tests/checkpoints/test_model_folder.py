@@ -54,12 +54,9 @@ def test_read_metrics_skips_a_partial_line(tmp_path):
 DEFAULT_FOLDERS = {
     "pocket": "pocket",
     "wmt14_translate/de-en": "wmt14_translate-de-en",
-    "wmt16_translate/de-en": "wmt16_translate-de-en",
-    "data/europarl": "europarl",
     "data/europarl/": "europarl",
     "data/pairs.tsv": "pairs.tsv",
     "data/train.en,data/train.de": "train.en-train.de",
-    "./missing/europarl": "europarl",
     "/missing/europarl": "europarl",
 }
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import types
 
 import pytest
 
@@ -20,6 +21,18 @@ def run(capsys):
         return code, out, err
 
     return run_command
+
+
+@pytest.fixture
+def succeed(run):
+    """A function that runs a command which must succeed, and returns its output and messages."""
+
+    def run_succeed(*arguments):
+        code, out, err = run(*arguments)
+        assert code == 0, err
+        return out, err
+
+    return run_succeed
 
 
 @pytest.fixture
@@ -67,14 +80,11 @@ def replace_server(monkeypatch):
     from tf_transformer.serving import server
 
     def replace(function):
-        class Server:
-            def __init__(self, name, folder, settings, load):
-                function(folder, load)
+        def make_server(name, folder, settings, load):
+            function(folder, load)
+            return types.SimpleNamespace(run=lambda bound: None)
 
-            def run(self, bound):
-                pass
-
-        monkeypatch.setattr(server, "Server", Server)
+        monkeypatch.setattr(server, "Server", make_server)
 
     return replace
 

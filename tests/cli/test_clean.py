@@ -46,11 +46,10 @@ def test_two_compressed_files(run, data, tmp_path):
     assert (new / "train.de.gz").read_bytes() == compressed
 
 
-def test_standard_streams(run, monkeypatch):
+def test_standard_streams(succeed, monkeypatch):
     text = "".join(f"{source}\t{target}\n" for source, target in PAIRS).encode()
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(text)))
-    code, out, err = run("clean", "--source=tlh")
-    assert code == 0
+    out, err = succeed("clean", "--source=tlh")
     assert out.splitlines() == ["\t".join(pair) for pair in KEPT]
     assert "WARNING --min_script does not check tlh: the script is not known" in err
     assert "INFO standard input: 5 pairs" in err
@@ -82,12 +81,11 @@ def test_pairs_held_out_for_validation_are_cleaned_too(run, data, tmp_path):
     assert out.startswith(f"all of folder {folder} and all of folder {folder}: 10 pairs\n")
 
 
-def test_the_script_is_that_of_the_languages_of_a_corpus(run, tmp_path):
+def test_the_script_is_that_of_the_languages_of_a_corpus(succeed, tmp_path):
     (tmp_path / "ru.tsv").write_text("Кошка спит.\tThe cat sleeps.\n" * 2, "utf-8")
     (tmp_path / "de.tsv").write_text("The dog sleeps.\tDer Hund schläft.\n" * 2, "utf-8")
     data = f"--data={tmp_path}/de.tsv,{tmp_path}/ru.tsv@ru-en"
-    code, out, _ = run("clean", data)
-    assert code == 0
+    out, _ = succeed("clean", data)
     assert out == "The dog sleeps.\tDer Hund schläft.\nКошка спит.\tThe cat sleeps.\n"
 
 

@@ -32,7 +32,7 @@ def write_translations(folder, lines):
     return path
 
 
-def test_compare(run, two_runs, make_run, corpus_folder, tmp_path):
+def test_compare(run, succeed, two_runs, make_run, corpus_folder, tmp_path):
     folders = [*two_runs, make_run(tmp_path / "c", 3)]
     references = (corpus_folder / "test.de").read_text("utf-8").splitlines()
     write_translations(folders[0], references)
@@ -40,8 +40,7 @@ def test_compare(run, two_runs, make_run, corpus_folder, tmp_path):
     path = write_translations(folders[2], references[:30] + ["nichts"] * (len(references) - 30))
     os.utime(path, (1, 1))
     plot = f"--plot={tmp_path}/plot.png"
-    code, out, err = run("compare", *folders, "--split=test", plot)
-    assert code == 0, err
+    out, err = succeed("compare", *folders, "--split=test", plot)
     assert err.count("is older than the model") == 1
     seeds, scores, p_values = (
         out.split(f"  {name} ")[1].split()[:3]
@@ -121,11 +120,10 @@ def seeds_of(groups):
     return [",".join(command[-2].removeprefix("--seed=") for command in each) for each in groups]
 
 
-def test_train_with_seeds(run, refused, groups, tmp_path, monkeypatch):
+def test_train_with_seeds(succeed, refused, groups, tmp_path, monkeypatch):
     """Each process gets the flags that were given, and its own seed and folder."""
     flags = "--dff=64", "--noshared_vocab", "--quiet"
-    code, out, _ = run("train", "--seeds=3,1", f"--model_dir={tmp_path}", *flags)
-    assert code == 0
+    out, _ = succeed("train", "--seeds=3,1", f"--model_dir={tmp_path}", *flags)
     for seed, (command,) in zip((3, 1), groups, strict=True):
         assert sorted(command[:-2]) == ["--dff=64", "--quiet=True", "--shared_vocab=False"]
         assert command[-2:] == [f"--seed={seed}", f"--model_dir={tmp_path}/seed-{seed}"]
@@ -143,11 +141,10 @@ def test_train_with_seeds(run, refused, groups, tmp_path, monkeypatch):
     (2, {"cores": 2}, ["3", "1", "2"]),
     (2, {"affinity": None}, ["3", "1", "2"]),
 ])  # fmt: skip
-def test_seeds_at_the_same_time(run, groups, tmp_path, monkeypatch, parallel, host, expected):
+def test_seeds_at_the_same_time(succeed, groups, tmp_path, monkeypatch, parallel, host, expected):
     set_host(monkeypatch, **host)
     flags = f"--model_dir={tmp_path}", f"--parallel_seeds={parallel}"
-    code, out, _ = run("train", "--seeds=3,1,2", *flags)
-    assert code == 0
+    out, _ = succeed("train", "--seeds=3,1,2", *flags)
     assert seeds_of(groups) == expected
     assert all(len(command) == 2 for group in groups for command in group)
     assert "runs 1, 2, 3, which differ in the seed" in out

@@ -65,7 +65,7 @@ def test_without_the_package(refused, export, monkeypatch):
         assert "pip install 'tf_transformer[ctranslate2]'" in refused(*command, ENGINE)
 
 
-def test_serve_takes_an_export_or_a_folder_of_versions(run, export, replace_server):
+def test_serve_takes_an_export_or_a_folder_of_versions(succeed, export, replace_server):
     def serve(folder, load):
         newest = next(iter(find_versions(folder).values()))
         model = load(newest, 3)
@@ -77,8 +77,7 @@ def test_serve_takes_an_export_or_a_folder_of_versions(run, export, replace_serv
     replace_server(serve)
     flags = [f"--export_dir={export}"], [f"--export_dir={os.path.dirname(export)}"], []
     for each in (*flags, ["--compute_type=int8"]):
-        code, _, err = run("serve", ENGINE, "--port=0", *each)
-        assert code == 0, err
+        succeed("serve", ENGINE, "--port=0", *each)
     (one, first), (several, second), (of_the_model, third), (_, int8) = served
     assert not os.path.exists(os.path.dirname(one))  # a folder with a link to the export
     assert several == export

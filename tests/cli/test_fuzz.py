@@ -26,9 +26,7 @@ SCALARS = st.one_of(
     st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**63, 10**30, 1e-45, 1e308, "auto", "float32"]),
 )  # fmt: skip
 JSON = st.recursive(
-    SCALARS,
-    lambda values: st.lists(values) | st.dictionaries(st.text(), values),
-    max_leaves=5,
+    SCALARS, lambda values: st.lists(values) | st.dictionaries(st.text(), values), max_leaves=5
 )
 
 

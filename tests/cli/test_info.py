@@ -1,7 +1,7 @@
 """The command info."""
 
 
-def test_info(run, model_dir, corpus_folder):
+def test_info(run, succeed, model_dir, corpus_folder):
     folder, data = f"--model_dir={model_dir}", f"--data={corpus_folder}"
     for flags, texts in (
         (["--preset=base"], ["63,082,496", "9.5e+17 operations", "3.3e+18", "12 hours x 8 P100"]),
@@ -10,18 +10,13 @@ def test_info(run, model_dir, corpus_folder):
         ([data], ["train: 400 pairs", "test: 60 pairs"]),
         ([folder, data], ["in the model's vocabulary"]),
     ):
-        code, out, _ = run("info", *flags)
-        assert code == 0
+        out, _ = succeed("info", *flags)
         assert all(text in out for text in texts), out
     assert "P100" not in run("info", "--preset=A4")[1]  # whose training time is not published
     assert run("info", str(model_dir)) == run("info", folder)
 
 
-def test_weights_of_pairs(run, corpus_folder, tmp_path):
-    lines = zip(
-        *((corpus_folder / f"train.{side}").read_text().splitlines() for side in ("en", "de"))
-    )
-    text = "".join(f"{source}\t{target}\t{1 + i % 2}\n" for i, (source, target) in enumerate(lines))
-    (tmp_path / "pairs.tsv").write_text(text)
-    code, out, _ = run("info", f"--data={tmp_path}/pairs.tsv")
-    assert code == 0 and "  weights of train: 1 to 2, mean 1.5, 50.0% are 1\n" in out
+def test_weights_of_pairs(succeed, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("a\tA\t1\nb\tB\t2\n" * 20)
+    out, _ = succeed("info", f"--data={tmp_path}/pairs.tsv")
+    assert "  weights of train: 1 to 2, mean 1.5, 50.0% are 1\n" in out

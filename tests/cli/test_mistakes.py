@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 # A command line -> what the message must have. MODEL is a model folder, and HERE a folder with the
-# files in.txt, short, in.en, in.de, in.tsv and train.de.
+# files in.txt, short, in.en, in.de and in.tsv.
 MISTAKES = [
     # The command line itself.
     ("--quiet", "the command is missing"),
@@ -26,10 +26,8 @@ MISTAKES = [
     ("train --data=", "--data=: give a value"),
     # train, average, compare and info.
     ("train --preset=huge", "unknown preset 'huge'"),
-    ("train --d_model=100 --num_heads=8", "d_model 100 is not divisible by num_heads 8"),
     ("train --data=/no/where --model_dir=HERE/m", "/no/where"),
     ("train --data=HERE/in.en,HERE/short --model_dir=HERE/m", "short has 1 lines.*in.en has more"),
-    ("train --data=HERE/in.en,HERE/train.de --model_dir=HERE/m", "train.de:2: .*UTF-8"),
     ("train --data=pocket-trees --model_dir=HERE/m", "give --source=words --target=trees"),
     ("train --model_dir=MODEL", r"started with.* d_model 32 \(now 128\)"),
     ("train --model_dir=MODEL --overwrite --dry_run", "--overwrite and --dry_run: give one"),
@@ -50,7 +48,6 @@ MISTAKES = [
     ("compare", "--runs is missing"),
     ("compare MODEL", "at least two runs"),
     ("compare MODEL MODEL --data=pocket", "--data is for --split"),
-    ("info --data=/no/where", "no such data"),
     ("info --model_dir=MODEL --preset=tiny", "--model_dir and --preset: give one of them"),
     ("info --source=fr", "--source is for --data"),
     ("info --plot=x", "--plot is for --model_dir"),
@@ -60,9 +57,6 @@ MISTAKES = [
     ("clean --data=HERE/in.tsv --output=HERE/a --rejected=HERE/./a", "/./a is given twice"),
     ("clean --data=HERE/in.tsv --output=a,b,c", "give a TSV file, or two files"),
     ("clean --data=HERE/in.tsv --output=a.jsonl.gz", "a.jsonl.gz: .* not JSON lines"),
-    ("clean --data=HERE/in.tsv --max_overlap=2", "max_overlap is 2.0: give at most 1"),
-    ("clean --data=HERE/in.tsv --split=dev", "has no split 'dev'"),
-    ("clean --data=pocket-trees", "give --source=words --target=trees"),
     # Also where the text cannot be read to its end, or has weights.
     ("clean --data=HERE/in.en,HERE/short --output=HERE/in.txt --overwrite", "one line for each"),
     ("clean --data=HERE/in.tsv --output=HERE/a,HERE/b", "give a TSV file as --output"),
@@ -71,18 +65,14 @@ MISTAKES = [
     ("translate --model_dir=MODEL --input=/no/file", "cannot read /no/file"),
     ("translate --model_dir=MODEL --input=HERE/in.txt --output=HERE", "HERE: Is a directory"),
     ("translate --model_dir=MODEL --input=HERE/in.txt --n_best=9", "beam"),
-    ("translate --n_best=0", "give at least 1"),
     ("translate --n_best=2 --split_sentences", "--n_best and --split_sentences: give one of them"),
     ("translate --pairs", "--model_dir is missing"),
-    ("translate --target_prefix=x --split_sentences", "--target_prefix"),
     ("translate --temperature=2", "--temperature is for --sampling"),
     ("translate --sampling --beam_size=2", "--sampling and --beam_size: give one of them"),
-    ("translate --sampling --diverse_groups=2", "--sampling"),
     ("translate --mbr_samples=4 --mbr=bleu", "--mbr_samples is for --sampling"),
     ("translate --repetition_penalty=0", "give at least 0.01"),
     ("translate --diverse_groups=3", "3 groups of a beam of 4: give a divisor of --beam_size"),
     ("translate --diversity_strength=1", "--diversity_strength is for --diverse_groups"),
-    ("translate --constraints=x --sampling", "--constraints and --sampling"),
     ("translate --constraints=x --target_prefix=x", "--constraints and --target_prefix"),
     ("translate --constraints=x --engine=ctranslate2", "--constraints is for --engine=tensorflow"),
     ("translate --sampling --engine=ctranslate2", "--sampling is for --engine=tensorflow"),
@@ -104,9 +94,7 @@ MISTAKES = [
     ("evaluate --model_dir=MODEL,MODEL --checkpoint=a,b,c", "give one of them once, or as many"),
     ("evaluate --model_dir=MODEL --diversity_strength=1", "--diversity_strength is for --diverse"),
     ("evaluate --model_dir=MODEL --split=nope", "has no split 'nope'"),
-    ("evaluate --model_dir=MODEL --data=pocket-trees", "words"),
     ("evaluate --model_dir=MODEL --baseline=HERE/none", "no model folder"),
-    ("evaluate --model_dir=MODEL --metrics=meteor", "unknown metric"),
     ("evaluate --model_dir=MODEL --translations=HERE/short", "has 1 lines, .* 60 pairs: give one"),
     ("evaluate --model_dir=MODEL --translations=x --beam_size=4", "--beam_size has no effect"),
     ("evaluate --model_dir=MODEL --translations=x --checkpoint=best", "--checkpoint has no effect"),
@@ -124,7 +112,6 @@ MISTAKES = [
     ("import --input=HERE --output=HERE/m", "no file HERE/config.json"),
     # serve.
     ("serve --export_dir=HERE/none", "HERE/none is not a folder: export a model"),
-    ("serve --export_dir=HERE/short", "HERE/short is not a folder: export a model"),
     ("serve --port=0 --export_dir=HERE", "no version of transformer can be loaded: export a model"),
     ("serve --port=0 --model_dir=MODEL", "write one with `tf-transformer export --model_dir=MODEL"),
     ("serve --model_dir=HERE/none", "no model folder HERE/none.*built-in models: pocket-en-de"),
@@ -148,10 +135,10 @@ def model(model_dir, tmp_path_factory):
 def test_mistakes(refused, model, corpus_folder, tmp_path, arguments, expected):
     files = {
         "in.txt": "Anna sleeps.\n", "short": "x\n", "in.en": "a\nb\nc\n", "in.de": "A\nB\nC\n",
-        "in.tsv": "A cat.\tEine Katze.\t2\n", "train.de": "A\n\udcff\nC\n",
+        "in.tsv": "A cat.\tEine Katze.\t2\n",
     }  # fmt: skip
     for name, text in files.items():
-        (tmp_path / name).write_text(text, errors="surrogateescape")
+        (tmp_path / name).write_text(text)
     arguments, expected = (
         text.replace("MODEL", model).replace("HERE", str(tmp_path))
         for text in (arguments, expected)

@@ -5,21 +5,6 @@ import shutil
 from tf_transformer.config import Config
 
 
-def test_results_and_log_lines_are_separate(run, corpus_folder, tmp_path):
-    """The plan of a dry run goes to standard output, log lines to standard error."""
-    code, out, err = run(
-        "train", "--dry_run", f"--data={corpus_folder}", f"--model_dir={tmp_path}/dry",
-        "--num_layers=1", "--d_model=32", "--num_heads=2", "--dff=64", "--vocab_size=500",
-        "--batch_tokens=512", "--logical_devices=1",
-    )  # fmt: skip
-    assert code == 0
-    assert out.startswith(f"plan for {tmp_path}/dry\n")
-    assert "an update" in out
-    assert " INFO " not in out
-    assert " INFO learning a vocabulary of 500 sub-words" in err
-    assert "plan for" not in err
-
-
 def test_average(run, model_dir, tmp_path):
     for number, (flags, checkpoints) in enumerate([
         ([], "step-00000012.npz"),  # the last eighth of the updates

@@ -81,7 +81,7 @@ def test_memory_does_not_grow_with_the_input(run, translate, tmp_path, monkeypat
     assert peaks[1] < peaks[0] + 1e6  # 15,000 lines are 3 MB
 
 
-def test_a_line_that_is_too_long(run, translate, tmp_path):
+def test_a_line_that_is_too_long(run, succeed, translate, tmp_path):
     """It ends the command after the earlier windows, or its result is empty."""
     lines = ["Anna sleeps."] * 100 + ["long words " * 200, "Anna sleeps."]
     (tmp_path / "in.txt").write_text("\n".join(lines))
@@ -89,22 +89,20 @@ def test_a_line_that_is_too_long(run, translate, tmp_path):
     code, out, err = run(*translate, *flags)
     assert (code, out.count("\n")) == (2, 64)
     assert "line 101 has" in err
-    code, out, err = run(*translate, *flags, "--skip_long_lines")
-    assert code == 0
+    out, err = succeed(*translate, *flags, "--skip_long_lines")
     assert "WARNING line 101 has" in err
     translations = out.split("\n")
     assert translations == [translations[0]] * 100 + ["", translations[0], ""]
 
 
-def test_translate_sentences(run, refused, translate, tmp_path, translator):
+def test_translate_sentences(succeed, refused, translate, tmp_path, translator):
     """Each sentence has a translation of its own, and each line its line."""
     cat = "The dog sees the cat."
     long = " ".join([cat] * 100)
     lines = ["Anna sleeps.  " + cat, "", long, " " + cat, "Anna sleeps. " + "long words " * 200]
     (tmp_path / "in.txt").write_text("\n".join(lines))
     assert "line 5 has" in refused(*translate, "--split_sentences")
-    code, out, err = run(*translate, "--split_sentences", "--skip_long_lines")
-    assert code == 0
+    out, err = succeed(*translate, "--split_sentences", "--skip_long_lines")
     assert "WARNING line 5 has" in err
     anna, dog = translator(["Anna sleeps.", cat])
     expected = [f"{anna}  {dog}", "", " ".join([dog] * 100), f" {dog}", "", ""]
@@ -137,23 +135,40 @@ def test_translate_by_sampling(run, translate, tmp_path):
     assert run(*translate, *flags, "--seed=1")[1] != out
 
 
-def test_translate_interactively(run, model_dir, monkeypatch, translator):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stdin", Terminal("Anna sleeps.\n" + "long " * 500 + "\n"))
-    code, out, err = run("translate", f"--model_dir={model_dir}")
+@pytest.mark.parametrize("flags", [["--beam_size=2"], ["--sampling", "--top_k=9", "--seed=3"]])
+def test_pairs_are_the_translations_of_translate(run, model_dir, tmp_path, flags):
+    """In batches of any size, and without lines that are blank, too long or not translated."""
+    lines = ["Anna sleeps.", "", "The dog\tsees the cat.", "a" * 3000, "Tom sleeps."]
+    (tmp_path / "mono.en").write_text("".join(f"{line}\n" for line in lines))
+    command = (
+        "translate", f"--model_dir={model_dir}", f"--input={tmp_path}/mono.en",
+        "--extra_decode_length=5", *flags,
+    )  # fmt: skip
+    code, out, err = run(*command, "--pairs", "--decode_batch_tokens=64")
+    _, translations, _ = run(*command, "--skip_long_lines")
+    expected = zip(translations.splitlines(), lines, strict=True)
     assert code == 0
+    assert out.splitlines() == [
+        f"{translation}\t{line}".replace("dog\t", "dog ")
+        for translation, line in expected
+        if translation
+    ]
+    assert out.count("\n") == 3
+    assert "line 4" in err  # which is too long
+
+
+def test_translate_interactively(succeed, model_dir, monkeypatch, translator):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Anna sleeps.\n" + "long " * 500 + "\n"))
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    out, err = succeed("translate", f"--model_dir={model_dir}")
     assert translator("Anna sleeps.") in out
     assert "sub-words" in err
 
 
-def test_evaluate(run, model_dir, corpus_folder, tmp_path):
+def test_evaluate(succeed, model_dir, corpus_folder, tmp_path):
     command = "evaluate", f"--model_dir={model_dir}", "--beam_size=1"
-    code, out, _ = run(*command)
-    assert code == 0
+    out, _ = succeed(*command)
     for text in (
         "BLEU", "tok:13a", "chrF", "chrF++", "sentences/s", " (μ = ", "compound-split BLEU",
         "##AT##-##AT##", "lower-cased, tokenised BLEU", "moses.de:sacremoses.",
@@ -163,12 +178,11 @@ def test_evaluate(run, model_dir, corpus_folder, tmp_path):
     assert len(translations) == 60
     # Other data, several references and a baseline; the metrics are some of those above.
     references, output = f"{corpus_folder}/test.de", tmp_path / "folder" / "out.txt"
-    code, out, _ = run(
+    out, _ = succeed(
         *command, f"--data={corpus_folder}/test.en,{references}", "--metrics=bleu,ter",
         f"--references={references},{corpus_folder}/val.de", f"--baseline={references}",
         "--max_pairs=20", f"--output={output}",
     )  # fmt: skip
-    assert code == 0
     for text in ("20 pairs", "BLEU", "TER", "nrefs:2", "baseline 100.00", "baseline 0.00"):
         assert text in out
     assert out.count("p = ") == 2
@@ -177,7 +191,7 @@ def test_evaluate(run, model_dir, corpus_folder, tmp_path):
     assert output.read_text().splitlines() == translations[:20]
 
 
-def test_evaluate_scores_given_translations(run, model_dir, corpus_folder, tmp_path):
+def test_evaluate_scores_given_translations(run, succeed, model_dir, corpus_folder, tmp_path):
     """The scores are those of translating; the model does not translate, and writes nothing."""
     output = tmp_path / "out.de"
     command = "evaluate", f"--model_dir={model_dir}", "--metrics=bleu,chrf"
@@ -198,8 +212,8 @@ def test_evaluate_scores_given_translations(run, model_dir, corpus_folder, tmp_p
     own = f"--translations={corpus_folder}/test.de"
     for baseline in (str(output), str(model_dir)):
         flags = own, f"--baseline={baseline}", "--max_pairs=2"
-        code, out, _ = run(*command, *flags)
-        assert code == 0 and "100.00" in out and out.count("p = ") == 2
+        out, _ = succeed(*command, *flags)
+        assert "100.00" in out and out.count("p = ") == 2
 
 
 def test_score(run, model_dir, corpus_folder, tmp_path, translator):
@@ -220,12 +234,11 @@ def test_score(run, model_dir, corpus_folder, tmp_path, translator):
         assert len(log_probs.split(" ")) == len(score.pieces)
 
 
-def test_evalb(run, tmp_path):
+def test_evalb(succeed, tmp_path):
     gold, test = tmp_path / "gold", tmp_path / "test"
     gold.write_text("(S (NP (NNP Anna)) (VP (VBZ sleeps)) (. .))\n")
     test.write_text("(S (NP (NNP Anna)) (NP (VBZ sleeps)) (. .))\n")
-    code, out, _ = run("evalb", f"--gold={gold}", f"--test={test}")
-    assert code == 0
+    out, _ = succeed("evalb", f"--gold={gold}", f"--test={test}")
     assert "Bracketing FMeasure       =  66.67" in out
 
 
@@ -262,11 +275,10 @@ def test_parse(run, parser_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_evaluate_a_parser(run, refused, parser_dir):
+def test_evaluate_a_parser(succeed, refused, parser_dir):
     message = refused("evaluate", f"--model_dir={parser_dir}", "--translations=x")
     assert "--translations are for translations; this model is a parser" in message
-    code, out, _ = run("evaluate", f"--model_dir={parser_dir}", "--extra_decode_length=20")
-    assert code == 0
+    out, _ = succeed("evaluate", f"--model_dir={parser_dir}", "--extra_decode_length=20")
     assert "test of treebank" in out
     assert "F1 " in out and "BLEU" not in out
     folder = parser_dir / "evaluation"

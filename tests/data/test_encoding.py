@@ -2,7 +2,6 @@
 
 import copy
 import logging
-import os
 
 import numpy as np
 import pytest
@@ -10,12 +9,7 @@ from encoded import sequences
 
 from tf_transformer.data import encoding
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.encoding import (
-    cached_pairs,
-    describe_dropped,
-    encode_pairs,
-    shard_folder,
-)
+from tf_transformer.data.encoding import cached_pairs, describe_dropped, encode_pairs
 from tf_transformer.errors import UserError
 
 
@@ -211,16 +205,3 @@ def test_a_shard_without_usable_pairs(interrupted, tiny_config, tmp_path):
     for row, index in enumerate((29, 60)):
         for ids, tokenizer, text in zip((inp, tar[:, 1:]), tokenizers, corpus.pairs[index]):
             assert ids[row][ids[row] > 0].tolist() == tokenizer.encode([text])[0].numpy().tolist()
-
-
-def test_a_shard_that_cannot_be_written_keeps_those_before_it(interrupted, tiny_config, tmp_path):
-    corpus, tokenizers, encoded = interrupted
-    arguments = corpus, "train", tokenizers, tiny_config.data, str(tmp_path)
-    obstacle = os.path.join(shard_folder(*arguments), "00002.ids.npy")
-    os.makedirs(obstacle)
-    with pytest.raises(OSError, match="00002.ids.npy"):
-        cached_pairs(*arguments)
-    os.rmdir(obstacle)
-    encoded.clear()
-    cached_pairs(*arguments)
-    assert len(encoded) == 400 - 60

@@ -10,18 +10,12 @@ from tf_transformer.data import progress
 from tf_transformer.data.progress import Progress
 
 
-class Terminal(io.StringIO):
-    """Standard error of a terminal."""
-
-    def isatty(self):
-        return True
-
-
 @pytest.mark.parametrize("terminal", [True, False])
 @pytest.mark.parametrize("seconds", [0.0, 1e9])
 def test_progress(monkeypatch, caplog, terminal, seconds):
     """Log lines have a minimum distance."""
-    stderr = Terminal() if terminal else io.StringIO()
+    stderr = io.StringIO()
+    monkeypatch.setattr(stderr, "isatty", lambda: terminal)
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
     monkeypatch.setattr(sys, "stderr", stderr)
     monkeypatch.setattr(progress, "LOG_SECONDS", seconds)

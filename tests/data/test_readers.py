@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import itertools
 import json
 import lzma
 import os
@@ -49,39 +48,38 @@ def test_folder(tmp_path, stem, suffix):
         open_corpus(str(tmp_path), "en", "en")
 
 
-@pytest.mark.parametrize("seen", [True, False])
-def test_the_only_test_set_is_the_default(tmp_path, seen):
+def test_the_only_test_set_is_the_default(tmp_path):
+    def check(data, expected, languages=("en", "de")):
+        corpus = open_corpus(data, *languages)
+        assert corpus.default_test(seen=False) == corpus.default_test(seen=True) == expected
+
     for name in ("train", "val", "test_2016"):
         write(tmp_path / f"{name}.tsv", ["a\tA"])
-    assert open_corpus(str(tmp_path), "en", "de").default_test(seen) == "test_2016"
+    check(str(tmp_path), "test_2016")
     write(tmp_path / "test.tsv", ["a\tA"])
-    assert open_corpus(str(tmp_path), "en", "de").default_test(seen) == "test"
-    assert open_corpus("pocket", "en", "de").default_test(seen) == "test"
-    assert open_corpus("pocket-trees", "words", "trees").default_test(seen) == "test"
+    check(str(tmp_path), "test")
+    check("pocket", "test")
+    check("pocket-trees", "test", ("words", "trees"))
 
 
 def test_held_out_validation_is_not_trained_on(tmp_path):
     lines = [f"line {i}" for i in range(200)]
     files = f"{write(tmp_path / 'a.en', lines)},{write(tmp_path / 'a.de', lines)}"
     corpus = open_corpus(files, "en", "de")
-    train = list(corpus.read("train"))
-    validation = list(corpus.read("validation"))
+    train, validation = list(corpus.read("train")), list(corpus.read("validation"))
     assert len(validation) == 200 * HELD_OUT_FRACTION
     assert train + validation == list(corpus.read("all")) == [(line, line) for line in lines]
     assert corpus.default_test(seen=False) == "all"
     assert corpus.default_test(seen=True) == "validation"
-
-
-def test_one_pair_cannot_be_held_out(tmp_path):
-    path = tmp_path / "pairs.tsv"
-    write(path, ["a\tA"])
+    path = write(tmp_path / "pairs.tsv", ["a\tA"])
     with pytest.raises(UserError, match="has no train text"):
-        open_corpus(str(path), "en", "de").check()
-    write(path, ["a\tA", "b\tB"])
-    corpus = open_corpus(str(path), "en", "de")
+        open_corpus(path, "en", "de").check()
+    write(tmp_path / "pairs.tsv", ["a\tA", "b\tB"])
+    corpus = open_corpus(path, "en", "de")
     corpus.check()
-    assert list(corpus.read("train")) == [("a", "A")]
-    assert list(corpus.read("validation")) == [("b", "B")]
+    assert [list(corpus.read(split)) for split in ("train", "validation")] == [
+        [("a", "A")], [("b", "B")]
+    ]  # fmt: skip
 
 
 def test_the_fingerprint_of_files_changes_with_them(tmp_path):
@@ -143,12 +141,10 @@ FOLDER = {name: "a\nb\nc\n" for name in ("train.en", "train.de", "val.en", "val.
     ({"train.en": "a\n", "train.fr": "a\n"}, "has no train.en and train.de"),
     ({"train.en": "a\n", "train.de": "a\n", "val.en": "a\n"}, "has val.en for validation: keep"),
     ({**FOLDER, "dev.en": "a\n", "dev.de": "a\n"}, "has dev.de and dev.en and val.de and val.en"),
-    ({**FOLDER, "train.jsonl": ""}, "train.en and train.jsonl for train: keep one file of each"),
     ({**FOLDER, "train.en.gz": ""}, "train.en and train.en.gz for train: keep one file of each"),
     ({**FOLDER, "val.tsv.gz": ""}, "val.tsv.gz for validation: keep one file of each"),
     ({**FOLDER, "train.en": "\n\n\n"}, "has no train text"),
     # Validation text is checked before the vocabulary is learned.
-    ({**FOLDER, "val.en": ""}, "val.en has 0 lines, and"),
     ({**FOLDER, "val.en": "a\n"}, "val.en has 1 lines, and"),
     ({**FOLDER, "val.en": "\n \n\u2028\n"}, "has no validation text"),
     ({**FOLDER, "val.en": b"a\nb\xe9\nc\n"}, "val.en:2: not UTF-8 text"),
@@ -160,27 +156,25 @@ def test_folders_that_are_refused(tmp_path, files, message):
         open_corpus(str(tmp_path), "en", "de").check()
 
 
-@pytest.mark.parametrize(
-    ("name", "source", "target"),
-    [("wmt14_translate/de-en", "en", "de"), ("ted_hrlr_translate/pt_to_en", "pt", "en")],
-)
-def test_tfds(tmp_path, name, source, target):
+def test_tfds(tmp_path):
     import tensorflow_datasets as tfds
 
+    name = "ted_hrlr_translate/pt_to_en"
     with tfds.testing.mock_data(num_examples=5, data_dir=str(tmp_path)):
-        corpus = open_corpus(name, source, target)
-        pairs = list(itertools.islice(corpus.read("train"), 3))
-        flipped = list(itertools.islice(open_corpus(name, target, source).read("train"), 3))
+        corpus = open_corpus(name, "pt", "en")
+        pairs = list(corpus.read("train"))
+        flipped = list(open_corpus(name, "en", "pt").read("train"))
         assert {"train", "validation", "test"} <= set(corpus.splits)
         assert corpus.default_test(seen=True) == "test"
-        assert flipped == [pair[::-1] for pair in pairs]
+        assert flipped == [pair[::-1] for pair in pairs] and len(pairs) == 5
         assert all(isinstance(side, str) and side for pair in pairs for side in pair)
         with pytest.raises(UserError, match="has no 'ja'"):
-            open_corpus(name, "ja", target)
+            open_corpus(name, "ja", "en")
 
 
-def test_tfds_without_validation_text_holds_out_the_end_of_train(monkeypatch):
-    """With a fake builder, because the mock of TFDS does not slice splits."""
+@pytest.fixture
+def fake_builder(monkeypatch):
+    """A builder of TFDS with 100 pairs for training, as its mock does not slice splits."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -189,46 +183,37 @@ def test_tfds_without_validation_text_holds_out_the_end_of_train(monkeypatch):
         numbers = [str(n) for n in range(int(first), int(last))]
         return tf.data.Dataset.from_tensor_slices({"en": numbers, "de": numbers})
 
-    features = {"en": None, "de": None}
-    info = types.SimpleNamespace(features=features, full_name="some/1", splits={})
-    train = types.SimpleNamespace(num_examples=100)
-    builder = types.SimpleNamespace(
-        info=info,
-        as_dataset=as_dataset,
-        download_and_prepare=lambda: info.splits.update(train=train),
-    )
+    info = types.SimpleNamespace(features={"en": 0, "de": 0}, full_name="some/1", splits={})
+    splits = {"train": types.SimpleNamespace(num_examples=100)}
+    builder = types.SimpleNamespace(info=info, as_dataset=as_dataset)
+    builder.download_and_prepare = lambda: info.splits.update(splits)
     monkeypatch.setattr(tfds, "builder", lambda name: builder)
+    return builder
+
+
+def test_tfds_without_validation_text_holds_out_the_end_of_train(fake_builder):
     corpus = open_corpus("some_translate/de-en", "en", "de")
-    assert len(list(corpus.read("train"))) == 95
-    assert [n for n, _ in corpus.read("validation")] == ["95", "96", "97", "98", "99"]
-    assert len(list(corpus.read("all"))) == 100
-    assert corpus.splits == ["train", "validation", "all"]
+    texts = {split: [number for number, _ in corpus.read(split)] for split in corpus.splits}
+    numbers = [str(n) for n in range(100)]
+    assert texts == {"train": numbers[:95], "validation": numbers[95:], "all": numbers}
 
 
-def test_tfds_without_network(monkeypatch):
-    import tensorflow_datasets as tfds
-
-    def fail(self, **options):
+def test_tfds_without_network(fake_builder):
+    def fail():
         raise OSError("no network")
 
-    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", fail)
+    fake_builder.download_and_prepare = fail
     with pytest.raises(UserError, match="could not be prepared: no network"):
-        list(open_corpus("wmt14_translate/de-en", "en", "de").read("train"))
+        list(open_corpus("some_translate/de-en", "en", "de").read("train"))
 
 
 def test_errors_in_the_text_are_raised_while_a_vocabulary_is_learned(tmp_path):
     """SentencePiece reads the text and must not hide its errors."""
-    for name in ("train.en", "val.en", "val.de"):
-        write(tmp_path / name, [f"line {i}" for i in range(300)])
-    contents = [
-        (b"A\n" * 299, r"train.de has 299 lines, and .*train.en has more"),
-        (b"A\n" * 200 + b"\xff\n" + b"B\n" * 99, r"train.de:201: not UTF-8"),
-    ]
-    for content, message in contents:
-        (tmp_path / "train.de").write_bytes(content)
-        corpus = open_corpus(str(tmp_path), "en", "de")
-        with pytest.raises(UserError, match=message):
-            learn_tokenizers(lambda corpus=corpus: corpus.read("train"), 400, shared=True)
+    write(tmp_path / "train.en", [f"line {i}" for i in range(300)])
+    (tmp_path / "train.de").write_bytes(b"A\n" * 200 + b"\xff\n" + b"B\n" * 99)
+    corpus = open_corpus(str(tmp_path), "en", "de")
+    with pytest.raises(UserError, match=r"train.de:201: not UTF-8"):
+        learn_tokenizers(lambda: corpus.read("train"), 400, shared=True)
 
 
 # Files of pairs
@@ -243,31 +228,25 @@ def test_tsv_with_weights(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("a cat\teine Katze\t0.5\na dog\tein Hund\t2\n")
     assert read(path) == [("a cat", "eine Katze", 0.5), ("a dog", "ein Hund", 2.0)]
-    corpus = open_corpus(str(path), "en", "de")
-    assert list(corpus.read("all")) == [("a cat", "eine Katze"), ("a dog", "ein Hund")]
+    pairs = [("a cat", "eine Katze"), ("a dog", "ein Hund")]
+    assert list(open_corpus(str(path), "en", "de").read("all")) == pairs
     path.write_text("a cat\teine Katze\na dog\tein Hund\n")
-    assert read(path) == [("a cat", "eine Katze", None), ("a dog", "ein Hund", None)]
-
-
-JSON = [
-    {"en": "a cat", "de": "eine Katze", "weight": 0.5, "source": "web"},
-    {"translation": {"de": "ein\nHund", "en": "a dog", "fr": "un chien"}},
-]
+    assert read(path) == [(*pair, None) for pair in pairs]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
 def test_json_lines(tmp_path, suffix):
     """The languages are keys, so one file is for both directions; other keys have no effect."""
-    path = tmp_path / f"train.{suffix}"
-    write(path, map(json.dumps, JSON))
+    records = [
+        {"en": "a cat", "de": "eine Katze", "weight": 0.5, "source": "web"},
+        {"translation": {"de": "ein\nHund", "en": "a dog", "fr": "un chien"}},
+    ]
+    path = write(tmp_path / f"train.{suffix}", map(json.dumps, records))
     expected = [("a cat", "eine Katze", 0.5), ("a dog", "ein Hund", 1.0)]
     assert read(path) == read(tmp_path) == expected
     assert read(path, "de", "en")[0] == ("eine Katze", "a cat", 0.5)
-    forward, backward = (
-        open_corpus(str(path), *languages).fingerprint("all")
-        for languages in [("en", "de"), ("de", "en")]
-    )
-    assert forward != backward
+    directions = ("en", "de"), ("de", "en")
+    assert len({open_corpus(path, *each).fingerprint("all") for each in directions}) == 2
 
 
 FORM = ":1: give an object of JSON"
@@ -278,7 +257,6 @@ FORM = ":1: give an object of JSON"
     ("x.tsv", "a\tb\tnan\n", "`cut -f 1,2` removes a third column"),
     ("x.tsv", "a\tb\t0\n", "the weight '0' is not"),
     ("x.tsv", "a\tb\na\tb\t1\tc\n", ":2: 4 columns"),
-    ("x.tsv", "a\n", ":1: 1 columns"),
     ("x.tsv", "a\tb\n\n", ":2: 1 columns"),
     ("x.jsonl", "", "there is no text"),
     ("x.jsonl", '{"en": "a", "de": "b"}\n{"en": \n', ":2: give an object of JSON"),
@@ -307,7 +285,6 @@ GZIP = gzip.compress(b"".join(b"%d\n" % n**2 for n in range(999)), mtime=0)
 @pytest.mark.parametrize(("name", "content", "problem"), [
     ("x", "a\nb\n".encode("utf-16"), "x:1: not UTF-8 text"),
     ("x", "a\nä\n".encode("latin-1"), "x:2: not UTF-8 text"),
-    ("x", GZIP, "x:1: not UTF-8 text"),
     ("x.gz", b"a\nb\n", "x.gz: not a complete gzip file"),
     ("x.gz", GZIP[:-9], "x.gz: not a complete gzip file"),
     ("x.gz", GZIP[:60] + b"\xff" * 10 + GZIP[70:], "not a complete gzip file|not UTF-8"),

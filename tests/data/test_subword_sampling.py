@@ -26,7 +26,12 @@ from tf_transformer.data.subword_sampling import (
 )
 from tf_transformer.data.tokenizer import Tokenizer, learn_tokenizers
 from tf_transformer.errors import UserError
-from tf_transformer.special_tokens import UNK
+from tf_transformer.special_tokens import END, UNK
+
+
+@pytest.fixture(scope="module")
+def bpe(tokenizers):
+    return tokenizers[0]
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +66,21 @@ def decoded(tokenizer, rows):
     return tokenizer.decode(tf.ragged.constant(rows, tf.int32)).numpy().tolist()
 
 
-def test_the_text_is_the_same(pairs, tokenizers):
-    found, usual = sampled(pairs, tokenizers, 0.1), sequences(pairs)
-    assert sum(a != b for a, b in zip(found, usual)) > len(usual) / 2
+@pytest.mark.parametrize(
+    ("name", "alpha", "unknown"),
+    [("bpe", 0.1, 0), ("unigram", 0.3, 1), ("learned_unigram", 0.3, 0)],
+)
+def test_the_text_is_the_same(text, request, name, alpha, unknown):
+    """A character that the vocabulary does not have stays the unknown token, or its bytes."""
+    tokenizer = request.getfixturevalue(name)
+    pairs = encode_pairs([*text, ("A \u6f22 dog", "Ein Hund")], (tokenizer, tokenizer), 64, 9.0)
+    found, usual = sampled(pairs, (tokenizer, tokenizer), alpha), sequences(pairs)
+    assert sum(a != b for a, b in zip(found, usual)) > len(usual) / 4
     assert 1.02 < sum(map(len, found)) / sum(map(len, usual)) < 1.5
-    assert decoded(tokenizers[0], found) == decoded(tokenizers[0], usual)
-    assert all(row[-1] == 3 for row in found)
+    assert usual[-2].count(UNK) == found[-2].count(UNK) == unknown
+    texts = decoded(tokenizer, found)
+    assert texts == decoded(tokenizer, usual) and all(row[-1] == END for row in found)
+    assert ("\u6f22" in texts[-2].decode()) == (unknown == 0)
 
 
 def test_the_rate_of_merges_that_are_left_out():
@@ -133,21 +147,6 @@ def test_a_process_that_ends(pairs, tmp_path):
     with pytest.raises(UserError, match="a process that draws sub-words has ended; if memory"):
         sampler.epoch(0, threading.Event())
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(("name", "unknown"), [("unigram", 1), ("learned_unigram", 0)])
-def test_a_unigram_vocabulary(text, name, unknown, request):
-    """A character that it does not have stays the unknown token, or its bytes."""
-    tokenizer = request.getfixturevalue(name)
-    text = [*text, ("A \u6f22 dog", "Ein Hund")]
-    pairs = encode_pairs(text, (tokenizer, tokenizer), 64, 9.0)
-    usual = sequences(pairs)
-    found = sampled(pairs, (tokenizer, tokenizer), 0.3)
-    assert sum(a != b for a, b in zip(found, usual)) > len(usual) / 4
-    assert usual[-2].count(UNK) == found[-2].count(UNK) == unknown
-    texts = decoded(tokenizer, found)
-    assert texts == decoded(tokenizer, usual)
-    assert ("\u6f22" in texts[-2].decode()) == (unknown == 0)
 
 
 def test_tags_are_kept(text):

@@ -64,7 +64,6 @@ def test_special_tokens(tokenizer):
 
 
 def test_batch_independence(tokenizer):
-    """The ids of a text do not depend on the other texts of the batch."""
     texts = [pair[0] for pair in PAIRS[:50]] + UNUSUAL
     batch = tokenizer.encode(texts)
     for i, text in enumerate(texts):
@@ -146,7 +145,6 @@ def test_a_tokenizer_outlives_its_resource(tokenizer):
 
 
 def test_first_use_in_a_graph():
-    """A tokenizer whose first use is in a graph works in that graph, in others, and eagerly."""
     tokenizer = Tokenizer.learn((sentence for pair in PAIRS for sentence in pair), 350)
     texts = tf.constant(["Anna sleeps."])
     graphs = [tf.function(lambda texts: tokenizer.encode(texts).values) for _ in range(2)]

@@ -15,10 +15,7 @@ LONG_PREFIX = {  # longer than the outputs of these sources may be
     "inp": sentences(3, 4),
     "prefix": np.array([range(5, 20), [8, *[0] * 14], [0] * 15]),
 }
-PHRASES = {
-    "inp": INP,
-    "phrases": np.array([[[5, 6], [9, 0]], [[7, 0], [0, 0]], [[0, 0], [0, 0]]]),
-}
+PHRASES = {"inp": INP, "phrases": np.array([[[5, 6], [9, 0]], [[7, 0], [0, 0]], [[0, 0], [0, 0]]])}
 CONTROLS = {"controls": ControlConfig(repetition_penalty=1.5, no_repeat_ngram_size=2)}
 GROUPS = {"controls": ControlConfig(diverse_groups=2)}
 CASES = {  # models, beam size, hypotheses, arrays, other options

@@ -18,10 +18,7 @@ from chains import (
 
 from tf_transformer.config import ControlConfig
 from tf_transformer.decoding.beam_search import beam_search, greedy_search
-from tf_transformer.decoding.logits_processors import (
-    PROCESSORS,
-    make_processors,
-)
+from tf_transformer.decoding.logits_processors import PROCESSORS, make_processors
 from tf_transformer.decoding.sampling import sample
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.special_tokens import END, PAD, START
@@ -49,29 +46,6 @@ def adjusted(log_probs, tokens, controls):
             changed[token] = NEGATIVE_INFINITY
     changed[[PAD, START]] = NEGATIVE_INFINITY
     return changed
-
-
-def without_special(log_probs):
-    """Without the tokens that the search never takes."""
-    return np.where(np.isin(np.arange(V), [PAD, START]), NEGATIVE_INFINITY, log_probs)
-
-
-@pytest.mark.parametrize("length", [0, 1, 2, 7])
-@pytest.mark.parametrize("controls", CONTROLS, ids=str)
-def test_adjusted_log_probabilities(controls, length):
-    rng = np.random.default_rng(length)
-    log_probs = np.log(rng.dirichlet(np.ones(V), [2, 3])).astype(np.float32)
-    tokens = rng.choice([1, 4, 5], [2, 3, length])
-    padding = np.full([2, 3, 4], PAD)
-    ids = np.concatenate([np.full([2, 3, 1], START), tokens, padding], axis=2)
-    found = tf.constant(log_probs)
-    for processor in make_processors(controls):
-        found = processor(found, tf.constant(ids), tf.constant(length), tf.range(2))
-    expected = [
-        [adjusted(log_probs[i, k], tokens[i, k].tolist(), controls) for k in range(3)]
-        for i in range(2)
-    ]
-    np.testing.assert_allclose(without_special(found), expected, rtol=1e-6)
 
 
 def test_a_processor_is_off_by_default():
@@ -114,11 +88,11 @@ def test_each_sentence_can_have_its_own_value():
 def test_a_wide_beam_finds_the_optimum(controls):
     table, max_lengths = markov_chains(22, 4), [5, 4, 1, 5]
     problem = make_problem(table, 100, max_lengths, processors=make_processors(controls))
-    result = beam_search(problem, 100, 3)
+    result = beam_search(problem, 100, 30)
     adjust = functools.partial(adjusted, controls=controls)
     for i, max_length in enumerate(max_lengths):
         outputs = ranked_outputs(table[i], max_length, adjust=adjust)
-        assert_same_outputs(outputs_of(result, i), outputs[:3])
+        assert_same_outputs(outputs_of(result, i), outputs[:30])
 
 
 def test_samples_repeat_no_ngram_and_have_the_scores_of_the_model():

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from tf_transformer.checkpoints.model_folder import find_model_dir
 from tf_transformer.decoding.translator import Translator
@@ -27,13 +25,6 @@ def test_strings_and_lists(translator):
         assert translations[i] == translator(texts[i])
     assert translator([]) == []
     assert translator("") == ""
-
-
-def test_translations_do_not_depend_on_the_batch_size(model_dir, translator):
-    numbers = ["two", "three", "four", "twenty-one", "ninety"]
-    texts = [f"Anna sees {number} dogs." for number in numbers] * 3
-    small_batches = Translator.load(str(model_dir), decode_batch_tokens=20)
-    assert small_batches(texts) == translator(texts)
 
 
 def test_n_best(translator):
@@ -77,33 +68,20 @@ def test_attention(translator):
     np.testing.assert_allclose(encoder.sum(-1), 1.0, rtol=1e-5)
 
 
-def test_every_line_of_input_gives_one_line_of_output(model_dir):
-    greedy = Translator.load(str(model_dir), beam_size=1, extra_decode_length=1)
-
-    @settings(max_examples=15, deadline=None)
-    @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), min_size=1, max_size=8))
-    @example(["漢字 🙂", "a" * 90, "\u200b", "[END] </s>", "\x00", "é" * 30])
-    def check(texts):
-        output = "".join(f"{text}\n" for text in greedy(texts))
-        assert len(output.splitlines()) == len(texts)
-
-    check()
-
-
-def test_two_devices_give_the_results_of_one(model_dir):
+def test_any_batches_and_devices_give_the_same_results(model_dir, translator):
     texts = [f"Anna sees {number} dogs." for number in range(30)] + ["", "Anna sleeps."]
     pairs = [(text, f"Anna sieht {i} Hunde.") for i, text in enumerate(texts)]
-    translator = Translator.load(str(model_dir), beam_size=1, decode_batch_tokens=50)
     expected = translator.n_best(texts, 1)
     expected_scores = [score.log_prob for score in translator.score(pairs)]
-    for devices in (["CPU:0", "CPU:1"], ["CPU:1"]):
-        translator.replicate(devices)
+    small_batches = Translator.load(str(model_dir), decode_batch_tokens=50)
+    for devices in (["CPU:0"], ["CPU:0", "CPU:1"], ["CPU:1"]):
+        small_batches.replicate(devices)
         finished = []
-        results = translator.n_best(texts, 1, finished.append)
+        results = small_batches.n_best(texts, 1, finished.append)
         assert len(finished) > 4
         assert sum(finished) == 31
-        assert results == [[(row[0][0], pytest.approx(row[0][1], abs=1e-5))] for row in expected]
-        scores = [score.log_prob for score in translator.score(pairs)]
+        assert results == [[(row[0][0], pytest.approx(row[0][1], abs=1e-4))] for row in expected]
+        scores = [score.log_prob for score in small_batches.score(pairs)]
         np.testing.assert_allclose(scores, expected_scores, atol=1e-4)
 
 
@@ -140,10 +118,13 @@ def test_a_prefix_that_is_too_long(translator):
     assert results == [translator.n_best(texts[:1], 1)[0], [("", float("-inf"))]]
 
 
-def test_a_prefix_has_room_beside_the_extra_length(model_dir):
+@pytest.mark.parametrize(
+    "options", [{"target_prefixes": ["a " * 40]}, {"constraints": [["a " * 40]]}], ids=list
+)
+def test_prefixes_and_phrases_have_room_beside_the_extra_length(model_dir, options):
     short = Translator.load(str(model_dir), extra_decode_length=1)
-    (found,) = short.n_best(["Anna sleeps."], 1, target_prefixes=["a " * 40])
-    assert found[0][0].startswith("a " * 39 + "a")
+    ((text, _),) = short.n_best(["Anna sleeps."], 1, **options)[0]
+    assert "a " * 39 + "a" in text
 
 
 def test_samples(translator):

@@ -1,8 +1,8 @@
 """Bracket scores: invariants, sentences with hand-computed counts, and the files of EVALB."""
 
 import dataclasses
-import gzip
 import logging
+import pathlib
 import random
 import re
 
@@ -24,6 +24,7 @@ from tf_transformer.evaluation.evalb import (
     summarise,
 )
 
+FILES = pathlib.Path(__file__).with_name("evalb")
 PHRASES = ["S", "NP-SBJ", "NP", "VP", "PP=2", "SBAR"]
 TAGS = ["DT", "NN", "VBZ", "IN"]
 RAIN = "(S (NP (NN rain)) (VP (VBZ falls)))"
@@ -65,26 +66,20 @@ def all_counts(record):
     return (*bracket_counts(record), record.crossing, record.words, record.correct_tags)
 
 
-def test_a_tree_against_itself():
-    for tree, _ in random_pairs(100):
-        record = score_sentence(tree, tree)
-        assert (record.recall, record.precision) == (100, 100)
-        assert (record.f_measure, record.tagging_accuracy) == (100, 100)
-        assert record.matched == len(phrases(tree))
-        assert record.crossing == 0
-        assert record.length == record.words == len(tree.words())
-
-
-def test_a_wrong_label_costs_one_bracket():
+def test_a_tree_against_itself_and_with_a_wrong_label():
+    """A wrong label costs one bracket."""
     draw = random.Random(1)
     for gold, _ in random_pairs(100):
+        record = score_sentence(gold, gold)
+        labels, words = phrases(gold), len(gold.words())
+        number = len(labels)
+        assert all_counts(record) == (number, number, number, 0, words, words)
+        assert record.length == words and record.f_measure == record.tagging_accuracy == 100
+        label = draw.choice(labels)
         text = str(gold)
-        label = draw.choice(phrases(gold))
         wrong = f"{text[: label.start(1)]}WRONG{text[label.end(1) :]}"
         record = score_sentence(gold, read_line(wrong, "test"))
-        number = len(phrases(gold))
-        assert bracket_counts(record) == (number - 1, number, number)
-        assert record.crossing == 0
+        assert all_counts(record) == (number - 1, number, number, 0, words, words)
 
 
 def test_exchanging_gold_and_test_exchanges_recall_and_precision():
@@ -221,33 +216,25 @@ QUOTES = Parameters(quote_label=("``", "''", "POS", "NN"))
 DOGS = "(S (NP (NNS dogs) (POS ')) (VP (VBP bark)))", "(S (NP (NNS dogs)) ('' ') (VP (VBP bark)))"
 
 
-@pytest.mark.parametrize(
-    "gold, test, counts",
-    [  # matched, gold and test brackets, words, correct tags
-        (*DOGS, (2, 3, 3, 3, 2)),
-        (*DOGS[::-1], (2, 3, 3, 3, 2)),
-        ("(S (`` ') ('' ') (X a))", "(S (POS ') (NN ') (X a))", (1, 1, 1, 3, 1)),
-        (
-            "(S (X (`` \") (NP (NN a))) ('' \"))",
-            "(S (X (NN \") (NP (NN a))) ('' \"))",
-            (3, 3, 3, 2, 1),
-        ),
-    ],
-)
-def test_a_quotation_mark_that_one_tree_deletes_is_restored(gold, test, counts):
-    assert score(gold, test).status == ERROR
-    record = score(gold, test, QUOTES)
-    assert (*bracket_counts(record), record.words, record.correct_tags) == counts
-
-
-@pytest.mark.parametrize("gold, test, error", [
+@pytest.mark.parametrize("gold, test, expected", [
+    # Matched, gold and test brackets, crossing, words, correct tags; or the error.
+    (*DOGS, (2, 3, 3, 0, 3, 2)),
+    (*DOGS[::-1], (2, 3, 3, 0, 3, 2)),
+    ("(S (`` ') ('' ') (X a))", "(S (POS ') (NN ') (X a))", (1, 1, 1, 0, 3, 1)),
+    (
+        "(S (X (`` \") (NP (NN a))) ('' \"))", "(S (X (NN \") (NP (NN a))) ('' \"))",
+        (3, 3, 3, 0, 2, 1),
+    ),
+    # Other marks are not restored.
     ("(S (`` ``) (X a))", "(S (NN ``) (X a))", "Length unmatch (1|2)"),
     ("(S (, ') (X a))", "(S (NN ') (X a))", "Length unmatch (1|2)"),
     # The first of two marks is restored twice: an error of EVALB, which this module reproduces.
     ("(S (`` ') ('' \") (X a))", "(S (POS ') (NN \") (X a))", "Words unmatch ('|\")"),
 ])  # fmt: skip
-def test_other_marks_are_not_restored(gold, test, error):
-    assert score(gold, test, QUOTES).error == error
+def test_a_quotation_mark_that_one_tree_deletes_is_restored(gold, test, expected):
+    assert score(gold, test).status == ERROR
+    record = score(gold, test, QUOTES)
+    assert (record.error or all_counts(record)) == expected
 
 
 def test_deep_trees():
@@ -263,85 +250,8 @@ def test_deep_trees():
     assert record.crossing == depth - 1
 
 
-# The contents of COLLINS.prm.
-COLLINS_FILE = """\
-##------------------------------------------##
-## Debug mode                               ##
-DEBUG 0
-MAX_ERROR 10
-
-CUTOFF_LEN 40
-LABELED 1                 \n\
-DELETE_LABEL TOP
-DELETE_LABEL -NONE-
-DELETE_LABEL ,
-DELETE_LABEL :
-DELETE_LABEL ``
-DELETE_LABEL ''
-DELETE_LABEL .
-DELETE_LABEL_FOR_LENGTH -NONE-
-EQ_LABEL ADVP PRT
-
-# EQ_WORD  Example example
-"""
-LONG = f"(S {'(X a) ' * 41})"
-GOLD, TEST = zip(
-    (
-        "( (S (NP (DT The) (NN dog)) (VP (VBZ barks)) (. .)))",
-        "( (S (NP (DT The) (NNP dog)) (VP (VP (VBZ barks))) (. .)))",
-    ),
-    (RAIN, ""),
-    (RAIN, "(S (NN rain) (VBZ fell))"),
-    (LONG, LONG),
-    ("(S (A (X a) (X b)) (B (X c) (X d)))", "(S (X a) (A (X b) (X c)) (X d))"),
-)
-# The output of EVALB for GOLD and TEST.
-TEXT = """\
-  Sent.                        Matched  Bracket   Cross        Correct Tag
- ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy
-============================================================================
-   1    4    0  100.00  80.00     4      4    5      0      3     2    66.67
-   2    2    2    0.00   0.00     0      0    0      0      0     0     0.00
-   3    2    1    0.00   0.00     0      0    0      0      0     0     0.00
-   4   41    0  100.00 100.00     1      1    1      0     41    41   100.00
-   5    4    0   33.33  50.00     1      3    2      1      4     4   100.00
-============================================================================
-                 75.00  75.00      6     8     8      1     48    47    97.92
-=== Summary ===
-
--- All --
-Number of sentence        =      5
-Number of Error sentence  =      1
-Number of Skip  sentence  =      1
-Number of Valid sentence  =      3
-Bracketing Recall         =  75.00
-Bracketing Precision      =  75.00
-Bracketing FMeasure       =  75.00
-Complete match            =  33.33
-Average crossing          =   0.33
-No crossing               =  66.67
-2 or less crossing        = 100.00
-Tagging accuracy          =  97.92
-
--- len<=40 --
-Number of sentence        =      4
-Number of Error sentence  =      1
-Number of Skip  sentence  =      1
-Number of Valid sentence  =      2
-Bracketing Recall         =  71.43
-Bracketing Precision      =  71.43
-Bracketing FMeasure       =  71.43
-Complete match            =   0.00
-Average crossing          =   0.50
-No crossing               =  50.00
-2 or less crossing        = 100.00
-Tagging accuracy          =  85.71
-"""
-
-
 def write(path, lines):
-    data = "".join(f"{line}\n" for line in lines).encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    path.write_text("".join(f"{line}\n" for line in lines))
     return str(path)
 
 
@@ -350,26 +260,29 @@ def warnings(caplog):
 
 
 NOTHING = Parameters(delete_label=(), delete_label_for_length=(), eq_label=())
-LINES = ["EQ_WORD  This\tthis ", "LABELED 0", "CUTOFF_LEN\t70", "MAX_ERROR 3", "MAX_ERROR 4"]
-SETTINGS = {"eq_word": (("This", "this"),), "labeled": False, "cutoff_len": 70, "max_error": 4}
+LINES = [
+    "EQ_WORD  This\tthis ", "LABELED 0", "CUTOFF_LEN\t70", "MAX_ERROR 3", "MAX_ERROR 4",
+    "QUOTE_LABEL POS",
+]  # fmt: skip
+SETTINGS = {
+    "eq_word": (("This", "this"),), "labeled": False, "cutoff_len": 70, "max_error": 4,
+    "quote_label": ("POS",),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("lines, expected", [
-    (COLLINS_FILE.splitlines(), COLLINS),
-    (["# nothing", "", "x"], NOTHING),  # numbers have defaults
-    ([*LINES, "QUOTE_LABEL POS"], dataclasses.replace(NOTHING, quote_label=("POS",), **SETTINGS)),
+@pytest.mark.parametrize("lines, expected, unknown", [
+    (["# nothing", "", "x"], NOTHING, []),  # numbers have defaults
+    (LINES, dataclasses.replace(NOTHING, **SETTINGS), []),
+    (
+        ["DELETE_LABELS TOP", "CUTOFF_LEN 3", " DELETE_LABEL TOP"],
+        dataclasses.replace(NOTHING, cutoff_len=3), ["1: unknown keyword", "3: unknown keyword"],
+    ),
 ])  # fmt: skip
-def test_parameter_files(tmp_path, caplog, lines, expected):
-    assert read_parameters(write(tmp_path / "a.prm", lines)) == expected
-    assert COLLINS == Parameters()
-    assert warnings(caplog) == []
-
-
-def test_unknown_keywords_are_logged(tmp_path, caplog):
-    path = write(tmp_path / "a.prm", ["DELETE_LABELS TOP", "CUTOFF_LEN 3", " DELETE_LABEL TOP"])
-    assert read_parameters(path) == dataclasses.replace(NOTHING, cutoff_len=3)
-    numbers = [message.removeprefix(f"{path}:")[:18] for message in warnings(caplog)]
-    assert numbers == ["1: unknown keyword", "3: unknown keyword"]
+def test_parameter_files(tmp_path, caplog, lines, expected, unknown):
+    """Unknown keywords are logged."""
+    path = write(tmp_path / "a.prm", lines)
+    assert read_parameters(path) == expected
+    assert [message.removeprefix(f"{path}:")[:18] for message in warnings(caplog)] == unknown
 
 
 @pytest.mark.parametrize("line, advice", [
@@ -384,11 +297,12 @@ def test_invalid_parameters(tmp_path, line, advice):
         read_parameters(path)
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_the_text(tmp_path, suffix, caplog):
-    gold = write(tmp_path / f"gold{suffix}", GOLD)
-    test = write(tmp_path / f"test{suffix}", TEST)
-    assert evalb_files(gold, test, COLLINS) == TEXT
+def test_the_text(caplog):
+    """`output` is that of EVALB for `gold`, `test` and `COLLINS.prm`, with all its settings."""
+    gold, test, parameters = (str(FILES / name) for name in ("gold", "test", "COLLINS.prm"))
+    found = evalb_files(gold, test, read_parameters(parameters))
+    assert found == (FILES / "output").read_text()
+    assert read_parameters(parameters) == COLLINS
     assert warnings(caplog) == ["3 : Words unmatch (falls|fell)"]
 
 

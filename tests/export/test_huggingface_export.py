@@ -84,7 +84,6 @@ def test_separate_tables():
     [
         ({"positional_encoding": "learned"}, "learned positions"),
         ({"key_dim": 16}, "key_dim or value_dim"),
-        ({"value_dim": 16}, "key_dim or value_dim"),
     ],
 )
 def test_models_that_cannot_be_expressed(change, message):

@@ -82,22 +82,19 @@ def test_samples_are_those_of_the_translator(call, translator):
         assert alone["translation"][0] == together["translation"][i]
 
 
-def test_alternatives(call, translator):
+def test_alternatives(call, model_dir):
     prefixes = ["", "Der alte", "", "Hund"]
     found = call("alternatives", text=TEXTS, target_prefix=prefixes)
-    tokenizers = translator.source, translator.target
-    decode = dataclasses.replace(translator.decode, beam_size=1)
-    greedy = Translator(translator.model, tokenizers, decode)
-    greedy = [best[0][0] for best in greedy.n_best(TEXTS, 1, target_prefixes=prefixes)]
-    for i, prefix in enumerate(prefixes):
+    greedy = Translator.load(str(model_dir), beam_size=1)
+    greedy = greedy.n_best(TEXTS, 1, target_prefixes=prefixes)
+    for i, text in enumerate(TEXTS):
         translations, probabilities = decoded(found["translations"][i]), found["probabilities"][i]
-        if not TEXTS[i]:
-            assert translations == [""] * 10
-            assert np.all(probabilities == 0)
-            continue
-        assert translations[0] == greedy[i]
-        assert all(text.startswith(prefix) for text in translations)
-        assert probabilities.tolist() == sorted(probabilities, reverse=True)
+        if text:
+            assert translations[0] == greedy[i][0][0]
+            assert all(each.startswith(prefixes[i]) for each in translations)
+            assert probabilities.tolist() == sorted(probabilities, reverse=True)
+        else:
+            assert translations == [""] * 10 and np.all(probabilities == 0)
 
 
 def test_the_longest_prefixes(call, translator):

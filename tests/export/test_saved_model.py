@@ -83,7 +83,6 @@ def test_an_ensemble_as_the_next_version(model_dir, texts, tmp_path):
 
 @pytest.mark.slow
 def test_separate_vocabularies(tiny_config, tmp_path):
-    """Source and target keep their own tokenizers."""
     config = tiny_config.replace(
         shared_vocab=False, train_steps=1, vocab_size=450, bleu_sentences=0
     )

@@ -28,18 +28,15 @@ def test_versions_are_numbers_that_may_have_leading_zeros(tmp_path):
     assert find_versions(str(tmp_path / "missing")) == {}
 
 
-def test_the_oldest_versions_are_removed(tmp_path):
-    new = [make_version(tmp_path, version) for version in (1, 2, 9, 10, 11)][-1]
-    remove_old_versions(str(tmp_path), 2, new)
-    assert sorted(os.listdir(tmp_path)) == ["10", "11"]
-    remove_old_versions(str(tmp_path), 2, new)
-    assert sorted(os.listdir(tmp_path)) == ["10", "11"]
-
-
-def test_the_new_version_stays_when_there_is_a_newer_one(tmp_path):
-    _, _, new = [make_version(tmp_path, version) for version in (1, 3, 2)]
-    remove_old_versions(str(tmp_path), 1, new)
-    assert sorted(os.listdir(tmp_path)) == ["2", "3"]
+@pytest.mark.parametrize(
+    ("versions", "keep", "left"), [([1, 2, 9, 10, 11], 2, ["10", "11"]), ([1, 3, 2], 1, ["2", "3"])]
+)
+def test_the_oldest_versions_are_removed(tmp_path, versions, keep, left):
+    """The new version stays when there is a newer one."""
+    *_, new = [make_version(tmp_path, version) for version in versions]
+    for _ in range(2):
+        remove_old_versions(str(tmp_path), keep, new)
+        assert sorted(os.listdir(tmp_path)) == left
 
 
 def test_what_is_not_a_version_stays(tmp_path):

@@ -18,7 +18,7 @@ from tf_transformer.checkpoints import checkpoint
 from tf_transformer.config import Config, DataConfig, ModelConfig, TrainConfig
 from tf_transformer.errors import UserError
 from tf_transformer.host import number_of_cores
-from tf_transformer.training import distribution, loss
+from tf_transformer.training import distribution
 from tf_transformer.training.optimizer import FusedAdam
 from tf_transformer.training.update import Update, gradient_accumulation_steps
 
@@ -76,7 +76,6 @@ def make_update(
     settings=None,
     precision="float32",
     accumulate=False,
-    jit_compile=False,
     frozen="",
 ):
     """A function of batches, the model whose weights it updates, and its loss scale."""
@@ -85,8 +84,7 @@ def make_update(
     settings = dataclasses.replace(settings or TrainConfig(), freeze=frozen)
     config = Config(sizes, DataConfig(max_length=8), settings)
     run = Update(
-        config, precision, strategy, accumulate, jit_compile,
-        optimizer=lambda *_: optimizer(learning_rate),
+        config, precision, strategy, accumulate, optimizer=lambda *_: optimizer(learning_rate)
     )  # fmt: skip
 
     def update(pair):
@@ -116,29 +114,37 @@ def test_replicas_of_a_run():
         assert strategy.num_replicas_in_sync == expected
 
 
-def test_two_replicas_equal_one():
-    """Sentences of unequal length, an odd number of rows, and a replica without tokens.
+@pytest.mark.parametrize(("rows", "dropout", "settings"), [
+    ((6, 5, 1), 0.0, TrainConfig()),  # an odd number, and a replica without tokens
+    ((16, 16, 16), 0.3, TrainConfig(r_drop=3.0, micro_batch_tokens=64)),
+], ids=["rows", "R-Drop"])  # fmt: skip
+def test_two_replicas_equal_one(rows, dropout, settings):
+    """With dropout, 2 replicas with 1 shard each equal 1 replica with 2 shards.
 
     One graph is for all shapes: each takes seconds, or half a minute for a large model.
     """
+    optimizer = functools.partial(SGD, use_ema=True, ema_momentum=0.9)
     found = []
     for strategy in (ONE(), TWO()):
-        step, model, _ = make_update(strategy)
-        results = [step(batch(rows, rows)) for rows in (6, 5, 1)]
-        assert len(results[0]["replica_tokens"]) == strategy.num_replicas_in_sync
-        assert step.optimizer.graphs == strategy.num_replicas_in_sync
-        for result in results:
-            assert result["replica_tokens"].sum() == result["sums"][1] and not result["skipped"]
-        found.append(
-            (
-                [result["sums"] for result in results],
-                [result["gradient_norm"] for result in results],
-                weights(model),
-            )
+        replicas = strategy.num_replicas_in_sync
+        accumulate = dropout > 0 and replicas == 1
+        step, model, _ = make_update(
+            strategy, optimizer, dropout=dropout, settings=settings, accumulate=accumulate
         )
-    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
-    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4)
-    assert_same(found[0][2], found[1][2])
+        results = [step(batch(number, seed)) for seed, number in enumerate(rows)]
+        for result in results:
+            assert len(result["replica_tokens"]) == step.optimizer.graphs == replicas
+            assert result["replica_tokens"].sum() == result["sums"][1] and not result["skipped"]
+        values = [[result[name] for result in results] for name in ("sums", "gradient_norm")]
+        averages = [average.numpy() for average in step.optimizer.averages]
+        found.append((*values, weights(model), dict(enumerate(averages))))
+    one, two = found
+    np.testing.assert_allclose(one[0], two[0], rtol=1e-5)
+    np.testing.assert_allclose(one[1], two[1], rtol=1e-4)
+    assert_same(one[2], two[2])
+    assert_same(one[3], two[3])
+    # The decay rates of the 3 updates are 0, 1/10 and 2/11.
+    assert not np.allclose(averages[0], next(iter(two[2].values())), atol=1e-4)
 
 
 def test_clipping_uses_the_norm_of_the_whole_gradient():
@@ -170,23 +176,16 @@ os.environ.update(CUDA_VISIBLE_DEVICES="-1", TF_CPP_MIN_LOG_LEVEL="3")
 import numpy as np
 from tf_transformer.training import distribution
 distribution.split_cpu({count})
-sys.path.insert(0, {tests!r})
-sys.path.insert(0, {tests!r} + '/training')
+sys.path[:0] = [{tests!r}, {tests!r} + "/training"]
 import test_distribution as here
 # No dropout at update 0, all of it after that.
 settings = here.TrainConfig(micro_batch_tokens=16, dropout_warmup_steps=1)
 strategy = distribution.make_strategy({count})
 step, model, _ = here.make_update(strategy, dropout=0.3, settings=settings, accumulate=True)
-pairs = [here.batch(16, seed) for seed in range(3)]
-arrays = dict()
-for pair in pairs:
-    step.optimizer.iterations.assign(0)
-    result = step(pair)
-arrays.update(("off " + name, value) for name, value in here.weights(model).items())
-arrays["replica_tokens"] = result["replica_tokens"]
-arrays["sums"] = np.array([step(pair)["sums"] for pair in pairs])
-arrays.update(("on " + name, value) for name, value in here.weights(model).items())
-np.savez({path!r}, **arrays)
+results = [step(here.batch(16, seed)) for seed in range(4)]
+assert len(results[0]["replica_tokens"]) == {count}
+sums = np.array([result["sums"] for result in results])
+np.savez({path!r}, sums=sums, **here.weights(model))
 os._exit(0)
 """
 
@@ -196,24 +195,17 @@ def test_replicas_and_accumulation_steps_are_interchangeable(tmp_path):
     """8 replicas with 1 shard each, 2 with 4, 1 with 8: equal updates, also with dropout."""
     running, found = [], []
     for count in (8, 2, 1):
-        code = SAME.format(
-            count=count,
-            path=str(tmp_path / f"{count}.npz"),
-            tests=os.path.dirname(os.path.dirname(__file__)),
-        )
-        running.append(
-            subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-        )
-    for process, count in zip(running, (8, 2, 1)):
+        path, tests = str(tmp_path / f"{count}.npz"), os.path.dirname(os.path.dirname(__file__))
+        command = [sys.executable, "-c", SAME.format(count=count, path=path, tests=tests)]
+        running.append((subprocess.Popen(command, stderr=subprocess.PIPE, text=True), path))
+    for process, path in running:
         _, errors = process.communicate()
         assert process.returncode == 0, errors
-        with np.load(tmp_path / f"{count}.npz") as file:
-            found.append({name: file[name] for name in file.files})
-            assert len(found[-1].pop("replica_tokens")) == count
-    for other in found[1:]:
-        np.testing.assert_allclose(other.pop("sums"), found[0]["sums"], rtol=1e-5)
-    del found[0]["sums"]
-    for other in found[1:]:
+        with np.load(path) as file:
+            found.append(dict(file))
+    sums, *other_sums = [each.pop("sums") for each in found]
+    for i, other in enumerate(found[1:]):
+        np.testing.assert_allclose(other_sums[i], sums, rtol=1e-5)
         assert_same(found[0], other)
 
 
@@ -228,21 +220,6 @@ def test_dropout_differs_between_shards_and_updates():
     assert len({round(loss, 3) for loss in losses}) == 4
     step.optimizer.iterations.assign(0)
     assert step(twice)["sums"][0] == pytest.approx(losses[2] + losses[0], rel=1e-6)
-
-
-@pytest.mark.slow
-def test_xla_makes_equal_updates(monkeypatch):
-    monkeypatch.setattr(loss, "CHUNK_TOKENS", 5)  # several chunks, the last one padded
-    pairs = [batch(8, seed) for seed in range(2)]
-    settings = TrainConfig(micro_batch_tokens=16)
-    sums, models = [], []
-    for jit_compile in (False, True):
-        options = dict(accumulate=True, jit_compile=jit_compile)
-        step, model, _ = make_update(TWO(), settings=settings, **options)
-        sums.append([step(pair)["sums"] for pair in pairs])
-        models.append(weights(model))
-    np.testing.assert_allclose(*sums, rtol=1e-5)
-    assert_same(*models)
 
 
 def test_update_without_finite_gradients_changes_only_the_step():
@@ -285,25 +262,6 @@ def test_loss_scale_falls_after_an_overflow_and_rises_again(monkeypatch):
     assert loss_scale.scale.numpy() == state[0] / 2
     loss_scale.restore(state)
     assert loss_scale.state() == state
-
-
-def test_r_drop_and_moving_average_in_replicas():
-    """2 replicas with 1 shard each equal 1 replica with 2 shards, also in their dropout masks."""
-    settings = TrainConfig(r_drop=3.0, micro_batch_tokens=64)
-    optimizer = functools.partial(SGD, use_ema=True, ema_momentum=0.9)
-    found = []
-    for strategy, accumulate in ((ONE(), True), (TWO(), False)):
-        step, model, _ = make_update(
-            strategy, optimizer, dropout=0.3, settings=settings, accumulate=accumulate
-        )
-        sums = [step(batch(16, seed))["sums"] for seed in range(3)]
-        averages = [average.numpy() for average in step.optimizer.averages]
-        found.append((sums, weights(model), dict(enumerate(averages))))
-    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
-    assert_same(found[0][1], found[1][1])
-    assert_same(found[0][2], found[1][2])
-    # The decay rates of the 3 updates are 0, 1/10 and 2/11.
-    assert not np.allclose(averages[0], list(found[1][1].values())[0], atol=1e-4)
 
 
 def test_frozen_weights():

@@ -1,10 +1,17 @@
-"""The loss from its definition, in NumPy and float64."""
+"""The loss from its definition, in NumPy and float64; then the losses in chunks."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.training.loss import label_smoothed_cross_entropy, token_accuracy
+from tf_transformer.training import loss as training_loss
+from tf_transformer.training.loss import (
+    chunked_cross_entropy,
+    chunked_loss_sums,
+    cross_entropy,
+    label_smoothed_cross_entropy,
+    token_accuracy,
+)
 
 V = 7
 TAR_REAL = np.array([[3, 6, 1, 0], [5, 0, 0, 0], [1, 2, 3, 4]])
@@ -22,8 +29,8 @@ def log_softmax(logits):
 
 
 def definition(logits, label_smoothing):
-    cross_entropy = -(distribution(label_smoothing) * log_softmax(logits)).sum(-1)  # (B, T)
-    return (cross_entropy * REAL).sum(), REAL.sum()
+    of_tokens = -(distribution(label_smoothing) * log_softmax(logits)).sum(-1)  # (B, T)
+    return (of_tokens * REAL).sum(), REAL.sum()
 
 
 @pytest.fixture
@@ -81,15 +88,6 @@ def test_default_smoothing_is_the_papers(logits):
     assert default == label_smoothed_cross_entropy(labels, x, 0.1)[0]
 
 
-def test_padding_counts_nothing(logits):
-    changed = logits + 50 * (1 - REAL[..., np.newaxis]) * np.arange(V)
-    one, other = (
-        label_smoothed_cross_entropy(tf.constant(TAR_REAL), tf.constant(x, tf.float32))
-        for x in (logits, changed)
-    )
-    np.testing.assert_array_equal(one, other)
-
-
 def test_all_padding_is_nothing_and_finite(logits):
     x = tf.constant(logits, tf.float32)
     with tf.GradientTape() as tape:
@@ -108,3 +106,98 @@ def test_token_accuracy_by_hand(dtype, ids):
     right, tokens = token_accuracy(tf.constant(TAR_REAL, ids), tf.constant(np.eye(V)[said], dtype))
     assert right.dtype == tokens.dtype == tf.float32
     assert (float(right), float(tokens)) == (5, 8)
+
+
+# In chunks
+
+
+D = 4
+LABELS = tf.constant(TAR_REAL, tf.int32)  # 8 tokens, 4 of padding
+RANDOM = np.random.default_rng(2)
+X = tf.constant(RANDOM.normal(size=(3, 4, D)), tf.float32)
+TABLE = tf.constant(RANDOM.normal(size=(V, D)), tf.float32)
+X_1, X_2 = tf.unstack(tf.constant(RANDOM.normal(size=(2, 3, 4, D)), tf.float32))
+ALPHA, SCALE = 5.0, 0.25  # of R-Drop
+
+
+def project(x, table):
+    """The tied projection, `[..., D]` -> `[..., V]`."""
+    return tf.einsum("...d,vd->...v", x, tf.cast(table, x.dtype))
+
+
+@pytest.fixture(params=[1, 5, 13], ids=lambda n: f"chunks of {n}")
+def chunk_tokens(request, monkeypatch):
+    """Sets the size of a chunk; not all of these sizes divide the 12 positions."""
+    monkeypatch.setattr(training_loss, "CHUNK_TOKENS", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_cross_entropy_equals_the_definition(chunk_tokens, label_smoothing):
+    with tf.GradientTape() as tape:
+        tape.watch([X, TABLE])
+        logits = project(X, TABLE)
+        loss, tokens = label_smoothed_cross_entropy(LABELS, logits, label_smoothing)
+        scaled = 0.25 * loss
+    expected_gradients = tape.gradient(scaled, [X, TABLE])
+    correct, _ = token_accuracy(LABELS, logits)
+    unsmoothed, _ = label_smoothed_cross_entropy(LABELS, logits, 0.0)
+
+    with tf.GradientTape() as tape:
+        tape.watch([X, TABLE])
+        chunked, sums = chunked_cross_entropy(project, [TABLE], [X], LABELS, label_smoothing, 0.25)
+        doubled = 2.0 * chunked
+    gradients = tape.gradient(doubled, [X, TABLE])
+    np.testing.assert_allclose(chunked, scaled, rtol=1e-6)
+    np.testing.assert_allclose(sums, [loss, tokens, correct, unsmoothed], rtol=1e-6)
+    for gradient, expected in zip(gradients, expected_gradients):
+        np.testing.assert_allclose(gradient, 2 * expected, atol=2e-6)
+    without_gradient = chunked_loss_sums(project, [TABLE], X, LABELS, label_smoothing)
+    np.testing.assert_allclose(without_gradient, sums, rtol=1e-6)
+
+
+def test_only_one_chunk_of_logits_exists_at_a_time(chunk_tokens):
+    """The projection is called for one chunk at a time, with and without gradients."""
+    chunk_sizes = []
+
+    def recording_project(x, table):
+        chunk_sizes.append(x.shape[0])
+        return project(x, table)
+
+    chunked_cross_entropy(recording_project, [TABLE], [X], LABELS, 0.1, 1.0)
+    chunked_loss_sums(recording_project, [TABLE], X, LABELS)
+    assert max(chunk_sizes) <= chunk_tokens
+    assert sum(chunk_sizes) >= 2 * 12
+
+
+def test_logits_far_apart():
+    """log sum exp is exact where all probabilities but the largest are 0 in float32."""
+    logits = tf.constant([[500.0, -500.0, 0.0, 400.0, 0.0, 0.0, 0.0]] * 2)
+    _, unsmoothed = cross_entropy(tf.constant([3, 1]), logits, 0.1)
+    np.testing.assert_allclose(unsmoothed, [100.0, 1000.0], rtol=1e-6)
+
+
+def r_drop_definition(x_1, x_2, table):
+    """Half of the paper's Eq. 4, summed over the tokens, times `SCALE`."""
+    logits = project(x_1, table), project(x_2, table)
+    losses = [label_smoothed_cross_entropy(LABELS, side, 0.1)[0] for side in logits]
+    p, q = (tf.nn.softmax(side) for side in logits)
+    kl = tf.keras.losses.KLDivergence(reduction="none")
+    divergence = (kl(p, q) + kl(q, p)) / 2  # (B, T)
+    real = tf.cast(LABELS != 0, tf.float32)
+    return SCALE / 2 * (losses[0] + losses[1] + ALPHA * tf.reduce_sum(divergence * real)), losses
+
+
+def test_r_drop_equals_the_definition(chunk_tokens):
+    with tf.GradientTape() as tape:
+        tape.watch([X_1, X_2, TABLE])
+        expected, losses = r_drop_definition(X_1, X_2, TABLE)
+    expected_gradients = tape.gradient(expected, [X_1, X_2, TABLE])
+    with tf.GradientTape() as tape:
+        tape.watch([X_1, X_2, TABLE])
+        loss, sums = chunked_cross_entropy(project, [TABLE], [X_1, X_2], LABELS, 0.1, SCALE, ALPHA)
+    gradients = tape.gradient(loss, [X_1, X_2, TABLE])
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    np.testing.assert_allclose(sums[:2], [(losses[0] + losses[1]) / 2, 8], rtol=1e-6)
+    for gradient, expected_gradient in zip(gradients, expected_gradients):
+        np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5)

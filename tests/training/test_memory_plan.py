@@ -77,8 +77,6 @@ MEASURED = [
     (PRESETS["base"], 37_000, 1, (2, 4), 1, 2.357e9),
     (PRESETS["base"], 37_000, 1, (128, 32), 1, 4.460e9),
     (PRESETS["base"], 37_000, 2, (128, 32), 1, 6.260e9),
-    (PRESETS["base"], 37_000, 2, (72, 56), 1, 6.3e9),
-    (PRESETS["base"], 37_000, 2, (116, 35), 3, 7.4e9),
     (PRESETS["base"], 37_000, 2, (244, 33), 3, 9.4e9),
 ]
 
@@ -97,7 +95,7 @@ def test_the_plan_is_within_ten_per_cent_of_what_was_measured(
 
 
 def test_dry_run(capsys, corpus_folder, tmp_path):
-    """It prints the plan, makes an update, and leaves no model."""
+    """It prints the plan, makes an update, and leaves no model. Log lines go to standard error."""
     sizes = {
         "num_layers": 1, "d_model": 32, "num_heads": 2, "dff": 64, "vocab_size": 500,
         "max_length": 64, "train_steps": 32, "batch_tokens": 1024, "micro_batch_tokens": 200,
@@ -105,7 +103,9 @@ def test_dry_run(capsys, corpus_folder, tmp_path):
     flags = [f"--{name}={value}" for name, value in sizes.items()]
     flags += [f"--data={corpus_folder}", f"--model_dir={tmp_path}", "--precision=float32"]
     assert main(["train", "--dry_run", *flags]) == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert out.startswith(f"plan for {tmp_path}\n") and " INFO " not in out
+    assert " INFO learning a vocabulary of 500 sub-words" in err and "plan for" not in err
     assert "32, 16 an epoch: 2.0 epochs" in out and "37,376" in out
     assert re.search(r"about 0\.8\d GB for this process: 2 replicas", out)
     rows = [line.split() for line in out.splitlines() if re.match(r" +\d+ x \d+ ", line)]
@@ -121,8 +121,7 @@ def test_dry_run(capsys, corpus_folder, tmp_path):
 @pytest.mark.parametrize(("device", "tokens", "jit_compile", "end"), [
     ("CPU:0", 4096, False, "gradient accumulation steps: 7; float32, XLA off"),
     ("CPU:0", 25_000, True, "steps: 1; float32, XLA on: 2 shapes to compile"),
-    # Small micro-batches do not fill a GPU.
-    ("GPU:0", 4096, False, "up to --micro_batch_tokens=28672"),
+    ("GPU:0", 4096, False, "up to --micro_batch_tokens=28672"),  # small ones do not fill a GPU
     ("GPU:0", 25_000, False, "XLA off"),
 ])  # fmt: skip
 def test_what_computes_an_update(device, tokens, jit_compile, end):

@@ -10,6 +10,7 @@ from training_runs import losses
 from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.config import Config
 from tf_transformer.data.readers import open_corpus
+from tf_transformer.training import loss
 from tf_transformer.training.distribution import make_strategy
 from tf_transformer.training.trainer import build_trainer
 from tf_transformer.training.update import Update
@@ -87,11 +88,12 @@ def test_a_common_factor_has_no_effect(plain, factor):
     "changes",
     [
         dict(replicas=2, micro_batch_tokens=24),  # shards of 3 rows, with rows of padding
-        pytest.param(dict(jit=True), marks=pytest.mark.slow),
+        pytest.param(dict(replicas=2, micro_batch_tokens=24, jit=True), marks=pytest.mark.slow),
     ],
     ids=str,
 )
-def test_replicas_micro_batches_and_xla(weighted, changes):
+def test_replicas_micro_batches_and_xla(weighted, monkeypatch, changes):
+    monkeypatch.setattr(loss, "CHUNK_TOKENS", 5)  # several chunks, the last one padded
     assert_close(updated(INP, TAR, WEIGHTS, **changes)[0], weighted[0])
 
 

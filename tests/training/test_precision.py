@@ -1,4 +1,4 @@
-"""The choice of precision and compiler. Their effect on an update is in test_distribution.py."""
+"""The choice of precision and compiler. Their effect on an update is in test_update.py."""
 
 import pytest
 import tensorflow as tf

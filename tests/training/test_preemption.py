@@ -37,14 +37,6 @@ def test_second_ctrl_c_has_its_former_effect():
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_hangups_and_a_termination():
-    """A closed terminal can send two SIGHUPs, and a system that shuts down a SIGTERM as well."""
-    with PreemptionHandler() as preemption:
-        for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):
-            os.kill(os.getpid(), number)
-        assert preemption.requested
-
-
 @pytest.mark.parametrize("number", PreemptionHandler.SIGNALS)
 def test_ignored_signals_stay_ignored(number):
     """As SIGHUP under `nohup`, and Ctrl-C in a background job of a script."""
@@ -54,13 +46,13 @@ def test_ignored_signals_stay_ignored(number):
         assert not preemption.requested
 
 
-def test_a_termination_that_arrives_twice():
-    """From the system and from the parent process. Ctrl-C still stops at once."""
+def test_hangups_and_terminations_that_arrive_twice():
+    """From a terminal that is closed, the system and the parent process. Ctrl-C stops at once."""
     received = []
     signal.signal(signal.SIGTERM, lambda *_: received.append("SIGTERM"))
     with PreemptionHandler(lambda *_: received.append("SIGINT")) as preemption:
-        for _ in range(3):
-            os.kill(os.getpid(), signal.SIGTERM)
+        for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), number)
         assert preemption.requested and not received
         os.kill(os.getpid(), signal.SIGINT)
         assert received == ["SIGINT"]

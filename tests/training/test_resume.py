@@ -147,8 +147,7 @@ def test_resumed_in_the_middle_of_an_epoch(tiny_config, request, tmp_path, chang
 
 def test_what_a_crash_leaves(tiny_config, model_dir, tmp_path, caplog):
     """Unfinished files and lines are removed. Of a damaged checkpoint, the one before is used."""
-    folder = tmp_path / "model"
-    shutil.copytree(model_dir, folder)
+    folder = shutil.copytree(model_dir, tmp_path / "model")
     (folder / "checkpoints" / ".tmp-step-00000016.npz-a1b2.part").write_bytes(b"PK")
     with open(folder / "metrics.jsonl", "a") as file:
         file.write(json.dumps({"step": 16, "kind": "train", "loss": 9.0}) + '\n{"step": 17, "kin')
@@ -166,8 +165,7 @@ def test_what_a_crash_leaves(tiny_config, model_dir, tmp_path, caplog):
 
 def test_all_checkpoints_are_damaged(tiny_config, model_dir, tmp_path):
     """Then nothing is overwritten: something may still be rescued."""
-    folder = tmp_path / "model"
-    shutil.copytree(model_dir, folder)
+    folder = shutil.copytree(model_dir, tmp_path / "model")
     for path in (folder / "checkpoints").iterdir():
         os.truncate(path, 5000)
     with pytest.raises(UserError, match="all 2 checkpoints in .* are damaged"):
@@ -177,8 +175,7 @@ def test_all_checkpoints_are_damaged(tiny_config, model_dir, tmp_path):
 
 def test_killed_before_old_checkpoints_are_removed(tiny_config, model_dir, tmp_path):
     """The average is without that of an interruption; a finished command changes nothing."""
-    folder = tmp_path / "model"
-    shutil.copytree(model_dir, folder)
+    folder = shutil.copytree(model_dir, tmp_path / "model")
     for step in (4, 11):
         shutil.copy(step_path(str(folder), 8), step_path(str(folder), step))
     assert build_trainer(tiny_config, str(folder)).run()
@@ -250,14 +247,18 @@ def has_unfinished_checkpoint(folder):
     return any((folder / "checkpoints").glob(".*.part"))
 
 
-def kill_repeatedly(folder, corpus_folder, seed, kills):
-    """Kills a run at random moments, some in the middle of a checkpoint, then lets it finish.
+@pytest.fixture(scope="module")
+def whole_run(corpus_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "model"
+    finish(folder, corpus_folder)
+    return folder
 
-    Returns: how many times an unfinished checkpoint was left.
-    """
-    chance = random.Random(seed)
-    unfinished = 0
-    for kill in range(kills):
+
+@pytest.mark.slow
+def test_killed_at_random_moments(whole_run, corpus_folder, tmp_path):
+    """`kill -9`, four times in one run, also in the middle of a checkpoint."""
+    folder, chance = tmp_path / "model", random.Random(1)
+    for kill in range(4):
         process = start(folder, corpus_folder)
         if kill == 0:
             time.sleep(chance.uniform(2, 12))  # while it starts, reads, traces
@@ -271,24 +272,7 @@ def kill_repeatedly(folder, corpus_folder, seed, kills):
                     break
         process.kill()
         process.communicate()
-        unfinished += has_unfinished_checkpoint(folder)
     finish(folder, corpus_folder)
-    return unfinished
-
-
-@pytest.fixture(scope="module")
-def whole_run(corpus_folder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole") / "model"
-    finish(folder, corpus_folder)
-    return folder
-
-
-@pytest.mark.slow
-def test_killed_at_random_moments(whole_run, corpus_folder, tmp_path):
-    """`kill -9`, four times in one run."""
-    folder = tmp_path / "model"
-    count = kill_repeatedly(folder, corpus_folder, seed=1, kills=4)
-    print(f"an unfinished checkpoint was left {count} times")
     assert_equal_runs(folder, whole_run)
     assert len(last_state(folder)["batches"]["epoch_starts"]) > 2
     assert not has_unfinished_checkpoint(folder)

@@ -10,11 +10,7 @@ from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.model_folder import find_model_dir, initial_settings, load_config
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.errors import UserError
-from tf_transformer.training.run_directory import (
-    BATCH_ORDER,
-    RunDirectory,
-    check_same_batches,
-)
+from tf_transformer.training.run_directory import BATCH_ORDER, RunDirectory, check_same_batches
 from tf_transformer.training.trainer import build_trainer
 
 

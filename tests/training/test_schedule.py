@@ -9,21 +9,7 @@ import tensorflow as tf
 
 from tf_transformer import config as settings
 from tf_transformer.config import Config
-from tf_transformer.training.schedule import (
-    SCHEDULES,
-    CustomSchedule,
-    make_schedule,
-)
-
-
-def test_serialised_with_its_optimizer():
-    schedule = CustomSchedule(64, warmup_steps=30, scale=0.5)
-    optimizer = keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
-    text = json.dumps(keras.optimizers.serialize(optimizer))
-    again = keras.optimizers.deserialize(json.loads(text))
-    assert again.get_config() == optimizer.get_config()
-    again.iterations.assign(7)
-    assert again.learning_rate == schedule(7)
+from tf_transformer.training.schedule import SCHEDULES, CustomSchedule, make_schedule
 
 
 def test_warmup_defaults_to_the_papers():
@@ -88,6 +74,8 @@ def test_noam_is_equation_3():
     schedule = schedule_of("noam", learning_rate_scale=0.5)
     steps = tf.range(50)
     np.testing.assert_array_equal(schedule(steps), CustomSchedule(512, 10, 0.5)(steps))
+    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(schedule))
+    np.testing.assert_array_equal(again(steps), schedule(steps))
 
 
 def test_plateau_by_hand():
@@ -99,8 +87,6 @@ def test_plateau_by_hand():
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     plain = schedule_of("inverse_sqrt")
     np.testing.assert_array_equal(schedule(tf.range(15, 60)), plain(tf.range(10, 55)))
-    again = type(schedule).from_config(json.loads(json.dumps(schedule.get_config())))
-    assert again(17) == schedule(17)
 
 
 def test_the_command_line_knows_each_schedule():

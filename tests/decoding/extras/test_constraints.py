@@ -24,8 +24,6 @@ from tf_transformer.decoding.extras.constraints import (
 )
 from tf_transformer.decoding.logits_processors import make_processors
 from tf_transformer.decoding.scores import is_possible
-from tf_transformer.decoding.translator import Translator
-from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START
 
 
@@ -77,11 +75,11 @@ def test_a_wide_beam_finds_the_optimum(alpha):
     constraints = [[[4, 5], [1]], [], [[5, 5]], [[4], [4], [5, 4]], [[1, 4], [4, 1]], [[4, 1, 5]]]
     table, max_lengths = markov_chains(41, 6), [5, 4, 5, 3, 4, 4]
     problem = make_problem(table, 100, max_lengths, alpha)
-    result = constrained_beam_search(problem, padded(constraints), 100, n_best=3)
+    result = constrained_beam_search(problem, padded(constraints), 100, n_best=30)
     for i, (phrases, longest) in enumerate(zip(constraints, max_lengths)):
         outputs = ranked_outputs(table[i], longest, alpha)
         outputs = [output for output in outputs if is_allowed(output[1], phrases, longest)]
-        assert_same_outputs(outputs_of(result, i), outputs[:3])
+        assert_same_outputs(outputs_of(result, i), outputs[:30])
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 7])
@@ -142,24 +140,6 @@ def test_missing_tokens_by_hand():
     assert phrases.tokens[0].numpy().tolist() == [4, 5, 0, 0, 0, 0, 0, 0]
 
 
-def test_translator(translator):
-    texts = ["Anna sees the dog.", "The teacher reads a book.", "", "Anna sleeps."]
-    constraints = [["Katze"], ["im Garten", "heute"], [], []]
-    found = translator.n_best(texts, 2, constraints=constraints)
-    for row, phrases in zip(found, constraints):
-        for text, _ in row:
-            assert all(phrase in text for phrase in phrases), (text, phrases)
-    for pair, other in zip(found[3], translator.n_best(texts[3:], 2)[0]):
-        assert pair == (other[0], pytest.approx(other[1], rel=1e-5))
-    assert found[2] == [("", 0.0)]
-
-
-def test_phrases_have_room_beside_the_extra_length(model_dir):
-    short = Translator.load(str(model_dir), extra_decode_length=1)
-    (found,) = short.n_best(["Anna sleeps."], 1, constraints=[["a " * 40]])
-    assert "a " * 39 + "a" in found[0][0]
-
-
 def test_phrases_begin_with_a_word_except_in_scripts_without_blanks():
     """The search appends sub-words: after others, a phrase is text as in a sentence."""
     text = ["「私は東京に住んでいます。」", "東京は大きい。", "ฉันรักกรุงเทพ", "I live in Tokyo."]
@@ -174,15 +154,3 @@ def test_phrases_begin_with_a_word_except_in_scripts_without_blanks():
         ((ids,),) = encode_phrases(tokenizer, [[phrase]], [1])
         before = tokenizer.encode([beginning]).to_list()[0][:-1]
         assert tokenizer.decode(tf.constant([before + ids])).numpy()[0].decode() == expected
-
-
-@pytest.mark.parametrize(
-    "constraints, message",
-    [
-        ([[], ["x", " "]], "line 2 has an empty constraint: give a phrase"),
-        ([[], ["long " * 99]], r"line 2 has constraints of [\d,]+ sub-words, .* at most 95"),
-    ],
-)
-def test_constraints_that_cannot_be_met(translator, constraints, message):
-    with pytest.raises(UserError, match=message):
-        translator.n_best(["Anna sleeps."] * 2, 1, constraints=constraints)

@@ -10,8 +10,6 @@ from tf_transformer.decoding.beam_search import beam_search
 from tf_transformer.decoding.extras.diverse_beam import diverse_beam_search
 from tf_transformer.decoding.logits_processors import make_processors
 from tf_transformer.decoding.scores import length_penalty
-from tf_transformer.decoding.translator import Translator
-from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END, PAD, START
 
 
@@ -69,16 +67,6 @@ def test_one_group_is_beam_search(n_best):
         np.testing.assert_array_equal(one, other)
 
 
-def test_groups_differ_more_with_a_larger_strength():
-    problem = make_problem(markov_chains(33, 30), 4, [6] * 30)
-    distinct = []
-    for strength in (0.0, 10.0):
-        result = diverse_beam_search(problem, 4, 4, strength, n_best=4)
-        distinct.append(np.mean([len({ids[0] for ids in row}) for row in result.ids.numpy()]))
-    assert distinct[0] == 1  # four times greedy search
-    assert distinct[1] > 2
-
-
 def test_batch_independence():
     table, max_lengths = markov_chains(34, 8), [3, 9, 5, 1, 7, 9, 2, 4]
     together = diverse_beam_search(make_problem(table, 4, max_lengths), 4, 2, 1.0, n_best=2)
@@ -86,9 +74,3 @@ def test_batch_independence():
         problem = make_problem(table[i : i + 1], 4, [max_length])
         alone = diverse_beam_search(problem, 4, 2, 1.0, n_best=2)
         assert_same_outputs(outputs_of(alone, 0), outputs_of(together, i))
-
-
-def test_groups_that_do_not_divide_the_beam(translator):
-    arguments = translator.model, (translator.source, translator.target), translator.decode
-    with pytest.raises(UserError, match="give a divisor of --beam_size"):
-        Translator(*arguments, ControlConfig(diverse_groups=3))

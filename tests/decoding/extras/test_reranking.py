@@ -38,13 +38,9 @@ def test_utilities_are_those_of_brute_force():
 
 
 def test_bleu_ranks_languages_without_blanks():
-    for language, texts in {
-        "ja": ["猫がマットの上に座った。", "猫がマットに座った。", "犬が走る。"],
-        "zh_TW": ["猫坐在垫子上。", "猫坐在垫上。", "狗跑了吧。"],
-        "th": ["แมวนั่งบนเสื่อ", "แมวนั่งบนพรม", "สุนัขวิ่ง"],
-    }.items():
-        found = mean_utilities(texts, sentence_scorer("bleu", language))
-        assert found[-1][0] == texts[2] and found[0][1] > found[-1][1] + 5, language
+    texts = ["猫がマットの上に座った。", "猫がマットに座った。", "犬が走る。"]
+    found = mean_utilities(texts, sentence_scorer("bleu", "ja"))
+    assert found[-1][0] == texts[2] and found[0][1] > found[-1][1] + 5
 
 
 def test_equal_candidates_are_scored_once_and_ties_keep_their_order():
