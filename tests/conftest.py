@@ -7,8 +7,6 @@ import shutil
 import signal
 import stat
 import sys
-import threading
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # A background job of a script ignores SIGINT, and so would the processes that the tests start.
@@ -136,40 +134,6 @@ def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@pytest.fixture
-def serve():
-    """A function that runs an ASGI application in a thread until the test ends.
-
-    It returns the server's host and port when the application is ready.
-    """
-    import httpx2
-    import uvicorn
-
-    running = []
-
-    def start(app):
-        config = uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        running.append((server, thread))
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.02)
-        host, port = server.servers[0].sockets[0].getsockname()
-        end = time.monotonic() + 120
-        url = f"http://{host}:{port}/healthz/ready"
-        while httpx2.get(url, timeout=120).status_code != 200:
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        return host, port
-
-    yield start
-    for server, thread in running:
-        server.should_exit = True
-        thread.join()
 
 
 @pytest.fixture(scope="session")
