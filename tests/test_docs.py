@@ -161,3 +161,12 @@ def test_files_that_repeat_the_version():
     assert citation["version"] == __version__
     headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
     assert next(heading for heading in headings if heading != "Unreleased") == f"[{__version__}]"
+
+
+def test_program_of_the_guide_to_the_layers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "guides" / "keras.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    variables = {}
+    exec("\n".join(blocks), variables)
+    assert variables["texts"] == ["Der alte Mann liest ein Buch.", "Anna schläft."]

@@ -143,6 +143,11 @@ def is_older_than_model(path: str, model_dir: str) -> bool:
 
 def load_config(model_dir: str) -> Config:
     """Loads the `Config` of a model folder. Raises: UserError when it is missing or damaged."""
+    if os.path.isfile(model_dir):
+        raise UserError(
+            f"{model_dir} is a file, and a model is a folder; `keras.models.load_model` reads "
+            "what `model.save` has written"
+        )
     if not os.path.isdir(model_dir):
         raise UserError(
             f"no model folder {model_dir}: train a model with "
