@@ -176,12 +176,14 @@ gpu-check: $(STAMP) ## check training and search on the GPUs, measure their spee
 
 # One process for each core, at most four: each process has TensorFlow in memory.
 PYTEST := -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
-# $(call fast,folder of python): the fast tests, in two parts, one after the other: TensorFlow keeps some memory of each
+# $(call fast,folder of python): the fast tests, in three parts, one after the other: TensorFlow keeps some memory of each
 # function that it traces, so that a process grows from test to test.
-FIRST_PART := $(addprefix tests/,checkpoints cli export serving)
+PART_1 := $(addprefix tests/,checkpoints cli export serving)
+PART_2 := $(addprefix tests/,data decoding evaluation training)
 define fast
-$(1)/python $(PYTEST) -m 'not slow' $(FIRST_PART) $(FLAGS)
-$(1)/python $(PYTEST) -m 'not slow' tests $(FIRST_PART:%=--ignore=%) $(FLAGS)
+$(1)/python $(PYTEST) -m 'not slow' $(PART_1) $(FLAGS)
+$(1)/python $(PYTEST) -m 'not slow' $(PART_2) $(FLAGS)
+$(1)/python $(PYTEST) -m 'not slow' tests $(PART_1:%=--ignore=%) $(PART_2:%=--ignore=%) $(FLAGS)
 endef
 
 test: $(STAMP) ## run the fast tests

@@ -74,6 +74,7 @@ def restricted_attention(x, r):
     too_far = abs(query_positions - key_positions) > block  # (S/b, b, 3b)
     mask = too_far | (key_positions < 0) | (key_positions >= length)  # (S/b, b, 3b)
 
+    mask = tf.cast(mask, tf.float32)  # 1 = hidden
     output, _ = scaled_dot_product_attention(queries, keys, keys, mask)  # (B, S/b, b, D)
     return tf.reshape(output, tf.shape(x))
 

@@ -112,7 +112,7 @@ def test_restricted_attention_is_attention_with_a_mask(n, r):
     """A position sees r / 2 positions to either side: with r = 2n, all of them."""
     x = tf.random.normal((2, n, 5))
     mask = abs(np.subtract.outer(np.arange(n), np.arange(n))) > r // 2
-    expected, weights = scaled_dot_product_attention(x, x, x, mask)
+    expected, weights = scaled_dot_product_attention(x, x, x, mask.astype(float))
     visible = [min(i, r // 2) + min(n - 1 - i, r // 2) + 1 for i in range(n)]
     assert (np.count_nonzero(weights[0], axis=1) == visible).all()
     np.testing.assert_allclose(layer_types.restricted_attention(x, r), expected, atol=1e-6)

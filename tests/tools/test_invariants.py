@@ -13,7 +13,7 @@ from tf_transformer.checkpoints import checkpoint
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding import beam_search, kv_cache
 from tf_transformer.errors import UserError
-from tf_transformer.model import masks
+from tf_transformer.model import masks, transformer
 
 TRANSLATIONS = "12 of 12 translations are the same"
 
@@ -65,7 +65,8 @@ def without_padding(monkeypatch, case):
     def mask(seq):
         return tf.zeros_like(seq, tf.float32)[:, tf.newaxis, tf.newaxis]
 
-    monkeypatch.setattr(masks, "create_padding_mask", mask)
+    for module in (masks, transformer):
+        monkeypatch.setattr(module, "create_padding_mask", mask)
 
 
 def without_look_ahead(monkeypatch, case):
