@@ -42,7 +42,8 @@ class ReferenceCall(KerasClass):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self.autocast = not self.takes_ids
+        if self.takes_ids:
+            self.autocast = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the layer with positional arguments as the reference code gives them.
