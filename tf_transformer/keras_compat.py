@@ -15,6 +15,7 @@ import tensorflow as tf
 # For type checkers, `super()` in `ReferenceCall` is the Keras class after it in the base classes.
 KerasClass: Any = keras.layers.Layer if TYPE_CHECKING else object
 Item = TypeVar("Item", bound=Callable[..., Any])
+SERIALIZED = {"embedding", "variant", "function"}  # arguments that are no plain values
 
 
 def serializable(item: Item) -> Item:
@@ -74,9 +75,8 @@ class ReferenceCall(KerasClass):
         "frozen" has the paths of the parts that are not trainable, where there are any.
         """
         values = {name: getattr(self, name) for name in self.constructor_arguments}
-        for name, value in values.items():
-            if hasattr(value, "get_config"):
-                values[name] = keras.saving.serialize_keras_object(value)
+        for name in SERIALIZED & values.keys():
+            values[name] = keras.saving.serialize_keras_object(values[name])
         if frozen := [path for path, part in _parts(self) if not part.trainable]:
             values["frozen"] = frozen
         return {**super().get_config(), **values}
@@ -85,8 +85,8 @@ class ReferenceCall(KerasClass):
     def from_config(cls, config: dict[str, Any]) -> Any:
         """Creates the layer that `get_config` described."""
         config = dict(config)
-        for name in ("embedding", "variant"):
-            if isinstance(config.get(name), dict):
+        for name in SERIALIZED & config.keys():
+            if isinstance(config[name], dict):
                 config[name] = keras.saving.deserialize_keras_object(config[name])
         frozen = config.pop("frozen", ())
         layer = super().from_config(config)
@@ -154,17 +154,6 @@ class FunctionCall(ReferenceLayer):
     def call(self, inputs: list[tf.Tensor]) -> Any:
         """Calls the function with a list of its arguments."""
         return self.function(*inputs)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
-        function = keras.saving.serialize_keras_object(self.function)
-        return {**super().get_config(), "function": function}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        """Creates the layer that `get_config` described."""
-        function = keras.saving.deserialize_keras_object(config["function"])
-        return super().from_config({**config, "function": function})
 
 
 def functional(function: Item) -> Item:
