@@ -176,6 +176,7 @@ def test_a_row_is_trained_and_resumed(tmp_path, corpus_folder, caplog):
     assert "| A2 | 1 | 16 | 16 | 4 | 4 | 4 | 0.1 | 0.1 | 3 |" in table
     assert table.endswith("| 5.00 | 25.5 |")
 
+    caplog.set_level("INFO", "tf_transformer")
     assert run_row("A2", row_config("A2", "small", 5, **tiny), str(tmp_path))
     assert "resuming from" in caplog.text
     assert json.loads(path.read_text())["updates"] == 5
