@@ -1,7 +1,6 @@
 """Fixtures: a tiny corpus, and a model trained on it for a few updates."""
 
 import itertools
-import logging
 import os
 import resource
 import shutil
@@ -58,13 +57,6 @@ def pytest_testnodedown(node, error):
 def pytest_terminal_summary(terminalreporter, config):
     peak = max(config.stash.get(PEAKS, [peak_memory()]))
     terminalreporter.write_line(f"peak memory of a process: {peak / 1e9:.1f} GB")
-
-
-@pytest.fixture(autouse=True)
-def log_level():
-    """Undoes the level that a command sets, so that no test depends on those before it."""
-    yield
-    logging.getLogger("tf_transformer").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

@@ -80,6 +80,11 @@ def test_a_run_log_that_cannot_be_written(is_folder, full, tmp_path, capsys):
     assert [line.split()[-1] for line in capsys.readouterr().err.splitlines()] == ["1", "2"]
 
 
+def test_a_command_leaves_no_level(succeed):
+    succeed("--quiet", "info")
+    assert messages.package_logger.level == logging.NOTSET
+
+
 def test_closed_standard_error_does_not_stop_the_program(tmp_path, monkeypatch):
     messages.log_to_stderr()
     with open(tmp_path / "closed", "w") as closed:

@@ -154,7 +154,8 @@ def log_to_folder(model_dir: str) -> None:
 
 
 def stop_logging() -> None:
-    """Removes the handlers of this module."""
+    """Removes the handlers of this module, and the level that it set."""
+    package_logger.setLevel(logging.NOTSET)
     for handler in list(package_logger.handlers):
         if isinstance(handler, (_ProgressBarHandler, _RunLog)):
             package_logger.removeHandler(handler)
