@@ -1,14 +1,17 @@
 """Invariant 9, the round trip of the tokenizer; its vocabulary, graphs, and errors."""
 
 import collections
+import copy
 import gc
 import logging
+import pickle
 import re
 import signal
 import threading
 import unicodedata
 from itertools import islice
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -142,6 +145,57 @@ def test_a_tokenizer_outlives_its_resource(tokenizer):
     tf.random.set_seed(7)
     in_graph = tf.function(lambda texts: tokenizer.decode(tokenizer.encode(texts)))
     assert in_graph(tf.constant(["a word"])).numpy()[0] == b"a word"
+
+
+def test_two_tokenizers_of_a_model_outlive_their_resource(tokenizer):
+    pair = [Tokenizer(tokenizer.model), Tokenizer(tokenizer.model)]
+    ids = [each.encode(["a word"]).to_list() for each in pair]
+    for seed in (5, 6):
+        tf.random.set_seed(seed)
+        gc.collect()
+        assert [each.encode(["a word"]).to_list() for each in pair] == ids
+        assert [each.decode(ids[0]).numpy()[0] for each in pair] == [b"a word"] * 2
+
+
+def encoder_module(tokenizer):
+    module = tf.Module()
+    module.tokenizer = tokenizer
+    spec = [tf.TensorSpec([None], tf.string)]
+    module.encode = tf.function(lambda texts: tokenizer.encode(texts).to_tensor(), spec)
+    return module
+
+
+def test_a_module_with_a_tokenizer_is_saved(tokenizer, tmp_path):
+    texts = tf.constant(["Anna sleeps.", "", "漢"])
+    tf.saved_model.save(encoder_module(Tokenizer(tokenizer.model)), str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    np.testing.assert_array_equal(loaded.encode(texts), tokenizer.encode(texts).to_tensor())
+
+
+class Encode(keras.layers.Layer):
+    def __init__(self, tokenizer, **kwargs):
+        super().__init__(**kwargs)
+        self.tokenizer = tokenizer
+
+    def call(self, texts):
+        return self.tokenizer.encode(texts).to_tensor()
+
+
+def test_a_keras_model_with_a_tokenizer_is_exported(tokenizer, tmp_path):
+    texts = tf.constant(["Anna sleeps.", "", "漢"])
+    inputs = keras.Input((), dtype="string")
+    model = keras.Model(inputs, Encode(tokenizer)(inputs))
+    model.export(str(tmp_path), verbose=False)
+    exported = tf.saved_model.load(str(tmp_path)).serve(texts)
+    np.testing.assert_array_equal(exported, tokenizer.encode(texts).to_tensor())
+
+
+def test_copies_of_a_tokenizer(tokenizer):
+    for each in (tokenizer, tokenizer.for_targets()):
+        copies = copy.copy(each), copy.deepcopy(each), pickle.loads(pickle.dumps(each))
+        for other in copies:
+            assert (other.model, other.tags) == (each.model, each.tags)
+            assert other.encode(["a word"]).to_list() == each.encode(["a word"]).to_list()
 
 
 def test_first_use_in_a_graph():

@@ -1,7 +1,6 @@
 """Sub-word tokenization (Sec. 5.1) with SentencePiece, in and out of graphs."""
 
 import collections
-import copy
 import functools
 import hashlib
 import io
@@ -60,7 +59,7 @@ def _fingerprint(model: bytes) -> str:
     return hashlib.sha256(model).hexdigest()[:16]
 
 
-class Tokenizer:
+class Tokenizer(tf.Module):
     """Converts text to ids of one vocabulary and back.
 
     Ids 0 to 3 are the special tokens: padding, unknown, start, end. Tags, bytes and sub-words
@@ -70,6 +69,7 @@ class Tokenizer:
 
     Args:
       model: a SentencePiece model, bytes.
+      with_tags: whether the tags of the vocabulary can begin a text.
 
     Attributes:
       vocab_size: number of ids.
@@ -77,14 +77,19 @@ class Tokenizer:
       fingerprint: a hash of the model.
     """
 
-    def __init__(self, model: bytes) -> None:
+    def __init__(self, model: bytes, with_tags: bool = True) -> None:
+        super().__init__()
         if not model:  # SentencePiece accepts it
             raise RuntimeError("a SentencePiece model of no bytes")
         self.model = model
         self._python = sentencepiece.SentencePieceProcessor(model_proto=model)
         self.vocab_size = self._python.get_piece_size()
-        self.tags = vocabulary_tags(self._python)
+        self.tags = vocabulary_tags(self._python) if with_tags else {}
         self.fingerprint = _fingerprint(model)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # TensorFlow's tokenizer cannot be pickled.
+        return Tokenizer, (self.model, bool(self.tags))
 
     @classmethod
     def learn(
@@ -153,9 +158,7 @@ class Tokenizer:
 
         Tags begin sources only, but a shared vocabulary has them too.
         """
-        tokenizer = copy.copy(self)
-        tokenizer.tags = {}
-        return tokenizer
+        return Tokenizer(self.model, with_tags=False)
 
     @property
     def subword_model(self) -> str:
@@ -191,10 +194,8 @@ class Tokenizer:
         Args:
           texts: at least one.
         """
-        if not self.tags:
-            return self._python.encode(list(texts), add_eos=True, num_threads=number_of_cores())
         tags, sentences = zip(*(split_tag(text, self.tags) for text in texts))
-        rows = self.for_targets().encode_lists(sentences)
+        rows = self._python.encode(list(sentences), add_eos=True, num_threads=number_of_cores())
         return [[self.tags[tag], *row] if tag else row for tag, row in zip(tags, rows)]
 
     def _split_tags(self, texts: list[str] | tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
@@ -217,7 +218,7 @@ class Tokenizer:
 
     @property
     def resource(self) -> tf_text.SentencepieceTokenizer:
-        """The TensorFlow tokenizer. A `tf.Module` that is to be saved must have it as attribute.
+        """The TensorFlow tokenizer. It is an attribute too, so that a SavedModel contains it.
 
         `tf.random.set_seed` frees the resources of all tokenizers. A new one is then made.
         """
@@ -226,7 +227,8 @@ class Tokenizer:
                 _graph_tokenizer(self.model).vocab_size()
         except tf.errors.NotFoundError:
             _graph_tokenizer.cache_clear()
-        return _graph_tokenizer(self.model)
+        self._resource = _graph_tokenizer(self.model)
+        return self._resource
 
     def pieces_of(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the sub-words of ids as strings; also runs in a graph.
