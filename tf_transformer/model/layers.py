@@ -6,6 +6,8 @@ LayerNorm(x + Dropout(SubLayer(x))).
 Shapes: B batch, S source, T target, H heads, D d_model.
 """
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -16,6 +18,15 @@ from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.layer_norm import LayerNormalization
 from tf_transformer.model.masks import create_look_ahead_mask
 from tf_transformer.model.variant import PAPER, Variant
+
+
+@serializable
+class FeedForwardNetwork(keras.Sequential):
+    """A `Sequential` that hands on an implicit mask, also after it is loaded from a file."""
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        """Returns the mask of the inputs."""
+        return previous_mask
 
 
 def point_wise_feed_forward_network(
@@ -32,15 +43,13 @@ def point_wise_feed_forward_network(
       activation: "relu", the max(0, x) of the equation, or another Keras activation.
     Returns: a Keras model `[B, S, D]` -> `[B, S, D]`.
     """
-    ffn = keras.Sequential(
+    return FeedForwardNetwork(
         [
             Dense(dff, activation=activation, dtype=dtype, name="inner"),  # (B, S, dff)
             Dense(d_model, dtype=dtype, name="outer"),  # (B, S, D)
         ],
         name=name,
     )
-    ffn.supports_masking = True
-    return ffn
 
 
 @serializable
