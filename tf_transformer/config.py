@@ -152,6 +152,10 @@ class ModelConfig(Settings):
 SAMPLING = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
 
 
+# The rules of SentencePiece by which text is normalised before it is divided into sub-words.
+NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf")
+
+
 @dataclasses.dataclass(frozen=True)
 class DataConfig(Settings):
     """The sentence pairs and their batches (Sec. 5.1)."""
@@ -175,6 +179,12 @@ class DataConfig(Settings):
         choices=tuple(SAMPLING),
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
+    source_normalization: str = setting(
+        "nmt_nfkc", f"rule for sources: {listed(NORMALIZATIONS)}, or a file RULES.tsv"
+    )
+    target_normalization: str = setting(
+        "identity", "rule for targets, which the model learns to write; identity: as they are"
+    )
     max_length: int = setting(256, "most sub-words of a side; longer pairs are dropped", 2)
     max_length_ratio: float = setting(9.0, "largest ratio of both lengths; others are dropped", 1)
     batch_tokens: int = setting(25000, "tokens of a batch on each side, padding included", 1)
@@ -194,11 +204,22 @@ class DataConfig(Settings):
             raise UserError("data_weights and data_temperature: give one of them")
         if "," not in self.data and (self.data_weights or self.data_temperature != 1):
             raise UserError("data_weights and data_temperature are for several corpora in data")
+        for rule in self.normalization:
+            if rule not in NORMALIZATIONS and not rule.endswith(".tsv"):
+                raise UserError(
+                    f"no rule of normalization {rule!r}: give {listed(NORMALIZATIONS)}, or a file "
+                    "of rules, whose name ends with .tsv"
+                )
         if self.batch_tokens < self.max_length:
             raise UserError(
                 f"batch_tokens {self.batch_tokens} is less than max_length {self.max_length}: "
                 "a batch must be able to hold one sentence of that length"
             )
+
+    @property
+    def normalization(self) -> tuple[str, str]:
+        """The rules of the sources and of the targets."""
+        return self.source_normalization, self.target_normalization
 
 
 NOAM = "noam"  # tensor2tensor's name of Eq. 3
@@ -372,9 +393,15 @@ class FilterConfig(Settings):
     drop_source_duplicates: bool = setting(False, "drop all but the first pair of equal sources")
 
 
+def _to_format_2(values: dict[str, Any]) -> dict[str, Any]:
+    """Adds settings, with the values that reproduce earlier runs."""
+    data = {"source_normalization": "nmt_nfkc", "target_normalization": "nmt_nfkc"}
+    return {**values, "data": {**values["data"], **data}}
+
+
 # The formats of `config.json`: each function turns the settings of a format, a dict of JSON, into
 # those of the next one. Format 0 is that of version 0.2.0, which wrote no number.
-MIGRATIONS: list[Callable[[dict[str, Any]], dict[str, Any]]] = [dict]
+MIGRATIONS: list[Callable[[dict[str, Any]], dict[str, Any]]] = [dict, _to_format_2]
 FORMAT_VERSION = len(MIGRATIONS)
 
 

@@ -70,7 +70,7 @@ def test_overwrite_leaves_nothing_of_the_earlier_run(tiny_config, corpus, model_
     with pytest.raises(UserError, match="was started with vocab_size 500"):
         start(tiny_config.replace(vocab_size=400), corpus, folder)
     config, tokenizers = start(tiny_config.replace(vocab_size=400), corpus, folder, overwrite=True)
-    kept = {"shared.model", "cache", "evaluation", "training.lock"}
+    kept = {"source.model", "target.model", "cache", "evaluation", "training.lock"}
     assert {path.name for path in folder.iterdir()} == kept
     assert config.model.input_vocab_size == tokenizers[0].vocab_size == 400
     for overwrite in (False, True):  # an interrupted start is repeated

@@ -103,7 +103,7 @@ class RunDirectory:
         started = None
         if step_checkpoints(self.path) and not self._overwrite:
             started = model_folder.load_config(self.path)
-            tokenizers = load_tokenizers(self.path, started.data.shared_vocab)
+            tokenizers = load_tokenizers(self.path)
         elif models and not self._overwrite:
             raise UserError(
                 f"{self.path} holds a trained model ({' and '.join(models)}) without the "
@@ -267,7 +267,7 @@ def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenize
         logger.info("learning a vocabulary of %s sub-words from %s", size, corpus.name)
         tokenizers = learn_tokenizers(
             lambda: corpus.read("train"), data.vocab_size, data.shared_vocab, tags,
-            data.subword_model,
+            data.subword_model, data.normalization,
         )  # fmt: skip
     else:
         before = tokenizers = initial_vocabulary(config)
