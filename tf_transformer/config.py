@@ -179,6 +179,11 @@ class DataConfig(Settings):
         choices=tuple(SAMPLING),
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
+    vocab_model: str = setting(
+        "",
+        "a SentencePiece model as the vocabulary, with its own rules, in place of a learned one; "
+        "or those of source and target, separated by a comma",
+    )
     source_normalization: str = setting(
         "nmt_nfkc", f"rule for sources: {listed(NORMALIZATIONS)}, or a file RULES.tsv"
     )
@@ -393,10 +398,16 @@ class FilterConfig(Settings):
     drop_source_duplicates: bool = setting(False, "drop all but the first pair of equal sources")
 
 
+# Settings that format 2 added, as the runs of earlier formats were, by the parts of a `Config`.
+BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
+    "data": {"source_normalization": "nmt_nfkc", "target_normalization": "nmt_nfkc"},
+}
+
+
 def _to_format_2(values: dict[str, Any]) -> dict[str, Any]:
-    """Adds settings, with the values that reproduce earlier runs."""
-    data = {"source_normalization": "nmt_nfkc", "target_normalization": "nmt_nfkc"}
-    return {**values, "data": {**values["data"], **data}}
+    """Adds `BEFORE_FORMAT_2`."""
+    added = {part: {**old, **values[part]} for part, old in BEFORE_FORMAT_2.items()}
+    return {**values, **added}
 
 
 # The formats of `config.json`: each function turns the settings of a format, a dict of JSON, into
@@ -419,6 +430,11 @@ class Config:
             raise UserError(
                 "r_drop compares two dropout masks, but dropout_rate is 0: give a larger "
                 "dropout_rate, or r_drop 0"
+            )
+        if self.data.vocab_model and self.train.init_from:
+            raise UserError(
+                "vocab_model and init_from: give one of them; a run keeps the vocabulary of the "
+                "model with which it starts"
             )
         kind = self.data.subword_model
         for needed, name in SAMPLING.items():

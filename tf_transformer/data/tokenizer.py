@@ -472,6 +472,50 @@ def with_normalizers(
     return source, source if source.model == target.model else target
 
 
+def read_vocabularies(vocab_model: str, shared: bool) -> tuple[Tokenizer, Tokenizer]:
+    """Loads SentencePiece models that were learned elsewhere.
+
+    Args:
+      vocab_model: a file, or those of source and target, separated by a comma.
+      shared: whether both must have the same sub-words.
+    Returns: the source's and the target's `Tokenizer`; one object twice for one file.
+    Raises: UserError for a file that is not such a model, or has other special tokens.
+    """
+    paths = vocab_model.split(",")
+    tokenizers = [_read_vocabulary(path) for path in paths]
+    if len(paths) > 2:
+        raise UserError(f"vocab_model {vocab_model!r}: give one file, or two")
+    if shared and not tokenizers[0].same_vocabulary(tokenizers[-1]):
+        raise UserError(
+            f"{' and '.join(paths)} have other sub-words, or other scores of them: give "
+            "--shared_vocab=false, or one file"
+        )
+    return tokenizers[0], tokenizers[-1]
+
+
+def _read_vocabulary(path: str) -> Tokenizer:
+    try:
+        tokenizer = Tokenizer.load(path)
+    except UserError:
+        raise UserError(f"vocab_model {path!r}: no such file, or no SentencePiece model") from None
+    proto = messages.ModelProto.FromString(tokenizer.model)
+    special = {"pad_id": PAD, "unk_id": UNK, "bos_id": START, "eos_id": END}
+    found = [getattr(proto.trainer_spec, name) for name in special]
+    if found != list(special.values()):
+        options = " ".join(f"--{name}={token}" for name, token in special.items())
+        raise UserError(
+            f"{path}: padding, unknown, start and end have the ids {', '.join(map(str, found))}, "
+            f"not 0, 1, 2, 3: learn it with spm_train {options} --byte_fallback"
+        )
+    if all(piece.type != messages.ModelProto.SentencePiece.BYTE for piece in proto.pieces):
+        logger.warning(
+            "%s has no bytes: characters that are not in it become the unknown token, and are "
+            "lost; learn it with spm_train --byte_fallback",
+            path,
+        )
+    return tokenizer
+
+
 def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], folder: str) -> None:
     """Writes `shared.model`, or `source.model` and `target.model`, to a folder.
 
