@@ -284,6 +284,15 @@ class TrainConfig(Settings):
         "validation text, a file of pairs, or SOURCE_FILE,TARGET_FILE",
     )
     max_skipped_steps: int = setting(20, "stop after so many updates without finite gradients", 1)
+    bleu_tokenizer: str = setting(
+        "auto",
+        "sacreBLEU's tokenizer: auto (words, or characters for languages without blanks) or "
+        "another one; some need a package or a download",
+        choices=(
+            "auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101",
+            "flores200", "none",
+        ),
+    )  # fmt: skip
     bleu_sentences: int = setting(500, "validation sentences to translate for BLEU; 0 means none")
     log_steps: int = setting(50, "updates between log lines", 1)
 

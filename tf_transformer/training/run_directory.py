@@ -37,9 +37,9 @@ BATCH_ORDER = 2
 # dropout masks. The text itself has a checksum.
 MAY_CHANGE = {
     "data", "train_steps", "train_minutes", "save_steps", "max_checkpoints", "eval_steps",
-    "bleu_sentences", "log_steps", "early_stopping_patience", "early_stopping_metric", "validation",
-    "max_skipped_steps",
-    "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
+    "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience",
+    "early_stopping_metric", "validation", "max_skipped_steps", "micro_batch_tokens", "precision",
+    "jit_compile", "logical_devices",
 }  # fmt: skip
 
 # What a run leaves in its folder, except for the cache, whose files have keys. The settings are the
