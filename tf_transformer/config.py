@@ -92,6 +92,8 @@ class ModelConfig(Settings):
     target_vocab_size: int = setting(37000, "sub-words of the target vocabulary", 1)
     pe_input: int = setting(1024, "maximum length of a source, sub-words", 1)
     pe_target: int = setting(1024, "maximum length of a target, sub-words", 1)
+    num_encoder_layers: int = setting(0, "layers of the encoder; 0 means num_layers")
+    num_decoder_layers: int = setting(0, "layers of the decoder; 0 means num_layers")
     key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads")
     value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads")
     positional_encoding: str = setting(
@@ -101,6 +103,12 @@ class ModelConfig(Settings):
         "relu",
         "of the feed-forward networks: relu (Eq. 2), or swish (OPUS-MT)",
         choices=("relu", "swish"),
+    )
+    norm: str = setting(
+        "post",
+        "layer normalization: post, after each sub-layer (Sec. 3.1), or pre, before each sub-layer "
+        "and after each stack (Xiong et al. 2020)",
+        choices=("post", "pre"),
     )
     shared_embeddings: bool = setting(True, "one matrix for embeddings and projection (Sec. 3.4)")
 
@@ -116,6 +124,16 @@ class ModelConfig(Settings):
                 f"shared embeddings need one vocabulary, not {self.input_vocab_size} and "
                 f"{self.target_vocab_size} sub-words"
             )
+
+    @property
+    def encoder_layers(self) -> int:
+        """N of the encoder."""
+        return self.num_encoder_layers or self.num_layers
+
+    @property
+    def decoder_layers(self) -> int:
+        """N of the decoder."""
+        return self.num_decoder_layers or self.num_layers
 
     @property
     def depth(self) -> int:
@@ -139,13 +157,17 @@ class ModelConfig(Settings):
         attention += (width * values + values) + (values * width + width)  # W^V and W^O
         feed_forward = (width * self.dff + self.dff) + (self.dff * width + width)
         layer_norm = 2 * width  # gamma and beta
-        layers = 3 * attention + 2 * feed_forward + 5 * layer_norm  # one of each stack
+        encoder_layer = attention + feed_forward + 2 * layer_norm
+        decoder_layer = 2 * attention + feed_forward + 3 * layer_norm
+        layers = self.encoder_layers * encoder_layer + self.decoder_layers * decoder_layer
+        if self.norm == "pre":
+            layers += 2 * layer_norm  # one after each stack
         embeddings = sources * width
         if not self.shared_embeddings:
             embeddings += targets * width + (width + 1) * targets  # the projection with its bias
         if self.positional_encoding == "learned":
             embeddings += (self.pe_input + self.pe_target) * width
-        return self.num_layers * layers + embeddings
+        return layers + embeddings
 
 
 # For each kind of vocabulary, the setting that draws the segmentations of its words.

@@ -116,8 +116,8 @@ def _describe_model(config: Config) -> Iterator[str]:
         dropout += f" (rising to it over {train.dropout_warmup_steps:,} updates)"
     parameters = model.parameters()
     lines = {
-        "layers": f"{model.num_layers} encoder + {model.num_layers} decoder, "
-        f"d_model {model.d_model}, d_ff {model.dff}",
+        "layers": f"{model.encoder_layers} encoder + {model.decoder_layers} decoder, "
+        f"{model.norm}-norm, d_model {model.d_model}, d_ff {model.dff}",
         "heads": f"{model.num_heads} of d_k {model.depth}, d_v {model.value_depth}; "
         f"{model.positional_encoding} positions",
         "vocabulary": f"{vocabularies} sub-words, {sharing}",

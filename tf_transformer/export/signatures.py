@@ -342,7 +342,7 @@ class TextFunctions:
             padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
             tar_real = search_translations(model, padded, self._decode, 1).ids[:, 0]  # (n, t)
             _, attention = forced_decoding(model, padded, tar_real)
-            layers = range(1, model.num_layers + 1)
+            layers = range(1, model.decoder.num_layers + 1)
             weights = tf.stack([attention[f"decoder_layer{i}_block2"] for i in layers], axis=1)
             is_token = tf.cast(tar_real != PAD, tf.float32)  # (n, t)
             weights *= is_token[:, tf.newaxis, tf.newaxis, :, tf.newaxis]  # (n, L, H, t, s)
@@ -354,7 +354,8 @@ class TextFunctions:
             )
 
         number = tf.size(lengths)  # N
-        shape = [number, model.num_layers, model.num_heads, max_length, source_length]
+        sizes = model.decoder.num_layers, model.num_heads  # L, H
+        shape = [number, *sizes, max_length, source_length]
         translation, source_tokens, target_tokens, weights = _map_chunks(
             align_chunk,
             indices=indices,
