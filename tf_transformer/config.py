@@ -174,6 +174,10 @@ class ModelConfig(Settings):
 SAMPLING = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
 
 
+# The rules of SentencePiece by which text is normalised before it is divided into sub-words.
+NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf")
+
+
 @dataclasses.dataclass(frozen=True)
 class DataConfig(Settings):
     """The sentence pairs and their batches (Sec. 5.1)."""
@@ -197,6 +201,17 @@ class DataConfig(Settings):
         choices=tuple(SAMPLING),
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
+    vocab_model: str = setting(
+        "",
+        "a SentencePiece model as the vocabulary, with its own rules, in place of a learned one; "
+        "or those of source and target, separated by a comma",
+    )
+    source_normalization: str = setting(
+        "nmt_nfkc", f"rule for sources: {listed(NORMALIZATIONS)}, or a file RULES.tsv"
+    )
+    target_normalization: str = setting(
+        "identity", "rule for targets, which the model learns to write; identity: as they are"
+    )
     max_length: int = setting(256, "most sub-words of a side; longer pairs are dropped", 2)
     max_length_ratio: float = setting(9.0, "largest ratio of both lengths; others are dropped", 1)
     batch_tokens: int = setting(25000, "tokens of a batch on each side, padding included", 1)
@@ -216,11 +231,22 @@ class DataConfig(Settings):
             raise UserError("data_weights and data_temperature: give one of them")
         if "," not in self.data and (self.data_weights or self.data_temperature != 1):
             raise UserError("data_weights and data_temperature are for several corpora in data")
+        for rule in self.normalization:
+            if rule not in NORMALIZATIONS and not rule.endswith(".tsv"):
+                raise UserError(
+                    f"no rule of normalization {rule!r}: give {listed(NORMALIZATIONS)}, or a file "
+                    "of rules, whose name ends with .tsv"
+                )
         if self.batch_tokens < self.max_length:
             raise UserError(
                 f"batch_tokens {self.batch_tokens} is less than max_length {self.max_length}: "
                 "a batch must be able to hold one sentence of that length"
             )
+
+    @property
+    def normalization(self) -> tuple[str, str]:
+        """The rules of the sources and of the targets."""
+        return self.source_normalization, self.target_normalization
 
 
 NOAM = "noam"  # tensor2tensor's name of Eq. 3
@@ -449,9 +475,21 @@ class FilterConfig(Settings):
     drop_source_duplicates: bool = setting(False, "drop all but the first pair of equal sources")
 
 
+# Settings that format 2 added, as the runs of earlier formats were, by the parts of a `Config`.
+BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
+    "data": {"source_normalization": "nmt_nfkc", "target_normalization": "nmt_nfkc"},
+}
+
+
+def _to_format_2(values: dict[str, Any]) -> dict[str, Any]:
+    """Adds `BEFORE_FORMAT_2`."""
+    added = {part: {**old, **values[part]} for part, old in BEFORE_FORMAT_2.items()}
+    return {**values, **added}
+
+
 # The formats of `config.json`: each function turns the settings of a format, a dict of JSON, into
 # those of the next one. Format 0 is that of version 0.2.0, which wrote no number.
-MIGRATIONS: list[Callable[[dict[str, Any]], dict[str, Any]]] = [dict]
+MIGRATIONS: list[Callable[[dict[str, Any]], dict[str, Any]]] = [dict, _to_format_2]
 FORMAT_VERSION = len(MIGRATIONS)
 
 
@@ -469,6 +507,11 @@ class Config:
             raise UserError(
                 "r_drop compares two dropout masks, but dropout_rate is 0: give a larger "
                 "dropout_rate, or r_drop 0"
+            )
+        if self.data.vocab_model and self.train.init_from:
+            raise UserError(
+                "vocab_model and init_from: give one of them; a run keeps the vocabulary of the "
+                "model with which it starts"
             )
         kind = self.data.subword_model
         for needed, name in SAMPLING.items():

@@ -20,8 +20,8 @@ from tf_transformer.training.trainer import build_trainer
 def test_files_of_a_run(model_dir):
     names = set(os.listdir(model_dir)) - {"evaluation", "training.lock"}
     assert names == {
-        "config.json", "shared.model", "cache", "checkpoints", "best.npz", "averaged.npz",
-        "metrics.jsonl", "tensorboard",
+        "config.json", "source.model", "target.model", "cache", "checkpoints", "best.npz",
+        "averaged.npz", "metrics.jsonl", "tensorboard",
     }  # fmt: skip
     checkpoints = sorted(os.listdir(model_dir / "checkpoints"))
     assert checkpoints == ["step-00000008.npz", "step-00000012.npz"]  # max_checkpoints=2

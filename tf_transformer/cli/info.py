@@ -192,7 +192,7 @@ def _describe_batches(config: Config, corpus: Corpus, model_dir: str) -> Iterato
     data = config.data
     if model_dir:
         vocabulary = "the model's vocabulary"
-        tokenizers = load_tokenizers(model_dir, data.shared_vocab)
+        tokenizers = load_tokenizers(model_dir)
     else:
         vocabulary = "a vocabulary learned from it"
         tokenizers = learn_tokenizers(
@@ -200,6 +200,7 @@ def _describe_batches(config: Config, corpus: Corpus, model_dir: str) -> Iterato
             data.vocab_size,
             data.shared_vocab,
             subword_model=data.subword_model,
+            normalization=data.normalization,
         )
     with tempfile.TemporaryDirectory(prefix="tf_transformer-") as cache:
         pairs = cached_pairs(corpus, "train", tokenizers, data, cache)

@@ -303,7 +303,9 @@ def encode_shards(
     parts: list[Shard] = []
     read = 0
     while chunk := list(itertools.islice(iterator, CHUNK)):
-        sources, targets, given = zip(*chunk)
+        *sides, given = zip(*chunk)
+        # A text of other white space than blanks is empty too.
+        sources, targets = ([text if text.strip() else "" for text in side] for side in sides)
         ids = [source.encode_lists(sources), target.encode_lists(targets)]
         lengths = np.array([[len(row) for row in side] for side in ids], np.uint32).T  # (pairs, 2)
         keep, dropped = _usable(lengths, max_length, max_length_ratio)

@@ -144,7 +144,7 @@ def prepare_text(
     models = workers.broadcast([tokenizer.model.decode("latin-1") for tokenizer in learned])
     chief_config = Config.from_dict(workers.broadcast(dataclasses.asdict(chief_config)))
     source, target = learned or (Tokenizer(model.encode("latin-1")) for model in models)
-    tokenizers = (source, source if chief_config.data.shared_vocab else target)
+    tokenizers = (source, source if models[0] == models[1] else target)
     if not workers.is_chief:
         config = config.with_vocabularies(*(tokenizer.vocab_size for tokenizer in tokenizers))
         check_same_settings(
