@@ -152,6 +152,9 @@ class ModelConfig(Settings):
 SAMPLING = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
 
 
+HOLD_OUT_SOURCES, HOLD_OUT_END = "sources", "end"
+
+
 @dataclasses.dataclass(frozen=True)
 class DataConfig(Settings):
     """The sentence pairs and their batches (Sec. 5.1)."""
@@ -168,6 +171,12 @@ class DataConfig(Settings):
     )
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
+    hold_out: str = setting(
+        HOLD_OUT_SOURCES,
+        "what to validate on where there is no text for it: sources, with all their pairs, chosen "
+        "by a hash, or the end of the text",
+        choices=(HOLD_OUT_SOURCES, HOLD_OUT_END),
+    )
     vocab_size: int = setting(37000, "sub-words of a vocabulary", 8)
     subword_model: str = setting(
         "bpe",
@@ -372,9 +381,21 @@ class FilterConfig(Settings):
     drop_source_duplicates: bool = setting(False, "drop all but the first pair of equal sources")
 
 
+# Settings that format 2 added, as the runs of earlier formats were, by the parts of a `Config`.
+BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
+    "data": {"hold_out": HOLD_OUT_END},
+}
+
+
+def _to_format_2(values: dict[str, Any]) -> dict[str, Any]:
+    """Adds `BEFORE_FORMAT_2`."""
+    added = {part: {**old, **values[part]} for part, old in BEFORE_FORMAT_2.items()}
+    return {**values, **added}
+
+
 # The formats of `config.json`: each function turns the settings of a format, a dict of JSON, into
 # those of the next one. Format 0 is that of version 0.2.0, which wrote no number.
-MIGRATIONS: list[Callable[[dict[str, Any]], dict[str, Any]]] = [dict]
+MIGRATIONS: list[Callable[[dict[str, Any]], dict[str, Any]]] = [dict, _to_format_2]
 FORMAT_VERSION = len(MIGRATIONS)
 
 
