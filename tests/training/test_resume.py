@@ -16,7 +16,6 @@ import time
 
 import pytest
 from training_runs import (
-    FLAGS,
     assert_same_arrays,
     losses,
     make_trainer,
@@ -98,13 +97,11 @@ def test_stopped_at_every_kind_of_moment(tiny_config, model_dir, tmp_path):
 
 def test_a_run_of_an_earlier_format_keeps_what_it_holds_out(corpus_folder, tmp_path, capsys):
     """The same command resumes it with the same batches: the end of the text is held out."""
-    sides = (
-        (corpus_folder / f"train.{each}").read_text("utf-8").split("\n") for each in ("en", "de")
-    )
+    sides = ((corpus_folder / f"train.{each}").read_text("utf-8") for each in ("en", "de"))
     path = tmp_path / "pairs.tsv"
-    path.write_text("".join(f"{s}\t{t}\n" for s, t in zip(*sides) if s), "utf-8")
-    flags = {**FLAGS, "data": path, "logical_devices": 1, "eval_steps": 2, "bleu_sentences": 2}
-    command = ["train", *(f"--{name}={value}" for name, value in flags.items())]
+    path.write_text("".join(map("{}\t{}\n".format, *map(str.splitlines, sides))), "utf-8")
+    flags = {"data": path, "logical_devices": 1, "eval_steps": 2, "bleu_sentences": 2}
+    command = train_command(tmp_path, corpus_folder, flags)[3:]
     whole, old = (str(tmp_path / name) for name in ("whole", "old"))
     end = "--hold_out=end"
     assert main([*command, end, f"--model_dir={whole}", "--train_steps=4"]) == 0
