@@ -266,8 +266,8 @@ def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
                         f"{place}: the first line has {', '.join(names)}: it lacks {missing.pop()}"
                     )
             elif not header or not any(names):
-                form = "source, a comma, target, or a first line with the languages"
-                yield parse_columns(row, place, form, f": give {form}")
+                form = "give source, a comma, target, or a first line with the languages"
+                yield parse_columns(row, place, form, f": {form}")
             elif len(row) != len(header):
                 raise UserError(
                     f"{place}: {len(row)} columns, and the first line has {len(header)}: correct "

@@ -108,14 +108,17 @@ def _decode(line: bytes, number: int, name: str) -> str:
 
 
 def parse_columns(
-    columns: Sequence[str], place: str, form: str = "source, one tab, target", hint: str = TSV_HINT
+    columns: Sequence[str],
+    place: str,
+    form: str = "give source, one tab, target",
+    hint: str = TSV_HINT,
 ) -> tuple[str, str, float | None]:
     """Takes source, target and weight from the columns of a line.
 
     Args:
       columns: two, or three, of which the last is the weight. All are blank for a blank line.
       place: of the line, for messages.
-      form: of a line, for messages.
+      form: what to do about another number, for messages.
       hint: what else to do about a third column, for messages.
     Returns: source, target and weight. The weight is None where there are two columns. A blank line
       has "" on both sides.
@@ -128,7 +131,7 @@ def parse_columns(
     if len(columns) == 3:
         return columns[0], columns[1], parse_weight(columns[2], place, hint)
     found = f"{len(columns)} columns" if len(columns) > 1 else "one column"
-    raise UserError(f"{place}: {found}: give {form}; a third column is the weight of the pair")
+    raise UserError(f"{place}: {found}: {form}; a third column is the weight of the pair")
 
 
 def read_tsv(
