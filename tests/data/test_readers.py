@@ -301,6 +301,8 @@ def test_csv(tmp_path, suffix):
     path = write(tmp_path / f"train.{suffix}", ["\ufeffid, en,de,weight", *lines[1:]])
     assert read(path) == read(tmp_path) == [(*expected[0], 2), (*expected[1], 3)]
     assert read(path, "de", "en")[1] == ("ein Hund", "a dog", 3)
+    tsv = write(tmp_path / f"tsv.{suffix}", ['"a", b\t"A', "c\tC"])
+    assert read(tsv) == [('"a", b', '"A', None), ("c", "C", None)]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "json"])

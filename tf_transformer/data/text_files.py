@@ -22,7 +22,6 @@ LARGEST_WINDOW = 4096
 LINGER = 0.05  # seconds for which the first line of a window waits for more lines
 CHUNK = 1 << 16  # bytes, the size of a pipe
 
-TSV_HINT = ": in TSV files, `cut -f 1,2` removes a third column"
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a pair in the loss, and of a corpus
 
 
@@ -111,7 +110,7 @@ def parse_columns(
     columns: Sequence[str],
     place: str,
     form: str = "give source, one tab, target",
-    hint: str = TSV_HINT,
+    hint: str = ": in TSV files, `cut -f 1,2` removes a third column",
 ) -> tuple[str, str, float | None]:
     """Takes source, target and weight from the columns of a line.
 
