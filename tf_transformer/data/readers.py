@@ -251,8 +251,8 @@ def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
     """Reads the pairs of a CSV file.
 
     A first line that names the languages, and "weight" where there are weights, says which columns
-    they are, of any number. Without it, the columns are those of a TSV file. A file whose first line
-    has a tab is a TSV file.
+    they are, of any number. Without it, the columns are those of a TSV file. A file with a tab in
+    its first line is a TSV file.
     """
     if "\t" in next(read_lines(path), ""):
         yield from read_tsv(path)
