@@ -176,6 +176,7 @@ SAMPLING = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
 
 # The rules of SentencePiece by which text is normalised before it is divided into sub-words.
 NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf")
+HOLD_OUT_SOURCES, HOLD_OUT_END = "sources", "end"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,6 +195,12 @@ class DataConfig(Settings):
     )
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
+    hold_out: str = setting(
+        HOLD_OUT_SOURCES,
+        "what to validate on where there is no text for it: sources, with all their pairs, chosen "
+        "by a hash, or the end of the text",
+        choices=(HOLD_OUT_SOURCES, HOLD_OUT_END),
+    )
     vocab_size: int = setting(37000, "sub-words of a vocabulary", 8)
     subword_model: str = setting(
         "bpe",
@@ -477,7 +484,11 @@ class FilterConfig(Settings):
 
 # Settings that format 2 added, as the runs of earlier formats were, by the parts of a `Config`.
 BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
-    "data": {"source_normalization": "nmt_nfkc", "target_normalization": "nmt_nfkc"},
+    "data": {
+        "source_normalization": "nmt_nfkc",
+        "target_normalization": "nmt_nfkc",
+        "hold_out": HOLD_OUT_END,
+    },
 }
 
 

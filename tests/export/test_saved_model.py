@@ -114,6 +114,7 @@ def test_files_of_a_version(exported):
     assert read_description(exported) == {
         "source": "en",
         "target": "de",
+        "tag": "",
         "beam_size": 4,
         "length_penalty": 0.6,
         "extra_decode_length": 50,

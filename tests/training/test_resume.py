@@ -33,6 +33,8 @@ from tf_transformer.checkpoints.model_folder import (
     step_checkpoints,
     step_path,
 )
+from tf_transformer.cli.main import main
+from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 from tf_transformer.training.trainer import Trainer, build_trainer
 from tf_transformer.visualization.history import describe_history
@@ -95,6 +97,29 @@ def test_stopped_at_every_kind_of_moment(tiny_config, model_dir, tmp_path):
         assert [state["step"], state["progress"]["validated"][0]] == saved
     assert build_trainer(tiny_config, str(tmp_path)).run()
     assert_equal_runs(tmp_path, model_dir)
+
+
+def test_a_run_of_an_earlier_format_keeps_what_it_holds_out(corpus_folder, tmp_path, capsys):
+    """The same command resumes it with the same batches: the end of the text is held out."""
+    sides = ((corpus_folder / f"train.{each}").read_text("utf-8") for each in ("en", "de"))
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(map("{}\t{}\n".format, *map(str.splitlines, sides))), "utf-8")
+    flags = {"data": path, "logical_devices": 1, "eval_steps": 2, "bleu_sentences": 2}
+    command = train_command(tmp_path, corpus_folder, flags)[3:]
+    whole, old = (str(tmp_path / name) for name in ("whole", "old"))
+    end = "--hold_out=end"
+    assert main([*command, end, f"--model_dir={whole}", "--train_steps=4"]) == 0
+    assert main([*command, end, f"--model_dir={old}", "--train_steps=2"]) == 0
+    config = pathlib.Path(old, "config.json")
+    values = json.loads(config.read_text())
+    del values["data"]["hold_out"]
+    config.write_text(json.dumps({**values, "format_version": 1}))
+    assert main([*command, f"--model_dir={old}", "--train_steps=4"]) == 0
+    assert losses(old)[-1] == losses(whole)[-1]
+    assert losses(old)[-1][:2] == (4, "average")
+    assert Config.load(str(config)).data.hold_out == "end"
+    assert main([*command, f"--model_dir={old}", "--hold_out=sources", "--train_steps=4"]) == 2
+    assert "was started with hold_out end (now sources)" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -92,7 +92,9 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
                 f"{data.source} to {data.target}: give translation runs of the same languages"
             )
     test_data = values.data or data.data  # one text for all runs
-    corpus = open_corpus(test_data, data.source, data.target)
+    corpus = open_corpus(test_data, data.source, data.target, hold_out=data.hold_out)
+    if values.split in corpus.held_out and len({run.config.data.hold_out for run in runs}) > 1:
+        raise UserError(f"--split={values.split}: the runs have different settings of hold_out")
     _, language = languages_of(test_data, data.source, data.target)
     references = [target for _, target in corpus.read(values.split)]
     number = values.max_pairs or len(references)

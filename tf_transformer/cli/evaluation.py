@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import time
@@ -36,7 +37,7 @@ from tf_transformer.data.readers import (
     open_corpus,
     split_languages,
 )
-from tf_transformer.data.tags import add_tag, split_tag
+from tf_transformer.data.tags import TagWarnings, add_tag, split_tag
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
@@ -135,7 +136,7 @@ def evaluate(values: flags.FlagValues) -> None:
         output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
     with open_output(output) as file:  # a wrong path is reported before the translation
         start = time.monotonic()
-        outputs = _translate(translator, test.sources)
+        outputs = _translate(translator, test.sources, data)
         seconds = time.monotonic() - start
         file.writelines(f"{text}\n" for text in outputs)
     print(f"{test}, beam {translator.decode.beam_size}")
@@ -158,8 +159,9 @@ def _check_only_scored(values: flags.FlagValues) -> None:
         )
 
 
-def _translate(translator: Translator, sources: list[str]) -> list[str]:
-    """The best translation of each source."""
+def _translate(translator: Translator, sources: list[str], data: DataConfig) -> list[str]:
+    """The best translation of each source; `data` has the settings of the model."""
+    TagWarnings(translator.tags, data.tag).check(sources, itertools.count(1))
     with progress_bar(total=len(sources)) as progress:
         return [hypotheses[0][0] for hypotheses in translator.n_best(sources, 1, progress)]
 
@@ -185,7 +187,7 @@ def _baseline_translations(
             f"has {test.data.source} and {test.data.target}: give a model for these languages"
         )
     sources = [add_tag(tag, source) for source in test.sources_without_tags]
-    return _translate(load_translator(values, model_dir, None, ""), sources)
+    return _translate(load_translator(values, model_dir, None, ""), sources, data)
 
 
 def _score_translations(
@@ -275,7 +277,7 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     name = values.data or data.data
     source, target = languages_of(name, data.source, data.target)
     tag = _tags(values, data)
-    corpus = open_corpus(name, data.source, data.target, tag)
+    corpus = open_corpus(name, data.source, data.target, tag, data.hold_out)
     tested, trained = ({path for path, *_ in _texts(each, data)} for each in (name, data.data))
     split = values.split or corpus.default_test(seen=bool(tested & trained))
     pairs = list(corpus.read(split))

@@ -72,9 +72,8 @@ def info(values: flags.FlagValues) -> None:
     if values.data:
         start_tensorflow()
         languages = values.source or config.data.source, values.target or config.data.target
-        print(
-            "", *_describe_corpus(config, open_corpus(values.data, *languages), model_dir), sep="\n"
-        )
+        corpus = open_corpus(values.data, *languages, hold_out=config.data.hold_out)
+        print("", *_describe_corpus(config, corpus, model_dir), sep="\n")
     if values.plot:
         plot_history(model_dir, values.plot)
         print(f"\ndrew {values.plot}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tf_transformer.checkpoints.model_folder import load_config, model_list
+from tf_transformer.checkpoints.model_folder import first_model_dir, load_config, model_list
 from tf_transformer.cli.command import (
     Flag,
     command,
@@ -19,7 +20,7 @@ from tf_transformer.cli.command import (
 )
 from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import load_translator, progress_bar, write_results
-from tf_transformer.data.tags import add_tag, split_tag
+from tf_transformer.data.tags import TagWarnings, add_tag, split_tag
 from tf_transformer.data.text_files import read_lines, read_pair_windows
 from tf_transformer.decoding.extras import reranking
 from tf_transformer.errors import UserError
@@ -58,10 +59,13 @@ if TYPE_CHECKING:
 def score(values: flags.FlagValues) -> None:
     """Computes the probability of given translations."""
     translator = load_translator(values, values.model_dir, values.checkpoint)
+    data = load_config(first_model_dir(values.model_dir)).data
+    tag_warnings = TagWarnings(translator.tags, data.tag)
 
     def format_window(
         window: list[tuple[str, str]], first_line: int, progress: Progress
     ) -> Iterator[str]:
+        tag_warnings.check((source for source, _ in window), itertools.count(first_line))
         for each in translator.score(window, progress, first_line, values.skip_long_lines):
             columns = [f"{each.normalized if values.normalize else each.log_prob:.4f}"]
             if values.tokens:

@@ -29,7 +29,7 @@ from tf_transformer.cli.serving import ctranslate2_translator, engine_flags, use
 from tf_transformer.cli.terminal import open_output, start_tensorflow
 from tf_transformer.config import TREES, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.progress import shows_bars
-from tf_transformer.data.tags import add_tag, check_tag, split_tag
+from tf_transformer.data.tags import TagWarnings, add_tag, check_tag, split_tag
 from tf_transformer.data.text_files import read_two_file_windows, read_windows
 from tf_transformer.decoding.extras.reranking import mean_utilities
 from tf_transformer.decoding.scores import is_possible
@@ -280,11 +280,12 @@ def _with_model(values: flags.FlagValues, model_dir: str) -> Translate:
     """Returns a function that translates with a model."""
     translator: Any  # one of the two engines
     if uses_ctranslate2(values):
-        translator, source, target = ctranslate2_translator(values, model_dir)
+        translator, data = ctranslate2_translator(values, model_dir)
     else:
         translator = load_translator(values, model_dir, values.checkpoint)
-        data = model_folder.load_config(first_model_dir(model_dir)).data
-        source, target = data.source, data.target
+        data = vars(model_folder.load_config(first_model_dir(model_dir)).data)
+    source, target = data["source"], data["target"]
+    tag_warnings = TagWarnings(translator.tags, data.get("tag", ""))
     number = values.n_best
     if values.mbr:
         candidates = values.mbr_samples if values.sampling else translator.decode.beam_size
@@ -304,6 +305,7 @@ def _with_model(values: flags.FlagValues, model_dir: str) -> Translate:
             split = SplitLines(texts, source, target, translator.tags)
             texts, numbers = split.sentences, [numbers[index] for index in split.line_indices]
         texts = [add_tag(values.tag, text) for text in texts]
+        tag_warnings.check(texts, numbers)
         arguments = progress, numbers, skip_long
         if values.sampling:
             results = translator.sample(texts, number, sampling, values.seed, *arguments, seconds)
