@@ -36,6 +36,7 @@ from tf_transformer.data.readers import (
 )
 from tf_transformer.data.tags import add_tag, split_tag
 from tf_transformer.data.text_files import read_lines
+from tf_transformer.decoding.text_batches import warn_of_truncated
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -144,7 +145,10 @@ def _check_only_scored(values: flags.FlagValues) -> None:
 def _translate(translator: Translator, sources: list[str]) -> list[str]:
     """The best translation of each source."""
     with progress_bar(total=len(sources)) as progress:
-        return [hypotheses[0][0] for hypotheses in translator.n_best(sources, 1, progress)]
+        best = [hypotheses[0] for hypotheses in translator.n_best(sources, 1, progress)]
+    truncated = [line for line, each in enumerate(best, start=1) if each.truncated]
+    warn_of_truncated(truncated, translator.decode.extra_decode_length)
+    return [text for text, _ in best]
 
 
 def _baseline_translations(

@@ -38,7 +38,7 @@ BATCH_ORDER = 2
 MAY_CHANGE = {
     "data", "train_steps", "train_minutes", "save_steps", "max_checkpoints", "eval_steps",
     "bleu_sentences", "log_steps", "early_stopping_patience", "max_skipped_steps",
-    "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
+    "micro_batch_tokens", "precision", "jit_compile", "logical_devices", "decode_length_coverage",
 }  # fmt: skip
 
 # What a run leaves in its folder, except for the cache, whose files have keys. The settings are the
