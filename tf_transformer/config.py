@@ -277,7 +277,18 @@ class TrainConfig(Settings):
     max_checkpoints: int = setting(5, "newest checkpoints to keep, and to average (big: 20)", 1)
     eval_steps: int = setting(1000, "updates between validations", 1)
     early_stopping_patience: int = setting(
-        0, "validations without a better score before training stops; 0 means never"
+        0,
+        "validations after the warm-up without a better score before training stops; 0 means never",
+    )
+    early_stopping_metric: str = setting(
+        "",
+        "metrics that must all have stopped to improve, separated by commas: loss, bleu, chrf, or "
+        "that of a further validation text, such as NAME/bleu (default: loss, bleu and chrf)",
+    )
+    validation: str = setting(
+        "",
+        "further texts to validate on, NAME=DATA, separated by semicolons; DATA is a folder with a "
+        "validation text, a file of pairs, or SOURCE_FILE,TARGET_FILE",
     )
     max_skipped_steps: int = setting(20, "stop after so many updates without finite gradients", 1)
     bleu_sentences: int = setting(500, "validation sentences to translate for BLEU; 0 means none")
@@ -314,6 +325,41 @@ class TrainConfig(Settings):
             )
         if self.freeze and not set(frozen) < set(FREEZABLE):
             raise UserError(f"freeze {self.freeze!r}: give one or two of {listed(FREEZABLE)}")
+        if unknown := set(self.early_stopping_metrics()) - self._validation_metrics():
+            raise UserError(
+                f"early_stopping_metric {', '.join(sorted(unknown))} is not measured: validations "
+                f"measure {', '.join(sorted(self._validation_metrics()))}"
+            )
+
+    def early_stopping_metrics(self) -> list[str]:
+        """The names of `early_stopping_metric` in the log, such as "BLEU" or "NAME/loss"."""
+        names = {"bleu": "BLEU", "chrf": "chrF"}
+        parts = [each.strip().rpartition("/") for each in self.early_stopping_metric.split(",")]
+        return [
+            f"{text}{slash}{names.get(name.lower(), name.lower())}"
+            for text, slash, name in parts
+            if name
+        ]
+
+    def validation_texts(self) -> dict[str, str]:
+        """The further texts of `validation`: name -> what `--data` can name.
+
+        Raises: UserError for another form.
+        """
+        texts = {}
+        for part in filter(None, self.validation.split(";")):
+            name, _, data = part.partition("=")
+            if not name.strip() or not data or "/" in name or name in texts:
+                raise UserError(
+                    f"validation {part!r}: give NAME=DATA, such as news=data/news, each name once"
+                )
+            texts[name] = data
+        return texts
+
+    def _validation_metrics(self) -> set[str]:
+        kinds = ["loss", *(["BLEU", "chrF"] if self.bleu_sentences else [])]
+        texts = ["", *(f"{name}/" for name in self.validation_texts())]
+        return {f"{text}{kind}" for text in texts for kind in kinds}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -171,7 +171,7 @@ def test_alignments(pocket):
         ("long words " * 600, "Anna"),
     ]
     man, *none, home, long = pocket.align(pairs)
-    assert man == [(i, i) for i in range(6)]
+    assert {(i, i) for i in range(6)} <= set(man)
     assert none == [[], []] and long == []
     assert {(1, 1), (3, 3), (4, 7), (5, 4)} <= set(home)
     assert pocket.align(pairs[3:4]) == [home]

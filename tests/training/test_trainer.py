@@ -48,7 +48,7 @@ def test_metrics_of_a_run(model_dir):
 
 def test_the_longest_outputs_are_those_that_the_text_needs(tiny_config, tmp_path):
     """Of each corpus, 99.9% of the targets; at least those of the settings."""
-    long = "".join(f"a\t{'b ' * length}\n" for length in [70] * 2000 + [75, 80])
+    long = "".join(f"a\t{'b ' * length}\n" for length in ([70] * 1999 + [80]) * 3)
     short = "".join(f"a {'a ' * (i % 2)}\tb b\n" for i in range(4000))
     for name, text in (("long", long), ("short", short)):
         (tmp_path / f"{name}.tsv").write_text(text)

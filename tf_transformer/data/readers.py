@@ -16,7 +16,7 @@ from tf_transformer.config import TREES, WORDS, DataConfig
 from tf_transformer.data.corpus import Corpus, FileCorpus, WeightedPair
 from tf_transformer.data.mixture import MixedCorpus, parse_weights
 from tf_transformer.data.pocket import PocketCorpus
-from tf_transformer.data.tags import parse_tags
+from tf_transformer.data.tags import add_tag, parse_tags
 from tf_transformer.data.text_files import (
     parse_tsv,
     parse_weight,
@@ -87,6 +87,26 @@ def corpus_of_run(data: DataConfig) -> Corpus:
             "give one weight for each corpus"
         )
     return open_corpus(data.data, data.source, data.target, data.tag)
+
+
+def read_validation_text(data: str, settings: DataConfig) -> list[tuple[str, str]]:
+    """Reads a text that a run validates on beside its own.
+
+    Args:
+      data: a file of pairs or SOURCE_FILE,TARGET_FILE, which are read whole, or another corpus of
+        `open_corpus`, of which its validation text is read.
+      settings: of the run's text.
+    Raises: UserError as `open_corpus`, and where there is no text.
+    """
+    languages, tag = (settings.source, settings.target), settings.tag.split(",")[0]
+    paths = [data] if os.path.isfile(data) else data.split(",")
+    if all(map(os.path.isfile, paths)):
+        texts = read_pair_files(paths, languages)
+        return [(add_tag(tag, source), target) for source, target, _ in texts]
+    pairs = list(open_corpus(data, *languages, tag).read("validation"))
+    if not pairs:
+        raise UserError(f"{data} has no validation text: give a file of pairs")
+    return pairs
 
 
 def _open_one(data: str, source: str, target: str) -> Corpus:

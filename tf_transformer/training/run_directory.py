@@ -37,8 +37,9 @@ BATCH_ORDER = 2
 # dropout masks. The text itself has a checksum.
 MAY_CHANGE = {
     "data", "train_steps", "train_minutes", "save_steps", "max_checkpoints", "eval_steps",
-    "bleu_sentences", "log_steps", "early_stopping_patience", "max_skipped_steps",
-    "micro_batch_tokens", "precision", "jit_compile", "logical_devices", "decode_length_coverage",
+    "bleu_sentences", "log_steps", "early_stopping_patience", "early_stopping_metric", "validation",
+    "max_skipped_steps", "decode_length_coverage",
+    "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
 }  # fmt: skip
 
 # What a run leaves in its folder, except for the cache, whose files have keys. The settings are the
@@ -255,7 +256,10 @@ def check_same_settings(old: Config, new: Config, subject: str) -> None:
     if initial_name(old.train.init_from) == initial_name(new.train.init_from):
         names.remove("init_from")
     if differences := old.differences(new, names):
-        raise UserError(f"{subject} {differences}: give those settings, or another --model_dir")
+        raise UserError(
+            f"{subject} {differences}: give those settings, or another --model_dir, in which "
+            "--init_from goes on with the weights of a run"
+        )
 
 
 def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
