@@ -315,6 +315,13 @@ class TrainConfig(Settings):
         "mixed_float16",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
     )
+    decode_length_coverage: float = setting(
+        0.999,
+        "the part of the training pairs whose targets fit into the longest outputs: a larger "
+        "extra_decode_length is chosen where needed; 0: the given one",
+        0,
+        1,
+    )
     jit_compile: str = setting(
         "auto",
         "whether XLA compiles the gradients: auto (on GPUs), on or off",
@@ -445,6 +452,9 @@ class ControlConfig(Settings):
     no_repeat_ngram_size: int = setting(0, "no n sub-words in a row occur twice; 0: no limit")
     repetition_penalty: float = setting(
         1.0, "factor on the log-probability of what has occurred; above 1: less repetition", 0.01
+    )
+    min_length: int = setting(
+        0, "fewest sub-words of a translation, as far as the longest output allows; 1: none empty"
     )
     diverse_groups: int = setting(
         1, "groups of the beam that avoid each other's sub-words, a divisor of the beam size", 1

@@ -39,6 +39,7 @@ from tf_transformer.data.readers import (
 )
 from tf_transformer.data.tags import TagWarnings, add_tag, split_tag
 from tf_transformer.data.text_files import read_lines
+from tf_transformer.decoding.text_batches import warn_of_truncated
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -163,7 +164,10 @@ def _translate(translator: Translator, sources: list[str], data: DataConfig) -> 
     """The best translation of each source; `data` has the settings of the model."""
     TagWarnings(translator.tags, data.tag).check(sources, itertools.count(1))
     with progress_bar(total=len(sources)) as progress:
-        return [hypotheses[0][0] for hypotheses in translator.n_best(sources, 1, progress)]
+        best = [hypotheses[0] for hypotheses in translator.n_best(sources, 1, progress)]
+    truncated = [line for line, each in enumerate(best, start=1) if each.truncated]
+    warn_of_truncated(truncated, translator.decode.extra_decode_length)
+    return [text for text, _ in best]
 
 
 def _baseline_translations(

@@ -134,6 +134,8 @@ def _describe_folder(config: Config, model_dir: str) -> Iterator[str]:
     yield f"model folder {model_dir}"
     yield from _describe_model(config)
     yield _line("data", f"{config.data.data}, {config.data.source} to {config.data.target}")
+    extra = config.decode.extra_decode_length
+    yield _line("longest output", f"{extra} sub-words more than the source (extra_decode_length)")
     yield "  checkpoints"
     for path in all_checkpoints(model_dir):
         with contextlib.suppress(FileNotFoundError):  # a training run has just removed it
@@ -205,11 +207,16 @@ def _describe_batches(config: Config, corpus: Corpus, model_dir: str) -> Iterato
         pairs = cached_pairs(corpus, "train", tokenizers, data, cache)
         batches = Batches(pairs, data.batch_tokens, config.train.seed, max_shapes=data.max_shapes)
         lengths = pairs.lengths.mean(axis=0)
+        extra = pairs.extra_length(config.train.decode_length_coverage or 1.0)
         weights = pairs.weights(np.arange(len(pairs)), len(pairs)) if pairs.weighted else None
     yield (
         f"  sub-words of train: {tokenizers[0].vocab_size:,} in {vocabulary}; mean length "
         f"{lengths[0]:.1f} of sources, {lengths[1]:.1f} of targets; "
         f"dropped: {describe_dropped(pairs)}"
+    )
+    coverage = config.train.decode_length_coverage or 1.0
+    yield (
+        f"  longest outputs: extra_decode_length {extra} for {coverage:.2%} of the targets of train"
     )
     if weights is not None:
         yield (

@@ -43,8 +43,8 @@ SAMPLED_PAIRS = 50_000  # of each corpus, on which the rules of normalization ar
 MAY_CHANGE = {
     "data", "train_steps", "train_minutes", "save_steps", "max_checkpoints", "eval_steps",
     "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience",
-    "early_stopping_metric", "validation", "max_skipped_steps", "micro_batch_tokens", "precision",
-    "jit_compile", "logical_devices",
+    "early_stopping_metric", "validation", "max_skipped_steps", "decode_length_coverage",
+    "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
 }  # fmt: skip
 
 # What a run leaves in its folder, except for the cache, whose files have keys. The settings are the

@@ -125,8 +125,8 @@ class Trainer:
         self.directory = directory
         self.workers = workers
         text = prepare_text(config, corpus, directory, workers)
-        self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
         self.train_batches, self.validation_batches = map(text.batches, ("train", "validation"))
+        self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
         self._build()
         self.progress = Progress()
         self.preemption = PreemptionHandler()
@@ -357,8 +357,9 @@ class Trainer:
     def validate(self) -> dict[str, Any]:
         """Computes the metrics of the validation split.
 
-        Returns: a dict with loss (nats a token), perplexity, accuracy, and BLEU of greedy
-          translations of the first `bleu_sentences`, with its signature.
+        Returns: a dict with loss (nats a token), perplexity, accuracy, and of greedy translations
+          of the first `bleu_sentences` BLEU, with its signature, and the part of them that is cut
+          off at the longest output.
         """
         sums = np.zeros(3)
         for inp, tar, *_ in self.validation_batches.epoch(0):
@@ -371,7 +372,9 @@ class Trainer:
             translations = self._translator.n_best(sources, 1, self._check_interrupted)
             outputs = [best[0][0] for best in translations]
             bleu = self._score(outputs, references)
-            values |= {"BLEU": bleu.bleu, "chrF": bleu.chrf, "signature": bleu.bleu_signature}
+            truncated = sum(best[0].truncated for best in translations) / len(outputs)
+            values |= {"BLEU": bleu.bleu, "chrF": bleu.chrf, "truncated": truncated}
+            values["signature"] = bleu.bleu_signature
         if self.workers.is_chief:
             for name, pairs in self._further.items():
                 values |= {f"{name}/{key}": value for key, value in self._figures(pairs).items()}
@@ -448,7 +451,15 @@ class Trainer:
             self.directory.average(self.model, self.config.train, self.first_step)
         self.workers.broadcast_weights(self.model.trainable_variables)
         with contextlib.suppress(_Interrupted):
-            log.validation(self.step, {**self.validate(), **stopped}, kind="average")
+            values = self.validate()
+            log.validation(self.step, {**values, **stopped}, kind="average")
+            if truncated := values.get("truncated"):
+                logger.warning(
+                    f"{truncated:.1%} of the validation translations are cut off at the longest "
+                    f"output, {self.config.decode.extra_decode_length} sub-words more than the "
+                    "source: unless they only repeat themselves, translate with a larger "
+                    "--extra_decode_length"
+                )
 
     def _state(self) -> dict[str, Any]:
         return {
