@@ -202,17 +202,17 @@ def test_an_incomplete_export_is_not_loaded(export, tmp_path):
         CTranslate2Translator(str(tmp_path))
     with pytest.raises(UserError, match=f"cannot load {folder}"):
         CTranslate2Translator(str(folder))
-    (folder / "shared.model").write_bytes(b"x")
-    with pytest.raises(UserError, match="shared.model is missing or damaged"):
+    (folder / "source.model").write_bytes(b"x")
+    with pytest.raises(UserError, match="source.model is missing or damaged"):
         CTranslate2Translator(str(folder))
 
 
-def test_separate_vocabularies(export, tmp_path):
-    """The export of a model with two vocabularies has two SentencePiece models."""
+def test_one_vocabulary_file(export, tmp_path):
+    """The export of a model with one vocabulary and one normalizer has one SentencePiece model."""
     folder = tmp_path / "1"
     shutil.copytree(export, folder)
-    shutil.copy(folder / "shared.model", folder / "source.model")
-    (folder / "shared.model").rename(folder / "target.model")
+    (folder / "source.model").rename(folder / "shared.model")
+    (folder / "target.model").unlink()
     found, expected = (
         CTranslate2Translator(str(path)).n_best(TEXTS[:2], 2) for path in (folder, export)
     )

@@ -8,6 +8,7 @@ U+2581, SentencePiece's sign for it, is read as a blank too.
 
 import collections
 import logging
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.config import NORMALIZATIONS
 from tf_transformer.errors import UserError
+from tf_transformer.special_tokens import BLANK
 
 logger = logging.getLogger(__name__)
 
@@ -35,19 +37,24 @@ def normalizer_spec(rule: str) -> messages.NormalizerSpec:
     Raises: UserError when the file cannot be read.
     """
     sentencepiece.set_min_log_level(2)  # it describes the files that it reads
+    if rule == "identity":
+        # SentencePiece's own has no table, and each program that loads the model says so.
+        options: dict[str, Any] = {"norm_map": [(BLANK, " ")]}
+    else:
+        options = {"rule_name" if rule in NORMALIZATIONS else "rule_tsv": rule}
     try:
-        kind = "rule_name" if rule in NORMALIZATIONS else "rule_tsv"
-        found: Any = sentencepiece.SentencePieceNormalizer(**{kind: rule})  # type: ignore[arg-type]
+        normalizer: Any = sentencepiece.SentencePieceNormalizer(**options)
     except (RuntimeError, OSError) as error:
         raise UserError(
             f"the rules of normalization in {rule} cannot be read ({error}): each line has code "
             "points, a tab, and code points, such as '2026<tab>2E 2E 2E'"
         ) from None
-    spec = messages.NormalizerSpec.FromString(found.serialized_normalizer_spec())
-    return messages.NormalizerSpec(name=spec.name, precompiled_charsmap=spec.precompiled_charsmap)
+    spec = messages.NormalizerSpec.FromString(normalizer.serialized_normalizer_spec())
+    name = os.path.basename(rule)
+    return messages.NormalizerSpec(name=name, precompiled_charsmap=spec.precompiled_charsmap)
 
 
-def normalizer(spec: messages.NormalizerSpec, single_blanks: bool = True) -> Callable[[str], str]:
+def normalize_by(spec: messages.NormalizerSpec, single_blanks: bool = True) -> Callable[[str], str]:
     """Returns the function from a text to its normal form.
 
     Args:
@@ -73,7 +80,7 @@ def warn_of_changes(
     """
     texts = tuple(zip(*pairs)) or ((), ())
     for side, spec, least, sentences in zip(("source", "target"), specs, MENTIONED, texts):
-        found = _replaced(normalizer(spec, single_blanks=False), sentences)
+        found = _replaced(normalize_by(spec, single_blanks=False), sentences)
         replaced = sum(len(text) * number for (text, _), number in found.items())
         share = replaced / max(1, sum(map(len, sentences)))
         if share > least:
@@ -84,8 +91,8 @@ def warn_of_changes(
             )
             effect = "will not write them" if side == "target" else "reads both as the same"
             logger.warning(
-                f"the rule {spec.name} of the {side}s replaces {share:.2g} of their characters, "
-                f"such as {examples}: the model {effect}; a new vocabulary with "
+                f"the rule {spec.name} of the {side}s replaces {100 * share:.2g}% of their "
+                f"characters, such as {examples}: the model {effect}; a new vocabulary with "
                 f"--{side}_normalization=identity keeps them"
             )
 

@@ -19,7 +19,7 @@ import tensorflow_text as tf_text
 from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.config import DataConfig
-from tf_transformer.data.normalization import normalizer, normalizer_spec
+from tf_transformer.data.normalization import normalize_by, normalizer_spec
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.tags import split_tag, tag_pattern, vocabulary_tags
 from tf_transformer.errors import UserError
@@ -119,7 +119,7 @@ class Tokenizer(tf.Module):
         learn = _train_unigram if subword_model == "unigram" else train_sentencepiece
         spec = normalizer_spec(normalization)
         model = learn(
-            map(normalizer(spec), sentences),
+            map(normalize_by(spec), sentences),
             vocab_size,
             model_type=subword_model,
             normalization_rule_name="identity",
@@ -275,7 +275,7 @@ class Tokenizer(tf.Module):
 
         It is that of the rule of the vocabulary, with single blanks, and none at the ends.
         """
-        return self._python.normalize(text).removeprefix("\u2581").replace("\u2581", " ")
+        return self._python.normalize(text).replace(BLANK, " ").lstrip(" ")
 
 
 def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -> bytes:
@@ -431,7 +431,7 @@ def learn_tokenizers(
     """
     if shared:
         specs = [normalizer_spec(rule) for rule in normalization]
-        texts = texts_of(pairs, tags, *map(normalizer, specs))()
+        texts = texts_of(pairs, tags, *map(normalize_by, specs))()
         return with_normalizers(Tokenizer.learn(texts, vocab_size, tags, subword_model), specs)
     sources, targets = (texts_of(pairs, tags, *sides) for sides in ((str, None), (None, str)))
     return (

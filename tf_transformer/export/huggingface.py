@@ -32,7 +32,14 @@ from google.protobuf.message import DecodeError
 from tf_transformer.checkpoints import checkpoint as checkpoints
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.loading import build_model, load_model
-from tf_transformer.config import SAMPLING, Config, DataConfig, DecodeConfig, ModelConfig
+from tf_transformer.config import (
+    NORMALIZATIONS,
+    SAMPLING,
+    Config,
+    DataConfig,
+    DecodeConfig,
+    ModelConfig,
+)
 from tf_transformer.data.tokenizer import Tokenizer, save_tokenizers
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export import marian
@@ -282,6 +289,8 @@ def _read_marian(
         and not tensors[marian.BIAS].any(),
     )
     kind = tokenizers[0].subword_model
+    sides = zip(("source_normalization", "target_normalization"), tokenizers)
+    rules = {name: tokenizer.normalizer_spec.name for name, tokenizer in sides}
     data = DataConfig(
         data=os.path.abspath(folder),  # the data of its training is not known
         source=source or names.get("source_lang") or DataConfig.source,
@@ -289,6 +298,7 @@ def _read_marian(
         vocab_size=max(tokenizer.vocab_size for tokenizer in tokenizers),
         subword_model=kind if kind in SAMPLING else DataConfig.subword_model,
         shared_vocab=tokenizers[0].same_vocabulary(tokenizers[1]),
+        **{name: rule for name, rule in rules.items() if rule in NORMALIZATIONS},
         max_length=min(DataConfig.max_length, longest),
     )
     decode = DecodeConfig(

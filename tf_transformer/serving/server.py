@@ -246,8 +246,9 @@ class Server:
         finally:
             served.requests -= 1
         rows = len(lengths)
-        truncated = outputs.get("truncated", np.zeros(rows)).reshape(rows, -1)[:, 0].sum()
-        self._metrics.observe_prediction(rows, tokens, int(truncated), time.monotonic() - start)
+        truncated = outputs.get("truncated", np.zeros(rows))
+        truncated = int(np.sum(truncated if truncated.ndim == 1 else truncated[:, 0]))  # of the best
+        self._metrics.observe_prediction(rows, tokens, truncated, time.monotonic() - start)
         return outputs
 
     def _add_operation(self, api: FastAPI) -> None:
