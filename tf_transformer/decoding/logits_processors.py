@@ -72,8 +72,13 @@ def require_length(
     At the longest output only the end token can come, whatever the processors say: the shorter of
     both limits holds.
     """
+    is_short = t < length
     is_end = tf.one_hot(END, log_probs.shape[-1])  # (V)
-    return log_probs + is_end * tf.where(t < length, NEGATIVE_INFINITY, 0.0)
+    return tf.cond(  # later steps, and a length of 0 in a request, cost nothing
+        tf.reduce_any(is_short),
+        lambda: log_probs + is_end * tf.where(is_short, NEGATIVE_INFINITY, 0.0),
+        lambda: log_probs,
+    )
 
 
 def replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
