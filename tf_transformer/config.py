@@ -92,6 +92,8 @@ class ModelConfig(Settings):
     target_vocab_size: int = setting(37000, "sub-words of the target vocabulary", 1)
     pe_input: int = setting(1024, "maximum length of a source, sub-words", 1)
     pe_target: int = setting(1024, "maximum length of a target, sub-words", 1)
+    num_encoder_layers: int = setting(0, "layers of the encoder; 0 means num_layers")
+    num_decoder_layers: int = setting(0, "layers of the decoder; 0 means num_layers")
     key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads")
     value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads")
     positional_encoding: str = setting(
@@ -101,6 +103,12 @@ class ModelConfig(Settings):
         "relu",
         "of the feed-forward networks: relu (Eq. 2), or swish (OPUS-MT)",
         choices=("relu", "swish"),
+    )
+    norm: str = setting(
+        "post",
+        "layer normalization: post, after each sub-layer (Sec. 3.1), or pre, before each sub-layer "
+        "and after each stack (Xiong et al. 2020)",
+        choices=("post", "pre"),
     )
     shared_embeddings: bool = setting(True, "one matrix for embeddings and projection (Sec. 3.4)")
 
@@ -116,6 +124,16 @@ class ModelConfig(Settings):
                 f"shared embeddings need one vocabulary, not {self.input_vocab_size} and "
                 f"{self.target_vocab_size} sub-words"
             )
+
+    @property
+    def encoder_layers(self) -> int:
+        """N of the encoder."""
+        return self.num_encoder_layers or self.num_layers
+
+    @property
+    def decoder_layers(self) -> int:
+        """N of the decoder."""
+        return self.num_decoder_layers or self.num_layers
 
     @property
     def depth(self) -> int:
@@ -139,19 +157,25 @@ class ModelConfig(Settings):
         attention += (width * values + values) + (values * width + width)  # W^V and W^O
         feed_forward = (width * self.dff + self.dff) + (self.dff * width + width)
         layer_norm = 2 * width  # gamma and beta
-        layers = 3 * attention + 2 * feed_forward + 5 * layer_norm  # one of each stack
+        encoder_layer = attention + feed_forward + 2 * layer_norm
+        decoder_layer = 2 * attention + feed_forward + 3 * layer_norm
+        layers = self.encoder_layers * encoder_layer + self.decoder_layers * decoder_layer
+        if self.norm == "pre":
+            layers += 2 * layer_norm  # one after each stack
         embeddings = sources * width
         if not self.shared_embeddings:
             embeddings += targets * width + (width + 1) * targets  # the projection with its bias
         if self.positional_encoding == "learned":
             embeddings += (self.pe_input + self.pe_target) * width
-        return self.num_layers * layers + embeddings
+        return layers + embeddings
 
 
 # For each kind of vocabulary, the setting that draws the segmentations of its words.
 SAMPLING = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
 
 
+# The rules of SentencePiece by which text is normalised before it is divided into sub-words.
+NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf")
 HOLD_OUT_SOURCES, HOLD_OUT_END = "sources", "end"
 
 
@@ -184,6 +208,17 @@ class DataConfig(Settings):
         choices=tuple(SAMPLING),
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
+    vocab_model: str = setting(
+        "",
+        "a SentencePiece model as the vocabulary, with its own rules, in place of a learned one; "
+        "or those of source and target, separated by a comma",
+    )
+    source_normalization: str = setting(
+        "nmt_nfkc", f"rule for sources: {listed(NORMALIZATIONS)}, or a file RULES.tsv"
+    )
+    target_normalization: str = setting(
+        "identity", "rule for targets, which the model learns to write; identity: as they are"
+    )
     max_length: int = setting(256, "most sub-words of a side; longer pairs are dropped", 2)
     max_length_ratio: float = setting(9.0, "largest ratio of both lengths; others are dropped", 1)
     batch_tokens: int = setting(25000, "tokens of a batch on each side, padding included", 1)
@@ -203,11 +238,22 @@ class DataConfig(Settings):
             raise UserError("data_weights and data_temperature: give one of them")
         if "," not in self.data and (self.data_weights or self.data_temperature != 1):
             raise UserError("data_weights and data_temperature are for several corpora in data")
+        for rule in self.normalization:
+            if rule not in NORMALIZATIONS and not rule.endswith(".tsv"):
+                raise UserError(
+                    f"no rule of normalization {rule!r}: give {listed(NORMALIZATIONS)}, or a file "
+                    "of rules, whose name ends with .tsv"
+                )
         if self.batch_tokens < self.max_length:
             raise UserError(
                 f"batch_tokens {self.batch_tokens} is less than max_length {self.max_length}: "
                 "a batch must be able to hold one sentence of that length"
             )
+
+    @property
+    def normalization(self) -> tuple[str, str]:
+        """The rules of the sources and of the targets."""
+        return self.source_normalization, self.target_normalization
 
 
 NOAM = "noam"  # tensor2tensor's name of Eq. 3
@@ -269,6 +315,13 @@ class TrainConfig(Settings):
         "mixed_float16",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
     )
+    decode_length_coverage: float = setting(
+        0.999,
+        "the part of the training pairs whose targets fit into the longest outputs: a larger "
+        "extra_decode_length is chosen where needed; 0: the given one",
+        0,
+        1,
+    )
     jit_compile: str = setting(
         "auto",
         "whether XLA compiles the gradients: auto (on GPUs), on or off",
@@ -293,6 +346,15 @@ class TrainConfig(Settings):
         "validation text, a file of pairs, or SOURCE_FILE,TARGET_FILE",
     )
     max_skipped_steps: int = setting(20, "stop after so many updates without finite gradients", 1)
+    bleu_tokenizer: str = setting(
+        "auto",
+        "sacreBLEU's tokenizer: auto (words, or characters for languages without blanks) or "
+        "another one; some need a package or a download",
+        choices=(
+            "auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101",
+            "flores200", "none",
+        ),
+    )  # fmt: skip
     bleu_sentences: int = setting(500, "validation sentences to translate for BLEU; 0 means none")
     log_steps: int = setting(50, "updates between log lines", 1)
 
@@ -391,6 +453,9 @@ class ControlConfig(Settings):
     repetition_penalty: float = setting(
         1.0, "factor on the log-probability of what has occurred; above 1: less repetition", 0.01
     )
+    min_length: int = setting(
+        0, "fewest sub-words of a translation, as far as the longest output allows; 1: none empty"
+    )
     diverse_groups: int = setting(
         1, "groups of the beam that avoid each other's sub-words, a divisor of the beam size", 1
     )
@@ -429,7 +494,11 @@ class FilterConfig(Settings):
 
 # Settings that format 2 added, as the runs of earlier formats were, by the parts of a `Config`.
 BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
-    "data": {"hold_out": HOLD_OUT_END},
+    "data": {
+        "source_normalization": "nmt_nfkc",
+        "target_normalization": "nmt_nfkc",
+        "hold_out": HOLD_OUT_END,
+    },
 }
 
 
@@ -459,6 +528,11 @@ class Config:
             raise UserError(
                 "r_drop compares two dropout masks, but dropout_rate is 0: give a larger "
                 "dropout_rate, or r_drop 0"
+            )
+        if self.data.vocab_model and self.train.init_from:
+            raise UserError(
+                "vocab_model and init_from: give one of them; a run keeps the vocabulary of the "
+                "model with which it starts"
             )
         kind = self.data.subword_model
         for needed, name in SAMPLING.items():

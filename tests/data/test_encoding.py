@@ -20,7 +20,15 @@ def test_pairs_are_dropped_and_counted_by_reason(tokenizers):
         ("The man sees the dog.", "Der Mann sieht den Hund."),
     ]
     too_long, unequal = ("a" * 100, "b" * 100), ("x", "viele viele Wörter hier")
-    pairs = [("", "etwas"), good[0], ("something", "  "), too_long, unequal, good[1], ("", "")]
+    pairs = [
+        ("", "etwas"),
+        good[0],
+        ("something", " \u00a0\t"),
+        too_long,
+        unequal,
+        good[1],
+        ("", ""),
+    ]
     encoded = encode_pairs(iter(pairs), tokenizers, max_length=40, max_length_ratio=3.0)
     assert list(encoded.dropped.values()) == [3, 1, 1]
     assert describe_dropped(encoded) == (

@@ -33,7 +33,7 @@ def test_the_vocabulary_has_the_tags_and_not_their_characters(tokenizer, tmp_pat
     assert plain.tags == {}
     assert tokenizer.pieces(range(7, 500)) == plain.pieces(range(4, 497))
     save_tokenizers((tokenizer, tokenizer), str(tmp_path))
-    assert load_tokenizers(str(tmp_path), True)[0].tags == tokenizer.tags
+    assert load_tokenizers(str(tmp_path))[0].tags == tokenizer.tags
     source, target = learn_tokenizers(lambda: PAIRS, 400, shared=False, tags=TAGS[:1])
     assert source.tags == {"<2de>": 4} and target.tags == {}
 

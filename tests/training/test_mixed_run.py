@@ -7,6 +7,7 @@ import pytest
 
 from tf_transformer.cli.main import main
 from tf_transformer.data.tokenizer import load_tokenizers
+from tf_transformer.decoding.text_batches import Translation
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.training.trainer import build_trainer
 
@@ -35,7 +36,7 @@ def texts(monkeypatch):
 
     def recorded(self, lines, *arguments, **options):
         calls.append(list(lines))
-        return [[(line, 0.0)] for line in lines]
+        return [[Translation((line, 0.0))] for line in lines]
 
     monkeypatch.setattr(Translator, "n_best", recorded)
     return calls

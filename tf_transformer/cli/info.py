@@ -115,8 +115,8 @@ def _describe_model(config: Config) -> Iterator[str]:
         dropout += f" (rising to it over {train.dropout_warmup_steps:,} updates)"
     parameters = model.parameters()
     lines = {
-        "layers": f"{model.num_layers} encoder + {model.num_layers} decoder, "
-        f"d_model {model.d_model}, d_ff {model.dff}",
+        "layers": f"{model.encoder_layers} encoder + {model.decoder_layers} decoder, "
+        f"{model.norm}-norm, d_model {model.d_model}, d_ff {model.dff}",
         "heads": f"{model.num_heads} of d_k {model.depth}, d_v {model.value_depth}; "
         f"{model.positional_encoding} positions",
         "vocabulary": f"{vocabularies} sub-words, {sharing}",
@@ -134,6 +134,8 @@ def _describe_folder(config: Config, model_dir: str) -> Iterator[str]:
     yield f"model folder {model_dir}"
     yield from _describe_model(config)
     yield _line("data", f"{config.data.data}, {config.data.source} to {config.data.target}")
+    extra = config.decode.extra_decode_length
+    yield _line("longest output", f"{extra} sub-words more than the source (extra_decode_length)")
     yield "  checkpoints"
     for path in all_checkpoints(model_dir):
         with contextlib.suppress(FileNotFoundError):  # a training run has just removed it
@@ -191,7 +193,7 @@ def _describe_batches(config: Config, corpus: Corpus, model_dir: str) -> Iterato
     data = config.data
     if model_dir:
         vocabulary = "the model's vocabulary"
-        tokenizers = load_tokenizers(model_dir, data.shared_vocab)
+        tokenizers = load_tokenizers(model_dir)
     else:
         vocabulary = "a vocabulary learned from it"
         tokenizers = learn_tokenizers(
@@ -199,16 +201,22 @@ def _describe_batches(config: Config, corpus: Corpus, model_dir: str) -> Iterato
             data.vocab_size,
             data.shared_vocab,
             subword_model=data.subword_model,
+            normalization=data.normalization,
         )
     with tempfile.TemporaryDirectory(prefix="tf_transformer-") as cache:
         pairs = cached_pairs(corpus, "train", tokenizers, data, cache)
         batches = Batches(pairs, data.batch_tokens, config.train.seed, max_shapes=data.max_shapes)
         lengths = pairs.lengths.mean(axis=0)
+        extra = pairs.extra_length(config.train.decode_length_coverage or 1.0)
         weights = pairs.weights(np.arange(len(pairs)), len(pairs)) if pairs.weighted else None
     yield (
         f"  sub-words of train: {tokenizers[0].vocab_size:,} in {vocabulary}; mean length "
         f"{lengths[0]:.1f} of sources, {lengths[1]:.1f} of targets; "
         f"dropped: {describe_dropped(pairs)}"
+    )
+    coverage = config.train.decode_length_coverage or 1.0
+    yield (
+        f"  longest outputs: extra_decode_length {extra} for {coverage:.2%} of the targets of train"
     )
     if weights is not None:
         yield (

@@ -204,7 +204,8 @@ def ctranslate2_translator(
         elif checkpoint:
             raise UserError(f"--checkpoint: {folder} is an export, which has no checkpoints")
         decode = given(values, (DecodeConfig,))
-        translator = CTranslate2Translator(folder, values.compute_type, number_of_cores(), **decode)
+        cores, shortest = number_of_cores(), values.min_length or 0
+        translator = CTranslate2Translator(folder, values.compute_type, cores, shortest, **decode)
         description = read_description(folder)
     if values.tag:
         check_tag(values.tag, translator.encode)

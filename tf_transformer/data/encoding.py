@@ -167,6 +167,17 @@ class EncodedPairs:
         empty = np.zeros((0, 2), np.int32)
         return np.concatenate([empty, *(shard.lengths for shard in self.shards)])
 
+    def extra_length(self, coverage: float) -> int:
+        """How much longer than the sources, in sub-words, outputs must be able to be.
+
+        Args:
+          coverage: the part of the targets, above 0, that are to be possible outputs.
+        Returns: the smallest `extra_decode_length` for which they are shorter than the longest
+          output, so that they are not taken for truncated ones.
+        """
+        source, target = self.lengths.T  # with end tokens, of which the limit counts the target's
+        return int(np.quantile(target - source + 2, coverage, method="higher"))
+
     def batch(self, indices: np.ndarray, rows: int, length: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns some pairs as one batch.
 
@@ -315,7 +326,9 @@ def encode_shards(
     parts: list[Shard] = []
     read = 0
     while chunk := list(itertools.islice(iterator, CHUNK)):
-        sources, targets, given = zip(*chunk)
+        *sides, given = zip(*chunk)
+        # A text of other white space than blanks is empty too.
+        sources, targets = ([text if text.strip() else "" for text in side] for side in sides)
         ids = [source.encode_lists(sources), target.encode_lists(targets)]
         lengths = np.array([[len(row) for row in side] for side in ids], np.uint32).T  # (pairs, 2)
         keep, dropped = _usable(lengths, max_length, max_length_ratio)

@@ -54,8 +54,8 @@ FIXED: dict[str, tuple[Any, Any]] = {
     "scale_embedding": (True, False),
     "static_position_embeddings": (True, True),
 }
-# Its settings that are integers, of the encoder and of the decoder, and those of ours.
-STACK_SIZES = {"layers": "num_layers", "attention_heads": "num_heads", "ffn_dim": "dff"}
+# Its settings that are the same of the encoder and of the decoder here, and those of ours.
+STACK_SIZES = {"attention_heads": "num_heads", "ffn_dim": "dff"}
 SPECIAL_IDS = {
     "pad_token_id": PAD,
     "eos_token_id": END,
@@ -106,6 +106,11 @@ def export_huggingface(
 
 def check_sizes(sizes: ModelConfig) -> None:
     """Raises: UserError for a model that `MarianConfig` cannot describe."""
+    if sizes.norm != "post":
+        raise UserError(
+            "a model with norm pre cannot be exported for Hugging Face: Marian's layers are "
+            "post-norm. Give --format=ctranslate2, saved_model or keras"
+        )
     if sizes.positional_encoding != "sinusoidal":
         raise UserError(
             "a model with learned positions cannot be exported for Hugging Face: Marian's are "
@@ -140,6 +145,8 @@ def _marian_config(config: Config) -> dict[str, Any]:
         "vocab_size": sizes.input_vocab_size,
         "decoder_vocab_size": sizes.target_vocab_size,
         "d_model": sizes.d_model,
+        "encoder_layers": sizes.encoder_layers,
+        "decoder_layers": sizes.decoder_layers,
         **{
             f"{side}_{name}": getattr(sizes, ours)
             for side in ("encoder", "decoder")
@@ -174,13 +181,14 @@ def _generation_config(config: Config) -> dict[str, Any]:
 def _write_tokenizers(folder: str, tokenizers: tuple[Tokenizer, Tokenizer], config: Config) -> None:
     """Writes the files of `MarianTokenizer`."""
     source, target = tokenizers
+    is_separate = not source.same_vocabulary(target)
     pad, unk, eos = source.pieces([PAD, UNK, END])
     settings = {
         "tokenizer_class": "MarianTokenizer",
         "source_lang": config.data.source,
         "target_lang": config.data.target,
         "model_max_length": config.model.pe_input,
-        "separate_vocabs": source is not target,
+        "separate_vocabs": is_separate,
         # Text such as "[END]" is text, and not a special token.
         "split_special_tokens": True,
         "clean_up_tokenization_spaces": False,
@@ -192,7 +200,7 @@ def _write_tokenizers(folder: str, tokenizers: tuple[Tokenizer, Tokenizer], conf
     source.save(os.path.join(folder, "source.spm"))
     target.save(os.path.join(folder, "target.spm"))
     files = {"vocab.json": source}
-    if source is not target:
+    if is_separate:
         files["target_vocab.json"] = target
     for name, tokenizer in files.items():
         pieces = tokenizer.pieces(range(tokenizer.vocab_size))
@@ -251,13 +259,16 @@ def _read_marian(
     is_tied = sizes.get("tie_word_embeddings", True)
     tensors = _read_tensors(folder, orders, is_shared, is_tied)
     starts_with_padding = sizes["decoder_start_token_id"] == sizes["pad_token_id"]
-    is_one_matrix = is_shared and is_tied and tokenizers[0] is tokenizers[1]
+    is_one_matrix = is_shared and is_tied and tokenizers[0].same_vocabulary(tokenizers[1])
     # As transformers does: an old folder has the settings of the search in `config.json`.
     search = _read_json(folder, "generation_config.json", optional=True) or sizes
     search = {name: value for name, value in search.items() if value is not None}
     positions = sizes["max_position_embeddings"]
     longest = min(search.get("max_length", positions), positions)
+    depths = sizes["encoder_layers"], sizes["decoder_layers"]
     model_config = ModelConfig(
+        num_layers=depths[0],
+        num_decoder_layers=0 if depths[0] == depths[1] else depths[1],
         **{ours: sizes[f"encoder_{name}"] for name, ours in STACK_SIZES.items()},
         d_model=sizes["d_model"],
         dropout_rate=sizes.get("dropout", ModelConfig.dropout_rate),
@@ -277,7 +288,7 @@ def _read_marian(
         target=target or names.get("target_lang") or DataConfig.target,
         vocab_size=max(tokenizer.vocab_size for tokenizer in tokenizers),
         subword_model=kind if kind in SAMPLING else DataConfig.subword_model,
-        shared_vocab=tokenizers[0] is tokenizers[1],
+        shared_vocab=tokenizers[0].same_vocabulary(tokenizers[1]),
         max_length=min(DataConfig.max_length, longest),
     )
     decode = DecodeConfig(
@@ -286,6 +297,11 @@ def _read_marian(
     )
     model = build_model(model_config)
     variables = checkpoints.named_weights(model)
+    unused = set(tensors) - set(map(marian.marian_name, variables))
+    if others := sorted(name for name in unused if ".layers." in name):
+        raise UserError(
+            f"{folder}: model.safetensors has {others[0]}, and config.json not the layer"
+        )
     weights = marian.from_marian(tensors, variables, model_config.d_model)
     if starts_with_padding:
         weights["final_layer/kernel"][:, START] = 0

@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -27,7 +27,7 @@ from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.readers import corpus_of_run, read_validation_text
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation.bleu import score
+from tf_transformer.evaluation.bleu import Scores, bleu_tokenizer, check_tokenizer, score
 from tf_transformer.files import atomic_write
 from tf_transformer.training.distribution import (
     Workers,
@@ -125,8 +125,8 @@ class Trainer:
         self.directory = directory
         self.workers = workers
         text = prepare_text(config, corpus, directory, workers)
-        self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
         self.train_batches, self.validation_batches = map(text.batches, ("train", "validation"))
+        self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
         self._build()
         self.progress = Progress()
         self.preemption = PreemptionHandler()
@@ -141,6 +141,8 @@ class Trainer:
         greedy = dataclasses.replace(self.config.decode, beam_size=1)
         self._translator = Translator(self.model, self.tokenizers, greedy)
         self._bleu_pairs = self.samples("validation", self.config.train.bleu_sentences)
+        target, tokenizer = self.config.data.target, self.config.train.bleu_tokenizer
+        check_tokenizer(bleu_tokenizer(target, tokenizer), [each for _, each in self._bleu_pairs])
         self._further = {
             name: read_validation_text(data, self.config.data)
             for name, data in self.config.train.validation_texts().items()
@@ -355,8 +357,9 @@ class Trainer:
     def validate(self) -> dict[str, Any]:
         """Computes the metrics of the validation split.
 
-        Returns: a dict with loss (nats a token), perplexity, accuracy, and BLEU of greedy
-          translations of the first `bleu_sentences`, with its signature.
+        Returns: a dict with loss (nats a token), perplexity, accuracy, and of greedy translations
+          of the first `bleu_sentences` BLEU, with its signature, and the part of them that is cut
+          off at the longest output.
         """
         sums = np.zeros(3)
         for inp, tar, *_ in self.validation_batches.epoch(0):
@@ -368,12 +371,19 @@ class Trainer:
             sources, references = zip(*self._bleu_pairs)
             translations = self._translator.n_best(sources, 1, self._check_interrupted)
             outputs = [best[0][0] for best in translations]
-            bleu = score(outputs, references, self.config.data.target)
-            values |= {"BLEU": bleu.bleu, "chrF": bleu.chrf, "signature": bleu.bleu_signature}
+            bleu = self._score(outputs, references)
+            truncated = sum(best[0].truncated for best in translations) / len(outputs)
+            values |= {"BLEU": bleu.bleu, "chrF": bleu.chrf, "truncated": truncated}
+            values["signature"] = bleu.bleu_signature
         if self.workers.is_chief:
             for name, pairs in self._further.items():
                 values |= {f"{name}/{key}": value for key, value in self._figures(pairs).items()}
         return self.workers.broadcast(values)
+
+    def _score(self, translations: list[str], references: Sequence[str]) -> Scores:
+        """BLEU and chrF."""
+        tokenizer = self.config.train.bleu_tokenizer
+        return score(translations, references, self.config.data.target, tokenizer)
 
     def _figures(self, pairs: list[tuple[str, str]]) -> dict[str, float]:
         """Loss (nats a token), BLEU and chrF of a further validation text."""
@@ -384,7 +394,7 @@ class Trainer:
             sources, references = zip(*chosen)
             found = self._translator.n_best(sources, 1, self._check_interrupted, skip_long=True)
             outputs = [best[0][0] for best in found]
-            scores = score(outputs, references, self.config.data.target)
+            scores = self._score(outputs, references)
             values |= {"BLEU": scores.bleu, "chrF": scores.chrf}
         return values
 
@@ -441,7 +451,15 @@ class Trainer:
             self.directory.average(self.model, self.config.train, self.first_step)
         self.workers.broadcast_weights(self.model.trainable_variables)
         with contextlib.suppress(_Interrupted):
-            log.validation(self.step, {**self.validate(), **stopped}, kind="average")
+            values = self.validate()
+            log.validation(self.step, {**values, **stopped}, kind="average")
+            if truncated := values.get("truncated"):
+                logger.warning(
+                    f"{truncated:.1%} of the validation translations are cut off at the longest "
+                    f"output, {self.config.decode.extra_decode_length} sub-words more than the "
+                    "source: unless they only repeat themselves, translate with a larger "
+                    "--extra_decode_length"
+                )
 
     def _state(self) -> dict[str, Any]:
         return {
