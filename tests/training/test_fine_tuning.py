@@ -91,7 +91,12 @@ def test_an_extended_vocabulary(tiny_config, tmp_path, shared):
     text = tmp_path / "referees.tsv"
     text.write_text("Two referees sleep.\tZwei Schiedsrichter schlafen.\n" * 90)
     config = load_config(initial).replace(
-        data=str(text), tag="<2de>", init_from=initial, extend_vocab=30, warmup_steps=1
+        data=str(text),
+        tag="<2de>",
+        init_from=initial,
+        extend_vocab=30,
+        warmup_steps=1,
+        hold_out="end",  # there is one source
     )
     trainer = build_trainer(config, folder)
     before = load_tokenizers(initial)

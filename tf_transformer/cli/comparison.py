@@ -93,8 +93,12 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
             )
     test_data = values.data or data.data  # one text for all runs
     corpus = open_corpus(test_data, data.source, data.target, hold_out=data.hold_out)
-    if values.split in corpus.held_out and len({run.config.data.hold_out for run in runs}) > 1:
-        raise UserError(f"--split={values.split}: the runs have different settings of hold_out")
+    held_out = corpus.parts(values.split)[0].held_out
+    if values.split in held_out and len({run.config.data.hold_out for run in runs}) > 1:
+        raise UserError(
+            f"--split={values.split}: the runs differ in hold_out, so they were validated on other "
+            "pairs: give another --split or --data"
+        )
     _, language = languages_of(test_data, data.source, data.target)
     references = [target for _, target in corpus.read(values.split)]
     number = values.max_pairs or len(references)

@@ -182,7 +182,8 @@ class Corpus:
                 if not (any(usable) if split == "train" else sum(usable)):
                     raise UserError(
                         f"{part.name} has no {split} text: of each pair of {split}, at least one "
-                        "side is blank, or there are too few different sources"
+                        "side is blank, or there are too few different sources: give validation "
+                        "text, or --hold_out=end"
                     )
 
     def default_test(self, seen: bool) -> str:
