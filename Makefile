@@ -33,13 +33,15 @@ EXTRAS := dev$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,gpu)
 # The name of the stamp has the extras, so that the package is installed again on a host that gets a GPU.
 STAMP := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 RUN := $(BIN)/python -m tf_transformer
-# glibc keeps the memory of large tensors from step to step, in huge pages; see docs/install.md. Not for the server, which
-# must give back the memory of an earlier version.
+# glibc keeps the memory of large tensors from step to step, in huge pages; see docs/install.md.
 COMPUTING := train translate evaluate wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained
 $(COMPUTING): export MALLOC_MMAP_MAX_ ?= 0
 $(COMPUTING): export MALLOC_TRIM_THRESHOLD_ ?= 100000000000
 $(COMPUTING): export MALLOC_ARENA_MAX ?= 1
 $(COMPUTING): export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
+# The server gives back the memory of an earlier version with jemalloc, where it is installed.
+serve: export LD_PRELOAD ?= $(firstword $(wildcard /usr/lib/*/libjemalloc.so.2))
+serve: export MALLOC_CONF ?= background_thread:true
 # $(call score,folder,split): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
 
@@ -176,14 +178,16 @@ gpu-check: $(STAMP) ## check training and search on the GPUs, measure their spee
 
 # One process for each core, at most four: each process has TensorFlow in memory.
 PYTEST := -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
-# $(call fast,folder of python): the fast tests, in three parts, one after the other: TensorFlow keeps some memory of each
+# $(call fast,folder of python): the fast tests, in four parts, one after the other: TensorFlow keeps some memory of each
 # function that it traces, so that a process grows from test to test.
 PART_1 := $(addprefix tests/,checkpoints cli export serving)
 PART_2 := $(addprefix tests/,data decoding evaluation training)
+PART_3 := $(addprefix tests/,model paper)
 define fast
 $(1)/python $(PYTEST) -m 'not slow' $(PART_1) $(FLAGS)
 $(1)/python $(PYTEST) -m 'not slow' $(PART_2) $(FLAGS)
-$(1)/python $(PYTEST) -m 'not slow' tests $(PART_1:%=--ignore=%) $(PART_2:%=--ignore=%) $(FLAGS)
+$(1)/python $(PYTEST) -m 'not slow' $(PART_3) $(FLAGS)
+$(1)/python $(PYTEST) -m 'not slow' tests $(foreach part,$(PART_1) $(PART_2) $(PART_3),--ignore=$(part)) $(FLAGS)
 endef
 
 test: $(STAMP) ## run the fast tests

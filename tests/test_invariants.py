@@ -21,6 +21,7 @@ VARIANTS = {
     "separate": {"shared_embeddings": False, "target_vocab_size": 37},
     "learned positions": {"positional_encoding": "learned"},
     "depths": {"key_dim": 6, "value_dim": 10},
+    "pre-norm": {"norm": "pre", "num_encoder_layers": 3, "num_decoder_layers": 1},
 }
 
 

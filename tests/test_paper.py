@@ -228,6 +228,7 @@ def test_parameter_count_of_base_by_hand():
         {"positional_encoding": "learned", "key_dim": 3},
         {"positional_encoding": "learned", "shared_embeddings": False, "input_vocab_size": 17},
         {"d_model": 9, "key_dim": 3, "value_dim": 5},
+        {"norm": "pre", "num_encoder_layers": 3, "num_decoder_layers": 1},
     ],
     ids=str,
 )

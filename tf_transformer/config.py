@@ -92,6 +92,8 @@ class ModelConfig(Settings):
     target_vocab_size: int = setting(37000, "sub-words of the target vocabulary", 1)
     pe_input: int = setting(1024, "maximum length of a source, sub-words", 1)
     pe_target: int = setting(1024, "maximum length of a target, sub-words", 1)
+    num_encoder_layers: int = setting(0, "layers of the encoder; 0 means num_layers")
+    num_decoder_layers: int = setting(0, "layers of the decoder; 0 means num_layers")
     key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads")
     value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads")
     positional_encoding: str = setting(
@@ -101,6 +103,12 @@ class ModelConfig(Settings):
         "relu",
         "of the feed-forward networks: relu (Eq. 2), or swish (OPUS-MT)",
         choices=("relu", "swish"),
+    )
+    norm: str = setting(
+        "post",
+        "layer normalization: post, after each sub-layer (Sec. 3.1), or pre, before each sub-layer "
+        "and after each stack (Xiong et al. 2020)",
+        choices=("post", "pre"),
     )
     shared_embeddings: bool = setting(True, "one matrix for embeddings and projection (Sec. 3.4)")
 
@@ -116,6 +124,16 @@ class ModelConfig(Settings):
                 f"shared embeddings need one vocabulary, not {self.input_vocab_size} and "
                 f"{self.target_vocab_size} sub-words"
             )
+
+    @property
+    def encoder_layers(self) -> int:
+        """N of the encoder."""
+        return self.num_encoder_layers or self.num_layers
+
+    @property
+    def decoder_layers(self) -> int:
+        """N of the decoder."""
+        return self.num_decoder_layers or self.num_layers
 
     @property
     def depth(self) -> int:
@@ -139,13 +157,17 @@ class ModelConfig(Settings):
         attention += (width * values + values) + (values * width + width)  # W^V and W^O
         feed_forward = (width * self.dff + self.dff) + (self.dff * width + width)
         layer_norm = 2 * width  # gamma and beta
-        layers = 3 * attention + 2 * feed_forward + 5 * layer_norm  # one of each stack
+        encoder_layer = attention + feed_forward + 2 * layer_norm
+        decoder_layer = 2 * attention + feed_forward + 3 * layer_norm
+        layers = self.encoder_layers * encoder_layer + self.decoder_layers * decoder_layer
+        if self.norm == "pre":
+            layers += 2 * layer_norm  # one after each stack
         embeddings = sources * width
         if not self.shared_embeddings:
             embeddings += targets * width + (width + 1) * targets  # the projection with its bias
         if self.positional_encoding == "learned":
             embeddings += (self.pe_input + self.pe_target) * width
-        return self.num_layers * layers + embeddings
+        return layers + embeddings
 
 
 # For each kind of vocabulary, the setting that draws the segmentations of its words.
@@ -154,6 +176,7 @@ SAMPLING = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
 
 # The rules of SentencePiece by which text is normalised before it is divided into sub-words.
 NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf")
+HOLD_OUT_SOURCES, HOLD_OUT_END = "sources", "end"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,6 +195,12 @@ class DataConfig(Settings):
     )
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
+    hold_out: str = setting(
+        HOLD_OUT_SOURCES,
+        "what to validate on where there is no text for it: sources, with all their pairs, chosen "
+        "by a hash, or the end of the text",
+        choices=(HOLD_OUT_SOURCES, HOLD_OUT_END),
+    )
     vocab_size: int = setting(37000, "sub-words of a vocabulary", 8)
     subword_model: str = setting(
         "bpe",
@@ -286,6 +315,13 @@ class TrainConfig(Settings):
         "mixed_float16",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
     )
+    decode_length_coverage: float = setting(
+        0.999,
+        "the part of the training pairs whose targets fit into the longest outputs: a larger "
+        "extra_decode_length is chosen where needed; 0: the given one",
+        0,
+        1,
+    )
     jit_compile: str = setting(
         "auto",
         "whether XLA compiles the gradients: auto (on GPUs), on or off",
@@ -296,9 +332,29 @@ class TrainConfig(Settings):
     max_checkpoints: int = setting(5, "newest checkpoints to keep, and to average (big: 20)", 1)
     eval_steps: int = setting(1000, "updates between validations", 1)
     early_stopping_patience: int = setting(
-        0, "validations without a better score before training stops; 0 means never"
+        0,
+        "validations after the warm-up without a better score before training stops; 0 means never",
+    )
+    early_stopping_metric: str = setting(
+        "",
+        "metrics that must all have stopped to improve, separated by commas: loss, bleu, chrf, or "
+        "that of a further validation text, such as NAME/bleu (default: loss, bleu and chrf)",
+    )
+    validation: str = setting(
+        "",
+        "further texts to validate on, NAME=DATA, separated by semicolons; DATA is a folder with a "
+        "validation text, a file of pairs, or SOURCE_FILE,TARGET_FILE",
     )
     max_skipped_steps: int = setting(20, "stop after so many updates without finite gradients", 1)
+    bleu_tokenizer: str = setting(
+        "auto",
+        "sacreBLEU's tokenizer: auto (words, or characters for languages without blanks) or "
+        "another one; some need a package or a download",
+        choices=(
+            "auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101",
+            "flores200", "none",
+        ),
+    )  # fmt: skip
     bleu_sentences: int = setting(500, "validation sentences to translate for BLEU; 0 means none")
     log_steps: int = setting(50, "updates between log lines", 1)
 
@@ -333,6 +389,41 @@ class TrainConfig(Settings):
             )
         if self.freeze and not set(frozen) < set(FREEZABLE):
             raise UserError(f"freeze {self.freeze!r}: give one or two of {listed(FREEZABLE)}")
+        if unknown := set(self.early_stopping_metrics()) - self._validation_metrics():
+            raise UserError(
+                f"early_stopping_metric {', '.join(sorted(unknown))} is not measured: validations "
+                f"measure {', '.join(sorted(self._validation_metrics()))}"
+            )
+
+    def early_stopping_metrics(self) -> list[str]:
+        """The names of `early_stopping_metric` in the log, such as "BLEU" or "NAME/loss"."""
+        names = {"bleu": "BLEU", "chrf": "chrF"}
+        parts = [each.strip().rpartition("/") for each in self.early_stopping_metric.split(",")]
+        return [
+            f"{text}{slash}{names.get(name.lower(), name.lower())}"
+            for text, slash, name in parts
+            if name
+        ]
+
+    def validation_texts(self) -> dict[str, str]:
+        """The further texts of `validation`: name -> what `--data` can name.
+
+        Raises: UserError for another form.
+        """
+        texts = {}
+        for part in filter(None, self.validation.split(";")):
+            name, _, data = part.partition("=")
+            if not name.strip() or not data or "/" in name or name in texts:
+                raise UserError(
+                    f"validation {part!r}: give NAME=DATA, such as news=data/news, each name once"
+                )
+            texts[name] = data
+        return texts
+
+    def _validation_metrics(self) -> set[str]:
+        kinds = ["loss", *(["BLEU", "chrF"] if self.bleu_sentences else [])]
+        texts = ["", *(f"{name}/" for name in self.validation_texts())]
+        return {f"{text}{kind}" for text in texts for kind in kinds}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -361,6 +452,9 @@ class ControlConfig(Settings):
     no_repeat_ngram_size: int = setting(0, "no n sub-words in a row occur twice; 0: no limit")
     repetition_penalty: float = setting(
         1.0, "factor on the log-probability of what has occurred; above 1: less repetition", 0.01
+    )
+    min_length: int = setting(
+        0, "fewest sub-words of a translation, as far as the longest output allows; 1: none empty"
     )
     diverse_groups: int = setting(
         1, "groups of the beam that avoid each other's sub-words, a divisor of the beam size", 1
@@ -400,7 +494,11 @@ class FilterConfig(Settings):
 
 # Settings that format 2 added, as the runs of earlier formats were, by the parts of a `Config`.
 BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
-    "data": {"source_normalization": "nmt_nfkc", "target_normalization": "nmt_nfkc"},
+    "data": {
+        "source_normalization": "nmt_nfkc",
+        "target_normalization": "nmt_nfkc",
+        "hold_out": HOLD_OUT_END,
+    },
 }
 
 

@@ -62,7 +62,7 @@ def write_card(run, folder):
         )],
     ]  # fmt: skip
     card = CARD.format(
-        layers=config["num_layers"],
+        layers=f"{float16.model.encoder.num_layers} + {float16.model.decoder.num_layers}",
         d_model=config["d_model"],
         heads=config["num_heads"],
         dff=config["dff"],
@@ -98,7 +98,7 @@ A small English-German Transformer, installed with `tf_transformer`. It is the m
 
 | | |
 |---|---|
-| model | {layers} + {layers} layers, d_model {d_model}, {heads} heads, d_ff {dff}, {parameters:,} \
+| model | {layers} layers, d_model {d_model}, {heads} heads, d_ff {dff}, {parameters:,} \
 parameters |
 | vocabulary | {vocabulary:,} sub-words, shared by both languages (`*.model`, SentencePiece) |
 | weights | `averaged.npz`: the mean of the last five checkpoints, stored as float16; computation \

@@ -30,7 +30,7 @@ def decode_config(beam_size):
 @pytest.fixture(scope="module")
 def models():
     """Two models of different sizes, whose outputs differ."""
-    return make_model(), make_model(num_layers=1, dff=32, pe_target=32)
+    return make_model(), make_model(norm="pre", num_decoder_layers=1, dff=32, pe_target=32)
 
 
 def mean_probabilities(models, inp, ids):

@@ -20,6 +20,7 @@ VARIANTS = {
     "shared": {},
     "separate": {"shared_embeddings": False, "target_vocab_size": 37},
     "learned positions": {"positional_encoding": "learned"},
+    "pre-norm": {"norm": "pre", "num_encoder_layers": 3, "num_decoder_layers": 1},
 }
 
 

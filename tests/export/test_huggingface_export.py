@@ -89,6 +89,7 @@ def test_separate_tables():
     [
         ({"positional_encoding": "learned"}, "learned positions"),
         ({"key_dim": 16}, "key_dim or value_dim"),
+        ({"norm": "pre"}, "post-norm. Give --format=ctranslate2"),
     ],
 )
 def test_models_that_cannot_be_expressed(change, message):

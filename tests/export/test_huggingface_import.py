@@ -9,6 +9,7 @@ import shutil
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.checkpoints.model_folder import initial_settings, load_config
@@ -19,7 +20,7 @@ from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
-from tf_transformer.export.huggingface import import_huggingface
+from tf_transformer.export.huggingface import export_huggingface, import_huggingface
 from tf_transformer.export.marian import to_tokenizer, token_order
 from tf_transformer.special_tokens import END, PAD, START, UNK
 
@@ -137,6 +138,29 @@ def test_settings_of_the_search(tmp_path, generation, expected):
     assert config.data.max_length == config.model.pe_target
 
 
+def test_encoder_and_decoder_of_different_depths(tmp_path):
+    """Two layers and one: imported, and exported again."""
+    folder, model_dir, exported = (tmp_path / name for name in ("marian", "model", "exported"))
+    shutil.copytree(MARIAN, folder)
+    change_config(folder, {"decoder_layers": 1})
+    with pytest.raises(UserError, match="has model.decoder.layers.1.encoder_attn.k_proj.bias"):
+        import_huggingface(str(folder), str(model_dir))
+    tensors = load_file(folder / "model.safetensors")
+    tensors = {name: x for name, x in tensors.items() if "decoder.layers.1." not in name}
+    save_file(tensors, folder / "model.safetensors")
+    import_huggingface(str(folder), str(model_dir))
+    sizes = load_config(str(model_dir)).model
+    assert (sizes.encoder_layers, sizes.decoder_layers) == (2, 1)
+    export_huggingface(str(model_dir), str(exported))
+    config = json.loads((exported / "config.json").read_text("utf-8"))
+    assert (config["encoder_layers"], config["decoder_layers"]) == (2, 1)
+    again = load_file(exported / "model.safetensors")
+    layers = [name for name in tensors if ".layers." in name]
+    assert layers == [name for name in again if ".layers." in name]
+    for name in layers:
+        np.testing.assert_array_equal(again[name], tensors[name])
+
+
 def test_sub_words_without_an_id_are_split():
     vocabulary = {piece: token for piece, token in VOCABULARY.items() if piece != "▁The"}
     vocabulary = {piece: i for i, piece in enumerate(vocabulary)}
@@ -154,7 +178,9 @@ def test_sub_words_without_an_id_are_split():
         ("config.json", {"normalize_before": True}, "normalize_before is True"),
         ("config.json", {"model_type": "bart"}, "model_type is 'bart'"),
         ("config.json", {"activation_function": "gelu"}, "activation_function is 'gelu'"),
-        ("config.json", {"decoder_layers": 3}, "decoder_layers is 3, and only 2"),
+        ("config.json", {"decoder_attention_heads": 2}, "decoder_attention_heads is 2, and only 4"),
+        ("config.json", {"decoder_layers": 3}, "could not be read"),
+        ("config.json", {"encoder_layers": "2"}, "num_layers is '2'"),
         ("config.json", {"encoder_ffn_dim": 30, "decoder_ffn_dim": 30}, "could not be read"),
         ("config.json", {"max_position_embeddings": -1}, "pe_input"),
         ("config.json", None, "no file .*config.json"),

@@ -82,17 +82,23 @@ def test_an_ensemble_as_the_next_version(model_dir, texts, tmp_path):
 
 
 @pytest.mark.slow
-def test_separate_vocabularies(tiny_config, tmp_path):
-    config = tiny_config.replace(
-        shared_vocab=False, train_steps=1, vocab_size=450, bleu_sentences=0
-    )
+@pytest.mark.parametrize(
+    "changes",
+    [{"shared_vocab": False}, {"norm": "pre", "num_encoder_layers": 3, "num_decoder_layers": 2}],
+    ids=["separate vocabularies", "pre-norm"],
+)
+def test_other_models(tiny_config, tmp_path, changes):
+    config = tiny_config.replace(**changes, train_steps=1, vocab_size=450, bleu_sentences=0)
     model_dir = str(tmp_path / "model")
     assert build_trainer(config, model_dir).run()
     path = export_saved_model(model_dir, str(tmp_path / "exported"), beam_size=2)
     texts = ["Anna sleeps.", "The old man reads a book."]
-    results = tf.saved_model.load(path).signatures["serving_default"](text=tf.constant(texts))
+    signatures = tf.saved_model.load(path).signatures
+    results = signatures["serving_default"](text=tf.constant(texts))
     found = [text.decode() for text in results["translation"].numpy()]
     assert found == Translator.load(model_dir, beam_size=2)(texts)
+    layers = signatures["alignments"](text=tf.constant(texts))["weights"].shape[1]
+    assert layers == config.model.decoder_layers
 
 
 def test_files_of_a_version(exported):
@@ -108,6 +114,7 @@ def test_files_of_a_version(exported):
     assert read_description(exported) == {
         "source": "en",
         "target": "de",
+        "tag": "",
         "beam_size": 4,
         "length_penalty": 0.6,
         "extra_decode_length": 50,

@@ -54,7 +54,9 @@ def test_the_built_in_model(tmp_path):
         assert translator(sources) == expected[name].tolist()
 
 
-@pytest.mark.parametrize("changes", [{"shared_vocab": False}, {"activation": "swish"}])
+@pytest.mark.parametrize(
+    "changes", [{"shared_vocab": False}, {"activation": "swish", "num_encoder_layers": 2}]
+)
 def test_other_settings(tiny_config, tmp_path, changes):
     model_dir = str(tmp_path / "model")
     assert build_trainer(tiny_config.replace(**changes), model_dir).run()

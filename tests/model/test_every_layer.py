@@ -31,6 +31,7 @@ DEPTHS = {"key_dim": 3, "value_dim": 5}
 POSITIONS = {"maximum_position_encoding": 7, "d_model": D}
 VARIANT = {"variant": Variant(**DEPTHS, activation="swish")}
 LEARNED = {"variant": Variant(positional_encoding="learned")}
+PRE_NORM = {"variant": Variant(norm="pre", num_encoder_layers=2, num_decoder_layers=1)}
 TWO_VOCABULARIES = {"target_vocab_size": V + 2}
 SHARED = {"target_vocab_size": V, "shared_embeddings": True}
 
@@ -40,6 +41,8 @@ CASES = {
     "MultiHeadAttention-depths": (MultiHeadAttention, HEADS | DEPTHS, [SOURCE, SOURCE, TARGET]),
     "EncoderLayer": (EncoderLayer, LAYER | {"rate": 0.2}, [SOURCE]),
     "DecoderLayer": (DecoderLayer, LAYER | VARIANT, [TARGET, SOURCE]),
+    "EncoderLayer-pre": (EncoderLayer, LAYER | PRE_NORM, [SOURCE]),
+    "DecoderLayer-pre": (DecoderLayer, LAYER | PRE_NORM, [TARGET, SOURCE]),
     "Encoder": (Encoder, ENCODER | LEARNED, [SOURCE_IDS]),
     "Decoder": (Decoder, DECODER | {"rate": 0.0}, [TARGET_IDS, SOURCE]),
     "Decoder-embedding": (Decoder, DECODER | {"embedding": Embedding}, [TARGET_IDS, SOURCE]),
@@ -50,6 +53,7 @@ CASES = {
     "LayerNormalization": (LayerNormalization, {"epsilon": 1e-5}, [SOURCE]),
     "Dropout": (Dropout, {"rate": 0.3}, [SOURCE]),
     "Transformer": (Transformer, MODEL | TWO_VOCABULARIES | VARIANT, [SOURCE_IDS, TARGET_IDS]),
+    "Transformer-pre": (Transformer, MODEL | SHARED | PRE_NORM, [SOURCE_IDS, TARGET_IDS]),
     "Transformer-shared": (Transformer, MODEL | SHARED | LEARNED, [SOURCE_IDS, TARGET_IDS]),
 }
 WITH_DROPOUT = [

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer, point_wise_feed_forward_network
 from tf_transformer.model.masks import create_look_ahead_mask, create_padding_mask
-from tf_transformer.model.transformer import Decoder
+from tf_transformer.model.transformer import Decoder, Encoder
+from tf_transformer.model.variant import Variant
 
 B, S, T, D, V = 2, 5, 4, 8, 11
 INP = tf.constant([[4, 5, 6, 0, 0], [7, 8, 9, 3, 1]])  # (B, S)
@@ -56,6 +57,40 @@ def test_feed_forward_treats_positions_alike(source):
     ffn = point_wise_feed_forward_network(D, 12)
     reversed_output = tf.reverse(ffn(source), [1])
     np.testing.assert_allclose(reversed_output, ffn(tf.reverse(source, [1])), atol=1e-6)
+
+
+PRE = Variant(norm="pre")
+
+
+def test_pre_norm_layers_by_their_formula(source, target):
+    """x + SubLayer(LayerNorm(x)) for each sub-layer (Xiong et al. 2020, Table 1)."""
+
+    def norm(x):
+        return tf.constant(layer_norm(x), tf.float32)
+
+    layer = EncoderLayer(D, 2, 12, variant=PRE)
+    output = layer(source, False, PADDING_MASK)
+    x = source + layer.mha(*[norm(source)] * 3, PADDING_MASK)[0]
+    np.testing.assert_allclose(output, x + layer.ffn(norm(x)), atol=1e-5)
+
+    layer = DecoderLayer(D, 2, 12, variant=PRE)
+    output, block1, block2 = layer(target, source, False, LOOK_AHEAD_MASK, PADDING_MASK)
+    attn1, weights1 = layer.mha1(*[norm(target)] * 3, LOOK_AHEAD_MASK)
+    x = target + attn1
+    attn2, weights2 = layer.mha2(source, source, norm(x), PADDING_MASK)
+    x += attn2
+    np.testing.assert_allclose(output, x + layer.ffn(norm(x)), atol=1e-5)
+    np.testing.assert_allclose(block1, weights1, atol=1e-6)
+    np.testing.assert_allclose(block2, weights2, atol=1e-6)
+
+
+def test_pre_norm_stacks_end_with_a_layer_normalization(source):
+    """The output of a new stack has mean 0 and variance 1, unlike that of a layer."""
+    encoder, decoder = Encoder(1, D, 2, 12, V, 7, 0.1, PRE), Decoder(1, D, 2, 12, V, 7, 0.1, PRE)
+    for output in (encoder(INP), decoder(TAR, source)[0]):
+        np.testing.assert_allclose(output, layer_norm(output), atol=1e-3)
+    with pytest.raises(ValueError, match='\'after\': give "post" or "pre"'):
+        Variant(norm="after")
 
 
 def test_encoder_layer_is_post_norm(source):

@@ -33,7 +33,13 @@ def product_operations(operation):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"key_dim": 4}, {"key_dim": 4, "value_dim": 6}, {"num_layers": 3, "num_heads": 1}],
+    [
+        {},
+        {"key_dim": 4},
+        {"key_dim": 4, "value_dim": 6},
+        {"num_layers": 3, "num_heads": 1},
+        {"num_encoder_layers": 3, "num_decoder_layers": 1, "norm": "pre"},
+    ],
 )
 def test_the_count_equals_the_products_in_the_graph(changes):
     """The forward pass has a third of the operations of an update."""

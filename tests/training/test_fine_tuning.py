@@ -91,7 +91,12 @@ def test_an_extended_vocabulary(tiny_config, tmp_path, shared):
     text = tmp_path / "referees.tsv"
     text.write_text("Two referees sleep.\tZwei Schiedsrichter schlafen.\n" * 90)
     config = load_config(initial).replace(
-        data=str(text), tag="<2de>", init_from=initial, extend_vocab=30, warmup_steps=1
+        data=str(text),
+        tag="<2de>",
+        init_from=initial,
+        extend_vocab=30,
+        warmup_steps=1,
+        hold_out="end",  # there is one source
     )
     trainer = build_trainer(config, folder)
     before = load_tokenizers(initial)
@@ -139,6 +144,10 @@ def test_models_that_cannot_be_used(tiny_config, model_dir, tmp_path):
         ({"init_optimizer": True, "extend_vocab": 9}, "Adam has no moments of them"),
         ({"init_optimizer": True, "freeze": "encoder"}, "has freeze none .now encoder.: "),
         ({"init_from": str(tmp_path)}, "--init_from=.*: .* holds no model"),
+        (
+            {"norm": "pre", "num_decoder_layers": 2},
+            "num_decoder_layers 0 .now 2., norm post .now pre",
+        ),
         ({"init_from": "pocket-en-de"}, "the model pocket-en-de has num_layers 2 .now 1."),
     ]
     for changes, message in cases:

@@ -150,7 +150,7 @@ def test_vocabularies_that_cannot_be_used(tiny_config, corpus, tmp_path):
 
 def test_overwrite_removes_nothing_before_the_run_begins(tiny_config, finished):
     before = contents(finished)
-    with pytest.raises(UserError, match="no pair of sentences is left in train"):
+    with pytest.raises(UserError, match="only 0 of 400 pairs are left in train"):
         build_trainer(tiny_config.replace(max_length=2), str(finished), overwrite=True)
     build_trainer(tiny_config, str(finished), overwrite=True).directory.close()
     kept = {path: content for path, content in contents(finished).items() if path in before}

@@ -72,9 +72,8 @@ def info(values: flags.FlagValues) -> None:
     if values.data:
         start_tensorflow()
         languages = values.source or config.data.source, values.target or config.data.target
-        print(
-            "", *_describe_corpus(config, open_corpus(values.data, *languages), model_dir), sep="\n"
-        )
+        corpus = open_corpus(values.data, *languages, hold_out=config.data.hold_out)
+        print("", *_describe_corpus(config, corpus, model_dir), sep="\n")
     if values.plot:
         plot_history(model_dir, values.plot)
         print(f"\ndrew {values.plot}")
@@ -116,8 +115,8 @@ def _describe_model(config: Config) -> Iterator[str]:
         dropout += f" (rising to it over {train.dropout_warmup_steps:,} updates)"
     parameters = model.parameters()
     lines = {
-        "layers": f"{model.num_layers} encoder + {model.num_layers} decoder, "
-        f"d_model {model.d_model}, d_ff {model.dff}",
+        "layers": f"{model.encoder_layers} encoder + {model.decoder_layers} decoder, "
+        f"{model.norm}-norm, d_model {model.d_model}, d_ff {model.dff}",
         "heads": f"{model.num_heads} of d_k {model.depth}, d_v {model.value_depth}; "
         f"{model.positional_encoding} positions",
         "vocabulary": f"{vocabularies} sub-words, {sharing}",
@@ -135,6 +134,8 @@ def _describe_folder(config: Config, model_dir: str) -> Iterator[str]:
     yield f"model folder {model_dir}"
     yield from _describe_model(config)
     yield _line("data", f"{config.data.data}, {config.data.source} to {config.data.target}")
+    extra = config.decode.extra_decode_length
+    yield _line("longest output", f"{extra} sub-words more than the source (extra_decode_length)")
     yield "  checkpoints"
     for path in all_checkpoints(model_dir):
         with contextlib.suppress(FileNotFoundError):  # a training run has just removed it
@@ -206,11 +207,16 @@ def _describe_batches(config: Config, corpus: Corpus, model_dir: str) -> Iterato
         pairs = cached_pairs(corpus, "train", tokenizers, data, cache)
         batches = Batches(pairs, data.batch_tokens, config.train.seed, max_shapes=data.max_shapes)
         lengths = pairs.lengths.mean(axis=0)
+        extra = pairs.extra_length(config.train.decode_length_coverage or 1.0)
         weights = pairs.weights(np.arange(len(pairs)), len(pairs)) if pairs.weighted else None
     yield (
         f"  sub-words of train: {tokenizers[0].vocab_size:,} in {vocabulary}; mean length "
         f"{lengths[0]:.1f} of sources, {lengths[1]:.1f} of targets; "
         f"dropped: {describe_dropped(pairs)}"
+    )
+    coverage = config.train.decode_length_coverage or 1.0
+    yield (
+        f"  longest outputs: extra_decode_length {extra} for {coverage:.2%} of the targets of train"
     )
     if weights is not None:
         yield (

@@ -153,6 +153,8 @@ def _config(values: flags.FlagValues) -> tuple[Config, str]:
             for name in added
         }
     schedule = own.get("learning_rate_schedule", config.train.learning_rate_schedule)
+    if "extra_decode_length" in own:
+        own.setdefault("decode_length_coverage", 0.0)
     if schedule == NOAM and "learning_rate" not in own:
         own["learning_rate"] = 0.0  # a preset may have the peak of its own schedule
     if "learning_rate_scale" in own and schedule != NOAM and not started:
@@ -305,6 +307,9 @@ def _is_complete(folder: str, config: Config) -> bool:
         run = read_run(folder)
         sizes = run.config.model.input_vocab_size, run.config.model.target_vocab_size
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
+        if config.train.decode_length_coverage:  # chosen from the text
+            extra = run.config.decode.extra_decode_length
+            config = config.replace(extra_decode_length=extra)
     except UserError:  # there is no run, or one of other settings, which its process will refuse
         return False
     initial = run.config.train.init_from

@@ -108,10 +108,12 @@ def make_decode_step(
         x = decoder.pos_encoding(x, position)
         target = []
         for layer, cache, source in zip(decoder.dec_layers, state.target, state.source):
-            keys, values = map(append, cache, layer.mha1.keys_values(x, x))
+            keys, values = map(append, cache, layer.keys_values(x))
             masks = look_ahead_mask, state.padding_mask
             x, _, _ = layer.attend(x, (keys, values), source, False, *masks)  # (B * K, 1, D)
             target.append((by_hypothesis(keys), by_hypothesis(values)))
+        if decoder.layernorm:
+            x = decoder.layernorm(x)
         logits = tf.reshape(project(x, *weights), [-1, beam_size, model.target_vocab_size])
         return logits, state._replace(target=target)
 

@@ -14,7 +14,7 @@ CTranslate2 is a C++ engine that translates on CPUs, in float32 or int8:
 
 Where sources and targets have one vocabulary and one normalizer, it is `shared.model`.
 
-The network is that of the paper. CTranslate2 differs in:
+The network is the same. CTranslate2 differs in:
 - Layout: one fused projection for queries, keys and values, and kernels `[out, in]`.
 - Length limits: by default it truncates a source of more than 1,024 sub-words and an output of
   more than 256 (`max_input_length`, `max_decoding_length`).
@@ -110,9 +110,9 @@ def make_spec(model: Transformer, sizes: ModelConfig, vocabularies: list[list[st
     specs = _import_specs()
     activation = {"relu": specs.Activation.RELU, "swish": specs.Activation.SWISH}
     spec = specs.TransformerSpec.from_config(
-        sizes.num_layers,
+        (sizes.encoder_layers, sizes.decoder_layers),
         sizes.num_heads,
-        pre_norm=False,
+        pre_norm=sizes.norm == "pre",
         activation=activation[sizes.activation],
     )
     variables = checkpoint.named_weights(model)
@@ -145,6 +145,8 @@ def _set_weights(spec: Any, weights: Weights, sizes: ModelConfig) -> None:
             _set_linear(layer.ffn.linear_0, weights, [f"{name}/ffn/inner"])
             _set_linear(layer.ffn.linear_1, weights, [f"{name}/ffn/outer"])
             _set_layer_norm(layer.ffn, weights, f"{name}/layernorm{len(attention) + 1}")
+        if sizes.norm == "pre":
+            _set_layer_norm(getattr(spec, stack), weights, f"{stack}/layernorm")
     if sizes.shared_embeddings:
         spec.decoder.projection.weight = weights["embedding/table"]
     else:

@@ -61,8 +61,8 @@ FIXED: dict[str, tuple[Any, Any]] = {
     "scale_embedding": (True, False),
     "static_position_embeddings": (True, True),
 }
-# Its settings that are integers, of the encoder and of the decoder, and those of ours.
-STACK_SIZES = {"layers": "num_layers", "attention_heads": "num_heads", "ffn_dim": "dff"}
+# Its settings that are the same of the encoder and of the decoder here, and those of ours.
+STACK_SIZES = {"attention_heads": "num_heads", "ffn_dim": "dff"}
 SPECIAL_IDS = {
     "pad_token_id": PAD,
     "eos_token_id": END,
@@ -113,6 +113,11 @@ def export_huggingface(
 
 def check_sizes(sizes: ModelConfig) -> None:
     """Raises: UserError for a model that `MarianConfig` cannot describe."""
+    if sizes.norm != "post":
+        raise UserError(
+            "a model with norm pre cannot be exported for Hugging Face: Marian's layers are "
+            "post-norm. Give --format=ctranslate2, saved_model or keras"
+        )
     if sizes.positional_encoding != "sinusoidal":
         raise UserError(
             "a model with learned positions cannot be exported for Hugging Face: Marian's are "
@@ -147,6 +152,8 @@ def _marian_config(config: Config) -> dict[str, Any]:
         "vocab_size": sizes.input_vocab_size,
         "decoder_vocab_size": sizes.target_vocab_size,
         "d_model": sizes.d_model,
+        "encoder_layers": sizes.encoder_layers,
+        "decoder_layers": sizes.decoder_layers,
         **{
             f"{side}_{name}": getattr(sizes, ours)
             for side in ("encoder", "decoder")
@@ -265,7 +272,10 @@ def _read_marian(
     search = {name: value for name, value in search.items() if value is not None}
     positions = sizes["max_position_embeddings"]
     longest = min(search.get("max_length", positions), positions)
+    depths = sizes["encoder_layers"], sizes["decoder_layers"]
     model_config = ModelConfig(
+        num_layers=depths[0],
+        num_decoder_layers=0 if depths[0] == depths[1] else depths[1],
         **{ours: sizes[f"encoder_{name}"] for name, ours in STACK_SIZES.items()},
         d_model=sizes["d_model"],
         dropout_rate=sizes.get("dropout", ModelConfig.dropout_rate),
@@ -297,6 +307,11 @@ def _read_marian(
     )
     model = build_model(model_config)
     variables = checkpoints.named_weights(model)
+    unused = set(tensors) - set(map(marian.marian_name, variables))
+    if others := sorted(name for name in unused if ".layers." in name):
+        raise UserError(
+            f"{folder}: model.safetensors has {others[0]}, and config.json not the layer"
+        )
     weights = marian.from_marian(tensors, variables, model_config.d_model)
     if starts_with_padding:
         weights["final_layer/kernel"][:, START] = 0

@@ -58,6 +58,7 @@ class Dense(ReferenceLayer):
         options = {"autocast": False}  # float32 in every precision
         self.kernel = self.add_weight(kernel_shape, self.initializer, name="kernel", **options)
         self.bias = self.add_weight(bias_shape, "zeros", name="bias", **options)
+        self.input_spec = keras.layers.InputSpec(min_ndim=2, axes={-1: x_shape[-1]})
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """`[..., D]` -> `[..., units]`."""

@@ -50,7 +50,9 @@ class Dropout(ReferenceLayer):
         super().__init__(**kwargs)
         self.rate = rate
         self.seed_generator = keras.random.SeedGenerator() if rate else None
-        self.built = True
+
+    def build(self, x_shape: tuple) -> None:
+        """There are no weights; Keras keeps the shape for the summary."""
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """`x` of any shape -> the same shape."""

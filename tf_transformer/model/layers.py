@@ -1,7 +1,8 @@
 """One layer of the encoder and one of the decoder (Sec. 3.1).
 
 Each sub-layer's output goes through dropout, is added to the sub-layer's input, and is normalized:
-LayerNorm(x + Dropout(SubLayer(x))).
+LayerNorm(x + Dropout(SubLayer(x))). With `Variant.norm` "pre" the sub-layer's input is normalized
+instead: x + Dropout(SubLayer(LayerNorm(x))) (Xiong et al. 2020).
 
 Shapes: B batch, S source, T target, H heads, D d_model.
 """
@@ -52,8 +53,22 @@ def point_wise_feed_forward_network(
     )
 
 
+class _Layer(ReferenceLayer):
+    """The two places of a layer normalization, one of which is used."""
+
+    variant: Variant
+
+    def before(self, norm: LayerNormalization, x: tf.Tensor) -> tf.Tensor:
+        """The input of a sub-layer: x (the paper), or LayerNorm(x) with pre-norm."""
+        return norm(x) if self.variant.norm == "pre" else x
+
+    def after(self, norm: LayerNormalization, x: tf.Tensor) -> tf.Tensor:
+        """The result of a residual connection x: LayerNorm(x) (the paper), or x with pre-norm."""
+        return x if self.variant.norm == "pre" else norm(x)
+
+
 @serializable
-class EncoderLayer(ReferenceLayer):
+class EncoderLayer(_Layer):
     """Self-attention, then the feed-forward network (Sec. 3.1, left half of Figure 1).
 
     Args:
@@ -107,17 +122,18 @@ class EncoderLayer(ReferenceLayer):
         self, x: tf.Tensor, training: bool = False, mask: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """As `call`; returns the attention weights `[B, H, S, S]` too."""
-        attn_output, attention_weights = self.mha(x, x, x, mask)  # (B, S, D)
+        q = self.before(self.layernorm1, x)  # (B, S, D)
+        attn_output, attention_weights = self.mha(q, q, q, mask)  # (B, S, D)
         attn_output = self.dropout1(attn_output, training=training)
-        out1 = self.layernorm1(x + attn_output)  # (B, S, D)
+        out1 = self.after(self.layernorm1, x + attn_output)  # (B, S, D)
 
-        ffn_output = self.ffn(out1)  # (B, S, D)
+        ffn_output = self.ffn(self.before(self.layernorm2, out1))  # (B, S, D)
         ffn_output = self.dropout2(ffn_output, training=training)
-        return self.layernorm2(out1 + ffn_output), attention_weights  # (B, S, D)
+        return self.after(self.layernorm2, out1 + ffn_output), attention_weights  # (B, S, D)
 
 
 @serializable
-class DecoderLayer(ReferenceLayer):
+class DecoderLayer(_Layer):
     """Masked self-attention, attention over the encoder's output, feed-forward (Sec. 3.1).
 
     Args:
@@ -187,9 +203,13 @@ class DecoderLayer(ReferenceLayer):
             raise ValueError("a boolean look_ahead_mask is [B, T, T] or [B, H, T, T], not [B, T]")
         if padding_mask is None:
             padding_mask = enc_output_mask
-        target = self.mha1.keys_values(x, x)
         source = self.mha2.keys_values(enc_output, enc_output)
-        return self.attend(x, target, source, training, look_ahead_mask, padding_mask)
+        return self.attend(x, self.keys_values(x), source, training, look_ahead_mask, padding_mask)
+
+    def keys_values(self, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The keys and values of the self-attention for the layer's input x `[B, T, D]`."""
+        k = self.before(self.layernorm1, x)  # (B, T, D)
+        return self.mha1.keys_values(k, k)
 
     def attend(
         self, x: tf.Tensor, target: tuple[tf.Tensor, tf.Tensor],
@@ -200,21 +220,23 @@ class DecoderLayer(ReferenceLayer):
 
         Args:
           x: `[B, T, D]`.
-          target: keys and values of `mha1` for the target: those of x, in training; in a decoding
-            step, those of all tokens so far.
+          target: `keys_values` for the target: those of x, in training; in a decoding step, those
+            of all tokens so far.
           source: keys and values of `mha2` for the encoder's output.
           training, look_ahead_mask, padding_mask: as for `call`.
         Returns: as `call`.
         """
-        attn1, attn_weights_block1 = self.mha1.attend(x, *target, look_ahead_mask)  # (B, T, D)
+        q = self.before(self.layernorm1, x)  # (B, T, D)
+        attn1, attn_weights_block1 = self.mha1.attend(q, *target, look_ahead_mask)  # (B, T, D)
         attn1 = self.dropout1(attn1, training=training)
-        out1 = self.layernorm1(attn1 + x)  # (B, T, D)
+        out1 = self.after(self.layernorm1, attn1 + x)  # (B, T, D)
 
-        attn2, attn_weights_block2 = self.mha2.attend(out1, *source, padding_mask)  # (B, T, D)
+        q = self.before(self.layernorm2, out1)  # (B, T, D)
+        attn2, attn_weights_block2 = self.mha2.attend(q, *source, padding_mask)  # (B, T, D)
         attn2 = self.dropout2(attn2, training=training)
-        out2 = self.layernorm2(attn2 + out1)  # (B, T, D)
+        out2 = self.after(self.layernorm2, attn2 + out1)  # (B, T, D)
 
-        ffn_output = self.ffn(out2)  # (B, T, D)
+        ffn_output = self.ffn(self.before(self.layernorm3, out2))  # (B, T, D)
         ffn_output = self.dropout3(ffn_output, training=training)
-        out3 = self.layernorm3(ffn_output + out2)  # (B, T, D)
+        out3 = self.after(self.layernorm3, ffn_output + out2)  # (B, T, D)
         return out3, attn_weights_block1, attn_weights_block2

@@ -31,8 +31,8 @@ def create_look_ahead_mask(size: int | tf.Tensor) -> tf.Tensor:
     """Creates a mask that hides from each position the positions after it (Sec. 3.2.3).
 
     Args:
-      size: T, the number of positions. In a functional model of unknown length, `create_masks`
-        makes the mask from the ids.
+      size: T, the number of positions. In a functional model, Keras refuses the `tf.shape` of an
+        input: there, `create_masks` makes the mask from the ids.
     Returns: float32 `[T, T]`; row t has 1 in the columns after t.
     """
     return 1 - tf.linalg.band_part(tf.ones((size, size)), -1, 0)  # (T, T)

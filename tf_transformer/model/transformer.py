@@ -13,6 +13,7 @@ from tf_transformer.keras_compat import ReferenceCall, ReferenceLayer, serializa
 from tf_transformer.model.dense import Dense, dense, leading_shape
 from tf_transformer.model.dropout import Dropout
 from tf_transformer.model.embedding import Embedding, Positions
+from tf_transformer.model.layer_norm import LayerNormalization
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer
 from tf_transformer.model.masks import create_masks, create_padding_mask
 from tf_transformer.model.variant import PAPER, Variant
@@ -63,13 +64,16 @@ class Encoder(ReferenceLayer):
             for i in range(num_layers)
         ]
         self.dropout = Dropout(rate, dtype=dtype, name="dropout")
+        self.layernorm = None
+        if variant.norm == "pre":
+            self.layernorm = LayerNormalization(dtype=dtype, name="layernorm")
 
     def build(self, x_shape: tuple) -> None:
         """Creates the weights; ids are `[B, S]`."""
         if not self.embedding.built:
             self.embedding.build(x_shape)
         self.pos_encoding.build((None, None, self.d_model))
-        for layer in self.enc_layers:
+        for layer in filter(None, [*self.enc_layers, self.layernorm]):
             layer.build((None, None, self.d_model))
 
     def call(
@@ -91,7 +95,7 @@ class Encoder(ReferenceLayer):
         x = self.dropout(x, training=training)
         for layer in self.enc_layers:
             x = layer(x, training, mask)  # (B, S, D)
-        return x
+        return self.layernorm(x) if self.layernorm else x
 
     def attention_weights(
         self, x: tf.Tensor, mask: tf.Tensor | None = None
@@ -153,13 +157,16 @@ class Decoder(ReferenceLayer):
             for i in range(num_layers)
         ]
         self.dropout = Dropout(rate, dtype=dtype, name="dropout")
+        self.layernorm = None
+        if variant.norm == "pre":
+            self.layernorm = LayerNormalization(dtype=dtype, name="layernorm")
 
     def build(self, x_shape: tuple) -> None:
         """Creates the weights; ids are `[B, T]`."""
         if not self.embedding.built:
             self.embedding.build(x_shape)
         self.pos_encoding.build((None, None, self.d_model))
-        for layer in self.dec_layers:
+        for layer in filter(None, [*self.dec_layers, self.layernorm]):
             layer.build((None, None, self.d_model))
 
     def call(
@@ -195,7 +202,7 @@ class Decoder(ReferenceLayer):
             x, block1, block2 = layer(x, enc_output, training, look_ahead_mask, padding_mask)
             attention_weights[f"decoder_layer{i + 1}_block1"] = block1
             attention_weights[f"decoder_layer{i + 1}_block2"] = block2
-        return x, attention_weights
+        return self.layernorm(x) if self.layernorm else x, attention_weights
 
     def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns the implicit mask of the first output, bool `[B, T]`: False for padding."""
@@ -207,7 +214,8 @@ class Transformer(ReferenceCall, keras.Model):
     """The Transformer (Figure 1).
 
     Args:
-      num_layers (N of the encoder and of the decoder), d_model, num_heads, dff: as in Table 3.
+      num_layers (N of the encoder and of the decoder, where the variant has no other), d_model,
+        num_heads, dff: as in Table 3.
       input_vocab_size, target_vocab_size: sub-words of the source and of the target.
       pe_input, pe_target: longest source and target.
       rate: P_drop.
@@ -248,12 +256,12 @@ class Transformer(ReferenceCall, keras.Model):
                 input_vocab_size, d_model, dtype=dtype, name="embedding"
             )
         self.encoder = Encoder(
-            num_layers, d_model, num_heads, dff, input_vocab_size, pe_input, rate, variant,
-            self.shared_embedding, dtype=dtype, name="encoder",
+            variant.num_encoder_layers or num_layers, d_model, num_heads, dff, input_vocab_size,
+            pe_input, rate, variant, self.shared_embedding, dtype=dtype, name="encoder",
         )  # fmt: skip
         self.decoder = Decoder(
-            num_layers, d_model, num_heads, dff, target_vocab_size, pe_target, rate, variant,
-            self.shared_embedding, dtype=dtype, name="decoder",
+            variant.num_decoder_layers or num_layers, d_model, num_heads, dff, target_vocab_size,
+            pe_target, rate, variant, self.shared_embedding, dtype=dtype, name="decoder",
         )  # fmt: skip
         self.final_layer = None
         if not shared_embeddings:

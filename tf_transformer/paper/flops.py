@@ -64,7 +64,7 @@ def matrix_operations(
     decoder_layer += source * keys_and_values  # of the encoder output
     decoder_layer += (target * target + target * source) * attention
     logits = target * model.target_vocab_size * d
-    products = model.num_layers * (encoder_layer + decoder_layer) + logits
+    products = model.encoder_layers * encoder_layer + model.decoder_layers * decoder_layer + logits
     return 3 * 2 * rows * products
 
 

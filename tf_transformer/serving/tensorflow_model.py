@@ -5,8 +5,6 @@ The model runs in a session, as in TensorFlow Serving, and not as a function of
 a given time.
 """
 
-import contextlib
-import ctypes
 import functools
 import gc
 import os
@@ -120,10 +118,6 @@ class TensorFlowModel:
         self.signatures.clear()
         del self._session
         gc.collect()  # a graph has reference cycles
-        # glibc would keep the memory for its next use, in an arena of each thread: 1.4 to 1.6 GB
-        # for the built-in model after some versions, and not 1.1 GB.
-        with contextlib.suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _seconds_until(deadline: float) -> float:

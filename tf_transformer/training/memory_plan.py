@@ -13,16 +13,23 @@ PAPER_TOKENS = 25_000  # in a batch; Eq. 3 was tuned for it
 WARNING_FACTOR = 10  # warn where a batch is this many times too small or too large
 
 # On a CPU: Python, TensorFlow and this package; the graph of each replica and layer.
-PROCESS_BYTES, GRAPH_BYTES = 770_000_000, 50_000_000
+PROCESS_BYTES, GRAPH_BYTES = 770_000_000, 25_000_000
 
 
 def learning_rate_warning(config: Config, batches: Batches) -> str | None:
-    """A warning where the learning rate does not suit the batch size, or None.
+    """A warning where the learning rate does not suit the run or the batch size, or None.
 
     The rule of thumb: the noise of the gradient falls with the square root of the tokens, and
     Adam's learning rate should be proportional to it (Malladi et al. 2022). Eq. 3 with scale 1 was
     tuned for 25,000 tokens. The peak of the other schedules is the user's own choice.
     """
+    train = config.train
+    if train.warmup_steps >= train.train_steps:
+        return (
+            f"the warm-up ends after the run: warmup_steps {train.warmup_steps:,}, train_steps "
+            f"{train.train_steps:,}. The learning rate does not reach its peak: give a smaller "
+            "--warmup_steps"
+        )
     if config.train.learning_rate_schedule != NOAM:
         return None
     padded = sum(bucket.batches * bucket.rows * bucket.length for bucket in batches.buckets)
@@ -63,16 +70,19 @@ def activation_bytes(model: ModelConfig, rows: int, length: int, precision: str)
     """
     rounded = precision != "float32"
     tokens, d = rows * length, model.d_model
-    of_token = (24 * d + 2 * model.dff) * (2 if rounded else 4)
-    attention = 3 * model.num_heads * length * (6 if rounded else 4)  # its softmax is float32
+    attention = model.num_heads * length * (6 if rounded else 4)  # its softmax is float32
+    encoder_layer = (9 * d + model.dff) * (2 if rounded else 4) + attention
+    decoder_layer = (15 * d + model.dff) * (2 if rounded else 4) + 2 * attention
+    layers = model.encoder_layers * encoder_layer + model.decoder_layers * decoder_layer
     of_vocabulary = 4 * model.target_vocab_size * (2 * min(tokens, CHUNK_TOKENS) + 3 * d)
     weights = 2 * model.parameters() if rounded else 0
-    return tokens * model.num_layers * (of_token + attention) + of_vocabulary + weights
+    return tokens * layers + of_vocabulary + weights
 
 
 def process_bytes(model: ModelConfig, replicas: int, of_replica: int) -> int:
     """Approximate bytes of a process with some replicas on CPUs, without the text."""
-    return PROCESS_BYTES + replicas * (GRAPH_BYTES * model.num_layers + of_replica)
+    graph = GRAPH_BYTES * (model.encoder_layers + model.decoder_layers)
+    return PROCESS_BYTES + replicas * (graph + of_replica)
 
 
 @dataclasses.dataclass(frozen=True)

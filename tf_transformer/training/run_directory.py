@@ -42,7 +42,8 @@ SAMPLED_PAIRS = 50_000  # of each corpus, on which the rules of normalization ar
 # dropout masks. The text itself has a checksum.
 MAY_CHANGE = {
     "data", "train_steps", "train_minutes", "save_steps", "max_checkpoints", "eval_steps",
-    "bleu_sentences", "log_steps", "early_stopping_patience", "max_skipped_steps",
+    "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience",
+    "early_stopping_metric", "validation", "max_skipped_steps", "decode_length_coverage",
     "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
 }  # fmt: skip
 
@@ -260,7 +261,10 @@ def check_same_settings(old: Config, new: Config, subject: str) -> None:
     if initial_name(old.train.init_from) == initial_name(new.train.init_from):
         names.remove("init_from")
     if differences := old.differences(new, names):
-        raise UserError(f"{subject} {differences}: give those settings, or another --model_dir")
+        raise UserError(
+            f"{subject} {differences}: give those settings, or another --model_dir, in which "
+            "--init_from goes on with the weights of a run"
+        )
 
 
 def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
