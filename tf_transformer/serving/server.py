@@ -247,7 +247,9 @@ class Server:
             served.requests -= 1
         rows = len(lengths)
         truncated = outputs.get("truncated", np.zeros(rows))
-        truncated = int(np.sum(truncated if truncated.ndim == 1 else truncated[:, 0]))  # of the best
+        truncated = int(
+            np.sum(truncated if truncated.ndim == 1 else truncated[:, 0])
+        )  # of the best
         self._metrics.observe_prediction(rows, tokens, truncated, time.monotonic() - start)
         return outputs
 
