@@ -247,10 +247,8 @@ class Server:
             served.requests -= 1
         rows = len(lengths)
         truncated = outputs.get("truncated", np.zeros(rows))
-        truncated = int(
-            np.sum(truncated if truncated.ndim == 1 else truncated[:, 0])
-        )  # of the best
-        self._metrics.observe_prediction(rows, tokens, truncated, time.monotonic() - start)
+        best = truncated if truncated.ndim == 1 else truncated[:, 0]
+        self._metrics.observe_prediction(rows, tokens, int(best.sum()), time.monotonic() - start)
         return outputs
 
     def _add_operation(self, api: FastAPI) -> None:
