@@ -15,6 +15,6 @@ def read_test_sources(model_dir, number):
     from tf_transformer.data.readers import open_corpus
 
     data = load_config(model_dir).data
-    corpus = open_corpus(data.data, data.source, data.target)
+    corpus = open_corpus(data.data, data.source, data.target, hold_out=data.hold_out)
     pairs = corpus.read(corpus.default_test(seen=True))
     return [source for source, _ in itertools.islice(pairs, number)]

@@ -53,6 +53,7 @@ def compare_ctranslate2(model_dir, folder, texts):
     import ctranslate2
     import sentencepiece
 
+    from tf_transformer.data.tokenizer import load_tokenizers
     from tf_transformer.decoding.translator import Translator
     from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 
@@ -63,12 +64,15 @@ def compare_ctranslate2(model_dir, folder, texts):
     for quantization in ("float32", "int8"):
         output = os.path.join(folder, quantization)
         write_ctranslate2_folder(model_dir, output, quantization=quantization)
-        tokenizer = sentencepiece.SentencePieceProcessor(os.path.join(output, "shared.model"))
-        pieces = tokenizer.encode(texts, out_type=str)
+        source, target = (
+            sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+            for tokenizer in load_tokenizers(output)
+        )
+        pieces = source.encode(texts, out_type=str)
         engine = ctranslate2.Translator(output)
         for name, (beam_size, penalty) in SEARCHES.items():
             results = engine.translate_batch(pieces, beam_size=beam_size, length_penalty=penalty)
-            translations = [tokenizer.decode(result.hypotheses[0]) for result in results]
+            translations = [target.decode(result.hypotheses[0]) for result in results]
             equal = sum(text == best for text, (best, _) in zip(translations, live[name]))
             print(f"| CTranslate2 {quantization}, {name} | {equal} | |", flush=True)
     compare_engine(folder, texts, live)

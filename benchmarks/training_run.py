@@ -95,7 +95,7 @@ def measure_pipeline(folder, seconds=5.0):
 
     config = load_config(str(folder))
     data = config.data
-    tokenizers = load_tokenizers(str(folder), data.shared_vocab)
+    tokenizers = load_tokenizers(str(folder))
     texts = list(open_corpus(data.data, data.source, data.target).read("train"))
 
     start = time.perf_counter()

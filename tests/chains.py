@@ -80,7 +80,7 @@ def ranked_outputs(table, max_length, *options, **named_options):
 def outputs_of(result, i):
     """The same pairs of the hypotheses of a search for sentence `i`."""
     outputs = []
-    for ids, score, length in zip(*(part[i].numpy() for part in result)):
+    for ids, score, length, _ in zip(*(part[i].numpy() for part in result)):
         if is_possible(score):
             outputs.append((score, without_padding(ids)))
             assert length == len(outputs[-1][1])

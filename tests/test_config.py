@@ -60,6 +60,8 @@ def test_values_out_of_range(name, value, message):
         ({"data_weights": "1"}, "data_weights and data_temperature are for several corpora"),
         ({"r_drop": 5.0, "dropout_rate": 0.0}, "dropout_rate is 0"),
         ({"init_optimizer": True}, "need init_from"),
+        ({"init_from": "a", "vocab_model": "b"}, "vocab_model and init_from: give one of them"),
+        ({"target_normalization": "nfc"}, "no rule of normalization 'nfc': give identity, nfkc"),
         ({"input_vocab_size": 5}, "shared embeddings need one vocabulary"),
     ],
 )

@@ -174,6 +174,11 @@ class ModelConfig(Settings):
 SAMPLING = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
 
 
+# The rules of SentencePiece by which text is normalised before it is divided into sub-words.
+NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf")
+HOLD_OUT_SOURCES, HOLD_OUT_END = "sources", "end"
+
+
 @dataclasses.dataclass(frozen=True)
 class DataConfig(Settings):
     """The sentence pairs and their batches (Sec. 5.1)."""
@@ -190,6 +195,12 @@ class DataConfig(Settings):
     )
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
+    hold_out: str = setting(
+        HOLD_OUT_SOURCES,
+        "what to validate on where there is no text for it: sources, with all their pairs, chosen "
+        "by a hash, or the end of the text",
+        choices=(HOLD_OUT_SOURCES, HOLD_OUT_END),
+    )
     vocab_size: int = setting(37000, "sub-words of a vocabulary", 8)
     subword_model: str = setting(
         "bpe",
@@ -197,6 +208,17 @@ class DataConfig(Settings):
         choices=tuple(SAMPLING),
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
+    vocab_model: str = setting(
+        "",
+        "a SentencePiece model as the vocabulary, with its own rules, in place of a learned one; "
+        "or those of source and target, separated by a comma",
+    )
+    source_normalization: str = setting(
+        "nmt_nfkc", f"rule for sources: {listed(NORMALIZATIONS)}, or a file RULES.tsv"
+    )
+    target_normalization: str = setting(
+        "identity", "rule for targets, which the model learns to write; identity: as they are"
+    )
     max_length: int = setting(256, "most sub-words of a side; longer pairs are dropped", 2)
     max_length_ratio: float = setting(9.0, "largest ratio of both lengths; others are dropped", 1)
     batch_tokens: int = setting(25000, "tokens of a batch on each side, padding included", 1)
@@ -216,11 +238,22 @@ class DataConfig(Settings):
             raise UserError("data_weights and data_temperature: give one of them")
         if "," not in self.data and (self.data_weights or self.data_temperature != 1):
             raise UserError("data_weights and data_temperature are for several corpora in data")
+        for rule in self.normalization:
+            if rule not in NORMALIZATIONS and not rule.endswith(".tsv"):
+                raise UserError(
+                    f"no rule of normalization {rule!r}: give {listed(NORMALIZATIONS)}, or a file "
+                    "of rules, whose name ends with .tsv"
+                )
         if self.batch_tokens < self.max_length:
             raise UserError(
                 f"batch_tokens {self.batch_tokens} is less than max_length {self.max_length}: "
                 "a batch must be able to hold one sentence of that length"
             )
+
+    @property
+    def normalization(self) -> tuple[str, str]:
+        """The rules of the sources and of the targets."""
+        return self.source_normalization, self.target_normalization
 
 
 NOAM = "noam"  # tensor2tensor's name of Eq. 3
@@ -282,6 +315,13 @@ class TrainConfig(Settings):
         "mixed_float16",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
     )
+    decode_length_coverage: float = setting(
+        0.999,
+        "the part of the training pairs whose targets fit into the longest outputs: a larger "
+        "extra_decode_length is chosen where needed; 0: the given one",
+        0,
+        1,
+    )
     jit_compile: str = setting(
         "auto",
         "whether XLA compiles the gradients: auto (on GPUs), on or off",
@@ -292,9 +332,29 @@ class TrainConfig(Settings):
     max_checkpoints: int = setting(5, "newest checkpoints to keep, and to average (big: 20)", 1)
     eval_steps: int = setting(1000, "updates between validations", 1)
     early_stopping_patience: int = setting(
-        0, "validations without a better score before training stops; 0 means never"
+        0,
+        "validations after the warm-up without a better score before training stops; 0 means never",
+    )
+    early_stopping_metric: str = setting(
+        "",
+        "metrics that must all have stopped to improve, separated by commas: loss, bleu, chrf, or "
+        "that of a further validation text, such as NAME/bleu (default: loss, bleu and chrf)",
+    )
+    validation: str = setting(
+        "",
+        "further texts to validate on, NAME=DATA, separated by semicolons; DATA is a folder with a "
+        "validation text, a file of pairs, or SOURCE_FILE,TARGET_FILE",
     )
     max_skipped_steps: int = setting(20, "stop after so many updates without finite gradients", 1)
+    bleu_tokenizer: str = setting(
+        "auto",
+        "sacreBLEU's tokenizer: auto (words, or characters for languages without blanks) or "
+        "another one; some need a package or a download",
+        choices=(
+            "auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101",
+            "flores200", "none",
+        ),
+    )  # fmt: skip
     bleu_sentences: int = setting(500, "validation sentences to translate for BLEU; 0 means none")
     log_steps: int = setting(50, "updates between log lines", 1)
 
@@ -329,6 +389,41 @@ class TrainConfig(Settings):
             )
         if self.freeze and not set(frozen) < set(FREEZABLE):
             raise UserError(f"freeze {self.freeze!r}: give one or two of {listed(FREEZABLE)}")
+        if unknown := set(self.early_stopping_metrics()) - self._validation_metrics():
+            raise UserError(
+                f"early_stopping_metric {', '.join(sorted(unknown))} is not measured: validations "
+                f"measure {', '.join(sorted(self._validation_metrics()))}"
+            )
+
+    def early_stopping_metrics(self) -> list[str]:
+        """The names of `early_stopping_metric` in the log, such as "BLEU" or "NAME/loss"."""
+        names = {"bleu": "BLEU", "chrf": "chrF"}
+        parts = [each.strip().rpartition("/") for each in self.early_stopping_metric.split(",")]
+        return [
+            f"{text}{slash}{names.get(name.lower(), name.lower())}"
+            for text, slash, name in parts
+            if name
+        ]
+
+    def validation_texts(self) -> dict[str, str]:
+        """The further texts of `validation`: name -> what `--data` can name.
+
+        Raises: UserError for another form.
+        """
+        texts = {}
+        for part in filter(None, self.validation.split(";")):
+            name, _, data = part.partition("=")
+            if not name.strip() or not data or "/" in name or name in texts:
+                raise UserError(
+                    f"validation {part!r}: give NAME=DATA, such as news=data/news, each name once"
+                )
+            texts[name] = data
+        return texts
+
+    def _validation_metrics(self) -> set[str]:
+        kinds = ["loss", *(["BLEU", "chrF"] if self.bleu_sentences else [])]
+        texts = ["", *(f"{name}/" for name in self.validation_texts())]
+        return {f"{text}{kind}" for text in texts for kind in kinds}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -357,6 +452,9 @@ class ControlConfig(Settings):
     no_repeat_ngram_size: int = setting(0, "no n sub-words in a row occur twice; 0: no limit")
     repetition_penalty: float = setting(
         1.0, "factor on the log-probability of what has occurred; above 1: less repetition", 0.01
+    )
+    min_length: int = setting(
+        0, "fewest sub-words of a translation, as far as the longest output allows; 1: none empty"
     )
     diverse_groups: int = setting(
         1, "groups of the beam that avoid each other's sub-words, a divisor of the beam size", 1
@@ -394,9 +492,25 @@ class FilterConfig(Settings):
     drop_source_duplicates: bool = setting(False, "drop all but the first pair of equal sources")
 
 
+# Settings that format 2 added, as the runs of earlier formats were, by the parts of a `Config`.
+BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
+    "data": {
+        "source_normalization": "nmt_nfkc",
+        "target_normalization": "nmt_nfkc",
+        "hold_out": HOLD_OUT_END,
+    },
+}
+
+
+def _to_format_2(values: dict[str, Any]) -> dict[str, Any]:
+    """Adds `BEFORE_FORMAT_2`."""
+    added = {part: {**old, **values[part]} for part, old in BEFORE_FORMAT_2.items()}
+    return {**values, **added}
+
+
 # The formats of `config.json`: each function turns the settings of a format, a dict of JSON, into
 # those of the next one. Format 0 is that of version 0.2.0, which wrote no number.
-MIGRATIONS: list[Callable[[dict[str, Any]], dict[str, Any]]] = [dict]
+MIGRATIONS: list[Callable[[dict[str, Any]], dict[str, Any]]] = [dict, _to_format_2]
 FORMAT_VERSION = len(MIGRATIONS)
 
 
@@ -414,6 +528,11 @@ class Config:
             raise UserError(
                 "r_drop compares two dropout masks, but dropout_rate is 0: give a larger "
                 "dropout_rate, or r_drop 0"
+            )
+        if self.data.vocab_model and self.train.init_from:
+            raise UserError(
+                "vocab_model and init_from: give one of them; a run keeps the vocabulary of the "
+                "model with which it starts"
             )
         kind = self.data.subword_model
         for needed, name in SAMPLING.items():

@@ -201,6 +201,6 @@ def test_loading_refuses_another_vocabulary_of_the_same_size(model_dir, tmp_path
     folder = shutil.copytree(model_dir, tmp_path / "model")
     other = Tokenizer.learn((german for _, german in islice(read_pairs(), 2000)), 500)
     assert other.vocab_size == 500
-    other.save(str(folder / "shared.model"))
+    other.save(str(folder / "target.model"))
     with pytest.raises(UserError, match="not trained with the vocabulary"):
         load_model(str(folder))

@@ -59,6 +59,16 @@ def test_compare(run, succeed, two_runs, make_run, corpus_folder, tmp_path):
     assert "test:" not in out
 
 
+def test_runs_that_hold_out_other_pairs(refused, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("a\tA\nb\tB\n")
+    data = f"{tmp_path}/pairs.tsv"
+    folders = [
+        write_run(tmp_path / rule, seed=1, data=data, hold_out=rule) for rule in ("end", "sources")
+    ]
+    message = refused("compare", *folders, "--split=validation")
+    assert "the runs differ in hold_out" in message
+
+
 def test_translations_that_cannot_be_compared(refused, two_runs, tmp_path):
     first, second = two_runs
     command = "compare", first, second, "--split=test"

@@ -34,12 +34,14 @@ def export(tmp_path_factory):
 
 def test_translate_writes_what_the_engine_tensorflow_writes(run, lines, caplog):
     caplog.set_level(logging.INFO, logger="tf_transformer")
-    flags = lines, "--n_best=2", "--beam_size=3"
+    flags = lines, "--n_best=2", "--beam_size=3", "--print_length", "--min_length=2"
     expected, found = (run("translate", *flags, *engine) for engine in ([], [ENGINE]))
     assert found[0] == expected[0] == 0
     for row, other in zip(found[1].splitlines(), expected[1].splitlines(), strict=True):
-        (number, _, text), (expected_number, _, expected_text) = row.split("\t"), other.split("\t")
-        assert (number, text) == (expected_number, expected_text)
+        (number, _, *rest), (expected_number, _, *expected_rest) = (
+            each.split("\t") for each in (row, other)
+        )
+        assert (number, rest) == (expected_number, expected_rest)
     assert sum("exporting pocket-en-de to" in message for message in caplog.messages) == 1
 
 
@@ -48,6 +50,7 @@ def test_flags_of_translate(run, refused, lines, export, tmp_path):
     out = run(*flags, "--n_best=2")[1]
     assert [line.split("\t")[0] for line in out.splitlines()] == ["1", "1", "2", "3", "3"]
     assert run(*flags, "--n_best=3", "--beam_size=3", "--compute_type=int8")[0] == 0
+    assert "--print_alignment is for --engine=tensorflow" in refused(*flags, "--print_alignment")
     assert "3 translations of a beam of 2" in refused(*flags, "--n_best=3")
     assert f"--checkpoint: {export} is an export" in refused(*flags, "--checkpoint=best")
     (tmp_path / "in.txt").write_text("a\n" + "a " * 2000 + "\n")

@@ -7,6 +7,7 @@ import pytest
 
 from tf_transformer.cli.evaluation import read_test_set, tag_for, translations_path
 from tf_transformer.config import DataConfig
+from tf_transformer.data.readers import open_corpus
 
 
 @pytest.fixture
@@ -53,7 +54,8 @@ def test_text_that_the_model_was_trained_on_is_no_test(texts, given, description
 def test_the_tag_is_that_of_the_languages(texts, flags, tag):
     names = "a.tsv,a.tsv@de-en,b.tsv"
     tested = read(DataConfig(data=names, tag="<2de>,<2en>,<BT>"), **flags)
-    expected = ["c"] if "c" in flags.get("data", "") else ["a 38", "a 39"]
+    held_out = [source for source, _ in open_corpus("a.tsv", "en", "de").read("validation")]
+    expected = ["c"] if "c" in flags.get("data", "") else held_out
     assert tested.sources == [f"{tag} {source}" for source in expected]
     assert tested.sources_without_tags == expected
     assert read(DataConfig(data=names), **{**flags, "tag": None}).sources == expected
@@ -69,8 +71,15 @@ def test_tags_of_a_model_whose_text_is_elsewhere():
 
 def test_the_split_train_of_several_corpora_has_their_tags(texts):
     tested = read(DataConfig(data="a.tsv,b.tsv", tag=",<BT>"), split="train")
-    assert tested.sources == [f"a {i}" for i in range(38)] + [f"<BT> b {i}" for i in range(38)]
-    assert tested.sources_without_tags[38] == "b 0"
+    names = [source.rpartition(" ")[0] for source in tested.sources]
+    assert names == ["a"] * 38 + ["<BT> b"] * 38
+    assert {source[:2] for source in tested.sources_without_tags[38:]} == {"b "}
+
+
+def test_an_older_model_is_tested_on_what_it_held_out(texts):
+    data = DataConfig(data="a.tsv", hold_out="end")
+    assert read(data).sources == ["a 38", "a 39"]
+    assert set(read(DataConfig(data="a.tsv")).sources) != {"a 38", "a 39"}
 
 
 def test_names_of_translations(texts, tmp_path):

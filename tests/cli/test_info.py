@@ -17,6 +17,7 @@ def test_info(run, succeed, model_dir, corpus_folder):
 
 
 def test_weights_of_pairs(succeed, tmp_path):
-    (tmp_path / "pairs.tsv").write_text("a\tA\t1\nb\tB\t2\n" * 20)
-    out, _ = succeed("info", f"--data={tmp_path}/pairs.tsv")
+    for name in ("train", "val"):
+        (tmp_path / f"{name}.tsv").write_text("a\tA\t1\nb\tB\t2\n" * 20)
+    out, _ = succeed("info", f"--data={tmp_path}")
     assert "  weights of train: 1 to 2, mean 1.5, 50.0% are 1\n" in out

@@ -82,7 +82,7 @@ MISTAKES = [
     ("translate --model_dir=MODEL,none", "no model folder none"),
     ("translate --name=x", "--name is for --server"),
     ("translate --server=localhost --beam_size=2", "--beam_size has no effect with --server"),
-    ("score --model_dir=MODEL --input=HERE/short", "short:1: 1 columns"),
+    ("score --model_dir=MODEL --input=HERE/short", "short:1: one column"),
     ("parse --model_dir=MODEL", "was not trained on trees"),
     # rescore.
     ("rescore --input=HERE/short", "--sources is missing"),

@@ -97,6 +97,45 @@ def test_rescore_gives_each_direction_its_pairs(run, tmp_path, monkeypatch):
         assert calls == [("a", [("<2de> Ann.", "Anna.")]), ("b", [(reverse, "Ann.")])]
 
 
+def test_further_columns(succeed, refused, lines, tmp_path, caplog):
+    """Score, length and alignment; rescore keeps the last two apart from the translation."""
+    model, flags = "--model_dir=pocket-en-de", ["--print_length", "--print_alignment"]
+    plain, _ = succeed("translate", model, lines)
+    out, err = succeed("translate", model, lines, "--print_scores", *flags)
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert ([row[0] for row in rows], err) == (plain.splitlines(), "")
+    assert [row[1:] for row in rows[1:2]] == [["0.0000", "0", ""]]
+    assert [row[3] for row in rows[::2]] == ["0-0 1-1", "0-0 1-1 2-2 3-3 4-4"]
+
+    short = "--extra_decode_length=1"
+    out, _ = succeed("translate", model, lines, "--n_best=2", short, *flags)
+    lengths = [line.split("\t")[3] for line in out.splitlines()]
+    cut = sum("+" in length for length in lengths)
+    assert 0 < cut
+    assert f"1 sub-words more than the source: {cut}, the first in line 1" in caplog.text
+    (tmp_path / "list.txt").write_text(out)
+    rescore = "rescore", f"--input={tmp_path}/list.txt", f"--sources={tmp_path}/in.txt", model
+    assert succeed(*rescore, "--weights=1,0", "--n_best=2")[0] == out
+    best, _ = succeed(*rescore, "--weights=1,0")
+    assert best == succeed("translate", model, lines, short)[0]
+
+    (tmp_path / "pairs.tsv").write_text("Anna sleeps.\tAnna schläft.\na\t" + "a " * 60 + "\n")
+    out, _ = succeed("score", model, f"--input={tmp_path}/pairs.tsv", *flags)
+    rows = [line.split("\t")[1:] for line in out.splitlines()]
+    assert rows[0][1] == "0-0 1-1"
+    assert rows[1][0].endswith("+") and not rows[0][0].endswith("+")
+    for command in (["translate", lines], ["score", f"--input={tmp_path}/pairs.tsv"]):
+        message = refused(*command, f"{model},pocket-en-de", "--print_alignment")
+        assert "not an ensemble" in message
+
+
+def test_minimum_length(succeed, lines):
+    translate = "translate", "--model_dir=pocket-en-de", lines, "--print_length"
+    out, _ = succeed(*translate, "--min_length=9")
+    lengths = [int(line.split("\t")[1]) for line in out.splitlines()]
+    assert lengths[0] == 9 and lengths[1] == 0 and lengths[2] >= 9
+
+
 def test_rescore(run, refused, lines, tmp_path):
     """The score of a model is that of its search; another weight changes the order."""
     model, reverse = "--model_dir=pocket-en-de", "--reverse_model_dir=pocket-en-de"

@@ -92,6 +92,17 @@ def test_lines_in_order_and_lines_that_have_no_translation(run, refused, transla
     assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.txt"]
 
 
+def test_truncated_translations_of_a_server(run, translate, caplog):
+    def answer(texts):
+        status, body = translated(texts)
+        body["outputs"]["truncated"] = [True] * len(texts)
+        return status, body
+
+    with scripted_server(answer) as address:
+        assert run(*translate, f"--server={address}") == (0, "ANNA SLEEPS.\n", "")
+    assert "cut off at the longest output: 1, the first in line 1" in caplog.text
+
+
 NO_SERVER = "status {}: this is not a TensorFlow Serving REST server; give another --server"
 OTHER_MODEL = "is not one that tf-transformer exported"
 

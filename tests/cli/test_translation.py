@@ -9,6 +9,7 @@ import pytest
 
 from tf_transformer.cli.main import main
 from tf_transformer.data.trees import read_line
+from tf_transformer.decoding.text_batches import Translation
 from tf_transformer.decoding.translator import Translator
 
 
@@ -45,7 +46,7 @@ def test_translate_a_file(run, translate, tmp_path):
 
 @pytest.mark.slow
 def test_translate_a_pipe(model_dir):
-    """Standard input to standard output, while more input arrives; nothing on standard error."""
+    """Standard input to standard output, while more input arrives; one warning at the end."""
     arguments = ["translate", f"--model_dir={model_dir}", "--beam_size=1"]
     process = subprocess.Popen(
         [sys.executable, "-m", "tf_transformer", *arguments],
@@ -58,7 +59,8 @@ def test_translate_a_pipe(model_dir):
     process.stdin.flush()
     early = [process.stdout.readline() for _ in range(2)]  # the input has not ended
     out, err = process.communicate("Anna sleeps.\n" * 200)
-    assert (process.returncode, err) == (0, "")
+    assert (process.returncode, err.count("\n")) == (0, 1)
+    assert "50 sub-words more than the source: 201, the first in line 1" in err
     assert early[1] == "\n"
     assert out == early[0] * 200
 
@@ -67,7 +69,9 @@ def test_translate_a_pipe(model_dir):
 def test_memory_does_not_grow_with_the_input(run, translate, tmp_path, monkeypatch):
     """With a search that takes no time, 25,000 lines need no more memory than 10,000."""
     monkeypatch.setattr(
-        Translator, "n_best", lambda self, texts, *others: [[(text, 0.0)] for text in texts]
+        Translator,
+        "n_best",
+        lambda self, texts, *others: [[Translation((text, 0.0))] for text in texts],
     )
     peaks = []
     for lines in (10_000, 25_000):  # the windows grow to 4,096 lines

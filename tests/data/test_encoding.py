@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -19,7 +20,15 @@ def test_pairs_are_dropped_and_counted_by_reason(tokenizers):
         ("The man sees the dog.", "Der Mann sieht den Hund."),
     ]
     too_long, unequal = ("a" * 100, "b" * 100), ("x", "viele viele Wörter hier")
-    pairs = [("", "etwas"), good[0], ("something", "  "), too_long, unequal, good[1], ("", "")]
+    pairs = [
+        ("", "etwas"),
+        good[0],
+        ("something", " \u00a0\t"),
+        too_long,
+        unequal,
+        good[1],
+        ("", ""),
+    ]
     encoded = encode_pairs(iter(pairs), tokenizers, max_length=40, max_length_ratio=3.0)
     assert list(encoded.dropped.values()) == [3, 1, 1]
     assert describe_dropped(encoded) == (
@@ -58,13 +67,30 @@ def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, size, dty
     assert shard.ids.dtype == dtype
 
 
+EMPTY, LONG, UNEQUAL = ("", "x"), ("dogs " * 40, "cats " * 40), ("I", "a long side " * 3)
+
+
 @pytest.mark.parametrize(
-    ("pairs", "dropped"), [([("", "x"), (" ", "y")], "2 for an empty side"), ([], "none")]
+    ("pairs", "good", "dropped"),
+    [
+        ([EMPTY, (" ", "y")], 0, "0 of 2 .*2 for an empty side.*: check the text"),
+        ([], 0, r"0 of 0 .*\(dropped: none\): check the text"),
+        ([LONG] * 10, 1, "1 of 11 .*: give a larger --max_length; .* --extend_vocab"),
+        ([UNEQUAL] * 10, 1, "1 of 11 .*: give a larger --max_length_ratio; .* --extend_vocab"),
+        ([UNEQUAL, EMPTY], 17, "17 of 19 .*: check the text.*; give a larger --max_length_ratio"),
+        ([EMPTY], 8, "8 of 9 .*: check the text, or remove empty sides with .*clean`$"),
+        ([EMPTY], 9, ""),
+    ],
 )
-def test_no_pair_left(tokenizers, pairs, dropped):
-    message = rf"no pair of sentences is left in the text \(dropped: {dropped}\): check the text"
-    with pytest.raises(UserError, match=message):
-        encode_pairs(iter(pairs), tokenizers, 40, 9.0)
+def test_many_dropped_pairs(tokenizers, caplog, pairs, good, dropped):
+    """Above 10% there is a warning, and above 90% an error; with the reasons and what to do."""
+    pairs = [*pairs, *[("A dog.", "Ein Hund.")] * good]
+    if good < 8:
+        with pytest.raises(UserError, match=f"only {dropped}"):
+            encode_pairs(pairs, tokenizers, 40, 9.0)
+    else:
+        assert len(encode_pairs(pairs, tokenizers, 40, 9.0)) == good
+        assert re.search(f"only {dropped}", caplog.text) if dropped else not caplog.text
 
 
 def test_a_text_of_several_chunks(tokenizers, text):
@@ -109,7 +135,7 @@ def test_other_settings_and_another_fingerprint_have_other_shards(
 ):
     corpus, data = TextCorpus(text), tiny_config.data
     first = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))
-    short = tiny_config.replace(max_length=10).data
+    short = tiny_config.replace(max_length=20).data
     assert len(cached_pairs(corpus, "train", tokenizers, short, str(tmp_path))) < len(first)
     corpus.name, corpus.pairs = "another", [("Anna sleeps.", "Anna schläft.")]
     other = cached_pairs(corpus, "train", tokenizers, data, str(tmp_path))

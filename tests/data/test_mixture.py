@@ -49,6 +49,37 @@ def test_training_text_of_all_and_validation_text_of_the_first(folders):
     assert corpus.fingerprint("validation") == (a.fingerprint("validation"),)
 
 
+def test_what_is_held_out_of_a_corpus_is_not_trained_on_in_another(tmp_path, caplog):
+    """Nor in the other direction; a source of the second one that is not in the first one stays."""
+    lines = [f"en {i}\tde {i}\n" for i in range(300)]
+    (tmp_path / "a.tsv").write_text("".join(lines[:200]))
+    (tmp_path / "b.tsv").write_text("".join(lines[100:]))
+    (tmp_path / "c.jsonl").write_text(
+        "".join(f'{{"en": "en {i}", "de": "de {i}"}}\n' for i in range(300))
+    )
+    names = f"{tmp_path}/a.tsv", f"{tmp_path}/b.tsv", f"{tmp_path}/c.jsonl@de-en"
+    alone = [open_corpus(name, "en", "de") for name in names]
+    parts = open_corpus(",".join(names), "en", "de").parts("train")
+    held_out = [set(part.read("validation")) for part in parts]
+    assert held_out == [set(part.read("validation")) for part in alone]
+    in_english = [{pair if pair[0][0] == "e" else pair[::-1] for pair in each} for each in held_out]
+    with caplog.at_level("INFO", "tf_transformer"):
+        for part, other in zip(parts, alone):
+            train = list(part.read("train"))
+            kept = [
+                pair
+                for pair in other.read("train")
+                if all(pair not in each and pair[::-1] not in each for each in in_english)
+            ]
+            assert train == kept
+    assert caplog.text.count("pairs of file") == 3
+    assert parts[0].fingerprint("train") != alone[0].fingerprint("train")
+    old = open_corpus(",".join(names[:2]), "en", "de", hold_out="end").parts("train")
+    assert [pair for part in old for pair in part.read("train")] == [
+        tuple(line.strip().split("\t")) for line in lines[:190] + lines[100:290]
+    ]
+
+
 def test_languages_of_a_corpus(tmp_path):
     german = write_folder(tmp_path, "x", 2)
     french = write_folder(tmp_path, "y", 2, ("en", "fr"))

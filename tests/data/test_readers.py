@@ -2,10 +2,11 @@
 
 import gzip
 import hashlib
+import itertools
 import json
 import lzma
 import os
-import re
+import statistics
 import types
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from tf_transformer.data import pocket
 from tf_transformer.data.corpus import HELD_OUT_FRACTION
 from tf_transformer.data.readers import absolute_path, open_corpus
-from tf_transformer.data.text_files import read_lines
+from tf_transformer.data.text_files import read_lines, read_pair_windows
 from tf_transformer.data.tokenizer import learn_tokenizers
 from tf_transformer.errors import UserError
 
@@ -62,24 +63,63 @@ def test_the_only_test_set_is_the_default(tmp_path):
     check("pocket-trees", "test", ("words", "trees"))
 
 
-def test_held_out_validation_is_not_trained_on(tmp_path):
+@pytest.mark.parametrize("hold_out", ["sources", "end"])
+def test_held_out_validation_is_not_trained_on(tmp_path, hold_out):
     lines = [f"line {i}" for i in range(200)]
     files = f"{write(tmp_path / 'a.en', lines)},{write(tmp_path / 'a.de', lines)}"
-    corpus = open_corpus(files, "en", "de")
+    corpus = open_corpus(files, "en", "de", hold_out=hold_out)
     train, validation = list(corpus.read("train")), list(corpus.read("validation"))
     assert len(validation) == 200 * HELD_OUT_FRACTION
-    assert train + validation == list(corpus.read("all")) == [(line, line) for line in lines]
+    assert sorted(train + validation) == sorted(corpus.read("all"))
+    assert list(corpus.read("all")) == [(line, line) for line in lines]
+    is_end = train + validation == list(corpus.read("all"))
+    assert is_end == (hold_out == "end")
     assert corpus.default_test(seen=False) == "all"
     assert corpus.default_test(seen=True) == "validation"
     path = write(tmp_path / "pairs.tsv", ["a\tA"])
     with pytest.raises(UserError, match="has no train text"):
         open_corpus(path, "en", "de").check()
     write(tmp_path / "pairs.tsv", ["a\tA", "b\tB"])
+    corpus = open_corpus(path, "en", "de", hold_out=hold_out)
+    corpus.check()
+    pairs = [*corpus.read("train"), *corpus.read("validation")]
+    assert sorted(pairs) == [("a", "A"), ("b", "B")]
+
+
+def test_held_out_sources(tmp_path):
+    """No source is in two splits, nor has the order of the text an effect.
+
+    The text is sorted by length, and sources have one to nine translations and other blanks.
+    """
+    pairs = [
+        (f"{'word ' * (i // 100)} {i}{' ' * j}", f"{i} {j}")
+        for i in range(2000)
+        for j in range(1 + i % 9)
+    ]
+    texts = {}
+    for name, lines in (("sorted", pairs), ("other", pairs[5000:] + pairs[4999::-1])):
+        write(tmp_path / f"{name}.tsv", ["\t".join(pair) for pair in lines])
+        corpus = open_corpus(str(tmp_path / f"{name}.tsv"), "en", "de")
+        splits = [list(corpus.read(split)) for split in ("train", "validation")]
+        assert sorted(itertools.chain(*splits)) == sorted(pairs)
+        sources = [{source.strip() for source, _ in split} for split in splits]
+        assert not sources[0] & sources[1]
+        texts[name] = splits[1]
+    size = int(len(pairs) * HELD_OUT_FRACTION)
+    assert size <= len(texts["sorted"]) < size + 9
+    assert sorted(texts["sorted"]) == sorted(texts["other"])
+    # The first pairs of the validation text, of which BLEU is computed, are like all of it.
+    words = [len(source.split()) for source, _ in pairs]
+    for part in (texts["sorted"], texts["sorted"][:250]):
+        found = [len(source.split()) for source, _ in part]
+        assert statistics.mean(found) == pytest.approx(statistics.mean(words), rel=0.15)
+
+
+def test_blank_pairs_are_not_held_out(tmp_path):
+    path = write(tmp_path / "x.tsv", [*["\t"] * 50, *["a\t "] * 50, "b\tB", "c\tC"])
     corpus = open_corpus(path, "en", "de")
     corpus.check()
-    assert [list(corpus.read(split)) for split in ("train", "validation")] == [
-        [("a", "A")], [("b", "B")]
-    ]  # fmt: skip
+    assert len(list(corpus.read("validation"))) == 1
 
 
 def test_the_fingerprint_of_files_changes_with_them(tmp_path):
@@ -174,13 +214,12 @@ def test_tfds(tmp_path):
 
 @pytest.fixture
 def fake_builder(monkeypatch):
-    """A builder of TFDS with 100 pairs for training, as its mock does not slice splits."""
+    """A builder of TFDS with 100 pairs for training, as its mock has no fixed text."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
     def as_dataset(split, shuffle_files):
-        first, last = re.findall(r"\d+", split) or (0, 100)
-        numbers = [str(n) for n in range(int(first), int(last))]
+        numbers = [str(n) for n in range(100)]
         return tf.data.Dataset.from_tensor_slices({"en": numbers, "de": numbers})
 
     info = types.SimpleNamespace(features={"en": 0, "de": 0}, full_name="some/1", splits={})
@@ -191,11 +230,11 @@ def fake_builder(monkeypatch):
     return builder
 
 
-def test_tfds_without_validation_text_holds_out_the_end_of_train(fake_builder):
+def test_tfds_without_validation_text_holds_out_a_part_of_train(fake_builder):
     corpus = open_corpus("some_translate/de-en", "en", "de")
     texts = {split: [number for number, _ in corpus.read(split)] for split in corpus.splits}
-    numbers = [str(n) for n in range(100)]
-    assert texts == {"train": numbers[:95], "validation": numbers[95:], "all": numbers}
+    assert texts["all"] == [str(n) for n in range(100)] and len(texts["validation"]) == 5
+    assert sorted(texts["train"] + texts["validation"]) == sorted(texts["all"])
 
 
 def test_tfds_without_network(fake_builder):
@@ -234,7 +273,39 @@ def test_tsv_with_weights(tmp_path):
     assert read(path) == [(*pair, None) for pair in pairs]
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl", "json"])
+def test_blank_lines_are_pairs_without_text(tmp_path, suffix):
+    """They are dropped and counted later, as those of two text files."""
+    line = {"tsv": "a\tb", "csv": "a,b"}.get(suffix, '{"en": "a", "de": "b"}')
+    write(tmp_path / f"x.{suffix}", [line, "", "  ", line, ""])
+    assert [pair[:2] for pair in read(tmp_path / f"x.{suffix}")] == [
+        ("a", "b"), ("", ""), ("", ""), ("a", "b"), ("", ""),
+    ]  # fmt: skip
+    if suffix == "tsv":
+        windows = read_pair_windows(str(tmp_path / "x.tsv"))
+        assert [pair for window in windows for pair in window][:2] == [("a", "b"), ("", "")]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+def test_csv(tmp_path, suffix):
+    """The first line can name the languages: then the file is for both directions."""
+    lines = ["one,two", 'a cat,"eine ""Katze"", klein"', '"a\ndog",ein Hund']
+    expected = [("a cat", 'eine "Katze", klein'), ("a dog", "ein Hund")]
+    path = write(tmp_path / f"x.{suffix}", lines)
+    assert read(path) == [("one", "two", None), *((*pair, None) for pair in expected)]
+    assert read(write(tmp_path / f"y.{suffix}", ["a,b,0.5", "c,d"])) == [
+        ("a", "b", 0.5), ("c", "d", None),
+    ]  # fmt: skip
+    for index, line in enumerate(lines):
+        lines[index] = f'{index},{line},"{index + 1}"'
+    path = write(tmp_path / f"train.{suffix}", ["\ufeffid, en,de,weight", *lines[1:]])
+    assert read(path) == read(tmp_path) == [(*expected[0], 2), (*expected[1], 3)]
+    assert read(path, "de", "en")[1] == ("ein Hund", "a dog", 3)
+    tsv = write(tmp_path / f"tsv.{suffix}", ['"a", b\t"A', "c\tC"])
+    assert read(tsv) == [('"a", b', '"A', None), ("c", "C", None)]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "json"])
 def test_json_lines(tmp_path, suffix):
     """The languages are keys, so one file is for both directions; other keys have no effect."""
     records = [
@@ -245,6 +316,9 @@ def test_json_lines(tmp_path, suffix):
     expected = [("a cat", "eine Katze", 0.5), ("a dog", "ein Hund", 1.0)]
     assert read(path) == read(tmp_path) == expected
     assert read(path, "de", "en")[0] == ("eine Katze", "a cat", 0.5)
+    text = json.dumps([*records, {"en": None, "de": "ein\nTier"}], indent=1)
+    array = write(tmp_path / f"array.{suffix}", [text])
+    assert read(array) == [*expected, ("", "ein Tier", 1.0)]
     directions = ("en", "de"), ("de", "en")
     assert len({open_corpus(path, *each).fingerprint("all") for each in directions}) == 2
 
@@ -257,10 +331,21 @@ FORM = ":1: give an object of JSON"
     ("x.tsv", "a\tb\tnan\n", "`cut -f 1,2` removes a third column"),
     ("x.tsv", "a\tb\t0\n", "the weight '0' is not"),
     ("x.tsv", "a\tb\na\tb\t1\tc\n", ":2: 4 columns"),
-    ("x.tsv", "a\tb\n\n", ":2: 1 columns"),
+    ("x.tsv", "a\tb\nc\n", ":2: one column: give source, one tab, target"),
+    ("x.csv", "a;b\n", ":1: one column: give source, a comma, target, or a first line with the"),
+    ("x.csv", "a,b,c\n", "the weight 'c' is not a number from 0.000001 to 1,000,000: give source"),
+    ("x.csv", "id,en,fr\n1,a,b\n", ":1: the first line has id, en, fr: it lacks de"),
+    ("x.csv", "en,de\na,b,c\n", ":2: 3 columns, and the first line has 2"),
+    ("x.csv", 'a,b\nc,"d" e\n', ":2: ',' expected after '\"': correct the quotation marks"),
+    ("x.csv", 'a,b\nc,"d\n', ":2: unexpected end of data: correct the quotation marks"),
+    ("x.csv", "", "there is no text"),
+    ("x.json", "[]\n", "there is no text"),
+    ("x.json", "[\n{\n", FORM),
+    ("x.json", '[{"en": "a", "de": "b"}, {"en": "a"}]', ": object 2: give an object of JSON"),
     ("x.jsonl", "", "there is no text"),
     ("x.jsonl", '{"en": "a", "de": "b"}\n{"en": \n', ":2: give an object of JSON"),
-    ("x.jsonl", "[1]\n", FORM),
+    ("x.jsonl", "[1]\n", ": object 1: give an object of JSON"),
+    ("x.jsonl", "1\n", FORM),
     ("x.jsonl", '{"en": "a"}\n', FORM),
     ("x.jsonl", '{"en": "a", "de": 7}\n', FORM),
     ("x.jsonl", '{"translation": "a", "de": "b"}\n', FORM),

@@ -47,6 +47,13 @@ def test_nothing_is_lost(text, language):
 
 def test_codes_of_languages():
     assert [base_language(code) for code in ("pt_BR", "zh-Hant-TW", "EN")] == ["pt", "zh", "en"]
+    for codes, expected in {
+        "ja jpn jpn_Jpan ja-JP": "ja", "zh zho chi cmn zho_Hans yue zh_TW": "zh",
+        "tha_Thai tha": "th", "khm_Khmr": "km", "ger deu de-AT": "de", "ell gre": "el",
+        "heb iw": "he", "haw": "haw",
+        "words": "words",
+    }.items():  # fmt: skip
+        assert {base_language(code) for code in codes.split()} == {expected}
 
 
 def test_the_package_is_missing(monkeypatch):

@@ -1,5 +1,6 @@
 """Tags: one token before a source, of text only where it begins a source."""
 
+import re
 from itertools import islice
 
 import numpy as np
@@ -10,7 +11,7 @@ import tensorflow as tf
 from tf_transformer.data.encoding import encode_shards
 from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.readers import open_corpus
-from tf_transformer.data.tags import check_tag, parse_tags, split_tag
+from tf_transformer.data.tags import TagWarnings, check_tag, parse_tags, split_tag
 from tf_transformer.data.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END
@@ -32,7 +33,7 @@ def test_the_vocabulary_has_the_tags_and_not_their_characters(tokenizer, tmp_pat
     assert plain.tags == {}
     assert tokenizer.pieces(range(7, 500)) == plain.pieces(range(4, 497))
     save_tokenizers((tokenizer, tokenizer), str(tmp_path))
-    assert load_tokenizers(str(tmp_path), True)[0].tags == tokenizer.tags
+    assert load_tokenizers(str(tmp_path))[0].tags == tokenizer.tags
     source, target = learn_tokenizers(lambda: PAIRS, 400, shared=False, tags=TAGS[:1])
     assert source.tags == {"<2de>": 4} and target.tags == {}
 
@@ -122,6 +123,28 @@ def test_parse_tags(text, tags):
 def test_mistakes(text, corpora):
     with pytest.raises(UserError, match=f"tag '{text}': give one for each of the {corpora}"):
         parse_tags(text, corpora)
+
+
+@pytest.mark.parametrize(
+    ("tags", "training_tags", "texts", "warnings"),
+    [
+        (["<2de>"], "<2de>", ["<2de> a", "  <2de>  a", "", " "], []),
+        (["<2de>"], "<2de>", ["<2de> a", "b", "c"], ["line 8 has no tag, .* it knows <2de>"]),
+        (["<2de>"], "<2de>", ["<2de>"], ["line 7 has no tag"]),
+        (["<BT>"], ",<BT>", ["a", "<BT> a", "a <BT> a", "<2de>a", "1 < 2"], []),
+        (["<BT>", "<2de>"], ",<BT>", ["<bt> a", "<BT2> b"], ["7: .* tag <bt>, .* <BT>, <2de>"]),
+        (["<2de>"], "<2de>", ["a", "<2fr> a", "b"], ["7 has no tag", "8: .* the tag <2fr>"]),
+        ([], "", ["a", "<b> bold", "<2de> a", ">>de<< a"], ["9: .* tag <2de>, .* knows none"]),
+    ],
+)
+def test_warnings_of_tags(caplog, tags, training_tags, texts, warnings):
+    """Of each kind, the first one; the lines are counted from 7."""
+    checked = TagWarnings(tags, training_tags)
+    checked.check(texts[:1], [7])
+    checked.check(texts[1:], range(8, 99))
+    found = [record.getMessage() for record in caplog.records]
+    assert len(found) == len(warnings)
+    assert all(map(re.search, warnings, found))
 
 
 def test_the_flag_is_a_tag_of_the_model(tokenizer):

@@ -15,6 +15,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from fuzzing import bounded
+from hypothesis import given
+from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data.pocket import read_pairs
@@ -26,7 +29,7 @@ from tf_transformer.data.tokenizer import (
     save_tokenizers,
 )
 from tf_transformer.errors import UserError
-from tf_transformer.special_tokens import END, PAD, START, UNK
+from tf_transformer.special_tokens import BLANK, END, PAD, START, UNK
 
 PAIRS = list(islice(read_pairs(), 400))
 UNUSUAL = ["", " ", "  two   blanks ", "Ça va? ½ Ω 漢字 🙂 \u200b", "e\u0301", "\t\n", "a" * 3000]
@@ -50,7 +53,69 @@ def test_round_trip(tokenizer):
     assert not (ids.values == UNK).numpy().any()
     decoded = [text.decode() for text in tokenizer.decode(ids).numpy()]
     assert decoded == [tokenizer.normalize(text) for text in texts]
-    assert tokenizer.normalize("  e\u0301  ½ ") == unicodedata.normalize("NFKC", "é ½")
+
+
+# What the rule of SentencePiece replaces: punctuation, symbols, the joiner of Persian, a direction
+# mark, a blank of a fixed width, letters of Hindi and Vietnamese.
+REPLACED = ["，", "…", "m²", "½", "™", "ه\u200cا", "a\u200eb", "a\u00a0b", "\u0958", "e\u0302"]
+
+
+@pytest.fixture(scope="module")
+def by_rule(subword_model):
+    """A source and a target tokenizer of one vocabulary, by their rules."""
+    text = [(" ".join(REPLACED), " ".join(REPLACED))] * 50 + PAIRS
+    rules = [("nmt_nfkc", "identity"), ("identity", "nfkc"), ("nmt_nfkc_cf", "nmt_nfkc")]
+    return {
+        rule: learn_tokenizers(
+            lambda: iter(text), 600, True, subword_model=subword_model, normalization=rule
+        )
+        for rule in rules
+    }
+
+
+@bounded
+@given(st.lists(st.text() | st.sampled_from([*REPLACED, " ▁ a"]), min_size=1), st.integers(0, 5))
+def test_encoding_loses_no_text(by_rule, texts, number):
+    """Text in any script is decoded to its normal form, in graphs and outside of them."""
+    rule, side = list(by_rule)[number % 3], number % 2
+    tokenizer = by_rule[rule][side]
+    ids = tokenizer.encode(texts)
+    assert ids.to_list() == tokenizer.encode_lists(texts)
+    expected = [tokenizer.normalize(text) for text in texts]
+    assert [text.decode() for text in tokenizer.decode(ids).numpy()] == expected
+    if rule[side] == "identity":
+        words = [filter(None, text.replace(BLANK, " ").split(" ")) for text in texts]
+        assert expected == [" ".join(each) for each in words]
+    assert not (ids.values == UNK).numpy().any()
+
+
+def test_sources_and_targets_have_their_rules(by_rule):
+    """The sub-words are one vocabulary, learned from the normal forms of both sides."""
+    for rules, (source, target) in by_rule.items():
+        assert source.same_vocabulary(target)
+        for rule, tokenizer in zip(rules, (source, target)):
+            assert tokenizer.normalizer_spec.name == rule
+            assert (tokenizer.normalize("m²…") == "m²…") == (rule == "identity")
+            assert tokenizer.without_initial_blank.normalize("½") == tokenizer.normalize("½")
+    source, target = by_rule["nmt_nfkc", "identity"]
+    assert source.normalize("  e\u0301  ½ ") == unicodedata.normalize("NFKC", "é ½")
+    assert {"²", "½", "\u200c"} <= set("".join(target.pieces(range(target.vocab_size))))
+    upper = by_rule["nmt_nfkc_cf", "nmt_nfkc"][0]
+    assert upper.normalize("ANNA") == "anna"
+
+
+def test_a_file_of_rules(tmp_path):
+    path = tmp_path / "rules.tsv"
+    path.write_text("2026\t2E 2E 2E\n61 62\t63\n")
+    tokenizer = Tokenizer.learn(["some text"], 400, normalization=str(path))
+    path.unlink()
+    assert tokenizer.normalize("…  ab½") == "... c½"
+    (ids,) = tokenizer.encode_lists(["…  ab½"])
+    assert tokenizer.decode([ids]).numpy()[0].decode() == "... c½"
+    path.write_text("no code points\n")
+    for bad in (path, tmp_path / "none.tsv"):
+        with pytest.raises(UserError, match=f"the rules of normalization in {bad} cannot be read"):
+            Tokenizer.learn(["some text"], 400, normalization=str(bad))
 
 
 def test_special_tokens(tokenizer):
@@ -93,14 +158,15 @@ def test_frequent_words_are_sub_words(subword_model):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_save_and_load(tmp_path, shared):
-    learned = learn_tokenizers(lambda: iter(PAIRS), 500, shared)
+@pytest.mark.parametrize("one_rule", [True, False])
+def test_save_and_load(tmp_path, shared, one_rule):
+    rules = ("identity", "identity" if one_rule else "nfkc")
+    learned = learn_tokenizers(lambda: iter(PAIRS), 500, shared, normalization=rules)
     save_tokenizers(learned, str(tmp_path))
-    loaded = load_tokenizers(str(tmp_path), shared)
-    assert (learned[0] is learned[1]) == (loaded[0] is loaded[1]) == shared
+    loaded = load_tokenizers(str(tmp_path))
+    assert (learned[0] is learned[1]) == (loaded[0] is loaded[1]) == (shared and one_rule)
     assert [t.model for t in learned] == [t.model for t in loaded]
-    if not shared:
-        assert learned[0].model != learned[1].model
+    assert learned[0].same_vocabulary(learned[1]) == shared
 
 
 def test_a_small_text_has_a_small_vocabulary():
@@ -111,7 +177,7 @@ def test_errors_of_learning(subword_model):
     def learn(texts, vocab_size):
         return Tokenizer.learn(texts, vocab_size, subword_model=subword_model)
 
-    for blank in ([], [""], ["  ", "\t", "\u2028"]):
+    for blank in ([], [""], ["  ", " "]):
         with pytest.raises(UserError, match="no vocabulary can be learned: the text is blank"):
             learn(blank, 500)
     message = "vocab_size 10 is too small: this text needs at least 267 sub-words"

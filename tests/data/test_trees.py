@@ -253,7 +253,7 @@ def test_split_names(tmp_path, name):
 
 
 def test_held_out(tmp_path):
-    """The last 5 of 100 trees are for validation, the 5 before them for testing.
+    """Of 100 trees, 5 are for validation and 5 for testing; or the last 10.
 
     A tree that contains only traces does not count.
     """
@@ -264,6 +264,11 @@ def test_held_out(tmp_path):
     assert corpus.splits == ["train", "test", "validation", "all"]
     assert corpus.default_test(seen=True) == corpus.default_test(seen=False) == "test"
     assert first_words(corpus, "all") == [f"w{n}" for n in range(100)]
+    sizes = {"train": 90, "test": 5, "validation": 5}
+    splits = {split: set(first_words(corpus, split)) for split in sizes}
+    assert {split: len(words) for split, words in splits.items()} == sizes
+    assert len(set().union(*splits.values())) == 100
+    corpus.hold_out = "end"
     assert first_words(corpus, "train") == [f"w{n}" for n in range(90)]
     assert first_words(corpus, "test") == [f"w{n}" for n in range(90, 95)]
     assert first_words(corpus, "validation") == [f"w{n}" for n in range(95, 100)]
@@ -273,9 +278,9 @@ def test_held_out_validation_beside_test_trees(tmp_path):
     write(tmp_path / "train.mrg", *(f"w{n}" for n in range(40)))
     write(tmp_path / "test.mrg", "last")
     corpus = open_treebank(tmp_path)
-    pairs = list(corpus.read("train"))
-    assert pairs == [(f"w{n} runs .", "(S (NP NN ) (VP VB ) . )") for n in range(38)]
-    assert first_words(corpus, "validation") == ["w38", "w39"]
+    pairs = [*corpus.read("train"), *corpus.read("validation")]
+    assert sorted(pairs) == sorted((f"w{n} runs .", "(S (NP NN ) (VP VB ) . )") for n in range(40))
+    assert len(first_words(corpus, "validation")) == 2
     assert first_words(corpus, "test") == ["last"]
     assert corpus.name == f"treebank {tmp_path}"
     assert corpus.fingerprint("validation") != corpus.fingerprint("train")

@@ -57,6 +57,8 @@ def test_a_beam_of_one_is_greedy(alpha):
     np.testing.assert_array_equal(beam.ids, greedy.ids)
     np.testing.assert_allclose(beam.scores, greedy.scores, rtol=1e-5)
     np.testing.assert_array_equal(beam.lengths, greedy.lengths)
+    np.testing.assert_array_equal(beam.truncated, greedy.lengths == np.array([[6], [9]] * 20))
+    assert set(greedy.truncated.numpy().flat) == {False, True}
 
 
 def test_greedy_takes_the_most_probable_token():
@@ -111,6 +113,7 @@ def test_every_output_ends_within_its_maximum_length(beam_size):
     never_end = tf.concat([table[..., :END], unlikely, table[..., END + 1 :]], axis=-1)
     result = search(make_problem(never_end, beam_size, [1, 2, 6]), beam_size)
     assert result.lengths[:, 0].numpy().tolist() == [1, 2, 6]
+    assert result.truncated[:, 0].numpy().all()
     assert [without_padding(ids[0])[-1] for ids in result.ids] == [END] * 3
 
 

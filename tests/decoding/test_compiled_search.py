@@ -16,7 +16,7 @@ LONG_PREFIX = {  # longer than the outputs of these sources may be
     "prefix": np.array([range(5, 20), [8, *[0] * 14], [0] * 15]),
 }
 PHRASES = {"inp": INP, "phrases": np.array([[[5, 6], [9, 0]], [[7, 0], [0, 0]], [[0, 0], [0, 0]]])}
-CONTROLS = {"controls": ControlConfig(repetition_penalty=1.5, no_repeat_ngram_size=2)}
+CONTROLS = {"controls": ControlConfig(repetition_penalty=1.5, no_repeat_ngram_size=2, min_length=9)}
 GROUPS = {"controls": ControlConfig(diverse_groups=2)}
 CASES = {  # models, beam size, hypotheses, arrays, other options
     "beam": (1, 4, 1, {"inp": INP}, {}),
@@ -52,4 +52,5 @@ def test_search(name):
     np.testing.assert_array_equal(plain.ids, compiled.ids[:, :, :length])
     np.testing.assert_array_equal(compiled.ids[:, :, length:], 0)
     np.testing.assert_array_equal(plain.lengths, compiled.lengths)
+    np.testing.assert_array_equal(plain.truncated, compiled.truncated)
     np.testing.assert_allclose(plain.scores, compiled.scores, rtol=1e-4)

@@ -28,6 +28,8 @@ CONTROLS = [
     ControlConfig(no_repeat_ngram_size=2),
     ControlConfig(no_repeat_ngram_size=3, repetition_penalty=0.5),
     ControlConfig(repetition_penalty=2.0),
+    ControlConfig(min_length=3),
+    ControlConfig(min_length=2, no_repeat_ngram_size=2),
 ]
 
 
@@ -35,8 +37,13 @@ def ngrams(tokens, size):
     return [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
 
 
-def adjusted(log_probs, tokens, controls):
-    """The log-probabilities `[V]` of the token after these ones, from the definition."""
+def adjusted(log_probs, tokens, controls, max_length):
+    """The log-probabilities `[V]` of the token after these ones, from the definition.
+
+    The last token of an output of the longest length can only be END, which is not changed.
+    """
+    if len(tokens) == max_length - 1:
+        return np.array(log_probs, np.float64)
     changed = np.array(log_probs, np.float64)
     for token in set(tokens):
         changed[token] *= controls.repetition_penalty
@@ -45,6 +52,8 @@ def adjusted(log_probs, tokens, controls):
         if size and (*tokens, token)[-size:] in ngrams(tokens, size):
             changed[token] = NEGATIVE_INFINITY
     changed[[PAD, START]] = NEGATIVE_INFINITY
+    if len(tokens) < controls.min_length:
+        changed[END] = NEGATIVE_INFINITY
     return changed
 
 
@@ -63,7 +72,8 @@ def test_greedy_search(controls):
     for i in range(8):
         ids, total = [PAD, START], 0.0
         while ids[-1] != END:
-            log_probs = adjusted(table[i, len(ids) - 2, ids[-2], ids[-1]], ids[2:], controls)
+            log_probs = table[i, len(ids) - 2, ids[-2], ids[-1]]
+            log_probs = adjusted(log_probs, ids[2:], controls, max_length)
             token = int(log_probs.argmax()) if len(ids) <= max_length else END
             total += log_probs[token]
             ids.append(token)
@@ -73,15 +83,22 @@ def test_greedy_search(controls):
     assert changed
 
 
-def test_each_sentence_can_have_its_own_value():
-    """Also after others have left the batch."""
-    table, penalties = markov_chains(25, 8, scale=0.7), [0.5, 1.0, 2.0, 3.0] * 2
-    processors = make_processors(ControlConfig(), repetition_penalty=tf.constant(penalties))
-    together = greedy_search(make_problem(table, 1, tf.range(2, 10), processors=processors))
-    for i, penalty in enumerate(penalties):
-        processors = make_processors(ControlConfig(repetition_penalty=penalty))
-        alone = greedy_search(make_problem(table[i : i + 1], 1, [2 + i], processors=processors))
-        assert_same_outputs(outputs_of(together, i), outputs_of(alone, 0))
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("repetition_penalty", [0.5, 1.0, 2.0, 3.0] * 2), ("min_length", [0, 4] * 4)],
+)
+def test_each_sentence_can_have_its_own_value(name, values):
+    """Also after others have left the batch, and of several samples."""
+    table, seeds = markov_chains(25, 8, scale=0.7), tf.constant([[1, i] for i in range(8)])
+    processors = make_processors(ControlConfig(), **{name: tf.constant(values)})
+    problem = make_problem(table, 1, tf.range(2, 10), processors=processors)
+    together = greedy_search(problem), sample(problem, seeds, 3)
+    for i, value in enumerate(values):
+        processors = make_processors(ControlConfig(**{name: value}))
+        problem = make_problem(table[i : i + 1], 1, [2 + i], processors=processors)
+        alone = greedy_search(problem), sample(problem, seeds[i : i + 1], 3)
+        for one, other in zip(together, alone):
+            assert_same_outputs(outputs_of(one, i), outputs_of(other, 0))
 
 
 @pytest.mark.parametrize("controls", CONTROLS, ids=str)
@@ -89,8 +106,8 @@ def test_a_wide_beam_finds_the_optimum(controls):
     table, max_lengths = markov_chains(22, 4), [5, 4, 1, 5]
     problem = make_problem(table, 100, max_lengths, processors=make_processors(controls))
     result = beam_search(problem, 100, 30)
-    adjust = functools.partial(adjusted, controls=controls)
     for i, max_length in enumerate(max_lengths):
+        adjust = functools.partial(adjusted, controls=controls, max_length=max_length)
         outputs = ranked_outputs(table[i], max_length, adjust=adjust)
         assert_same_outputs(outputs_of(result, i), outputs[:30])
 

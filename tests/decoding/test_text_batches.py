@@ -1,13 +1,16 @@
 """Lines, their sentences, and the joined translations."""
 
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
-from tf_transformer.decoding.text_batches import SplitLines
+from tf_transformer.decoding.text_batches import SplitLines, Translation, word_indices
 
 LINES = [" One.  Two.\tThree. ", "", "\u2028Four.\x85Five.", " "]
 
 
 def results(*texts):
-    return [(text, -float(number)) for number, text in enumerate(texts, start=1)]
+    return [
+        Translation((text, -float(number)), number, text == "d")
+        for number, text in enumerate(texts, start=1)
+    ]
 
 
 def test_sentences_and_their_lines():
@@ -21,6 +24,8 @@ def test_join():
     """White space stays, line separators become blanks; the lowest score is that of the line."""
     joined = SplitLines(LINES, "en", "de").join(results("a", "b", "c", "d", "e"))
     assert joined == [(" a  b\tc ", -3.0), ("", 0.0), (" d e", -5.0), (" ", 0.0)]
+    assert [each.length for each in joined] == [6, 0, 9, 0]
+    assert [each.truncated for each in joined] == [False, False, True, False]
 
 
 def test_white_space_that_the_target_language_has():
@@ -34,7 +39,7 @@ def test_white_space_that_the_target_language_has():
 def test_a_line_with_an_impossible_sentence_has_no_translation():
     split = SplitLines(["One. Two.", "Three."], "en", "de")
     for impossible in (float("-inf"), NEGATIVE_INFINITY):
-        joined = split.join([("a", -1.0), ("", impossible), ("c", -2.0)])
+        joined = split.join([*map(Translation, [("a", -1.0), ("", impossible), ("c", -2.0)])])
         assert joined == [("", impossible), ("c", -2.0)]
 
 
@@ -47,3 +52,9 @@ def test_each_sentence_has_the_tag_of_its_line():
     assert split.join(results("a", "b", "c", "d", "e"))[0][0] == "a b"
     split = SplitLines(lines, "en", "de", {"<b>": 4})
     assert split.sentences == ["<2de> One.", "Two.", ">>de<< Three.", "<b> Four.", "<b> Five."]
+
+
+def test_words_of_sub_words():
+    pieces = ["\u2581", "Gr", "\u00fc", "\u00dfe", "\u2581\u2581an", "\u2581Anna", ".", "[END]"]
+    assert word_indices(pieces) == [0, 0, 0, 0, 1, 2, 2, 2]
+    assert word_indices(["", "\u2581a", "\u2581b"]) == [0, 0, 1]  # a tag is no word

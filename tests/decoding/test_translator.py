@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.checkpoints.model_folder import find_model_dir
+from tf_transformer.config import ControlConfig
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import START
@@ -125,6 +126,55 @@ def test_prefixes_and_phrases_have_room_beside_the_extra_length(model_dir, optio
     short = Translator.load(str(model_dir), extra_decode_length=1)
     ((text, _),) = short.n_best(["Anna sleeps."], 1, **options)[0]
     assert "a " * 39 + "a" in text
+
+
+def test_lengths_and_the_longest_outputs(model_dir):
+    """A barely trained model writes to the limit."""
+    texts = ["Anna sleeps.", "", "The dog sees the cat."]
+    short = Translator.load(str(model_dir), extra_decode_length=3)
+    longest = [len(row) - 1 + 3 for row in short.source.encode(texts).to_list()]
+    found = {
+        "beam": short.n_best(texts, 2),
+        "samples": short.sample(texts, 2),
+        "prefixes": short.n_best(texts, 2, target_prefixes=["a", "", ""]),
+        "phrases": short.n_best(texts, 2, constraints=[["a"], [], []]),
+    }
+    for name, (anna, blank, dog) in found.items():
+        assert [(each.length, each.truncated) for each in blank] == [(0, False)], name
+        for hypotheses, limit in ((anna, longest[0]), (dog, longest[2])):
+            for each in hypotheses:
+                assert 0 <= each.length < limit
+                assert each.truncated == (each.length == limit - 1)
+        assert any(each.truncated for each in (*anna, *dog)), name
+
+
+@pytest.mark.parametrize("longest", [5, 30])
+def test_the_shortest_outputs(model_dir, longest):
+    """Where the longest output is shorter than the shortest one, it holds."""
+    texts = ["Anna sleeps.", "", "The dog sees the cat."]
+    controls = ControlConfig(min_length=20)
+    translator = Translator.load(str(model_dir), None, controls, extra_decode_length=longest)
+    limits = [len(row) - 1 + longest for row in translator.source.encode(texts).to_list()]
+    for found in (translator.n_best(texts, 4), translator.sample(texts, 4)):
+        assert [text for text, _ in found[1]] == [""]
+        for i in (0, 2):
+            assert all(each.length >= min(20, limits[i] - 1) for each in found[i])
+
+
+def test_alignments(pocket):
+    """German word order; a tag, and what is not in the result of another batch, have no effect."""
+    pairs = [
+        ("This man wears a cheap shirt.", "Dieser Mann trägt ein billiges Hemd."),
+        ("", "Anna"),
+        ("They sleep.", ""),
+        ("She believes that she is not at home.", "Sie glaubt, dass sie nicht zu Hause ist."),
+        ("long words " * 600, "Anna"),
+    ]
+    man, *none, home, long = pocket.align(pairs)
+    assert {(i, i) for i in range(6)} <= set(man)
+    assert none == [[], []] and long == []
+    assert {(1, 1), (3, 3), (4, 7), (5, 4)} <= set(home)
+    assert pocket.align(pairs[3:4]) == [home]
 
 
 def test_samples(translator):

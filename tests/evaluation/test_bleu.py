@@ -6,6 +6,7 @@ import pytest
 import sacrebleu
 import sacremoses
 
+from tf_transformer.config import DataConfig
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import (
     compound_split_bleu,
@@ -14,6 +15,7 @@ from tf_transformer.evaluation.bleu import (
     score,
     split_compounds,
 )
+from tf_transformer.evaluation.metrics import corpus_metrics, published_scores, sentence_scorer
 
 HYPOTHESES = ["Der Hund läuft im Garten herum.", "Sie hat ein rotes Buch gekauft."]
 REFERENCES = ["Der Hund läuft durch den Garten.", "Sie hat ein rotes Buch gekauft."]
@@ -99,3 +101,39 @@ def test_moses_language():
         assert moses_language(language) == rules
     for language in ("eo", "xx", "en-GB", ""):
         assert moses_language(language) == "en"
+
+
+JAPANESE = ["私はビールを飲みます。", "彼女は赤い本を買いました。"]
+
+
+@pytest.mark.parametrize("code", ["ja", "jpn", "jpn_Jpan", "zho_Hans", "cmn", "tha_Thai", "khm"])
+def test_languages_without_blanks(code, caplog):
+    """Their BLEU is of characters, for all forms of their codes."""
+    translations = ["私はワインを飲みます。", JAPANESE[1]]
+    tokenizer = "zh" if code[0] in "zc" else "char"
+    scores = score(translations, JAPANESE, code)
+    assert scores.bleu == sacrebleu.corpus_bleu(translations, [JAPANESE], tokenize=tokenizer).score
+    assert scores.bleu > 50
+    scorer = sentence_scorer("bleu", code)
+    assert scorer(translations[0], JAPANESE[0]) > scorer("彼", JAPANESE[0])
+    (result,) = corpus_metrics(["bleu"], translations, [JAPANESE], language=code)
+    assert result.system.score == scores.bleu and not caplog.text
+
+
+def test_a_given_tokenizer(caplog):
+    assert "tok:intl" in score(HYPOTHESES, REFERENCES, "de", "intl").bleu_signature
+    joined = ["".join(JAPANESE)]
+    corpus_metrics(["bleu"], joined, [joined], language="de")
+    assert "--bleu_tokenizer=char" in caplog.text
+    with pytest.raises(UserError, match="ja-mecab cannot be used .*pip install"):
+        score(JAPANESE, JAPANESE, "ja", "ja-mecab")
+
+
+def test_published_scores_are_those_of_their_languages():
+    def names(source, target):
+        data = DataConfig(source=source, target=target)
+        return [line.split(" BLEU")[0] for line in published_scores(REFERENCES, REFERENCES, data)]
+
+    assert names("eng", "deu_Latn") == ["tokenised, compound-split", "lower-cased, tokenised"]
+    assert names("en", "fr") == ["lower-cased, tokenised"]
+    assert names("en", "tr") == []

@@ -28,18 +28,23 @@ def arrays(model):
     return {name: variable.numpy() for name, variable in named_weights(model).items()}
 
 
-def test_export_and_import_give_the_model_back(tmp_path):
-    export_huggingface("pocket-en-de", str(tmp_path / "marian"), beam_size=3)
+@pytest.mark.parametrize("rules", [1, 2])
+def test_export_and_import_give_the_model_back(tmp_path, model_dir, rules):
+    """Also with one vocabulary whose sources and targets have other normalizers."""
+    exported = "pocket-en-de" if rules == 1 else str(model_dir)
+    export_huggingface(exported, str(tmp_path / "marian"), beam_size=3)
     import_huggingface(str(tmp_path / "marian"), str(tmp_path / "model"))
-    original, tokenizers, config = load_model("pocket-en-de")
+    original, tokenizers, config = load_model(exported)
     model, imported_tokenizers, imported_config = load_model(str(tmp_path / "model"))
     for name, array in arrays(original).items():
         np.testing.assert_array_equal(arrays(model)[name], array)
     assert imported_config.model == config.model
     assert imported_config.decode.beam_size == 3
     assert imported_config.decode.length_penalty == config.decode.length_penalty
-    assert imported_tokenizers[0] is imported_tokenizers[1]
-    assert imported_tokenizers[0].model == tokenizers[0].model
+    assert (imported_tokenizers[0] is imported_tokenizers[1]) == (rules == 1)
+    assert [each.model for each in imported_tokenizers] == [each.model for each in tokenizers]
+    assert imported_config.data.shared_vocab
+    assert imported_config.data.normalization == config.data.normalization
 
 
 def test_files_of_an_export(tmp_path):

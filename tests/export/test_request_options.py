@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from tf_transformer.config import SamplingConfig
+from tf_transformer.config import ControlConfig, SamplingConfig
 from tf_transformer.decoding.translator import Translator
 
 TEXTS = ["Anna sleeps.", "The old man reads a book.", "", "The dog sees the cat."]
@@ -64,6 +64,19 @@ def test_prefix_and_length(call, translator):
     options = {"target_prefix": prefixes, "max_decode_length": [1]}
     short = call("translate_with_options", text=TEXTS, **options)
     assert decoded(short["translations"][:, 0]) == ["", "Der alte", "", "Hund"]
+
+
+def test_minimum_length(call, model_dir):
+    lengths = [0, 30, 9, 0]
+    found = call("translate_with_options", text=TEXTS, n_best=[4], min_length=lengths)
+    samples = call("sample", text=TEXTS, min_length=lengths)
+    for i, length in enumerate(lengths):
+        controls = ControlConfig(min_length=length)
+        alone = Translator.load(str(model_dir), None, controls).n_best(TEXTS[i : i + 1], 4)[0]
+        assert decoded(found["translations"][i, : len(alone)]) == [text for text, _ in alone]
+        assert found["truncated"][i, : len(alone)].tolist() == [each.truncated for each in alone]
+        words = decoded(samples["translation"])[i]
+        assert bool(words) or not TEXTS[i] or not length
 
 
 def test_samples_are_those_of_the_translator(call, translator):

@@ -69,8 +69,8 @@ def test_an_ensemble_as_the_next_version(model_dir, texts, tmp_path):
     results = signatures["serving_default"](text=tf.constant(texts[:6]))
     translations = [text.decode() for text in results["translation"].numpy()]
     assert translations == live(texts[:6])
-    pairs = list(zip(texts[:6], translations))
-    sources, targets = map(tf.constant, (texts[:6], translations))
+    pairs = list(zip(texts[:6], texts[:6]))
+    sources = targets = tf.constant(texts[:6])
     scores = signatures["score"](source=sources, target=targets)["log_probability"]
     np.testing.assert_allclose(scores, [each.log_prob for each in live.score(pairs)], rtol=1e-5)
     one = Translator.load(str(model_dir), "latest").score(pairs)
@@ -114,6 +114,7 @@ def test_files_of_a_version(exported):
     assert read_description(exported) == {
         "source": "en",
         "target": "de",
+        "tag": "",
         "beam_size": 4,
         "length_penalty": 0.6,
         "extra_decode_length": 50,

@@ -62,7 +62,7 @@ def test_unusual_rows(call, translator):
 
 
 def test_no_rows(call):
-    shapes = {"translations": (0, 4), "scores": (0, 4)}
+    shapes = dict.fromkeys(("translations", "scores", "truncated"), (0, 4))
     assert {key: x.shape for key, x in call("nbest", text=[]).items()} == shapes
     scores = call("score", source=[], target=[])
     assert sorted(x.shape for x in scores.values()) == [(0,), (0, 0), (0, 0)]

@@ -21,7 +21,7 @@ class FakeModel:
 
     Its signatures answer with the texts in capital letters, and with the version as the score. A
     computation waits for the gate. The text "bug" is an internal error, and "bad" an error of the
-    request.
+    request. The translation of "long" is truncated.
 
     Attributes:
       gate: the event for which computations wait; it is set.
@@ -62,7 +62,10 @@ class FakeModel:
         if b"bad" in texts:
             raise InvalidInputError("the text is bad")
         upper = np.array([text.upper() for text in texts], object)
-        return {"translation": upper, "score": np.full(len(texts), self.version, np.float32)}
+        outputs = {"translation": upper, "score": np.full(len(texts), self.version, np.float32)}
+        if b"long" in texts:
+            outputs["truncated"] = upper == b"LONG"
+        return outputs
 
     def close(self):
         self.is_closed = True

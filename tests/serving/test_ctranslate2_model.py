@@ -11,6 +11,7 @@ import tensorflow as tf
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.checkpoints.model_folder import find
+from tf_transformer.config import ControlConfig
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.decoding.inference import detokenize
@@ -86,8 +87,24 @@ def test_translations_at_the_longest_output(model_dir, tmp_path):
     best = [row for (row,) in live.n_best(texts, 1)]
     assert [text.decode() for text in found["translation"]] == [text for text, _ in best]
     np.testing.assert_allclose(found["score"], [score for _, score in best], atol=2e-3)
-    tokens = [len(ids) for ids in live.target.encode([text for text, _ in best]).to_list()]
-    assert max(tokens) > 8  # the model does write that much
+    assert found["truncated"].tolist() == [each.truncated for each in best]
+    assert max(each.length for each in best) > 8 and found["truncated"].any()
+
+
+@pytest.mark.parametrize("extra", [3, 30])
+def test_the_shortest_outputs_are_those_of_the_live_model(model_dir, tmp_path, extra):
+    """Also where the longest output is shorter."""
+    folder, decode = str(tmp_path / "1"), {"beam_size": 4, "extra_decode_length": extra}
+    write_ctranslate2_folder(str(model_dir), folder, **decode)
+    texts = ["Anna sleeps.", "The old man reads a book.", "a", "b c d e f g h i j k"]
+    live = Translator.load(str(model_dir), None, ControlConfig(min_length=12), **decode)
+    found = CTranslate2Translator(folder, min_length=12).n_best(texts, 1)
+    for (each,), (expected,) in zip(found, live.n_best(texts, 1)):
+        assert (each[0], each.length, each.truncated) == (
+            expected[0], expected.length, expected.truncated,
+        )  # fmt: skip
+        assert each[1] == pytest.approx(expected[1], abs=2e-3)
+        assert each.length >= 12 or each.truncated
 
 
 def test_translations_are_those_of_the_live_model(tmp_path):
@@ -185,17 +202,17 @@ def test_an_incomplete_export_is_not_loaded(export, tmp_path):
         CTranslate2Translator(str(tmp_path))
     with pytest.raises(UserError, match=f"cannot load {folder}"):
         CTranslate2Translator(str(folder))
-    (folder / "shared.model").write_bytes(b"x")
-    with pytest.raises(UserError, match="shared.model is missing or damaged"):
+    (folder / "source.model").write_bytes(b"x")
+    with pytest.raises(UserError, match="source.model is missing or damaged"):
         CTranslate2Translator(str(folder))
 
 
-def test_separate_vocabularies(export, tmp_path):
-    """The export of a model with two vocabularies has two SentencePiece models."""
+def test_one_vocabulary_file(export, tmp_path):
+    """The export of a model with one vocabulary and one normalizer has one SentencePiece model."""
     folder = tmp_path / "1"
     shutil.copytree(export, folder)
-    shutil.copy(folder / "shared.model", folder / "source.model")
-    (folder / "shared.model").rename(folder / "target.model")
+    (folder / "source.model").rename(folder / "shared.model")
+    (folder / "target.model").unlink()
     found, expected = (
         CTranslate2Translator(str(path)).n_best(TEXTS[:2], 2) for path in (folder, export)
     )

@@ -245,18 +245,20 @@ def test_metrics(web, folder):
     """The names are those of TensorFlow Serving."""
     predict(web, "a b", "c")
     predict(web, "bad")
+    predict(web, "long", "long", "c")
     text = web.get("/metrics").text
     assert web.get("/monitoring/prometheus/metrics").status_code == 200
     lines = f"""\
-{SERVING}request_count{{model_name="anna",status="OK"}} 1.0
+{SERVING}request_count{{model_name="anna",status="OK"}} 2.0
 {SERVING}request_count{{model_name="anna",status="INVALID_ARGUMENT"}} 1.0
-{SERVING}request_latency_count{{API="predict",entrypoint="REST",model_name="anna"}} 1.0
-{SERVING}runtime_latency_count{{API="Predict",model_name="anna",runtime="TF1"}} 1.0
-{SERVING}batching_session:queuing_latency_count{{thread_pool_name="short"}} 2.0
-{SERVING}batching_session:input_batch_size_sum 2.0
-{SERVING}batching_session:processed_batch_size_sum 3.0
+{SERVING}request_latency_count{{API="predict",entrypoint="REST",model_name="anna"}} 2.0
+{SERVING}runtime_latency_count{{API="Predict",model_name="anna",runtime="TF1"}} 2.0
+{SERVING}batching_session:queuing_latency_count{{thread_pool_name="short"}} 3.0
+{SERVING}batching_session:input_batch_size_sum 5.0
+{SERVING}batching_session:processed_batch_size_sum 6.0
 {LOADS}{{model_path="anna/1",status="success"}} 1.0
-tf_transformer_tokens_total 3.0
+tf_transformer_tokens_total 6.0
+tf_transformer_truncated_total 2.0
 tf_transformer_version 1.0
 tf_transformer_waiting 0.0"""
     assert set(lines.splitlines()) <= set(text.splitlines())

@@ -142,7 +142,7 @@ def test_responses_equal_the_live_model(saved_model, cold_export, translator):
 
         rows = predict(instances=TEXTS)["predictions"]
         assert [row["translation"] for row in rows] == translator(TEXTS)
-        assert predict(inputs=[])["outputs"] == {"translation": [], "score": []}
+        assert predict(inputs=[])["outputs"] == {"translation": [], "score": [], "truncated": []}
         # Each row has its own options.
         name = "translate_with_options"
         rows = [{"text": "Anna sleeps.", "n_best": number} for number in (1, 2, 9)]

@@ -51,7 +51,8 @@ def test_run_from_another_model(tiny_config, model_dir, tmp_path):
         for name, value in arrays(path, "model/").items():
             frozen = name.startswith(("encoder/", "embedding/"))
             assert np.array_equal(value, start[name]) == frozen, name
-    assert (folder / "shared.model").read_bytes() == (model_dir / "shared.model").read_bytes()
+    for name in ("source.model", "target.model"):
+        assert (folder / name).read_bytes() == (model_dir / name).read_bytes()
     assert load_config(str(folder)).train.init_from == str(initial)
 
     moved = str(tmp_path / "elsewhere" / "initial")
@@ -90,10 +91,15 @@ def test_an_extended_vocabulary(tiny_config, tmp_path, shared):
     text = tmp_path / "referees.tsv"
     text.write_text("Two referees sleep.\tZwei Schiedsrichter schlafen.\n" * 90)
     config = load_config(initial).replace(
-        data=str(text), tag="<2de>", init_from=initial, extend_vocab=30, warmup_steps=1
+        data=str(text),
+        tag="<2de>",
+        init_from=initial,
+        extend_vocab=30,
+        warmup_steps=1,
+        hold_out="end",  # there is one source
     )
     trainer = build_trainer(config, folder)
-    before = load_tokenizers(initial, shared)
+    before = load_tokenizers(initial)
     sides = dict(zip(("encoder/", "decoder/", "final_layer/", "embedding/"), (0, 1, 1, 1)))
     start = arrays(os.path.join(initial, "averaged.npz"), "model/")
     changed = set()
@@ -161,7 +167,7 @@ def test_flags_of_fine_tuning(model_dir, corpus_folder, tmp_path, capsys):
     assert Config().replace(**settings).decode == built_in.decode
     # A run that is resumed does not need the model any more.
     shutil.copytree(model_dir / "checkpoints", tmp_path / "run" / "checkpoints")
-    for name in ("config.json", "shared.model"):
+    for name in ("config.json", "source.model", "target.model"):
         shutil.copy(model_dir / name, tmp_path / "run")
     config = load_config(str(model_dir)).replace(init_from=f"{tmp_path}/removed")
     config.save(str(tmp_path / "run" / "config.json"))

@@ -40,6 +40,13 @@ def test_warns_of_a_learning_rate_that_does_not_suit_the_batch():
         assert memory_plan.learning_rate_warning(preset, Batches((48, 20, 5))) is None
 
 
+def test_a_warm_up_that_is_longer_than_the_run():
+    for schedule in ({}, {"learning_rate_schedule": "constant", "learning_rate": 0.001}):
+        assert "the warm-up ends after the run" in warning(
+            48, train_steps=100, warmup_steps=100, **schedule
+        )
+
+
 def test_one_gpu_runs_the_recipe_of_eight():
     """25,000 tokens in shards of at most 4,096: one on each of eight devices, seven on one."""
     batches = Batches((1000, 25, 10), (96, 256, 1))

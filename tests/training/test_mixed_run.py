@@ -7,6 +7,7 @@ import pytest
 
 from tf_transformer.cli.main import main
 from tf_transformer.data.tokenizer import load_tokenizers
+from tf_transformer.decoding.text_batches import Translation
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.training.trainer import build_trainer
 
@@ -35,7 +36,7 @@ def texts(monkeypatch):
 
     def recorded(self, lines, *arguments, **options):
         calls.append(list(lines))
-        return [[(line, 0.0)] for line in lines]
+        return [[Translation((line, 0.0))] for line in lines]
 
     monkeypatch.setattr(Translator, "n_best", recorded)
     return calls
@@ -78,6 +79,37 @@ def test_the_flag_of_translate_and_evaluate(mixed_run, corpus_folder, texts, tmp
     for command in ("translate", "evaluate"):
         assert main([command, model, "--tag=<2fr>"]) == 2
         assert b"--tag=<2fr>: the model has no such tag" in capfdbinary.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["tensorflow", "ctranslate2"])
+def test_a_warning_of_a_tag_that_is_missing_or_not_known(
+    mixed_run, engine, tmp_path, monkeypatch, capfdbinary
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "in").write_text("<2en> Der Hund.\nDer Hund.\nDer Hund.\n<2fr> Der Hund.\n")
+    flags = f"--engine={engine}", f"--input={tmp_path}/in", f"--output={tmp_path}/out"
+    assert main(["translate", f"--model_dir={mixed_run}", *flags, "--beam_size=1"]) == 0
+    messages = capfdbinary.readouterr().err.decode()
+    assert messages.count("has no tag") == messages.count("line 2 has no tag, and the model") == 1
+    assert "line 4: the model does not know the tag <2fr>" in messages
+    assert messages.count("it knows <2de>, <2en>") == 2
+
+
+def test_the_same_warning_of_evaluate_and_score(mixed_run, model_dir, tmp_path, capfdbinary):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("<2de> The dog.\tDer Hund.\n" * 2)
+    for command, model, warning in (
+        (
+            ["evaluate", f"--data={path}"],
+            model_dir,
+            "line 1: the model does not know the tag",
+        ),
+        (["score", f"--input={path}"], model_dir, "tag <2de>, which is text to it: it knows none"),
+        (["score", f"--input={path}"], mixed_run, ""),
+    ):
+        assert main([*command, f"--model_dir={model}"]) == 0
+        messages = capfdbinary.readouterr().err.decode()
+        assert warning in messages and ("WARNING" in messages) == bool(warning)
 
 
 def test_each_model_of_a_comparison_gets_its_own_tag(

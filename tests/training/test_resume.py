@@ -14,6 +14,7 @@ import shutil
 import signal
 import time
 
+import numpy as np
 import pytest
 from training_runs import (
     assert_same_arrays,
@@ -28,11 +29,16 @@ from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.model_folder import (
     all_checkpoints,
     checkpoint_step,
+    read_metrics,
     step_checkpoints,
     step_path,
 )
+from tf_transformer.cli.main import main
+from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 from tf_transformer.training.trainer import Trainer, build_trainer
+from tf_transformer.visualization.history import describe_history
+from tf_transformer.visualization.run_comparison import read_run
 
 
 def last_state(folder):
@@ -91,6 +97,29 @@ def test_stopped_at_every_kind_of_moment(tiny_config, model_dir, tmp_path):
         assert [state["step"], state["progress"]["validated"][0]] == saved
     assert build_trainer(tiny_config, str(tmp_path)).run()
     assert_equal_runs(tmp_path, model_dir)
+
+
+def test_a_run_of_an_earlier_format_keeps_what_it_holds_out(corpus_folder, tmp_path, capsys):
+    """The same command resumes it with the same batches: the end of the text is held out."""
+    sides = ((corpus_folder / f"train.{each}").read_text("utf-8") for each in ("en", "de"))
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(map("{}\t{}\n".format, *map(str.splitlines, sides))), "utf-8")
+    flags = {"data": path, "logical_devices": 1, "eval_steps": 2, "bleu_sentences": 2}
+    command = train_command(tmp_path, corpus_folder, flags)[3:]
+    whole, old = (str(tmp_path / name) for name in ("whole", "old"))
+    end = "--hold_out=end"
+    assert main([*command, end, f"--model_dir={whole}", "--train_steps=4"]) == 0
+    assert main([*command, end, f"--model_dir={old}", "--train_steps=2"]) == 0
+    config = pathlib.Path(old, "config.json")
+    values = json.loads(config.read_text())
+    del values["data"]["hold_out"]
+    config.write_text(json.dumps({**values, "format_version": 1}))
+    assert main([*command, f"--model_dir={old}", "--train_steps=4"]) == 0
+    assert losses(old)[-1] == losses(whole)[-1]
+    assert losses(old)[-1][:2] == (4, "average")
+    assert Config.load(str(config)).data.hold_out == "end"
+    assert main([*command, f"--model_dir={old}", "--hold_out=sources", "--train_steps=4"]) == 2
+    assert "was started with hold_out end (now sources)" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -199,28 +228,78 @@ def test_metrics_cannot_be_written(tiny_config, tmp_path):
         build_trainer(tiny_config, str(tmp_path)).run()
 
 
-def test_early_stopping_resumes(tiny_config, tmp_path):
-    """Validations without a better score are counted across an interruption."""
-    scores = iter([3.0, 2.0, 2.5, 2.9, 2.8, 1.0, 1.0])
+class Scored(Trainer):
+    """A trainer whose validations have given figures."""
 
-    class Scored(Trainer):
-        def validate(self):
-            return {"loss": next(scores), "perplexity": 1.0, "accuracy": 0.0}
+    figures = iter(())
 
+    def validate(self):
+        return {"perplexity": 1.0, "accuracy": 0.0, **next(self.figures)}
+
+
+def test_early_stopping_resumes(tiny_config, tmp_path, caplog):
+    """Validations without a better score are counted across an interruption, after the warm-up."""
+    Scored.figures = iter([{"loss": x} for x in (3.0, 2.0, 2.5, 2.9, 2.8, 1.0, 1.0)])
     config = tiny_config.replace(
-        train_steps=100, eval_steps=2, save_steps=2, early_stopping_patience=2
+        train_steps=100, eval_steps=2, save_steps=2, early_stopping_patience=2, warmup_steps=4
     )
     # The last score of the first part, 2.5, is that of the average.
     assert make_trainer(config.replace(train_steps=4), tmp_path, Scored).run()
     trainer = make_trainer(config, tmp_path, Scored)
     assert trainer.progress.best == ["loss", -2.0]
-    assert trainer.progress.validations_since_best == 0
-    assert trainer.run() and trainer.step == 8
+    with caplog.at_level("INFO", "tf_transformer"):
+        assert trainer.run() and trainer.step == 8
+    assert "stopped early at update 8: loss was best at update 4" in caplog.text
     progress = last_state(tmp_path)["progress"]
-    assert progress["validations_since_best"] == 2
+    assert progress["best_of"] == {"loss": [2.0, 4, 2]}
     assert progress["best"] == ["loss", -2.0]
     again = make_trainer(config, tmp_path, Scored)
     assert again.run() and again.step == 8  # the run has ended
+    assert "stopped early: loss was best at update 4" in describe_history(str(tmp_path))
+    assert read_run(str(tmp_path)).state == "stopped early"
+
+
+@pytest.mark.parametrize(("metric", "last_step", "found"), [
+    ("", 14, ""),  # the loss falls until the end
+    ("loss,bleu", 14, ""),
+    ("BLEU", 10, "BLEU was best at update 2"),  # not before two validations after the warm-up
+    ("news/loss, bleu", 12, "news/loss was best at update 8, BLEU was best at update 2"),
+])  # fmt: skip
+def test_metrics_of_early_stopping(metric, last_step, found, tiny_config, tmp_path):
+    Scored.figures = (
+        {"loss": 3 - step / 10, "BLEU": 9 - step, "chrF": 1.0, "news/loss": abs(4 - step)}
+        for step in range(1, 100)
+    )
+    config = tiny_config.replace(
+        train_steps=14, eval_steps=2, early_stopping_patience=2, warmup_steps=6,
+        early_stopping_metric=metric, validation="news=pocket",
+    )  # fmt: skip
+    trainer = make_trainer(config, tmp_path, Scored)
+    assert trainer.run() and trainer.step == last_step
+    assert read_metrics(str(tmp_path))[-1].get("stopped_early", "") == found
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"early_stopping_metric": "ter"}, "ter is not measured: validations measure BLEU, chrF, loss"),
+    ({"early_stopping_metric": "bleu", "bleu_sentences": 0}, "BLEU is not measured"),
+    ({"validation": "news"}, "give NAME=DATA"),
+    ({"validation": "a=pocket;a=pocket"}, "each name once"),
+])  # fmt: skip
+def test_wrong_metrics_and_validation_texts(changes, message, tiny_config):
+    with pytest.raises(UserError, match=message):
+        tiny_config.replace(**changes)
+
+
+def test_further_validation_texts(tiny_config, tmp_path, corpus_folder):
+    """The run's own text, given again, has the same figures."""
+    own = [str(next(corpus_folder.glob(f"val*.{side}"))) for side in ("en", "de")]
+    text = f"own={corpus_folder};files={','.join(own)}"
+    assert make_trainer(tiny_config.replace(validation=text), tmp_path / "run").run()
+    lines = read_metrics(str(tmp_path / "run"))
+    line = next(line for line in lines if line["kind"] == "validation")
+    for name in ("own", "files"):
+        assert line[f"{name}/BLEU"] == line["BLEU"] and line[f"{name}/chrF"] == line["chrF"]
+        np.testing.assert_allclose(line[f"{name}/loss"], line["loss"], rtol=1e-3)
 
 
 # 2 replicas with 2 gradient accumulation steps each, dropout, shuffled buckets, and other

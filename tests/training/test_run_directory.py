@@ -4,6 +4,7 @@ import shutil
 
 import filelock
 import pytest
+import sentencepiece
 from tiny_model import make_model
 
 from tf_transformer.checkpoints import checkpoint
@@ -70,7 +71,7 @@ def test_overwrite_leaves_nothing_of_the_earlier_run(tiny_config, corpus, model_
     with pytest.raises(UserError, match="was started with vocab_size 500"):
         start(tiny_config.replace(vocab_size=400), corpus, folder)
     config, tokenizers = start(tiny_config.replace(vocab_size=400), corpus, folder, overwrite=True)
-    kept = {"shared.model", "cache", "evaluation", "training.lock"}
+    kept = {"source.model", "target.model", "cache", "evaluation", "training.lock"}
     assert {path.name for path in folder.iterdir()} == kept
     assert config.model.input_vocab_size == tokenizers[0].vocab_size == 400
     for overwrite in (False, True):  # an interrupted start is repeated
@@ -97,9 +98,59 @@ def test_overwrite_removes_nothing_where_text_or_vocabulary_do_not_suit(
     assert contents(finished) == before
 
 
+def write_vocabulary(path, corpus, **options):
+    """Learns a vocabulary as `spm_train` does, from both sides of a corpus."""
+    options = {
+        "vocab_size": 450, "pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3,
+        "byte_fallback": True, "minloglevel": 2, **options,
+    }  # fmt: skip
+    with path.open("wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(text for pair in corpus.read("train") for text in pair),
+            model_writer=file,
+            **options,
+        )
+    return str(path)
+
+
+def test_a_vocabulary_that_was_learned_elsewhere(tiny_config, corpus, tmp_path, caplog):
+    path = write_vocabulary(tmp_path / "own.model", corpus, control_symbols=["<2de>"])
+    config = tiny_config.replace(vocab_model=path, tag="<2de>", max_length=9)
+    saved, tokenizers = start(config, corpus, tmp_path / "run")
+    assert saved.model.input_vocab_size == saved.model.target_vocab_size == 450
+    assert tokenizers[0] is tokenizers[1]
+    assert (tmp_path / "run" / "shared.model").read_bytes() == (tmp_path / "own.model").read_bytes()
+    assert tokenizers[0].tags == {"<2de>": 4}
+    # One file for each side.
+    other = write_vocabulary(tmp_path / "other.model", corpus, vocab_size=400, byte_fallback=False)
+    both = tiny_config.replace(
+        vocab_model=f"{path},{other}", shared_vocab=False, shared_embeddings=False
+    )
+    saved, _ = start(both, corpus, tmp_path / "both")
+    assert (saved.model.input_vocab_size, saved.model.target_vocab_size) == (450, 400)
+    assert "other.model has no bytes" in caplog.text
+
+
+def test_vocabularies_that_cannot_be_used(tiny_config, corpus, tmp_path):
+    path = write_vocabulary(tmp_path / "own.model", corpus)
+    default = write_vocabulary(tmp_path / "default.model", corpus, pad_id=-1, unk_id=0, bos_id=1)
+    small = write_vocabulary(tmp_path / "small.model", corpus, vocab_size=400)
+    expected = {
+        default: "have the ids -1, 0, 1, 3, not 0, 1, 2, 3: .* --pad_id=0 --unk_id=1 --bos_id=2",
+        str(tmp_path / "none.model"): "no such file, or no SentencePiece model",
+        f"{path},{small}": "have other sub-words.*--shared_vocab=false",
+        f"{path},{path},{path}": "give one file, or two",
+    }
+    for names, message in expected.items():
+        with pytest.raises(UserError, match=message):
+            start(tiny_config.replace(vocab_model=names), corpus, tmp_path / "run")
+    with pytest.raises(UserError, match="has no tag <2de>.*spm_train --control_symbols"):
+        start(tiny_config.replace(vocab_model=path, tag="<2de>"), corpus, tmp_path / "run")
+
+
 def test_overwrite_removes_nothing_before_the_run_begins(tiny_config, finished):
     before = contents(finished)
-    with pytest.raises(UserError, match="no pair of sentences is left in train"):
+    with pytest.raises(UserError, match="only 0 of 400 pairs are left in train"):
         build_trainer(tiny_config.replace(max_length=2), str(finished), overwrite=True)
     build_trainer(tiny_config, str(finished), overwrite=True).directory.close()
     kept = {path: content for path, content in contents(finished).items() if path in before}

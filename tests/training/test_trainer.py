@@ -20,8 +20,8 @@ from tf_transformer.training.trainer import build_trainer
 def test_files_of_a_run(model_dir):
     names = set(os.listdir(model_dir)) - {"evaluation", "training.lock"}
     assert names == {
-        "config.json", "shared.model", "cache", "checkpoints", "best.npz", "averaged.npz",
-        "metrics.jsonl", "tensorboard",
+        "config.json", "source.model", "target.model", "cache", "checkpoints", "best.npz",
+        "averaged.npz", "metrics.jsonl", "tensorboard",
     }  # fmt: skip
     checkpoints = sorted(os.listdir(model_dir / "checkpoints"))
     assert checkpoints == ["step-00000008.npz", "step-00000012.npz"]  # max_checkpoints=2
@@ -44,6 +44,31 @@ def test_metrics_of_a_run(model_dir):
     assert validation["perplexity"] == pytest.approx(np.exp(validation["loss"]))
     assert 0.5 < train["non_padding_fraction"] <= 1
     assert lines[3]["loss"] < lines[0]["loss"]
+
+
+def test_the_longest_outputs_are_those_that_the_text_needs(tiny_config, tmp_path):
+    """Of each corpus, 99.9% of the targets; at least those of the settings."""
+    long = "".join(f"a\t{'b ' * length}\n" for length in ([70] * 1999 + [80]) * 3)
+    short = "".join(f"a {'a ' * (i % 2)}\tb b\n" for i in range(4000))
+    for name, text in (("long", long), ("short", short)):
+        (tmp_path / f"{name}.tsv").write_text(text)
+    both = f"{tmp_path}/short.tsv,{tmp_path}/long.tsv"
+    # A target of 70 sub-words and the end token, of a source of one sub-word, leaves room for one.
+    for data, extra, coverage, expected in (
+        ("long.tsv", 50, 0.999, 71),
+        ("long.tsv", 50, 1.0, 81),
+        ("long.tsv", 50, 0.0, 50),
+        ("long.tsv", 100, 0.999, 100),
+        ("short.tsv", 50, 0.999, 50),
+        (both, 50, 0.999, 71),
+    ):
+        config = tiny_config.replace(
+            data=os.path.join(tmp_path, data), max_length=96, max_length_ratio=99.0,
+            extra_decode_length=extra, decode_length_coverage=coverage, vocab_size=300,
+        )  # fmt: skip
+        trainer = build_trainer(config, str(tmp_path / "model"))
+        assert trainer.config.decode.extra_decode_length == expected, (data, extra, coverage)
+        trainer.directory.close()
 
 
 def test_averaged_weights_are_the_mean(tiny_config, model_dir, tmp_path, caplog):

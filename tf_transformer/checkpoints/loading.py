@@ -45,7 +45,7 @@ def load_model(
     model_dir = find_model_dir(model_dir)
     config = load_config(model_dir)
     path = find(model_dir, checkpoint)
-    tokenizers = load_tokenizers(model_dir, config.data.shared_vocab)
+    tokenizers = load_tokenizers(model_dir)
     model = build_model(config.model)
     state = restore(path, model)
     check_same_vocabularies(state, tokenizers, path)

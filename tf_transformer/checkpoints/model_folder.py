@@ -240,6 +240,8 @@ def initial_settings(model_dir: str) -> dict[str, Any]:
         "vocab_size": config.data.vocab_size,
         "subword_model": config.data.subword_model,
         "shared_vocab": config.data.shared_vocab,
+        "source_normalization": config.data.source_normalization,
+        "target_normalization": config.data.target_normalization,
     }
 
 

@@ -18,7 +18,7 @@ from tf_transformer.config import TREES, FilterConfig
 from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.readers import corpus_names, open_corpus, split_languages
-from tf_transformer.data.text_files import parse_tsv, read_lines
+from tf_transformer.data.text_files import STANDARD_INPUT, read_tsv
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_files
 
@@ -129,9 +129,7 @@ def _read_input(values: flags.FlagValues) -> list[Text]:
         raise UserError("clean is for sentence pairs, not for trees: give --source and --target")
     is_for(values, "data", "split")
     if not values.data:
-        lines = enumerate(read_lines(None), start=1)
-        parsed = (parse_tsv(line, f"standard input:{number}") for number, line in lines)
-        return [("standard input", languages, parsed)]
+        return [(STANDARD_INPUT, languages, read_tsv(None))]
     corpus = open_corpus(values.data, *languages)
     # The split "all" of a corpus also has the pairs that train would hold out for validation.
     wanted = values.split or "all"

@@ -149,6 +149,14 @@ def search_flags() -> list[Flag]:
     return settings_flags(settings.DecodeConfig, SEARCH_GROUP, "", lambda name: "that of the model")
 
 
+def bleu_tokenizer_flag() -> Flag:
+    """--bleu_tokenizer, for a test set."""
+    flags = settings_flags(
+        settings.TrainConfig, COMMAND_GROUP, "", lambda name: "that of the model"
+    )
+    return next(flag for flag in flags if flag.name == "bleu_tokenizer")
+
+
 def length_penalty_flag() -> Flag:
     """--length_penalty, for scores of given translations."""
     return next(flag for flag in search_flags() if flag.name == "length_penalty")

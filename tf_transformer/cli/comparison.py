@@ -9,7 +9,7 @@ import os
 from absl import flags
 
 from tf_transformer.checkpoints import model_folder
-from tf_transformer.cli.command import Flag, command, is_for
+from tf_transformer.cli.command import Flag, bleu_tokenizer_flag, command, is_for
 from tf_transformer.cli.evaluation import translations_path
 from tf_transformer.data.readers import languages_of, open_corpus
 from tf_transformer.data.text_files import read_lines
@@ -50,6 +50,7 @@ def _flags() -> list[Flag]:
             0, minimum=0,
         ),
         Flag("metrics", str, f"--split: {metrics_help()}", "bleu,chrf"),
+        bleu_tokenizer_flag(),
     ]  # fmt: skip
 
 
@@ -61,7 +62,7 @@ def _flags() -> list[Flag]:
 )
 def compare(values: flags.FlagValues) -> None:
     """Prints the settings and the results of runs side by side, and plots their curves."""
-    is_for(values, "split", "data", "metrics", "max_pairs")
+    is_for(values, "split", "data", "metrics", "max_pairs", "bleu_tokenizer")
     runs = find_runs(values.runs.split(","))
     scores, signatures = _scores(values, runs) if values.split else ([], [])
     print(describe_runs(runs, scores))
@@ -91,7 +92,13 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
                 f"{data.source} to {data.target}: give translation runs of the same languages"
             )
     test_data = values.data or data.data  # one text for all runs
-    corpus = open_corpus(test_data, data.source, data.target)
+    corpus = open_corpus(test_data, data.source, data.target, hold_out=data.hold_out)
+    held_out = corpus.parts(values.split)[0].held_out
+    if values.split in held_out and len({run.config.data.hold_out for run in runs}) > 1:
+        raise UserError(
+            f"--split={values.split}: the runs differ in hold_out, so they were validated on other "
+            "pairs: give another --split or --data"
+        )
     _, language = languages_of(test_data, data.source, data.target)
     references = [target for _, target in corpus.read(values.split)]
     number = values.max_pairs or len(references)
@@ -99,9 +106,10 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
         _read_translations(run, test_data, values.split, len(references), number)[:number]
         for run in runs
     ]
+    of_text = language, values.bleu_tokenizer or runs[0].config.train.bleu_tokenizer
     # The first run is not compared with anything.
     results = [
-        corpus_metrics(metrics, lines, [references[:number]], translations[0], language)
+        corpus_metrics(metrics, lines, [references[:number]], translations[0], *of_text)
         for lines in translations[1:]
     ]
     rows: list[Row] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import time
@@ -15,10 +16,12 @@ from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.command import (
     SEARCH_GROUP,
     Flag,
+    bleu_tokenizer_flag,
     command,
     given,
     is_for,
     model_flags,
+    one_of,
     search_flags,
     settings_flags,
     tag_flag,
@@ -34,8 +37,9 @@ from tf_transformer.data.readers import (
     open_corpus,
     split_languages,
 )
-from tf_transformer.data.tags import add_tag, split_tag
+from tf_transformer.data.tags import TagWarnings, add_tag, split_tag
 from tf_transformer.data.text_files import read_lines
+from tf_transformer.decoding.text_batches import warn_of_truncated
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -75,7 +79,13 @@ def _flags() -> list[Flag]:
             "file of references, or several files separated by commas, instead of the targets of "
             "the pairs; line by line for the sources",
         ),
+        Flag(
+            "test_set", str,
+            "test set of sacreBLEU, such as wmt14/full, which it downloads; or files of WMT: one "
+            "of XML, or SGML as SOURCE_FILE,REFERENCE_FILE",
+        ),
         Flag("metrics", str, metrics_help(), "bleu,chrf,chrf++"),
+        bleu_tokenizer_flag(),
         Flag(
             "baseline", str,
             "another system to compare with, by a paired bootstrap test: a file of its "
@@ -92,9 +102,13 @@ def evaluate(values: flags.FlagValues) -> None:
     from tf_transformer.evaluation.metrics import parse_metrics
 
     is_for(values, "diverse_groups", "diversity_strength")
+    for name in ("data", "split", "references"):
+        one_of(values, "test_set", name)
     models = model_list(values.model_dir, values.checkpoint)
     model_dir = models[0][0]  # its data and languages hold for an ensemble
-    data = model_folder.load_config(model_dir).data
+    config = model_folder.load_config(model_dir)
+    data = config.data
+    tokenizer = values.bleu_tokenizer or config.train.bleu_tokenizer
     metrics = parse_metrics(values.metrics)
     if data.target == TREES and (values.references or values.baseline or values.translations):
         raise UserError(
@@ -106,26 +120,31 @@ def evaluate(values: flags.FlagValues) -> None:
         translator = None
     else:
         translator = load_translator(values, values.model_dir, values.checkpoint)
-    test = read_test_set(values, data)
+    test = read_published(values, data) if values.test_set else read_test_set(values, data)
     baseline = _baseline_translations(values, data, test)
     if translator is None:
         outputs = read_aligned(values.translations, test.size, "translation")[: len(test.pairs)]
         print(f"{test}, translations in {values.translations}")
-        _score_translations(test, metrics, outputs, baseline)
+        _score_translations(test, metrics, outputs, baseline, tokenizer)
         return
-    output = values.output or translations_path(model_dir, data, values.data, test.split)
+    output = values.output
+    if values.test_set:
+        name = re.sub(r"[^\w.+-]+", "-", values.test_set)
+        folder = os.path.join(model_folder.writable_folder(model_dir), "evaluation")
+        output = output or os.path.join(folder, f"{name}.{data.target}")
+    output = output or translations_path(model_dir, data, values.data, test.split)
     if len(models) > 1 and not values.output:  # the file without prefix is that of the first model
         output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
     with open_output(output) as file:  # a wrong path is reported before the translation
         start = time.monotonic()
-        outputs = _translate(translator, test.sources)
+        outputs = _translate(translator, test.sources, data)
         seconds = time.monotonic() - start
         file.writelines(f"{text}\n" for text in outputs)
     print(f"{test}, beam {translator.decode.beam_size}")
     if data.target == TREES:
         _score_parses(test.pairs, outputs, output)
     else:
-        _score_translations(test, metrics, outputs, baseline)
+        _score_translations(test, metrics, outputs, baseline, tokenizer)
     print(f"{len(outputs) / seconds:,.1f} sentences/s; the results are in {output}")
 
 
@@ -141,10 +160,14 @@ def _check_only_scored(values: flags.FlagValues) -> None:
         )
 
 
-def _translate(translator: Translator, sources: list[str]) -> list[str]:
-    """The best translation of each source."""
+def _translate(translator: Translator, sources: list[str], data: DataConfig) -> list[str]:
+    """The best translation of each source; `data` has the settings of the model."""
+    TagWarnings(translator.tags, data.tag).check(sources, itertools.count(1))
     with progress_bar(total=len(sources)) as progress:
-        return [hypotheses[0][0] for hypotheses in translator.n_best(sources, 1, progress)]
+        best = [hypotheses[0] for hypotheses in translator.n_best(sources, 1, progress)]
+    truncated = [line for line, each in enumerate(best, start=1) if each.truncated]
+    warn_of_truncated(truncated, translator.decode.extra_decode_length)
+    return [text for text, _ in best]
 
 
 def _baseline_translations(
@@ -168,17 +191,21 @@ def _baseline_translations(
             f"has {test.data.source} and {test.data.target}: give a model for these languages"
         )
     sources = [add_tag(tag, source) for source in test.sources_without_tags]
-    return _translate(load_translator(values, model_dir, None, ""), sources)
+    return _translate(load_translator(values, model_dir, None, ""), sources, data)
 
 
 def _score_translations(
-    test: TestSet, metrics: list[str], translations: list[str], baseline: list[str] | None
+    test: TestSet,
+    metrics: list[str],
+    translations: list[str],
+    baseline: list[str] | None,
+    tokenizer: str,
 ) -> None:
     """Prints the metrics, then with one reference also the tokenised BLEU of published scores."""
     from tf_transformer.evaluation.metrics import corpus_metrics, published_scores
 
     references, target = test.references, test.data.target
-    results = corpus_metrics(metrics, translations, references, baseline, target)
+    results = corpus_metrics(metrics, translations, references, baseline, target, tokenizer)
     print(*results, sep="\n")
     if len(references) == 1:
         print(*published_scores(translations, references[0], test.data), sep="\n")
@@ -254,7 +281,7 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     name = values.data or data.data
     source, target = languages_of(name, data.source, data.target)
     tag = _tags(values, data)
-    corpus = open_corpus(name, data.source, data.target, tag)
+    corpus = open_corpus(name, data.source, data.target, tag, data.hold_out)
     tested, trained = ({path for path, *_ in _texts(each, data)} for each in (name, data.data))
     split = values.split or corpus.default_test(seen=bool(tested & trained))
     pairs = list(corpus.read(split))
@@ -270,6 +297,22 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     pairs, size = pairs[:number], len(pairs)
     data = dataclasses.replace(data, source=source, target=target, tag=tag)
     return TestSet(split, corpus.describe(split), pairs, size, references, data)
+
+
+def read_published(values: flags.FlagValues, data: DataConfig) -> TestSet:
+    """Reads the test set of --test_set; arguments as for `read_test_set`."""
+    from tf_transformer.evaluation.metrics import check_resampling
+    from tf_transformer.evaluation.test_sets import read_segments
+
+    name = values.test_set
+    sources, references = read_segments(name, data.source, data.target)
+    number = min(len(sources), values.max_pairs or len(sources))
+    if values.baseline:
+        check_resampling(number)
+    references = [lines[:number] for lines in references]
+    tag = values.tag or data.tag.split(",")[0]
+    pairs = [(add_tag(tag, source), first) for source, first in zip(sources, references[0])]
+    return TestSet(name, f"test set {name}", pairs, len(sources), references, data)
 
 
 def read_aligned(path: str, number: int, kind: str) -> list[str]:

@@ -72,9 +72,8 @@ def info(values: flags.FlagValues) -> None:
     if values.data:
         start_tensorflow()
         languages = values.source or config.data.source, values.target or config.data.target
-        print(
-            "", *_describe_corpus(config, open_corpus(values.data, *languages), model_dir), sep="\n"
-        )
+        corpus = open_corpus(values.data, *languages, hold_out=config.data.hold_out)
+        print("", *_describe_corpus(config, corpus, model_dir), sep="\n")
     if values.plot:
         plot_history(model_dir, values.plot)
         print(f"\ndrew {values.plot}")
@@ -135,6 +134,8 @@ def _describe_folder(config: Config, model_dir: str) -> Iterator[str]:
     yield f"model folder {model_dir}"
     yield from _describe_model(config)
     yield _line("data", f"{config.data.data}, {config.data.source} to {config.data.target}")
+    extra = config.decode.extra_decode_length
+    yield _line("longest output", f"{extra} sub-words more than the source (extra_decode_length)")
     yield "  checkpoints"
     for path in all_checkpoints(model_dir):
         with contextlib.suppress(FileNotFoundError):  # a training run has just removed it
@@ -192,7 +193,7 @@ def _describe_batches(config: Config, corpus: Corpus, model_dir: str) -> Iterato
     data = config.data
     if model_dir:
         vocabulary = "the model's vocabulary"
-        tokenizers = load_tokenizers(model_dir, data.shared_vocab)
+        tokenizers = load_tokenizers(model_dir)
     else:
         vocabulary = "a vocabulary learned from it"
         tokenizers = learn_tokenizers(
@@ -200,16 +201,22 @@ def _describe_batches(config: Config, corpus: Corpus, model_dir: str) -> Iterato
             data.vocab_size,
             data.shared_vocab,
             subword_model=data.subword_model,
+            normalization=data.normalization,
         )
     with tempfile.TemporaryDirectory(prefix="tf_transformer-") as cache:
         pairs = cached_pairs(corpus, "train", tokenizers, data, cache)
         batches = Batches(pairs, data.batch_tokens, config.train.seed, max_shapes=data.max_shapes)
         lengths = pairs.lengths.mean(axis=0)
+        extra = pairs.extra_length(config.train.decode_length_coverage or 1.0)
         weights = pairs.weights(np.arange(len(pairs)), len(pairs)) if pairs.weighted else None
     yield (
         f"  sub-words of train: {tokenizers[0].vocab_size:,} in {vocabulary}; mean length "
         f"{lengths[0]:.1f} of sources, {lengths[1]:.1f} of targets; "
         f"dropped: {describe_dropped(pairs)}"
+    )
+    coverage = config.train.decode_length_coverage or 1.0
+    yield (
+        f"  longest outputs: extra_decode_length {extra} for {coverage:.2%} of the targets of train"
     )
     if weights is not None:
         yield (

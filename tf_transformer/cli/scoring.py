@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from absl import flags
 
-from tf_transformer.checkpoints.model_folder import load_config, model_list
+from tf_transformer.checkpoints.model_folder import first_model_dir, load_config, model_list
 from tf_transformer.cli.command import (
     Flag,
     command,
@@ -18,10 +19,17 @@ from tf_transformer.cli.command import (
     tag_flag,
 )
 from tf_transformer.cli.terminal import open_output
-from tf_transformer.cli.translation import load_translator, progress_bar, write_results
-from tf_transformer.data.tags import add_tag, split_tag
+from tf_transformer.cli.translation import (
+    check_single,
+    load_translator,
+    print_flags,
+    progress_bar,
+    write_results,
+)
+from tf_transformer.data.tags import TagWarnings, add_tag, split_tag
 from tf_transformer.data.text_files import read_lines, read_pair_windows
 from tf_transformer.decoding.extras import reranking
+from tf_transformer.decoding.text_batches import format_alignment, format_length
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,21 +60,33 @@ if TYPE_CHECKING:
             "write -inf and a warning for a pair with more sub-words than the model has "
             "positions, instead of stopping there", False,
         ),
+        *print_flags(),
         length_penalty_flag(),
     ],
 )  # fmt: skip
 def score(values: flags.FlagValues) -> None:
     """Computes the probability of given translations."""
     translator = load_translator(values, values.model_dir, values.checkpoint)
+    data = load_config(first_model_dir(values.model_dir)).data
+    tag_warnings = TagWarnings(translator.tags, data.tag)
+    if values.print_alignment:
+        check_single(translator)
 
     def format_window(
         window: list[tuple[str, str]], first_line: int, progress: Progress
     ) -> Iterator[str]:
-        for each in translator.score(window, progress, first_line, values.skip_long_lines):
+        tag_warnings.check((source for source, _ in window), itertools.count(first_line))
+        scores = translator.score(window, progress, first_line, values.skip_long_lines)
+        alignments = translator.align(window) if values.print_alignment else [[]] * len(window)
+        for each, alignment in zip(scores, alignments):
             columns = [f"{each.normalized if values.normalize else each.log_prob:.4f}"]
             if values.tokens:
                 log_probs = (f"{log_prob:.4f}" for log_prob in each.token_log_probs)
                 columns += [" ".join(each.pieces), " ".join(log_probs)]
+            if values.print_length:
+                columns.append(format_length(max(len(each.pieces) - 1, 0), each.truncated))
+            if values.print_alignment:
+                columns.append(format_alignment(alignment))
             yield "\t".join(columns)
 
     write_results(values, read_pair_windows(values.input), format_window)

@@ -12,7 +12,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl.flags import FlagValues
 
@@ -181,13 +181,13 @@ def _is_export(folder: str) -> bool:
 
 def ctranslate2_translator(
     values: FlagValues, model_dir: str
-) -> tuple[CTranslate2Translator, str, str]:
+) -> tuple[CTranslate2Translator, dict[str, Any]]:
     """Loads a model for translate, on all cores.
 
     Args:
       values: the flags.
       model_dir: a model folder, whose export is in the cache, or a folder with an export.
-    Returns: the translator, and the source and target language.
+    Returns: the translator, and the description of its export.
     Raises: UserError.
     """
     from tf_transformer.export.cache import ctranslate2_export
@@ -204,8 +204,9 @@ def ctranslate2_translator(
         elif checkpoint:
             raise UserError(f"--checkpoint: {folder} is an export, which has no checkpoints")
         decode = given(values, (DecodeConfig,))
-        translator = CTranslate2Translator(folder, values.compute_type, number_of_cores(), **decode)
+        cores, shortest = number_of_cores(), values.min_length or 0
+        translator = CTranslate2Translator(folder, values.compute_type, cores, shortest, **decode)
         description = read_description(folder)
     if values.tag:
         check_tag(values.tag, translator.encode)
-    return translator, description["source"], description["target"]
+    return translator, description

@@ -30,7 +30,7 @@ from tf_transformer.cli.command import (
 )
 from tf_transformer.cli.messages import SIGNAL, log_to_folder, record_in_run_log
 from tf_transformer.cli.terminal import has_nvidia_device, start_tensorflow
-from tf_transformer.config import NOAM, TREES, Config, DataConfig
+from tf_transformer.config import BEFORE_FORMAT_2, NOAM, TREES, Config, DataConfig
 from tf_transformer.data.readers import absolute_path
 from tf_transformer.errors import UserError
 from tf_transformer.host import affinity, memory_limit, number_of_cores
@@ -131,7 +131,8 @@ def _train_run(values: flags.FlagValues, config: Config, model_dir: str) -> None
 def _config(values: flags.FlagValues) -> tuple[Config, str]:
     """The settings of the preset, then of the initial model, then of the flags; the model folder.
 
-    A run that is resumed does not need the initial model any more: its folder has the settings.
+    A run that is resumed does not need the initial model any more: its folder has the settings. So
+    it has those that a later version would start with another value.
     """
     config = preset(values.preset)
     own = given(values, SETTINGS)
@@ -144,7 +145,16 @@ def _config(values: flags.FlagValues) -> tuple[Config, str]:
     initial = {}
     if values.init_from:
         initial = initial_settings(started[0] if started else values.init_from)
+    if started:
+        run = model_folder.load_config(started[0])
+        initial |= {
+            name: getattr(getattr(run, part), name)
+            for part, added in BEFORE_FORMAT_2.items()
+            for name in added
+        }
     schedule = own.get("learning_rate_schedule", config.train.learning_rate_schedule)
+    if "extra_decode_length" in own:
+        own.setdefault("decode_length_coverage", 0.0)
     if schedule == NOAM and "learning_rate" not in own:
         own["learning_rate"] = 0.0  # a preset may have the peak of its own schedule
     if "learning_rate_scale" in own and schedule != NOAM and not started:
@@ -297,6 +307,9 @@ def _is_complete(folder: str, config: Config) -> bool:
         run = read_run(folder)
         sizes = run.config.model.input_vocab_size, run.config.model.target_vocab_size
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
+        if config.train.decode_length_coverage:  # chosen from the text
+            extra = run.config.decode.extra_decode_length
+            config = config.replace(extra_decode_length=extra)
     except UserError:  # there is no run, or one of other settings, which its process will refuse
         return False
     initial = run.config.train.init_from

@@ -29,11 +29,17 @@ from tf_transformer.cli.serving import ctranslate2_translator, engine_flags, use
 from tf_transformer.cli.terminal import open_output, start_tensorflow
 from tf_transformer.config import TREES, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.progress import shows_bars
-from tf_transformer.data.tags import add_tag, check_tag, split_tag
+from tf_transformer.data.tags import TagWarnings, add_tag, check_tag, split_tag
 from tf_transformer.data.text_files import read_two_file_windows, read_windows
 from tf_transformer.decoding.extras.reranking import mean_utilities
 from tf_transformer.decoding.scores import is_possible
-from tf_transformer.decoding.text_batches import SplitLines
+from tf_transformer.decoding.text_batches import (
+    SplitLines,
+    Translation,
+    format_alignment,
+    format_length,
+    warn_of_truncated,
+)
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
@@ -43,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 Line = tuple[str, str]  # with its prefix or its constraints, "" for none
-Hypotheses = list[tuple[str, float]]  # translations of a line with their scores, best first
+Hypotheses = list[Translation]  # of a line, best first
 # Lines, the number of the first one and a function that shows progress -> their translations.
 Translate = Callable[[Sequence[Line], int, "Progress | None"], list[Hypotheses]]
 
@@ -54,11 +60,12 @@ SERVER_FLAGS = (
 # Flags that cannot be given together: the first of a row with one of the others.
 EXCLUSIVE = (
     ("split_sentences", "target_prefix", "constraints", "sampling", "mbr", "pairs"),
-    ("pairs", "target_prefix", "constraints"),
+    ("pairs", "target_prefix", "constraints", "print_scores", "print_length", "print_alignment"),
+    ("split_sentences", "print_alignment"),
     ("constraints", "target_prefix", "sampling"),
     ("sampling", "beam_size"),  # sampling has no beam
 )
-TENSORFLOW_ONLY = ("target_prefix", "constraints", "sampling")
+TENSORFLOW_ONLY = ("target_prefix", "constraints", "sampling", "print_alignment")
 
 
 def load_translator(
@@ -91,6 +98,13 @@ def load_translator(
     if tag := values[tag_name].value if tag_name in values else None:
         check_tag(tag, lambda texts: translator.source.encode(texts).to_list(), tag_name)
     return translator
+
+
+def check_single(translator: Translator) -> None:
+    """Raises: UserError for an ensemble, which has no alignments."""
+    from tf_transformer.decoding.ensemble import single_model
+
+    single_model(translator.model)
 
 
 @contextlib.contextmanager
@@ -141,6 +155,8 @@ def _flags() -> list[Flag]:
             "translations of each line; with more than 1, each is written as "
             "LINE NUMBER<tab>SCORE<tab>TRANSLATION", 1, minimum=1,
         ),
+        Flag("print_scores", bool, "write TRANSLATION<tab>SCORE", False),
+        *print_flags(),
         Flag(
             "split_sentences", bool,
             "split each line into sentences, translate each of them, and join the translations to "
@@ -193,26 +209,31 @@ def translate(values: flags.FlagValues) -> None:
     _check_combination(values)
     files = values.input or values.output or values.target_prefix or values.constraints
     interactive = not files and sys.stdin.isatty() and sys.stdout.isatty()
+    extra = None
     if values.server:
         translate_lines = _with_server(values)
     else:
-        translate_lines = _with_model(values, values.model_dir or model_folder.default_model())
+        model_dir = values.model_dir or model_folder.default_model()
+        translate_lines, extra = _with_model(values, model_dir)
     if interactive:
-        _translate_interactively(translate_lines, values.n_best)
+        _translate_interactively(values, translate_lines, extra)
         return
     tags = set()  # of the lines, which are no text
     if values.pairs:
         model_dir = first_model_dir(values.model_dir)
         tags = set(model_folder.load_config(model_dir).data.tag.split(","))
 
+    truncated: list[int] = []  # the line of each of these translations
+
     def format_window(window: list[Line], first_line: int, progress: Progress) -> Iterator[str]:
         results = translate_lines(window, first_line, progress)
         for number, ((line, _), hypotheses) in enumerate(zip(window, results), first_line):
-            for text, score in hypotheses:
+            truncated.extend(number for each in hypotheses if each.truncated)
+            for each in hypotheses:
                 if not values.pairs:
-                    yield text if values.n_best == 1 else f"{number}\t{score:.4f}\t{text}"
-                elif text.strip():
-                    columns = text, split_tag(line, tags)[1]
+                    yield _format(values, each, str(number))
+                elif each[0].strip():
+                    columns = each[0], split_tag(line, tags)[1]
                     yield "\t".join(column.replace("\t", " ").strip() for column in columns)
 
     if second := values.target_prefix or values.constraints:
@@ -220,6 +241,40 @@ def translate(values: flags.FlagValues) -> None:
     else:
         windows = ([(line, "") for line in window] for window in read_windows(values.input))
     write_results(values, windows, format_window)
+    warn_of_truncated(truncated, extra)
+
+
+def print_flags() -> list[Flag]:
+    """--print_length and --print_alignment, which add columns."""
+    return [
+        Flag(
+            "print_length", bool,
+            "write a further column: the sub-words of the translation, with a + where it has the "
+            "longest length of the search, or more", False,
+        ),
+        Flag(
+            "print_alignment", bool,
+            "write a last column: the alignment of the words, SOURCE-TARGET pairs from 0, such as "
+            "0-0 1-2, from the attention of the model", False,
+        ),
+    ]  # fmt: skip
+
+
+def _format(values: flags.FlagValues, translation: Translation, line: str = "") -> str:
+    """A line of output. In columns, a blank replaces a tab of the translation."""
+    text, score = translation
+    columns = [text]
+    if values.n_best > 1:
+        columns = [*([line] if line else []), f"{score:.4f}", text]
+    if values.print_scores and values.n_best == 1:
+        columns.append(f"{score:.4f}")
+    if values.print_length:
+        columns.append(format_length(translation.length, translation.truncated))
+    if values.print_alignment:
+        columns.append(format_alignment(translation.alignment))
+    if len(columns) > 1:
+        columns = [column.replace("\t", " ") for column in columns]
+    return "\t".join(columns)
 
 
 def _check_combination(values: flags.FlagValues) -> None:
@@ -244,7 +299,7 @@ def _check_combination(values: flags.FlagValues) -> None:
     if values.pairs and not values.model_dir:
         raise UserError("--model_dir is missing: --pairs needs a model of the other direction")
     for name in (*TENSORFLOW_ONLY, *given(values, (ControlConfig,))):
-        if values[name].value and uses_ctranslate2(values):
+        if values[name].value and name != "min_length" and uses_ctranslate2(values):
             raise UserError(f"--{name} is for --engine=tensorflow")
 
 
@@ -261,14 +316,14 @@ def _with_server(values: flags.FlagValues) -> Translate:
         lines: Sequence[Line], first_line: int, progress: Progress | None
     ) -> list[Hypotheses]:
         results = []
-        pairs = translate_lines(client, [text for text, _ in lines], first_line)
-        for number, (translation, score) in enumerate(pairs, first_line):
-            if not is_possible(score):
+        translations = translate_lines(client, [text for text, _ in lines], first_line)
+        for number, each in enumerate(translations, first_line):
+            if not is_possible(each[1]):
                 message = f"line {number} is too long for the model or the server: split the line"
                 if not values.skip_long_lines:
                     raise UserError(message)
                 logger.warning("%s; its translation is empty", message)
-            results.append([(translation, score)])
+            results.append([each])
             if progress:
                 progress(1)
         return results
@@ -276,15 +331,18 @@ def _with_server(values: flags.FlagValues) -> Translate:
     return translate
 
 
-def _with_model(values: flags.FlagValues, model_dir: str) -> Translate:
-    """Returns a function that translates with a model."""
+def _with_model(values: flags.FlagValues, model_dir: str) -> tuple[Translate, int]:
+    """Returns a function that translates with a model, and its `extra_decode_length`."""
     translator: Any  # one of the two engines
     if uses_ctranslate2(values):
-        translator, source, target = ctranslate2_translator(values, model_dir)
+        translator, data = ctranslate2_translator(values, model_dir)
     else:
         translator = load_translator(values, model_dir, values.checkpoint)
-        data = model_folder.load_config(first_model_dir(model_dir)).data
-        source, target = data.source, data.target
+        if values.print_alignment:
+            check_single(translator)
+        data = vars(model_folder.load_config(first_model_dir(model_dir)).data)
+    source, target = data["source"], data["target"]
+    tag_warnings = TagWarnings(translator.tags, data.get("tag", ""))
     number = values.n_best
     if values.mbr:
         candidates = values.mbr_samples if values.sampling else translator.decode.beam_size
@@ -304,6 +362,7 @@ def _with_model(values: flags.FlagValues, model_dir: str) -> Translate:
             split = SplitLines(texts, source, target, translator.tags)
             texts, numbers = split.sentences, [numbers[index] for index in split.line_indices]
         texts = [add_tag(values.tag, text) for text in texts]
+        tag_warnings.check(texts, numbers)
         arguments = progress, numbers, skip_long
         if values.sampling:
             results = translator.sample(texts, number, sampling, values.seed, *arguments, seconds)
@@ -318,14 +377,26 @@ def _with_model(values: flags.FlagValues, model_dir: str) -> Translate:
             results = [[pair] for pair in split.join([best[0] for best in results])]
         if values.mbr:  # the scores are utilities, except -inf for a line that is too long
             for index, pairs in enumerate(results):
-                possible = [text for text, score in pairs if is_possible(score)]
-                results[index] = mean_utilities(possible, utility_of)[: values.n_best] or pairs
+                possible = [each for each in pairs if is_possible(each[1])]
+                found = {each[0]: each for each in possible}
+                ranked = mean_utilities([text for text, _ in possible], utility_of)
+                results[index] = [
+                    Translation(pair, found[pair[0]].length, found[pair[0]].truncated)
+                    for pair in ranked[: values.n_best]
+                ] or pairs
+        if values.print_alignment:
+            flat = [(text, each) for text, best in zip(texts, results) for each in best]
+            alignments = translator.align([(text, each[0]) for text, each in flat])
+            for (_, each), alignment in zip(flat, alignments):
+                each.alignment = alignment
         return results
 
-    return translate
+    return translate, translator.decode.extra_decode_length
 
 
-def _translate_interactively(translate_lines: Translate, number: int) -> None:
+def _translate_interactively(
+    values: flags.FlagValues, translate_lines: Translate, extra: int | None
+) -> None:
     """Translates each line that the user types, until Ctrl-D."""
     while True:
         try:
@@ -334,8 +405,9 @@ def _translate_interactively(translate_lines: Translate, number: int) -> None:
             print()
             return
         try:
-            for text, score in translate_lines([(line, "")], 1, None)[0]:
-                print(text if number == 1 else f"{score:.4f}\t{text}")
+            (translations,) = translate_lines([(line, "")], 1, None)
+            print(*(_format(values, each) for each in translations), sep="\n")
+            warn_of_truncated([1 for each in translations if each.truncated], extra)
         except UserError as error:
             print(f"error: {error}", file=sys.stderr)
 
@@ -366,3 +438,4 @@ def parse(values: flags.FlagValues) -> None:
         return (str(tree) if tree else "" for tree in trees)
 
     write_results(values, read_windows(values.input), format_window)
+    warn_of_truncated(parser.truncated, translator.decode.extra_decode_length)

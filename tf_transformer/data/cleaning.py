@@ -4,7 +4,6 @@ The filters find the noise of collected and crawled text: Moses' clean-corpus-n 
 OpusFilter and bicleaner-hardrules have similar ones.
 """
 
-import hashlib
 import math
 from collections.abc import Iterable, Iterator
 from html.entities import name2codepoint
@@ -12,7 +11,7 @@ from html.entities import name2codepoint
 import regex
 
 from tf_transformer.config import FilterConfig
-from tf_transformer.data.corpus import WeightedPair
+from tf_transformer.data.corpus import WeightedPair, sentence_hash
 from tf_transformer.data.scripts import EAST_ASIAN, SOUTH_EAST_ASIAN, ScriptShare, scripts_of
 
 # Why a pair is rejected, in the order of the filters.
@@ -128,7 +127,7 @@ def _seen(before: set[bytes], text: str) -> bool:
     Among n texts, the expected number of those that are wrongly taken for duplicates is at most
     n^2 / 2^65: 4e-5 for 40 million.
     """
-    hashed = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    hashed = sentence_hash(text)
     seen = hashed in before
     before.add(hashed)
     return seen

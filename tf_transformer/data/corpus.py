@@ -2,15 +2,21 @@
 
 import functools
 import hashlib
+import heapq
 import itertools
+import logging
+import operator
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tf_transformer.config import HOLD_OUT_END, HOLD_OUT_SOURCES
 from tf_transformer.data.tags import add_tag
 from tf_transformer.errors import UserError
 
-# Where a corpus has no validation text, the end of its training text is held out for validation:
+logger = logging.getLogger(__name__)
+
+# Where a corpus has no validation text, a part of its training text is held out for validation:
 # this fraction of the pairs or trees, up to this number.
 HELD_OUT_FRACTION = 0.05
 MAX_HELD_OUT = 1000
@@ -22,27 +28,28 @@ WeightedPair = tuple[str, str, float | None]
 class Corpus:
     """Sentence pairs in splits. A subclass defines `texts`, `read_text` and `text_fingerprint`.
 
-    Without validation text, the end of "train" is held out for it, and the split "all" has both.
+    Without validation text, a part of "train" is held out for it, and the split "all" has both.
 
     Attributes:
       name: of the corpus, for messages.
       texts: what `read_text` needs of each split that has text of its own.
       tag: the tag before each source, such as "<2de>"; "" for none.
       holds_out_test: whether text is held out for a split "test" too.
+      hold_out: what is held out, as the setting `hold_out`.
+      others: corpora that are trained on together with this one. What is held out of them is not in
+        "train" of this one either.
     """
 
     name: str = ""
     texts: Mapping[str, Any] = {}
     tag: str = ""
     holds_out_test: bool = False
+    hold_out: str = HOLD_OUT_SOURCES
+    others: Sequence["Corpus"] = ()
 
     def read_text(self, text: Any) -> Iterator[WeightedPair]:
         """Yields the pairs of one of `texts`, with their weights."""
         raise NotImplementedError
-
-    def read_training_text(self, first: int, end: int) -> Iterator[WeightedPair]:
-        """Yields the pairs `first` to `end`, without that at `end`, of the text of "train"."""
-        return itertools.islice(self.read_text(self.texts["train"]), first, end)
 
     def text_fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes when the text of a split may have changed."""
@@ -50,7 +57,7 @@ class Corpus:
 
     @property
     def held_out(self) -> list[str]:
-        """The splits that the end of "train" is held out for, in their order."""
+        """The splits that a part of "train" is held out for, in their order."""
         if "train" not in self.texts or "validation" in self.texts:
             return []
         return ["test", "validation"] if self.holds_out_test else ["validation"]
@@ -78,28 +85,89 @@ class Corpus:
 
         Raises: UserError for an unknown split, and for text that cannot be read.
         """
-        if self.known(split) in ("train", *self.held_out) and self.held_out:
-            pairs = self.read_training_text(*self._bounds(split))
-        else:
-            pairs = self.read_text(self.texts.get(split, self.texts.get("train")))
+        self.known(split)
+        pairs: Iterable[WeightedPair]
+        pairs = self.read_text(self.texts.get(split, self.texts.get("train")))
+        if self.held_out and split != "all" and self.hold_out == HOLD_OUT_END:
+            pairs = itertools.islice(pairs, *self._bounds(split))
+        elif split in self.held_out:
+            pairs = self._held_out_pairs(split, pairs)
+        elif split == "train":
+            pairs = self._kept_pairs(pairs)
         for source, target, weight in pairs:
             yield add_tag(self.tag, source), target, weight
 
+    def _held_out_pairs(self, split: str, pairs: Iterable[WeightedPair]) -> list[WeightedPair]:
+        """The pairs that are held out for a split.
+
+        They are sorted by their hashes, so that the first ones are a sample of all of them.
+        """
+        hashed = ((_key(pair[0]), pair) for pair in pairs)
+        own = (each for each in hashed if self.held_out_sources.get(each[0]) == split)
+        return [pair for _, pair in sorted(own, key=operator.itemgetter(0))]
+
+    def _kept_pairs(self, pairs: Iterable[WeightedPair]) -> Iterator[WeightedPair]:
+        """The pairs whose source is not held out here, and no side of them in another corpus."""
+        own = self.held_out_sources
+        others = set().union(*(other.held_out_sources for other in self.others))
+        left_out = 0
+        for pair in pairs:
+            if own and _key(pair[0]) in own:
+                continue
+            if others and not others.isdisjoint(map(_key, pair[:2])):
+                left_out += 1
+            else:
+                yield pair
+        if left_out:
+            logger.info(
+                f"{left_out:,} pairs of {self.name} are left out: a side of them is held out of "
+                "another corpus"
+            )
+
+    @functools.cached_property
+    def held_out_sources(self) -> Mapping[bytes, str]:
+        """The hashes of the sources that are held out, with their splits.
+
+        A split gets the sources with the smallest hashes, so that no source is in two splits,
+        wherever its translations are in the text. Pairs with a blank side do not count.
+        """
+        if not self.held_out or self.hold_out == HOLD_OUT_END:
+            return {}
+        pairs = 0  # without blank sides
+
+        def hashes() -> Iterator[bytes]:
+            nonlocal pairs
+            for source, target, _ in self.read_text(self.texts["train"]):
+                if source.strip() and target.strip():
+                    pairs += 1
+                    yield _key(source)
+
+        smallest = heapq.nsmallest(MAX_HELD_OUT * len(self.held_out), hashes())
+        size = _held_out_size(pairs)
+        found: dict[bytes, str] = {}
+        for index, each in enumerate(smallest[: size * len(self.held_out)]):
+            found.setdefault(each, self.held_out[index // size])
+        return found
+
     def _bounds(self, split: str) -> tuple[int, int]:
-        """The range of the text of "train" that a split has, which is "train" or held out."""
-        size = min(MAX_HELD_OUT, max(1, int(self.training_pairs * HELD_OUT_FRACTION)))
+        """The range of the text of "train" that a split has where its end is held out."""
+        size = _held_out_size(self._training_pairs)
         after = ["train", *self.held_out][::-1].index(split)  # splits that are held out after it
-        end = max(0, self.training_pairs - after * size)
+        end = max(0, self._training_pairs - after * size)
         return (0 if split == "train" else max(0, end - size)), end
 
     @functools.cached_property
-    def training_pairs(self) -> int:
+    def _training_pairs(self) -> int:
         """The number of pairs of the text of "train", held-out ones included."""
         return sum(1 for _ in self.read_text(self.texts["train"]))
 
     def fingerprint(self, split: str) -> tuple[Hashable, ...]:
         """Returns a tuple that changes with the tag, or when the text may have changed."""
-        return (*([self.tag] if self.tag else []), *self.text_fingerprint(split))
+        held_out: list[Hashable] = []
+        if self.hold_out == HOLD_OUT_SOURCES and split in ("train", *self.held_out):
+            held_out = [each.text_fingerprint("train") for each in self.others if each.held_out]
+            held_out += [HOLD_OUT_SOURCES] if self.held_out or held_out else []
+        return (*([self.tag] if self.tag else []), *self.text_fingerprint(split), *held_out)
 
     def check(self) -> None:
         """Checks, before long work on the training text, that there is text for training.
@@ -114,7 +182,8 @@ class Corpus:
                 if not (any(usable) if split == "train" else sum(usable)):
                     raise UserError(
                         f"{part.name} has no {split} text: of each pair of {split}, at least one "
-                        "side is blank, or there are too few pairs"
+                        "side is blank, or there are too few different sources: give validation "
+                        "text, or --hold_out=end"
                     )
 
     def default_test(self, seen: bool) -> str:
@@ -181,3 +250,18 @@ class FileCorpus(Corpus):
 def digest(*parts: Hashable) -> str:
     """Returns a short hash of strings, numbers, and tuples of them, for the names of files."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def sentence_hash(text: str) -> bytes:
+    """Returns a hash of 64 bits, which takes less memory than the text."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def _key(sentence: str) -> bytes:
+    """The hash of a sentence for the choice of the held-out ones; blanks around it do not count."""
+    return sentence_hash(" ".join(sentence.split()))
+
+
+def _held_out_size(pairs: int) -> int:
+    """How many of some pairs are held out for a split."""
+    return min(MAX_HELD_OUT, max(1, int(pairs * HELD_OUT_FRACTION)))

@@ -35,6 +35,18 @@ READ_BYTES = 1 << 20  # read from a file at a time
 CHUNK = 8192  # pairs tokenized at a time
 CHUNKS_OF_SHARD = 64
 
+# The fractions of dropped pairs above which there is a warning, and an error.
+MANY_DROPPED, MOST_DROPPED = 0.1, 0.9
+ADVICE = (  # in the order of the reasons of `_usable`
+    "check the text, or remove empty sides with `tf-transformer clean`",
+    "give a larger --max_length",
+    "give a larger --max_length_ratio",
+)
+OTHER_LANGUAGE = (
+    "where the vocabulary of --init_from lacks the letters of a language, which are then bytes, "
+    "give --extend_vocab"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
@@ -154,6 +166,17 @@ class EncodedPairs:
         """Sub-words of the sources and targets, int32 `[pairs, 2]`: 8 bytes a pair."""
         empty = np.zeros((0, 2), np.int32)
         return np.concatenate([empty, *(shard.lengths for shard in self.shards)])
+
+    def extra_length(self, coverage: float) -> int:
+        """How much longer than the sources, in sub-words, outputs must be able to be.
+
+        Args:
+          coverage: the part of the targets, above 0, that are to be possible outputs.
+        Returns: the smallest `extra_decode_length` for which they are shorter than the longest
+          output, so that they are not taken for truncated ones.
+        """
+        source, target = self.lengths.T  # with end tokens, of which the limit counts the target's
+        return int(np.quantile(target - source + 2, coverage, method="higher"))
 
     def batch(self, indices: np.ndarray, rows: int, length: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns some pairs as one batch.
@@ -303,7 +326,9 @@ def encode_shards(
     parts: list[Shard] = []
     read = 0
     while chunk := list(itertools.islice(iterator, CHUNK)):
-        sources, targets, given = zip(*chunk)
+        *sides, given = zip(*chunk)
+        # A text of other white space than blanks is empty too.
+        sources, targets = ([text if text.strip() else "" for text in side] for side in sides)
         ids = [source.encode_lists(sources), target.encode_lists(targets)]
         lengths = np.array([[len(row) for row in side] for side in ids], np.uint32).T  # (pairs, 2)
         keep, dropped = _usable(lengths, max_length, max_length_ratio)
@@ -361,20 +386,32 @@ def encode_pairs(
       pairs: an iterable of (source, target) strings.
       tokenizers, max_length, max_length_ratio: as for `encode_shards`.
     Returns: an `EncodedPairs`.
-    Raises: UserError when no pair is left.
+    Raises: UserError when less than a tenth of the pairs is left.
     """
     weighted = ((source, target, None) for source, target in pairs)
     shards = list(encode_shards(weighted, tokenizers, max_length, max_length_ratio))
-    return _not_empty(EncodedPairs(shards), "the text")
+    return _check_dropped(EncodedPairs(shards), "the text")
 
 
-def _not_empty(pairs: EncodedPairs, name: str) -> EncodedPairs:
-    """Returns the pairs of the text `name`. Raises: UserError when there is none."""
-    if not len(pairs):
-        raise UserError(
-            f"no pair of sentences is left in {name} (dropped: {describe_dropped(pairs)}): check "
-            "the text, max_length and max_length_ratio"
-        )
+def _check_dropped(pairs: EncodedPairs, name: str) -> EncodedPairs:
+    """Returns the pairs of the text `name`, with a warning where many of it were dropped.
+
+    Raises: UserError when most of them were, or none is left.
+    """
+    all_pairs = len(pairs) + sum(pairs.dropped.values())
+    fraction = 1 - len(pairs) / max(all_pairs, 1)
+    if fraction <= MANY_DROPPED:
+        return pairs
+    counts = list(pairs.dropped.values())
+    advice = [text for text, count in zip(ADVICE, counts) if count] or [ADVICE[0]]
+    advice += [OTHER_LANGUAGE] if any(counts[1:]) else []
+    message = (
+        f"only {len(pairs):,} of {all_pairs:,} pairs are left in {name} (dropped: "
+        f"{describe_dropped(pairs)}): {'; '.join(advice)}"
+    )
+    if fraction > MOST_DROPPED:
+        raise UserError(message)
+    logger.warning(message)
     return pairs
 
 
@@ -397,7 +434,7 @@ def cached_pairs(
       data: a `DataConfig`.
       cache: the folder of the cache, created where it does not exist.
     Returns: an `EncodedPairs` of memory-mapped shards.
-    Raises: UserError when no pair is left.
+    Raises: UserError when less than a tenth of the pairs is left.
     """
     folder = shard_folder(corpus, split, tokenizers, data, cache)
     shards, complete = _open_folder(folder)
@@ -415,7 +452,7 @@ def cached_pairs(
             )  # fmt: skip
             write_shards(folder, missing, before=shards)
         shards, _ = _open_folder(folder)
-    return _not_empty(EncodedPairs(shards), corpus.describe(split))
+    return _check_dropped(EncodedPairs(shards), corpus.describe(split))
 
 
 def shard_folder(

@@ -9,6 +9,8 @@ from tf_transformer.data.text_files import parse_weight
 class MixedCorpus(Corpus):
     """The training text of several corpora. The other splits are those of the first one.
 
+    A sentence that is held out of one corpus, as a source, is not trained on in another.
+
     Args:
       parts: the corpora, at least one.
     """
@@ -16,6 +18,8 @@ class MixedCorpus(Corpus):
     def __init__(self, parts: Sequence[Corpus]) -> None:
         self._parts = list(parts)
         self.name = " and ".join(part.name for part in parts)
+        for part in parts:
+            part.others = [other for other in parts if other is not part]
 
     @property
     def splits(self) -> list[str]:

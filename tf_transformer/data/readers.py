@@ -2,37 +2,44 @@
 
 `PAIR_FORMATS` is the table of files with both sides of each pair, by the ending of their names. Any
 file can be compressed, `.gz`. The other corpora are two text files, folders, data sets of
-TensorFlow Datasets, treebanks, and the built-in ones.
+TensorFlow Datasets and of Hugging Face, treebanks, and the built-in ones.
 """
 
+import csv
 import functools
 import itertools
 import json
 import os
 import re
+import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
-from tf_transformer.config import TREES, WORDS, DataConfig
+from tf_transformer.config import HOLD_OUT_SOURCES, TREES, WORDS, DataConfig
 from tf_transformer.data.corpus import Corpus, FileCorpus, WeightedPair
 from tf_transformer.data.mixture import MixedCorpus, parse_weights
 from tf_transformer.data.pocket import PocketCorpus
-from tf_transformer.data.tags import parse_tags
+from tf_transformer.data.tags import add_tag, parse_tags
 from tf_transformer.data.text_files import (
-    parse_tsv,
+    parse_columns,
     parse_weight,
     read_lines,
+    read_tsv,
     read_two_file_windows,
 )
 from tf_transformer.data.trees import open_treebank
-from tf_transformer.errors import UserError
+from tf_transformer.errors import UserError, explain_missing_package
 
 POCKET_TREES = "pocket-trees"  # the built-in treebank
 TFDS_NAME = re.compile(r"[a-z]\w*(/[\w.-]+)*(:[\d.*]+)?")
+HUGGING_FACE = "hf:"  # before the name of a data set
 LANGUAGES = re.compile(r"(.+)@(\w+)-(\w+)")  # NAME@SOURCE-TARGET
 VALIDATION_NAMES = ("validation", "valid", "val", "dev")
 
 
-def open_corpus(data: str, source: str, target: str, tag: str = "") -> Corpus:
+def open_corpus(
+    data: str, source: str, target: str, tag: str = "", hold_out: str = HOLD_OUT_SOURCES
+) -> Corpus:
     """Opens the corpus, or the corpora, that `data` names.
 
     Args:
@@ -44,11 +51,14 @@ def open_corpus(data: str, source: str, target: str, tag: str = "") -> Corpus:
         - a file of `PAIR_FORMATS`;
         - two files, "SOURCE_FILE,TARGET_FILE";
         - a TFDS name such as "wmt14_translate/de-en";
+        - "hf:NAME/CONFIG", a data set of Hugging Face, such as "hf:Helsinki-NLP/opus-100/de-en", or
+          "hf:FOLDER", one that its library `datasets` reads;
         - for trees (Sec. 6.3): "pocket-trees", the built-in treebank, or a folder of `.mrg` files;
         - several of these, except two files, separated by commas. After each, "@SOURCE-TARGET" are
           its languages where they are others.
       source, target: language codes, such as "en" and "de"; for trees "words" and "trees".
       tag: the tag before each source, such as "<2de>", of each corpus; "" for none.
+      hold_out: what is held out for validation, as the setting.
     Returns: a `PocketCorpus`, `FileCorpus` or `TfdsCorpus`; for several corpora a `MixedCorpus`.
     Raises: UserError when there is no such corpus, or it lacks one of the languages; for another
       number of tags than corpora.
@@ -61,7 +71,7 @@ def open_corpus(data: str, source: str, target: str, tag: str = "") -> Corpus:
         corpus = _open_one(data, *languages)
         if data != name:
             corpus.name = f"{corpus.name} ({'-'.join(languages)})"
-        corpus.tag = tag
+        corpus.tag, corpus.hold_out = tag, hold_out
         corpora.append(corpus)
     return corpora[0] if len(corpora) == 1 else MixedCorpus(corpora)
 
@@ -86,7 +96,27 @@ def corpus_of_run(data: DataConfig) -> Corpus:
             f"data_weights {data.data_weights} are {len(weights)}, and data names {len(names)}: "
             "give one weight for each corpus"
         )
-    return open_corpus(data.data, data.source, data.target, data.tag)
+    return open_corpus(data.data, data.source, data.target, data.tag, data.hold_out)
+
+
+def read_validation_text(data: str, settings: DataConfig) -> list[tuple[str, str]]:
+    """Reads a text that a run validates on beside its own.
+
+    Args:
+      data: a file of pairs or SOURCE_FILE,TARGET_FILE, which are read whole, or another corpus of
+        `open_corpus`, of which its validation text is read.
+      settings: of the run's text.
+    Raises: UserError as `open_corpus`, and where there is no text.
+    """
+    languages, tag = (settings.source, settings.target), settings.tag.split(",")[0]
+    paths = [data] if os.path.isfile(data) else data.split(",")
+    if all(map(os.path.isfile, paths)):
+        texts = read_pair_files(paths, languages)
+        return [(add_tag(tag, source), target) for source, target, _ in texts]
+    pairs = list(open_corpus(data, *languages, tag, settings.hold_out).read("validation"))
+    if not pairs:
+        raise UserError(f"{data} has no validation text: give a file of pairs")
+    return pairs
 
 
 def _open_one(data: str, source: str, target: str) -> Corpus:
@@ -97,6 +127,8 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
         return PocketCorpus(data, source, target)
     if (source, target) == (WORDS, TREES):
         return open_treebank(data)
+    if data.startswith(HUGGING_FACE):
+        return open_hugging_face(data.removeprefix(HUGGING_FACE), source, target)
     if os.path.isdir(data):
         kind, files = "folder", _folder_files(data, source, target)
     elif os.path.isfile(data):
@@ -108,8 +140,8 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
     else:
         raise UserError(f"no such data folder or file: {data}: give with --data {describe_data()}")
     read_files = functools.partial(read_pair_files, languages=(source, target))
-    parsers = {_parser(path) for path in itertools.chain(*files.values())}
-    key = (source, target) if parsers - {parse_tsv} else ()
+    readers = {_reader(path) for path in itertools.chain(*files.values())}
+    key = (source, target) if readers - {read_tsv} else ()
     return FileCorpus(f"{kind} {data}", files, read_files, key)
 
 
@@ -154,11 +186,13 @@ def languages_of(data: str, source: str, target: str) -> tuple[str, str]:
 def absolute_path(data: str) -> str:
     """Returns the argument `data` of `open_corpus` with absolute paths.
 
-    Names of built-in corpora and of TFDS stay as they are.
+    Names of built-in corpora, of TFDS and of Hugging Face stay as they are.
     """
     names = corpus_names(data)
     if len(names) > 1:
         return ",".join(map(absolute_path, names))
+    if data.startswith(HUGGING_FACE):
+        return HUGGING_FACE + absolute_path(data.removeprefix(HUGGING_FACE))
     name, *_ = split_languages(data, "", "")
     if name in ("pocket", POCKET_TREES):
         return data
@@ -224,10 +258,7 @@ def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterato
         windows = read_two_file_windows(paths[0], paths[1])
         pairs = ((source, target, None) for window in windows for source, target in window)
     else:
-        (path,) = paths
-        parse = _parser(path)
-        lines = enumerate(read_lines(path), start=1)
-        pairs = (parse(line, f"{path}:{number}", languages) for number, line in lines)
+        pairs = _reader(paths[0])(paths[0], languages)
     empty = True
     for pair in pairs:
         empty = False
@@ -236,42 +267,121 @@ def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterato
         raise UserError(f"{' and '.join(paths)}: there is no text")
 
 
-def parse_json(line: str, place: str, languages: tuple[str, str]) -> WeightedPair:
-    """Parses a line such as {"en": "a cat", "de": "eine Katze", "weight": 0.5}.
+def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
+    """Reads the pairs of a CSV file.
+
+    A first line that names the languages, and "weight" where there are weights, says which columns
+    they are, of any number. Without it, the columns are those of a TSV file. A file with a tab in
+    its first line is a TSV file.
+    """
+    if "\t" in next(read_lines(path), ""):
+        yield from read_tsv(path)
+        return
+    rows = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
+    header: list[str] = []
+    try:
+        for row in rows:
+            place, row = f"{path}:{rows.line_num}", [" ".join(cell.splitlines()) for cell in row]
+            names = [cell.strip() for cell in row]
+            if rows.line_num == 1 and not set(languages).isdisjoint(names):
+                header = names
+                if missing := set(languages) - set(names):
+                    raise UserError(
+                        f"{place}: the first line has {', '.join(names)}: it lacks {missing.pop()}"
+                    )
+            elif not header or not any(names):
+                form = "give source, a comma, target, or a first line with the languages"
+                yield parse_columns(row, place, form, f": {form}")
+            elif len(row) != len(header):
+                raise UserError(
+                    f"{place}: {len(row)} columns, and the first line has {len(header)}: correct "
+                    "the line, with quotation marks around a text with a comma"
+                )
+            else:
+                yield _pair_of(dict(zip(header, row)), place, languages, None)
+    except csv.Error as error:
+        raise UserError(f"{path}:{rows.line_num}: {error}: correct the quotation marks") from None
+
+
+def read_json(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
+    """Reads the pairs of JSON lines, or of one array of JSON, which has to fit into the memory."""
+    lines = read_lines(path)
+    first = next(lines, None)
+    if first is not None and first.lstrip().startswith("["):
+        records = _load_json("\n".join([first, *lines]), f"{path}:1", languages)
+        for number, record in enumerate(records, start=1):
+            yield _pair_of(record, f"{path}: object {number}", languages)
+    elif first is not None:
+        for number, line in enumerate(itertools.chain([first], lines), start=1):
+            place = f"{path}:{number}"
+            if line.strip():
+                yield _pair_of(_load_json(line, place, languages), place, languages)
+            else:
+                yield "", "", 1.0
+
+
+def _load_json(text: str, place: str, languages: tuple[str, str]) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise _no_pair(place, languages) from None
+
+
+def _pair_of(
+    record: Any, place: str, languages: tuple[str, str], weight: float | None = 1.0
+) -> WeightedPair:
+    """The pair of a record such as {"en": "a cat", "de": "eine Katze", "weight": 0.5}.
 
     The texts can also be in an object "translation", as in data sets of Hugging Face.
+
+    Args:
+      record: should be a dict. The text None is a blank one.
+      place: of the record, for messages.
+      languages: of source and target.
+      weight: of a record without one.
+    Raises: UserError for another record.
     """
     try:
-        record = json.loads(line)
         texts = record.get("translation", record)
+        sides = ["" if texts[each] is None else texts[each] for each in languages]
         # `encode` refuses half of a surrogate pair.
-        sides = [texts[language].encode().decode().splitlines() for language in languages]
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise UserError(
-            f'{place}: give an object of JSON with two texts, such as {{"{languages[0]}": '
-            f'"...", "{languages[1]}": "..."}}, and "weight" where a pair has one'
-        ) from None
-    source, target = map(" ".join, sides)
-    return source, target, parse_weight(record.get("weight", 1.0), place)
+        source, target = (" ".join(side.encode().decode().splitlines()) for side in sides)
+        weight = record.get("weight", weight)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise _no_pair(place, languages) from None
+    return source, target, None if weight is None else parse_weight(weight, place)
 
 
-# (line, its place for messages, languages) -> its pair. Languages matter where a file can have
-# several.
-Parser = Callable[[str, str, tuple[str, str]], WeightedPair]
-PAIR_FORMATS: dict[str, Parser] = {"tsv": parse_tsv, "jsonl": parse_json}  # by the ending
+def _no_pair(place: str, languages: tuple[str, str]) -> UserError:
+    return UserError(
+        f'{place}: give an object of JSON with two texts, such as {{"{languages[0]}": "...", '
+        f'"{languages[1]}": "..."}}, and "weight" where a pair has one; one on each line, or an '
+        "array of them"
+    )
 
 
-def _parser(path: str) -> Parser:
-    """Returns the parser of a file of pairs; that of TSV where its name has another ending."""
-    return PAIR_FORMATS.get(_ending(path), parse_tsv)
+# (path, languages) -> its pairs. Languages matter where a file names them.
+Reader = Callable[[str, tuple[str, str]], Iterator[WeightedPair]]
+PAIR_FORMATS: dict[str, Reader] = {  # by the ending
+    "tsv": read_tsv,
+    "csv": read_csv,
+    "jsonl": read_json,
+    "json": read_json,
+}
+
+
+def _reader(path: str) -> Reader:
+    """Returns the reader of a file of pairs; that of TSV where its name has another ending."""
+    return PAIR_FORMATS.get(_ending(path), read_tsv)
 
 
 def describe_data() -> str:
     """Describes what `--data` can name, for its help and for errors."""
     return (
-        f"pocket, a folder, a file (.{', .'.join(PAIR_FORMATS)}), SOURCE_FILE,TARGET_FILE, or a "
-        "TFDS name such as wmt14_translate/de-en; for trees pocket-trees or a folder; several, "
-        "separated by commas, are trained on together"
+        f"pocket, a folder, a file (.{', .'.join(PAIR_FORMATS)}), SOURCE_FILE,TARGET_FILE, a "
+        "TFDS name such as wmt14_translate/de-en, or hf:NAME/CONFIG or hf:FOLDER for a data set of "
+        "Hugging Face; for trees pocket-trees or a folder; several, separated by commas, are "
+        "trained on together"
     )
 
 
@@ -317,15 +427,6 @@ class TfdsCorpus(Corpus):
         splits = list(self._builder.info.splits) or ["train", "validation", "test"]
         return dict(zip(splits, splits))
 
-    @functools.cached_property
-    def training_pairs(self) -> int:
-        """The number of pairs of the text of "train", held-out ones included."""
-        return self._builder.info.splits["train"].num_examples
-
-    def read_training_text(self, first: int, end: int) -> Iterator[WeightedPair]:
-        """Yields some pairs of the text of "train"; those before them are not read."""
-        return self.read_text(f"train[{first}:{end}]")
-
     def read_text(self, text: str) -> Iterator[WeightedPair]:
         """Yields the pairs of a split of the data set."""
         examples = self._builder.as_dataset(split=text, shuffle_files=False)
@@ -341,3 +442,59 @@ class TfdsCorpus(Corpus):
 def _one_line(sentence: bytes) -> str:
     """Decodes a sentence of TFDS and replaces line breaks in it by blanks."""
     return " ".join(sentence.decode("utf-8", "replace").splitlines())
+
+
+def open_hugging_face(name: str, source: str, target: str) -> FileCorpus:
+    """Opens a data set with the library `datasets` of Hugging Face.
+
+    The first use downloads it. Its text stays in memory-mapped files.
+
+    Args:
+      name: NAME or NAME/CONFIG, or the path of a folder: with files that the library reads, such as
+        Parquet, or one of `save_to_disk`.
+      source, target: languages, which its columns, or its records "translation", have as keys.
+    Raises: UserError when the library is not installed, when there is no such data set or it cannot
+      be downloaded, and when it lacks one of the languages.
+    """
+    with explain_missing_package("datasets", "datasets"):
+        import datasets
+
+    title = f"the Hugging Face data set {name}"
+    parts = name.split("/", 2)
+    # The arguments of `load_dataset`. Two parts are NAMESPACE/NAME, or else NAME/CONFIG.
+    candidates = [["/".join(parts[:2]), *parts[2:]]] + [parts] * (len(parts) == 2)
+    is_saved = any(os.path.exists(f"{name}/{file}") for file in ("state.json", "dataset_dict.json"))
+    load = datasets.load_from_disk if is_saved else datasets.load_dataset
+    if os.path.isdir(name):
+        candidates = [[os.path.abspath(name)]]  # names such as "text" are readers of the library
+    problems = []
+    for arguments in candidates:
+        try:
+            loaded = load(*arguments)
+            break
+        except Exception as error:  # of many kinds: no such name, network, disk, parser
+            problems.append(textwrap.shorten(str(error.__cause__ or error), 300))
+    else:
+        raise UserError(
+            f"{title} could not be loaded: {problems[0]}: check the name and the network, or give "
+            f"{HUGGING_FACE} and the path of a folder"
+        )
+    splits = {"train": loaded} if isinstance(loaded, datasets.Dataset) else dict(loaded)
+    features = next(iter(splits.values())).features
+    columns = features.get("translation")
+    languages = getattr(columns, "languages", columns if isinstance(columns, dict) else features)
+    for language in (source, target):
+        if language not in languages:
+            raise UserError(f"{title} has no {language!r}: it has {', '.join(languages)}")
+
+    def read_files(paths: Sequence[str]) -> Iterator[WeightedPair]:
+        tables = (datasets.Dataset.from_file(path).with_format("arrow") for path in paths)
+        batches = (batch.to_pylist() for table in tables for batch in table.iter(1000))
+        for number, record in enumerate(itertools.chain.from_iterable(batches), start=1):
+            yield _pair_of(record, f"{title}, row {number}", (source, target), None)
+
+    texts = {}
+    for split, text in splits.items():
+        split = "validation" if split in VALIDATION_NAMES else split
+        texts[split] = [file["filename"] for file in text.cache_files]
+    return FileCorpus(title, texts, read_files, (source, target))

@@ -1,7 +1,9 @@
 """What is known of languages: their scripts, whether they have blanks, and their sentences."""
 
+import functools
 import re
 
+import langcodes
 import regex
 
 from tf_transformer.errors import UserError
@@ -38,9 +40,9 @@ _LANGUAGES = {
     "Grek": "el",
     "Gujr": "gu",
     "Hang Hani": "ko",
-    "Bopo Hani": "wuu yue zh",
+    "Bopo Hani": "zh",
     "Hani Hira Kana": "ja",
-    "Hebr": "he iw yi",
+    "Hebr": "he yi",
     "Khmr": "km",
     "Knda": "kn",
     "Laoo": "lo",
@@ -55,8 +57,8 @@ _LANGUAGES = {
     "Tibt": "bo dz",
 }
 # Languages without blanks between words. In some of them, sentences have none between them either.
-CHINESE = frozenset(_LANGUAGES["Bopo Hani"].split())
-WITHOUT_BLANKS_BETWEEN_SENTENCES = CHINESE | {"ja"}
+CHINESE = set("cmn gan hsn lzh wuu yue zh".split())
+WITHOUT_BLANKS_BETWEEN_SENTENCES = {"ja", "zh"}
 LANGUAGES_WITHOUT_BLANKS = WITHOUT_BLANKS_BETWEEN_SENTENCES | set("bo dz km lo my th".split())
 
 _SCRIPTS = {code: key.split() for key, codes in _LANGUAGES.items() for code in codes.split()}
@@ -69,9 +71,20 @@ _CHARACTERS = regex.compile("|".join(rf"\p{{Script={name}}}" for name in _CHARAC
 _NAMES = {name for names in _SCRIPTS.values() for name in names}
 
 
+@functools.cache
 def base_language(code: str) -> str:
-    """Returns a language code without script and region: "pt" for "pt_BR"."""
-    return re.split("[-_]", code.lower())[0]
+    """Returns the shortest ISO 639 code of a language, without script and region.
+
+    Args:
+      code: of BCP 47, ISO 639-1, -2 or -3, or as in FLORES: "pt_BR", "por" and "por_Latn" are "pt".
+        Mandarin, Cantonese and the like are "zh". What is no code stays as it is.
+    """
+    try:
+        language = langcodes.Language.get(code.replace("_", "-"))
+    except langcodes.LanguageTagError:
+        return code.lower()
+    base = language.language or code.lower()
+    return "zh" if base in CHINESE else base
 
 
 def scripts_of(language: str) -> list[str]:

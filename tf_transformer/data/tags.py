@@ -6,8 +6,9 @@ SentencePiece never makes of text. Only a tag that begins a text, before a blank
 encoded as its id. Anywhere else it is text like any other.
 """
 
+import logging
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tf_transformer.errors import UserError
@@ -15,6 +16,8 @@ from tf_transformer.special_tokens import END
 
 if TYPE_CHECKING:  # the command doctor runs without it
     import sentencepiece
+
+logger = logging.getLogger(__name__)
 
 # <2de>, or >>de<< as in OPUS-MT; not <0x41>, the name of a byte.
 TAG = re.compile(r"<(?!0x[0-9A-F]{2}>)[^\s<>,]+>|>>[^\s<>,]+<<")
@@ -62,6 +65,45 @@ def check_tag(
         raise UserError(
             f"--{flag}={tag}: the model has no such tag: give one of those that it was trained with"
         )
+
+
+class TagWarnings:
+    """Warns of sources whose tag a model does not know, and of those that lack one, each once.
+
+    Args:
+      tags: of the model.
+      training_tags: the setting `tag` with which it was trained.
+    """
+
+    def __init__(self, tags: Collection[str], training_tags: str) -> None:
+        self._tags = tags
+        self._known = f"it knows {', '.join(tags) or 'none'}"
+        self._pattern = TAG if tags else LANGUAGE_TAG
+        self._needs_tag = all(training_tags.split(","))
+        self._warned: set[str] = set()
+
+    def check(self, texts: Iterable[str], numbers: Iterable[int]) -> None:
+        """Checks sources; `numbers` are those of their lines, for messages."""
+        for text, number in zip(texts, numbers):
+            head, _, sentence = text.strip(" ").partition(" ")
+            if sentence and head in self._tags:
+                continue
+            if sentence and self._pattern.fullmatch(head):
+                self._warn(
+                    "line %d: the model does not know the tag %s, which is text to it: %s",
+                    *(number, head, self._known),
+                )
+            elif self._needs_tag and text.strip():
+                self._warn(
+                    "line %d has no tag, and the model was trained with one before each source: "
+                    "give --tag, or begin the line with one: %s",
+                    *(number, self._known),
+                )
+
+    def _warn(self, message: str, *values: object) -> None:
+        if message not in self._warned:
+            self._warned.add(message)
+            logger.warning(message, *values)
 
 
 def add_tag(tag: str | None, text: str) -> str:

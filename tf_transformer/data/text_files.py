@@ -9,7 +9,7 @@ import select
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any, cast
 
 from tf_transformer.errors import UserError
@@ -106,28 +106,46 @@ def _decode(line: bytes, number: int, name: str) -> str:
         ) from None
 
 
-def parse_tsv(
-    line: str, place: str, languages: tuple[str, str] = ("", "")
+def parse_columns(
+    columns: Sequence[str],
+    place: str,
+    form: str = "give source, one tab, target",
+    hint: str = ": in TSV files, `cut -f 1,2` removes a third column",
 ) -> tuple[str, str, float | None]:
-    """Splits a line of a TSV file into source, target and weight.
+    """Takes source, target and weight from the columns of a line.
 
     Args:
-      line: with two columns, or with three, of which the last is the weight.
+      columns: two, or three, of which the last is the weight. All are blank for a blank line.
       place: of the line, for messages.
-      languages: have no effect, since the columns have no names.
-    Returns: source, target and weight; the weight is None where there are two columns.
+      form: what to do about another number, for messages.
+      hint: what else to do about a third column, for messages.
+    Returns: source, target and weight. The weight is None where there are two columns. A blank line
+      has "" on both sides.
     Raises: UserError for another number of columns, or as `parse_weight`.
     """
-    columns = line.split("\t")
+    if not any(map(str.strip, columns)):
+        return "", "", None
     if len(columns) == 2:
         return columns[0], columns[1], None
     if len(columns) == 3:
-        hint = ": in TSV files, `cut -f 1,2` removes a third column"
         return columns[0], columns[1], parse_weight(columns[2], place, hint)
-    raise UserError(
-        f"{place}: {len(columns)} columns: give source, one tab, target; a third column is the "
-        "weight of the pair"
-    )
+    found = f"{len(columns)} columns" if len(columns) > 1 else "one column"
+    raise UserError(f"{place}: {found}: {form}; a third column is the weight of the pair")
+
+
+def read_tsv(
+    path: str | None, languages: tuple[str, str] = ("", "")
+) -> Iterator[tuple[str, str, float | None]]:
+    """Reads the pairs of a TSV file.
+
+    Args:
+      path: as for `read_lines`.
+      languages: have no effect, since the columns have no names.
+    Yields: (source, target, weight) of each line, as `parse_columns`.
+    Raises: UserError as `read_lines` and `parse_columns`.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        yield parse_columns(line.split("\t"), f"{path or STANDARD_INPUT}:{number}")
 
 
 def parse_weight(value: Any, place: str, hint: str = "") -> float:
@@ -157,7 +175,7 @@ def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
     Args:
       path: a TSV file, two files "SOURCE_FILE,TARGET_FILE", or None for TSV on standard input.
     Yields: lists of (source, target).
-    Raises: UserError as `parse_tsv`, or for files with different line counts.
+    Raises: UserError as `parse_columns`, or for files with different line counts.
     """
     if path and "," in path and not os.path.exists(path):
         first, _, second = path.partition(",")
@@ -166,7 +184,7 @@ def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
     numbers = itertools.count(1)
     for window in read_windows(path):
         places = (f"{path or STANDARD_INPUT}:{number}" for number in numbers)
-        yield [parse_tsv(*line)[:2] for line in zip(window, places)]
+        yield [parse_columns(line.split("\t"), place)[:2] for line, place in zip(window, places)]
 
 
 def read_two_file_windows(first: str | None, second: str) -> Iterator[list[tuple[str, str]]]:

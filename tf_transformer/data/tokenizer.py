@@ -18,6 +18,8 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from sentencepiece import sentencepiece_model_pb2 as messages
 
+from tf_transformer.config import DataConfig
+from tf_transformer.data.normalization import normalize_by, normalizer_spec
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.tags import split_tag, tag_pattern, vocabulary_tags
 from tf_transformer.errors import UserError
@@ -36,7 +38,7 @@ MAX_WORDS = 1_000_000  # that are kept, the most frequent ones
 MAX_STRINGS = 5_000_000  # of them that are counted
 MAX_SEEDS = 1_000_000  # as SentencePiece's `seed_sentencepiece_size`
 MAX_CHARACTERS = 16  # as SentencePiece's `max_sentencepiece_length`
-NORMALIZATION = "nmt_nfkc"  # SentencePiece's default
+VOCABULARIES = ("shared", "source", "target")  # the files of a model folder, with `.model`
 
 
 @functools.cache
@@ -64,8 +66,8 @@ class Tokenizer(tf.Module):
 
     Ids 0 to 3 are the special tokens: padding, unknown, start, end. Tags, bytes and sub-words
     follow, and then those that have been added to the vocabulary.
-    A character that is not in the vocabulary is encoded as its UTF-8 bytes, so encoding never
-    loses text.
+    A character that is not in the vocabulary is encoded as its UTF-8 bytes, so encoding loses no
+    text: `decode(encode(text))` is `normalize(text)`.
 
     Args:
       model: a SentencePiece model, bytes.
@@ -98,6 +100,7 @@ class Tokenizer(tf.Module):
         vocab_size: int,
         tags: Sequence[str] = (),
         subword_model: str = "bpe",
+        normalization: str = "identity",
     ) -> "Tokenizer":
         """Learns a vocabulary.
 
@@ -108,14 +111,18 @@ class Tokenizer(tf.Module):
           tags: of the vocabulary.
           subword_model: "bpe" for byte-pair encoding (Sennrich et al. 2016), as in the paper, or
             "unigram" for a unigram language model (Kudo 2018).
+          normalization: the rule by which text is normalised, as of `normalizer_spec`.
         Returns: a `Tokenizer`.
-        Raises: UserError when there is no text, or `vocab_size` is too small for its characters.
+        Raises: UserError when there is no text, `vocab_size` is too small for its characters, or
+          there is no such rule.
         """
         learn = _train_unigram if subword_model == "unigram" else train_sentencepiece
+        spec = normalizer_spec(normalization)
         model = learn(
-            sentences,
+            map(normalize_by(spec), sentences),
             vocab_size,
             model_type=subword_model,
+            normalization_rule_name="identity",
             byte_fallback=True,
             pad_id=PAD,
             unk_id=UNK,
@@ -127,7 +134,7 @@ class Tokenizer(tf.Module):
             eos_piece="[END]",
             control_symbols=list(tags),
         )
-        tokenizer = cls(model)
+        tokenizer = cls(model).with_normalizer(spec)
         if tokenizer.vocab_size < vocab_size:
             size = f"{tokenizer.vocab_size:,}"
             logger.info("the vocabulary has %s sub-words: this text has no more", size)
@@ -166,12 +173,28 @@ class Tokenizer(tf.Module):
         spec = messages.ModelProto.FromString(self.model).trainer_spec
         return str(messages.TrainerSpec.ModelType.Name(spec.model_type)).lower()
 
+    @property
+    def normalizer_spec(self) -> messages.NormalizerSpec:
+        """What SentencePiece does to text before it divides it."""
+        return messages.ModelProto.FromString(self.model).normalizer_spec
+
+    def with_normalizer(self, spec: messages.NormalizerSpec) -> "Tokenizer":
+        """Returns a tokenizer of the same vocabulary with another `normalizer_spec`."""
+        proto = messages.ModelProto.FromString(self.model)
+        proto.normalizer_spec.CopyFrom(spec)
+        return Tokenizer(proto.SerializeToString(deterministic=True), bool(self.tags))
+
+    def same_vocabulary(self, other: "Tokenizer") -> bool:
+        """Whether another tokenizer has the same sub-words; the normalizers can differ."""
+        spec = self.normalizer_spec
+        return self.with_normalizer(spec).model == other.with_normalizer(spec).model
+
     @functools.cached_property
     def without_initial_blank(self) -> "Tokenizer":
         """A tokenizer of the same vocabulary that puts no blank before a text."""
-        proto = messages.ModelProto.FromString(self.model)
-        proto.normalizer_spec.add_dummy_prefix = False
-        return Tokenizer(proto.SerializeToString())
+        spec = self.normalizer_spec
+        spec.add_dummy_prefix = False
+        return self.with_normalizer(spec)
 
     def encode(self, texts: list[str] | tf.Tensor) -> tf.RaggedTensor:
         """Encodes text; also runs in a graph.
@@ -248,8 +271,11 @@ class Tokenizer(tf.Module):
         return [self._python.id_to_piece(int(i)) for i in ids]
 
     def normalize(self, text: str) -> str:
-        """Returns the normal form of a string (NFKC, single blanks): `decode(encode(text))`."""
-        return self._python.normalize(text).removeprefix("\u2581").replace("\u2581", " ")
+        """Returns the normal form of a string: `decode(encode(text))`.
+
+        It is that of the rule of the vocabulary, with single blanks, and none at the ends.
+        """
+        return self._python.normalize(text).replace(BLANK, " ").lstrip(" ")
 
 
 def train_sentencepiece(texts: Iterable[str], vocab_size: int, **options: Any) -> bytes:
@@ -333,22 +359,17 @@ def _write_seeds(texts: Iterable[str], path: str) -> Iterator[str]:
     So the candidates are given: the repeated strings within words, as in Kudo 2018, Sec. 3.2.
 
     Args:
-      texts: an iterator of strings. Memory does not depend on their number.
+      texts: an iterator of normalised strings. Memory does not depend on their number.
       path: the file. It is written after the last text.
     Yields: the texts.
     """
-    normalizer = sentencepiece.SentencePieceNormalizer(
-        rule_name=NORMALIZATION,
-        add_dummy_prefix=True,
-        escape_whitespaces=True,
-        remove_extra_whitespaces=True,
-    )
     # A word with the blank before it. Punctuation is apart from letters: no sub-word has both.
+    # No sub-word has a tab or a line separator, which the file cannot contain.
     marks = rf"[\p{{P}}\p{{S}}--{BLANK}]+"
-    words_of = regex.compile(rf"{BLANK}?(?:[^{BLANK}\p{{P}}\p{{S}}]+|{marks})", regex.V1).findall
+    words_of = regex.compile(rf"{BLANK}?(?:[^\s{BLANK}\p{{P}}\p{{S}}]+|{marks})", regex.V1).findall
     words: collections.Counter[str] = collections.Counter()
     for text in texts:
-        words.update(words_of(normalizer.normalize(text)))
+        words.update(words_of(BLANK + text.replace(" ", BLANK)))
         if len(words) > 2 * MAX_WORDS:
             words = collections.Counter(dict(words.most_common(MAX_WORDS)))
         yield text
@@ -395,6 +416,7 @@ def learn_tokenizers(
     shared: bool,
     tags: Sequence[str] = (),
     subword_model: str = "bpe",
+    normalization: tuple[str, str] = DataConfig().normalization,
 ) -> tuple[Tokenizer, Tokenizer]:
     """Learns one shared vocabulary, or one for each language (Sec. 5.1).
 
@@ -404,48 +426,114 @@ def learn_tokenizers(
       shared: whether both languages have the same vocabulary.
       tags: which begin sources, and are added to their vocabulary.
       subword_model: of `Tokenizer.learn`.
-    Returns: the source's and the target's `Tokenizer`; one object twice when shared.
+      normalization: the rules of the sources and of the targets.
+    Returns: the source's and the target's `Tokenizer`; one object twice when shared, with one rule.
     """
     if shared:
-        texts = texts_of(pairs, tags, 0, 1)()
-        tokenizer = Tokenizer.learn(texts, vocab_size, tags, subword_model)
-        return tokenizer, tokenizer
+        specs = [normalizer_spec(rule) for rule in normalization]
+        texts = texts_of(pairs, tags, *map(normalize_by, specs))()
+        return with_normalizers(Tokenizer.learn(texts, vocab_size, tags, subword_model), specs)
+    sources, targets = (texts_of(pairs, tags, *sides) for sides in ((str, None), (None, str)))
     return (
-        Tokenizer.learn(texts_of(pairs, tags, 0)(), vocab_size, tags, subword_model),
-        Tokenizer.learn(texts_of(pairs, tags, 1)(), vocab_size, (), subword_model),
+        Tokenizer.learn(sources(), vocab_size, tags, subword_model, normalization[0]),
+        Tokenizer.learn(targets(), vocab_size, (), subword_model, normalization[1]),
     )
 
 
 def texts_of(
-    pairs: Callable[[], Iterable[tuple[str, str]]], tags: Sequence[str], *sides: int
+    pairs: Callable[[], Iterable[tuple[str, str]]],
+    tags: Sequence[str],
+    *functions: Callable[[str], str] | None,
 ) -> Callable[[], Iterable[str]]:
-    """Returns a function that gives the sources (0), the targets (1) or both, without tags."""
+    """Returns a function that gives sources, without tags, and targets.
+
+    Args:
+      pairs: a function that returns an iterator of (source, target) strings.
+      tags: which can begin sources.
+      *functions: of a source and of a target, such as normalizers; None leaves them out.
+    """
 
     def texts() -> Iterator[str]:
         for source, target in pairs():
             sentences = split_tag(source, tags)[1], target
-            yield from (sentences[side] for side in sides)
+            yield from (call(text) for call, text in zip(functions, sentences) if call)
 
     return texts
+
+
+def with_normalizers(
+    tokenizer: Tokenizer, specs: Sequence[messages.NormalizerSpec]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Returns tokenizers of one vocabulary for sources and targets, with the normalizers of each.
+
+    Returns: one object twice where these are the same.
+    """
+    source, target = map(tokenizer.with_normalizer, specs)
+    return source, source if source.model == target.model else target
+
+
+def read_vocabularies(vocab_model: str, shared: bool) -> tuple[Tokenizer, Tokenizer]:
+    """Loads SentencePiece models that were learned elsewhere.
+
+    Args:
+      vocab_model: a file, or those of source and target, separated by a comma.
+      shared: whether both must have the same sub-words.
+    Returns: the source's and the target's `Tokenizer`; one object twice for one file.
+    Raises: UserError for a file that is not such a model, or has other special tokens.
+    """
+    paths = vocab_model.split(",")
+    tokenizers = [_read_vocabulary(path) for path in paths]
+    if len(paths) > 2:
+        raise UserError(f"vocab_model {vocab_model!r}: give one file, or two")
+    if shared and not tokenizers[0].same_vocabulary(tokenizers[-1]):
+        raise UserError(
+            f"{' and '.join(paths)} have other sub-words, or other scores of them: give "
+            "--shared_vocab=false, or one file"
+        )
+    return tokenizers[0], tokenizers[-1]
+
+
+def _read_vocabulary(path: str) -> Tokenizer:
+    try:
+        tokenizer = Tokenizer.load(path)
+    except UserError:
+        raise UserError(f"vocab_model {path!r}: no such file, or no SentencePiece model") from None
+    proto = messages.ModelProto.FromString(tokenizer.model)
+    special = {"pad_id": PAD, "unk_id": UNK, "bos_id": START, "eos_id": END}
+    found = [getattr(proto.trainer_spec, name) for name in special]
+    if found != list(special.values()):
+        options = " ".join(f"--{name}={token}" for name, token in special.items())
+        raise UserError(
+            f"{path}: padding, unknown, start and end have the ids {', '.join(map(str, found))}, "
+            f"not 0, 1, 2, 3: learn it with spm_train {options} --byte_fallback"
+        )
+    if all(piece.type != messages.ModelProto.SentencePiece.BYTE for piece in proto.pieces):
+        logger.warning(
+            "%s has no bytes: characters that are not in it become the unknown token, and are "
+            "lost; learn it with spm_train --byte_fallback",
+            path,
+        )
+    return tokenizer
 
 
 def save_tokenizers(tokenizers: tuple[Tokenizer, Tokenizer], folder: str) -> None:
     """Writes `shared.model`, or `source.model` and `target.model`, to a folder.
 
     Args:
-      tokenizers: of the source and of the target; one object twice when they are shared.
+      tokenizers: of the source and of the target; one object twice when they are the same.
       folder: an existing folder.
     """
-    names = ("shared",) if tokenizers[0] is tokenizers[1] else ("source", "target")
+    names = VOCABULARIES[:1] if tokenizers[0] is tokenizers[1] else VOCABULARIES[1:]
     for name, tokenizer in zip(names, tokenizers):
         tokenizer.save(os.path.join(folder, f"{name}.model"))
 
 
-def load_tokenizers(folder: str, shared: bool) -> tuple[Tokenizer, Tokenizer]:
+def load_tokenizers(folder: str) -> tuple[Tokenizer, Tokenizer]:
     """Loads the tokenizers that `save_tokenizers` wrote.
 
     Raises: UserError when a file is missing or damaged.
     """
-    names = ("shared",) if shared else ("source", "target")
-    tokenizers = [Tokenizer.load(os.path.join(folder, f"{name}.model")) for name in names]
+    shared, *both = (os.path.join(folder, f"{name}.model") for name in VOCABULARIES)
+    paths = both if any(map(os.path.exists, both)) else [shared]
+    tokenizers = [Tokenizer.load(path) for path in paths]
     return tokenizers[0], tokenizers[-1]

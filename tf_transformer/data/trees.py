@@ -260,11 +260,11 @@ def open_treebank(folder: str) -> FileCorpus:
       "train", 22 is "validation", 23 is "test". Other sections are not used.
     - Names of files or sub-folders that begin with "train", with "val" or "dev", or with "test".
       Other files are not used.
-    - No such names: the last 5% of the trees (at most 1,000) are "validation", as many before them
-      are "test", the rest is "train". The split "all" contains all trees.
+    - No such names: 5% of the trees (at most 1,000) are "validation", as many are "test", the rest
+      is "train". The split "all" contains all trees.
 
-    Where the names give training trees but no validation trees, the last 5% of the training trees
-    (at most 1,000) are held out for validation.
+    Where the names give training trees but no validation trees, 5% of the training trees (at most
+    1,000) are held out for validation.
 
     Args:
       folder: a path.

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2 as messages
 
+from tf_transformer.data.normalization import normalizer_spec
 from tf_transformer.data.tokenizer import (
     MAX_SENTENCE_BYTES,
     Tokenizer,
     texts_of,
     train_sentencepiece,
+    with_normalizers,
 )
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import BLANK, UNK
@@ -74,19 +76,21 @@ def extend_tokenizers(
     """Extends one shared vocabulary, or one for each language, as `extend_vocabulary` does.
 
     Args:
-      tokenizers: of source and target; one object twice when they are shared.
+      tokenizers: of source and target.
       pairs: a function that returns an iterator of (source, target) strings.
       number: of sub-words that are added at most to each vocabulary.
       tags: which begin sources, and are added to their vocabulary.
-    Returns: the source's and the target's `Tokenizer`; one object twice when shared.
+    Returns: the source's and the target's `Tokenizer`.
     """
     source, target = tokenizers
-    if source is target:
-        extended = extend_vocabulary(source, texts_of(pairs, tags, 0, 1), number, tags)
-        return extended, extended
+    if source.same_vocabulary(target):
+        texts = texts_of(pairs, tags, source.normalize, target.normalize)
+        specs = [each.normalizer_spec for each in tokenizers]
+        plain = source.with_normalizer(normalizer_spec("identity"))
+        return with_normalizers(extend_vocabulary(plain, texts, number, tags), specs)
     return (
-        extend_vocabulary(source, texts_of(pairs, tags, 0), number, tags),
-        extend_vocabulary(target, texts_of(pairs, tags, 1), number),
+        extend_vocabulary(source, texts_of(pairs, tags, str, None), number, tags),
+        extend_vocabulary(target, texts_of(pairs, tags, None, str), number),
     )
 
 
@@ -101,6 +105,7 @@ def segment_new_pieces(before: Tokenizer, after: Tokenizer) -> list[list[int]]:
     model = messages.ModelProto.FromString(before.model)
     model.normalizer_spec.add_dummy_prefix = False  # a sub-word can be the end of a word
     model.normalizer_spec.remove_extra_whitespaces = False
+    model.normalizer_spec.precompiled_charsmap = b""  # a sub-word is in its normal form
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
     new = range(before.vocab_size, after.vocab_size)
     texts = ["" if piece in after.tags else piece for piece in after.pieces(new)]

@@ -64,7 +64,12 @@ class SearchProblem(NamedTuple):
         if self.prefix is not None:
             of_rows["prefix"] = self.prefix
         repeat = functools.partial(tf.repeat, repeats=number, axis=0)
-        return self._replace(**tf.nest.map_structure(repeat, of_rows))
+
+        def of_sentences(processor: LogitsProcessor) -> LogitsProcessor:
+            return lambda log_probs, ids, t, rows: processor(log_probs, ids, t, rows // number)
+
+        repeated = self._replace(**tf.nest.map_structure(repeat, of_rows))
+        return repeated._replace(processors=[*map(of_sentences, self.processors)])
 
 
 class SearchResult(NamedTuple):
@@ -73,6 +78,7 @@ class SearchResult(NamedTuple):
     ids: tf.Tensor  # int32 [B, n, L], ending with the end token, then padding
     scores: tf.Tensor  # float32 [B, n], log-probability / length penalty; NEGATIVE_INFINITY: none
     lengths: tf.Tensor  # int32 [B, n], with the end token
+    truncated: tf.Tensor  # bool [B, n], whether it has the longest length, where only END may come
 
 
 class Beam(NamedTuple):
@@ -224,6 +230,7 @@ def search_loop(
             most_are_done, lambda: leave_batch(beam, ids, scores), lambda: (beam, ids, scores)
         )
 
+    longest = tf.cast(beam.max_lengths, tf.int32)[:, tf.newaxis]  # (B, 1)
     if problem.fixed_length is not None:
         (beam,) = tf.while_loop(
             lambda beam: ~tf.reduce_all(beam.done), lambda beam: (loop_body(beam),), (beam,)
@@ -247,7 +254,7 @@ def search_loop(
     lengths = tf.reduce_sum(tf.cast(ids != PAD, tf.int32), axis=-1)  # (B, n)
     if problem.fixed_length is None:  # no padding after the longest one
         ids = ids[:, :, : tf.maximum(tf.reduce_max(lengths), 0)]
-    return SearchResult(ids, scores, lengths)
+    return SearchResult(ids, scores, lengths, lengths >= longest)
 
 
 def leave_batch(beam: Beam, ids: tf.Tensor, scores: tf.Tensor) -> tuple:
@@ -281,7 +288,12 @@ def next_log_probs(
     for processor in processors:
         processed = processor(processed, beam.alive_ids, beam.t, beam.rows)
     if processors:
-        processed = tf.where((only == PAD)[:, tf.newaxis], processed, log_probs)
+        is_free = (only == PAD)[:, tf.newaxis]  # (B, 1, 1)
+        processed = tf.cond(
+            tf.reduce_all(is_free),
+            lambda: processed,
+            lambda: tf.where(is_free, processed, log_probs),
+        )
     special = tf.one_hot([PAD, START], vocab_size, NEGATIVE_INFINITY, 0.0)  # (2, V)
     others = tf.one_hot(only[:, 0], vocab_size, 0.0, NEGATIVE_INFINITY)  # (B, V)
     excluded = tf.where(only == PAD, tf.reduce_sum(special, axis=0), others)  # (B, V)

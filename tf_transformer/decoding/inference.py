@@ -18,14 +18,20 @@ from tf_transformer.decoding.beam_search import (
     beam_search,
     greedy_search,
 )
-from tf_transformer.decoding.ensemble import Model, average_logits, make_decode_step, members
+from tf_transformer.decoding.ensemble import (
+    Model,
+    average_logits,
+    make_decode_step,
+    members,
+    single_model,
+)
 from tf_transformer.decoding.extras.constraints import constrained_beam_search
 from tf_transformer.decoding.extras.diverse_beam import diverse_beam_search
-from tf_transformer.decoding.logits_processors import make_processors
+from tf_transformer.decoding.logits_processors import PROCESSORS, make_processors
 from tf_transformer.decoding.sampling import sample
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
 from tf_transformer.model.transformer import Transformer
-from tf_transformer.special_tokens import PAD, START
+from tf_transformer.special_tokens import END, PAD, START
 
 
 def search_translations(
@@ -110,7 +116,7 @@ def alternative_translations(
     problem = _search_problem(model, inp, decode, 1)
     max_lengths = tf.maximum(problem.max_lengths, position + 2)  # room for these prefixes and END
     problem = problem._replace(max_lengths=max_lengths).repeat(number)
-    ids, scores, _ = greedy_search(problem._replace(prefix=prefixes))
+    ids, scores, *_ = greedy_search(problem._replace(prefix=prefixes))
     ids = tf.reshape(ids, [-1, number, tf.shape(ids)[2]])  # (B, n, L)
     return ids, tf.reshape(scores, [-1, number]), probabilities
 
@@ -133,10 +139,12 @@ def sample_translations(
     Args:
       seeds: as for `sample`.
       n_best: samples of each sentence.
-      **sampling: `temperature`, `top_k` and `top_p`, as for `sample`.
+      **sampling: `temperature`, `top_k` and `top_p`, as for `sample`; and values as for
+        `make_processors`.
     Returns: a `SearchResult`, in the order of drawing.
     """
-    processors = make_processors(controls)
+    values = {name: sampling.pop(name) for name in PROCESSORS if name in sampling}
+    processors = make_processors(controls, **values)
     problem = _search_problem(model, inp, decode, 1, processors, prefix, max_decode_length)
     return sample(problem, seeds, n_best, **sampling)
 
@@ -195,6 +203,29 @@ def forced_decoding(
     start = tf.fill([tf.shape(tar_real)[0], 1], START)
     tar_inp = tf.concat([start, tar_real[:, :-1]], axis=1)  # (B, T)
     return model(inp, tar_inp, training=False)
+
+
+def cross_attention(model: Transformer, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
+    """The decoder's attention over the source, `[B, L, H, T, S]`: of each layer and head.
+
+    Row t is where the model attends when it predicts target token t; the arguments are those of
+    `forced_decoding`.
+    """
+    _, weights = forced_decoding(model, inp, tar_real)
+    layers = range(1, model.decoder.num_layers + 1)
+    return tf.stack([weights[f"decoder_layer{i}_block2"] for i in layers], axis=1)
+
+
+def align_tokens(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:
+    """The source token with the most attention of each target token, int64 `[B, T]`; -1 for none.
+
+    It is the one with the largest mean of all heads of all layers; the end token of the source
+    stands for none. The arguments are those of `forced_decoding`.
+    """
+    weights = cross_attention(single_model(model), inp, tar_real)  # (B, L, H, T, S)
+    best = tf.argmax(tf.reduce_mean(weights, axis=[1, 2]), axis=-1)  # (B, T)
+    is_end = tf.gather(inp, best, batch_dims=1) == END
+    return tf.where(is_end, tf.constant(-1, tf.int64), best)
 
 
 def forced_logits(model: Model, inp: tf.Tensor, tar_real: tf.Tensor) -> tf.Tensor:

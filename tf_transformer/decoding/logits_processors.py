@@ -21,7 +21,7 @@ import tensorflow as tf
 from tf_transformer.config import NO_CONTROLS, ControlConfig
 from tf_transformer.decoding.beam_search import LogitsProcessor
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
-from tf_transformer.special_tokens import PAD
+from tf_transformer.special_tokens import END, PAD
 
 
 def penalize_repetition(
@@ -64,6 +64,23 @@ def exclude_repeated_ngrams(
     return replace_tokens(log_probs, excluded, tf.fill(tf.shape(excluded), NEGATIVE_INFINITY))
 
 
+def require_length(
+    log_probs: tf.Tensor, ids: tf.Tensor, t: tf.Tensor, length: int | tf.Tensor
+) -> tf.Tensor:
+    """Excludes the end token from outputs that are shorter than `length`, without the end token.
+
+    At the longest output only the end token can come, whatever the processors say: the shorter of
+    both limits holds.
+    """
+    is_short = t < length
+    is_end = tf.one_hot(END, log_probs.shape[-1])  # (V)
+    return tf.cond(  # later steps, and a length of 0 in a request, cost nothing
+        tf.reduce_any(is_short),
+        lambda: log_probs + is_end * tf.where(is_short, NEGATIVE_INFINITY, 0.0),
+        lambda: log_probs,
+    )
+
+
 def replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Replaces the log-probabilities `[B, K, V]` of tokens `[B, K, N]` by values `[B, K, N]`.
 
@@ -83,6 +100,7 @@ def replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -
 PROCESSORS: dict[str, Callable[..., tf.Tensor]] = {
     "repetition_penalty": penalize_repetition,
     "no_repeat_ngram_size": exclude_repeated_ngrams,
+    "min_length": require_length,
 }
 
 

@@ -68,9 +68,9 @@ def sample(
         above = cumulative > numbers[:, beam.t, tf.newaxis] * cumulative[:, -1:]
         return model_log_probs, tf.argmax(above & (p > 0), axis=-1)[:, tf.newaxis]
 
-    ids, scores, lengths = follow(problem.repeat(n_best), draw, settings)  # (B * n, 1, ...)
+    ids, *others = follow(problem.repeat(n_best), draw, settings)  # (B * n, 1, ...)
     ids = tf.reshape(ids, [-1, n_best, tf.shape(ids)[2]])  # (B, n, L)
-    return SearchResult(ids, *(tf.reshape(x, [-1, n_best]) for x in (scores, lengths)))
+    return SearchResult(ids, *(tf.reshape(x, [-1, n_best]) for x in others))
 
 
 def _uniform_numbers(seeds: tf.Tensor, max_lengths: tf.Tensor, n_best: int) -> tf.Tensor:

@@ -1,5 +1,6 @@
 """Texts as batches of ids, and lines as sentences. This module does not import TensorFlow."""
 
+import itertools
 import logging
 import re
 from collections.abc import Container, Iterator, Sequence, Sized
@@ -23,7 +24,64 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+BLANK = "\u2581"  # of SentencePiece
 SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
+
+
+class Translation(tuple[str, float]):
+    """A pair (translation, score), with what else is known of the translation.
+
+    Attributes:
+      length: its sub-words, without the end token.
+      truncated: whether it has reached the longest output, where the search ends it.
+      alignment: of its words, as of `Translator.align`; empty where it is not computed.
+    """
+
+    length: int
+    truncated: bool
+    alignment: list[tuple[int, int]]
+
+    def __new__(
+        cls, pair: tuple[str, float], length: int = 0, truncated: bool = False
+    ) -> "Translation":
+        """Makes a translation of a pair."""
+        self = super().__new__(cls, pair)
+        self.length, self.truncated, self.alignment = length, truncated, []
+        return self
+
+
+def format_length(length: int, truncated: bool) -> str:
+    """A length as text, "53"; "53+" where the longest output is reached."""
+    return f"{length}{'+' if truncated else ''}"
+
+
+def format_alignment(alignment: Sequence[tuple[int, int]]) -> str:
+    """An alignment in the Pharaoh format: "0-0 1-2"."""
+    return " ".join(f"{source}-{target}" for source, target in alignment)
+
+
+def warn_of_truncated(lines: Sequence[int], extra: int | None) -> None:
+    """Warns of translations that have reached the longest output, if there are any.
+
+    Args:
+      lines: the line number of each of them.
+      extra: the setting `extra_decode_length`; None where a server has it.
+    """
+    if lines:
+        limit, advice = "", "export the model with"
+        if extra is not None:
+            limit, advice = f", {extra:,} sub-words more than the source", "give"
+        logger.warning(
+            f"translations that are cut off at the longest output{limit}: {len(lines):,}, the "
+            f"first in line {lines[0]:,}: unless they only repeat themselves, {advice} a larger "
+            "--extra_decode_length"
+        )
+
+
+def word_indices(pieces: Sequence[str]) -> list[int]:
+    """Returns for each sub-word of a text the index of its word, from 0; blanks separate words."""
+    beginnings = itertools.accumulate(pieces)
+    return [len(f"{text}.".replace(BLANK, " ").split()) - 1 for text in beginnings]
 
 
 def encode(tokenizer: "Tokenizer", texts: Sequence[str]) -> list[list[int]]:
@@ -116,7 +174,7 @@ class SplitLines:
             self.sentences += sentences
             self.line_indices += [index] * len(sentences)
 
-    def join(self, results: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    def join(self, results: Sequence[Translation]) -> list[Translation]:
         """Joins the translations of the sentences to those of the lines.
 
         The white space between sentences is that of the line. Where a line has none, one blank
@@ -124,24 +182,27 @@ class SplitLines:
         blank becomes none. A translation is one line: a blank replaces each line separator.
 
         Args:
-          results: a pair (translation, score) for each sentence.
-        Returns: a pair for each line, with the lowest score of its sentences. The translation of a
-          line with an impossible sentence, such as one that is too long, is empty.
+          results: a `Translation` of each sentence.
+        Returns: one of each line, with the lowest score of its sentences. That of a line with an
+          impossible sentence, such as one that is too long, is empty.
         """
         remaining = iter(results)
         joined = []
         for pairs in self._lines:
-            parts, lowest = [], 0.0
+            parts, lowest, length, truncated = [], 0.0, 0, False
             for number, (sentence, space) in enumerate(pairs, start=1):
                 if sentence:
-                    translation, score = next(remaining)
-                    parts.append(translation)
-                    lowest = min(lowest, score)
+                    result = next(remaining)
+                    parts.append(result[0])
+                    lowest = min(lowest, result[1])
+                    length += result.length
+                    truncated |= result.truncated
                     if number < len(pairs) and self._is_target_unspaced:
                         space = "" if space == " " else space
                     elif number < len(pairs):
                         space = space or " "
                 parts.append(space)
             text = re.sub(LINE_SEPARATORS, " ", "".join(parts))
-            joined.append((text if is_possible(lowest) else "", lowest))
+            pair = text if is_possible(lowest) else "", lowest
+            joined.append(Translation(pair, length, truncated))
         return joined

@@ -14,20 +14,24 @@ from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Model, copy_model, load_models, single_model
 from tf_transformer.decoding.extras.constraints import encode_phrases, pad_phrases
 from tf_transformer.decoding.inference import (
+    align_tokens,
     detokenize,
     forced_decoding,
     forced_log_probs,
+    max_output_lengths,
     sample_translations,
     search_translations,
 )
 from tf_transformer.decoding.scores import is_possible, length_penalty
 from tf_transformer.decoding.text_batches import (
     SCORED_TOKENS,
+    Translation,
     check_n_best,
     encode,
     find_long,
     length_batches,
     pad,
+    word_indices,
 )
 from tf_transformer.errors import UserError
 
@@ -81,6 +85,7 @@ class PairScore(NamedTuple):
     normalized: float  # divided by the length penalty, like the scores of the search
     pieces: list[str]  # the sub-words, the end token included
     token_log_probs: list[float]  # of each sub-word
+    truncated: bool  # whether it has the longest length of the search, or more
 
 
 class Translator:
@@ -163,7 +168,7 @@ class Translator:
         skip_long: bool = False,
         target_prefixes: Sequence[str] | None = None,
         constraints: Sequence[Sequence[str]] | None = None,
-    ) -> list[list[tuple[str, float]]]:
+    ) -> list[list[Translation]]:
         """Translates texts, with several translations of each, best first.
 
         Args:
@@ -178,10 +183,10 @@ class Translator:
             those of the prefix, and those of an incomplete word are often others.
           constraints: for each text the phrases that its translations must contain, an empty list
             where they are free; not together with prefixes or diverse groups.
-        Returns: a list; for each text `number` pairs (translation, score), or fewer where the
-          search found fewer. A translation is one line: a blank replaces each line separator that
-          the model writes. The score is the log-probability in nats divided by the length penalty.
-          Blank text gives `[("", 0.0)]`.
+        Returns: a list; for each text `number` pairs (translation, score), of type `Translation`,
+          or fewer where the search found fewer. A translation is one line: a blank replaces each
+          line separator that the model writes. The score is the log-probability in nats divided by
+          the length penalty. Blank text gives `[("", 0.0)]`.
         Raises: UserError for a text, a prefix or constraints with too many sub-words, unless
           `skip_long`; for a number above the beam size; or for another number of prefixes than
           texts.
@@ -212,7 +217,7 @@ class Translator:
         line_numbers: Sequence[int] | None = None,
         skip_long: bool = False,
         target_prefixes: Sequence[str] | None = None,
-    ) -> list[list[tuple[str, float]]]:
+    ) -> list[list[Translation]]:
         """Draws translations from the model's distribution.
 
         The samples of a text depend on the seed and on its line number, not on the other texts.
@@ -246,7 +251,7 @@ class Translator:
         columns: dict[str, list],
         long: set[int],
         **options: Any,
-    ) -> list[list[tuple[str, float]]]:
+    ) -> list[list[Translation]]:
         """Decodes texts by a function of `decoding.inference` that returns a `SearchResult`.
 
         The other arguments and the result are those of `n_best`.
@@ -264,19 +269,22 @@ class Translator:
         limit = self.model.pe_target - 1
         long |= find_long(sources, self.model.pe_input, line_numbers, skip_long)
         long |= find_long(prefixes, limit, line_numbers, skip_long, "a prefix of ")
-        results = [[("", float("-inf") if i in long else 0.0)] for i in range(len(sources))]
+        none = Translation(("", float("-inf")))
+        results = [[none if i in long else Translation(("", 0.0))] for i in range(len(sources))]
         lengths = {i: len(row) for i, row in enumerate(sources) if len(row) > 1 and i not in long}
         columns = {"inp": sources, "prefix": prefixes, **columns}
         options |= {"decode": self.decode, "controls": self.controls}
         batch_tokens = self.decode.decode_batch_tokens // rows_per_text
-        for batch, (ids, scores, _) in self._run(
+        for batch, (ids, scores, counts, truncated) in self._run(
             function, columns, lengths, batch_tokens, progress, **options
         ):
             found = detokenize(self.target, ids.reshape(scores.size, ids.shape[2])).numpy()
-            for i, *row in zip(batch, found.reshape(scores.shape), scores):
-                pairs = [(text.decode("utf-8"), float(score)) for text, score in zip(*row)]
-                pairs = [pair for pair in pairs if is_possible(pair[1])]
-                results[i] = pairs or [("", float("-inf"))]  # where logits are not finite
+            for i, *row in zip(batch, found.reshape(scores.shape), scores, counts, truncated):
+                results[i] = [
+                    Translation((text.decode("utf-8"), float(score)), int(count) - 1, bool(cut))
+                    for text, score, count, cut in zip(*row)
+                    if is_possible(score)
+                ] or [none]  # where logits are not finite
         return results
 
     def score(
@@ -303,7 +311,7 @@ class Translator:
         numbers = range(first_line, first_line + len(pairs))
         long = find_long(sources, self.model.pe_input, numbers, skip_long)
         long |= find_long(targets, self.model.pe_target, numbers, skip_long)
-        results = [PairScore(float("-inf"), float("-inf"), [], []) for _ in pairs]
+        results = [PairScore(float("-inf"), float("-inf"), [], [], False) for _ in pairs]
         lengths = {
             i: max(len(sources[i]), len(targets[i])) for i in range(len(pairs)) if i not in long
         }
@@ -315,7 +323,45 @@ class Translator:
                 total = float(np.sum(token_log_probs, dtype=np.float64))
                 normalized = total / length_penalty(len(targets[i]), self.decode.length_penalty)
                 pieces = self.target.pieces(targets[i])
-                results[i] = PairScore(total, normalized, pieces, token_log_probs.tolist())
+                longest = max_output_lengths(self.model, len(sources[i]) - 1, self.decode)
+                truncated = len(targets[i]) >= int(longest)
+                log_probs = token_log_probs.tolist()
+                results[i] = PairScore(total, normalized, pieces, log_probs, truncated)
+        return results
+
+    def align(
+        self, pairs: Sequence[tuple[str, str]], progress: Progress | None = None
+    ) -> list[list[tuple[int, int]]]:
+        """Aligns the words of texts and given translations by the attention of the model.
+
+        Each target sub-word is linked to the source sub-word of `inference.align_tokens`. Words are
+        linked where a sub-word of one is linked to a sub-word of the other. A word is what stands
+        between blanks; the tag of a source is none.
+
+        Args:
+          pairs: (source, target) texts.
+          progress: as for `n_best`.
+        Returns: for each pair the sorted links (index of the source word, of the target word), from
+          0; none for a pair with too many sub-words on a side, or a blank one.
+        Raises: UserError for an ensemble.
+        """
+        single_model(self.model)
+        sources = encode(self.source, [source for source, _ in pairs])
+        targets = encode(self.target, [target for _, target in pairs])
+        sizes = {i: (len(sources[i]), len(targets[i])) for i in range(len(pairs))}
+        lengths = {
+            i: max(size)
+            for i, size in sizes.items()
+            if size[0] <= self.model.pe_input and size[1] <= self.model.pe_target and min(size) > 1
+        }
+        results: list[list[tuple[int, int]]] = [[] for _ in pairs]
+        columns = {"inp": sources, "tar_real": targets}
+        for batch, rows in self._run(align_tokens, columns, lengths, SCORED_TOKENS, progress):
+            for i, row in zip(batch, rows):
+                source = ["" if x in self.tags else x for x in self.source.pieces(sources[i])]
+                words = word_indices(source), word_indices(self.target.pieces(targets[i]))
+                linked = enumerate(row[: len(targets[i]) - 1])
+                results[i] = sorted({(words[0][s], words[1][t]) for t, s in linked if s >= 0})
         return results
 
     def attention(

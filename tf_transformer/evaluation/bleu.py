@@ -4,16 +4,22 @@ The two are that of the paper's English-German scores, and that of Multi30k's sc
 """
 
 import dataclasses
+import logging
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
-import sacrebleu
 import sacremoses
+from sacrebleu.metrics import BLEU, CHRF
 
 from tf_transformer.config import DataConfig
-from tf_transformer.data.scripts import CHINESE, LANGUAGES_WITHOUT_BLANKS, base_language
+from tf_transformer.data.scripts import LANGUAGES_WITHOUT_BLANKS, base_language
 from tf_transformer.errors import UserError
 
+logger = logging.getLogger(__name__)
+
+CHARACTERS_OF_WORD = 12  # mean length of what blanks separate, above which they separate no words
+MULTI30K = ("cs", "de", "en", "fr")  # its languages
 QUOTES = str.maketrans(dict.fromkeys("„“”«»", '"') | dict.fromkeys("‚‘’‹›", "'"))
 
 
@@ -33,37 +39,84 @@ class Scores:
         )
 
 
-def bleu_tokenizer(language: str) -> str:
+def bleu_tokenizer(language: str, tokenizer: str = "auto") -> str:
     """The name of sacreBLEU's tokenizer: words, or characters where no blanks are between words.
 
     Args:
-      language: a code such as "ja" or "zh_TW".
+      language: a code such as "ja", "jpn" or "zh_TW".
+      tokenizer: the name itself, unless it is "auto".
     """
+    if tokenizer != "auto":
+        return tokenizer
     code = base_language(language)
-    if code in CHINESE:  # for which sacreBLEU has a tokenizer
+    if code == "zh":  # for which sacreBLEU has a tokenizer
         return "zh"
     return "char" if code in LANGUAGES_WITHOUT_BLANKS else "13a"
 
 
-def score(translations: Sequence[str], references: Sequence[str], language: str = "en") -> Scores:
+def make_bleu(tokenizer: str, **options: Any) -> BLEU:
+    """Makes sacreBLEU's metric.
+
+    Args:
+      tokenizer: a name of `BLEU.TOKENIZERS`.
+      **options: of the metric.
+    Raises: UserError for a tokenizer that needs another package, or a download that fails.
+    """
+    try:
+        return BLEU(tokenize=tokenizer, **options)
+    except (RuntimeError, ImportError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(
+            f"sacreBLEU's tokenizer {tokenizer} cannot be used ({reason}): install what it needs, "
+            "or give another --bleu_tokenizer"
+        ) from None
+
+
+def check_tokenizer(tokenizer: str, references: Sequence[str]) -> None:
+    """Warns where a tokenizer of words meets text without blanks between words.
+
+    Raises: UserError as `make_bleu`.
+    """
+    make_bleu(tokenizer)
+    words = sum(len(line.split()) for line in references)
+    if tokenizer in ("13a", "intl") and sum(map(len, references)) > CHARACTERS_OF_WORD * words > 0:
+        logger.warning(
+            f"BLEU counts what stands between blanks as a word (tok:{tokenizer}), and the "
+            "references have hardly any blanks: give --bleu_tokenizer=char, or the code of their "
+            "language"
+        )
+
+
+def score(
+    translations: Sequence[str],
+    references: Sequence[str],
+    language: str = "en",
+    tokenizer: str = "auto",
+) -> Scores:
     """Computes BLEU and chrF with sacreBLEU, with one reference for each translation.
 
     Args:
       translations: a list of strings, detokenised.
       references: a list of strings of the same length.
       language: code of their language, such as "ja", for the tokenizer; see `bleu_tokenizer`.
+      tokenizer: a name of sacreBLEU's tokenizers; "auto" for that of the language.
     Returns: `Scores`.
-    Raises: UserError when the lengths differ or the lists are empty.
+    Raises: UserError when the lengths differ or the lists are empty, and as `make_bleu`.
     """
     check_lengths(translations, references)
-    metrics = sacrebleu.metrics.BLEU(tokenize=bleu_tokenizer(language)), sacrebleu.metrics.CHRF()
+    metrics = make_bleu(bleu_tokenizer(language, tokenizer)), CHRF()
     scores = (metric.corpus_score(translations, [references]).score for metric in metrics)
     return Scores(*scores, *(str(metric.get_signature()) for metric in metrics))
 
 
 def has_papers_bleu(data: DataConfig) -> bool:
     """Whether the paper reports `compound_split_bleu` for a `DataConfig`: English to German."""
-    return (data.source, data.target) == ("en", "de")
+    return (base_language(data.source), base_language(data.target)) == ("en", "de")
+
+
+def is_of_multi30k(data: DataConfig) -> bool:
+    """Whether the target language of a `DataConfig` is one of Multi30k."""
+    return base_language(data.target) in MULTI30K
 
 
 def split_compounds(tokens: str) -> str:
@@ -90,6 +143,7 @@ def compound_split_bleu(
       language: the language of the tokenizer's rules for abbreviations and apostrophes.
     Returns: BLEU from 0 to 100; the settings of the metric, as text.
     """
+    language = base_language(language)
     tokenizer = sacremoses.MosesTokenizer(lang=language)
 
     def tokenize(line: str) -> str:
@@ -117,7 +171,7 @@ def normalized_bleu(
     rules = moses_language(language)
     moses = f"moses.{rules}:sacremoses.{sacremoses.__version__}"
     settings = f"text:lower-cased|punctuation:normalised|{moses}"
-    if rules == "en" and not language.lower().startswith("en"):
+    if rules == "en" and base_language(language) != "en":
         settings += f"|no rules for {language}: English"
     return _bleu_of_tokens(translations, references, lowercase_tokenizer(language), settings)
 
@@ -160,7 +214,7 @@ def _bleu_of_tokens(
 ) -> tuple[float, str]:
     """BLEU without smoothing of text that `tokenize` splits at blanks; its signature, settings."""
     check_lengths(translations, references)
-    bleu = sacrebleu.metrics.BLEU(tokenize="none", smooth_method="none", force=True)
+    bleu = BLEU(tokenize="none", smooth_method="none", force=True)
     sides = [[tokenize(line) for line in lines] for lines in (translations, references)]
     result = bleu.corpus_score(sides[0], [sides[1]])
     return result.score, f"{bleu.get_signature()}|{settings}"

@@ -8,7 +8,7 @@ bootstrap test (Koehn 2004).
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics import CHRF, TER
 from sacrebleu.metrics.base import Metric as Scorer
 from sacrebleu.significance import PairedTest, Result
 
@@ -17,14 +17,17 @@ from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import (
     bleu_tokenizer,
     check_lengths,
+    check_tokenizer,
     compound_split_bleu,
     has_papers_bleu,
+    is_of_multi30k,
+    make_bleu,
     normalized_bleu,
 )
 
 
 class Metric(NamedTuple):
-    """A metric of sacreBLEU. The functions are of a language code."""
+    """A metric of sacreBLEU. The functions are of the name of a tokenizer, which BLEU needs."""
 
     name: str
     corpus: Callable[[str], Scorer]  # higher is better, except for TER
@@ -45,19 +48,21 @@ class PublishedMetric(NamedTuple):
 METRICS = {
     "bleu": Metric(
         "BLEU",
-        lambda language: BLEU(tokenize=bleu_tokenizer(language)),
+        make_bleu,
         # n-grams that are longer than the sentence do not count; exponential smoothing
-        lambda language: BLEU(effective_order=True, tokenize=bleu_tokenizer(language)),
+        lambda tokenizer: make_bleu(tokenizer, effective_order=True),
     ),
-    "chrf": Metric("chrF", lambda language: CHRF(), lambda language: CHRF()),
-    "chrf++": Metric("chrF++", lambda language: CHRF(word_order=2)),
-    "ter": Metric("TER", lambda language: TER(), note="slow for long sentences"),
+    "chrf": Metric("chrF", lambda _: CHRF(), lambda _: CHRF()),
+    "chrf++": Metric("chrF++", lambda _: CHRF(word_order=2)),
+    "ter": Metric("TER", lambda _: TER(), note="slow for long sentences"),
 }
 PUBLISHED = [
     PublishedMetric(
         "tokenised, compound-split BLEU", "the paper", compound_split_bleu, has_papers_bleu
     ),
-    PublishedMetric("lower-cased, tokenised BLEU", "papers on Multi30k", normalized_bleu),
+    PublishedMetric(
+        "lower-cased, tokenised BLEU", "papers on Multi30k", normalized_bleu, is_of_multi30k
+    ),
 ]
 # The statistics of 1,000 resampled test sets are in memory at the same time: about 1 GB.
 MAX_RESAMPLED = 10_000
@@ -108,6 +113,7 @@ def corpus_metrics(
     references: Sequence[Sequence[str]],
     baseline: Sequence[str] | None = None,
     language: str = "en",
+    tokenizer: str = "auto",
 ) -> list[MetricResult]:
     """Scores translations, and compares them with those of a baseline.
 
@@ -122,18 +128,21 @@ def corpus_metrics(
       baseline: the translations of another system.
       language: code of the language of the texts, such as "ja"; it chooses the tokenizer of BLEU,
         see `bleu_tokenizer`.
+      tokenizer: a name of sacreBLEU's tokenizers; "auto" for that of the language.
     Returns: a `MetricResult` for each metric.
     Raises: UserError when the lengths differ, the lists are empty, or there are too many
-      translations to compare them.
+      translations to compare them; and as `make_bleu`.
     """
     check_lengths(translations, *references, *([baseline] if baseline else []))
     systems = [("system", translations)]
     if baseline:
         systems.insert(0, ("baseline", baseline))
         check_resampling(len(translations))
+    tokenizer = bleu_tokenizer(language, tokenizer)
+    check_tokenizer(tokenizer, references[0])
     results = []
     for key in metrics:
-        metric = METRICS[key].corpus(language)
+        metric = METRICS[key].corpus(tokenizer)
         if len(translations) > MAX_RESAMPLED:
             scores = [Result(metric.corpus_score(translations, references).score)]
             signature = metric.get_signature()
@@ -183,5 +192,5 @@ def sentence_scorer(metric: str, language: str = "en") -> Callable[[str, str], f
     """
     make = METRICS[metric].sentence
     assert make
-    scorer = make(language)
+    scorer = make(bleu_tokenizer(language))
     return lambda translation, reference: scorer.sentence_score(translation, [reference]).score

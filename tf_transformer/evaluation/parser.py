@@ -24,10 +24,14 @@ class Parser:
     Args:
       translator: a `Translator` with a model that was trained on a treebank. Sec. 6.3 has a beam of
         21, length penalty 0.3 and `extra_decode_length` 300.
+
+    Attributes:
+      truncated: the lines of the outputs so far that are cut off at the longest output.
     """
 
     def __init__(self, translator: Translator) -> None:
         self.translator = translator
+        self.truncated: list[int] = []
 
     @classmethod
     def load(cls, model_dir: str, checkpoint: str | None = None, **decode: object) -> "Parser":
@@ -44,6 +48,7 @@ class Parser:
         sources = [" ".join(words_of(sentence)) for sentence in sentences]
         line_numbers = range(first_line, first_line + len(sources))
         results = self.translator.n_best(sources, 1, progress, line_numbers)
+        self.truncated += [n for n, best in zip(line_numbers, results) if best[0].truncated]
         return [best[0][0] for best in results]
 
     def parse(

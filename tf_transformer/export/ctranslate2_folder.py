@@ -4,14 +4,15 @@ CTranslate2 is a C++ engine that translates on CPUs, in float32 or int8:
 
     import ctranslate2, sentencepiece
     translator = ctranslate2.Translator("FOLDER")
-    tokenizer = sentencepiece.SentencePieceProcessor("FOLDER/shared.model")
-    pieces = tokenizer.encode("a sentence", out_type=str)
+    source = sentencepiece.SentencePieceProcessor("FOLDER/source.model")
+    target = sentencepiece.SentencePieceProcessor("FOLDER/target.model")
+    pieces = source.encode("a sentence", out_type=str)
     (result,) = translator.translate_batch(
         [pieces], beam_size=4, max_decoding_length=len(pieces) + 50
     )
-    print(tokenizer.decode(result.hypotheses[0]))
+    print(target.decode(result.hypotheses[0]))
 
-With separate vocabularies, `source.model` encodes and `target.model` decodes.
+Where sources and targets have one vocabulary and one normalizer, it is `shared.model`.
 
 The network is the same. CTranslate2 differs in:
 - Layout: one fused projection for queries, keys and values, and kernels `[out, in]`.

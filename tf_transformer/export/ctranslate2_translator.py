@@ -20,14 +20,19 @@ from tf_transformer.config import DecodeConfig
 from tf_transformer.data.scripts import LINE_SEPARATORS
 from tf_transformer.data.tags import split_tag, vocabulary_tags
 from tf_transformer.decoding.scores import is_possible, length_penalty
-from tf_transformer.decoding.text_batches import check_n_best, find_long, length_batches
+from tf_transformer.decoding.text_batches import (
+    Translation,
+    check_n_best,
+    find_long,
+    length_batches,
+)
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export.versions import read_description
 from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import END, PAD, START
 
 Pieces = list[str]  # the sub-words of a text, without the end token
-Hypotheses = list[tuple[str, float]]  # translations of a text with scores, best first
+Hypotheses = list[Translation]  # of a text, best first
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
 
 COMPUTE_TYPES = ("default", "float32", "int8")  # of the weights in memory; default: as exported
@@ -42,6 +47,7 @@ class CTranslate2Translator:
       folder: of the export.
       compute_type: one of `COMPUTE_TYPES`.
       parallel: batches that are computed at the same time.
+      min_length: fewest sub-words of a translation, as in `ControlConfig`.
       **decode: fields of `DecodeConfig` to change.
     Raises: UserError when a package is missing, or the folder is not a complete export.
 
@@ -52,7 +58,12 @@ class CTranslate2Translator:
     """
 
     def __init__(
-        self, folder: str, compute_type: str = "default", parallel: int = 1, **decode: Any
+        self,
+        folder: str,
+        compute_type: str = "default",
+        parallel: int = 1,
+        min_length: int = 0,
+        **decode: Any,
     ) -> None:
         description = read_description(folder)
         names = ("beam_size", "length_penalty", "extra_decode_length")
@@ -70,6 +81,7 @@ class CTranslate2Translator:
         self._excluded = [[self._target.id_to_piece(token)] for token in (PAD, START)]
         self.end = self._target.id_to_piece(END)
         self._parallel = parallel
+        self._min_length = min_length
         self._engine = _load_engine(folder, compute_type, parallel)
 
     def encode(self, texts: Iterable[str | bytes]) -> list[Pieces]:
@@ -114,7 +126,8 @@ class CTranslate2Translator:
             repeated = [i for i in near if limits[i] == limit]
             for i, found in zip(repeated, self._search([rows[i] for i in repeated], limit, number)):
                 results[i] = found
-        return [self._rank(row, found)[:number] for row, found in zip(rows, results)]
+        ranked = map(self._rank, rows, results, limits)
+        return [hypotheses[:number] for hypotheses in ranked]
 
     def log_probs(self, sources: list[Pieces], targets: list[Pieces]) -> list[list[float]]:
         """log p of each sub-word of given translations, and of the end token after them.
@@ -136,12 +149,12 @@ class CTranslate2Translator:
         """Translates texts; arguments and result are those of `Translator.n_best`."""
         check_n_best(number, self.decode.beam_size)
         rows = self.encode(texts)
-        results: list[Hypotheses] = [[("", 0.0)] for _ in rows]
+        results = [[Translation(("", 0.0))] for _ in rows]
         line_numbers = line_numbers or range(1, len(rows) + 1)
         with_end = [[*row, self.end] for row in rows]
         long = find_long(with_end, self.max_source, line_numbers, skip_long)
         for i in long:
-            results[i] = [("", -math.inf)]
+            results[i] = [Translation(("", -math.inf))]
         wanted = [i for i, row in enumerate(rows) if row and i not in long]
 
         def search(batch: list[int]) -> list[Hypotheses]:
@@ -178,7 +191,7 @@ class CTranslate2Translator:
             return_end_token=True,
             suppress_sequences=self._excluded,
             max_input_length=0,  # no limit
-            min_decoding_length=0,
+            min_decoding_length=min(self._min_length, max_length - 1),
             max_decoding_length=max_length - 1,
         )
 
@@ -187,22 +200,27 @@ class CTranslate2Translator:
         """CTranslate2 divides by L ^ penalty; with 0 it would have another rule for the end."""
         return max(self.decode.length_penalty, 1e-3)
 
-    def _rank(self, row: Pieces, found: Any) -> Hypotheses:
-        """Returns the hypotheses of a row with our scores, best first."""
+    def _rank(self, row: Pieces, found: Any, limit: int) -> Hypotheses:
+        """Returns the hypotheses of a row with our scores, best first.
+
+        CTranslate2 divides the probability of an end token that comes too early among the others:
+        with a minimum length, the scores are computed again.
+        """
         scored = []
         for pieces, score in zip(found.hypotheses, found.scores):
             log_prob = score * len(pieces) ** self._engine_penalty
-            if pieces[-1] == self.end:
+            if ended := pieces[-1] == self.end:
                 pieces = pieces[:-1]
-            else:  # at the longest output only the end token can follow
+            if self._min_length or not ended:  # at the longest output only the end token can follow
                 log_prob = sum(self.log_probs([row], [pieces])[0])
             penalty = length_penalty(len(pieces) + 1, self.decode.length_penalty)
             scored.append((log_prob / penalty, pieces))
         scored = [(score, pieces) for score, pieces in scored if is_possible(score)]
         scored.sort(key=lambda hypothesis: -hypothesis[0])
-        return [(self.decode_target(pieces), score) for score, pieces in scored] or [
-            ("", -math.inf)
-        ]
+        return [
+            Translation((self.decode_target(pieces), score), len(pieces), len(pieces) + 1 >= limit)
+            for score, pieces in scored
+        ] or [Translation(("", -math.inf))]
 
 
 def _text(text: str | bytes) -> str:

@@ -32,7 +32,14 @@ from google.protobuf.message import DecodeError
 from tf_transformer.checkpoints import checkpoint as checkpoints
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.checkpoints.loading import build_model, load_model
-from tf_transformer.config import SAMPLING, Config, DataConfig, DecodeConfig, ModelConfig
+from tf_transformer.config import (
+    NORMALIZATIONS,
+    SAMPLING,
+    Config,
+    DataConfig,
+    DecodeConfig,
+    ModelConfig,
+)
 from tf_transformer.data.tokenizer import Tokenizer, save_tokenizers
 from tf_transformer.errors import UserError, explain_missing_package
 from tf_transformer.export import marian
@@ -181,13 +188,14 @@ def _generation_config(config: Config) -> dict[str, Any]:
 def _write_tokenizers(folder: str, tokenizers: tuple[Tokenizer, Tokenizer], config: Config) -> None:
     """Writes the files of `MarianTokenizer`."""
     source, target = tokenizers
+    is_separate = not source.same_vocabulary(target)
     pad, unk, eos = source.pieces([PAD, UNK, END])
     settings = {
         "tokenizer_class": "MarianTokenizer",
         "source_lang": config.data.source,
         "target_lang": config.data.target,
         "model_max_length": config.model.pe_input,
-        "separate_vocabs": source is not target,
+        "separate_vocabs": is_separate,
         # Text such as "[END]" is text, and not a special token.
         "split_special_tokens": True,
         "clean_up_tokenization_spaces": False,
@@ -199,7 +207,7 @@ def _write_tokenizers(folder: str, tokenizers: tuple[Tokenizer, Tokenizer], conf
     source.save(os.path.join(folder, "source.spm"))
     target.save(os.path.join(folder, "target.spm"))
     files = {"vocab.json": source}
-    if source is not target:
+    if is_separate:
         files["target_vocab.json"] = target
     for name, tokenizer in files.items():
         pieces = tokenizer.pieces(range(tokenizer.vocab_size))
@@ -258,7 +266,7 @@ def _read_marian(
     is_tied = sizes.get("tie_word_embeddings", True)
     tensors = _read_tensors(folder, orders, is_shared, is_tied)
     starts_with_padding = sizes["decoder_start_token_id"] == sizes["pad_token_id"]
-    is_one_matrix = is_shared and is_tied and tokenizers[0] is tokenizers[1]
+    is_one_matrix = is_shared and is_tied and tokenizers[0].same_vocabulary(tokenizers[1])
     # As transformers does: an old folder has the settings of the search in `config.json`.
     search = _read_json(folder, "generation_config.json", optional=True) or sizes
     search = {name: value for name, value in search.items() if value is not None}
@@ -281,13 +289,16 @@ def _read_marian(
         and not tensors[marian.BIAS].any(),
     )
     kind = tokenizers[0].subword_model
+    sides = zip(("source_normalization", "target_normalization"), tokenizers)
+    rules = {name: tokenizer.normalizer_spec.name for name, tokenizer in sides}
     data = DataConfig(
         data=os.path.abspath(folder),  # the data of its training is not known
         source=source or names.get("source_lang") or DataConfig.source,
         target=target or names.get("target_lang") or DataConfig.target,
         vocab_size=max(tokenizer.vocab_size for tokenizer in tokenizers),
         subword_model=kind if kind in SAMPLING else DataConfig.subword_model,
-        shared_vocab=tokenizers[0] is tokenizers[1],
+        shared_vocab=tokenizers[0].same_vocabulary(tokenizers[1]),
+        **{name: rule for name, rule in rules.items() if rule in NORMALIZATIONS},
         max_length=min(DataConfig.max_length, longest),
     )
     decode = DecodeConfig(

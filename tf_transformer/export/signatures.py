@@ -26,8 +26,8 @@ from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Model, single_model
 from tf_transformer.decoding.inference import (
     alternative_translations,
+    cross_attention,
     detokenize,
-    forced_decoding,
     forced_log_probs,
     max_output_lengths,
     sample_translations,
@@ -42,6 +42,7 @@ ALIGNED_LENGTH = 128  # most source sub-words of `alignments`: weights grow with
 ALTERNATIVES = 10  # next sub-words that are completed, where the vocabulary has as many
 
 Tensors = dict[str, tf.Tensor]
+N_BEST = ("translations", "scores", "truncated")  # the results of several translations
 
 
 class Option(NamedTuple):
@@ -64,9 +65,11 @@ class Option(NamedTuple):
 def request_options(decode: DecodeConfig) -> dict[str, Option]:
     """The options of an export with these settings, by name."""
     longest = "longest translation in sub-words, with the end token; 0: the limit of the export"
+    shortest = "fewest sub-words, without the end token, as far as the longest translation allows"
     penalty = "alpha of the length penalty"
     return {
         "n_best": Option(tf.int32, "translations", 1, 1, decode.beam_size),
+        "min_length": Option(tf.int32, shortest, 0, 0),
         # It can only shorten the limit of the export. A prefix always fits.
         "max_decode_length": Option(tf.int32, longest, 0, 0),
         "length_penalty": Option(tf.float32, penalty, decode.length_penalty, 0, 10),
@@ -86,10 +89,13 @@ class Signature(NamedTuple):
     options: list[str] = []  # of `request_options`, each row its own
 
 
-BEST = "`translation` `[N]`, `score` `[N]`"
+TRUNCATED = "whether it is cut off at the longest output"
+BEST = f"`translation` `[N]`, `score` `[N]`, `truncated` `[N]`: {TRUNCATED}"
 SIGNATURES = {
     "serving_default": Signature(["text"], BEST),
-    "nbest": Signature(["text"], "`translations` `[N, K]` and `scores` `[N, K]`, best first"),
+    "nbest": Signature(
+        ["text"], "`translations`, `scores` and `truncated` `[N, K]`, as above, best first"
+    ),
     "score": Signature(
         ["source", "target"],
         "`log_probability` `[N]`, `token_log_probabilities` `[N, T]`, `tokens` `[N, T]`",
@@ -105,13 +111,21 @@ SIGNATURES = {
     ),
     "translate_with_options": Signature(
         ["text"],
-        "`translations` `[N, K]`, `scores` `[N, K]`, `count` `[N]`, the number of translations",
-        ["n_best", "max_decode_length", "length_penalty", "target_prefix"],
+        "as `nbest`, and `count` `[N]`, the number of translations",
+        ["n_best", "min_length", "max_decode_length", "length_penalty", "target_prefix"],
     ),
     "sample": Signature(
         ["text"],
         BEST,
-        ["temperature", "top_k", "top_p", "seed", "max_decode_length", "target_prefix"],
+        [
+            "temperature",
+            "top_k",
+            "top_p",
+            "seed",
+            "min_length",
+            "max_decode_length",
+            "target_prefix",
+        ],
     ),
     "alternatives": Signature(
         ["text"],
@@ -152,61 +166,64 @@ class TextFunctions:
         """Translates texts.
 
         Returns: translation, strings `[N]`; score, float32 `[N]`, the log-probability in nats
-          divided by the length penalty.
+          divided by the length penalty; truncated, bool `[N]`, whether it has reached the longest
+          output.
         """
-        texts, scores = self._translate(text, 1)
-        return {"translation": texts[:, 0], "score": scores[:, 0]}
+        return _best(self._translate(text, 1))
 
     def nbest(self, text: tf.Tensor) -> Tensors:
         """Translates texts.
 
         Returns: translations, strings `[N, K]`, best first, K the beam size; scores, float32
-          `[N, K]`. Where the search finds fewer hypotheses, the others are empty with score -1e9.
+          `[N, K]`; truncated, bool `[N, K]`. Where the search finds fewer hypotheses, the others
+          are empty with score -1e9.
         """
-        return dict(zip(("translations", "scores"), self._translate(text, self._decode.beam_size)))
+        return dict(zip(N_BEST, self._translate(text, self._decode.beam_size)))
 
     def translate_with_options(self, text: tf.Tensor, **options: tf.Tensor) -> Tensors:
         """Translates each text with its own search options.
 
-        Returns: translations and scores as of `nbest`; count, int32 `[N]`, the translations of each
+        Returns: those of `nbest`; count, int32 `[N]`, the translations of each
           text. The others are empty with score -1e9.
         """
         beam_size, n_best = self._decode.beam_size, options["n_best"]  # K
 
         def search(
             inp: tf.Tensor, prefix: tf.Tensor, n_best: tf.Tensor, **options: tf.Tensor
-        ) -> tuple[tf.Tensor, tf.Tensor]:
+        ) -> tuple[tf.Tensor, ...]:
             most = tf.reduce_max(n_best)  # the others of a text have no effect on its first ones
             result = search_translations(self._model, inp, self._decode, most, prefix, **options)
             missing = [[0, 0], [0, beam_size - tf.shape(result.scores)[1]]]
             scores = tf.pad(result.scores, missing, constant_values=NEGATIVE_INFINITY)
-            return tf.pad(result.ids, [*missing, [0, 0]]), scores  # (n, K, T), (n, K)
+            ids = tf.pad(result.ids, [*missing, [0, 0]])
+            return ids, scores, tf.pad(result.truncated, missing)  # (n, K, T), (n, K), (n, K)
 
-        texts, scores = self._decode_texts(search, text, beam_size, beam_size, options)
+        results = self._decode_texts(search, text, beam_size, beam_size, options)
+        texts, scores, truncated = results
         wanted = tf.range(beam_size) < n_best[:, tf.newaxis]  # (N, K)
         texts = tf.where(wanted, texts, "")
         scores = tf.where(wanted, scores, NEGATIVE_INFINITY)
         count = tf.reduce_sum(tf.cast(is_possible(scores), tf.int32), axis=1)
-        return {"translations": texts, "scores": scores, "count": count}
+        return {**dict(zip(N_BEST, (texts, scores, truncated & wanted))), "count": count}
 
     def sample(self, text: tf.Tensor, **options: tf.Tensor) -> Tensors:
         """Draws a translation of each text.
 
         A seed of 32 bits draws what `Translator.sample` draws for line 1.
 
-        Returns: translation, strings `[N]`; score, float32 `[N]`, of the model's distribution.
+        Returns: those of `serving_default`; the score is that of the model's distribution.
         """
 
         def draw(
             inp: tf.Tensor, prefix: tf.Tensor, seed: tf.Tensor, **options: tf.Tensor
-        ) -> tuple[tf.Tensor, tf.Tensor]:
+        ) -> tuple[tf.Tensor, ...]:
             halves = tf.bitcast(seed, tf.int32)  # (n, 2), the lower half first
             seeds = tf.stack([halves[:, 0], halves[:, 1] + 1], axis=1)
             problem = self._model, inp, self._decode, seeds
-            return sample_translations(*problem, prefix=prefix, **options)[:2]
+            result = sample_translations(*problem, prefix=prefix, **options)
+            return result.ids, result.scores, result.truncated
 
-        texts, scores = self._decode_texts(draw, text, 1, 1, options)
-        return {"translation": texts[:, 0], "score": scores[:, 0]}
+        return _best(self._decode_texts(draw, text, 1, 1, options))
 
     def alternatives(self, text: tf.Tensor, **options: tf.Tensor) -> Tensors:
         """Proposes how the translation of each text can continue after its beginning.
@@ -220,18 +237,17 @@ class TextFunctions:
         def complete(inp: tf.Tensor, prefix: tf.Tensor) -> tuple[tf.Tensor, ...]:
             return alternative_translations(self._model, inp, self._decode, number, prefix)
 
-        no_probabilities = [tf.zeros([tf.size(text), number])]
         results = self._decode_texts(
-            complete, text, number, number, options, following=2, more=no_probabilities
+            complete, text, number, number, options, following=2, third=tf.float32
         )
         return dict(zip(("translations", "scores", "probabilities"), results))
 
     def _translate(self, text: tf.Tensor, number: int) -> list[tf.Tensor]:
-        """The best translations of texts, strings `[N, K]`, and their scores."""
+        """The best translations of texts, strings `[N, K]`, their scores, and `truncated`."""
 
-        def search(inp: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        def search(inp: tf.Tensor) -> tuple[tf.Tensor, ...]:
             result = search_translations(self._model, inp, self._decode, number)
-            return result.ids, result.scores
+            return result.ids, result.scores, result.truncated
 
         return self._decode_texts(search, text, number, self._decode.beam_size)
 
@@ -243,21 +259,21 @@ class TextFunctions:
         rows_per_text: int,
         options: Tensors | None = None,
         following: int = 1,
-        more: Sequence[tf.Tensor] = (),
+        third: tf.DType = tf.bool,
     ) -> list[tf.Tensor]:
         """Calls a search for chunks of texts, and converts its results to text.
 
         Args:
           decode: a function of source ids `[n, S]` and of the options of a chunk, by name, among
             them the ids `prefix` `[n, P]` where there are target prefixes; it returns ids
-            `[n, K, T]`, scores `[n, K]`, and what `more` has.
+            `[n, K, T]`, scores `[n, K]`, and a third result `[n, K]`.
           text: strings `[N]`.
           number: K.
           rows_per_text: hypotheses of each text that are computed at the same time.
           options: by name, tensors `[N]`.
           following: positions that the model needs after a prefix.
-          more: the further results of texts without a translation, tensors `[N, ...]`.
-        Returns: translations, strings `[N, K]`; scores `[N, K]`; the further results.
+          third: the type of the third result; it is 0 or false where there is no translation.
+        Returns: translations, strings `[N, K]`; scores `[N, K]`; the third result `[N, K]`.
         """
         inp, lengths, blank = self._encode(self._source, text)
         fits = lengths <= self._model.pe_input
@@ -283,7 +299,7 @@ class TextFunctions:
             indices=tf.where(~blank & fits)[:, 0],
             lengths=lengths,
             chunk_tokens=self._decode.decode_batch_tokens // rows_per_text,
-            defaults=[default_texts, default_scores, *more],
+            defaults=[default_texts, default_scores, tf.zeros([tf.size(lengths), number], third)],
         )
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:
@@ -341,9 +357,7 @@ class TextFunctions:
         def align_chunk(indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
             padded = tf.gather(inp, indices).to_tensor(PAD)  # (n, s)
             tar_real = search_translations(model, padded, self._decode, 1).ids[:, 0]  # (n, t)
-            _, attention = forced_decoding(model, padded, tar_real)
-            layers = range(1, model.decoder.num_layers + 1)
-            weights = tf.stack([attention[f"decoder_layer{i}_block2"] for i in layers], axis=1)
+            weights = cross_attention(model, padded, tar_real)
             is_token = tf.cast(tar_real != PAD, tf.float32)  # (n, t)
             weights *= is_token[:, tf.newaxis, tf.newaxis, :, tf.newaxis]  # (n, L, H, t, s)
             return (
@@ -386,6 +400,12 @@ class TextFunctions:
         ids = tokenizer.encode(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8"))
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         return ids, lengths, lengths <= 1  # blank: the end token alone
+
+
+def _best(results: Sequence[tf.Tensor]) -> Tensors:
+    """The results `[N, 1]` of one translation of each text, as `[N]`."""
+    names = ("translation", "score", "truncated")
+    return {name: result[:, 0] for name, result in zip(names, results)}
 
 
 def graph_function(functions: TextFunctions, name: str, decode: DecodeConfig) -> Any:

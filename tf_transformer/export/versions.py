@@ -3,7 +3,7 @@
 A version is a folder whose name is its number, which may have leading zeros, as in TensorFlow
 Serving. `assets.extra/model.json` in it describes languages, search and limits:
 
-    {"source": "en", "target": "de", "beam_size": 4, "length_penalty": 0.6,
+    {"source": "en", "target": "de", "tag": "", "beam_size": 4, "length_penalty": 0.6,
      "extra_decode_length": 50, "max_source_subwords": 1024, "max_target_subwords": 1024,
      "max_aligned_subwords": 128}
 
@@ -52,6 +52,7 @@ def write_description(folder: str, config: Config, aligned_length: int) -> None:
     description = {
         "source": config.data.source,
         "target": config.data.target,
+        "tag": config.data.tag,
         "beam_size": config.decode.beam_size,
         "length_penalty": float(config.decode.length_penalty),
         "extra_decode_length": config.decode.extra_decode_length,

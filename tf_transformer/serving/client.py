@@ -10,11 +10,12 @@ from typing import Any
 import urllib3
 
 from tf_transformer.decoding.scores import NEGATIVE_INFINITY
+from tf_transformer.decoding.text_batches import Translation
 from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)
 
-Results = list[tuple[str, float]]  # pairs (translation, score)
+Results = list[Translation]
 
 EXAMPLE = "http://127.0.0.1:8501"
 TIMEOUT = urllib3.Timeout(connect=5.0, read=120.0)
@@ -74,8 +75,8 @@ class RestClient:
     def translate(self, texts: list[str]) -> Results:
         """Translates texts.
 
-        Returns: pairs (translation, score). A text that is too long even alone has an empty
-          translation and the score -1e9.
+        Returns: pairs (translation, score), of type `Translation`, whose lengths are not known. A
+          text that is too long even alone has an empty translation and the score -1e9.
         Raises: UserError.
         """
         try:
@@ -87,16 +88,17 @@ class RestClient:
             half = len(texts) // 2
             return self.translate(texts[:half]) + self.translate(texts[half:])
         if response.status == 413:
-            return [("", NEGATIVE_INFINITY)]
+            return [Translation(("", NEGATIVE_INFINITY))]
         try:
             answer = response.json()
         except (ValueError, RecursionError):  # it is not JSON
             answer = None
         match response.status, answer:
-            case 200, {"outputs": {"translation": [*found], "score": [*scores]}} if (
+            case 200, {"outputs": {"translation": [*found], "score": [*scores], **others}} if (
                 len(found) == len(scores) == len(texts)
             ):
-                return list(zip(found, scores))
+                cut: Any = others.get("truncated", [False] * len(texts))  # older exports have none
+                return [Translation(*each) for each in zip(zip(found, scores), [0] * len(cut), cut)]
             case 200, {"outputs": _}:
                 raise UserError(f"the model at {self._url} is not one that tf-transformer exported")
             case status, {"error": str(message)}:
@@ -114,7 +116,7 @@ def translate_lines(
     first_line: int = 1,
     batch_size: int = 32,
     concurrency: int = 4,
-) -> Iterator[tuple[str, float]]:
+) -> Iterator[Translation]:
     """Translates lines with several requests in flight.
 
     Args:
@@ -123,7 +125,7 @@ def translate_lines(
       first_line: number of the first one, for errors.
       batch_size: lines in a request.
       concurrency: requests at the same time.
-    Yields: (translation, score) in the order of the lines; see `RestClient.translate`.
+    Yields: a `Translation` of each, in the order of the lines; see `RestClient.translate`.
     Raises: UserError, whose message has the numbers of the lines of the request.
     """
     lines = iter(lines)

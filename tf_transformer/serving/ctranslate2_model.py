@@ -42,11 +42,19 @@ class CTranslate2Model:
         self.signatures = {
             "serving_default": _signature(
                 self._translate, ["text"],
-                {"score": ("DT_FLOAT", one), "translation": ("DT_STRING", one)},
+                {
+                    "score": ("DT_FLOAT", one),
+                    "translation": ("DT_STRING", one),
+                    "truncated": ("DT_BOOL", one),
+                },
             ),
             "nbest": _signature(
                 self._n_best, ["text"],
-                {"scores": ("DT_FLOAT", best), "translations": ("DT_STRING", best)},
+                {
+                    "scores": ("DT_FLOAT", best),
+                    "translations": ("DT_STRING", best),
+                    "truncated": ("DT_BOOL", best),
+                },
             ),
             "score": _signature(
                 self._score, ["source", "target"],
@@ -67,30 +75,34 @@ class CTranslate2Model:
         self.signatures.clear()  # they refer to this object
 
     def _translate(self, inputs: Texts, deadline: float | None) -> Outputs:
-        translations, scores = self._search(inputs["text"], 1, deadline)
-        return {"score": scores[:, 0], "translation": translations[:, 0]}
+        found = self._search(inputs["text"], 1, deadline)
+        names = ("score", "translation", "truncated")
+        return {name: values[:, 0] for name, values in zip(names, found)}
 
     def _n_best(self, inputs: Texts, deadline: float | None) -> Outputs:
-        translations, scores = self._search(inputs["text"], self._beam_size, deadline)
-        return {"scores": scores, "translations": translations}
+        found = self._search(inputs["text"], self._beam_size, deadline)
+        return dict(zip(("scores", "translations", "truncated"), found))
 
     def _search(
         self, texts: Sequence[str | bytes], number: int, deadline: float | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns: translations, bytes `[N, number]`, and scores, float32 `[N, number]`."""
+    ) -> tuple[np.ndarray, ...]:
+        """Returns: scores, float32 `[N, number]`; translations, bytes; truncated, bool."""
         translator = self._translator
         rows = translator.encode(texts)
         translations = np.full((len(rows), number), b"", object)
         scores = np.full((len(rows), number), NEGATIVE_INFINITY, np.float32)
+        truncated = np.zeros(scores.shape, bool)
         scores[[not row for row in rows], 0] = 0.0
         fitting = [i for i, row in enumerate(rows) if 0 < len(row) < translator.max_source]
         for batch in _until(deadline, translator.batches(rows, fitting)):
             found = translator.search([rows[i] for i in batch], number)
             for i, hypotheses in zip(batch, found):
-                for k, (translation, score) in enumerate(hypotheses):
+                for k, hypothesis in enumerate(hypotheses):
+                    translation, score = hypothesis
                     if is_possible(score):
                         translations[i, k], scores[i, k] = translation.encode(), score
-        return translations, scores
+                        truncated[i, k] = hypothesis.truncated
+        return scores, translations, truncated
 
     def _score(self, inputs: Texts, deadline: float | None) -> Outputs:
         translator = self._translator

@@ -28,6 +28,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Annotated, Any
 
 import anyio
+import numpy as np
 import prometheus_client
 import starlette.exceptions
 import uvicorn
@@ -244,7 +245,10 @@ class Server:
             raise HTTPException(504, f"no answer within {settings.timeout:g} s") from None
         finally:
             served.requests -= 1
-        self._metrics.observe_prediction(len(lengths), tokens, time.monotonic() - start)
+        rows = len(lengths)
+        truncated = outputs.get("truncated", np.zeros(rows))
+        best = truncated if truncated.ndim == 1 else truncated[:, 0]
+        self._metrics.observe_prediction(rows, tokens, int(best.sum()), time.monotonic() - start)
         return outputs
 
     def _add_operation(self, api: FastAPI) -> None:

@@ -81,6 +81,11 @@ class ServerMetrics:
         self._tokens = Counter(
             "tf_transformer_tokens", "Sub-words of successful predictions", registry=registry
         )
+        self._truncated = Counter(
+            "tf_transformer_truncated",
+            "Best translations of successful predictions that are cut off at the longest output",
+            registry=registry,
+        )
         self._loads = gauge(
             f"{LOADING}load_attempt_count", "Loads of versions", "model_path", "status"
         )
@@ -96,8 +101,9 @@ class ServerMetrics:
         if status == OK:
             self._latency.observe(MICROSECONDS * seconds)
 
-    def observe_prediction(self, rows: int, tokens: int, seconds: float) -> None:
+    def observe_prediction(self, rows: int, tokens: int, truncated: int, seconds: float) -> None:
         """Counts a successful prediction, and its seconds in the queue and in batches."""
+        self._truncated.inc(truncated)
         self._input_rows.observe(rows)
         self._tokens.inc(tokens)
         self._runtime.observe(MICROSECONDS * seconds)

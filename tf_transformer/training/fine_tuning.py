@@ -62,11 +62,12 @@ def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
     """
     init_from = config.train.init_from
     initial = initial_config(init_from)
-    tokenizers = load_tokenizers(find_model_dir(init_from), initial.data.shared_vocab)
+    tokenizers = load_tokenizers(find_model_dir(init_from))
     names = {field.name for field in dataclasses.fields(ModelConfig)} - {"dropout_rate"}
     if initial.model.positional_encoding == "sinusoidal":
         names -= {"pe_input", "pe_target"}
     names |= {"vocab_size", "subword_model", "shared_vocab"}
+    names |= {"source_normalization", "target_normalization"}
     if config.train.init_optimizer:
         names |= {"freeze", "ema_decay"}
     sizes = (tokenizer.vocab_size for tokenizer in tokenizers)
@@ -134,7 +135,7 @@ def _row_extension(tokenizers: tuple[Tokenizer, Tokenizer], init_from: str) -> A
       tokenizers: of source and target, with more sub-words than those of the initial model.
       init_from: the initial model.
     """
-    before = load_tokenizers(find_model_dir(init_from), initial_config(init_from).data.shared_vocab)
+    before = load_tokenizers(find_model_dir(init_from))
     source, target = map(segment_new_pieces, before, tokenizers)
 
     def extend(name: str, array: np.ndarray, initial: np.ndarray) -> np.ndarray:

@@ -17,12 +17,19 @@ PROCESS_BYTES, GRAPH_BYTES = 770_000_000, 25_000_000
 
 
 def learning_rate_warning(config: Config, batches: Batches) -> str | None:
-    """A warning where the learning rate does not suit the batch size, or None.
+    """A warning where the learning rate does not suit the run or the batch size, or None.
 
     The rule of thumb: the noise of the gradient falls with the square root of the tokens, and
     Adam's learning rate should be proportional to it (Malladi et al. 2022). Eq. 3 with scale 1 was
     tuned for 25,000 tokens. The peak of the other schedules is the user's own choice.
     """
+    train = config.train
+    if train.warmup_steps >= train.train_steps:
+        return (
+            f"the warm-up ends after the run: warmup_steps {train.warmup_steps:,}, train_steps "
+            f"{train.train_steps:,}. The learning rate does not reach its peak: give a smaller "
+            "--warmup_steps"
+        )
     if config.train.learning_rate_schedule != NOAM:
         return None
     padded = sum(bucket.batches * bucket.rows * bucket.length for bucket in batches.buckets)

@@ -25,12 +25,13 @@ from tf_transformer.training.run_directory import RunDirectory, check_same_setti
 logger = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class TrainingText:
     """The text of a run on one of its workers.
 
     Attributes:
-      config: a `Config` with the sizes of the vocabularies.
+      config: a `Config` with the sizes of the vocabularies; after `batches("train")` also with the
+        longest outputs that the text needs.
       corpus: a `Corpus`.
       tokenizers: of source and target.
       cache: the folder of the encoded text.
@@ -67,6 +68,8 @@ class TrainingText:
             if of_part.checksum != chief_checksum:
                 raise UserError(different)
             encoded.append(of_part)
+        if split == "train" and train.decode_length_coverage:
+            self._fit_longest_outputs(encoded, train.decode_length_coverage)
         pairs = EncodedPairs([shard for of_part in encoded for shard in of_part.shards])
         batch_tokens, max_shapes = data.batch_tokens, data.max_shapes
         alpha = sampling_alpha(data, self.tokenizers) if split == "train" else 0.0
@@ -86,6 +89,17 @@ class TrainingText:
             f"dropped: {describe_dropped(pairs)}"
         )
         return batches
+
+    def _fit_longest_outputs(self, encoded: list[EncodedPairs], coverage: float) -> None:
+        """Chooses a larger `extra_decode_length` where the targets of a corpus need it."""
+        given = self.config.decode.extra_decode_length
+        needed = max(pairs.extra_length(coverage) for pairs in encoded)
+        if needed > given:
+            logger.info(
+                f"longest outputs: {needed} sub-words more than the source (extra_decode_length), "
+                f"as {coverage:.2%} of the training pairs need it; {given} by default"
+            )
+            self.config = self.config.replace(extra_decode_length=needed)
 
     def _repetitions(
         self, corpora: list[Corpus], encoded: list[EncodedPairs]
@@ -144,7 +158,7 @@ def prepare_text(
     models = workers.broadcast([tokenizer.model.decode("latin-1") for tokenizer in learned])
     chief_config = Config.from_dict(workers.broadcast(dataclasses.asdict(chief_config)))
     source, target = learned or (Tokenizer(model.encode("latin-1")) for model in models)
-    tokenizers = (source, source if chief_config.data.shared_vocab else target)
+    tokenizers = (source, source if models[0] == models[1] else target)
     if not workers.is_chief:
         config = config.with_vocabularies(*(tokenizer.vocab_size for tokenizer in tokenizers))
         check_same_settings(

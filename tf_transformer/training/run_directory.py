@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import logging
 import os
 import tempfile
@@ -14,12 +15,14 @@ from tf_transformer.checkpoints import checkpoint, model_folder
 from tf_transformer.checkpoints.model_folder import initial_name, step_checkpoints
 from tf_transformer.config import DECAY_TO_0, Config, DataConfig, ModelConfig, TrainConfig
 from tf_transformer.data.corpus import Corpus
+from tf_transformer.data.normalization import warn_of_changes
 from tf_transformer.data.readers import absolute_path
 from tf_transformer.data.subword_sampling import sampling_alpha
 from tf_transformer.data.tokenizer import (
     Tokenizer,
     learn_tokenizers,
     load_tokenizers,
+    read_vocabularies,
     save_tokenizers,
 )
 from tf_transformer.data.vocabulary_extension import extend_tokenizers
@@ -32,12 +35,15 @@ logger = logging.getLogger(__name__)
 # The version of the order of batches that a text and a seed give. Checkpoints record it.
 BATCH_ORDER = 2
 
+SAMPLED_PAIRS = 50_000  # of each corpus, on which the rules of normalization are tried
+
 # Settings that may change when a run continues. They decide where an update is computed and how
 # long the run is, not what an update is, except for rounding and, under XLA or other shards, the
 # dropout masks. The text itself has a checksum.
 MAY_CHANGE = {
     "data", "train_steps", "train_minutes", "save_steps", "max_checkpoints", "eval_steps",
-    "bleu_sentences", "log_steps", "early_stopping_patience", "max_skipped_steps",
+    "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience",
+    "early_stopping_metric", "validation", "max_skipped_steps", "decode_length_coverage",
     "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
 }  # fmt: skip
 
@@ -103,7 +109,7 @@ class RunDirectory:
         started = None
         if step_checkpoints(self.path) and not self._overwrite:
             started = model_folder.load_config(self.path)
-            tokenizers = load_tokenizers(self.path, started.data.shared_vocab)
+            tokenizers = load_tokenizers(self.path)
         elif models and not self._overwrite:
             raise UserError(
                 f"{self.path} holds a trained model ({' and '.join(models)}) without the "
@@ -255,19 +261,24 @@ def check_same_settings(old: Config, new: Config, subject: str) -> None:
     if initial_name(old.train.init_from) == initial_name(new.train.init_from):
         names.remove("init_from")
     if differences := old.differences(new, names):
-        raise UserError(f"{subject} {differences}: give those settings, or another --model_dir")
+        raise UserError(
+            f"{subject} {differences}: give those settings, or another --model_dir, in which "
+            "--init_from goes on with the weights of a run"
+        )
 
 
 def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenizer]:
     """The vocabularies of a new run: those of the initial model, or learned ones."""
     data, init_from = config.data, config.train.init_from
     tags = [tag for tag in dict.fromkeys(data.tag.split(",")) if tag]  # each once
-    if not init_from:
+    if data.vocab_model:
+        tokenizers = read_vocabularies(data.vocab_model, data.shared_vocab)
+    elif not init_from:
         size = f"{data.vocab_size:,}"
         logger.info("learning a vocabulary of %s sub-words from %s", size, corpus.name)
         tokenizers = learn_tokenizers(
             lambda: corpus.read("train"), data.vocab_size, data.shared_vocab, tags,
-            data.subword_model,
+            data.subword_model, data.normalization,
         )  # fmt: skip
     else:
         before = tokenizers = initial_vocabulary(config)
@@ -283,8 +294,12 @@ def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenize
     source = tokenizers[0]
     if missing := set(tags) - set(source.tags):
         raise UserError(
-            f"the vocabulary of {init_from} has no tag {' or '.join(sorted(missing))}: its tags "
-            f"are {', '.join(source.tags) or 'none'}; --extend_vocab adds tags too"
+            f"the vocabulary of {init_from or data.vocab_model} has no tag "
+            f"{' or '.join(sorted(missing))}: its tags are {', '.join(source.tags) or 'none'}; "
+            f"{'--extend_vocab' if init_from else 'spm_train --control_symbols'} adds tags too"
         )
+    parts = (part.read("train") for part in corpus.parts("train"))
+    sample = itertools.chain.from_iterable(itertools.islice(part, SAMPLED_PAIRS) for part in parts)
+    warn_of_changes([tokenizer.normalizer_spec for tokenizer in tokenizers], sample)
     sampling_alpha(data, tokenizers)
     return tokenizers

@@ -19,6 +19,7 @@ import tqdm
 
 from tf_transformer.checkpoints.checkpoint import validation_score
 from tf_transformer.checkpoints.model_folder import METRICS, TENSORBOARD, read_metrics
+from tf_transformer.config import TrainConfig
 from tf_transformer.data.progress import shows_bars
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
@@ -94,7 +95,7 @@ class RunLog:
     def validation(self, step: int, values: dict[str, Any], kind: str = "validation") -> None:
         """Writes validation metrics; kind "average" is for the averaged checkpoint."""
         self._write(step, kind, values)
-        figures = [f"{name} {x:.3f}" for name, x in values.items() if name != "signature"]
+        figures = [f"{name} {x:.3f}" for name, x in values.items() if not isinstance(x, str)]
         signature = f" ({values['signature']})" if "signature" in values else ""
         logger.info(f"step {step:,} | {kind}: {' | '.join(figures)}{signature}")
 
@@ -142,7 +143,9 @@ class Progress:
     """Skipped updates and validations of a run so far."""
 
     best: list[Any] | None = None  # of the validations so far: ["BLEU", score] or ["loss", -loss]
-    validations_since_best: int = 0
+    # Metric -> its best value, the update of that, and the validations since then that count for
+    # early stopping.
+    best_of: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
     # Step and figures of the last validation.
     validated: list[Any] = dataclasses.field(default_factory=lambda: [0, {}])
     skipped_steps: int = 0  # updates without finite gradients
@@ -153,16 +156,36 @@ class Progress:
         self.skipped_in_a_row = self.skipped_in_a_row + 1 if skipped else 0
         self.skipped_steps += skipped
 
-    def record_validation(self, step: int, values: dict[str, Any]) -> bool:
-        """Records the metrics of a validation. Returns: whether its score is the best so far."""
+    def record_validation(self, step: int, values: dict[str, Any], warmup_steps: int = 0) -> bool:
+        """Records the metrics of a validation. Returns: whether its score is the best so far.
+
+        Validations up to `warmup_steps` do not count for early stopping: their figures are noise.
+        """
         self.validated = [step, values]
-        self.validations_since_best += 1
+        for name, value in values.items():
+            kind = name.rpartition("/")[2]
+            if kind not in ("loss", "BLEU", "chrF"):
+                continue
+            best, best_step, since = self.best_of.get(name, [None, 0, 0])
+            if best is None or (value < best if kind == "loss" else value > best):
+                self.best_of[name] = [value, step, 0]
+            else:
+                self.best_of[name] = [best, best_step, since + (step > warmup_steps)]
         measure, value = validation_score(values)
         is_best = self.best is None or self.best[0] != measure or value > self.best[1]
         if is_best:
             self.best = [measure, value]
-            self.validations_since_best = 0
         return is_best
+
+    def stalled(self, settings: TrainConfig) -> str:
+        """When each metric of early stopping was best, where none improves any more; else ""."""
+        names = settings.early_stopping_metrics() or [n for n in self.best_of if "/" not in n]
+        found = [self.best_of.get(name, [0, 0, 0]) for name in names]
+        patience = settings.early_stopping_patience
+        if not patience or not found or min(since for *_, since in found) < patience:
+            return ""
+        best = zip(names, found)
+        return ", ".join(f"{name} was best at update {step:,}" for name, (_, step, _) in best)
 
 
 class MetricsAccumulator:

@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -24,10 +24,10 @@ from tf_transformer.checkpoints.model_folder import AVERAGED, BEST, CONFIG, step
 from tf_transformer.config import Config
 from tf_transformer.data.batching import IDS
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.readers import corpus_of_run
+from tf_transformer.data.readers import corpus_of_run, read_validation_text
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation.bleu import score
+from tf_transformer.evaluation.bleu import Scores, bleu_tokenizer, check_tokenizer, score
 from tf_transformer.files import atomic_write
 from tf_transformer.training.distribution import (
     Workers,
@@ -125,8 +125,8 @@ class Trainer:
         self.directory = directory
         self.workers = workers
         text = prepare_text(config, corpus, directory, workers)
-        self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
         self.train_batches, self.validation_batches = map(text.batches, ("train", "validation"))
+        self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
         self._build()
         self.progress = Progress()
         self.preemption = PreemptionHandler()
@@ -141,6 +141,12 @@ class Trainer:
         greedy = dataclasses.replace(self.config.decode, beam_size=1)
         self._translator = Translator(self.model, self.tokenizers, greedy)
         self._bleu_pairs = self.samples("validation", self.config.train.bleu_sentences)
+        target, tokenizer = self.config.data.target, self.config.train.bleu_tokenizer
+        check_tokenizer(bleu_tokenizer(target, tokenizer), [each for _, each in self._bleu_pairs])
+        self._further = {
+            name: read_validation_text(data, self.config.data)
+            for name, data in self.config.train.validation_texts().items()
+        }
         self._validation_seconds = 0.0
         if not self._restore() and self.config.train.init_from:
             load_initial_weights(
@@ -189,6 +195,7 @@ class Trainer:
         check_same_vocabularies(state, self.tokenizers, self.directory.path)
         check_same_batches(state, self.train_batches.checksum, self.directory.path)
         self.train_batches.restore(state.get("batches", {}))
+        state["progress"].pop("validations_since_best", None)  # of version 0.2
         self.progress = Progress(**state["progress"])
         self._accumulator = MetricsAccumulator(state["metrics"])
         self.first_step = state.get("first_step", 0)
@@ -221,7 +228,7 @@ class Trainer:
                 complete = self._train(log)
                 self._save()
                 if complete:
-                    self._average(log)
+                    self._average(log, self._stalled())
                 return complete
 
     def _train(self, log: RunLog) -> bool:
@@ -278,10 +285,11 @@ class Trainer:
 
     def _ended(self, step: int) -> bool:
         """Whether a run has made its updates, or has not become better for too long."""
-        settings = self.config.train
-        patience = settings.early_stopping_patience
-        stops_early = 0 < patience <= self.progress.validations_since_best
-        return step >= settings.train_steps or stops_early
+        return step >= self.config.train.train_steps or bool(self._stalled())
+
+    def _stalled(self) -> str:
+        """When each metric was best, where a run has not become better for too long; else ""."""
+        return self.progress.stalled(self.config.train)
 
     def _compile(self, step: int) -> None:
         """Compiles the update for all shapes of batches, if the run uses XLA and all of them."""
@@ -349,8 +357,9 @@ class Trainer:
     def validate(self) -> dict[str, Any]:
         """Computes the metrics of the validation split.
 
-        Returns: a dict with loss (nats a token), perplexity, accuracy, and BLEU of greedy
-          translations of the first `bleu_sentences`, with its signature.
+        Returns: a dict with loss (nats a token), perplexity, accuracy, and of greedy translations
+          of the first `bleu_sentences` BLEU, with its signature, and the part of them that is cut
+          off at the longest output.
         """
         sums = np.zeros(3)
         for inp, tar, *_ in self.validation_batches.epoch(0):
@@ -362,9 +371,32 @@ class Trainer:
             sources, references = zip(*self._bleu_pairs)
             translations = self._translator.n_best(sources, 1, self._check_interrupted)
             outputs = [best[0][0] for best in translations]
-            bleu = score(outputs, references, self.config.data.target)
-            values |= {"BLEU": bleu.bleu, "signature": bleu.bleu_signature}
+            bleu = self._score(outputs, references)
+            truncated = sum(best[0].truncated for best in translations) / len(outputs)
+            values |= {"BLEU": bleu.bleu, "chrF": bleu.chrf, "truncated": truncated}
+            values["signature"] = bleu.bleu_signature
+        if self.workers.is_chief:
+            for name, pairs in self._further.items():
+                values |= {f"{name}/{key}": value for key, value in self._figures(pairs).items()}
         return self.workers.broadcast(values)
+
+    def _score(self, translations: list[str], references: Sequence[str]) -> Scores:
+        """BLEU and chrF."""
+        tokenizer = self.config.train.bleu_tokenizer
+        return score(translations, references, self.config.data.target, tokenizer)
+
+    def _figures(self, pairs: list[tuple[str, str]]) -> dict[str, float]:
+        """Loss (nats a token), BLEU and chrF of a further validation text."""
+        scored = self._translator.score(pairs, self._check_interrupted, skip_long=True)
+        log_probs = list(itertools.chain.from_iterable(each.token_log_probs for each in scored))
+        values = {"loss": -sum(log_probs) / max(len(log_probs), 1)}
+        if chosen := pairs[: self.config.train.bleu_sentences]:
+            sources, references = zip(*chosen)
+            found = self._translator.n_best(sources, 1, self._check_interrupted, skip_long=True)
+            outputs = [best[0][0] for best in found]
+            scores = self._score(outputs, references)
+            values |= {"BLEU": scores.bleu, "chrF": scores.chrf}
+        return values
 
     def _check_interrupted(self, translated: int = 0) -> None:
         """Ends a validation, after a batch of it, when the run is to stop."""
@@ -379,7 +411,8 @@ class Trainer:
         start = time.monotonic()
         with contextlib.suppress(_Interrupted), self._averaged_weights():
             values = self.validate()
-            is_best = self.progress.record_validation(self.step, values)
+            warmup_steps = self.config.train.warmup_steps
+            is_best = self.progress.record_validation(self.step, values, warmup_steps)
             log.validation(self.step, values)
             if is_best and self.workers.is_chief:
                 self.directory.save_weights(BEST, self.model, self._state())
@@ -398,11 +431,18 @@ class Trainer:
             for variable, value in zip(weights, values):
                 variable.assign(value)
 
-    def _average(self, log: RunLog) -> None:
+    def _average(self, log: RunLog, stalled: str) -> None:
         """Averages the last checkpoints (Sec. 6.1), or the weights of all updates.
 
         The average is then on disk and in the model.
+
+        Args:
+          log: the run log.
+          stalled: of `_stalled`.
         """
+        stopped = {"stopped_early": stalled} if stalled else {}
+        if stalled:
+            logger.info("stopped early at update %s: %s", f"{self.step:,}", stalled)
         if self.optimizer.use_ema:
             self.optimizer.finalize_variable_values(self.model.trainable_variables)
             if self.workers.is_chief:
@@ -411,7 +451,15 @@ class Trainer:
             self.directory.average(self.model, self.config.train, self.first_step)
         self.workers.broadcast_weights(self.model.trainable_variables)
         with contextlib.suppress(_Interrupted):
-            log.validation(self.step, self.validate(), kind="average")
+            values = self.validate()
+            log.validation(self.step, {**values, **stopped}, kind="average")
+            if truncated := values.get("truncated"):
+                logger.warning(
+                    f"{truncated:.1%} of the validation translations are cut off at the longest "
+                    f"output, {self.config.decode.extra_decode_length} sub-words more than the "
+                    "source: unless they only repeat themselves, translate with a larger "
+                    "--extra_decode_length"
+                )
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -60,8 +60,10 @@ def describe_history(model_dir: str) -> str:
         train_before = [line for line in train if line["step"] <= step]
         validations_at = [line for line in validations if line["step"] == step]
         text.append(_row(f"{step:,}", _last(train_before), _last(validations_at)))
-    if history["average"]:
-        text.append(_row("average", None, _last(history["average"])))
+    if average := _last(history["average"]):
+        text.append(_row("average", None, average))
+        if "stopped_early" in average:
+            text.append(f"    stopped early: {average['stopped_early']}")
     return "\n".join(text)
 
 

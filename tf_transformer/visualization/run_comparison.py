@@ -47,6 +47,13 @@ class Run:
         """Whether the run has reached its end, where the average is validated."""
         return any(line["kind"] == "average" for line in self.lines[-1:])
 
+    @property
+    def state(self) -> str:
+        """Whether the run is complete, and why."""
+        if not self.complete:
+            return "unfinished"
+        return "stopped early" if "stopped_early" in self.lines[-1] else "complete"
+
     def of_kind(self, kind: str) -> list[Line]:
         """The lines of "train", "validation" or "average"."""
         return [line for line in self.lines if line["kind"] == kind]
@@ -168,7 +175,7 @@ def describe_runs(runs: Sequence[Run], scores: Sequence[Row] = ()) -> str:
     rows = [*result_rows(runs), *scores]
     settings = _different_settings(runs)
     numbers = [str(number) for number in range(1, len(runs) + 1)]
-    states = ["complete" if run.complete else "unfinished" for run in runs]
+    states = [run.state for run in runs]
     table = [numbers, states, *settings.values(), *(row.cells() for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table)]
 

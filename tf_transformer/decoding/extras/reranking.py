@@ -12,19 +12,21 @@ N (N - 1) sentence scores; equal candidates are scored once.
 
 **Rescoring** sorts the translations of n-best lists by a weighted sum of features: their scores in
 the list and the scores of further models. A line of a list, as `translate --n_best` writes it, is
-LINE NUMBER<tab>SCORE<tab>TRANSLATION.
+LINE NUMBER<tab>SCORE<tab>TRANSLATION, then the columns of --print_length and --print_alignment.
 
 This module does not import TensorFlow.
 """
 
 import collections
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
+TEXT_AND_COLUMNS = r"(.*?)((?:\t\d+\+?)?(?:\t(?:\d+-\d+(?: \d+-\d+)*)?)?)"
 Utility = Callable[[str, str], float]  # of a translation and a reference, 0 to 100
 
 
@@ -55,9 +57,10 @@ class Hypothesis(NamedTuple):
     line: int  # number of its source, from 1
     score: float
     text: str
+    columns: str = ""  # those of --print_length and --print_alignment, each after a tab
 
     def __str__(self) -> str:
-        return f"{self.line}\t{self.score:.4f}\t{self.text}"
+        return f"{self.line}\t{self.score:.4f}\t{self.text}{self.columns}"
 
 
 def read_n_best(path: str | None, sources: int) -> list[Hypothesis]:
@@ -71,8 +74,9 @@ def read_n_best(path: str | None, sources: int) -> list[Hypothesis]:
     hypotheses, file = [], path or "standard input"
     for number, row in enumerate(read_lines(path), start=1):
         try:
-            line, score, text = row.split("\t", 2)
-            hypotheses.append(Hypothesis(int(line), float(score), text))
+            line, score, rest = row.split("\t", 2)
+            text, columns = re.fullmatch(TEXT_AND_COLUMNS, rest).groups()  # type: ignore[union-attr]
+            hypotheses.append(Hypothesis(int(line), float(score), text, columns))
         except ValueError:
             message = f"{file}:{number}: give LINE NUMBER<tab>SCORE<tab>TRANSLATION"
             raise UserError(message) from None
