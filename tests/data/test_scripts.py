@@ -51,7 +51,8 @@ def test_codes_of_languages():
         "ja jpn jpn_Jpan ja-JP": "ja", "zh zho chi cmn zho_Hans yue zh_TW": "zh",
         "tha_Thai tha": "th", "khm_Khmr": "km", "ger deu de-AT": "de", "ell gre": "el",
         "heb iw": "he", "haw": "haw",
-        "words": "words",
+        "words": "words", "src": "src", "arb_Arab ar": "ar", "pes": "fa", "lvs_Latn": "lv",
+        "ja_tokenized": "ja", "en_US.UTF-8": "en",
     }.items():  # fmt: skip
         assert {base_language(code) for code in codes.split()} == {expected}
 

@@ -77,3 +77,12 @@ def test_bleu_of_languages_without_blanks():
     assert "tok:char" in result.signature
     assert "tok:zh" in score(["我们"], ["我们"], "zh-TW").bleu_signature
     assert "tok:13a" in score(["wir"], ["wir"], "de").bleu_signature
+
+
+def test_the_tokenizer_matters_to_bleu_alone(caplog):
+    text = ["猫はマットの上に座っています。"]
+    corpus_metrics(["chrf"], text, [text], language="xx", tokenizer="ja-mecab")
+    corpus_metrics(["chrf"], text, [text], language="xx")
+    assert not caplog.text
+    corpus_metrics(["bleu"], text, [text], language="xx")
+    assert "--bleu_tokenizer=char" in caplog.text

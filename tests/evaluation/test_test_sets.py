@@ -13,7 +13,7 @@ SOURCE = """<srcset setid="news" srclang="any">
 <doc docid="a" origlang="en">
 <p>
 <seg id="1">Tom &amp; Jerry  sleep.</seg>
-<seg id="2">It <b>rains</b>.</seg>
+<seg id="2">Is a <b and <unk> &lt; c?</seg>
 </p>
 </doc>
 </srcset>
@@ -55,17 +55,20 @@ def write(folder, **texts):
 
 
 def test_files_of_wmt(tmp_path):
-    sgml = write(tmp_path, source=SOURCE, reference=REFERENCE)
+    references = ["Tom & Jerry schlafen.", "Es regnet."]
+    sgml = write(tmp_path, source=SOURCE, reference=REFERENCE, other=REFERENCE)
     assert read_segments(sgml, "en", "de") == (
-        ["Tom & Jerry sleep.", "It rains."], [["Tom & Jerry schlafen.", "Es regnet."]],
+        ["Tom & Jerry sleep.", "Is a <b and <unk> < c?"], [references, references],
     )  # fmt: skip
     xml = write(tmp_path, xml=XML)
-    assert read_segments(xml, "en", "de") == (["It rains."], [["Es regnet."], ["Regen fällt."]])
+    assert read_segments(xml, "eng", "de_DE") == (["It rains."], [["Es regnet."], ["Regen fällt."]])
 
 
 @pytest.mark.parametrize(("texts", "message"), [
     ({"xml": "plain text"}, "not XML of WMT"),
     ({"xml": "<dataset/>"}, "no segments"),
+    ({"xml": XML.replace('"de"', '"ja"')}, "no segments .* in en with a reference in de"),
+    ({"source": SOURCE}, "SGML has two files: give SOURCE_FILE,REFERENCE_FILE"),
     ({"source": SOURCE, "reference": "<seg>Nur eins.</seg>"}, "2 segments .* 1"),
 ])  # fmt: skip
 def test_wrong_files(texts, message, tmp_path):

@@ -82,7 +82,7 @@ def _flags() -> list[Flag]:
         Flag(
             "test_set", str,
             "test set of sacreBLEU, such as wmt14/full, which it downloads; or files of WMT: one "
-            "of XML, or SGML as SOURCE_FILE,REFERENCE_FILE",
+            "of XML, or SGML as SOURCE_FILE,REFERENCE_FILE (or several references)",
         ),
         Flag("metrics", str, metrics_help(), "bleu,chrf,chrf++"),
         bleu_tokenizer_flag(),

@@ -57,7 +57,7 @@ _LANGUAGES = {
     "Tibt": "bo dz",
 }
 # Languages without blanks between words. In some of them, sentences have none between them either.
-CHINESE = set("cmn gan hsn lzh wuu yue zh".split())
+CHINESE = set("gan hsn lzh wuu yue zh".split())
 WITHOUT_BLANKS_BETWEEN_SENTENCES = {"ja", "zh"}
 LANGUAGES_WITHOUT_BLANKS = WITHOUT_BLANKS_BETWEEN_SENTENCES | set("bo dz km lo my th".split())
 
@@ -76,14 +76,16 @@ def base_language(code: str) -> str:
     """Returns the shortest ISO 639 code of a language, without script and region.
 
     Args:
-      code: of BCP 47, ISO 639-1, -2 or -3, or as in FLORES: "pt_BR", "por" and "por_Latn" are "pt".
-        Mandarin, Cantonese and the like are "zh". What is no code stays as it is.
+      code: of BCP 47, ISO 639-1, -2 or -3, or as in FLORES: "pt_BR", "por" and "por_Latn" are "pt",
+        "arb" (standard Arabic) is "ar". Mandarin, Cantonese and the like are "zh". What is no code
+        stays as it is.
     """
+    first = re.split("[-_]", code.lower())[0]
     try:
-        language = langcodes.Language.get(code.replace("_", "-"))
+        # "src" is Logudorese Sardinian too, but as a rule it names the source.
+        base = langcodes.standardize_tag(first, macro=first != "src").split("-")[0]
     except langcodes.LanguageTagError:
-        return code.lower()
-    base = language.language or code.lower()
+        return first
     return "zh" if base in CHINESE else base
 
 

@@ -1,7 +1,9 @@
 """Published test sets: those of sacreBLEU, and files of WMT in SGML or XML."""
 
 import os
+import re
 from collections.abc import Sequence
+from xml.sax.saxutils import unescape
 
 import sacrebleu
 from lxml import etree
@@ -10,20 +12,24 @@ from tf_transformer.data.scripts import base_language
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 
+_SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
+_QUOTES = {"&quot;": '"', "&apos;": "'"}
+
 
 def read_segments(name: str, source: str, target: str) -> tuple[list[str], list[list[str]]]:
     """Reads a test set.
 
     Args:
       name: one of sacreBLEU, such as "wmt14/full", which is downloaded to its cache at the first
-        use; an XML file of WMT 2021 and later; or two SGML files, "SOURCE_FILE,REFERENCE_FILE".
+        use; an XML file of WMT 2021 and later; or SGML files, "SOURCE_FILE,REFERENCE_FILE", with a
+        file for each translator.
       source, target: language codes.
     Returns: the source sentences, and a list of references for each translator.
     Raises: UserError for an unknown test set, another language pair, or files that cannot be read.
     """
     paths = [name] if os.path.isfile(name) else name.split(",")
-    if all(map(os.path.isfile, paths)) and len(paths) <= 2:
-        return _read_xml(paths[0]) if len(paths) == 1 else _read_sgml(paths)
+    if all(map(os.path.isfile, paths)):
+        return _read_xml(paths[0], source, target) if len(paths) == 1 else _read_sgml(paths)
     known = sacrebleu.get_available_testsets()
     if name not in known:
         raise UserError(
@@ -48,32 +54,50 @@ def read_segments(name: str, source: str, target: str) -> tuple[list[str], list[
 
 
 def _read_sgml(paths: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Reads the segments of two files of WMT before 2021, which are not always well formed."""
+    """Reads the segments of files of WMT before 2021, which are not always well formed.
+
+    As in sacreBLEU, all that stands in a segment is text, such as "<unk>" and "a < b".
+    """
     sides = []
     for path in paths:
-        parser = etree.HTMLParser(encoding="utf-8")
-        root = _parse(path, parser)
-        sides.append([_text(segment) for segment in root.iter("seg")])
-    sources, references = sides
-    if not sources or len(sources) != len(references):
-        raise UserError(
-            f"{paths[0]} has {len(sources):,} segments (<seg>), and {paths[1]} {len(references):,}"
-        )
-    return sources, [references]
+        segments = _SEGMENT.findall("\n".join(read_lines(path)))
+        sides.append([" ".join(unescape(text, _QUOTES).split()) for text in segments])
+        if not segments or len(segments) != len(sides[0]):
+            raise UserError(
+                f"{paths[0]} has {len(sides[0]):,} segments (<seg>), and {path} {len(segments):,}: "
+                "give files of the same segments"
+            )
+    return sides[0], sides[1:]
 
 
-def _read_xml(path: str) -> tuple[list[str], list[list[str]]]:
+def _read_xml(path: str, source: str, target: str) -> tuple[list[str], list[list[str]]]:
     """Reads the segments that have a reference; those of test suites do not count."""
     sources: list[str] = []
     rows: list[dict[str, str]] = []  # translator -> reference, for each source
-    for document in _parse(path).iter("doc"):
+    try:
+        root = etree.parse(path).getroot()
+    except etree.XMLSyntaxError as error:
+        raise UserError(
+            f"{path}: not XML of WMT ({error}); SGML has two files: give SOURCE_FILE,REFERENCE_FILE"
+        ) from None
+    for document in root.iter("doc"):
         if "testsuite" in document.attrib:
             continue
-        texts = {segment.get("id"): _text(segment) for segment in document.iterfind(".//src//seg")}
+        originals, translations = (
+            [
+                each
+                for each in document.iter(side)
+                if base_language(each.get("lang", language)) == base_language(language)
+            ]
+            for side, language in (("src", source), ("ref", target))
+        )
+        texts = {
+            segment.get("id"): _text(segment) for each in originals for segment in each.iter("seg")
+        }
         for number, text in texts.items():
             row = {
                 each.get("translator", ""): _text(segment)
-                for each in document.iterfind(".//ref")
+                for each in translations
                 for segment in each.iter("seg")
                 if segment.get("id") == number
             }
@@ -81,16 +105,12 @@ def _read_xml(path: str) -> tuple[list[str], list[list[str]]]:
                 sources.append(text)
                 rows.append(row)
     if not sources:
-        raise UserError(f"{path} has no segments (<seg>) with a source and a reference")
+        raise UserError(
+            f"{path} has no segments (<seg>) in {source} with a reference in {target}; SGML "
+            "has two files: give SOURCE_FILE,REFERENCE_FILE"
+        )
     translators = sorted({translator for row in rows for translator in row})
     return sources, [[row.get(each, "") for row in rows] for each in translators]
-
-
-def _parse(path: str, parser: etree.HTMLParser | None = None) -> etree._Element:
-    try:
-        return etree.parse(path, parser).getroot()
-    except etree.XMLSyntaxError as error:
-        raise UserError(f"{path}: not XML of WMT ({error})") from None
 
 
 def _text(segment: etree._Element) -> str:
