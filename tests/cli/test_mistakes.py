@@ -94,6 +94,7 @@ MISTAKES = [
     ("evaluate --model_dir=MODEL,MODEL --checkpoint=a,b,c", "give one of them once, or as many"),
     ("evaluate --model_dir=MODEL --diversity_strength=1", "--diversity_strength is for --diverse"),
     ("evaluate --model_dir=MODEL --split=nope", "has no split 'nope'"),
+    ("evaluate --model_dir=MODEL --output=HERE/o --bleu_tokenizer=ja-mecab", "cannot be used"),
     ("evaluate --model_dir=MODEL --baseline=HERE/none", "no model folder"),
     ("evaluate --model_dir=MODEL --translations=HERE/short", "has 1 lines, .* 60 pairs: give one"),
     ("evaluate --model_dir=MODEL --translations=x --beam_size=4", "--beam_size has no effect"),

@@ -99,6 +99,7 @@ def _flags() -> list[Flag]:
 @command("evaluate", "translate or parse a test set, and score it with sacreBLEU or EVALB", _flags)
 def evaluate(values: flags.FlagValues) -> None:
     """Translates or parses a test set, and scores it; or scores given translations of it."""
+    from tf_transformer.evaluation.bleu import bleu_tokenizer, make_bleu
     from tf_transformer.evaluation.metrics import parse_metrics
 
     is_for(values, "diverse_groups", "diversity_strength")
@@ -110,6 +111,8 @@ def evaluate(values: flags.FlagValues) -> None:
     data = config.data
     tokenizer = values.bleu_tokenizer or config.train.bleu_tokenizer
     metrics = parse_metrics(values.metrics)
+    if "bleu" in metrics:
+        make_bleu(bleu_tokenizer(data.target, tokenizer))  # what it lacks is said before the search
     if data.target == TREES and (values.references or values.baseline or values.translations):
         raise UserError(
             "--references, --baseline and --translations are for translations; this model is a "
