@@ -14,6 +14,7 @@ import numpy as np
 
 from tf_transformer.checkpoints.checkpoint import MODEL
 from tf_transformer.data.readers import open_corpus
+from tf_transformer.data.tokenizer import load_tokenizers, save_tokenizers
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.evaluation.bleu import score
 from tf_transformer.files import atomic_write, write_checksums
@@ -26,8 +27,8 @@ OTHER_SENTENCES = [
 
 def copy_in_float16(run, folder):
     """Copies configuration, vocabulary and averaged weights of a run; the weights as float16."""
-    for name in ("config.json", "shared.model"):
-        shutil.copy(os.path.join(run, name), folder)
+    shutil.copy(os.path.join(run, "config.json"), folder)
+    save_tokenizers(load_tokenizers(run), folder)
     with np.load(os.path.join(run, "averaged.npz")) as file:
         arrays = {name: file[name] for name in file.files}
     for name, array in arrays.items():
@@ -99,7 +100,7 @@ A small English-German Transformer, installed with `tf_transformer`. It is the m
 |---|---|
 | model | {layers} layers, d_model {d_model}, {heads} heads, d_ff {dff}, {parameters:,} \
 parameters |
-| vocabulary | {vocabulary:,} sub-words, shared by both languages (`shared.model`, SentencePiece) |
+| vocabulary | {vocabulary:,} sub-words, shared by both languages (`*.model`, SentencePiece) |
 | weights | `averaged.npz`: the mean of the last five checkpoints, stored as float16; computation \
 is in float32 |
 

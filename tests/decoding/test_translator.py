@@ -1,5 +1,7 @@
 """`Translator`: text in, text out."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -26,6 +28,23 @@ def test_strings_and_lists(translator):
         assert translations[i] == translator(texts[i])
     assert translator([]) == []
     assert translator("") == ""
+
+
+def test_targets_are_not_rewritten(translator):
+    """Scores, prefixes and constraints take the characters that NFKC would replace."""
+    source, written = "Anna sleeps.", "9 m² … ½，"
+    changed = unicodedata.normalize("NFKC", written)
+    first, second = translator.score([(source, written), (source, changed)])
+    assert first.pieces != second.pieces
+    assert first.log_prob != second.log_prob
+    assert (
+        translator.score([(source, "９"), ("Ａnna sleeps．", "９")])[0]
+        == (translator.score([("Ａnna sleeps．", "９")])[0])
+    )
+    ((prefixed, _),) = translator.n_best([source], 1, target_prefixes=[written])[0]
+    assert prefixed.startswith(written)
+    ((constrained, _),) = translator.n_best([source], 1, constraints=[[written]])[0]
+    assert written in constrained
 
 
 def test_n_best(translator):

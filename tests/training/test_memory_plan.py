@@ -85,6 +85,8 @@ MEASURED = [
     (PRESETS["base"], 37_000, 1, (128, 32), 1, 4.460e9),
     (PRESETS["base"], 37_000, 2, (128, 32), 1, 6.260e9),
     (PRESETS["base"], 37_000, 2, (244, 33), 3, 9.4e9),
+    ({"num_encoder_layers": 12, "num_decoder_layers": 1}, 2000, 1, (128, 16), 1, 2.598e9),
+    ({"num_encoder_layers": 1, "num_decoder_layers": 12}, 2000, 1, (128, 16), 1, 3.186e9),
 ]
 
 

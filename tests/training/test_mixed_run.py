@@ -57,7 +57,7 @@ def test_an_epoch_has_the_shares_of_the_weights(mixed_config, mixed_run):
 
 def test_the_flag_of_translate_and_evaluate(mixed_run, corpus_folder, texts, tmp_path, capfdbinary):
     """`--tag` equals the tag in the text; evaluate puts that of the first corpus."""
-    assert set(load_tokenizers(str(mixed_run), True)[0].tags) == {"<2de>", "<2en>"}
+    assert set(load_tokenizers(str(mixed_run))[0].tags) == {"<2de>", "<2en>"}
     model = f"--model_dir={mixed_run}"
     dog, anna = "The dog sleeps.", "Anna sees the man."
     for flags, expected in (

@@ -67,6 +67,7 @@ def test_the_longest_outputs_are_those_that_the_text_needs(tiny_config, tmp_path
         config = tiny_config.replace(
             data=os.path.join(tmp_path, data), max_length=96, max_length_ratio=99.0,
             extra_decode_length=extra, decode_length_coverage=coverage, vocab_size=300,
+            hold_out="end",  # there are two sources
         )  # fmt: skip
         trainer = build_trainer(config, str(tmp_path / "model"))
         assert trainer.config.decode.extra_decode_length == expected, (data, extra, coverage)

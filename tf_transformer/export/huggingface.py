@@ -310,7 +310,7 @@ def _read_marian(
     unused = set(tensors) - set(map(marian.marian_name, variables))
     if others := sorted(name for name in unused if ".layers." in name):
         raise UserError(
-            f"{folder}: model.safetensors has {others[0]}, and config.json not the layer"
+            f"{folder}: model.safetensors has {others[0]}, of a layer that config.json has not"
         )
     weights = marian.from_marian(tensors, variables, model_config.d_model)
     if starts_with_padding:
