@@ -1,5 +1,6 @@
 """A training run: its files, its metrics, and how it ends."""
 
+import itertools
 import json
 import os
 import shutil
@@ -48,19 +49,20 @@ def test_metrics_of_a_run(model_dir):
 
 def test_the_longest_outputs_are_those_that_the_text_needs(tiny_config, tmp_path):
     """Of each corpus, 99.9% of the targets; at least those of the settings."""
-    long = "".join(f"a\t{'b ' * length}\n" for length in ([70] * 1999 + [80]) * 3)
-    short = "".join(f"a {'a ' * (i % 2)}\tb b\n" for i in range(4000))
-    for name, text in (("long", long), ("short", short)):
+    sources = [" ".join(letters) for letters in itertools.product("acdefghijklmnopqrst", repeat=3)]
+    for name, lengths in (("long", ([70] * 1999 + [80]) * 3), ("short", [5] * 4000)):
+        pairs = zip(sources, lengths)
+        text = "".join(f"{source}\t{source}{' b' * (size - 3)}\n" for source, size in pairs)
         (tmp_path / f"{name}.tsv").write_text(text)
     both = f"{tmp_path}/short.tsv,{tmp_path}/long.tsv"
-    # A target of 70 sub-words and the end token, of a source of one sub-word, leaves room for one.
+    # A target of 70 sub-words and the end token, of a source of three, leaves room for one.
     for data, extra, coverage, expected in (
-        ("long.tsv", 50, 0.999, 71),
-        ("long.tsv", 50, 1.0, 81),
+        ("long.tsv", 50, 0.999, 69),
+        ("long.tsv", 50, 1.0, 79),
         ("long.tsv", 50, 0.0, 50),
         ("long.tsv", 100, 0.999, 100),
         ("short.tsv", 50, 0.999, 50),
-        (both, 50, 0.999, 71),
+        (both, 50, 0.999, 69),
     ):
         config = tiny_config.replace(
             data=os.path.join(tmp_path, data), max_length=96, max_length_ratio=99.0,
