@@ -4,6 +4,7 @@ import pytest
 from pocket.treebank import generate
 
 from tf_transformer.data.trees import clean_tree, linearise, read_trees
+from tf_transformer.decoding.text_batches import Translation
 from tf_transformer.evaluation.parser import Parser, evaluate_parses, with_punctuation, words_of
 
 
@@ -20,7 +21,7 @@ class FakeTranslator:
 
     def n_best(self, texts, number, progress=None, line_numbers=None):
         self.inputs.append(texts)
-        return [[(self.outputs.get(text, ""), 0.0)] for text in texts]
+        return [[Translation((self.outputs.get(text, ""), 0.0))] for text in texts]
 
 
 @pytest.fixture(scope="module")
