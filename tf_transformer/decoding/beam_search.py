@@ -288,12 +288,7 @@ def next_log_probs(
     for processor in processors:
         processed = processor(processed, beam.alive_ids, beam.t, beam.rows)
     if processors:
-        is_free = (only == PAD)[:, tf.newaxis]  # (B, 1, 1)
-        processed = tf.cond(
-            tf.reduce_all(is_free),
-            lambda: processed,
-            lambda: tf.where(is_free, processed, log_probs),
-        )
+        processed = tf.where((only == PAD)[:, tf.newaxis], processed, log_probs)
     special = tf.one_hot([PAD, START], vocab_size, NEGATIVE_INFINITY, 0.0)  # (2, V)
     others = tf.one_hot(only[:, 0], vocab_size, 0.0, NEGATIVE_INFINITY)  # (B, V)
     excluded = tf.where(only == PAD, tf.reduce_sum(special, axis=0), others)  # (B, V)

@@ -72,13 +72,10 @@ def require_length(
     At the longest output only the end token can come, whatever the processors say: the shorter of
     both limits holds.
     """
-    is_short = t < length
-    is_end = tf.one_hot(END, log_probs.shape[-1])  # (V)
-    return tf.cond(  # later steps, and a length of 0 in a request, cost nothing
-        tf.reduce_any(is_short),
-        lambda: log_probs + is_end * tf.where(is_short, NEGATIVE_INFINITY, 0.0),
-        lambda: log_probs,
-    )
+    end, padding = tf.constant(END, tf.int64), tf.constant(PAD, tf.int64)
+    excluded = tf.where(t < length, end, padding)  # PAD is impossible anyway
+    excluded = tf.broadcast_to(excluded, [*tf.unstack(tf.shape(ids)[:2]), 1])  # (B, K, 1)
+    return replace_tokens(log_probs, excluded, tf.fill(tf.shape(excluded), NEGATIVE_INFINITY))
 
 
 def replace_tokens(log_probs: tf.Tensor, tokens: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
