@@ -214,8 +214,7 @@ class Transformer(ReferenceCall, keras.Model):
     """The Transformer (Figure 1).
 
     Args:
-      num_layers (N of the encoder and of the decoder, where the variant has no other), d_model,
-        num_heads, dff: as in Table 3.
+      num_layers (N, unless the variant has others), d_model, num_heads, dff: as in Table 3.
       input_vocab_size, target_vocab_size: sub-words of the source and of the target.
       pe_input, pe_target: longest source and target.
       rate: P_drop.
