@@ -130,6 +130,18 @@ def test_the_second_start_reads_the_cache(tokenizers, text, tiny_config, tmp_pat
         assert isinstance(shard.splits.base, np.memmap)
 
 
+def test_each_dropped_pair_of_the_validation_is_warned_of(
+    tokenizers, text, tiny_config, tmp_path, caplog
+):
+    corpus = TextCorpus(text)
+    for split, warned in (("train", False), ("validation", True)):
+        pairs = cached_pairs(corpus, split, tokenizers, tiny_config.data, str(tmp_path))
+        assert len(pairs) == 399  # of 400
+        found = f"only 399 of 400 pairs are left in {split} of the corpus"
+        assert (found in caplog.text) == warned
+    assert "give a larger --max_length" in caplog.text
+
+
 def test_other_settings_and_another_fingerprint_have_other_shards(
     tokenizers, text, tiny_config, tmp_path
 ):

@@ -36,6 +36,7 @@ from tf_transformer.checkpoints.model_folder import (
 from tf_transformer.cli.main import main
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
+from tf_transformer.training.run_log import Progress
 from tf_transformer.training.trainer import Trainer, build_trainer
 from tf_transformer.visualization.history import describe_history
 from tf_transformer.visualization.run_comparison import read_run
@@ -255,7 +256,7 @@ def test_early_stopping_resumes(tiny_config, tmp_path, caplog):
     assert progress["best"] == ["loss", -2.0]
     again = make_trainer(config, tmp_path, Scored)
     assert again.run() and again.step == 8  # the run has ended
-    assert "stopped early: loss was best at update 4" in describe_history(str(tmp_path))
+    assert "stopped early at update 8: loss was best at update 4" in describe_history(str(tmp_path))
     assert read_run(str(tmp_path)).state == "stopped early"
 
 
@@ -263,11 +264,18 @@ def test_early_stopping_resumes(tiny_config, tmp_path, caplog):
     ("", 14, ""),  # the loss falls until the end
     ("loss,bleu", 14, ""),
     ("BLEU", 10, "BLEU was best at update 2"),  # not before two validations after the warm-up
+    ("news/BLEU", 14, ""),  # has stalled only at the last update of the run
     ("news/loss, bleu", 12, "news/loss was best at update 8, BLEU was best at update 2"),
 ])  # fmt: skip
 def test_metrics_of_early_stopping(metric, last_step, found, tiny_config, tmp_path):
     Scored.figures = (
-        {"loss": 3 - step / 10, "BLEU": 9 - step, "chrF": 1.0, "news/loss": abs(4 - step)}
+        {
+            "loss": 3 - step / 10,
+            "BLEU": 9 - step,
+            "chrF": 1.0,
+            "news/loss": abs(4 - step),
+            "news/BLEU": -abs(5 - step),
+        }
         for step in range(1, 100)
     )
     config = tiny_config.replace(
@@ -277,6 +285,21 @@ def test_metrics_of_early_stopping(metric, last_step, found, tiny_config, tmp_pa
     trainer = make_trainer(config, tmp_path, Scored)
     assert trainer.run() and trainer.step == last_step
     assert read_metrics(str(tmp_path))[-1].get("stopped_early", "") == found
+
+
+def test_metrics_that_are_no_longer_measured(tiny_config):
+    """A run that is resumed without BLEU stops by its loss."""
+    settings = tiny_config.replace(early_stopping_patience=2, bleu_sentences=0).train
+    progress = Progress()
+    for step, values in enumerate([{"loss": 1.0, "BLEU": 1.0}, {"loss": 2.0}, {"loss": 2.0}]):
+        progress.record_validation(step, values)
+    assert progress.stalled(settings) == "loss was best at update 0"
+
+
+def test_a_wrong_validation_text_is_reported_first(tiny_config, tmp_path):
+    with pytest.raises(UserError, match="no such data folder or file: /none"):
+        make_trainer(tiny_config.replace(validation="news=/none"), tmp_path)
+    assert not list(tmp_path.glob("cache/*"))
 
 
 @pytest.mark.parametrize(("changes", "message"), [

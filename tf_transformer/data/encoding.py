@@ -393,14 +393,14 @@ def encode_pairs(
     return _check_dropped(EncodedPairs(shards), "the text")
 
 
-def _check_dropped(pairs: EncodedPairs, name: str) -> EncodedPairs:
-    """Returns the pairs of the text `name`, with a warning where many of it were dropped.
+def _check_dropped(pairs: EncodedPairs, name: str, many: float = MANY_DROPPED) -> EncodedPairs:
+    """Returns the pairs of the text `name`, with a warning where more than `many` were dropped.
 
     Raises: UserError when most of them were, or none is left.
     """
     all_pairs = len(pairs) + sum(pairs.dropped.values())
     fraction = 1 - len(pairs) / max(all_pairs, 1)
-    if fraction <= MANY_DROPPED:
+    if fraction <= many:
         return pairs
     counts = list(pairs.dropped.values())
     advice = [text for text, count in zip(ADVICE, counts) if count] or [ADVICE[0]]
@@ -452,7 +452,8 @@ def cached_pairs(
             )  # fmt: skip
             write_shards(folder, missing, before=shards)
         shards, _ = _open_folder(folder)
-    return _check_dropped(EncodedPairs(shards), corpus.describe(split))
+    many = 0 if split == "validation" else MANY_DROPPED  # its figures would be of another text
+    return _check_dropped(EncodedPairs(shards), corpus.describe(split), many)
 
 
 def shard_folder(

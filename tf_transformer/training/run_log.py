@@ -179,7 +179,9 @@ class Progress:
 
     def stalled(self, settings: TrainConfig) -> str:
         """When each metric of early stopping was best, where none improves any more; else ""."""
-        names = settings.early_stopping_metrics() or [n for n in self.best_of if "/" not in n]
+        _, measured = self.validated  # a run may be resumed without BLEU
+        own = [name for name in self.best_of if name in measured and "/" not in name]
+        names = settings.early_stopping_metrics() or own
         found = [self.best_of.get(name, [0, 0, 0]) for name in names]
         patience = settings.early_stopping_patience
         if not patience or not found or min(since for *_, since in found) < patience:

@@ -124,6 +124,10 @@ class Trainer:
         keras.utils.set_random_seed(config.train.seed)
         self.directory = directory
         self.workers = workers
+        self._further = {  # a wrong name is reported before the text is encoded
+            name: read_validation_text(data, config.data)
+            for name, data in config.train.validation_texts().items()
+        }
         text = prepare_text(config, corpus, directory, workers)
         self.train_batches, self.validation_batches = map(text.batches, ("train", "validation"))
         self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
@@ -143,10 +147,6 @@ class Trainer:
         self._bleu_pairs = self.samples("validation", self.config.train.bleu_sentences)
         target, tokenizer = self.config.data.target, self.config.train.bleu_tokenizer
         check_tokenizer(bleu_tokenizer(target, tokenizer), [each for _, each in self._bleu_pairs])
-        self._further = {
-            name: read_validation_text(data, self.config.data)
-            for name, data in self.config.train.validation_texts().items()
-        }
         self._validation_seconds = 0.0
         if not self._restore() and self.config.train.init_from:
             load_initial_weights(
@@ -228,7 +228,8 @@ class Trainer:
                 complete = self._train(log)
                 self._save()
                 if complete:
-                    self._average(log, self._stalled())
+                    early = self.step < self.config.train.train_steps
+                    self._average(log, self._stalled() if early else "")
                 return complete
 
     def _train(self, log: RunLog) -> bool:
@@ -438,7 +439,7 @@ class Trainer:
 
         Args:
           log: the run log.
-          stalled: of `_stalled`.
+          stalled: of `_stalled`, where that ended the run before its last update; else "".
         """
         stopped = {"stopped_early": stalled} if stalled else {}
         if stalled:

@@ -63,7 +63,9 @@ def describe_history(model_dir: str) -> str:
     if average := _last(history["average"]):
         text.append(_row("average", None, average))
         if "stopped_early" in average:
-            text.append(f"    stopped early: {average['stopped_early']}")
+            text.append(
+                f"    stopped early at update {average['step']:,}: {average['stopped_early']}"
+            )
     return "\n".join(text)
 
 

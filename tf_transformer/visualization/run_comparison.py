@@ -49,10 +49,15 @@ class Run:
 
     @property
     def state(self) -> str:
-        """Whether the run is complete, and why."""
+        """Whether the run is complete, or stopped early."""
         if not self.complete:
             return "unfinished"
-        return "stopped early" if "stopped_early" in self.lines[-1] else "complete"
+        return "stopped early" if self.stopped_early else "complete"
+
+    @property
+    def stopped_early(self) -> str:
+        """When each metric was best, where that ended the run; else ""."""
+        return self.lines[-1].get("stopped_early", "") if self.complete else ""
 
     def of_kind(self, kind: str) -> list[Line]:
         """The lines of "train", "validation" or "average"."""
@@ -213,7 +218,13 @@ def _shortened(value: str) -> str:
 
 
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
-    """What cannot be compared."""
+    """Why runs stopped early, and what cannot be compared."""
+    if early := [
+        f"Run {number} stopped early at update {run.updates:,}: {run.stopped_early}."
+        for number, run in enumerate(runs, start=1)
+        if run.stopped_early
+    ]:
+        yield "\n".join(early)
     texts = {(run.config.data.data, run.config.data.source, run.config.data.target) for run in runs}
     if len(texts) > 1:
         yield "The runs have different data: losses, perplexities and BLEU cannot be compared."
