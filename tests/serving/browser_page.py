@@ -111,9 +111,10 @@ def test_a_real_model_with_the_keyboard(real_page, translator):
     """And the description of the interface."""
     page = real_page
     assert texts(page, "h1") == ["anna: English → German"]
-    focused = page.switch_to.active_element
-    assert focused.get_attribute("id") == "text"
-    focused.send_keys(LINES[0], Keys.ENTER, LINES[1], Keys.CONTROL + Keys.ENTER)
+    wait(page, lambda: page.switch_to.active_element.get_attribute("id") == "text")
+    page.switch_to.active_element.send_keys(
+        LINES[0], Keys.ENTER, LINES[1], Keys.CONTROL + Keys.ENTER
+    )
     wait_for_message(page, "2 sentences in")
     wait(page, lambda: texts(page, "#keys button"))
     first, second = translator.n_best(LINES[:2], 4)
