@@ -88,7 +88,8 @@ class Corpus:
         self.known(split)
         pairs: Iterable[WeightedPair]
         pairs = self.read_text(self.texts.get(split, self.texts.get("train")))
-        if self.held_out and split != "all" and self.hold_out == HOLD_OUT_END:
+        shares_train = self.held_out and split in ("train", *self.held_out)
+        if shares_train and self.hold_out == HOLD_OUT_END:
             pairs = itertools.islice(pairs, *self._bounds(split))
         elif split in self.held_out:
             pairs = self._held_out_pairs(split, pairs)
