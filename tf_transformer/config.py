@@ -268,6 +268,7 @@ SCHEDULES = {
 }
 DECAY_TO_0 = ("linear", "cosine")  # those that end at train_steps
 FREEZABLE = ("encoder", "decoder", "embeddings")
+VALIDATION_METRICS = ("loss", "BLEU", "chrF")  # by which early stopping can go
 
 
 @dataclasses.dataclass(frozen=True)
@@ -397,7 +398,7 @@ class TrainConfig(Settings):
 
     def early_stopping_metrics(self) -> list[str]:
         """The names of `early_stopping_metric` in the log, such as "BLEU" or "NAME/loss"."""
-        names = {"bleu": "BLEU", "chrf": "chrF"}
+        names = {name.lower(): name for name in VALIDATION_METRICS}
         parts = [each.strip().rpartition("/") for each in self.early_stopping_metric.split(",")]
         return [
             f"{text}{slash}{names.get(name.lower(), name.lower())}"
@@ -421,7 +422,7 @@ class TrainConfig(Settings):
         return texts
 
     def _validation_metrics(self) -> set[str]:
-        kinds = ["loss", *(["BLEU", "chrF"] if self.bleu_sentences else [])]
+        kinds = VALIDATION_METRICS if self.bleu_sentences else VALIDATION_METRICS[:1]
         texts = ["", *(f"{name}/" for name in self.validation_texts())]
         return {f"{text}{kind}" for text in texts for kind in kinds}
 

@@ -130,12 +130,7 @@ def evaluate(values: flags.FlagValues) -> None:
         print(f"{test}, translations in {values.translations}")
         _score_translations(test, metrics, outputs, baseline, tokenizer)
         return
-    output = values.output
-    if values.test_set:
-        name = re.sub(r"[^\w.+-]+", "-", values.test_set)
-        folder = os.path.join(model_folder.writable_folder(model_dir), "evaluation")
-        output = output or os.path.join(folder, f"{name}.{data.target}")
-    output = output or translations_path(model_dir, data, values.data, test.split)
+    output = values.output or translations_path(model_dir, data, values.data, test.split)
     if len(models) > 1 and not values.output:  # the file without prefix is that of the first model
         output = os.path.join(os.path.dirname(output), f"ensemble.{os.path.basename(output)}")
     with open_output(output) as file:  # a wrong path is reported before the translation
@@ -279,8 +274,6 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     Raises: UserError when there are none, or too many for a comparison with --baseline, or a file
       of references has another number of lines.
     """
-    from tf_transformer.evaluation.metrics import check_resampling
-
     name = values.data or data.data
     source, target = languages_of(name, data.source, data.target)
     tag = _tags(values, data)
@@ -290,32 +283,37 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     pairs = list(corpus.read(split))
     if not pairs:
         raise UserError(f"nothing to score: {corpus.describe(split)} has no pairs")
-    number = min(len(pairs), values.max_pairs or len(pairs))
-    if values.baseline:
-        check_resampling(number)
-    references = [[target for _, target in pairs[:number]]]
+    references = [[target for _, target in pairs]]
     if values.references:
         files = values.references.split(",")
-        references = [read_aligned(file, len(pairs), "reference")[:number] for file in files]
-    pairs, size = pairs[:number], len(pairs)
+        references = [read_aligned(file, len(pairs), "reference") for file in files]
     data = dataclasses.replace(data, source=source, target=target, tag=tag)
-    return TestSet(split, corpus.describe(split), pairs, size, references, data)
+    test = TestSet(split, corpus.describe(split), pairs, len(pairs), references, data)
+    return _limited(values, test)
 
 
 def read_published(values: flags.FlagValues, data: DataConfig) -> TestSet:
     """Reads the test set of --test_set; arguments as for `read_test_set`."""
-    from tf_transformer.evaluation.metrics import check_resampling
     from tf_transformer.evaluation.test_sets import read_segments
 
     name = values.test_set
     sources, references = read_segments(name, data.source, data.target)
-    number = min(len(sources), values.max_pairs or len(sources))
-    if values.baseline:
-        check_resampling(number)
-    references = [lines[:number] for lines in references]
     tag = values.tag or data.tag.split(",")[0]
     pairs = [(add_tag(tag, source), first) for source, first in zip(sources, references[0])]
-    return TestSet(name, f"test set {name}", pairs, len(sources), references, data)
+    split = re.sub(r"[^\w.+-]+", "-", name)  # for the name of the file of translations
+    test = TestSet(split, f"test set {name}", pairs, len(pairs), references, data)
+    return _limited(values, test)
+
+
+def _limited(values: flags.FlagValues, test: TestSet) -> TestSet:
+    """The first --max_pairs of a test set; for --baseline, no more than can be compared."""
+    from tf_transformer.evaluation.metrics import check_resampling
+
+    number = min(test.size, values.max_pairs or test.size)
+    if values.baseline:
+        check_resampling(number)
+    references = [lines[:number] for lines in test.references]
+    return dataclasses.replace(test, pairs=test.pairs[:number], references=references)
 
 
 def read_aligned(path: str, number: int, kind: str) -> list[str]:

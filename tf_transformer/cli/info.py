@@ -191,6 +191,7 @@ def _describe_batches(config: Config, corpus: Corpus, model_dir: str) -> Iterato
     from tf_transformer.data.tokenizer import learn_tokenizers, load_tokenizers
 
     data = config.data
+    coverage = config.train.decode_length_coverage or 1.0
     if model_dir:
         vocabulary = "the model's vocabulary"
         tokenizers = load_tokenizers(model_dir)
@@ -207,14 +208,13 @@ def _describe_batches(config: Config, corpus: Corpus, model_dir: str) -> Iterato
         pairs = cached_pairs(corpus, "train", tokenizers, data, cache)
         batches = Batches(pairs, data.batch_tokens, config.train.seed, max_shapes=data.max_shapes)
         lengths = pairs.lengths.mean(axis=0)
-        extra = pairs.extra_length(config.train.decode_length_coverage or 1.0)
+        extra = pairs.extra_length(coverage)
         weights = pairs.weights(np.arange(len(pairs)), len(pairs)) if pairs.weighted else None
     yield (
         f"  sub-words of train: {tokenizers[0].vocab_size:,} in {vocabulary}; mean length "
         f"{lengths[0]:.1f} of sources, {lengths[1]:.1f} of targets; "
         f"dropped: {describe_dropped(pairs)}"
     )
-    coverage = config.train.decode_length_coverage or 1.0
     yield (
         f"  longest outputs: extra_decode_length {extra} for {coverage:.2%} of the targets of train"
     )

@@ -113,9 +113,10 @@ class Corpus:
         others = set().union(*(other.held_out_sources for other in self.others))
         left_out = 0
         for pair in pairs:
-            if own and _key(pair[0]) in own:
+            source = _key(pair[0]) if own or others else b""
+            if source in own:
                 continue
-            if others and not others.isdisjoint(map(_key, pair[:2])):
+            if others and (source in others or _key(pair[1]) in others):
                 left_out += 1
             else:
                 yield pair

@@ -17,14 +17,13 @@ from tf_transformer.data.scripts import (
 from tf_transformer.data.tags import add_tag, split_tag
 from tf_transformer.decoding.scores import is_possible
 from tf_transformer.errors import UserError
-from tf_transformer.special_tokens import PAD
+from tf_transformer.special_tokens import BLANK, PAD
 
 if TYPE_CHECKING:
     from tf_transformer.data.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
-BLANK = "\u2581"  # of SentencePiece
 SCORED_TOKENS = 1024  # target tokens whose logits are in memory at the same time
 
 

@@ -1,5 +1,6 @@
 """Published test sets: those of sacreBLEU, and files of WMT in SGML or XML."""
 
+import collections
 import os
 import re
 from collections.abc import Sequence
@@ -94,13 +95,12 @@ def _read_xml(path: str, source: str, target: str) -> tuple[list[str], list[list
         texts = {
             segment.get("id"): _text(segment) for each in originals for segment in each.iter("seg")
         }
+        of_segment: dict[str, dict[str, str]] = collections.defaultdict(dict)
+        for each in translations:
+            for segment in each.iter("seg"):
+                of_segment[segment.get("id")][each.get("translator", "")] = _text(segment)
         for number, text in texts.items():
-            row = {
-                each.get("translator", ""): _text(segment)
-                for each in translations
-                for segment in each.iter("seg")
-                if segment.get("id") == number
-            }
+            row = of_segment[number]
             if any(row.values()):
                 sources.append(text)
                 rows.append(row)

@@ -98,7 +98,8 @@ class RestClient:
                 len(found) == len(scores) == len(texts)
             ):
                 cut: Any = others.get("truncated", [False] * len(texts))  # older exports have none
-                return [Translation(*each) for each in zip(zip(found, scores), [0] * len(cut), cut)]
+                pairs = zip(zip(found, scores), cut)
+                return [Translation(pair, truncated=each) for pair, each in pairs]
             case 200, {"outputs": _}:
                 raise UserError(f"the model at {self._url} is not one that tf-transformer exported")
             case status, {"error": str(message)}:

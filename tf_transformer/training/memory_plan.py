@@ -30,10 +30,10 @@ def learning_rate_warning(config: Config, batches: Batches) -> str | None:
             f"{train.train_steps:,}. The learning rate does not reach its peak: give a smaller "
             "--warmup_steps"
         )
-    if config.train.learning_rate_schedule != NOAM:
+    if train.learning_rate_schedule != NOAM:
         return None
     padded = sum(bucket.batches * bucket.rows * bucket.length for bucket in batches.buckets)
-    tokens, scale = padded / batches.per_epoch, config.train.learning_rate_scale
+    tokens, scale = padded / batches.per_epoch, train.learning_rate_scale
     suited = scale**2 * PAPER_TOKENS  # the tokens for which this scale is right by the rule
     if suited <= WARNING_FACTOR * tokens and tokens <= WARNING_FACTOR * suited:
         return None

@@ -19,7 +19,7 @@ import tqdm
 
 from tf_transformer.checkpoints.checkpoint import validation_score
 from tf_transformer.checkpoints.model_folder import METRICS, TENSORBOARD, read_metrics
-from tf_transformer.config import TrainConfig
+from tf_transformer.config import VALIDATION_METRICS, TrainConfig
 from tf_transformer.data.progress import shows_bars
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
@@ -164,7 +164,7 @@ class Progress:
         self.validated = [step, values]
         for name, value in values.items():
             kind = name.rpartition("/")[2]
-            if kind not in ("loss", "BLEU", "chrF"):
+            if kind not in VALIDATION_METRICS:
                 continue
             best, best_step, since = self.best_of.get(name, [None, 0, 0])
             if best is None or (value < best if kind == "loss" else value > best):

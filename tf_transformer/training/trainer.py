@@ -369,22 +369,22 @@ class Trainer:
         loss, accuracy = sums[0] / sums[1], sums[2] / sums[1]
         values = {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": accuracy}
         if self._bleu_pairs and self.workers.is_chief:
-            sources, references = zip(*self._bleu_pairs)
-            translations = self._translator.n_best(sources, 1, self._check_interrupted)
-            outputs = [best[0][0] for best in translations]
-            bleu = self._score(outputs, references)
-            truncated = sum(best[0].truncated for best in translations) / len(outputs)
-            values |= {"BLEU": bleu.bleu, "chrF": bleu.chrf, "truncated": truncated}
-            values["signature"] = bleu.bleu_signature
+            scores, truncated = self._translate(self._bleu_pairs)
+            values |= {"BLEU": scores.bleu, "chrF": scores.chrf, "truncated": truncated}
+            values["signature"] = scores.bleu_signature
         if self.workers.is_chief:
             for name, pairs in self._further.items():
                 values |= {f"{name}/{key}": value for key, value in self._figures(pairs).items()}
         return self.workers.broadcast(values)
 
-    def _score(self, translations: list[str], references: Sequence[str]) -> Scores:
-        """BLEU and chrF."""
-        tokenizer = self.config.train.bleu_tokenizer
-        return score(translations, references, self.config.data.target, tokenizer)
+    def _translate(self, pairs: Sequence[tuple[str, str]]) -> tuple[Scores, float]:
+        """The scores of greedy translations, and the part of them that is cut off."""
+        sources, references = zip(*pairs)
+        found = self._translator.n_best(sources, 1, self._check_interrupted, skip_long=True)
+        outputs = [best[0][0] for best in found]
+        settings = self.config.data.target, self.config.train.bleu_tokenizer
+        truncated = sum(best[0].truncated for best in found) / len(found)
+        return score(outputs, references, *settings), truncated
 
     def _figures(self, pairs: list[tuple[str, str]]) -> dict[str, float]:
         """Loss (nats a token), BLEU and chrF of a further validation text."""
@@ -392,10 +392,7 @@ class Trainer:
         log_probs = list(itertools.chain.from_iterable(each.token_log_probs for each in scored))
         values = {"loss": -sum(log_probs) / max(len(log_probs), 1)}
         if chosen := pairs[: self.config.train.bleu_sentences]:
-            sources, references = zip(*chosen)
-            found = self._translator.n_best(sources, 1, self._check_interrupted, skip_long=True)
-            outputs = [best[0][0] for best in found]
-            scores = self._score(outputs, references)
+            scores, _ = self._translate(chosen)
             values |= {"BLEU": scores.bleu, "chrF": scores.chrf}
         return values
 
