@@ -14,8 +14,8 @@ from tf_transformer.cli.command import (
     Flag,
     command,
     is_for,
-    length_penalty_flag,
     model_flags,
+    setting_flag,
     tag_flag,
 )
 from tf_transformer.cli.terminal import open_output
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
             "positions, instead of stopping there", False,
         ),
         *print_flags(),
-        length_penalty_flag(),
+        setting_flag("length_penalty"),
     ],
 )  # fmt: skip
 def score(values: flags.FlagValues) -> None:
@@ -130,7 +130,7 @@ def score(values: flags.FlagValues) -> None:
             "LINE NUMBER<tab>SCORE<tab>TRANSLATION", 1, minimum=1,
         ),
         Flag("output", str, "file for the translations (default: standard output)"),
-        length_penalty_flag(),
+        setting_flag("length_penalty"),
     ],
 )  # fmt: skip
 def rescore(values: flags.FlagValues) -> None:

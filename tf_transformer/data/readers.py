@@ -19,7 +19,7 @@ from tf_transformer.config import HOLD_OUT_SOURCES, TREES, WORDS, DataConfig
 from tf_transformer.data.corpus import Corpus, FileCorpus, WeightedPair
 from tf_transformer.data.mixture import MixedCorpus, parse_weights
 from tf_transformer.data.pocket import PocketCorpus
-from tf_transformer.data.tags import add_tag, parse_tags
+from tf_transformer.data.tags import parse_tags
 from tf_transformer.data.text_files import (
     LARGEST_WINDOW,
     parse_columns,
@@ -101,24 +101,25 @@ def corpus_of_run(data: DataConfig) -> Corpus:
     return open_corpus(data.data, data.source, data.target, data.tag, data.hold_out)
 
 
-def read_validation_text(data: str, settings: DataConfig) -> list[tuple[str, str]]:
-    """Reads a text that a run validates on beside its own.
+def open_validation_text(data: str, settings: DataConfig) -> Corpus:
+    """Opens a text that a run validates on beside its own: the split "validation" of the result.
 
     Args:
-      data: a file of pairs or SOURCE_FILE,TARGET_FILE, which are read whole, or another corpus of
-        `open_corpus`, of which its validation text is read.
+      data: a file of pairs or SOURCE_FILE,TARGET_FILE, which are whole, or another corpus of
+        `open_corpus` with a validation text.
       settings: of the run's text.
     Raises: UserError as `open_corpus`, and where there is no text.
     """
     languages, tag = (settings.source, settings.target), settings.tag.split(",")[0]
     paths = split_paths(data)
     if all(map(os.path.isfile, paths)):
-        texts = read_pair_files(paths, languages)
-        return [(add_tag(tag, source), target) for source, target, _ in texts]
-    pairs = list(open_corpus(data, *languages, tag, settings.hold_out).read("validation"))
-    if not pairs:
+        corpus: Corpus = _file_corpus(f"file {data}", {"validation": paths}, languages)
+        corpus.tag = tag
+    else:
+        corpus = open_corpus(data, *languages, tag, settings.hold_out)
+    if "validation" not in corpus.splits or not any(corpus.read("validation")):
         raise UserError(f"{data} has no validation text: give a file of pairs")
-    return pairs
+    return corpus
 
 
 def _open_one(data: str, source: str, target: str) -> Corpus:
@@ -141,10 +142,14 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
         return TfdsCorpus(data, source, target)
     else:
         raise UserError(f"no such data folder or file: {data}: give with --data {describe_data()}")
-    read_files = functools.partial(read_pair_files, languages=(source, target))
+    return _file_corpus(f"{kind} {data}", files, (source, target))
+
+
+def _file_corpus(name: str, files: dict[str, list[str]], languages: tuple[str, str]) -> FileCorpus:
+    """Makes the corpus of the files of each split."""
+    read_files = functools.partial(read_pair_files, languages=languages)
     readers = {_reader(path) for path in itertools.chain(*files.values())}
-    key = (source, target) if readers - {read_tsv} else ()
-    return FileCorpus(f"{kind} {data}", files, read_files, key)
+    return FileCorpus(name, files, read_files, languages if readers - {read_tsv} else ())
 
 
 def corpus_names(data: str) -> list[str]:
