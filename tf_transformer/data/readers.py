@@ -282,8 +282,8 @@ def read_pair_windows(
     if len(paths) > 2 or (paths[1:] and not set(PAIR_FORMATS).isdisjoint(map(_ending, paths))):
         raise UserError(f"{','.join(paths)}: give one file of pairs, or SOURCE_FILE,TARGET_FILE")
     if len(paths) == 2:
-        for window in read_two_file_windows(paths[0], paths[1]):
-            yield [(source, target, None) for source, target in window]
+        for lines in read_two_file_windows(paths[0], paths[1]):
+            yield [(source, target, None) for source, target in lines]
     elif path is None or _reader(path) is read_tsv:
         yield from read_tsv_windows(path)
     else:

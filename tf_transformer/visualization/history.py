@@ -64,7 +64,8 @@ def describe_history(model_dir: str) -> str:
     last = average or _last(validations) or {}
     rows = {"average": average} if average else {}
     for name in _further_texts(history):
-        rows[name] = {key.removeprefix(f"{name}/"): value for key, value in last.items()}
+        own = f"{name}/"
+        rows[name] = {key.removeprefix(own): last[key] for key in last if key.startswith(own)}
     text += [_row(name, None, row) for name, row in rows.items()]
     if average:
         if "stopped_early" in average:
