@@ -135,7 +135,7 @@ def everything(corpus_folder, tmp_path):
         text[name] = (corpus_folder / name).read_text("utf-8").splitlines()[:100]
         (tmp_path / name).write_text("".join(f"{line}\n" for line in text[name]), "utf-8")
     path = tmp_path / "weighted.tsv"
-    pairs = zip(text["val.en"], text["val.de"])
+    pairs = zip(text["train.en"], text["train.de"])
     path.write_text("".join(f"{s}\t{t}\t{1 + i % 5}\n" for i, (s, t) in enumerate(pairs)), "utf-8")
     return {
         "data": f"{tmp_path},{tmp_path}@de-en,{path}", "tag": "<2de>,<2en>,<2de>",
