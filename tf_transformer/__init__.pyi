@@ -38,6 +38,7 @@ from .model.masks import (
     create_padding_mask as create_padding_mask,
 )
 from .model.transformer import Decoder as Decoder, Encoder as Encoder, Transformer as Transformer
+from .model.variant import Variant as Variant
 from .presets import preset as preset
 from .training.loss import (
     LabelSmoothedCrossEntropy as LabelSmoothedCrossEntropy,

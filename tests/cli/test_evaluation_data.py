@@ -5,7 +5,12 @@ import types
 
 import pytest
 
-from tf_transformer.cli.evaluation import read_test_set, tag_for, translations_path
+from tf_transformer.cli.evaluation import (
+    read_published,
+    read_test_set,
+    tag_for,
+    translations_path,
+)
 from tf_transformer.config import DataConfig
 from tf_transformer.data.readers import open_corpus
 
@@ -99,3 +104,15 @@ def test_names_of_translations(texts, tmp_path):
     long = [name(a, f"pocket,{tmp_path}/{'x' * 90}{end}") for end in "ab"]
     assert long[0] != long[1] and max(map(len, long)) < 120
     assert name("pocket", "wmt14_translate/de-en") == "wmt14_translate-de-en.test.de"
+
+
+def test_the_name_of_a_test_set_of_files(tmp_path):
+    path = tmp_path / ("x" * 90 + ".xml")
+    path.write_text(
+        '<dataset><doc><src lang="en"><seg id="1">a</seg></src>'
+        '<ref lang="de"><seg id="1">b</seg></ref></doc></dataset>'
+    )
+    flags = dict.fromkeys(("tag", "max_pairs", "baseline"))
+    test = read_published(types.SimpleNamespace(test_set=str(path), **flags), DataConfig())
+    assert test.pairs == [("a", "b")]
+    assert test.split[0] != "-" and len(test.split) <= 100

@@ -87,6 +87,8 @@ def test_a_command_leaves_no_level(succeed):
 
 def test_closed_standard_error_does_not_stop_the_program(tmp_path, monkeypatch):
     messages.log_to_stderr()
+    messages.log_to_folder(str(tmp_path))
     with open(tmp_path / "closed", "w") as closed:
         monkeypatch.setattr(sys, "stderr", closed)
-    logger.info("nobody reads this")
+    logger.info("nobody reads this there")
+    assert "nobody reads this there" in (tmp_path / "train.log").read_text()

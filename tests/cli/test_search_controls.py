@@ -60,7 +60,9 @@ def test_an_ensemble_of_a_model_and_itself(run, succeed, model_dir, translate):
     assert list((model_dir / "evaluation").glob("ensemble.*"))
 
 
-def test_minimum_bayes_risk(run, translate):
+def test_minimum_bayes_risk(run, refused, translate):
+    for flag in ("--bleu_tokenizer=ja-mecab", "--bleu_tokenizer=ja-mecab --engine=ctranslate2"):
+        assert "ja-mecab cannot be used" in refused(*translate, "--mbr=bleu", *flag.split())
     code, out, _ = run(*translate, "--mbr=chrf", "--n_best=2", "--beam_size=3")
     rows = [line.split("\t") for line in out.splitlines()]
     assert code == 0

@@ -1,6 +1,7 @@
 """The commands translate, evaluate, score, parse and evalb."""
 
 import io
+import json
 import subprocess
 import sys
 import tracemalloc
@@ -220,7 +221,7 @@ def test_evaluate_scores_given_translations(run, succeed, model_dir, corpus_fold
         assert "100.00" in out and out.count("p = ") == 2
 
 
-def test_score(run, model_dir, corpus_folder, tmp_path, translator):
+def test_score(run, succeed, model_dir, corpus_folder, tmp_path, translator):
     files = [corpus_folder / "test.en", corpus_folder / "test.de"]
     pairs = list(zip(*(file.read_text().splitlines() for file in files)))
     expected = translator.score(pairs)
@@ -236,6 +237,13 @@ def test_score(run, model_dir, corpus_folder, tmp_path, translator):
         assert float(total) == pytest.approx(score.normalized, abs=1e-3)
         assert pieces.split(" ") == score.pieces
         assert len(log_probs.split(" ")) == len(score.pieces)
+    records = [json.dumps({"de": target, "en": source}) for source, target in pairs]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(records))
+    lines = [f'"{target}","{source}"' for source, target in [("en", "de"), *pairs]]
+    (tmp_path / "pairs.csv").write_text("\n".join(lines))
+    for name in ("pairs.jsonl", "pairs.csv"):
+        succeed(*command, f"--input={tmp_path}/{name}", f"--output={tmp_path}/scores")
+        assert (tmp_path / "scores").read_text().split() == [f"{each:.4f}" for each in scores]
 
 
 def test_evalb(succeed, tmp_path):

@@ -75,8 +75,8 @@ EMPTY, LONG, UNEQUAL = ("", "x"), ("dogs " * 40, "cats " * 40), ("I", "a long si
     [
         ([EMPTY, (" ", "y")], 0, "0 of 2 .*2 for an empty side.*: check the text"),
         ([], 0, r"0 of 0 .*\(dropped: none\): check the text"),
-        ([LONG] * 10, 1, "1 of 11 .*: give a larger --max_length; .* --extend_vocab"),
-        ([UNEQUAL] * 10, 1, "1 of 11 .*: give a larger --max_length_ratio; .* --extend_vocab"),
+        ([LONG] * 10, 1, "1 of 11 .*: give a larger --max_length$"),
+        ([UNEQUAL] * 10, 1, "1 of 11 .*: give a larger --max_length_ratio$"),
         ([UNEQUAL, EMPTY], 17, "17 of 19 .*: check the text.*; give a larger --max_length_ratio"),
         ([EMPTY], 8, "8 of 9 .*: check the text, or remove empty sides with .*clean`$"),
         ([EMPTY], 9, ""),

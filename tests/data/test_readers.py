@@ -14,7 +14,7 @@ import pytest
 from tf_transformer.data import pocket
 from tf_transformer.data.corpus import HELD_OUT_FRACTION
 from tf_transformer.data.readers import absolute_path, open_corpus
-from tf_transformer.data.text_files import read_lines, read_pair_windows
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.data.tokenizer import learn_tokenizers
 from tf_transformer.errors import UserError
 
@@ -291,9 +291,6 @@ def test_blank_lines_are_pairs_without_text(tmp_path, suffix):
     assert [pair[:2] for pair in read(tmp_path / f"x.{suffix}")] == [
         ("a", "b"), ("", ""), ("", ""), ("a", "b"), ("", ""),
     ]  # fmt: skip
-    if suffix == "tsv":
-        windows = read_pair_windows(str(tmp_path / "x.tsv"))
-        assert [pair for window in windows for pair in window][:2] == [("a", "b"), ("", "")]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz"])

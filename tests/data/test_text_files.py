@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from tf_transformer.data import text_files
-from tf_transformer.data.text_files import read_pair_windows, read_windows
+from tf_transformer.data.readers import read_pair_windows
+from tf_transformer.data.text_files import read_windows
 from tf_transformer.errors import UserError
 
 
@@ -72,14 +73,20 @@ def test_pairs(tmp_path):
     (tmp_path / "source").write_text("".join(f"s{i}\n" for i in range(count)))
     (tmp_path / "target").write_text("".join(f"t{i}\n" for i in range(count)))
     (tmp_path / "tsv").write_text("".join(f"s{i}\tt{i}\n" for i in range(count)))
-    expected = [(f"s{i}", f"t{i}") for i in range(count)]
-    for path in (f"{tmp_path}/source,{tmp_path}/target", f"{tmp_path}/tsv"):
-        assert [pair for window in read_pair_windows(path) for pair in window] == expected
+    expected = [(f"s{i}", f"t{i}", None) for i in range(count)]
+
+    def read(*names):
+        windows = read_pair_windows([f"{tmp_path}/{name}" for name in names], ("en", "de"))
+        return [pair for window in windows for pair in window]
+
+    assert read("source", "target") == read("tsv") == expected
 
     (tmp_path / "longer").write_text("x\n" * (count + 1))
     for sides in (("longer", "target"), ("source", "longer")):
         with pytest.raises(UserError, match=f"has {count} lines, and .*longer has more"):
-            list(read_pair_windows(",".join(f"{tmp_path}/{side}" for side in sides)))
+            read(*sides)
+    with pytest.raises(UserError, match="give one file of pairs, or SOURCE_FILE,TARGET_FILE"):
+        read("a.tsv", "b.tsv")
     (tmp_path / "tsv").write_text("a\tb\n" * 200 + "a\tb\tc\n")
     with pytest.raises(UserError, match="tsv:201: the weight 'c' is not a number"):
-        list(read_pair_windows(f"{tmp_path}/tsv"))
+        read("tsv")

@@ -30,7 +30,8 @@ def test_alternatives(model):
     inp, prefix = tf.constant(sentences(3, 9)), [[5, 6], [7], []]
     greedy = dataclasses.replace(DECODE, beam_size=1)
     padded = tf.ragged.constant(prefix, tf.int32).to_tensor(shape=[3, 2])
-    ids, scores, probabilities = alternative_translations(model, inp, greedy, 3, padded)
+    alternatives = alternative_translations(model, inp, greedy, 3, padded)
+    ids, scores, truncated, probabilities = alternatives
     replica = Replica(model)
     for i, forced in enumerate(prefix):
         tar_inp = tf.constant([[START, *forced]])
@@ -44,6 +45,7 @@ def test_alternatives(model):
             found = ids[i, n].numpy()
             np.testing.assert_array_equal(found[found != PAD], alone.ids[0, 0])
             np.testing.assert_allclose(scores[i, n], alone.scores[0, 0], atol=1e-4)
+            assert truncated[i, n] == alone.truncated[0, 0]
 
 
 def test_the_longest_outputs(model):

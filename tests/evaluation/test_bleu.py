@@ -116,6 +116,7 @@ def test_languages_without_blanks(code, caplog):
     assert scores.bleu > 50
     scorer = sentence_scorer("bleu", code)
     assert scorer(translations[0], JAPANESE[0]) > scorer("彼", JAPANESE[0])
+    assert sentence_scorer("bleu", code, "13a")(translations[0], JAPANESE[0]) == 0
     (result,) = corpus_metrics(["bleu"], translations, [JAPANESE], language=code)
     assert result.system.score == scores.bleu and not caplog.text
 

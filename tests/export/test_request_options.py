@@ -68,6 +68,13 @@ def test_prefix_and_length(call, translator):
 
 def test_minimum_length(call, model_dir):
     lengths = [0, 30, 9, 0]
+    prefixes = ["", "", "", "Der Hund sieht die Katze."]
+    found = call("alternatives", text=TEXTS, min_length=[9], target_prefix=prefixes)
+    greedy = Translator.load(str(model_dir), None, ControlConfig(min_length=9), beam_size=1)
+    for i, (best,) in enumerate(greedy.n_best(TEXTS, 1, target_prefixes=prefixes)):
+        assert decoded(found["translations"][i])[0] == best[0]
+        assert found["truncated"][i, 0] == best.truncated
+    assert not set(prefixes[3:]) & set(decoded(found["translations"][3]))  # none ends at once
     found = call("translate_with_options", text=TEXTS, n_best=[4], min_length=lengths)
     samples = call("sample", text=TEXTS, min_length=lengths)
     for i, length in enumerate(lengths):

@@ -115,6 +115,7 @@ def test_files_of_a_version(exported):
         "source": "en",
         "target": "de",
         "tag": "",
+        "bleu_tokenizer": "auto",
         "beam_size": 4,
         "length_penalty": 0.6,
         "extra_decode_length": 50,

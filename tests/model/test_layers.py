@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tf_transformer import Variant
 from tf_transformer.model.layers import DecoderLayer, EncoderLayer, point_wise_feed_forward_network
 from tf_transformer.model.masks import create_look_ahead_mask, create_padding_mask
 from tf_transformer.model.transformer import Decoder, Encoder
-from tf_transformer.model.variant import Variant
 
 B, S, T, D, V = 2, 5, 4, 8, 11
 INP = tf.constant([[4, 5, 6, 0, 0], [7, 8, 9, 3, 1]])  # (B, S)

@@ -149,6 +149,7 @@ def test_models_that_cannot_be_used(tiny_config, model_dir, tmp_path):
             "num_decoder_layers 0 .now 2., norm post .now pre",
         ),
         ({"init_from": "pocket-en-de"}, "the model pocket-en-de has num_layers 2 .now 1."),
+        ({"max_length": 4}, "give a larger --max_length; where the vocabulary .* --extend_vocab"),
     ]
     for changes, message in cases:
         with pytest.raises(UserError, match=message):

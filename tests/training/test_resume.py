@@ -135,7 +135,7 @@ def everything(corpus_folder, tmp_path):
         text[name] = (corpus_folder / name).read_text("utf-8").splitlines()[:100]
         (tmp_path / name).write_text("".join(f"{line}\n" for line in text[name]), "utf-8")
     path = tmp_path / "weighted.tsv"
-    pairs = zip(text["val.en"], text["val.de"])
+    pairs = zip(text["train.en"], text["train.de"])
     path.write_text("".join(f"{s}\t{t}\t{1 + i % 5}\n" for i, (s, t) in enumerate(pairs)), "utf-8")
     return {
         "data": f"{tmp_path},{tmp_path}@de-en,{path}", "tag": "<2de>,<2en>,<2de>",
@@ -313,7 +313,7 @@ def test_wrong_metrics_and_validation_texts(changes, message, tiny_config):
         tiny_config.replace(**changes)
 
 
-def test_further_validation_texts(tiny_config, tmp_path, corpus_folder):
+def test_further_validation_texts(tiny_config, tmp_path, corpus_folder, caplog):
     """The run's own text, given again, has the same figures."""
     own = [str(next(corpus_folder.glob(f"val*.{side}"))) for side in ("en", "de")]
     text = f"own={corpus_folder};files={','.join(own)}"
@@ -323,6 +323,12 @@ def test_further_validation_texts(tiny_config, tmp_path, corpus_folder):
     for name in ("own", "files"):
         assert line[f"{name}/BLEU"] == line["BLEU"] and line[f"{name}/chrF"] == line["chrF"]
         np.testing.assert_allclose(line[f"{name}/loss"], line["loss"], rtol=1e-3)
+    trainer = make_trainer(tiny_config.replace(validation=text, max_length=20), tmp_path / "short")
+    trainer.directory.close()
+    every = trainer.validation_batches.values()
+    shapes, *others = ([inp.shape for inp, _ in batches.epoch(0)] for batches in every)
+    assert others == [shapes, shapes]
+    assert caplog.text.count("left in validation of") == 3  # without the pairs that are too long
 
 
 # 2 replicas with 2 gradient accumulation steps each, dropout, shuffled buckets, and other

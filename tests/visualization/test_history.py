@@ -43,6 +43,9 @@ def test_the_table_has_evenly_spaced_rows(tmp_path):
     assert table[0][0] == "10"
     assert table[-2] == ["400", "5.000", "1.00e-03", "1,234", "4.000", "100.00", "20.00"]
     assert table[-1] == ["average", "4.000", "100.00", "21.50"]
+    write_metrics(tmp_path, [{**line, "news/loss": 3.0, "news/BLEU": 9.5} for line in lines])
+    last = history.describe_history(str(tmp_path)).splitlines()[-1]
+    assert last.split() == ["news", "3.000", "nan", "9.50"]
 
 
 def test_a_run_without_validations(tmp_path):

@@ -12,6 +12,7 @@ The flags of settings take range, default and help from the dataclasses of `conf
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -149,17 +150,11 @@ def search_flags() -> list[Flag]:
     return settings_flags(settings.DecodeConfig, SEARCH_GROUP, "", lambda name: "that of the model")
 
 
-def bleu_tokenizer_flag() -> Flag:
-    """--bleu_tokenizer, for a test set."""
-    flags = settings_flags(
-        settings.TrainConfig, COMMAND_GROUP, "", lambda name: "that of the model"
-    )
-    return next(flag for flag in flags if flag.name == "bleu_tokenizer")
-
-
-def length_penalty_flag() -> Flag:
-    """--length_penalty, for scores of given translations."""
-    return next(flag for flag in search_flags() if flag.name == "length_penalty")
+def setting_flag(name: str, note: str = "") -> Flag:
+    """The flag of one setting of a trained model; arguments as for `settings_flags`."""
+    made = (settings_flags(part, "", note, lambda name: "that of the model") for part in SETTINGS)
+    found = next(flag for flag in itertools.chain.from_iterable(made) if flag.name == name)
+    return found._replace(group=COMMAND_GROUP)
 
 
 def model_flags(optional: bool = False) -> list[Flag]:

@@ -9,7 +9,7 @@ import os
 from absl import flags
 
 from tf_transformer.checkpoints import model_folder
-from tf_transformer.cli.command import Flag, bleu_tokenizer_flag, command, is_for
+from tf_transformer.cli.command import Flag, command, is_for, setting_flag
 from tf_transformer.cli.evaluation import translations_path
 from tf_transformer.data.readers import languages_of, open_corpus
 from tf_transformer.data.text_files import read_lines
@@ -50,7 +50,7 @@ def _flags() -> list[Flag]:
             0, minimum=0,
         ),
         Flag("metrics", str, f"--split: {metrics_help()}", "bleu,chrf"),
-        bleu_tokenizer_flag(),
+        setting_flag("bleu_tokenizer"),
     ]  # fmt: skip
 
 

@@ -16,13 +16,13 @@ from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.command import (
     SEARCH_GROUP,
     Flag,
-    bleu_tokenizer_flag,
     command,
     given,
     is_for,
     model_flags,
     one_of,
     search_flags,
+    setting_flag,
     settings_flags,
     tag_flag,
 )
@@ -85,7 +85,7 @@ def _flags() -> list[Flag]:
             "of XML, or SGML as SOURCE_FILE,REFERENCE_FILE (or several references)",
         ),
         Flag("metrics", str, metrics_help(), "bleu,chrf,chrf++"),
-        bleu_tokenizer_flag(),
+        setting_flag("bleu_tokenizer"),
         Flag(
             "baseline", str,
             "another system to compare with, by a paired bootstrap test: a file of its "
@@ -300,8 +300,7 @@ def read_published(values: flags.FlagValues, data: DataConfig) -> TestSet:
     sources, references = read_segments(name, data.source, data.target)
     tag = values.tag or data.tag.split(",")[0]
     pairs = [(add_tag(tag, source), first) for source, first in zip(sources, references[0])]
-    split = re.sub(r"[^\w.+-]+", "-", name)  # for the name of the file of translations
-    test = TestSet(split, f"test set {name}", pairs, len(pairs), references, data)
+    test = TestSet(_file_name(name), f"test set {name}", pairs, len(pairs), references, data)
     return _limited(values, test)
 
 
@@ -358,12 +357,15 @@ def translations_path(model_dir: str, data: DataConfig, test_data: str | None, s
     corpora = None if split == "train" else 1  # whose text the split has
     name = split
     if _texts(tested, data)[:corpora] != _texts(data.data, data)[:corpora]:
-        text = re.sub(r"[^\w.+-]+", "-", absolute_path(tested)).strip("-")
-        # A long name ends with a hash of all of it.
-        text = text if len(text) <= 100 else f"{text[:80]}-{digest(absolute_path(tested))}"
-        name = f"{text}.{split}"
+        name = f"{_file_name(absolute_path(tested))}.{split}"
     _, target = languages_of(tested, data.source, data.target)
     return os.path.join(model_folder.writable_folder(model_dir), "evaluation", f"{name}.{target}")
+
+
+def _file_name(text: str) -> str:
+    """Returns what stands for a text in the name of a file; a long one ends with a hash of it."""
+    name = re.sub(r"[^\w.+-]+", "-", text).strip("-")
+    return name if len(name) <= 100 else f"{name[:80]}-{digest(text)}"
 
 
 def _tags(values: flags.FlagValues, data: DataConfig) -> str:

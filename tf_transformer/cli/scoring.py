@@ -14,8 +14,8 @@ from tf_transformer.cli.command import (
     Flag,
     command,
     is_for,
-    length_penalty_flag,
     model_flags,
+    setting_flag,
     tag_flag,
 )
 from tf_transformer.cli.terminal import open_output
@@ -26,13 +26,15 @@ from tf_transformer.cli.translation import (
     progress_bar,
     write_results,
 )
+from tf_transformer.data.readers import PAIR_FORMATS, read_pair_windows, split_paths
 from tf_transformer.data.tags import TagWarnings, add_tag, split_tag
-from tf_transformer.data.text_files import read_lines, read_pair_windows
+from tf_transformer.data.text_files import read_lines
 from tf_transformer.decoding.extras import reranking
 from tf_transformer.decoding.text_batches import format_alignment, format_length
 from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
+    from tf_transformer.data.corpus import WeightedPair
     from tf_transformer.decoding.translator import Progress
 
 
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
         *model_flags(),
         Flag(
             "input", str,
-            "sentence pairs: a TSV file, or two files SOURCE_FILE,TARGET_FILE (default: TSV on "
-            "standard input)",
+            f"sentence pairs: a file (.{', .'.join(PAIR_FORMATS)}), or two files "
+            "SOURCE_FILE,TARGET_FILE (default: TSV on standard input)",
         ),
         Flag("output", str, "file for the scores (default: standard output)"),
         Flag(
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
             "positions, instead of stopping there", False,
         ),
         *print_flags(),
-        length_penalty_flag(),
+        setting_flag("length_penalty"),
     ],
 )  # fmt: skip
 def score(values: flags.FlagValues) -> None:
@@ -73,11 +75,12 @@ def score(values: flags.FlagValues) -> None:
         check_single(translator)
 
     def format_window(
-        window: list[tuple[str, str]], first_line: int, progress: Progress
+        window: list[WeightedPair], first_line: int, progress: Progress
     ) -> Iterator[str]:
-        tag_warnings.check((source for source, _ in window), itertools.count(first_line))
-        scores = translator.score(window, progress, first_line, values.skip_long_lines)
-        alignments = translator.align(window) if values.print_alignment else [[]] * len(window)
+        pairs = [(source, target) for source, target, _ in window]
+        tag_warnings.check((source for source, _ in pairs), itertools.count(first_line))
+        scores = translator.score(pairs, progress, first_line, values.skip_long_lines)
+        alignments = translator.align(pairs) if values.print_alignment else [[]] * len(pairs)
         for each, alignment in zip(scores, alignments):
             columns = [f"{each.normalized if values.normalize else each.log_prob:.4f}"]
             if values.tokens:
@@ -89,7 +92,8 @@ def score(values: flags.FlagValues) -> None:
                 columns.append(format_alignment(alignment))
             yield "\t".join(columns)
 
-    write_results(values, read_pair_windows(values.input), format_window)
+    paths = split_paths(values.input) if values.input else []
+    write_results(values, read_pair_windows(paths, (data.source, data.target)), format_window)
 
 
 @command(
@@ -126,7 +130,7 @@ def score(values: flags.FlagValues) -> None:
             "LINE NUMBER<tab>SCORE<tab>TRANSLATION", 1, minimum=1,
         ),
         Flag("output", str, "file for the translations (default: standard output)"),
-        length_penalty_flag(),
+        setting_flag("length_penalty"),
     ],
 )  # fmt: skip
 def rescore(values: flags.FlagValues) -> None:

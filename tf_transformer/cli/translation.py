@@ -22,6 +22,7 @@ from tf_transformer.cli.command import (
     model_flags,
     one_of,
     search_flags,
+    setting_flag,
     settings_flags,
     tag_flag,
 )
@@ -189,6 +190,7 @@ def _flags() -> list[Flag]:
             "minimum Bayes risk decoding: write the candidate with the highest mean sentence "
             "score against the others; the candidates are those of the beam, or --sampling",
         ),
+        setting_flag("bleu_tokenizer", "--mbr=bleu: "),
         Flag(
             "mbr_samples", int,
             "--mbr --sampling: candidates of each line; the time grows with N^2", 32, minimum=2,
@@ -295,7 +297,7 @@ def _check_combination(values: flags.FlagValues) -> None:
         one_of(values, "diverse_groups", "constraints", "sampling")
     is_for(values, "diverse_groups", "diversity_strength")
     is_for(values, "sampling", "temperature", "top_k", "top_p", "seed", "mbr_samples")
-    is_for(values, "mbr", "mbr_samples")
+    is_for(values, "mbr", "mbr_samples", "bleu_tokenizer")
     if values.pairs and not values.model_dir:
         raise UserError("--model_dir is missing: --pairs needs a model of the other direction")
     for name in (*TENSORFLOW_ONLY, *given(values, (ControlConfig,))):
@@ -340,7 +342,8 @@ def _with_model(values: flags.FlagValues, model_dir: str) -> tuple[Translate, in
         translator = load_translator(values, model_dir, values.checkpoint)
         if values.print_alignment:
             check_single(translator)
-        data = vars(model_folder.load_config(first_model_dir(model_dir)).data)
+        config = model_folder.load_config(first_model_dir(model_dir))
+        data = {**vars(config.data), "bleu_tokenizer": config.train.bleu_tokenizer}
     source, target = data["source"], data["target"]
     tag_warnings = TagWarnings(translator.tags, data.get("tag", ""))
     number = values.n_best
@@ -349,7 +352,8 @@ def _with_model(values: flags.FlagValues, model_dir: str) -> tuple[Translate, in
         number = max(number, candidates)
         from tf_transformer.evaluation.metrics import sentence_scorer
 
-        utility_of = sentence_scorer(values.mbr, target)
+        tokenizer = values.bleu_tokenizer or data.get("bleu_tokenizer", "auto")
+        utility_of = sentence_scorer(values.mbr, target, tokenizer)
     sampling = SamplingConfig(**given(values, (SamplingConfig,)))
     skip_long = values.skip_long_lines or values.pairs
 

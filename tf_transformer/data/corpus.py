@@ -36,8 +36,8 @@ class Corpus:
       tag: the tag before each source, such as "<2de>"; "" for none.
       holds_out_test: whether text is held out for a split "test" too.
       hold_out: what is held out, as the setting `hold_out`.
-      others: corpora that are trained on together with this one. What is held out of them is not in
-        "train" of this one either.
+      others: corpora that are trained on together with this one. Their validation and test text is
+        not in "train" of this one.
     """
 
     name: str = ""
@@ -108,9 +108,9 @@ class Corpus:
         return [pair for _, pair in sorted(own, key=operator.itemgetter(0))]
 
     def _kept_pairs(self, pairs: Iterable[WeightedPair]) -> Iterator[WeightedPair]:
-        """The pairs whose source is not held out here, and no side of them in another corpus."""
+        """The pairs whose source is not held out here, and no side of them is to score another."""
         own = self.held_out_sources
-        others = set().union(*(other.held_out_sources for other in self.others))
+        others = set().union(*(other.scored_sources for other in self.others))
         left_out = 0
         for pair in pairs:
             source = _key(pair[0]) if own or others else b""
@@ -122,8 +122,8 @@ class Corpus:
                 yield pair
         if left_out:
             logger.info(
-                f"{left_out:,} pairs of {self.name} are left out: a side of them is held out of "
-                "another corpus"
+                f"{left_out:,} pairs of {self.name} are left out: a side of them is in the "
+                "validation or test text of another corpus"
             )
 
     @functools.cached_property
@@ -151,6 +151,20 @@ class Corpus:
             found.setdefault(each, self.held_out[index // size])
         return found
 
+    @property
+    def _scored_splits(self) -> list[str]:
+        """The splits for validation and tests that have text of their own."""
+        return [split for split in self.texts if split == "validation" or split.startswith("test")]
+
+    @functools.cached_property
+    def scored_sources(self) -> set[bytes]:
+        """The hashes of the sources for validation and tests: held-out ones, and those of files."""
+        if self.hold_out == HOLD_OUT_END:
+            return set()
+        texts = (self.read_text(self.texts[split]) for split in self._scored_splits)
+        sources = (source for source, *_ in itertools.chain.from_iterable(texts))
+        return {*self.held_out_sources, *(_key(source) for source in sources if source.strip())}
+
     def _bounds(self, split: str) -> tuple[int, int]:
         """The range of the text of "train" that a split has where its end is held out."""
         size = _held_out_size(self._training_pairs)
@@ -167,7 +181,9 @@ class Corpus:
         """Returns a tuple that changes with the tag, or when the text may have changed."""
         held_out: list[Hashable] = []
         if self.hold_out == HOLD_OUT_SOURCES and split in ("train", *self.held_out):
-            held_out = [each.text_fingerprint("train") for each in self.others if each.held_out]
+            for each in self.others:
+                splits = [*(["train"] if each.held_out else []), *each._scored_splits]
+                held_out += map(each.text_fingerprint, splits)
             held_out += [HOLD_OUT_SOURCES] if self.held_out or held_out else []
         return (*([self.tag] if self.tag else []), *self.text_fingerprint(split), *held_out)
 

@@ -42,10 +42,6 @@ ADVICE = (  # in the order of the reasons of `_usable`
     "give a larger --max_length",
     "give a larger --max_length_ratio",
 )
-OTHER_LANGUAGE = (
-    "where the vocabulary of --init_from lacks the letters of a language, which are then bytes, "
-    "give --extend_vocab"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -393,7 +389,9 @@ def encode_pairs(
     return _check_dropped(EncodedPairs(shards), "the text")
 
 
-def _check_dropped(pairs: EncodedPairs, name: str, many: float = MANY_DROPPED) -> EncodedPairs:
+def _check_dropped(
+    pairs: EncodedPairs, name: str, many: float = MANY_DROPPED, advice_on_lengths: str = ""
+) -> EncodedPairs:
     """Returns the pairs of the text `name`, with a warning where more than `many` were dropped.
 
     Raises: UserError when most of them were, or none is left.
@@ -404,7 +402,7 @@ def _check_dropped(pairs: EncodedPairs, name: str, many: float = MANY_DROPPED) -
         return pairs
     counts = list(pairs.dropped.values())
     advice = [text for text, count in zip(ADVICE, counts) if count] or [ADVICE[0]]
-    advice += [OTHER_LANGUAGE] if any(counts[1:]) else []
+    advice += [advice_on_lengths] if advice_on_lengths and any(counts[1:]) else []
     message = (
         f"only {len(pairs):,} of {all_pairs:,} pairs are left in {name} (dropped: "
         f"{describe_dropped(pairs)}): {'; '.join(advice)}"
@@ -421,6 +419,7 @@ def cached_pairs(
     tokenizers: "tuple[Tokenizer, Tokenizer]",
     data: DataConfig,
     cache: str,
+    advice_on_lengths: str = "",
 ) -> EncodedPairs:
     """Opens the shards of a split in the cache, after encoding those that are not there.
 
@@ -433,6 +432,7 @@ def cached_pairs(
       tokenizers: of the source and of the target.
       data: a `DataConfig`.
       cache: the folder of the cache, created where it does not exist.
+      advice_on_lengths: what else to do where lengths are why many pairs are dropped.
     Returns: an `EncodedPairs` of memory-mapped shards.
     Raises: UserError when less than a tenth of the pairs is left.
     """
@@ -453,7 +453,8 @@ def cached_pairs(
             write_shards(folder, missing, before=shards)
         shards, _ = _open_folder(folder)
     many = 0 if split == "validation" else MANY_DROPPED  # its figures would be of another text
-    return _check_dropped(EncodedPairs(shards), corpus.describe(split), many)
+    name = corpus.describe(split)
+    return _check_dropped(EncodedPairs(shards), name, many, advice_on_lengths)
 
 
 def shard_folder(

@@ -12,19 +12,21 @@ import json
 import os
 import re
 import textwrap
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from tf_transformer.config import HOLD_OUT_SOURCES, TREES, WORDS, DataConfig
 from tf_transformer.data.corpus import Corpus, FileCorpus, WeightedPair
 from tf_transformer.data.mixture import MixedCorpus, parse_weights
 from tf_transformer.data.pocket import PocketCorpus
-from tf_transformer.data.tags import add_tag, parse_tags
+from tf_transformer.data.tags import parse_tags
 from tf_transformer.data.text_files import (
+    LARGEST_WINDOW,
     parse_columns,
     parse_weight,
     read_lines,
     read_tsv,
+    read_tsv_windows,
     read_two_file_windows,
 )
 from tf_transformer.data.trees import open_treebank
@@ -99,24 +101,25 @@ def corpus_of_run(data: DataConfig) -> Corpus:
     return open_corpus(data.data, data.source, data.target, data.tag, data.hold_out)
 
 
-def read_validation_text(data: str, settings: DataConfig) -> list[tuple[str, str]]:
-    """Reads a text that a run validates on beside its own.
+def open_validation_text(data: str, settings: DataConfig) -> Corpus:
+    """Opens a text that a run validates on beside its own: the split "validation" of the result.
 
     Args:
-      data: a file of pairs or SOURCE_FILE,TARGET_FILE, which are read whole, or another corpus of
-        `open_corpus`, of which its validation text is read.
+      data: a file of pairs or SOURCE_FILE,TARGET_FILE, which are whole, or another corpus of
+        `open_corpus` with a validation text.
       settings: of the run's text.
     Raises: UserError as `open_corpus`, and where there is no text.
     """
     languages, tag = (settings.source, settings.target), settings.tag.split(",")[0]
-    paths = [data] if os.path.isfile(data) else data.split(",")
+    paths = split_paths(data)
     if all(map(os.path.isfile, paths)):
-        texts = read_pair_files(paths, languages)
-        return [(add_tag(tag, source), target) for source, target, _ in texts]
-    pairs = list(open_corpus(data, *languages, tag, settings.hold_out).read("validation"))
-    if not pairs:
+        corpus: Corpus = _file_corpus(f"file {data}", {"validation": paths}, languages)
+        corpus.tag = tag
+    else:
+        corpus = open_corpus(data, *languages, tag, settings.hold_out)
+    if "validation" not in corpus.splits or not any(corpus.read("validation")):
         raise UserError(f"{data} has no validation text: give a file of pairs")
-    return pairs
+    return corpus
 
 
 def _open_one(data: str, source: str, target: str) -> Corpus:
@@ -139,10 +142,14 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
         return TfdsCorpus(data, source, target)
     else:
         raise UserError(f"no such data folder or file: {data}: give with --data {describe_data()}")
-    read_files = functools.partial(read_pair_files, languages=(source, target))
+    return _file_corpus(f"{kind} {data}", files, (source, target))
+
+
+def _file_corpus(name: str, files: dict[str, list[str]], languages: tuple[str, str]) -> FileCorpus:
+    """Makes the corpus of the files of each split."""
+    read_files = functools.partial(read_pair_files, languages=languages)
     readers = {_reader(path) for path in itertools.chain(*files.values())}
-    key = (source, target) if readers - {read_tsv} else ()
-    return FileCorpus(f"{kind} {data}", files, read_files, key)
+    return FileCorpus(name, files, read_files, languages if readers - {read_tsv} else ())
 
 
 def corpus_names(data: str) -> list[str]:
@@ -156,6 +163,11 @@ def corpus_names(data: str) -> list[str]:
     if len(names) > 1 and "" in names:
         raise UserError(f"data {data!r}: a name before or after a comma is missing")
     return names
+
+
+def split_paths(data: str) -> list[str]:
+    """Splits SOURCE_FILE,TARGET_FILE into paths; that of one file can have a comma."""
+    return [data] if os.path.exists(data) else data.split(",")
 
 
 def _is_one_side(name: str) -> bool:
@@ -243,28 +255,41 @@ def _ending(name: str) -> str:
 
 
 def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterator[WeightedPair]:
-    """Reads sentence pairs.
-
-    Args:
-      paths: (SOURCE_FILE, TARGET_FILE), or (FILE,) of one of `PAIR_FORMATS`.
-      languages: of source and target.
-    Yields: (source, target, weight). The weight is None where the file has no weights; in JSON
-      lines it is 1 where a line has none.
-    Raises: UserError for an empty file, two files with different line counts, invalid UTF-8, and a
-      line of another form.
-    """
-    pairs: Iterable[WeightedPair]
-    if len(paths) == 2:
-        windows = read_two_file_windows(paths[0], paths[1])
-        pairs = ((source, target, None) for window in windows for source, target in window)
-    else:
-        pairs = _reader(paths[0])(paths[0], languages)
+    """Reads the pairs of `read_pair_windows`. Raises: UserError as it, and where there are none."""
     empty = True
-    for pair in pairs:
+    for window in read_pair_windows(paths, languages):
         empty = False
-        yield pair
+        yield from window
     if empty:
         raise UserError(f"{' and '.join(paths)}: there is no text")
+
+
+def read_pair_windows(
+    paths: Sequence[str], languages: tuple[str, str]
+) -> Iterator[list[WeightedPair]]:
+    """Reads sentence pairs in windows.
+
+    Args:
+      paths: (SOURCE_FILE, TARGET_FILE), or (FILE,) of one of `PAIR_FORMATS`; () for TSV on standard
+        input.
+      languages: of source and target.
+    Yields: lists of (source, target, weight), none of them empty. The weight is None where the file
+      has no weights; in JSON lines it is 1 where a line has none.
+    Raises: UserError for two files with different line counts or with both sides of each pair,
+      invalid UTF-8, and a line of another form.
+    """
+    path = paths[0] if paths else None
+    if len(paths) > 2 or (paths[1:] and not set(PAIR_FORMATS).isdisjoint(map(_ending, paths))):
+        raise UserError(f"{','.join(paths)}: give one file of pairs, or SOURCE_FILE,TARGET_FILE")
+    if len(paths) == 2:
+        for lines in read_two_file_windows(paths[0], paths[1]):
+            yield [(source, target, None) for source, target in lines]
+    elif path is None or _reader(path) is read_tsv:
+        yield from read_tsv_windows(path)
+    else:
+        pairs = _reader(path)(path, languages)
+        while window := list(itertools.islice(pairs, LARGEST_WINDOW)):
+            yield window
 
 
 def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:

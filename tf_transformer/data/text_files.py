@@ -4,7 +4,6 @@ import contextlib
 import gzip
 import io
 import itertools
-import os
 import select
 import sys
 import time
@@ -144,8 +143,14 @@ def read_tsv(
     Yields: (source, target, weight) of each line, as `parse_columns`.
     Raises: UserError as `read_lines` and `parse_columns`.
     """
-    for number, line in enumerate(read_lines(path), start=1):
-        yield parse_columns(line.split("\t"), f"{path or STANDARD_INPUT}:{number}")
+    return itertools.chain.from_iterable(read_tsv_windows(path))
+
+
+def read_tsv_windows(path: str | None) -> Iterator[list[tuple[str, str, float | None]]]:
+    """Reads the pairs of a TSV file in windows, as `read_windows`; see `read_tsv`."""
+    places = (f"{path or STANDARD_INPUT}:{number}" for number in itertools.count(1))
+    for window in read_windows(path):
+        yield [parse_columns(line.split("\t"), place) for line, place in zip(window, places)]
 
 
 def parse_weight(value: Any, place: str, hint: str = "") -> float:
@@ -167,24 +172,6 @@ def parse_weight(value: Any, place: str, hint: str = "") -> float:
         f"{place}: the weight {value!r} is not a number from {LEAST_WEIGHT:.6f} to "
         f"{MOST_WEIGHT:,.0f}{hint}"
     )
-
-
-def read_pair_windows(path: str | None) -> Iterator[list[tuple[str, str]]]:
-    """Reads sentence pairs in windows, as `read_windows`.
-
-    Args:
-      path: a TSV file, two files "SOURCE_FILE,TARGET_FILE", or None for TSV on standard input.
-    Yields: lists of (source, target).
-    Raises: UserError as `parse_columns`, or for files with different line counts.
-    """
-    if path and "," in path and not os.path.exists(path):
-        first, _, second = path.partition(",")
-        yield from read_two_file_windows(first, second)
-        return
-    numbers = itertools.count(1)
-    for window in read_windows(path):
-        places = (f"{path or STANDARD_INPUT}:{number}" for number in numbers)
-        yield [parse_columns(line.split("\t"), place)[:2] for line, place in zip(window, places)]
 
 
 def read_two_file_windows(first: str | None, second: str) -> Iterator[list[tuple[str, str]]]:

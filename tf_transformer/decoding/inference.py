@@ -87,8 +87,13 @@ def search_translations(
 
 
 def alternative_translations(
-    model: Model, inp: tf.Tensor, decode: DecodeConfig, number: int, prefix: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    model: Model,
+    inp: tf.Tensor,
+    decode: DecodeConfig,
+    number: int,
+    prefix: tf.Tensor,
+    min_length: int | tf.Tensor = 0,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Completes each prefix in several ways, which differ in the next token; runs in a graph.
 
     The `number` most probable tokens after the prefix are taken, and greedy search completes each
@@ -96,29 +101,35 @@ def alternative_translations(
 
     Args:
       model, inp, decode: as for `search_translations`; the beam size has no effect.
-      number: n, at most V - 2.
+      number: n, at most V - 3.
       prefix: as for `search_translations`, but at most `model.pe_target` - 2 ids.
-    Returns: ids and scores as in a `SearchResult`, of whole translations, the one with the most
-      probable next token first; the probabilities of the token after the prefix, float32 `[B, n]`.
+      min_length: fewest tokens without the end token, as of `ControlConfig`; or int32 `[B]`.
+    Returns: ids, scores and `truncated` as in a `SearchResult`, of whole translations, the one with
+      the most probable next token first; the probabilities of the token after the prefix, float32
+      `[B, n]`.
     """
     position = _count(prefix)  # (B), of the next token
     prefix = tf.pad(prefix, [[0, 0], [0, 1]], constant_values=PAD)  # (B, P + 1)
     logits = tf.gather(forced_logits(model, inp, prefix), position, batch_dims=1)  # (B, V)
     p = tf.nn.softmax(tf.cast(logits, tf.float32))  # (B, V)
     vocabulary = tf.range(p.shape[-1])
-    p = tf.where((vocabulary == PAD) | (vocabulary == START), NEGATIVE_INFINITY, p)
+    impossible = (vocabulary == PAD) | (vocabulary == START)  # (V)
+    impossible |= (vocabulary == END) & (position < min_length)[:, tf.newaxis]  # (B, V)
+    p = tf.where(impossible, NEGATIVE_INFINITY, p)
     probabilities, tokens = tf.math.top_k(p, number)  # (B, n)
 
     is_next = tf.range(tf.shape(prefix)[1]) == position[:, tf.newaxis]  # (B, P + 1)
     tokens = tokens[:, :, tf.newaxis]  # (B, n, 1)
     prefixes = tf.where(is_next[:, tf.newaxis], tokens, prefix[:, tf.newaxis])  # (B, n, P + 1)
     prefixes = tf.reshape(prefixes, [-1, tf.shape(prefix)[1]])  # (B * n, P + 1)
-    problem = _search_problem(model, inp, decode, 1)
+    processors = make_processors(NO_CONTROLS, min_length=min_length)
+    problem = _search_problem(model, inp, decode, 1, processors)
     max_lengths = tf.maximum(problem.max_lengths, position + 2)  # room for these prefixes and END
     problem = problem._replace(max_lengths=max_lengths).repeat(number)
-    ids, scores, *_ = greedy_search(problem._replace(prefix=prefixes))
+    ids, scores, _, truncated = greedy_search(problem._replace(prefix=prefixes))
     ids = tf.reshape(ids, [-1, number, tf.shape(ids)[2]])  # (B, n, L)
-    return ids, tf.reshape(scores, [-1, number]), probabilities
+    scores, truncated = (tf.reshape(each, [-1, number]) for each in (scores, truncated))  # (B, n)
+    return ids, scores, truncated, probabilities
 
 
 def sample_translations(

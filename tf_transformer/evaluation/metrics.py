@@ -184,14 +184,16 @@ def published_scores(
     return lines
 
 
-def sentence_scorer(metric: str, language: str = "en") -> Callable[[str, str], float]:
+def sentence_scorer(
+    metric: str, language: str = "en", tokenizer: str = "auto"
+) -> Callable[[str, str], float]:
     """Returns the function that scores a translation against a reference.
 
     Args:
       metric: a key of `METRICS` with a `sentence`.
-      language: code of the language of the texts, as for `corpus_metrics`.
+      language, tokenizer: as for `corpus_metrics`.
     """
     make = METRICS[metric].sentence
     assert make
-    scorer = make(bleu_tokenizer(language))
+    scorer = make(bleu_tokenizer(language, tokenizer))
     return lambda translation, reference: scorer.sentence_score(translation, [reference]).score

@@ -129,9 +129,8 @@ SIGNATURES = {
     ),
     "alternatives": Signature(
         ["text"],
-        "`translations`, `probabilities` and `scores`, a column for each of the most probable next "
-        "sub-words",
-        ["target_prefix"],
+        "as `nbest`, and `probabilities`; a column for each of the most probable next sub-words",
+        ["min_length", "target_prefix"],
     ),
 }
 
@@ -228,19 +227,18 @@ class TextFunctions:
     def alternatives(self, text: tf.Tensor, **options: tf.Tensor) -> Tensors:
         """Proposes how the translation of each text can continue after its beginning.
 
-        Returns: translations, strings `[N, K]`, the one with the most probable next sub-word first,
-          each completed by greedy search; scores, float32 `[N, K]`; probabilities, float32
-          `[N, K]`, of the sub-word after the prefix.
+        Returns: those of `nbest`, the translation with the most probable next sub-word first, each
+          completed by greedy search; probabilities, float32 `[N, K]`, of the sub-word after the
+          prefix.
         """
-        number = min(ALTERNATIVES, self._model.target_vocab_size - 2)  # K
+        number = min(ALTERNATIVES, self._model.target_vocab_size - 3)  # K
 
-        def complete(inp: tf.Tensor, prefix: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            return alternative_translations(self._model, inp, self._decode, number, prefix)
+        def complete(inp: tf.Tensor, **options: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            return alternative_translations(self._model, inp, self._decode, number, **options)
 
-        results = self._decode_texts(
-            complete, text, number, number, options, following=2, third=tf.float32
-        )
-        return dict(zip(("translations", "scores", "probabilities"), results))
+        others = (tf.bool, tf.float32)
+        results = self._decode_texts(complete, text, number, number, options, 2, others)
+        return dict(zip((*N_BEST, "probabilities"), results))
 
     def _translate(self, text: tf.Tensor, number: int) -> list[tf.Tensor]:
         """The best translations of texts, strings `[N, K]`, their scores, and `truncated`."""
@@ -259,21 +257,21 @@ class TextFunctions:
         rows_per_text: int,
         options: Tensors | None = None,
         following: int = 1,
-        third: tf.DType = tf.bool,
+        others: Sequence[tf.DType] = (tf.bool,),
     ) -> list[tf.Tensor]:
         """Calls a search for chunks of texts, and converts its results to text.
 
         Args:
           decode: a function of source ids `[n, S]` and of the options of a chunk, by name, among
             them the ids `prefix` `[n, P]` where there are target prefixes; it returns ids
-            `[n, K, T]`, scores `[n, K]`, and a third result `[n, K]`.
+            `[n, K, T]`, scores `[n, K]`, and other results `[n, K]`.
           text: strings `[N]`.
           number: K.
           rows_per_text: hypotheses of each text that are computed at the same time.
           options: by name, tensors `[N]`.
           following: positions that the model needs after a prefix.
-          third: the type of the third result; it is 0 or false where there is no translation.
-        Returns: translations, strings `[N, K]`; scores `[N, K]`; the third result `[N, K]`.
+          others: the types of the other results; they are 0 or false where there is no translation.
+        Returns: translations, strings `[N, K]`; scores `[N, K]`; the other results `[N, K]`.
         """
         inp, lengths, blank = self._encode(self._source, text)
         fits = lengths <= self._model.pe_input
@@ -292,14 +290,15 @@ class TextFunctions:
             return tf.reshape(detokenize(self._target, flat), [-1, number]), *others
 
         first_of_blank = blank[:, tf.newaxis] & (tf.range(number) == 0)  # (N, K)
-        default_texts = tf.fill([tf.size(lengths), number], "")
+        shape = [tf.size(lengths), number]
         default_scores = tf.where(first_of_blank, 0.0, NEGATIVE_INFINITY)
+        further = [tf.zeros(shape, dtype) for dtype in others]
         return _map_chunks(
             decode_chunk,
             indices=tf.where(~blank & fits)[:, 0],
             lengths=lengths,
             chunk_tokens=self._decode.decode_batch_tokens // rows_per_text,
-            defaults=[default_texts, default_scores, tf.zeros([tf.size(lengths), number], third)],
+            defaults=[tf.fill(shape, ""), default_scores, *further],
         )
 
     def score(self, source: tf.Tensor, target: tf.Tensor) -> Tensors:

@@ -53,6 +53,7 @@ def write_description(folder: str, config: Config, aligned_length: int) -> None:
         "source": config.data.source,
         "target": config.data.target,
         "tag": config.data.tag,
+        "bleu_tokenizer": config.train.bleu_tokenizer,
         "beam_size": config.decode.beam_size,
         "length_penalty": float(config.decode.length_penalty),
         "extra_decode_length": config.decode.extra_decode_length,

@@ -24,10 +24,10 @@ from tf_transformer.checkpoints.model_folder import AVERAGED, BEST, CONFIG, step
 from tf_transformer.config import Config
 from tf_transformer.data.batching import IDS
 from tf_transformer.data.corpus import Corpus
-from tf_transformer.data.readers import corpus_of_run, read_validation_text
+from tf_transformer.data.readers import corpus_of_run, open_validation_text
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation.bleu import Scores, bleu_tokenizer, check_tokenizer, score
+from tf_transformer.evaluation.bleu import Scores, bleu_tokenizer, check_tokenizer, make_bleu, score
 from tf_transformer.files import atomic_write
 from tf_transformer.training.distribution import (
     Workers,
@@ -124,12 +124,17 @@ class Trainer:
         keras.utils.set_random_seed(config.train.seed)
         self.directory = directory
         self.workers = workers
-        self._further = {  # a wrong name is reported before the text is encoded
-            name: read_validation_text(data, config.data)
+        further = {  # a wrong name is reported before the text is encoded
+            f"{name}/": open_validation_text(data, config.data)
             for name, data in config.train.validation_texts().items()
         }
         text = prepare_text(config, corpus, directory, workers)
-        self.train_batches, self.validation_batches = map(text.batches, ("train", "validation"))
+        self.train_batches = text.batches("train")
+        corpora = {"": corpus, **further}
+        self.validation_batches = {  # by what stands before the names of the metrics
+            name: dataclasses.replace(text, corpus=each).batches("validation")
+            for name, each in corpora.items()
+        }
         self.config, self.corpus, self.tokenizers = text.config, text.corpus, text.tokenizers
         self._build()
         self.progress = Progress()
@@ -144,9 +149,13 @@ class Trainer:
         self._eval_step = on_all_replicas(workers.strategy, evaluate, [IDS, IDS])
         greedy = dataclasses.replace(self.config.decode, beam_size=1)
         self._translator = Translator(self.model, self.tokenizers, greedy)
-        self._bleu_pairs = self.samples("validation", self.config.train.bleu_sentences)
-        target, tokenizer = self.config.data.target, self.config.train.bleu_tokenizer
-        check_tokenizer(bleu_tokenizer(target, tokenizer), [each for _, each in self._bleu_pairs])
+        self._bleu_pairs = {
+            name: self.samples("validation", self.config.train.bleu_sentences, each)
+            for name, each in corpora.items()
+        }
+        tokenizer = bleu_tokenizer(self.config.data.target, self.config.train.bleu_tokenizer)
+        make_bleu(tokenizer)  # what it lacks is said before the first update
+        check_tokenizer(tokenizer, [target for _, target in self._bleu_pairs[""]])
         self._validation_seconds = 0.0
         if not self._restore() and self.config.train.init_from:
             load_initial_weights(
@@ -347,34 +356,37 @@ class Trainer:
             f"memory {memory_gb():.1f} GB; loss {sums[0] / sums[1]:.3f}"
         )
 
-    def samples(self, split: str, number: int) -> list[tuple[str, str]]:
+    def samples(
+        self, split: str, number: int, corpus: Corpus | None = None
+    ) -> list[tuple[str, str]]:
         """The first `number` pairs of a split, without sources longer than `max_length`."""
-        pairs = list(itertools.islice(self.corpus.read(split), number))
+        pairs = list(itertools.islice((corpus or self.corpus).read(split), number))
         if not pairs:
             return []
         lengths = self.tokenizers[0].encode([source for source, _ in pairs]).row_lengths()
         return [p for p, length in zip(pairs, lengths) if length <= self.config.data.max_length]
 
     def validate(self) -> dict[str, Any]:
-        """Computes the metrics of the validation split.
+        """Computes the metrics of the validation split, and of the further validation texts.
 
         Returns: a dict with loss (nats a token), perplexity, accuracy, and of greedy translations
           of the first `bleu_sentences` BLEU, with its signature, and the part of them that is cut
-          off at the longest output.
+          off at the longest output; of a further text with its name and / before theirs.
         """
-        sums = np.zeros(3)
-        for inp, tar, *_ in self.validation_batches.epoch(0):
-            sums += self._eval_step(inp, tar).numpy()
-            self._check_interrupted()
-        loss, accuracy = sums[0] / sums[1], sums[2] / sums[1]
-        values = {"loss": loss, "perplexity": math.exp(min(loss, 50.0)), "accuracy": accuracy}
-        if self._bleu_pairs and self.workers.is_chief:
-            scores, truncated = self._translate(self._bleu_pairs)
-            values |= {"BLEU": scores.bleu, "chrF": scores.chrf, "truncated": truncated}
-            values["signature"] = scores.bleu_signature
-        if self.workers.is_chief:
-            for name, pairs in self._further.items():
-                values |= {f"{name}/{key}": value for key, value in self._figures(pairs).items()}
+        values: dict[str, Any] = {}
+        for name, batches in self.validation_batches.items():
+            sums = np.zeros(3)
+            for inp, tar, *_ in batches.epoch(0):
+                sums += self._eval_step(inp, tar).numpy()
+                self._check_interrupted()
+            loss, accuracy = sums[0] / sums[1], sums[2] / sums[1]
+            perplexity = math.exp(min(loss, 50.0))
+            figures = {"loss": loss, "perplexity": perplexity, "accuracy": accuracy}
+            if self._bleu_pairs[name] and self.workers.is_chief:
+                scores, truncated = self._translate(self._bleu_pairs[name])
+                figures |= {"BLEU": scores.bleu, "chrF": scores.chrf, "truncated": truncated}
+                figures["signature"] = scores.bleu_signature
+            values |= {f"{name}{key}": value for key, value in figures.items()}
         return self.workers.broadcast(values)
 
     def _translate(self, pairs: Sequence[tuple[str, str]]) -> tuple[Scores, float]:
@@ -385,16 +397,6 @@ class Trainer:
         settings = self.config.data.target, self.config.train.bleu_tokenizer
         truncated = sum(best[0].truncated for best in found) / len(found)
         return score(outputs, references, *settings), truncated
-
-    def _figures(self, pairs: list[tuple[str, str]]) -> dict[str, float]:
-        """Loss (nats a token), BLEU and chrF of a further validation text."""
-        scored = self._translator.score(pairs, self._check_interrupted, skip_long=True)
-        log_probs = list(itertools.chain.from_iterable(each.token_log_probs for each in scored))
-        values = {"loss": -sum(log_probs) / max(len(log_probs), 1)}
-        if chosen := pairs[: self.config.train.bleu_sentences]:
-            scores, _ = self._translate(chosen)
-            values |= {"BLEU": scores.bleu, "chrF": scores.chrf}
-        return values
 
     def _check_interrupted(self, translated: int = 0) -> None:
         """Ends a validation, after a batch of it, when the run is to stop."""

@@ -60,13 +60,25 @@ def describe_history(model_dir: str) -> str:
         train_before = [line for line in train if line["step"] <= step]
         validations_at = [line for line in validations if line["step"] == step]
         text.append(_row(f"{step:,}", _last(train_before), _last(validations_at)))
-    if average := _last(history["average"]):
-        text.append(_row("average", None, average))
+    average = _last(history["average"])
+    last = average or _last(validations) or {}
+    rows = {"average": average} if average else {}
+    for name in _further_texts(history):
+        own = f"{name}/"
+        rows[name] = {key.removeprefix(own): last[key] for key in last if key.startswith(own)}
+    text += [_row(name, None, row) for name, row in rows.items()]
+    if average:
         if "stopped_early" in average:
             text.append(
                 f"    stopped early at update {average['step']:,}: {average['stopped_early']}"
             )
     return "\n".join(text)
+
+
+def _further_texts(history: History) -> list[str]:
+    """The names of the validation texts besides the run's own: before the / of their metrics."""
+    names = (name.rpartition("/")[0] for line in history["validation"] for name in line)
+    return list(filter(None, dict.fromkeys(names)))
 
 
 def _title(history: History) -> str:
@@ -158,17 +170,23 @@ def plot_history(model_dir: str, path: str) -> None:
 def _plot_panel(
     panel: Axes, title: str, history: History, name: str, labels: dict[str, str]
 ) -> None:
-    """Plots one metric over the updates, with a line for each kind in `labels`."""
+    """Plots one metric over the updates, with a line for each kind in `labels`.
+
+    Where these have validations, each further validation text has a line too.
+    """
     formats = {"train": "C0-", "validation": "C1.-", "average": "C2*"}
     panel.set_title(title)
     panel.grid(alpha=0.3)
-    for kind, label in labels.items():
-        lines = [line for line in history[kind] if name in line]
+    series = [(kind, name, formats[kind], label) for kind, label in labels.items()]
+    if "validation" in labels:
+        for text in _further_texts(history):
+            series.append(("validation", f"{text}/{name}", ".--", text))
+    for kind, key, style, label in series:
+        lines = [line for line in history[kind] if key in line]
         if lines:
             steps = [line["step"] for line in lines]
-            values = [metric(line, name) for line in lines]
-            panel.plot(steps, values, formats[kind], label=label)
+            panel.plot(steps, [metric(line, key) for line in lines], style, label=label)
     if not panel.lines:
         panel.text(0.5, 0.5, "not measured", transform=panel.transAxes, ha="center")
-    elif len(labels) > 1:
+    elif len(series) > 1:
         panel.legend()
