@@ -32,6 +32,7 @@ METRICS = "metrics.jsonl"  # the training history
 TENSORBOARD = "tensorboard"  # the same for TensorBoard
 LOG = "train.log"  # the messages of a run
 CACHE = "cache"  # the encoded text
+CARD = "README.md"  # the model card of a built-in model
 LOCK = "training.lock"  # one process trains in a folder at a time
 
 LAST_TIME = 253_370_764_800  # the year 9999, the last one of `datetime`, in seconds since 1970
@@ -190,12 +191,10 @@ def find_model_dir(model_dir: str) -> str:
 
 def default_model() -> str:
     """Returns the folder of the built-in model that a command uses without --model_dir."""
-    logger.info(
-        "no --model_dir: using the built-in model %s, which knows only the sentences of the "
-        "built-in corpus",
-        DEFAULT_MODEL,
-    )
-    return os.path.join(BUILT_IN_FOLDER, DEFAULT_MODEL)
+    folder = os.path.join(BUILT_IN_FOLDER, DEFAULT_MODEL)
+    card = os.path.join(folder, CARD)
+    logger.info("no --model_dir: using the built-in model %s, described in %s", DEFAULT_MODEL, card)
+    return folder
 
 
 def writable_folder(model_dir: str) -> str:
