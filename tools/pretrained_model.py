@@ -92,8 +92,9 @@ def write_files(run: str, folder: str, storage: str) -> None:
     for path in pathlib.Path(folder).glob("*.model"):
         path.unlink()  # an earlier vocabulary can have other names
     config = load_config(run)
-    name = os.path.basename(config.data.data.rstrip("/"))  # nobody else has the path
-    config.replace(data=name).save(os.path.join(folder, CONFIG))
+    names = (os.path.basename(path.rstrip("/")) for path in config.data.data.split(","))
+    # Nobody else has the paths.
+    config.replace(data=",".join(names)).save(os.path.join(folder, CONFIG))
     save_tokenizers(load_tokenizers(run), folder)
     store(os.path.join(run, AVERAGED), os.path.join(folder, AVERAGED), storage)
 
