@@ -166,12 +166,10 @@ parse: $(STAMP) ## train a parser on DATA=folder of .mrg files (default: the bui
 	$(RUN) train --preset=$(PRESET) --data='$(DATA)' $(call flags,STEPS MINUTES) --model_dir='$(MODEL_DIR)' $(FLAGS)
 	$(call score,$(MODEL_DIR))
 
-# The training takes about four minutes on two cores. The folder is a part of the package.
-PRETRAINED_RUN := models/pretrained-pocket-en-de
-pretrained: $(STAMP) ## train the built-in model pocket-en-de again, and write its folder and model card
-	rm -rf $(PRETRAINED_RUN)
-	$(RUN) train --preset=pocket --data=pocket --source=en --target=de --model_dir=$(PRETRAINED_RUN)
-	$(BIN)/python tools/pretrained_model.py $(PRETRAINED_RUN) tf_transformer/checkpoints/built_in/pocket-en-de
+# The training of the default takes about four minutes on two cores. The folder is a part of the package.
+pretrained: NAME := $(call named,NAME,pocket-en-de)
+pretrained: $(STAMP) ## train a built-in model again, NAME=pocket-en-de|tatoeba-en-de (DATA=folder), and write its folder and model card
+	$(BIN)/python tools/pretrained_model.py '$(NAME)' $(call flags,DATA) $(FLAGS)
 
 gpu-check: $(STAMP) ## check training and search on the GPUs, measure their speed, and write gpu-report.md
 	@PYTHONPATH=benchmarks:tools $(BIN)/python -m gpu_check $(FLAGS)

@@ -167,6 +167,8 @@ def assert_serves(folder, *flags):
 
 
 def test_built_in_model(folder):
-    """The model that the package contains needs no flags."""
-    assert run(folder, "translate", text="The boy reads a book.\n") == "Der Junge liest ein Buch.\n"
+    """A model that the package contains; that of `DEFAULT_MODEL` needs no flags."""
+    text, model = "The boy reads a book.\n", "--model_dir=pocket-en-de"
+    assert run(folder, "translate", model, text=text) == "Der Junge liest ein Buch.\n"
+    assert run(folder, "translate", text=text).startswith("Der Junge")
     assert_serves(folder)

@@ -1,163 +1,202 @@
-"""Makes the built-in model of a finished run. `make pretrained` runs this after the training.
+"""Makes a built-in model. `make pretrained` runs this.
 
-    python tools/pretrained_model.py RUN FOLDER
+    python tools/pretrained_model.py NAME [--data=DATA] [--run=RUN] [--output=FOLDER]
 
-RUN is the model folder of the run. FOLDER gets its configuration, its vocabulary, its averaged
-weights in float16, a model card with the scores of both types, and SHA256SUMS.
+NAME is a name of `RECIPES`. Its model is trained on DATA in models/pretrained-NAME. With --run, a
+model folder is used that was trained elsewhere, with `config.json`, vocabulary and `averaged.npz`.
+FOLDER, by default that of the built-in model, gets configuration, vocabulary, averaged weights in
+the type of the recipe, a model card with the scores of all types, and SHA256SUMS.
 """
 
+import argparse
+import hashlib
 import os
+import pathlib
 import shutil
-import sys
+import tempfile
+from typing import NamedTuple
 
-import numpy as np
-
-from tf_transformer.checkpoints.checkpoint import MODEL
+from tf_transformer.checkpoints.checkpoint import STORAGE_TYPES, store
+from tf_transformer.checkpoints.model_folder import (
+    AVERAGED,
+    BUILT_IN_FOLDER,
+    CARD,
+    CONFIG,
+    load_config,
+)
+from tf_transformer.cli.main import main as tf_transformer
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tokenizer import load_tokenizers, save_tokenizers
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.evaluation.bleu import score
 from tf_transformer.files import atomic_write, write_checksums
 
-OTHER_SENTENCES = [
-    "The government wants to lower taxes next year.",
-    "Please read the instructions before you use the device.",
-]  # not of the corpus
+CARDS = pathlib.Path(__file__).with_name("model_cards")  # a template for each name
+N_BEST = 4
 
 
-def copy_in_float16(run, folder):
-    """Copies configuration, vocabulary and averaged weights of a run; the weights as float16."""
-    shutil.copy(os.path.join(run, "config.json"), folder)
+class Recipe(NamedTuple):
+    """How a built-in model is made."""
+
+    flags: str  # of `tf-transformer train`, without those of data and folder
+    storage: str  # the type of the weights
+    data: str = ""  # "" where the user gives it
+    n_best: tuple[str, ...] = ()  # sentences whose hypotheses the card shows
+    limits: tuple[str, ...] = ()  # sentences that the model cannot translate, not of the data
+
+
+RECIPES = {
+    "pocket-en-de": Recipe(
+        "--preset=pocket --source=en --target=de",
+        "float16",
+        "pocket",
+        limits=(
+            "The government wants to lower taxes next year.",
+            "Please read the instructions before you use the device.",
+        ),
+    ),
+    "tatoeba-en-de": Recipe(
+        "--preset=small --source=en --target=de --vocab_size=8000 --subword_model=unigram "
+        "--learning_rate_schedule=linear --learning_rate=0.0015 --warmup_steps=1000 "
+        "--train_steps=20000 --batch_tokens=2048 --dropout_rate=0.1 --dropout_warmup_steps=0",
+        "float16",
+        n_best=(
+            "She handed him the money.",
+            "Tom has never heard Mary sing.",
+            "Perhaps she will come tomorrow.",
+            "I love to write.",
+            "His French is improving little by little.",
+            "My hotel told me to call you.",
+            "Two cups of coffee, please.",
+        ),
+        limits=(
+            "Priyanka and Thorsten met Dr. Oyelaran in Gelsenkirchen.",
+            "The invoice of 14 March 2019 amounts to 3,471.60 euros.",
+            "Her train leaves platform 27 at 6:48 and arrives at 11:05.",
+            "Although the committee had promised in spring to publish its report before summer, "
+            "nobody was surprised when the chairwoman announced on Friday that the members, who "
+            "had met only twice since then, would need at least another year.",
+            "The patient was given an anticoagulant to prevent a pulmonary embolism.",
+            "The tenant shall indemnify the landlord against all claims of third parties.",
+            "The compiler reports a type mismatch in the second argument.",
+            "Forget it, that ship has sailed.",
+            "The nurse said that the doctor was late. The doctor apologised to the engineer.",
+        ),
+    ),
+}
+
+
+def write_files(run: str, folder: str, storage: str) -> None:
+    """Writes configuration, vocabulary and averaged weights of a run to a folder."""
+    os.makedirs(folder, exist_ok=True)
+    for path in pathlib.Path(folder).glob("*.model"):
+        path.unlink()  # an earlier vocabulary can have other names
+    config = load_config(run)
+    names = (os.path.basename(path.rstrip("/")) for path in config.data.data.split(","))
+    # Nobody else has the paths.
+    config.replace(data=",".join(names)).save(os.path.join(folder, CONFIG))
     save_tokenizers(load_tokenizers(run), folder)
-    with np.load(os.path.join(run, "averaged.npz")) as file:
-        arrays = {name: file[name] for name in file.files}
-    for name, array in arrays.items():
-        if name.startswith(MODEL):
-            arrays[name] = array.astype(np.float16)
-    with atomic_write(os.path.join(folder, "averaged.npz"), "wb") as file:
-        np.savez(file, **arrays)
+    store(os.path.join(run, AVERAGED), os.path.join(folder, AVERAGED), storage)
 
 
-def write_card(run, folder):
-    """Translates the test set with the weights in both types, and writes the model card."""
-    pairs = list(open_corpus("pocket", "en", "de").read("test"))
-    sources = [source for source, _ in pairs]
-    references = [reference for _, reference in pairs]
-    float32 = Translator.load(run, "averaged")
-    float16 = Translator.load(folder)
-    translations = float16(sources)
-    originals = float32(sources)
-    config = float16.model.get_config()
-    lines = [
-        f"| float32 | {_size(run)} | {_scores(originals, references)} |",
-        f"| float16, this model | {_size(folder)} | {_scores(translations, references)} |",
-    ]
-    different = sum(a != b for a, b in zip(originals, translations))
-    scores = score(translations, references)
-    rows = list(zip(sources, references, translations))
-    examples = [
-        *[f"| {source} | {translation} |" for source, _, translation in rows[:3]],
-        *[f"| {source} | {translation} |" for source, translation in zip(
-            OTHER_SENTENCES, float16(OTHER_SENTENCES)
-        )],
-    ]  # fmt: skip
-    card = CARD.format(
-        layers=f"{float16.model.encoder.num_layers} + {float16.model.decoder.num_layers}",
-        d_model=config["d_model"],
-        heads=config["num_heads"],
-        dff=config["dff"],
-        parameters=float16.model.count_params(),
-        vocabulary=float16.source.vocab_size,
-        scores="\n".join(lines),
-        sentences=len(sources),
-        different=different,
+def write_card(name: str, run: str, folder: str, data: str) -> None:
+    """Translates the test set with the weights in each type, and writes the model card.
+
+    Args:
+      name: of the model.
+      run: the model folder of its run.
+      folder: its own.
+      data: its text.
+    """
+    recipe, config = RECIPES[name], load_config(folder)
+    languages = config.data.source, config.data.target
+    corpus = open_corpus(data, *languages)
+    sources, references = map(list, zip(*corpus.read("test")))
+    outputs, rows = {}, []
+    with tempfile.TemporaryDirectory() as scratch:
+        for storage in STORAGE_TYPES:
+            path = os.path.join(scratch, f"{storage}.npz")
+            store(os.path.join(run, AVERAGED), path, storage)
+            outputs[storage] = Translator.load(folder, path)(sources)
+            scores = score(outputs[storage], references, languages[1])
+            different = sum(map(str.__ne__, outputs[storage], outputs["float32"]))
+            label = storage + ", this model" * (storage == recipe.storage)
+            size = f"{os.path.getsize(path) / 1e6:.1f} MB"
+            values = label, size, f"{scores.bleu:.2f}", f"{scores.chrf:.2f}", f"{different:,}"
+            rows.append(_row(*values))
+    translator, translations = Translator.load(folder), outputs[recipe.storage]
+    model, sizes = translator.model, config.model
+    known = {source for source, _ in corpus.read("train")} if recipe.n_best else set()
+    limits = [*(sources[:3] if data == "pocket" else []), *recipe.limits]
+    weights = pathlib.Path(folder, AVERAGED)
+    card = (CARDS / f"{name}.md").read_text("utf-8").format(
+        layers=f"{model.encoder.num_layers} + {model.decoder.num_layers}",
+        d_model=sizes.d_model,
+        heads=sizes.num_heads,
+        dff=sizes.dff,
+        parameters=f"{model.count_params():,}",
+        vocabulary=f"{translator.source.vocab_size:,}",
+        files=" and ".join(f"`{path.name}`" for path in sorted(weights.parent.glob("*.model"))),
+        storage=recipe.storage,
+        flags=recipe.flags,
+        sentences=f"{len(sources):,}",
+        scores="\n".join(rows),
+        lengths="\n".join(_by_length(sources, translations, references, languages[1])),
         bleu_signature=scores.bleu_signature,
         chrf_signature=scores.chrf_signature,
-        examples="\n".join(examples),
-    )
-    with atomic_write(os.path.join(folder, "README.md")) as file:
+        n_best="\n".join(_n_best(translator, recipe.n_best, known)),
+        limits="\n".join(_row(*pair) for pair in zip(limits, translator(limits))),
+        checksum=hashlib.sha256(weights.read_bytes()).hexdigest(),
+    )  # fmt: skip
+    with atomic_write(os.path.join(folder, CARD)) as file:
         file.write(card)
 
 
-def _size(folder):
-    return f"{os.path.getsize(os.path.join(folder, 'averaged.npz')) / 1e6:.1f} MB"
+def _row(*values: str) -> str:
+    """A row of a Markdown table."""
+    return f"| {' | '.join(value.replace('|', chr(92) + '|') for value in values)} |"
 
 
-def _scores(translations, references):
-    scores = score(translations, references)
-    return f"{scores.bleu:.2f} | {scores.chrf:.2f}"
+def _by_length(sources, translations, references, language):
+    """Yields rows: words of the source, sentences, BLEU."""
+    bounds = [1, 6, 9, 13, 10**9]
+    for first, end in zip(bounds, bounds[1:]):
+        chosen = [i for i, text in enumerate(sources) if first <= len(text.split()) < end]
+        if chosen:
+            texts = ([texts[i] for i in chosen] for texts in (translations, references))
+            words = f"{first} to {end - 1}" if end < bounds[-1] else f"{first} or more"
+            yield _row(words, f"{len(chosen):,}", f"{score(*texts, language).bleu:.1f}")
 
 
-CARD = """\
-# pocket-en-de
-
-A small English-German Transformer, installed with `tf_transformer`. It is the model that
-`make train` trains.
-
-    echo "Anna knows the man who gave the child a red ball." | tf-transformer translate
-
-| | |
-|---|---|
-| model | {layers} layers, d_model {d_model}, {heads} heads, d_ff {dff}, {parameters:,} \
-parameters |
-| vocabulary | {vocabulary:,} sub-words, shared by both languages (`*.model`, SentencePiece) |
-| weights | `averaged.npz`: the mean of the last five checkpoints, stored as float16; computation \
-is in float32 |
-
-## Data
-
-The built-in corpus (`--data=pocket`): 200,000 training, 1,000 validation and 1,000 test pairs,
-which a synchronous grammar generates. No sentence is in two of these splits. No other text was
-used.
-
-## Training
-
-`make pretrained` trains it again, from seed 1, and writes this folder. The training is
-
-    tf-transformer train --preset=pocket --data=pocket --source=en --target=de
-
-`config.json` has all settings. Two trainings on the same computer give the same bits. On another
-CPU, the order of float32 sums and so the last bits can differ.
-
-## Scores
-
-The test set of the corpus, {sentences:,} sentences, beam size 4, length penalty 0.6:
-
-| weights | size | BLEU | chrF |
-|---|---|---|---|
-{scores}
-
-The two types give different translations of {different} of the {sentences:,} sentences.
-Signatures of sacreBLEU:
-
-- BLEU `{bleu_signature}`
-- chrF `{chrf_signature}`
-
-These scores say nothing about other text: the test sentences are of the same grammar.
-
-## Use and limits
-
-Use it to try the commands, the server, the exports and the attention plots without a training. It
-is not a translator for real text. It knows only the words and constructions of the grammar, in
-sentences of at most 30 words. Its output for any other sentence is wrong, without a warning. The
-first three sentences below are of the test set, the others are not of the corpus:
-
-| English | translation |
-|---|---|
-{examples}
-
-## License
-
-Apache-2.0, that of `tf_transformer`.
-"""
+def _n_best(translator, texts, known):
+    """Yields rows: sentence, whether it is in the training text, hypothesis, score."""
+    for text, hypotheses in zip(texts, translator.n_best(list(texts), N_BEST)):
+        for rank, (translation, value) in enumerate(hypotheses):
+            first = (text, "yes" if text in known else "no") if rank == 0 else ("", "")
+            yield _row(*first, translation, f"{value:.2f}")
 
 
-def main():
-    """Writes the folder of the built-in model."""
-    run, folder = sys.argv[1:]
-    os.makedirs(folder, exist_ok=True)
-    copy_in_float16(run, folder)
-    write_card(run, folder)
+def main() -> None:
+    """Writes the folder of a built-in model."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("name", choices=RECIPES)
+    parser.add_argument("--data", default="", help="the text of the recipe")
+    parser.add_argument("--run", help="a model folder (default: it is trained first)")
+    parser.add_argument("--output", help="default: the folder of the built-in model")
+    args = parser.parse_args()
+    recipe = RECIPES[args.name]
+    data = args.data or recipe.data
+    if not data:
+        parser.error(f"{args.name} is trained on text that you have: give --data=FOLDER")
+    run = args.run or os.path.join("models", f"pretrained-{args.name}")
+    folder = args.output or os.path.join(BUILT_IN_FOLDER, args.name)
+    if not args.run:
+        shutil.rmtree(run, ignore_errors=True)
+        command = ["train", *recipe.flags.split(), f"--data={data}", f"--model_dir={run}"]
+        if code := tf_transformer(command):
+            raise SystemExit(code)
+    write_files(run, folder, recipe.storage)
+    write_card(args.name, run, folder, data)
     write_checksums(folder)
     print(f"wrote {folder}")
 

@@ -14,7 +14,6 @@ from gpu_check.results import Result, Table, describe_error
 from gpu_check.short_runs import ShortRuns, pocket_pairs
 from gpu_check.sizes import Sizes
 from tf_transformer import __version__
-from tf_transformer.checkpoints.model_folder import DEFAULT_MODEL
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +78,7 @@ def check_gpus(sizes: Sizes) -> Report:
     with tempfile.TemporaryDirectory() as scratch:
         try:
             texts = [source for source, _ in pocket_pairs(sizes.sentences)]
-            case = make_case(DEFAULT_MODEL, texts, scratch)
+            case = make_case("pocket-en-de", texts, scratch)
             runs = ShortRuns(sizes, case.tokenizers)
         except Exception as error:  # whatever TensorFlow raises
             results.append(_logged(Result("built-in model", False, describe_error(error))))

@@ -20,13 +20,18 @@ FOLDER = os.path.join(model_folder.BUILT_IN_FOLDER, NAME)
 
 
 def test_files():
-    assert model_folder.built_in_models() == [model_folder.DEFAULT_MODEL] == [NAME]
-    files = ["README.md", "SHA256SUMS", "averaged.npz", "config.json", "shared.model"]
-    assert sorted(os.listdir(FOLDER)) == files
-    assert is_intact(FOLDER)
-    with np.load(os.path.join(FOLDER, "averaged.npz")) as file:
-        types = {file[name].dtype for name in file.files if name.startswith(MODEL)}
-    assert types == {np.dtype(np.float16)}
+    names = model_folder.built_in_models()
+    assert {NAME, model_folder.DEFAULT_MODEL} <= set(names)
+    for name in names:
+        folder = os.path.join(model_folder.BUILT_IN_FOLDER, name)
+        files = {"README.md", "SHA256SUMS", "averaged.npz", "config.json"}
+        vocabularies = set(os.listdir(folder)) - files
+        assert vocabularies in ({"shared.model"}, {"source.model", "target.model"})
+        assert set(os.listdir(folder)) == files | vocabularies
+        assert is_intact(folder)
+        with np.load(os.path.join(folder, "averaged.npz")) as file:
+            arrays = [file[name] for name in file.files if name.startswith(MODEL)]
+        assert sum(array.nbytes for array in arrays) <= 13_000_000
 
 
 def test_translations():
@@ -51,8 +56,9 @@ def test_find_model_dir(tmp_path, monkeypatch, caplog):
     assert model_folder.find_model_dir(NAME) == FOLDER
     assert model_folder.find_model_dir("models/mine") == "models/mine"
     assert caplog.messages == []
-    assert model_folder.default_model() == FOLDER
-    assert "using the built-in model pocket-en-de" in caplog.text
+    default = model_folder.DEFAULT_MODEL
+    assert model_folder.default_model() == os.path.join(model_folder.BUILT_IN_FOLDER, default)
+    assert f"using the built-in model {default}" in caplog.text
     caplog.clear()
     (tmp_path / NAME).mkdir()
     assert model_folder.find_model_dir(NAME) == NAME

@@ -1,5 +1,6 @@
 """Checkpoints: save, restore, average; damaged files and files of other models."""
 
+import json
 import os
 import shutil
 from itertools import islice
@@ -7,6 +8,7 @@ from itertools import islice
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tf_transformer.checkpoints import checkpoint, model_folder
 from tf_transformer.checkpoints.loading import build_model, load_model
@@ -94,6 +96,52 @@ def test_average_against_numpy(tmp_path):
     for name, value in weights(mean).items():
         expected = np.mean([weights(model)[name].astype(np.float64) for model in models], axis=0)
         np.testing.assert_allclose(value, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("storage", checkpoint.STORAGE_TYPES)
+def test_stored_weights(tmp_path, storage):
+    """Each weight differs by at most half a step of its type. All readers get float32."""
+    model, path, stored = make(1), str(tmp_path / "x.npz"), str(tmp_path / "stored.npz")
+    kernels = [value for name, value in checkpoint.named_weights(model).items() if "wq/k" in name]
+    kernels[0].assign(tf.concat([tf.zeros([16, 1]), 1e-6 * kernels[0][:, 1:]], axis=1))
+    checkpoint.save(path, model, make_optimizer(model), {"step": 7})
+    checkpoint.store(path, stored, storage)
+    restored = make(2)
+    assert checkpoint.restore(stored, restored, adapt=lambda name, array, _: array) == {"step": 7}
+    for name, value in weights(model).items():
+        error = np.abs(weights(restored)[name] - value)
+        if storage == "int8" and value.ndim == 2:  # a step of a channel: of a sub-word, of a column
+            step = np.abs(value).max(1 if name.endswith("table") else 0, keepdims=True) / 127
+        else:
+            step = {"float16": np.abs(value) * 2.0**-10 + 2.0**-24}.get(storage, 0.0 * value)
+        assert np.all(error <= step / 2 * (1 + 1e-5)), name
+    sizes = {"float32": 4, "float16": 2, "int8": 1}
+    with np.load(stored) as file:
+        matrices = {file[name].itemsize for name in file.files if file[name].size >= 16 * 16}
+    assert matrices == {sizes[storage]}
+    checkpoint.average([stored, stored], path)
+    checkpoint.restore(path, model)
+    assert_equal_weights(weights(model), weights(restored))
+
+
+@pytest.mark.parametrize("scale", [None, np.ones((1, 3), np.float32)], ids=["none", "other shape"])
+def test_a_damaged_scale_is_an_error_that_changes_nothing(tmp_path, scale):
+    model, path = make(1), str(tmp_path / "x.npz")
+    checkpoint.save(path, model)
+    checkpoint.store(path, path, "int8")
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    name = next(name for name in arrays if name.endswith(".scale"))
+    arrays[name] = scale
+    state = json.loads(str(arrays["state"]))
+    if scale is None:
+        del arrays[name]
+        state["arrays"].remove(name)
+    np.savez(path, **arrays | {"state": np.array(json.dumps(state))})
+    before = weights(model)
+    with pytest.raises(DamagedError, match="x.npz is damaged"):
+        checkpoint.restore(path, model)
+    assert_equal_weights(weights(model), before)
 
 
 def test_the_last_eighth_of_the_updates():

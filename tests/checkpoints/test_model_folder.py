@@ -109,3 +109,18 @@ def test_a_path_with_a_comma_is_one_model(tmp_path):
 def test_numbers_that_do_not_fit_and_empty_names(values):
     with pytest.raises(UserError, match="--model_dir|--checkpoint"):
         model_folder.model_list(*values)
+
+
+@pytest.mark.parametrize(
+    ("text", "about", "examples"),
+    [
+        ("", "", []),
+        ("# Name\n\nFirst\nparagraph.\n\n---\n\nSecond.\n", "First paragraph.", []),
+        ("---\nwidget:\n- text: One: two.\n- text: Ü.\n---\n\n# Name\n\nA.\n\n- text: x", "A.",
+         ["One: two.", "Ü."]),
+    ],
+)  # fmt: skip
+def test_read_card(tmp_path, text, about, examples):
+    assert model_folder.read_card(str(tmp_path)) == {}
+    (tmp_path / "README.md").write_text(text, "utf-8")
+    assert model_folder.read_card(str(tmp_path)) == {"about": about, "examples": examples}

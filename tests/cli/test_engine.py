@@ -11,6 +11,7 @@ from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.export.versions import find_versions
 
 ENGINE = "--engine=ctranslate2"
+MODEL = "--model_dir=pocket-en-de"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def export(tmp_path_factory):
 
 def test_translate_writes_what_the_engine_tensorflow_writes(run, lines, caplog):
     caplog.set_level(logging.INFO, logger="tf_transformer")
-    flags = lines, "--n_best=2", "--beam_size=3", "--print_length", "--min_length=2"
+    flags = MODEL, lines, "--n_best=2", "--beam_size=3", "--print_length", "--min_length=2"
     expected, found = (run("translate", *flags, *engine) for engine in ([], [ENGINE]))
     assert found[0] == expected[0] == 0
     for row, other in zip(found[1].splitlines(), expected[1].splitlines(), strict=True):
@@ -78,8 +79,8 @@ def test_serve_takes_an_export_or_a_folder_of_versions(succeed, export, replace_
 
     served = []
     replace_server(serve)
-    flags = [f"--export_dir={export}"], [f"--export_dir={os.path.dirname(export)}"], []
-    for each in (*flags, ["--compute_type=int8"]):
+    flags = [f"--export_dir={export}"], [f"--export_dir={os.path.dirname(export)}"], [MODEL]
+    for each in (*flags, [MODEL, "--compute_type=int8"]):
         succeed("serve", ENGINE, "--port=0", *each)
     (one, first), (several, second), (of_the_model, third), (_, int8) = served
     assert not os.path.exists(os.path.dirname(one))  # a folder with a link to the export

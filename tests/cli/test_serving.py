@@ -23,8 +23,10 @@ def served(replace_server):
 
 
 def test_serve_exports_the_built_in_model(run, succeed, served, tmp_path, monkeypatch):
+    name = model_folder.DEFAULT_MODEL
+
     def export(model_dir, folder):
-        assert model_dir == os.path.join(model_folder.BUILT_IN_FOLDER, "pocket-en-de")
+        assert model_dir == os.path.join(model_folder.BUILT_IN_FOLDER, name)
         os.mkdir(os.path.join(folder, "1"))
         write_checksums(os.path.join(folder, "1"))
 
@@ -32,11 +34,11 @@ def test_serve_exports_the_built_in_model(run, succeed, served, tmp_path, monkey
     monkeypatch.setattr(saved_model, "export_saved_model", export)
     _, err = succeed("serve", "--port=0")
     (folder,) = served
-    assert "no --model_dir: using the built-in model pocket-en-de" in err
-    assert f"exporting pocket-en-de to {folder}" in err
+    assert f"no --model_dir: using the built-in model {name}" in err
+    assert f"exporting {name} to {folder}" in err
     assert os.listdir(folder) == ["1"]
     # The name does the same, and the export is in the cache by now.
-    assert run("serve", "--port=0", "--model_dir=pocket-en-de") == (0, "", "")
+    assert run("serve", "--port=0", f"--model_dir={name}") == (0, "", "")
     assert served == [folder, folder]
 
 

@@ -11,6 +11,7 @@ from tiny_model import SIZES, make_model, sentences
 from tf_transformer.checkpoints.model_folder import find_model_dir
 from tf_transformer.config import ModelConfig
 from tf_transformer.data.readers import open_corpus
+from tf_transformer.data.tokenizer import load_tokenizers
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.export.ctranslate2_folder import make_spec, write_ctranslate2_folder
@@ -57,11 +58,14 @@ def test_translations_are_equal(tmp_path, beam_size):
     pairs = open_corpus("pocket", "en", "de").read("test")
     texts = [source for source, _ in itertools.islice(pairs, 60)]
     live = Translator.load(model_dir, beam_size=beam_size, length_penalty=0.0)
-    tokenizer = sentencepiece.SentencePieceProcessor(str(output / "shared.model"))
+    source, target = (
+        sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+        for tokenizer in load_tokenizers(str(output))
+    )
     engine = ctranslate2.Translator(str(output), compute_type="float32")
-    pieces = [tokenizer.encode(text, out_type=str) for text in texts]
+    pieces = [source.encode(text, out_type=str) for text in texts]
     results = engine.translate_batch(pieces, beam_size=beam_size, length_penalty=0)
-    translations = [tokenizer.decode(result.hypotheses[0]) for result in results]
+    translations = [target.decode(result.hypotheses[0]) for result in results]
     assert live(texts) == translations
 
 

@@ -283,6 +283,18 @@ def test_an_error_of_the_attention_keeps_the_translation(page, fake):
     assert displayed(page, "hypotheses", "attention-view") == [True, False]
 
 
+def test_a_model_card_is_shown_and_its_examples_are_translated(page, fake):
+    assert displayed(page, "examples") == [False]
+    fake.description |= {"about": "Knows <b>two</b> sentences.", "examples": LINES[:2]}
+    open_again(page)
+    assert texts(page, "#about") == ["Knows <b>two</b> sentences."]
+    assert texts(page, "#examples button") == LINES[:2]
+    page.find_elements(By.CSS_SELECTOR, "#examples button")[1].click()
+    wait_for(page, ".target", translated(LINES[1]), translated(LINES[1]), LINES[1])
+    assert find(page, "text").get_attribute("value") == LINES[1]
+    assert overflow(page) <= 0
+
+
 def test_a_model_without_attention_weights(page, fake):
     """An export for CTranslate2."""
     fake.description["max_aligned_subwords"] = 0

@@ -4,6 +4,8 @@ A checkpoint is a `.npz` file, which NumPy can read. It holds the weights by nam
 optimizer by the names of the weights, and the training state as JSON. It is written under a
 temporary name and then renamed, so a checkpoint is always complete. The CRCs of the archive detect
 bytes that change later.
+
+A file of finished weights can store them in fewer bytes (`store`). Reading returns float32 always.
 """
 
 import json
@@ -27,6 +29,11 @@ AVERAGED_PART = 1 / 8  # of the updates of a run: its last checkpoints, which ar
 # Prefixes of the names of arrays.
 MODEL = "model/"
 OPTIMIZER = "optimizer/"
+# Ends of the names of the two arrays in which a matrix is stored as int8.
+INT8 = ".int8"
+SCALE = ".scale"
+
+STORAGE_TYPES = ("float32", "float16", "int8")  # of the weights in a file
 
 # A function of a weight's name, its array in a file, and its initial value in a model.
 Adapt = Callable[[str, np.ndarray, np.ndarray], np.ndarray]
@@ -164,6 +171,32 @@ def average(paths: Sequence[str], path: str, skip_damaged: bool = False) -> list
     return [each for each in paths if each not in averaged]
 
 
+def store(path: str, output: str, storage: str) -> None:
+    """Writes the weights of a checkpoint in fewer bytes, without the state of the optimizer.
+
+    With int8, each matrix is stored as whole numbers from -127 to 127 and one float32 scale for
+    each output channel: a column of a kernel, a row of an embedding table. A weight differs by at
+    most half a scale, which is 1/254 of the largest weight of its channel. Vectors stay float32.
+
+    Args:
+      path: of the checkpoint.
+      output: of the new checkpoint.
+      storage: one of `STORAGE_TYPES`.
+    Raises: as `restore`; UserError when the file cannot be written.
+    """
+    arrays, state = _read(path, (MODEL,))
+    stored: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if storage == "int8" and array.ndim == 2:
+            axis = 1 if name.endswith("/table") else 0
+            largest = np.abs(array).max(axis, keepdims=True)
+            stored[name + SCALE] = scale = np.where(largest > 0, largest / 127, 1).astype("float32")
+            stored[name + INT8] = np.round(array / scale).astype(np.int8)
+        else:
+            stored[name] = array.astype("float16" if storage == "float16" else "float32")
+    _write(output, stored, state)
+
+
 def validation_score(values: dict[str, Any]) -> tuple[str, float]:
     """Returns the score by which validations are compared; more is better.
 
@@ -247,7 +280,7 @@ def _read(path: str, prefixes: tuple[str, ...]) -> tuple[dict[str, np.ndarray], 
     Args:
       path: of the file.
       prefixes: a tuple of prefixes; arrays with other names are not read.
-    Returns: the arrays by name, and the training state.
+    Returns: the arrays by name, those of `store` as float32, and the training state.
     """
     try:
         with np.load(path) as file:
@@ -255,10 +288,22 @@ def _read(path: str, prefixes: tuple[str, ...]) -> tuple[dict[str, np.ndarray], 
             state = json.loads(str(file["state"]))
             if {*state.pop("arrays"), "state"} != set(file.files):
                 raise ValueError("its arrays are not those that were written")
-        return arrays, state
+        return _decode(arrays), state
     except FileNotFoundError:
         raise UserError(f"no checkpoint {path}") from None
     except PermissionError:
         raise UserError(f"no permission to read {path}") from None
     except NPZ_DAMAGE as error:
         raise DamagedError(f"{path} is damaged ({error}): use an earlier checkpoint") from None
+
+
+def _decode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the arrays of a file with those of `store` as float32."""
+    decoded: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if name.endswith(INT8):
+            weight = name.removesuffix(INT8)
+            decoded[weight] = array * arrays[weight + SCALE]
+        elif not name.endswith(SCALE):
+            decoded[name] = array.astype(np.float32) if array.dtype == np.float16 else array
+    return decoded

@@ -32,6 +32,7 @@ METRICS = "metrics.jsonl"  # the training history
 TENSORBOARD = "tensorboard"  # the same for TensorBoard
 LOG = "train.log"  # the messages of a run
 CACHE = "cache"  # the encoded text
+CARD = "README.md"  # the model card, which a folder can have
 LOCK = "training.lock"  # one process trains in a folder at a time
 
 LAST_TIME = 253_370_764_800  # the year 9999, the last one of `datetime`, in seconds since 1970
@@ -190,12 +191,33 @@ def find_model_dir(model_dir: str) -> str:
 
 def default_model() -> str:
     """Returns the folder of the built-in model that a command uses without --model_dir."""
-    logger.info(
-        "no --model_dir: using the built-in model %s, which knows only the sentences of the "
-        "built-in corpus",
-        DEFAULT_MODEL,
-    )
-    return os.path.join(BUILT_IN_FOLDER, DEFAULT_MODEL)
+    folder = os.path.join(BUILT_IN_FOLDER, DEFAULT_MODEL)
+    card = os.path.join(folder, CARD)
+    logger.info("no --model_dir: using the built-in model %s, described in %s", DEFAULT_MODEL, card)
+    return folder
+
+
+def read_card(model_dir: str) -> dict[str, Any]:
+    """Reads what the server's page shows of a model card.
+
+    A card is Markdown. It can begin with the metadata of Hugging Face's cards, whose `widget` has
+    example sentences, each on a line `- text: SENTENCE`.
+
+    Args:
+      model_dir: a model folder.
+    Returns: "about", the first paragraph, and "examples", a list of sentences; {} without a card.
+    """
+    try:
+        with open(os.path.join(model_dir, CARD), encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, ValueError):
+        return {}
+    metadata, body = "", text
+    if text.startswith("---\n"):
+        metadata, _, body = text.partition("\n---\n")
+    paragraphs = [part for part in body.split("\n\n") if not part.lstrip().startswith("#")]
+    examples = re.findall(r"^- text: (.+)$", metadata, re.M)
+    return {"about": " ".join(paragraphs[0].split()) if paragraphs else "", "examples": examples}
 
 
 def writable_folder(model_dir: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.checkpoints.model_folder import DEFAULT_MODEL
 from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Model, copy_model, load_models, single_model
@@ -122,7 +123,7 @@ class Translator:
     @classmethod
     def load(
         cls,
-        model_dir: str,
+        model_dir: str = DEFAULT_MODEL,
         checkpoint: str | None = None,
         controls: ControlConfig = NO_CONTROLS,
         **decode: object,

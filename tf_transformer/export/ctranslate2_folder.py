@@ -33,6 +33,7 @@ import numpy as np
 
 from tf_transformer.checkpoints import checkpoint
 from tf_transformer.checkpoints.loading import load_model
+from tf_transformer.checkpoints.model_folder import find_model_dir
 from tf_transformer.config import ModelConfig
 from tf_transformer.data.tokenizer import save_tokenizers
 from tf_transformer.errors import UserError, explain_missing_package
@@ -79,7 +80,7 @@ def write_ctranslate2_folder(
     with new_output(output) as folder:
         spec.save(folder)
         save_tokenizers(tokenizers, folder)
-        write_description(folder, config, aligned_length=0)
+        write_description(folder, config, 0, find_model_dir(model_dir))
         write_checksums(folder)
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_transformer.checkpoints.model_folder import first_model_dir
 from tf_transformer.config import Config, DecodeConfig
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.decoding.ensemble import Ensemble, Model, load_models, members
@@ -70,7 +71,8 @@ def export_saved_model(
         module, signatures = make_signatures(model, tokenizers, config.decode)
         tf.saved_model.save(module, folder, signatures=signatures)
         _write_warm_up(folder, name, warm_up_texts(tokenizers[0]), signatures, config.decode)
-        write_description(folder, config, ALIGNED_LENGTH if "alignments" in signatures else 0)
+        aligned_length = ALIGNED_LENGTH if "alignments" in signatures else 0
+        write_description(folder, config, aligned_length, first_model_dir(model_dir))
         _write(folder, "README.md", _readme(name, os.path.abspath(output), config, signatures))
         write_checksums(folder)
         for file, content in _server_settings(name).items():

@@ -5,11 +5,11 @@ Serving. `assets.extra/model.json` in it describes languages, search and limits:
 
     {"source": "en", "target": "de", "tag": "", "beam_size": 4, "length_penalty": 0.6,
      "extra_decode_length": 50, "max_source_subwords": 1024, "max_target_subwords": 1024,
-     "max_aligned_subwords": 128}
+     "max_aligned_subwords": 128, "about": "A small model.", "examples": ["Anna sleeps."]}
 
 TensorFlow Serving ignores the file. The page of our server shows it. `CTranslate2Translator` takes
 its search from it. Languages are the names that the training data has for its sides. The end token
-counts as a sub-word.
+counts as a sub-word. What `read_card` returns is there where the model has a card.
 
 This module does not import TensorFlow.
 """
@@ -21,6 +21,7 @@ import pathlib
 import re
 from typing import Any
 
+from tf_transformer.checkpoints.model_folder import read_card
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_folder
@@ -40,7 +41,7 @@ def check_model_name(name: str) -> None:
         )
 
 
-def write_description(folder: str, config: Config, aligned_length: int) -> None:
+def write_description(folder: str, config: Config, aligned_length: int, model_dir: str) -> None:
     """Writes the description of a version.
 
     Args:
@@ -48,6 +49,7 @@ def write_description(folder: str, config: Config, aligned_length: int) -> None:
       config: the `Config` of the model.
       aligned_length: maximum number of source sub-words of the signature `alignments`; 0 for an
         export without this signature.
+      model_dir: the model folder, which may have a card.
     """
     description = {
         "source": config.data.source,
@@ -60,6 +62,7 @@ def write_description(folder: str, config: Config, aligned_length: int) -> None:
         "max_source_subwords": config.model.pe_input,
         "max_target_subwords": config.model.pe_target,
         "max_aligned_subwords": min(aligned_length, config.model.pe_input),
+        **read_card(model_dir),
     }
     path = os.path.join(folder, DESCRIPTION)
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -86,11 +86,28 @@ async function showModel() {
     await readSignatures();
     showMessage("version", `version ${version}`);
     showLanguages();
+    showCard();
     showScoreHelp();
   } catch (error) {
     showMessage("version", error.message, true);
     setTimeout(showModel, 1000 * SECONDS_TO_RETRY);
   }
+}
+
+// Shows what the card of the model says of it, and its examples as buttons that translate them.
+function showCard() {
+  byId("about").textContent = model.about ?? "";
+  const examples = model.examples ?? [];
+  byId("examples").hidden = !examples.length;
+  byId("examples").replaceChildren(byId("examples").firstElementChild, ...examples.map((text) => {
+    const button = createElement("button", text, {type: "button", dir: "auto"});
+    setLanguage(button, model.source);
+    button.addEventListener("click", () => {
+      byId("text").value = text;
+      byId("form").requestSubmit();
+    });
+    return button;
+  }));
 }
 
 function showScoreHelp() {
