@@ -40,26 +40,32 @@ class Recipe(NamedTuple):
 
     flags: str  # of `tf-transformer train`, without those of data and folder
     storage: str  # the type of the weights
+    fine_tuning: str = ""  # flags that differ in a second training, from the weights of the first
     data: str = ""  # "" where the user gives it
     n_best: tuple[str, ...] = ()  # sentences whose hypotheses the card shows
     limits: tuple[str, ...] = ()  # sentences that the model cannot translate, not of the data
 
 
+EVERYDAY = (
+    "--vocab_size=8000 --subword_model=unigram --max_length=40 --norm=pre --num_encoder_layers=6 "
+    "--num_decoder_layers=2 --d_model=320 --num_heads=5 --dff=1280 --dropout_rate=0.2 --r_drop=5 "
+    "--learning_rate_schedule=linear --learning_rate=0.001 --warmup_steps=1000 "
+    "--batch_tokens=12288 --precision=mixed_bfloat16"
+)
 RECIPES = {
     "pocket-en-de": Recipe(
         "--preset=pocket --source=en --target=de",
         "float16",
-        "pocket",
+        data="pocket",
         limits=(
             "The government wants to lower taxes next year.",
             "Please read the instructions before you use the device.",
         ),
     ),
     "tatoeba-en-de": Recipe(
-        "--preset=small --source=en --target=de --vocab_size=8000 --subword_model=unigram "
-        "--learning_rate_schedule=linear --learning_rate=0.0015 --warmup_steps=1000 "
-        "--train_steps=20000 --batch_tokens=2048 --dropout_rate=0.1 --dropout_warmup_steps=0",
-        "float16",
+        f"--source=en --target=de {EVERYDAY} --train_steps=9600",
+        "int8",
+        "--dropout_rate=0.1 --learning_rate=0.0003 --warmup_steps=100 --train_steps=2000",
         n_best=(
             "She handed him the money.",
             "Tom has never heard Mary sing.",
@@ -83,6 +89,31 @@ RECIPES = {
             "The nurse said that the doctor was late. The doctor apologised to the engineer.",
         ),
     ),
+    "tatoeba-de-en": Recipe(
+        f"--source=de --target=en {EVERYDAY} --train_steps=9300",
+        "int8",
+        n_best=(
+            "Sie gab ihm das Geld.",
+            "Tom hat Maria noch nie singen hören.",
+            "Vielleicht kommt sie morgen.",
+            "Ich schreibe gern.",
+            "Zwei Tassen Kaffee, bitte.",
+        ),
+        limits=(
+            "Priyanka und Thorsten trafen Dr. Oyelaran in Gelsenkirchen.",
+            "Die Rechnung vom 14. März 2019 beläuft sich auf 3.471,60 Euro.",
+            "Ihr Zug fährt um 6.48 Uhr von Gleis 27 ab und kommt um 11.05 Uhr an.",
+            "Obwohl der Ausschuss im Frühjahr versprochen hatte, seinen Bericht vor dem Sommer zu "
+            "veröffentlichen, war niemand überrascht, als die Vorsitzende am Freitag ankündigte, "
+            "dass die Mitglieder, die sich seitdem nur zweimal getroffen hatten, noch mindestens "
+            "ein Jahr bräuchten.",
+            "Dem Patienten wurde ein Gerinnungshemmer gegen eine Lungenembolie gegeben.",
+            "Der Mieter stellt den Vermieter von allen Ansprüchen Dritter frei.",
+            "Der Übersetzer meldet einen Typfehler im zweiten Argument.",
+            "Da steppt der Bär.",
+            "Die Ärztin sagte, dass der Pfleger zu spät kam.",
+        ),
+    ),
 }
 
 
@@ -94,7 +125,8 @@ def write_files(run: str, folder: str, storage: str) -> None:
     config = load_config(run)
     names = (os.path.basename(path.rstrip("/")) for path in config.data.data.split(","))
     # Nobody else has the paths.
-    config.replace(data=",".join(names)).save(os.path.join(folder, CONFIG))
+    first = os.path.basename(config.train.init_from)
+    config.replace(data=",".join(names), init_from=first).save(os.path.join(folder, CONFIG))
     save_tokenizers(load_tokenizers(run), folder)
     store(os.path.join(run, AVERAGED), os.path.join(folder, AVERAGED), storage)
 
@@ -139,6 +171,7 @@ def write_card(name: str, run: str, folder: str, data: str) -> None:
         files=" and ".join(f"`{path.name}`" for path in sorted(weights.parent.glob("*.model"))),
         storage=recipe.storage,
         flags=recipe.flags,
+        fine_tuning=recipe.fine_tuning,
         sentences=f"{len(sources):,}",
         scores="\n".join(rows),
         lengths="\n".join(_by_length(sources, translations, references, languages[1])),
@@ -176,6 +209,13 @@ def _n_best(translator, texts, known):
             yield _row(*first, translation, f"{value:.2f}")
 
 
+def _train(run: str, flags: str) -> None:
+    """Trains in a new folder; the last of several values of a flag counts."""
+    shutil.rmtree(run, ignore_errors=True)
+    if code := tf_transformer(["train", *flags.split(), f"--model_dir={run}"]):
+        raise SystemExit(code)
+
+
 def main() -> None:
     """Writes the folder of a built-in model."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -191,10 +231,10 @@ def main() -> None:
     run = args.run or os.path.join("models", f"pretrained-{args.name}")
     folder = args.output or os.path.join(BUILT_IN_FOLDER, args.name)
     if not args.run:
-        shutil.rmtree(run, ignore_errors=True)
-        command = ["train", *recipe.flags.split(), f"--data={data}", f"--model_dir={run}"]
-        if code := tf_transformer(command):
-            raise SystemExit(code)
+        _train(run, f"{recipe.flags} --data={data}")
+        if recipe.fine_tuning:
+            first, run = run, f"{run}-fine-tuned"
+            _train(run, f"{recipe.flags} {recipe.fine_tuning} --data={data} --init_from={first}")
     write_files(run, folder, recipe.storage)
     write_card(args.name, run, folder, data)
     write_checksums(folder)

@@ -172,7 +172,7 @@ def average(paths: Sequence[str], path: str, skip_damaged: bool = False) -> list
 
 
 def store(path: str, output: str, storage: str) -> None:
-    """Writes the weights of a checkpoint in fewer bytes, without the state of the optimizer.
+    """Writes the weights of a checkpoint in a smaller file, without the state of the optimizer.
 
     With int8, each matrix is stored as whole numbers from -127 to 127 and one float32 scale for
     each output channel: a column of a kernel, a row of an embedding table. A weight differs by at
@@ -194,7 +194,7 @@ def store(path: str, output: str, storage: str) -> None:
             stored[name + INT8] = np.round(array / scale).astype(np.int8)
         else:
             stored[name] = array.astype("float16" if storage == "float16" else "float32")
-    _write(output, stored, state)
+    _write(output, stored, state, compressed=True)
 
 
 def validation_score(values: dict[str, Any]) -> tuple[str, float]:
@@ -253,13 +253,15 @@ def best_checkpoints(paths: Sequence[str], number: int) -> list[str]:
     return sorted(best)
 
 
-def _write(path: str, arrays: dict[str, np.ndarray], state: dict[str, Any]) -> None:
+def _write(
+    path: str, arrays: dict[str, np.ndarray], state: dict[str, Any], compressed: bool = False
+) -> None:
     text = json.dumps({**state, "arrays": list(arrays)})
     contents: dict[str, Any] = {"state": np.array(text), **arrays}
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         with atomic_write(path, "wb") as file:
-            np.savez(file, **contents)
+            (np.savez_compressed if compressed else np.savez)(file, **contents)
     except OSError as error:
         advice = "free some disk space; " if error.errno in DISK_FULL else ""
         raise UserError(

@@ -21,7 +21,7 @@ from tf_transformer.errors import UserError
 logger = logging.getLogger(__name__)
 
 BUILT_IN_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "built_in")
-DEFAULT_MODEL = "pocket-en-de"  # the model of `translate` and `serve` without --model_dir
+DEFAULT_MODEL = "tatoeba-en-de"  # the model of `translate` and `serve` without --model_dir
 
 # The names in a model folder. The names of the vocabularies are in `data/tokenizer.py`.
 CONFIG = "config.json"  # the settings
