@@ -32,7 +32,10 @@ PAGES = {
     "benchmarks/README.md": "benchmarks.md",
     "deploy/README.md": "guides/deployment.md",
     "notebooks/README.md": "course/index.md",
-    "tf_transformer/checkpoints/built_in/pocket-en-de/README.md": "guides/model_card.md",
+    **{
+        f"tf_transformer/checkpoints/built_in/{name}/README.md": f"guides/{name}.md"
+        for name in ("tatoeba-en-de", "tatoeba-de-en", "pocket-en-de")
+    },
     "notebooks/GLOSSARY.md": "course/glossary.md",
     "notebooks/solutions": "course/solutions/00_ten_minutes.ipynb",
     "notebooks/poster.pdf": "course/poster.pdf",
