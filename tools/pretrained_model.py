@@ -31,19 +31,22 @@ from tf_transformer.decoding.translator import Translator
 from tf_transformer.evaluation.bleu import score
 from tf_transformer.files import atomic_write, write_checksums
 
-CARDS = pathlib.Path(__file__).with_name("model_cards")  # a template for each name
+CARDS = pathlib.Path(__file__).with_name("model_cards")  # the templates
 N_BEST = 4
 
 
 class Recipe(NamedTuple):
     """How a built-in model is made."""
 
+    card: str  # name of the template of the model card
     flags: str  # of `tf-transformer train`, without those of data and folder
     storage: str  # the type of the weights
     fine_tuning: str = ""  # flags that differ in a second training, from the weights of the first
     data: str = ""  # "" where the user gives it
     n_best: tuple[str, ...] = ()  # sentences whose hypotheses the card shows
     limits: tuple[str, ...] = ()  # sentences that the model cannot translate, not of the data
+    examples: tuple[str, ...] = ()  # sentences to click on the server's page
+    words: dict[str, str] = {}  # what else the template says of this model
 
 
 EVERYDAY = (
@@ -54,6 +57,7 @@ EVERYDAY = (
 )
 RECIPES = {
     "pocket-en-de": Recipe(
+        "pocket",
         "--preset=pocket --source=en --target=de",
         "float16",
         data="pocket",
@@ -63,6 +67,7 @@ RECIPES = {
         ),
     ),
     "tatoeba-en-de": Recipe(
+        "tatoeba",
         f"--source=en --target=de {EVERYDAY} --train_steps=9600",
         "int8",
         "--dropout_rate=0.1 --learning_rate=0.0003 --warmup_steps=100 --train_steps=2000",
@@ -88,8 +93,33 @@ RECIPES = {
             "Forget it, that ship has sailed.",
             "The nurse said that the doctor was late. The doctor apologised to the engineer.",
         ),
+        examples=(
+            "She handed him the money.",
+            "Tom has never heard Mary sing.",
+            "Perhaps she will come tomorrow.",
+            "My hotel told me to call you.",
+            "Two cups of coffee, please.",
+        ),
+        words={
+            "languages": "English-German",
+            "example": "Tom has never heard Mary sing.",
+            "language": "English",
+            "other": "German",
+            "weights": "the mean of the last checkpoints",
+            "pronouns": (
+                "It chooses between *du*, *ihr* and *Sie* by what was frequent, not by who speaks "
+                "to whom."
+            ),
+            "bias": (
+                "German words for professions have a gender, and most English ones have none.\n"
+                "In the training text, *doctor* is *Arzt* in 330 pairs and *Ärztin* in 21, *nurse* "
+                "is\n*Krankenschwester* in 37 and *Pfleger* in 1, *engineer* is never "
+                "*Ingenieurin*."
+            ),
+        },
     ),
     "tatoeba-de-en": Recipe(
+        "tatoeba",
         f"--source=de --target=en {EVERYDAY} --train_steps=9300",
         "int8",
         n_best=(
@@ -113,6 +143,24 @@ RECIPES = {
             "Da steppt der Bär.",
             "Die Ärztin sagte, dass der Pfleger zu spät kam.",
         ),
+        examples=(
+            "Sie gab ihm das Geld.",
+            "Tom hat Maria noch nie singen hören.",
+            "Vielleicht kommt sie morgen.",
+            "Zwei Tassen Kaffee, bitte.",
+        ),
+        words={
+            "languages": "German-English",
+            "example": "Tom hat Maria noch nie singen hören.",
+            "language": "German",
+            "other": "English",
+            "weights": "those of the last update",
+            "pronouns": "It takes *sie* as *she*, *they* or *you* by what was frequent.",
+            "bias": (
+                "English words for professions have no gender: *Ärztin* becomes *doctor*, and\na "
+                "pronoun for her can become *he*."
+            ),
+        },
     ),
 }
 
@@ -161,7 +209,7 @@ def write_card(name: str, run: str, folder: str, data: str) -> None:
     known = {source for source, _ in corpus.read("train")} if recipe.n_best else set()
     limits = [*(sources[:3] if data == "pocket" else []), *recipe.limits]
     weights = pathlib.Path(folder, AVERAGED)
-    card = (CARDS / f"{name}.md").read_text("utf-8").format(
+    card = (CARDS / f"{recipe.card}.md").read_text("utf-8").format(
         layers=f"{model.encoder.num_layers} + {model.decoder.num_layers}",
         d_model=sizes.d_model,
         heads=sizes.num_heads,
@@ -170,8 +218,10 @@ def write_card(name: str, run: str, folder: str, data: str) -> None:
         vocabulary=f"{translator.source.vocab_size:,}",
         files=" and ".join(f"`{path.name}`" for path in sorted(weights.parent.glob("*.model"))),
         storage=recipe.storage,
-        flags=recipe.flags,
-        fine_tuning=recipe.fine_tuning,
+        name=name,
+        training=_training(recipe),
+        widget="\n".join(f"- text: {text}" for text in recipe.examples),
+        **recipe.words,
         sentences=f"{len(sources):,}",
         scores="\n".join(rows),
         lengths="\n".join(_by_length(sources, translations, references, languages[1])),
@@ -183,6 +233,15 @@ def write_card(name: str, run: str, folder: str, data: str) -> None:
     )  # fmt: skip
     with atomic_write(os.path.join(folder, CARD)) as file:
         file.write(card)
+
+
+def _training(recipe: Recipe) -> str:
+    """The flags of both trainings, as a part of the card."""
+    text = f"    tf-transformer train --data={recipe.data or 'FOLDER'} {recipe.flags}"
+    if recipe.fine_tuning:
+        text += "\n\nand a second one from the weights of the first, with these flags changed:\n\n"
+        text += f"    {recipe.fine_tuning}"
+    return text
 
 
 def _row(*values: str) -> str:
