@@ -102,15 +102,20 @@ class Verdict:
         pass
 
 
-def check(number, answer):
+def check(number, *answers):
     """Prints whether an answer is right, with a hint where it is wrong.
 
     Args:
-      number: of the exercise, such as "02.3" or "A1.2".
-      answer: what the exercise asks for; None while there is no answer.
+      number: of the exercise, such as "02.3" or "A1.2", or a blank of my_transformer.py.
+      *answers: what the exercise asks for; None while there is no answer. Nothing for a blank.
     Returns: a `Verdict`.
-    Raises: KeyError for an unknown exercise.
+    Raises: KeyError for an unknown exercise or blank.
     """
+    if not answers:
+        from course.blanks import check_blank
+
+        return check_blank(number)
+    (answer,) = answers
     exercise = exercises(number.split(".")[0])[number]
     if answer is None:
         print(f"Exercise {number}: no answer yet.")
