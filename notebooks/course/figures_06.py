@@ -47,20 +47,19 @@ def plot_schedules(schedule):
     """
     figure, panel = _figure(8.4, 4.0)
     steps = np.arange(1, 24_001, 20, dtype=np.float32)
-    settings = (
-        ("base: width 512, warm-up 4,000", 512, 4000, "-"),
-        ("width 512, warm-up 8,000", 512, 8000, "-."),
-        ("big: width 1,024, warm-up 4,000", 1024, 4000, "--"),
+    settings = (  # name, width, warm-up, style, place of the name
+        ("base: width 512, warm-up 4,000", 512, 4000, "-", (4300, 0.00071)),
+        ("width 512, warm-up 8,000", 512, 8000, "-.", (8300, 0.00051)),
+        ("big: width 1,024, warm-up 4,000", 1024, 4000, "--", (9500, 0.0002)),
     )
     panel.axvspan(0, 4000, color="0.93", zorder=0)
     panel.text(2000, 0.00078, "warm-up", ha="center", fontsize=10, color="0.35")
-    for (name, d_model, warmup, style), color in zip(settings, (BLUE, GREEN, ORANGE)):
+    for (name, d_model, warmup, style, place), color in zip(settings, (BLUE, GREEN, ORANGE)):
         rate = schedule(d_model, warmup)
         peak = float(rate(np.float32(warmup)))
         panel.plot(steps, np.asarray(rate(steps)), style, color=color, linewidth=2)
         panel.plot(warmup, peak, "o", color=color)
-        label = f"{name}\npeak {peak:.6f}"
-        panel.annotate(label, (warmup, peak), (8, 5), textcoords="offset points", color=color)
+        panel.text(*place, f"{name}\npeak {peak:.6f}", color=color)
     panel.set_xticks(range(0, 24_001, 4000), [f"{tick:,}" for tick in range(0, 24_001, 4000)])
     panel.set(xlabel="update", ylabel="learning rate", xlim=(0, 24_000), ylim=(0, 0.00085))
     return figure
