@@ -1,6 +1,7 @@
 """What `my_transformer.py` needs from the package: texts, vocabularies, trained weights."""
 
 from course import SENTENCE, TRANSLATION
+from course.blanks import unfinished
 
 import datetime
 import html
@@ -17,6 +18,13 @@ from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.checkpoints.loading import load_model
 
 CERTIFICATE = pathlib.Path("certificate.html")  # in the working directory
+
+
+def require_all_blanks(file):
+    """Ends the program if a blank of a file is empty."""
+    empty = unfinished(pathlib.Path(file).read_text("utf-8"))
+    if empty:
+        sys.exit(f"Still empty in {file}: {', '.join(empty)}. Fill them in, and start again.")
 
 
 def corpus(test_size=200):

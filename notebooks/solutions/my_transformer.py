@@ -9,8 +9,11 @@ A mask is a float tensor in which 1 hides a position and 0 shows it.
 
 import collections
 import itertools
+import os
 import re
 import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # no start-up messages of TensorFlow
 
 import keras
 import numpy as np
@@ -601,6 +604,7 @@ def main():
     sys.path.append(".")  # for `course`, which reads the files of the package
     from course import graduation
 
+    graduation.require_all_blanks(__file__)
     pairs, test = graduation.corpus()  # pairs of texts
     source, target = graduation.vocabularies("pocket-en-de")
     ids = [
