@@ -187,3 +187,10 @@ def show(*objects):
 
     for item in objects:  # as HTML only: a LaTeX copy would double the size of a notebook
         display(HTML(Code(inspect.getsource(item), language="python")._repr_html_()))
+
+
+def say(text):
+    """Shows Markdown below the cell: a sentence with numbers that the cell computed."""
+    from IPython.display import Markdown, display
+
+    display(Markdown(text))
