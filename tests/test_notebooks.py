@@ -89,7 +89,7 @@ ALLOWED = re.compile(
     r"|\b(19[4-9]|20[0-4])\d\b"  # years
     r"|\b(Sections?|sections?|Eqs?\.|Equations?|Tables?|Figures?|[Nn]otebooks?|[Ee]xercises?)"
     rf"[ \n]{LIST}|(Sections of the paper|Minutes):\*\* {LIST}"
-    r"|\bA?\d+\.\d+(?=( \([\w, ]+\))?\*\*)|\b(A\d|[01]\d)_\w+|^ *\d+\. "  # of exercises, items
+    r"|\bA?\d+\.\d+(?=( \([\w, ]+\))?\*\*)|\b(A\d|[01]\d)_\w+|^ *\d+\. |^\| \d+ \|"  # items
     r"|\b[A-Za-z]\w*(-\d+)?\w*",  # words such as GPT-2, Latin-1 and H100
     re.M | re.S,
 )
