@@ -86,7 +86,7 @@ LIST = r"\(?[A-E]?\d+(\.\d+)*\)?((,| to| and| or|, and)[ \n]\(?[A-E]?\d+(\.\d+)*
 ALLOWED = re.compile(
     r"^```.*?^```|``.+?``|`[^`]+`|\$\$.+?\$\$|\$[^$\n]+\$"  # code and formulas
     r"|!?\[[^\]]*\]\([^)\s]*\)|</?\w[^>]*>|https?://\S+"  # links and HTML
-    r"|\b(19[4-9]|20[0-4])\d\b"  # years
+    r"|\b(19[4-9]|20[0-4])\d[a-z]?\b"  # years
     r"|\b(Sections?|sections?|Eqs?\.|Equations?|Tables?|Figures?|[Nn]otebooks?|[Ee]xercises?)"
     rf"[ \n]{LIST}|(Sections of the paper|Minutes):\*\* {LIST}"
     r"|\bA?\d+\.\d+(?=( \([\w, ]+\))?\*\*)|\b(A\d|[01]\d)_\w+|^ *\d+\. |^\| \d+ \|"  # items
