@@ -45,7 +45,7 @@ serve: export MALLOC_CONF ?= background_thread:true
 # $(call score,folder,split): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
 
-.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-slow test-all test-lowest test-newest coverage test-gpu test-transformers test-wheel test-browser notebooks poster lab docs docs-serve dist lint format clean
+.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-slow test-all test-lowest test-newest coverage test-gpu test-transformers test-wheel test-browser notebooks lab docs docs-serve dist lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -233,19 +233,14 @@ $(NOTEBOOKS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet -e '.[notebooks]'
 	touch $@
 
-EXECUTE := $(BIN)/jupyter nbconvert --to=notebook --execute --inplace \
-  --ExecutePreprocessor.timeout=1200 --ExecutePreprocessor.record_timing=False
+EXECUTE := $(BIN)/python notebooks/course/execute.py
 # These measure times, so nothing else runs beside them. Of the others, two run at a time.
 MEASURING := $(addprefix notebooks/,07_decoding.ipynb A1_serving.ipynb A3_costs.ipynb)
-NOTEBOOKS := $(wildcard notebooks/*.ipynb notebooks/solutions/*.ipynb)
+NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 
-notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course and their solutions in place
+notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course in place, with the solutions of their exercises
 	$(EXECUTE) $(MEASURING)
 	printf '%s\n' $(filter-out $(MEASURING),$(NOTEBOOKS)) | xargs -P 2 -n 1 $(EXECUTE)
-	$(MAKE) --no-print-directory poster
-
-poster: $(STAMP) ## draw the poster of the course, notebooks/poster.pdf, again
-	cd notebooks && $(abspath $(BIN))/python -m course.poster
 
 lab: $(NOTEBOOKS_STAMP) ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter trust notebooks/*.ipynb >/dev/null  # untrusted notebooks do not show the attention viewer
