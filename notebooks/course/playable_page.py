@@ -60,6 +60,11 @@ def pack(weights):
     return base64.b64encode(gzip.compress(planes.tobytes(), mtime=0)).decode()
 
 
+def unpack(text):
+    """Returns the bytes of `pack` before the compression."""
+    return gzip.decompress(base64.b64decode(text))
+
+
 def weights_of(model):
     """Returns a dict from the name of each weight, such as `encoder/layer1/ffn/inner/bias`."""
     return {weight.path.split("/", 1)[1]: weight.numpy() for weight in model.weights}
@@ -151,18 +156,20 @@ def update(model, inp, tar):
 
 
 def rounded(number):
+    """Returns a float with the digits of the page."""
     return round(float(number), DIGITS)
 
 
-def compute(translator):
+def compute(translator, pairs=SENTENCES):
     """Computes the data of the page: all but the weights.
 
     Args:
       translator: of the built-in model.
+      pairs: sentences and their references.
     Returns: a dict for JSON.
     """
     sentences = []
-    for source, reference in SENTENCES:
+    for source, reference in pairs:
         inp = translator.source.encode([source]).to_tensor()  # (1, S)
         tar = translator.target.encode([reference]).to_tensor()  # (1, T)
         sentences.append(

@@ -38,9 +38,7 @@ PAGES = {
     },
     "notebooks/GLOSSARY.md": "course/glossary.md",
     "notebooks/solutions": "course/solutions/00_ten_minutes.ipynb",
-    "notebooks/poster.pdf": "course/poster.pdf",
-    "notebooks/poster_1.png": "course/poster_1.png",
-    "notebooks/poster_2.png": "course/poster_2.png",
+    "notebooks/transformer.html": "course/transformer.html",
 }
 # Files of the repository that have a page with their text.
 SOURCES = [
