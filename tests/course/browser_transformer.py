@@ -184,9 +184,9 @@ def test_each_sentence(page):
     for option, (_, reference) in zip(sentences[:-1], playable_page.SENTENCES):
         option.click()
         assert written(page) == [reference]
-        assert texts(page, "#ended tbody td")[0] == reference
+        assert texts(page, "#ended tbody th")[0] == reference
     sentences[-1].click()  # the model makes a mistake; the update makes it smaller
-    assert written(page) == texts(page, "#ended tbody td")[:1] != [playable_page.SENTENCES[-1][1]]
+    assert written(page) == texts(page, "#ended tbody th")[:1] != [playable_page.SENTENCES[-1][1]]
     before, after = map(float, texts(page, "#update p b"))
     assert after < before
 
