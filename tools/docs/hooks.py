@@ -37,9 +37,7 @@ PAGES = {
         for name in ("tatoeba-en-de", "tatoeba-de-en", "pocket-en-de")
     },
     "notebooks/GLOSSARY.md": "course/glossary.md",
-    "notebooks/poster.pdf": "course/poster.pdf",
-    "notebooks/poster_1.png": "course/poster_1.png",
-    "notebooks/poster_2.png": "course/poster_2.png",
+    "notebooks/transformer.html": "course/transformer.html",
 }
 # Files of the repository that have a page with their text.
 SOURCES = [
