@@ -50,7 +50,7 @@ def plot_schedules(schedule):
     settings = (  # name, width, warm-up, style, place of the name
         ("base: width 512, warm-up 4,000", 512, 4000, "-", (4300, 0.00071)),
         ("width 512, warm-up 8,000", 512, 8000, "-.", (8300, 0.00051)),
-        ("big: width 1,024, warm-up 4,000", 1024, 4000, "--", (9500, 0.0002)),
+        ("big: width 1,024, warm-up 4,000", 1024, 4000, "--", (12_400, 0.00012)),
     )
     panel.axvspan(0, 4000, color="0.93", zorder=0)
     panel.text(2000, 0.00078, "warm-up", ha="center", fontsize=10, color="0.35")
