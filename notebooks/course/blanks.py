@@ -19,7 +19,6 @@ import numpy as np
 FILE = ROOT / "notebooks" / "my_transformer.py"  # the reader's
 SOLUTION = ROOT / "notebooks" / "solutions" / "my_transformer.py"
 BLANK = re.compile(r"^( *)# blank: (\w+)\n(.*?)^ *# end *\n", re.DOTALL | re.MULTILINE)
-SECONDS = 60  # for one check
 _failures = {}  # name -> how often it failed, for the hints
 
 
@@ -74,16 +73,20 @@ def progress(file=FILE):
     print(f"my_transformer.py: {total - empty} of {total} blanks are yours{rest}.")
 
 
-def check_blank(name, file=FILE):
+def check_blank(name, file=FILE, seconds=60):
     """Compares a blank of the reader with the package, and prints what is wrong.
 
+    Args:
+      name: of the blank.
+      file: the reader's.
+      seconds: after which the reader's code is stopped.
     Returns: a `Verdict`.
     Raises: KeyError for an unknown blank.
     """
     from course.blank_cases import CASES
 
     cases = CASES[name]
-    problem = _problem(name, cases, file)
+    problem = _problem(name, cases, file, seconds)
     if not problem:
         print(f"{name}: right!")
         progress(file)
@@ -96,16 +99,16 @@ def check_blank(name, file=FILE):
     return Verdict(not problem)
 
 
-def _problem(name, cases, file):
+def _problem(name, cases, file, seconds):
     """What is wrong with a blank, or ""."""
     if name in unfinished(pathlib.Path(file).read_text("utf-8")):
         return "empty"
 
     def stop(*_):
-        raise TimeoutError(f"it has not finished after {SECONDS} seconds")
+        raise TimeoutError(f"it has not finished after {seconds} seconds")
 
     previous = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
+    signal.alarm(seconds)
     try:
         module = my_transformer(file)
         for what, got, right, *wrong in cases(module, np.random.default_rng(1)):
@@ -118,8 +121,8 @@ def _problem(name, cases, file):
         lines = [frame.line for frame in traceback.extract_tb(error.__traceback__)
                  if frame.filename.endswith("blanks filled")]  # fmt: skip
         where = f" in the line\n    {lines[-1]}\n " if lines else ""
-        message = str(error).strip().split("\n")[0][:200]
-        return f"{type(error).__name__}{where}: {message}"
+        text = re.sub(r"\x1b\[\d*m|Exception encountered when calling .*", "", str(error))  # Keras
+        return f"{type(error).__name__}{where}: {(text.strip() or '?').splitlines()[0][:200]}"
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, previous)
