@@ -37,12 +37,12 @@ def plot_lines_from(heads, words, query, title):
       query: the index of the query.
       title: of the figure.
     """
-    figure = Figure(figsize=(10, 4.2), dpi=90, layout="constrained")
+    figure = Figure(figsize=(10, 4.6), dpi=90, layout="constrained")
     panel = figure.subplots()
     for i, (weights, color) in enumerate(zip(heads.values(), COLORS)):
         shift = (i - (len(heads) - 1) / 2) * 0.16
         for key, weight in enumerate(weights):
-            if weight >= 0.02:
+            if weight >= 0.05:
                 ends = [query + shift, key + shift], [1, 0]
                 alpha, width = float(min(1.0, 0.25 + weight)), 0.6 + 7 * float(weight)
                 panel.plot(*ends, color=color, alpha=alpha, linewidth=width)
@@ -51,9 +51,9 @@ def plot_lines_from(heads, words, query, title):
         bold = "bold" if place == query else "normal"
         panel.text(place, 1.05, word, va="bottom", weight=bold, **style)
         panel.text(place, -0.05, word, va="top", **style)
-    panel.set(xlim=(-0.8, len(words) - 0.2), ylim=(-0.85, 1.85))
+    panel.set(xlim=(-0.8, len(words) - 0.2), ylim=(-0.9, 2.2))
     panel.set_axis_off()
     panel.set_title(title, fontsize=12)
     lines = [Line2D([], [], color=color, linewidth=3) for color in COLORS[: len(heads)]]
-    panel.legend(lines, heads, ncols=len(heads), loc="lower center", fontsize=SIZE)
+    panel.legend(lines, heads, ncols=len(heads), loc="upper center", fontsize=SIZE)
     return figure
