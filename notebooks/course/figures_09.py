@@ -75,7 +75,7 @@ def plot_small_rows(rows):
     seeds.set_label("a seed")
     mean.set_label("mean")
     panel.set_yticks(range(len(rows)), list(rows), fontsize=10)
-    panel.invert_yaxis()
+    panel.set_ylim(len(rows) - 0.5, -0.5)
     panel.set_xlabel("names of unseen numbers without an error, %")
     panel.grid(axis="x", alpha=0.3)
     panel.legend(fontsize=9)
