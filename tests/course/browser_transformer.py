@@ -133,7 +133,7 @@ def written(page):
 
 def test_the_steps_with_the_keyboard(page):
     slider = find(page, "step")
-    assert title(page) == "Encoder · Sub-words and ids"
+    assert title(page) == "Inputs · Sub-words and ids"
     slider.send_keys(Keys.ARROW_RIGHT)
     assert title(page) == "Encoder · Embedding"
     assert "Embedding" in slider.get_attribute("aria-valuetext")
