@@ -1,11 +1,10 @@
-"""What the notebooks share: an example, source code in a cell, figures, and exercises.
+"""What the notebooks share: an example, sentences with numbers, figures, and exercises.
 
 Import it first: it suppresses TensorFlow's start-up messages, and shows figures below the cells.
 """
 
 import functools
 import importlib
-import inspect
 import io
 import logging
 import os
@@ -184,14 +183,6 @@ def _without_the_package(function):
 
     guarded.returned_none = False
     return guarded
-
-
-def show(*objects):
-    """Shows the source code of functions, classes or modules."""
-    from IPython.display import HTML, Code, display
-
-    for item in objects:  # as HTML only: a LaTeX copy would double the size of a notebook
-        display(HTML(Code(inspect.getsource(item), language="python")._repr_html_()))
 
 
 def say(text):
