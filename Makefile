@@ -45,7 +45,7 @@ serve: export MALLOC_CONF ?= background_thread:true
 # $(call score,folder,split): the last command of a recipe. After a dry run there is no model to score.
 score = $(if $(filter --dry_run%,$(FLAGS)),,$(RUN) evaluate --model_dir='$(1)'$(if $(2), --split='$(2)'))
 
-.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-slow test-all test-lowest test-newest coverage test-gpu test-transformers test-wheel test-browser notebooks poster lab docs docs-serve dist lint format clean
+.PHONY: help install train translate evaluate average export serve client plot info wmt14-ende wmt14-enfr multi30k multi30k-lowercased table3 parse pretrained gpu-check test test-slow test-all test-lowest test-newest coverage test-gpu test-transformers test-wheel test-browser notebooks page lab docs docs-serve dist lint format clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -220,12 +220,13 @@ coverage: $(STAMP) ## run the fast and the slow tests, and show which lines of t
 test-gpu: $(STAMP) ## run the tests that need a GPU; without one they are skipped
 	$(BIN)/python -m pytest tests/gpu -m gpu -rs $(FLAGS)
 
-test-browser: $(STAMP) ## test the server's page and the attention viewer in headless Chromium, which is installed if missing (Debian)
+test-browser: $(STAMP) ## test the server's page, the attention viewer and the course's page in headless Chromium, which is installed if missing (Debian)
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
 	  echo "installing chromium and chromium-driver"; \
 	  sudo=$$([ $$(id -u) = 0 ] || echo sudo); \
 	  $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; }
-	$(BIN)/python -m pytest tests/serving/browser_page.py tests/visualization/browser_viewer.py $(FLAGS)
+	$(BIN)/python -m pytest tests/serving/browser_page.py tests/visualization/browser_viewer.py \
+	  tests/course/browser_transformer.py $(FLAGS)
 
 # JupyterLab and the program that executes notebooks.
 NOTEBOOKS_STAMP := .venv/installed-notebooks
@@ -233,19 +234,18 @@ $(NOTEBOOKS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet -e '.[notebooks]'
 	touch $@
 
-EXECUTE := $(BIN)/jupyter nbconvert --to=notebook --execute --inplace \
-  --ExecutePreprocessor.timeout=1200 --ExecutePreprocessor.record_timing=False
+EXECUTE := $(BIN)/python notebooks/course/execute.py
 # These measure times, so nothing else runs beside them. Of the others, two run at a time.
 MEASURING := $(addprefix notebooks/,07_decoding.ipynb A1_serving.ipynb A3_costs.ipynb)
-NOTEBOOKS := $(wildcard notebooks/*.ipynb notebooks/solutions/*.ipynb)
+NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 
-notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course and their solutions in place
+notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course in place, with the solutions of their exercises
 	$(EXECUTE) $(MEASURING)
 	printf '%s\n' $(filter-out $(MEASURING),$(NOTEBOOKS)) | xargs -P 2 -n 1 $(EXECUTE)
-	$(MAKE) --no-print-directory poster
+	$(MAKE) --no-print-directory page
 
-poster: $(STAMP) ## draw the poster of the course, notebooks/poster.pdf, again
-	cd notebooks && $(abspath $(BIN))/python -m course.poster
+page: $(STAMP) ## write the playable page of the course, notebooks/transformer.html, again
+	cd notebooks && $(abspath $(BIN))/python -m course.playable_page
 
 lab: $(NOTEBOOKS_STAMP) ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter trust notebooks/*.ipynb >/dev/null  # untrusted notebooks do not show the attention viewer

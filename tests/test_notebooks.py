@@ -16,17 +16,17 @@ import course
 import nbformat
 import numpy as np
 import pytest
+from course.execute import CHECK, solutions
 
 import tf_transformer
 
 FOLDER = pathlib.Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
-SOLUTIONS = sorted(path.name for path in (FOLDER / "solutions").glob("*.ipynb"))
 LOCAL_PATH = re.compile(r"[\s\"'](/home|/tmp|/root|/work|/Users|/var/folders)/")
 
 
-def read(*parts):
-    return nbformat.read(FOLDER.joinpath(*parts), as_version=4)
+def read(name):
+    return nbformat.read(FOLDER / name, as_version=4)
 
 
 def text_of(notebook):
@@ -44,13 +44,9 @@ def shown_text(output):
     return "".join([output.get("text", ""), *parts])
 
 
-def test_each_notebook_has_solutions():
-    assert NOTEBOOKS and SOLUTIONS == NOTEBOOKS
-
-
-@pytest.mark.parametrize("path", [*NOTEBOOKS, *(f"solutions/{name}" for name in SOLUTIONS)])
-def test_notebook_was_executed_in_order_without_errors(path):
-    cells = code_cells(read(path))
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebook_was_executed_in_order_without_errors(name):
+    cells = code_cells(read(name))
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     assert len(cells) <= 30
     outputs = [output for cell in cells for output in cell.outputs]
@@ -61,17 +57,62 @@ def test_notebook_was_executed_in_order_without_errors(path):
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
-def test_every_exercise_is_asked_and_solved(name):
-    numbers = list(course.exercises(name[:2]))
-    asked, solved = read(name), read("solutions", name)
-    for notebook in (asked, solved):
-        code = "\n".join(cell.source for cell in code_cells(notebook))
-        assert re.findall(r'check\("([A\d.]+)"', code) == numbers
-    outputs = [output for cell in code_cells(solved) for output in cell.outputs]
-    printed = "".join(output.get("text", "") for output in outputs)
-    assert [number for number in numbers if f"Exercise {number}: right!" in printed] == numbers
-    open_ones = re.compile(r"(?:\*\*|## )([A\d.]+) \(open\)")
-    assert open_ones.findall(text_of(asked)) == open_ones.findall(text_of(solved)) != []
+def test_every_exercise_has_a_solution(name):
+    """`make notebooks` executes the solutions."""
+    notebook = read(name)
+    asked = re.findall(r'check\("([A\d]+\.\d+)"', "\n".join(c.source for c in code_cells(notebook)))
+    assert asked == list(course.exercises(name[:2]))
+    solved = solutions(notebook)
+    assert [CHECK.search(source)[1] for _, source in solved] == asked
+    open_ones = re.findall(r"\*\*[A\d]+\.\d+ \(open\)", text_of(notebook))
+    summaries = re.findall("<summary>Solution</summary>", text_of(notebook))
+    assert open_ones and len(summaries) == len(asked) + len(open_ones)
+    for i, source in solved:  # a block of another exercise would be run at the wrong place
+        exercise = [cell for cell in notebook.cells[:i] if cell.cell_type == "code"][-1]
+        assert CHECK.search(exercise.source)[1] == CHECK.search(source)[1]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_answers_open_by_a_click(name):
+    text = text_of(read(name))
+    summaries = re.findall(r"<details><summary>(.+)</summary>\n\n", text)
+    assert len(summaries) == text.count("<details") == text.count("</details>")
+    assert summaries.count("Answer") >= len(re.findall(r"^\*\*Predict", text, re.M))
+
+
+# What may have digits in a Markdown cell, besides the givens of the notebook.
+LIST = r"\(?[A-E]?\d+(\.\d+)*\)?((,| to| and| or|, and)[ \n]\(?[A-E]?\d+(\.\d+)*\)?)*"
+ALLOWED = re.compile(
+    r"^```.*?^```|``.+?``|`[^`]+`|\$\$.+?\$\$|\$[^$\n]+\$"  # code and formulas
+    r"|!?\[[^\]]*\]\([^)\s]*\)|</?\w[^>]*>|https?://\S+"  # links and HTML
+    r"|\b(19[4-9]|20[0-4])\d[a-z]?\b"  # years
+    r"|\b([Ss]ections?|Eqs?\.|Equations?|[Ff]ootnotes?|Tables?|Figures?|[Nn]otebooks?|[Ee]xercises?"
+    rf"|Hint|[Ll]ayers?|[Hh]eads?|[Ii]nvariants?)[ \n]{LIST}"  # of the paper and the course
+    rf"|(Sections of the paper|Minutes):\*\* {LIST}|\([A-Z], (\w+, )*\w+\)"  # the head; shapes
+    r"|\bA?\d+\.\d+(?=( \([\w, ]+\))?\*\*)|\b(A\d|[01]\d)_\w+|^ *\d+\. |^\| \d+ \|"  # items
+    r"|\b[A-Za-z]\w*(-\d+)?\w*",  # words such as GPT-2, Latin-1 and H100
+    re.M | re.S,
+)
+
+
+def digits(notebook):
+    """The numbers in Markdown cells that may become false, each with the text around it."""
+    givens = sorted(map(re.escape, notebook.metadata.get("givens", [])), key=len, reverse=True)
+    given = re.compile(rf"(?<![\d.,])({'|'.join(givens) or '(?!)'})(?!\d|[.,]\d)")
+    for i, cell in enumerate(notebook.cells):
+        if cell.cell_type == "markdown":
+            rest = ALLOWED.sub(" ", given.sub(" ", cell.source))
+            yield from (f"cell {i}: {number}" for number in re.findall(r"\S*\d\S*", rest))
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_numbers_in_the_text_are_givens(name):
+    """A measured number is printed by the cell that measures it."""
+    notebook = read(name)
+    print("givens:", notebook.metadata.get("givens", []))
+    assert not list(digits(notebook)), "print it with `course.say`, or add a given"
+    for given in notebook.metadata.get("givens", []):
+        assert given in text_of(notebook), f"{given} is not in the text"
 
 
 def passes(exercise, answer):
@@ -113,14 +154,3 @@ def test_the_package_is_refused_as_an_answer():
             text, right = printed_verdict("99.1", answer)
             assert not right and "write this function yourself" in text
         assert course.check("99.1", lambda size: np.triu(np.ones((size, size)), 1))
-
-
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_answers_to_predictions_are_hidden(name):
-    """The output that answers "Predict" is collapsed until the reader opens it."""
-    cells = read(name).cells
-    for i, cell in enumerate(cells):
-        if cell.cell_type == "markdown" and re.search(r"\*Predict", cell.source):
-            answer = next(cell for cell in cells[i:] if cell.cell_type == "code")
-            assert answer.metadata.get("jupyter") == {"outputs_hidden": True}, answer.source
-            assert answer.metadata.get("tags") == ["hide-output"], "for the documentation site"

@@ -1,11 +1,10 @@
-"""What the notebooks share: an example, source code in a cell, figures, and exercises.
+"""What the notebooks share: an example, sentences with numbers, figures, and exercises.
 
 Import it first: it suppresses TensorFlow's start-up messages, and shows figures below the cells.
 """
 
 import functools
 import importlib
-import inspect
 import io
 import logging
 import os
@@ -102,15 +101,20 @@ class Verdict:
         pass
 
 
-def check(number, answer):
+def check(number, *answers):
     """Prints whether an answer is right, with a hint where it is wrong.
 
     Args:
-      number: of the exercise, such as "02.3" or "A1.2".
-      answer: what the exercise asks for; None while there is no answer.
+      number: of the exercise, such as "02.3" or "A1.2", or a blank of my_transformer.py.
+      *answers: what the exercise asks for; None while there is no answer. Nothing for a blank.
     Returns: a `Verdict`.
-    Raises: KeyError for an unknown exercise.
+    Raises: KeyError for an unknown exercise or blank.
     """
+    if not answers:
+        from course.blanks import check_blank
+
+        return check_blank(number)
+    (answer,) = answers
     exercise = exercises(number.split(".")[0])[number]
     if answer is None:
         print(f"Exercise {number}: no answer yet.")
@@ -181,9 +185,8 @@ def _without_the_package(function):
     return guarded
 
 
-def show(*objects):
-    """Shows the source code of functions, classes or modules."""
-    from IPython.display import HTML, Code, display
+def say(text):
+    """Shows Markdown below the cell: a sentence with numbers that the cell computed."""
+    from IPython.display import Markdown, display
 
-    for item in objects:  # as HTML only: a LaTeX copy would double the size of a notebook
-        display(HTML(Code(inspect.getsource(item), language="python")._repr_html_()))
+    display(Markdown(text))

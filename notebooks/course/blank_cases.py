@@ -1,340 +1,467 @@
-"""The blanks of notebook 04, with random cases for each.
+"""What `check` runs for each blank of `my_transformer.py`, with the package as the oracle.
 
-`blank_references` has the NumPy functions that compute the outputs of a case.
+A case is a generator of (name of the result, the reader's, the right one), and, where mistakes are
+typical, a dict from what to say about a mistake to its result.
 """
 
-from course.blank_references import (
-    ATTENTION_WRONG,
-    DECODER_WRONG,
-    ENCODER_WRONG,
-    LAYER_NORM_WRONG,
-    LOSS_WRONG,
-    MULTI_HEAD_WRONG,
-    POSITIONS_WRONG,
-    attention,
-    decoder_layer,
-    encoder_layer,
-    layer_norm,
-    loss,
-    multi_head,
-    positions,
-)
+from course import graduation
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
+import keras
 import numpy as np
+import sacrebleu
+import tensorflow as tf
+
+import tf_transformer as package
+from tf_transformer.decoding.scores import length_penalty as right_length_penalty
+
+TEXTS = ["Yesterday I bought a red car.", "I sleep.", "Who should he help?"]
 
 
-class Case(NamedTuple):
-    """One call of the reader's code.
-
-    Fields:
-      what: the case in words.
-      job: the call, for `blank_runner.run_job`.
-      expected: the name of a wrong version, or "" -> the outputs in NumPy.
-      mask: of the attention weights, for their properties.
-    """
-
-    what: str
-    job: dict[str, Any]
-    expected: Callable[[str], tuple]
-    mask: np.ndarray | None = None
+def normal(random, *shape):
+    """Random numbers, float32."""
+    return tf.constant(random.normal(size=shape), tf.float32)
 
 
-class Blank(NamedTuple):
-    """A part of the model that the reader writes.
-
-    Fields:
-      name: what the cell defines.
-      outputs: their names.
-      cases: makes random cases.
-      wrong: the wrong versions with their messages.
-      needs: the numbers of the blanks that it uses.
-      given: the names of the definitions that it uses.
-      weights: the index of the output that holds attention weights, if any.
-    """
-
-    name: str
-    outputs: tuple[str, ...]
-    cases: Callable[[np.random.Generator], list[Case]]
-    wrong: dict[str, str]
-    needs: tuple[int, ...] = ()
-    given: tuple[str, ...] = ()
-    weights: int | None = None
+def ids(random, *shape):
+    """Random ids (B, S) with padding in the first row."""
+    array = random.integers(4, 50, shape).astype("int32")
+    array[0, -2:] = 0
+    return tf.constant(array)
 
 
-def _floats(rng, *shape):
-    return rng.normal(size=shape).astype("float32")
+def copy(mine, theirs):
+    """Copies the weights of a layer to that of the package; both have been called."""
+    weights = mine.get_weights()
+    shapes = [w.shape for w in weights], [w.shape for w in theirs.get_weights()]
+    if shapes[0] != shapes[1]:
+        raise AssertionError("a part that __init__ creates is never called, or one is called twice")
+    theirs.set_weights([w + 0.02 * i for i, w in enumerate(weights)])  # no zeros, no ones
+    mine.set_weights(theirs.get_weights())
 
 
-def _padding(rng, batch, length):
-    """A mask (B, 1, 1, S) that hides the last one to three positions of each row."""
-    lengths = length - rng.integers(1, 4, batch)
-    hidden = np.arange(length) >= lengths[:, np.newaxis]
-    return hidden.astype("float32")[:, np.newaxis, np.newaxis]
-
-
-def _look_ahead(size):
-    return np.triu(np.ones((size, size), "float32"), 1)
-
-
-def _attention_cases(rng):
-    def case(what, q, k, v, mask):
-        job = {
-            "name": "scaled_dot_product_attention",
-            "args": [q, k, v, mask],
-            "kwargs": {},
-            "inputs": 3,  # must have a gradient
-        }
-        wide = [a.astype(float) for a in (q, k, v)]
-        return Case(what, job, lambda wrong: attention(*wide, mask, wrong), mask)
-
-    depth = int(rng.integers(8, 13))  # not the number of keys
-    shape = (2, 3)
-    q, k, v = (
-        _floats(rng, *shape, 5, depth),
-        _floats(rng, *shape, 6, depth),
-        _floats(rng, *shape, 6, 7),
+def attention(m, random):
+    """Equation 1."""
+    q, k, v = normal(random, 2, 4, 8), normal(random, 2, 5, 8), normal(random, 2, 5, 3)
+    right = package.scaled_dot_product_attention
+    yield "the result", m.scaled_dot_product_attention(q, k, v, None), right(q, k, v), {
+        "The scores are not divided by the square root of d_k": right(q * 8**0.5, k, v),
+        "The scores are divided by d_k, not by its square root": right(q / 8**0.5, k, v),
+    }  # fmt: skip
+    mask = tf.constant([[0.0, 0, 1, 0, 1]])
+    yield (
+        "the result with a mask",
+        m.scaled_dot_product_attention(q, k, v, mask),
+        right(q, k, v, mask),
+        {
+            "The mask changes nothing": right(q, k, v),
+            "The mask is inverted: 1 must hide": right(q, k, v, 1 - mask),
+        },
     )
-    one = [_floats(rng, 6, 4), _floats(rng, 6, 4), _floats(rng, 6, 3)]
-    all_hidden = _look_ahead(6)
-    all_hidden[2] = 1
-    return [
-        case("without a mask", q, k, v, None),
-        case("with a padding mask", q, k, v, _padding(rng, 2, 6)),
-        case("with a look-ahead mask, without a batch axis", *one, _look_ahead(6)),
-        case("with scores in the hundreds", q * 30, k * 30, v, None),
-        case("with a row in which everything is hidden", *one, all_hidden),
-    ]
 
 
-def _dense_weights(rng, name, rows, columns):
-    scale = 1.5 * rows**-0.5
-    return {
-        f"{name}.kernel": scale * _floats(rng, rows, columns),
-        f"{name}.bias": 0.5 * _floats(rng, columns),
-    }
+def padding_mask(m, random):
+    """(B, 1, 1, S)."""
+    seq = ids(random, 2, 5)
+    right = package.create_padding_mask(seq)
+    yield "the mask", m.create_padding_mask(seq), right, {"1 must hide, not show": 1 - right}
 
 
-def _attention_weights(rng, prefix, d_model):
-    weights = {}
-    for name in ("wq", "wk", "wv", "dense"):
-        weights |= _dense_weights(rng, f"{prefix}{name}", d_model, d_model)
-    return weights
+def look_ahead_mask(m, random):
+    """(T, T)."""
+    right = package.create_look_ahead_mask(4)
+    yield (
+        "the mask",
+        m.create_look_ahead_mask(4),
+        right,
+        {
+            "1 must hide, not show": 1 - right,
+            "It hides the columns before t, not those after t": tf.transpose(right),
+            "A position must see itself": tf.maximum(right, tf.eye(4)),
+        },
+    )
 
 
-def _multi_head_cases(rng):
-    def case(what, batch, queries, keys, mask):
-        weights = _attention_weights(rng, "", 12)
-        v, k = _floats(rng, batch, keys, 12), _floats(rng, batch, keys, 12)
-        q = _floats(rng, batch, queries, 12)
-        job = {
-            "name": "MultiHeadAttention",
-            "init": {"d_model": 12, "num_heads": 3},
-            "weights": weights,
-            "args": [v, k, q],
-            "kwargs": {"mask": mask},
-        }
-
-        def expected(wrong):
-            return multi_head(v, k, q, mask, weights, wrong=wrong)
-
-        return Case(what, job, expected, mask)
-
-    return [
-        case("with as many queries as keys", 2, 4, 4, None),
-        case("with 5 queries and 7 keys", 3, 5, 7, None),
-        case("with a padding mask", 2, 5, 6, _padding(rng, 2, 6)),
-        case("with a look-ahead mask", 1, 5, 5, _look_ahead(5)),
-    ]
+def masks(m, random):
+    """All three."""
+    inp, tar = ids(random, 2, 5), ids(random, 2, 4)
+    right = package.create_masks(inp, tar)
+    without = package.create_look_ahead_mask(4)[tf.newaxis, tf.newaxis] + 0 * right[1]
+    yield (
+        "the result",
+        m.create_masks(inp, tar),
+        right,
+        {"The decoder's mask does not hide the padding of tar": (right[0], without, right[2])},
+    )
 
 
-def _norm_weights(rng, name, width):
-    return {
-        f"{name}gamma": 1 + 0.5 * _floats(rng, width),
-        f"{name}beta": 0.5 * _floats(rng, width),
-    }
-
-
-def _layer_norm_cases(rng):
-    def case(what, x, epsilon):
-        weights = _norm_weights(rng, "", x.shape[-1])
-        job = {
-            "name": "LayerNormalization",
-            "init": {"epsilon": epsilon},
-            "weights": weights,
-            "args": [x.astype("float32")],
-            "kwargs": {},
-        }
-        wide = x.astype("float32").astype(float)
-
-        def expected(wrong):
-            return (layer_norm(wide, weights["gamma"], weights["beta"], epsilon, wrong),)
-
-        return Case(what, job, expected)
-
-    x = rng.normal(size=(3, 5, 8)) * 3 + rng.normal(size=(3, 1, 8))
-    constant = np.repeat(rng.normal(size=(2, 3, 1)), 8, axis=-1)
-    return [
-        case("for random vectors", x, 1e-6),
-        case("for vectors of about 0.00001", x / 300000, 1e-6),
-        case("with epsilon=0.01", x / 30, 0.01),
-        case("for vectors of eight equal numbers", constant, 1e-6),
-        case("for x + 1000", x + 1000, 1e-6),
-        case("for a matrix (S, D)", x[0], 1e-6),
-    ]
-
-
-def _layer_weights(rng, parts, norms, d_model=12, dff=20):
-    weights = {}
+def cache_append(m, random):
+    """A step after the first one."""
+    cache, parts = m.Cache(), [normal(random, 2, 3, n, 4) for n in (2, 1)]
     for part in parts:
-        weights |= _attention_weights(rng, f"{part}.", d_model)
-    weights |= _dense_weights(rng, "ffn.0", d_model, dff)
-    weights |= _dense_weights(rng, "ffn.1", dff, d_model)
-    for number in range(1, norms + 1):
-        weights |= _norm_weights(rng, f"layernorm{number}.", d_model)
-    return weights
+        got = cache.append("layer", part, 2 * part)
+    right = tf.concat(parts, axis=2)
+    yield (
+        "the result of the second call",
+        got,
+        (right, 2 * right),
+        {"The earlier keys and values are lost": (parts[1], 2 * parts[1])},
+    )
+    yield "the first result for another layer", cache.append("other", part, part), (part, part)
 
 
-SIZES = {"d_model": 12, "num_heads": 3, "dff": 20, "rate": 0.3}
+def split_heads(m, random):
+    """(B, S, D) -> (B, H, S, K)."""
+    x = normal(random, 2, 5, 12)
+    right = tf.transpose(tf.reshape(x, (2, 5, 3, 4)), (0, 2, 1, 3))
+    yield (
+        "the result",
+        m.MultiHeadAttention(12, 3).split_heads(x),
+        right,
+        {"A reshape alone mixes positions and heads: transpose": tf.reshape(x, (2, 3, 5, 4))},
+    )
 
 
-def _encoder_cases(rng):
-    def case(what, training, mask):
-        weights = _layer_weights(rng, ["mha"], 2)
-        x = _floats(rng, 2, 6, 12)
-        job = {
-            "name": "EncoderLayer",
-            "init": SIZES,
-            "weights": weights,
-            "args": [x],
-            "kwargs": {"training": training, "mask": mask},
-        }
-        return Case(what, job, lambda wrong: encoder_layer(x, training, mask, weights, wrong))
-
-    return [
-        case("with training=False", False, None),
-        case("with a padding mask", False, _padding(rng, 2, 6)),
-        case("with training=True", True, None),
-    ]
+def merge_heads(m, random):
+    """(B, H, T, K) -> (B, T, D)."""
+    x = normal(random, 2, 3, 5, 4)
+    right = tf.reshape(tf.transpose(x, (0, 2, 1, 3)), (2, 5, 12))
+    yield (
+        "the result",
+        m.MultiHeadAttention(12, 3).merge_heads(x),
+        right,
+        {"A reshape alone mixes positions and heads: transpose": tf.reshape(x, (2, 5, 12))},
+    )
 
 
-def _decoder_cases(rng):
-    def case(what, length, training, masks):
-        weights = _layer_weights(rng, ["mha1", "mha2"], 3)
-        x, enc_output = _floats(rng, 2, length, 12), _floats(rng, 2, 6, 12)
-        named = {"look_ahead_mask": masks[0], "padding_mask": masks[1]}
-        job = {
-            "name": "DecoderLayer",
-            "init": SIZES,
-            "weights": weights,
-            "args": [x, enc_output],
-            "kwargs": {"training": training, **named},
-        }
-
-        def expected(wrong):
-            return decoder_layer(x, enc_output, training, masks, weights, wrong)
-
-        return Case(what, job, expected)
-
-    def masks(length):
-        return _look_ahead(length)[np.newaxis, np.newaxis], _padding(rng, 2, 6)
-
-    return [
-        case("with T = S", 6, False, (None, None)),
-        case("with both masks", 6, False, masks(6)),
-        case("with training=True, T = 4 and S = 6", 4, True, masks(4)),
-    ]
+def multi_head(m, random):
+    """The whole layer, with different queries, keys and values."""
+    mine, theirs = m.MultiHeadAttention(12, 3), package.MultiHeadAttention(12, 3)
+    v, k, q = normal(random, 2, 5, 12), normal(random, 2, 5, 12), normal(random, 2, 4, 12)
+    mine(v, k, q), theirs(v, k, q)
+    copy(mine, theirs)
+    mask = package.create_padding_mask(ids(random, 2, 5))
+    yield (
+        "the result with a mask",
+        mine(v, k, q, mask),
+        theirs(v, k, q, mask),
+        {
+            "The mask does not reach the attention": theirs(v, k, q),
+            "Queries go through wq, keys through wk, values through wv": theirs(k, v, q, mask),
+        },
+    )
 
 
-def _position_cases(rng):
-    def case(position, d_model):
-        job = {
-            "name": "positional_encoding",
-            "args": [position, d_model],
-            "kwargs": {},
-        }
-        return Case(
-            f"of {position} positions and {d_model} columns",
-            job,
-            lambda wrong: positions(position, d_model, wrong),
+def positional_encoding(m, random):
+    """(1, position, D)."""
+    right = package.positional_encoding(50, 16).numpy()
+    halves = np.concatenate([right[..., 0::2], right[..., 1::2]], axis=-1)
+    yield (
+        "the table",
+        m.positional_encoding(50, 16),
+        right,
+        {"Sines are in the even columns, cosines in the odd ones": halves},
+    )
+
+
+def embedding(m, random):
+    """Ids to vectors."""
+    layer, seq = m.Embedding(50, 16), ids(random, 2, 5)
+    rows = layer.table.numpy()[seq.numpy()]
+    yield "the result", layer(seq), 4 * rows, {"The factor sqrt(d_model) is missing": rows}
+
+
+def embedding_logits(m, random):
+    """Vectors to logits."""
+    layer, x = m.Embedding(50, 16), normal(random, 2, 5, 16)
+    right = x.numpy() @ layer.table.numpy().T
+    yield "the result", layer.logits(x), right, {"Here is no factor sqrt(d_model)": 4 * right}
+
+
+def layer_normalization(m, random):
+    """Mean 0 and variance 1 for each position, then gamma and beta."""
+    layer, x = m.LayerNormalization(), 5 + 2 * normal(random, 2, 3, 8)
+    layer(x)
+    for i, variable in enumerate((layer.gamma, layer.beta)):
+        variable.assign(normal(random, 8) + i)
+    parts = layer.gamma.numpy(), layer.beta.numpy()
+
+    def right(axis, shift=0.0):
+        mean, variance = x.numpy().mean(axis, keepdims=True), x.numpy().var(axis, keepdims=True)
+        return parts[0] * (x.numpy() - mean) / np.sqrt(variance + 1e-6 + shift) + parts[1]
+
+    yield (
+        "the result",
+        layer(x),
+        right(-1),
+        {
+            "Take mean and variance over the last axis: each position alone": right(1),
+        },
+    )
+
+
+def feed_forward(m, random):
+    """Equation 2."""
+    mine, theirs = (f.point_wise_feed_forward_network(8, 32) for f in (m, package))
+    x = normal(random, 2, 5, 8)
+    shape = tuple(mine(x).shape)
+    theirs(x)
+    yield "the shape of the result", shape, (2, 5, 8)
+    copy(mine, theirs)
+    yield (
+        "the result",
+        mine(x),
+        theirs(x),
+        {
+            "The inner layer has no activation: relu": theirs.layers[1](
+                x @ theirs.layers[0].kernel + theirs.layers[0].bias
+            )
+        },
+    )
+
+
+def encoder_layer(m, random):
+    """One layer with a mask, and its dropout."""
+    mine, theirs = m.EncoderLayer(8, 2, 16, 0.5), package.EncoderLayer(8, 2, 16, 0.5)
+    x, mask = normal(random, 2, 5, 8), package.create_padding_mask(ids(random, 2, 5))
+    mine(x), theirs(x)
+    copy(mine, theirs)
+    yield (
+        "the result with a mask",
+        mine(x, mask),
+        theirs(x, mask=mask),
+        {"The mask does not reach the attention": theirs(x, mask=0.0)},
+    )
+    same = np.allclose(mine(x, training=True), mine(x, training=True))
+    yield "dropout with training=True (0 off, 1 on)", float(not same), 1.0
+
+
+def decoder_layer(m, random):
+    """One layer with both masks."""
+    mine, theirs = m.DecoderLayer(8, 2, 16, 0.5), package.DecoderLayer(8, 2, 16, 0.5)
+    x, enc_output = normal(random, 2, 4, 8), normal(random, 2, 5, 8)
+    _, ahead, padding = package.create_masks(ids(random, 2, 5), ids(random, 2, 4))
+    mine(x, enc_output), theirs(x, enc_output)
+    copy(mine, theirs)
+    right = theirs(x, enc_output, look_ahead_mask=ahead, padding_mask=padding)
+    yield (
+        "the result with masks",
+        mine(x, enc_output, ahead, padding),
+        right,
+        {
+            "The look-ahead mask does not reach mha1": theirs(x, enc_output, False, 0.0, padding),
+            "The padding mask does not reach mha2": theirs(x, enc_output, False, ahead, 0.0),
+        },
+    )
+    same = np.allclose(*(mine(x, enc_output, training=True)[0] for _ in range(2)))
+    yield "dropout with training=True (0 off, 1 on)", float(not same), 1.0
+
+
+def encoder(m, random):
+    """Two layers, on ids."""
+    mine = m.Encoder(2, 8, 2, 16, m.Embedding(50, 8))
+    theirs = package.Encoder(2, 8, 2, 16, 50, 1024)
+    seq = ids(random, 2, 5)
+    mask = package.create_padding_mask(seq)
+    mine(seq), theirs(seq)
+    copy(mine, theirs)
+    yield (
+        "the result",
+        mine(seq, mask),
+        theirs(seq, mask=mask),
+        {"The mask does not reach the layers": theirs(seq, mask=0.0)},
+    )
+
+
+def decoder(m, random):
+    """Two layers, on ids, and position by position with a cache."""
+    mine = m.Decoder(2, 8, 2, 16, m.Embedding(50, 8))
+    theirs = package.Decoder(2, 8, 2, 16, 50, 1024)
+    tar, enc_output = ids(random, 2, 4), normal(random, 2, 5, 8)
+    _, ahead, padding = package.create_masks(ids(random, 2, 5), tar)
+    mine(tar, enc_output), theirs(tar, enc_output)
+    copy(mine, theirs)
+    right, right_weights = theirs(tar, enc_output, False, ahead, padding)
+    x, weights = mine(tar, enc_output, ahead, padding)
+    yield "the output", x, right
+    yield "the number of attention weights", len(weights), len(right_weights)
+    cache = m.Cache()
+    parts = [mine(tar[:, t : t + 1], enc_output, None, padding, cache=cache)[0] for t in range(4)]
+    ahead = package.create_look_ahead_mask(4)
+    yield "the output with a cache", tf.concat(parts, 1), mine(tar, enc_output, ahead, padding)[0]
+
+
+def transformer(m, random):
+    """The weights of the trained model."""
+    model = m.Transformer(2, 128, 4, 512, 2000)
+    theirs = graduation.load_weights(model, "pocket-en-de")
+    inp, tar = ids(random, 2, 7), ids(random, 2, 5)
+    yield "the logits of the trained model", model(inp, tar)[0], theirs(inp, tar)[0]
+
+
+def cross_entropy(m, random):
+    """The mean over the real tokens."""
+    labels, logits = ids(random, 2, 5), normal(random, 2, 5, 50)
+    total, tokens = package.label_smoothed_cross_entropy(labels, logits, 0.1)
+    plain, _ = package.label_smoothed_cross_entropy(labels, logits, 0.0)
+    yield (
+        "the loss",
+        m.label_smoothed_cross_entropy(labels, logits, 0.1),
+        total / tokens,
+        {
+            "This is the loss without label smoothing": plain / tokens,
+            "This is the sum over the tokens, not the mean": total,
+            "Divide by the number of real tokens, without the padding": total / 10,
+        },
+    )
+
+
+def custom_schedule(m, random):
+    """Before and after the warm-up."""
+    mine, theirs = m.CustomSchedule(512, 4000, 2.0), package.CustomSchedule(512, 4000, 2.0)
+    for step in (1, 1000, 4000, 16000):
+        yield f"the rate (times 1000) at step {step}", 1000 * mine(step), 1000 * theirs(step)
+
+
+def make_batches(m, random):
+    """Each pair once, below the limit, with little padding."""
+    lengths = random.integers(2, 30, 400)
+    pairs = [([4 + i] * n, [4 + i] * (n + 1)) for i, n in enumerate(lengths.tolist())]
+    batches = m.make_batches(pairs, 200)
+    rows = sorted(int(row[0]) - 4 for inp, _ in batches for row in inp)
+    yield "the number of pairs in all batches", len(rows), 400
+    yield "the list of the pairs in all batches, sorted", rows, list(range(400))
+    size = max(len(inp) * max(inp.shape[1], tar.shape[1]) for inp, tar in batches)
+    yield "whether all batches are within the limit (1 or 0)", float(size <= 200), 1.0
+    padding = np.mean([np.mean(tar == 0) for _, tar in batches])
+    yield "whether less than 10% is padding (1 or 0)", float(padding < 0.1), 1.0
+    yield "whether batches are as full as they can be (1 or 0)", float(len(batches) < 50), 1.0
+
+
+def small_model(m, random):
+    """A tiny model, a batch of the form of `make_batches`, and its right loss by the package."""
+    keras.utils.set_random_seed(1)
+    model, inp, tar = m.Transformer(1, 8, 2, 16, 50, rate=0.0), ids(random, 2, 5), ids(random, 2, 6)
+    logits, _ = model(inp, tar[:, :-1])
+
+    def loss():
+        logits, _ = model(inp, tar[:, :-1], training=True)
+        total, tokens = package.label_smoothed_cross_entropy(tar[:, 1:], logits)
+        return total / tokens
+
+    return model, inp, tar, loss
+
+
+def train_step(m, random):
+    """One step of plain gradient descent."""
+    model, inp, tar, loss = small_model(m, random)
+    with tf.GradientTape() as tape:
+        right = loss()
+    before = model.embedding.table.numpy()
+    gradient = tf.convert_to_tensor(tape.gradient(right, model.embedding.table))
+    got = m.train_step(model, keras.optimizers.SGD(1.0), inp, tar)
+    yield "the loss before the update", got, right
+    yield (
+        "the change of the table",
+        model.embedding.table - before,
+        -gradient,
+        {"The weights do not change: apply the gradients": 0 * gradient},
+    )
+
+
+def train(m, random):
+    """Six updates on two batches."""
+    model, inp, tar, loss = small_model(m, random)
+    first = loss()
+    losses = m.train(model, [(inp, tar), (inp, tar)], 6, 0.01)
+    yield "the number of losses for 6 updates on 2 batches", len(losses), 6
+    yield "the first loss", losses[0], first
+    yield "whether the loss has fallen (1 or 0)", float(losses[-1] < losses[0]), 1.0
+
+
+def trained(m):
+    """The trained model in the reader's code, its vocabularies, and three sources (B, S)."""
+    model = m.Transformer(2, 128, 4, 512, 2000)
+    graduation.load_weights(model, "pocket-en-de")
+    source, target = graduation.vocabularies("pocket-en-de")
+    rows = [[*source.encode(text), 3] for text in TEXTS]
+    length = max(map(len, rows))
+    inp = np.array([row + [0] * (length - len(row)) for row in rows], np.int32)
+    return model, target, inp
+
+
+def same_text(got, right):
+    """1.0 for equal texts, so that `check` compares numbers; prints different ones."""
+    if got != right:
+        print(f"  yours: {got}\n  right: {right}")
+    return float(got == right)
+
+
+def greedy_search(m, random):
+    """The translations of the package."""
+    model, target, inp = trained(m)
+    right = package.Translator.load("pocket-en-de", beam_size=1)(TEXTS)
+    got = [target.decode(row) for row in m.greedy_search(model, inp)]
+    yield "whether the translations are those of the package (1 or 0)", same_text(got, right), 1.0
+
+
+def length_penalty(m, random):
+    """Numbers."""
+    for length, alpha in ((1, 0.6), (10, 0.6), (10, 0.0), (30, 1.0)):
+        right = right_length_penalty(length, alpha)
+        yield f"lp({length}) for alpha {alpha}", m.length_penalty(length, alpha), right
+
+
+def beam_search(m, random):
+    """The best translation and its score."""
+    model, target, inp = trained(m)
+    best = package.Translator.load("pocket-en-de").n_best([TEXTS[0], TEXTS[2]], 1)
+    for row, right in zip((inp[:1], inp[2:]), best):
+        row = row[:, : np.count_nonzero(row)]
+        score, ids_of_best = m.beam_search(model, row)[0]
+        text = target.decode(ids_of_best)
+        yield "whether the translation is right (1 or 0)", same_text(text, right[0][0]), 1.0
+        yield "the score of the translation", score, right[0][1]
+
+
+def clipped_matches(m, random):
+    """The example of Papineni et al. 2002."""
+    theirs = "the cat is on the mat".split()
+    right = {1: (2, 7), 2: (0, 6)}
+    for n, counts in right.items():
+        got = m.clipped_matches(["the"] * 7, theirs, n)
+        yield (
+            f"the counts of 7 x 'the', n = {n}",
+            got,
+            counts,
+            {"Clip: count an n-gram at most as often as in the reference": (7, 7)},
         )
-
-    return [case(int(rng.integers(5, 70)), 2 * int(rng.integers(2, 40))) for _ in "123"]
-
-
-def _loss_cases(rng):
-    def case(what, factor, **named):
-        vocab_size = int(rng.integers(13, 18))  # neither 12 tokens nor 18 positions
-        tar_real = rng.integers(1, vocab_size, (3, 6)).astype("int32")
-        tar_real[0, 4:] = 0
-        tar_real[1, 2:] = 0
-        logits = factor * _floats(rng, 3, 6, vocab_size)
-        # As in a trained model, the label is more probable than most words. If it had the mean
-        # log-probability, it would not matter whether it gets a part of epsilon.
-        logits += 2 * factor * np.eye(vocab_size, dtype="float32")[tar_real]
-        job = {
-            "name": "label_smoothed_cross_entropy",
-            "args": [tar_real, logits],
-            "kwargs": named,
-        }
-        wide = logits.astype(float)
-        return Case(what, job, lambda wrong: loss(tar_real, wide, wrong=wrong, **named))
-
-    return [
-        case("with label_smoothing=0.1", 2),
-        case("with label_smoothing=0.3", 2, label_smoothing=0.3),
-        case("without label smoothing", 2, label_smoothing=0.0),
-        case("with logits in the hundreds", 300),
-    ]
+    yield "the counts of equal sentences, n = 4", m.clipped_matches(theirs, theirs, 4), (3, 3)
 
 
-BLANKS = {
-    1: Blank(
-        "scaled_dot_product_attention",
-        ("output", "attention_weights"),
-        _attention_cases,
-        ATTENTION_WRONG,
-        weights=1,
-    ),
-    2: Blank(
-        "MultiHeadAttention",
-        ("output", "attention_weights"),
-        _multi_head_cases,
-        MULTI_HEAD_WRONG,
-        needs=(1,),
-        given=("Layer",),
-        weights=1,
-    ),
-    3: Blank(
-        "LayerNormalization",
-        ("output",),
-        _layer_norm_cases,
-        LAYER_NORM_WRONG,
-        given=("Layer",),
-    ),
-    4: Blank(
-        "EncoderLayer",
-        ("output",),
-        _encoder_cases,
-        ENCODER_WRONG,
-        needs=(1, 2, 3),
-        given=("Layer", "point_wise_feed_forward_network"),
-    ),
-    5: Blank(
-        "DecoderLayer",
-        ("output", "weights_block1", "weights_block2"),
-        _decoder_cases,
-        DECODER_WRONG,
-        needs=(1, 2, 3),
-        given=("Layer", "point_wise_feed_forward_network"),
-    ),
-    6: Blank("positional_encoding", ("output",), _position_cases, POSITIONS_WRONG),
-    7: Blank(
-        "label_smoothed_cross_entropy",
-        ("sum", "number of tokens"),
-        _loss_cases,
-        LOSS_WRONG,
-    ),
-}
+def bleu(m, random):
+    """Three hundred sentences with errors, some of them shorter."""
+    words = "der die das ein eine Auto Haus rot alt ist hat . , ich du".split()
+    references = [" ".join(random.choice(words, 12)) for _ in range(300)]
+    for length in (12, 9):
+        ours = [[random.choice(words) if random.random() < 0.2 else word for word in line.split()]
+                for line in references]  # fmt: skip
+        ours = [" ".join(line[:length]) for line in ours]
+        right = sacrebleu.corpus_bleu(ours, [references], tokenize="none").score
+        wrong = {"The brevity penalty is missing": right / np.exp(1 - 12 / length)}
+        yield f"BLEU of sentences of {length} words", m.bleu(ours, references), right, wrong
+
+
+CASES = {
+    "scaled_dot_product_attention": attention, "create_padding_mask": padding_mask,
+    "create_look_ahead_mask": look_ahead_mask, "create_masks": masks,
+    "cache_append": cache_append, "split_heads": split_heads, "merge_heads": merge_heads,
+    "project_to_heads": multi_head, "multi_head_attention": multi_head,
+    "positional_encoding": positional_encoding, "embedding": embedding,
+    "embedding_logits": embedding_logits, "layer_normalization": layer_normalization,
+    "feed_forward_network": feed_forward, "encoder_layer": encoder_layer,
+    "decoder_layer": decoder_layer, "encoder": encoder, "decoder": decoder,
+    "transformer": transformer, "label_smoothed_cross_entropy": cross_entropy,
+    "custom_schedule": custom_schedule, "make_batches": make_batches, "train_step": train_step,
+    "train": train, "greedy_search": greedy_search, "length_penalty": length_penalty,
+    "beam_search": beam_search, "clipped_matches": clipped_matches, "bleu": bleu,
+}  # fmt: skip

@@ -1,16 +1,8 @@
 """The exercises of notebook 00."""
 
-from course import SENTENCE, Exercise
-
-import functools
+from course import Exercise
 
 import numpy as np
-
-from tf_transformer import Translator
-
-LONGEST_DISTANCE = 10  # that exercise 00.3 asks for
-MOST_WORDS = 12
-LOWEST_SCORE = -1.0
 
 
 def softmax(scores):
@@ -55,24 +47,6 @@ def is_mask(function):
     return True
 
 
-@functools.cache
-def built_in_translator():
-    """The translator of the notebook."""
-    return Translator.load("pocket-en-de")
-
-
-def looks_far(text):
-    """Whether a sentence has what exercise 00.3 asks for."""
-    if len(text.split()) > MOST_WORDS:
-        return False
-    translator = built_in_translator()
-    [[(translation, score)]] = translator.n_best([text], 1)
-    source, target, weights = translator.attention(text, translation)
-    mean = weights["decoder_layer2_block2"].mean(axis=0)[:-2, :-2]
-    distances = np.abs(mean.argmax(axis=-1) - np.arange(len(target) - 2))
-    return score >= LOWEST_SCORE and distances.max() >= LONGEST_DISTANCE
-
-
 EXERCISES = {
     "00.1": Exercise(
         test=is_softmax,
@@ -103,22 +77,6 @@ EXERCISES = {
             lambda keys, queries, look_ahead: mask_of(keys, queries, look_ahead).T,
             lambda keys, queries, look_ahead: np.triu(np.ones((queries, len(keys)))),
             np.zeros((4, 4)),
-        ),
-    ),
-    "00.3": Exercise(
-        test=looks_far,
-        hint=(
-            "In German, one part of the verb comes last. Put other phrases between the two "
-            "parts: a time, a place, a person. The words must be those of the corpus, or the "
-            "score falls below −1."
-        ),
-        wrong=(
-            SENTENCE,
-            "I bought a red car.",
-            "The government wants to lower taxes next year.",
-            "Yesterday at half past six my aunt bought a red car at the station today.",
-            "",
-            42,
         ),
     ),
 }

@@ -11,41 +11,6 @@ def softmax(logits):
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-def token_loss(tar_real, logits, e, keep=None):
-    """The mean smoothed loss of the tokens that are not padding."""
-    logits = np.asarray(logits, np.float64)
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    log_probs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    label = np.take_along_axis(log_probs, tar_real[..., np.newaxis], axis=-1)[..., 0]
-    loss = -(1 - e) * label - e * log_probs.mean(axis=-1)
-    keep = tar_real != 0 if keep is None else keep
-    return loss[keep].mean()
-
-
-def is_token_loss(answer):
-    """Whether a function is `token_loss`, on random batches."""
-    random = np.random.default_rng()
-    for e, scale in ((0.1, 1), (0.0, 3), (0.2, 1000)):
-        tar_real = random.integers(1, 9, (4, 6))
-        tar_real *= np.arange(6) < random.integers(1, 6, (4, 1))
-        logits = scale * random.normal(size=(4, 6, 9))
-        expected = token_loss(tar_real, logits, e)
-        if not np.isclose(float(answer(tar_real, logits, e)), expected, rtol=1e-4):
-            return False
-    return True
-
-
-def loss_with_padding(tar_real, logits, e):
-    """Wrong: padding counts."""
-    return token_loss(tar_real, logits, e, keep=tar_real >= 0)
-
-
-def mean_of_sentences(tar_real, logits, e):
-    """Wrong: the mean of the sentences' means."""
-    rows = zip(tar_real, logits)
-    return np.mean([token_loss(row[None], x[None], e) for row, x in rows])
-
-
 def smoothed_gradient(logits, label, e):
     """Softmax minus the smoothed target."""
     target = np.full(len(logits), e / len(logits))
@@ -125,20 +90,6 @@ def is_tokens_at(answer):
 
 EXERCISES = {
     "06.1": Exercise(
-        test=is_token_loss,
-        hint=(
-            "Divide the sum over all tokens of the batch once, by their number; positions "
-            "with label 0 are in neither. ln p(k) = x_k - max - ln sum exp(x - max)."
-        ),
-        wrong=(
-            loss_with_padding,
-            mean_of_sentences,
-            lambda tar_real, logits, e: token_loss(tar_real, logits, 0.1),
-            1.0,
-        ),
-        own_code=True,
-    ),
-    "06.2": Exercise(
         test=is_gradient,
         hint=(
             "The derivative of ln sum exp is the softmax; that of the label's logit is 1 at "
@@ -151,7 +102,7 @@ EXERCISES = {
             0,
         ),
     ),
-    "06.3": Exercise(
+    "06.2": Exercise(
         test=is_epsilon_for,
         hint=(
             "The lowest loss is the entropy of q; it grows with epsilon and must be "
@@ -164,7 +115,7 @@ EXERCISES = {
             0.061,
         ),
     ),
-    "06.4": Exercise(
+    "06.3": Exercise(
         test=is_first_step,
         hint=(
             "Put m = v = 0 on the right side of the first two equations, for one gradient g, and "
@@ -177,7 +128,7 @@ EXERCISES = {
             lambda beta_1, beta_2: beta_1 / np.sqrt(beta_2),
         ),
     ),
-    "06.5": Exercise(
+    "06.4": Exercise(
         test=is_tokens_at,
         hint=(
             "After the peak the rate is proportional to step^-0.5. Solve "

@@ -1,5 +1,7 @@
 """The figures of notebook 00."""
 
+from course.plots import labels
+
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
@@ -18,19 +20,19 @@ def plot_two_maps(queries, keys, panels, hidden, title):
     """
     figure = Figure(figsize=(9.6, 4.9), dpi=90, layout="constrained")
     axes = figure.subplots(1, 2)
-    figure.suptitle(f"{title} (gray: hidden by a mask)", fontsize=12)
+    figure.suptitle(title, fontsize=12)
     colors = colormaps["viridis"].with_extremes(bad=HIDDEN)
     for axis, (name, weights) in zip(axes, panels.items()):
         is_hidden = np.broadcast_to(hidden[name], weights.shape) == 1
         shown = np.where(is_hidden, np.nan, weights)
         image = axis.imshow(shown, cmap=colors, vmin=0, vmax=1)
         axis.set_title(name, fontsize=11)
-        axis.set_xticks(range(len(keys)), keys, fontsize=10, rotation=60)
+        axis.set_xticks(range(len(keys)), labels(keys), fontsize=10, rotation=60)
         for label in axis.get_xticklabels():
             label.set(ha="right", va="center", rotation_mode="anchor")
         axis.set_xlabel("keys")
         axis.tick_params(length=0)
-    axes[0].set_yticks(range(len(queries)), queries, fontsize=10)
+    axes[0].set_yticks(range(len(queries)), labels(queries), fontsize=10)
     axes[0].set_ylabel("queries")
     axes[1].set_yticks([])
     figure.colorbar(image, ax=axes, label="attention weight", shrink=0.8)

@@ -1,5 +1,7 @@
 """The drawings of notebook 01: recurrent cells, encoder-decoders and paths."""
 
+from course.plots import COLORS, MARKERS
+
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyBboxPatch
@@ -232,9 +234,150 @@ def plot_encoder_decoders(source, target, weights):
     _operation(right, end, 2.9, "+")
     _wire(right, (end, 3.2), (end, 3.7), color=ORANGE)
     right.text(end + 0.12, 3.43, f"$c_{last + 1}$", va="center", fontsize=13)
+    _wire(right, (end + 0.4, 4.0), (end + 0.9, 4.0), (end + 0.9, 2.3), (end + 0.2, 2.3),
+          color=GREEN)  # fmt: skip
+    right.text(end + 1.0, 3.0, f"query\n$s_{last + 1}$", va="center", fontsize=11, color=GREEN)
     _plot_decoder(right, target)
     for panel in (left, right):
-        panel.set(xlim=(-1.3, end + 1.2), ylim=(-1.1, 5.3))
+        panel.set(xlim=(-1.3, end + 2.1), ylim=(-1.1, 5.3))
+    return figure
+
+
+def plot_sequence_to_sequence(source, target):
+    """Draws one recurrent network that reads a sequence and then writes another one."""
+    figure, (panel,) = _panels(1, 9, 2.0)
+    read = [*source, "[END]", *target]
+    written = [""] * len(source) + [*target, "[END]"]
+    for i, (below, above) in enumerate(zip(read, written)):
+        x = 1.6 * i
+        _box(panel, x, 0, "LSTM", TARGET if above else SOURCE, 1.1, 0.7, size=10)
+        _wire(panel, (x, -0.9), (x, -0.35))
+        panel.text(x, -1.15, below, ha="center", va="center", fontsize=11)
+        if above:
+            _wire(panel, (x, 0.35), (x, 0.9))
+            panel.text(x, 1.15, above, ha="center", va="center", fontsize=11)
+        if i:
+            color = ORANGE if i == len(source) else "0.2"
+            _wire(
+                panel,
+                (x - 1.05, 0),
+                (x - 0.55, 0),
+                color=color,
+                width=2.2 if i == len(source) else 1.4,
+            )
+    x = 1.6 * len(source) - 0.8
+    panel.text(x, 0.75, "the vector c", ha="center", color=ORANGE, fontsize=11)
+    panel.set(xlim=(-0.8, 1.6 * len(read) - 0.8), ylim=(-1.5, 1.5))
+    return figure
+
+
+def plot_memory_and_self_attention():
+    """Draws a memory network (Sukhbaatar et al. 2015) and structured self-attention (Lin 2017)."""
+    figure, (left, right) = _panels(2, 9.5, 3.3)
+    left.set_title("Memory network, one hop", fontsize=12)
+    _box(left, 0.6, 1.6, "question u", TARGET, 2.0, 0.7, size=10)
+    for i, weight in enumerate((0.1, 0.7, 0.2)):
+        x = 3.0 + 2.0 * i
+        _box(left, x, 0.6, f"$m_{i + 1}$", SOURCE, 0.9, 0.6)
+        _box(left, x, 2.6, f"$c_{i + 1}$", SOURCE, 0.9, 0.6)
+        left.plot([1.6, x], [1.6, 0.9], color=GREEN, linewidth=1, zorder=1)
+        left.plot([x, 8.2], [2.9, 3.9], color=ORANGE, linewidth=0.5 + 6 * weight, zorder=1)
+        left.text(x, -0.15, f"sentence {i + 1}", ha="center", fontsize=9)
+    left.text(3.6, 1.6, "softmax of u · m", fontsize=10, color=GREEN, va="center")
+    _operation(left, 8.3, 4.0, "+")
+    _wire(left, (0.6, 1.95), (0.6, 4.0), (8.0, 4.0))
+    _wire(left, (8.6, 4.0), (9.4, 4.0))
+    left.text(9.0, 3.35, "next u", ha="center", fontsize=10)
+    left.set(xlim=(-0.7, 9.8), ylim=(-0.5, 4.6))
+
+    right.set_title("Structured self-attention, r = 2", fontsize=12)
+    words = "I bought a car".split()
+    rows = {"row 1": (0.1, 0.7, 0.1, 0.1), "row 2": (0.05, 0.05, 0.2, 0.7)}
+    for i, word in enumerate(words):
+        _box(right, 1.6 * i, 0.6, f"$h_{i + 1}$", SOURCE, 0.9, 0.6)
+        right.text(1.6 * i, -0.15, word, ha="center", fontsize=10)
+    for (name, weights), x, color in zip(rows.items(), (0.8, 4.0), (ORANGE, GREEN)):
+        for i, weight in enumerate(weights):
+            line = {"color": color, "linewidth": 0.5 + 6 * weight, "zorder": 1}
+            right.plot([1.6 * i, x], [0.9, 3.2], **line)
+        _box(right, x, 3.5, f"M, {name}", TARGET, 1.7, 0.6, size=10)
+    right.set(xlim=(-0.9, 5.7), ylim=(-0.5, 4.6))
+    return figure
+
+
+def _names(results):
+    return list(dict.fromkeys(name for name, _ in results))
+
+
+def plot_experiment(results, lengths, longest, chance):
+    """Plots what three models have right over the length of a list.
+
+    Args:
+      results: a dict from (name, seed) to the marks of the words for each length, `(rows, n)`.
+      lengths: of the lists.
+      longest: length in the training.
+      chance: fraction of the words that guessing has right.
+    """
+    figure = Figure(figsize=(9.8, 4), dpi=80, layout="constrained")
+    panels = figure.subplots(1, 2)
+    measures = {"Words": np.mean, "Lists without any error": lambda m: m.all(axis=1).mean()}
+    for panel, (title, measure) in zip(panels, measures.items()):
+        for name, color, marker in zip(_names(results), COLORS, MARKERS):
+            marks = [found for (other, _), found in results.items() if other == name]
+            values = np.array([[measure(m) for m in found] for found in marks])  # (seeds, n)
+            mean = values.mean(axis=0)
+            spread = [mean - values.min(axis=0), values.max(axis=0) - mean]
+            style = {"color": color, "marker": marker, "label": name, "capsize": 3}
+            panel.errorbar(lengths, mean, spread, **style)
+        panel.axvline(longest, color="0.4", linestyle="--")
+        panel.text(longest - 0.2, 1.07, "longest in training", fontsize=9, ha="right", va="center")
+        panel.set(xlabel="words in the list", ylim=(0, 1.12), xticks=lengths, title=title)
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("fraction correct")
+    panels[0].axhline(chance, color="0.4", linestyle=":")
+    panels[1].legend(fontsize=9)
+    return figure
+
+
+def plot_learning(logs, chance):
+    """Plots the accuracy of each run over its updates and over its CPU time.
+
+    Args:
+      logs: a dict from (name, seed) to rows (update, seconds, accuracy).
+      chance: accuracy of guessing.
+    """
+    figure = Figure(figsize=(9.8, 3.8), dpi=80, layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    styles = dict(zip(_names(logs), zip(COLORS, MARKERS)))
+    for (name, _), rows in logs.items():
+        color, marker = styles.pop(name, (None, None))
+        label = name if color else None
+        color = color or left.lines[-1].get_color()
+        marker = marker or left.lines[-1].get_marker()
+        updates, seconds, accuracy = np.transpose(rows)
+        style = {"color": color, "marker": marker, "markersize": 4}
+        left.plot(updates, accuracy, label=label, **style)
+        right.plot(seconds, accuracy, **style)
+    left.set(xlabel="updates", ylabel="fraction correct, longest lists", ylim=(0, 1.05), xlim=0)
+    right.set(xlabel="CPU time, seconds", xlim=0)
+    for panel in (left, right):
+        panel.axhline(chance, color="0.4", linestyle=":")
+        panel.grid(alpha=0.3)
+    left.legend(fontsize=9)
+    return figure
+
+
+def plot_influence(maps):
+    """Draws how target words change when a source word is replaced, a panel for each model."""
+    figure = Figure(figsize=(9.8, 3.7), dpi=80, layout="constrained")
+    panels = figure.subplots(1, len(maps), sharey=True)
+    for panel, (name, changes) in zip(panels, maps.items()):
+        image = panel.imshow(changes, vmin=0, vmax=1, cmap="viridis")
+        panel.set(title=name, xlabel="replaced source word")
+        panel.set_xticks(range(0, 10, 3), range(1, 11, 3))
+        panel.set_yticks(range(0, 10, 3), range(1, 11, 3))
+    panels[0].set_ylabel("target word")
+    figure.colorbar(image, ax=panels, label="change of the probabilities", shrink=0.85)
     return figure
 
 
@@ -287,53 +430,34 @@ def plot_relatives():
 
 def plot_paths(count=9):
     """Draws how the last of some positions depends on the first, in four kinds of layer."""
-    figure, panels = _panels(4, 10, 2.6)
+    figure, panels = _panels(4, 10, 2.7)
     last = count - 1
-    chain = [(i, 0) for i in range(count)]
-    plans = [
-        (
-            "recurrent",
-            f"{last} steps",
-            [(i, 0, i + 1, 0) for i in range(last)],
-            chain,
-            1,
-        ),
-        (
-            "convolution, k = 3",
-            f"{last // 2} layers",
-            _neighbors(count, last // 2),
-            None,
-            last // 2,
-        ),
-        ("dilated convolution, k = 3", "2 layers", _dilated(count), None, 2),
-        (
-            "self-attention",
-            "1 layer",
-            [(j, 0, i, 1) for i in range(count) for j in range(count)],
-            None,
-            1,
-        ),
-    ]
-    for panel, (name, steps, lines, _, layers) in zip(panels, plans):
+    pairs = [(j, i) for i in range(count) for j in range(count)]
+    chain = [(i, 0, i, 1) for i in range(count)] + [(i, 1, i + 1, 1) for i in range(last)]
+    plans = {  # name: what the path needs, lines, rows of positions above the input
+        "recurrent": (f"{last} steps", chain, 1),
+        "convolution, k = 3": (f"{last // 2} layers", _neighbors(count, last // 2), last // 2),
+        "dilated convolution, k = 3": ("2 layers", _dilated(count), 2),
+        "self-attention": ("1 layer", [(j, 0, i, 1) for j, i in pairs], 1),
+    }
+    for panel, (name, (steps, lines, rows)) in zip(panels, plans.items()):
         panel.set_aspect("auto")
         panel.set_title(f"{name}\n{steps}", fontsize=11)
-        path = _shortest(lines, last, layers if name != "recurrent" else 0)
-        for line in lines:
-            on_path = line in path
+        path = _shortest(lines, last, rows)
+        for x, y, end_x, end_y in lines:
+            on_path = (x, y, end_x, end_y) in path
             panel.plot(
-                [line[0], line[2]],
-                [line[1], line[3]],
-                color=ORANGE if on_path else "0.8",
-                linewidth=2.5 if on_path else 0.8,
+                [x, end_x],
+                [y / rows, end_y / rows],
+                color=ORANGE if on_path else "0.85",
+                linewidth=2.5 if on_path else 0.7,
                 zorder=2 if on_path else 1,
             )
-        rows = 1 if name == "recurrent" else layers + 1
-        for row in range(rows):
-            panel.scatter(range(count), [row] * count, s=28, color=BLUE, zorder=3)
-        panel.text(0, -0.06 * max(layers, 1.5), "first", ha="center", va="top", fontsize=10)
-        panel.text(last, -0.06 * max(layers, 1.5), "last", ha="center", va="top", fontsize=10)
-        top = max(layers, 1)
-        panel.set(xlim=(-0.9, last + 0.9), ylim=(-0.2 * top, 1.08 * top))
+        for row in range(rows + 1):
+            panel.scatter(range(count), [row / rows] * count, s=28, color=BLUE, zorder=3)
+        panel.text(0, -0.1, "first", ha="center", va="top", fontsize=10)
+        panel.text(last, -0.1, "last", ha="center", va="top", fontsize=10)
+        panel.set(xlim=(-0.9, last + 0.9), ylim=(-0.3, 1.08))
     return figure
 
 

@@ -2,14 +2,9 @@
 
 from course import plots
 
-import inspect
-import textwrap
-
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
-
-from tf_transformer import MultiHeadAttention, scaled_dot_product_attention
 
 MATMUL = "#DDD6EC"  # fill colors of the boxes of Figure 2
 SCALE = "#F8F1BE"
@@ -17,16 +12,7 @@ MASK = "#F7DCE5"
 SOFTMAX = "#D3EBD0"
 CONCAT = "#F8F1BE"
 LINEAR = "#E4E4E4"
-CODE = "#0072B2"
 LINE = "0.3"
-
-
-def _code(function, start):
-    """The line of a function's source that begins with `start`, without its comment."""
-    for line in inspect.getsource(function).split("\n"):
-        if line.strip().startswith(start):
-            return line.split("  #")[0].strip()
-    raise ValueError(f"{function.__name__} has no line that begins with {start!r}")
 
 
 def _box(panel, x, y, text, color, width=1.6, height=0.44, copies=1):
@@ -67,72 +53,37 @@ def _canvas(width, height):
     return figure, panel
 
 
-def _write_code(panel, x, y, code, first_x):
-    """Writes code beside a box, with a dotted line from the box to the code."""
-    lines = textwrap.wrap(code, 66, subsequent_indent="    ")
-    text = "\n".join(lines)
-    panel.plot([first_x, x - 0.08], [y, y], color="0.6", linestyle=":", linewidth=1)
-    style = {"family": "monospace", "fontsize": 9, "color": CODE}
-    panel.text(x, y, text, va="center", ha="left", **style)
-
-
 def plot_scaled_dot_product_attention():
-    """Draws the left half of Figure 2 beside the code of its boxes."""
-    figure, panel = _canvas(8.9, 4.5)
-    x, value_x, code_x = 1.05, 2.5, 3.25
-    boxes = [
-        ("MatMul", MATMUL, 1.05, "scaled_attention_logits = tf.matmul"),
-        ("Scale", SCALE, 1.75, "scaled_q = "),
-        ("Mask (opt.)", MASK, 2.45, "scaled_attention_logits += "),
-        ("SoftMax", SOFTMAX, 3.15, "attention_weights = "),
-        ("MatMul", MATMUL, 3.85, "output = "),
-    ]
-    for text, color, y, start in boxes:
-        last = y == boxes[-1][2]
-        _box(panel, x + 0.5 * last, y, text, color, 1.5)
-        edge = x + 0.75 + 0.5 * last
-        _write_code(panel, code_x, y, _code(scaled_dot_product_attention, start), edge)
-    for below, above in zip(boxes[:-2], boxes[1:-1]):
-        _arrow(panel, (x, below[2] + 0.27), (x, above[2] - 0.27))
-    _arrow(panel, (x, 3.42), (x, 3.59))
-    for name, middle in (("Q", x - 0.4), ("K", x + 0.4)):
+    """Draws the left half of Figure 2."""
+    figure, panel = _canvas(3.6, 4.5)
+    x, value_x = 1.05, 2.15
+    boxes = {"MatMul": MATMUL, "Scale": SCALE, "Mask (opt.)": MASK, "SoftMax": SOFTMAX}
+    for i, (text, color) in enumerate(boxes.items()):
+        y = 1.05 + 0.7 * i
+        _box(panel, x, y, text, color, 1.5)
+        _arrow(panel, (x, y + 0.27), (x, y + 0.43 + (i == 3) * 0.01))
+    _box(panel, x + 0.5, 3.85, "MatMul", MATMUL, 1.5)
+    for name, middle, top in (("Q", x - 0.4, 0.78), ("K", x + 0.4, 0.78), ("V", value_x, 3.59)):
         panel.text(middle, 0.22, f"${name}$", ha="center", fontsize=13)
-        _arrow(panel, (middle, 0.45), (middle, 0.78))
-    panel.text(value_x - 0.35, 0.22, "$V$", ha="center", fontsize=13)
-    _arrow(panel, (value_x - 0.35, 0.45), (value_x - 0.35, 3.59))
+        _arrow(panel, (middle, 0.45), (middle, top))
     _arrow(panel, (x + 0.5, 4.12), (x + 0.5, 4.42))
     return figure
 
 
 def plot_multi_head_attention():
-    """Draws the right half of Figure 2 beside the code of its boxes."""
-    figure, panel = _canvas(9.2, 4.7)
-    code_x = 4.05
-    attend, keys_values = MultiHeadAttention.attend, MultiHeadAttention.keys_values
-    columns = {"V": 0.65, "K": 1.75, "Q": 2.85}
-    for name, x in columns.items():
+    """Draws the right half of Figure 2."""
+    figure, panel = _canvas(4.2, 4.7)
+    for name, x in {"V": 0.65, "K": 1.75, "Q": 2.85}.items():
         panel.text(x, 0.15, f"${name}$", ha="center", fontsize=13)
         _arrow(panel, (x, 0.4), (x, 0.83))
         _box(panel, x, 1.1, "Linear", LINEAR, 0.75, copies=3)
         _arrow(panel, (x, 1.37), (x, 2.08))
-    projections = (
-        _code(attend, "q = self.split"), _code(keys_values, "keys = self.split"),
-        _code(keys_values, "values = self.split"),
-    )  # fmt: skip
-    for y, code in zip((1.36, 1.1, 0.84), projections):
-        panel.text(
-            code_x, y, code, va="center", fontsize=9, color=CODE, family="monospace"
-        )  # fmt: skip
-    panel.plot([3.5, code_x - 0.08], [1.1, 1.1], color="0.6", linestyle=":", linewidth=1)
     _box(panel, 1.75, 2.35, "Scaled Dot-Product\nAttention", MATMUL, 2.9, 0.5, copies=3)
     panel.text(3.55, 2.52, "$h$", fontsize=13)
-    _write_code(panel, code_x, 2.3, _code(attend, "scaled_attention, "), 3.3)
     _arrow(panel, (1.75, 2.85), (1.75, 3.1))
     _box(panel, 1.75, 3.36, "Concat", CONCAT, 1.6)
-    _write_code(panel, code_x, 3.36, _code(attend, "concat_attention = "), 2.6)
     _arrow(panel, (1.75, 3.63), (1.75, 3.79))
     _box(panel, 1.75, 4.06, "Linear", LINEAR, 1.6)
-    _write_code(panel, code_x, 4.06, _code(attend, "output = "), 2.6)
     _arrow(panel, (1.75, 4.33), (1.75, 4.64))
     return figure
 
@@ -182,115 +133,56 @@ def _colors(high):
     return f"colors −{high:.2g} to {high:.2g}"
 
 
-def plot_five_steps(tokens, row, vectors, weights, head, concat, output, head_number):
-    """Draws the whole computation of one attention layer on one page.
+def plot_five_steps(tokens, row, weights, head, concat, output, head_number):
+    """Draws steps 2 to 5 of an attention layer on one page.
 
     Args:
       tokens: S tokens.
       row: the index of the token that is outlined.
-      vectors: word vectors, position vectors and their sum, `[S, D]` each.
       weights: W^Q, W^K, W^V `[D, K]` of the head, and W^O `[D, D]`.
       head: a dict with q, k, v, z `[S, K]`, scores and weights `[S, S]` of the head.
       concat, output: `[S, D]`.
       head_number: of the head, from 1.
     """
-    page = _Page(9.9, 11.2, row)
+    page = _Page(9.9, 8.65, row)
     i, strip, tall = head_number, 1.2, 1.6
-    high = np.abs(vectors[2]).max()
-    text = "1  Word vectors: rows of the table × √128, plus positions"
-    page.text(0.1, 0.2, f"{text}   ({_colors(high)})")
-    names = ("word vectors", "positions", "$X$")
-    for name, values, x, sign in zip(names, vectors, (1.0, 4.05, 7.1), ("", "+", "=")):
-        rows = tokens if sign == "" else None
-        page.matrix(name, values, x, 0.6, 2.65, tall, high, tokens=rows)
-        page.text(x - 0.28, 1.4, sign, 16)
-
     high = max(np.abs(head[name]).max() for name in "qk")
     value_high = max(np.abs(head["v"]).max(), np.abs(concat).max())
     spread = 4 * np.std(weights[0])
-    page.text(0.1, 2.75, f"2  Queries, keys and values of head {i}   ($W$: {_colors(spread)};"
+    page.text(0.1, 0.2, f"2  Queries, keys and values of head {i}   ($W$: {_colors(spread)};"
               f" $Q$, $K$: {_colors(high)}; $V$: {_colors(value_high)})")  # fmt: skip
     highs = (high, high, value_high)
     for name, matrix, x, limit in zip("QKV", weights, (0.08, 3.36, 6.64), highs):
-        page.text(x, 3.95, "$X$ ×", 12)
+        page.text(x, 1.4, "$X$ ×", 12)
         title = f"$W^{name}_{i}$"
-        page.matrix(title, matrix, x + 0.43, 3.15, 0.55, tall, spread, words=False)
-        page.text(x + 1.02, 3.95, "=", 14)
+        page.matrix(title, matrix, x + 0.43, 0.6, 0.55, tall, spread, words=False)
+        page.text(x + 1.02, 1.4, "=", 14)
         values = head[name.lower()]
-        box = (x + 1.97, 3.15, strip, tall)
+        box = (x + 1.97, 0.6, strip, tall)
         page.matrix(f"${name}_{i}$", values, *box, limit, tokens=tokens)
 
-    page.text(0.1, 5.3, "3  Scores, scale and softmax (nothing is masked here)")
+    page.text(0.1, 2.75, "3  Scores, scale and softmax (nothing is masked here)")
     scores, attention_weights = head["scores"], head["weights"]
     options = {"tokens": tokens, "columns": tokens, "numbers": True}
     limit = np.abs(scores).max()
-    box = (0.95, 5.7, 3.6, 2.2)
+    box = (0.95, 3.15, 3.6, 2.2)
     page.matrix(f"scores $Q_{i} K_{i}^T$", np.round(scores, 1), *box, limit, **options)
-    page.text(4.62, 6.7, "÷ √32,\nsoftmax →", 10)
-    box = (6.15, 5.7, 3.6, 2.2)
+    page.text(4.62, 4.15, "÷ √32,\nsoftmax →", 10)
+    box = (6.15, 3.15, 3.6, 2.2)
     page.matrix("weights", attention_weights, *box, 1.0, positive=True, **options)
 
-    page.text(0.1, 8.95, "4  Weighted sum of values")
-    page.text(0.1, 10.15, f"weights\n× $V_{i}$ =", 10)
-    page.matrix(f"$Z_{i}$", head["z"], 1.45, 9.35, strip, tall, value_high, tokens=tokens)
+    page.text(0.1, 6.4, "4  Weighted sum of values")
+    page.text(0.1, 7.6, f"weights\n× $V_{i}$ =", 10)
+    page.matrix(f"$Z_{i}$", head["z"], 1.45, 6.8, strip, tall, value_high, tokens=tokens)
     text = "5  All heads side by side, times $W^O$"
-    page.text(3.1, 8.95, f"{text}   ($Z$ and output: {_colors(value_high)})")
-    box = (3.1, 9.35, 2.65, tall)
+    page.text(3.1, 6.4, f"{text}   ($Z$ and output: {_colors(value_high)})")
+    box = (3.1, 6.8, 2.65, tall)
     panel = page.matrix("$Z_1 \\ldots Z_4$", concat, *box, value_high)
     size = concat.shape[1] // 4
     for edge in range(size, 4 * size, size):
         panel.axvline(edge - 0.5, color="black", linewidth=0.8)
-    page.text(5.85, 10.15, "×", 14)
-    page.matrix("$W^O$", weights[3], 6.1, 9.35, 0.75, tall, spread, words=False)
-    page.text(6.92, 10.15, "=", 14)
-    page.matrix("output", output, 7.2, 9.35, 2.6, tall, value_high)
+    page.text(5.85, 7.6, "×", 14)
+    page.matrix("$W^O$", weights[3], 6.1, 6.8, 0.75, tall, spread, words=False)
+    page.text(6.92, 7.6, "=", 14)
+    page.matrix("output", output, 7.2, 6.8, 2.6, tall, value_high)
     return page.figure
-
-
-def plot_strips(queries, heads, tokens):
-    """Draws the queries of all heads as one matrix, and the pieces after `split_heads`.
-
-    Args:
-      queries: X W^Q `[S, H*K]`.
-      heads: the result of `split_heads`, `[H, S, K]`.
-      tokens: S tokens.
-    """
-    count, _, depth = heads.shape
-    high = np.abs(queries).max()
-    page = _Page(9.0, 4.9, 0)
-    gap, left, wide, tall = 0.25, 1.0, 7.0, 1.55
-    page_options = {"tokens": tokens, "words": False}
-    box = (left, 0.35, wide, tall)
-    panel = page.matrix("$X W^Q$", queries, *box, high, **page_options)
-    for edge in range(depth, count * depth, depth):
-        panel.axvline(edge - 0.5, color="black", linewidth=1.5)
-    page.text(left + wide / 2 - 0.55, 2.42, "↓ split_heads", 11)
-    each = (wide + 0.85 - (count - 1) * gap) / count
-    for i in range(count):
-        x = left + i * (each + gap)
-        rows = tokens if i == 0 else None
-        box = (x, 2.95, each, tall)
-        panel = page.matrix(f"$Q_{i + 1}$", heads[i], *box, high, tokens=rows, words=False)
-    return page.figure
-
-
-def plot_uses(maps):
-    """Draws attention maps side by side, with one color scale.
-
-    Args:
-      maps: tuples (title, weights `[T, S]`, names of the rows, names of the columns).
-    """
-    ratios = [np.shape(weights)[1] for _, weights, _, _ in maps]
-    figure = Figure(figsize=(10, 3.9), dpi=90, layout="constrained")
-    panels = figure.subplots(1, len(maps), width_ratios=ratios)
-    for panel, (title, weights, rows, columns) in zip(panels, maps):
-        image = plots.draw_matrix(panel, weights, rows, columns, 0.0, 1.0, numbers=False)
-        panel.set_title(title, fontsize=10)
-        panel.set_ylabel("query", fontsize=9)
-        panel.set_xlabel("key", fontsize=9)
-        panel.tick_params(axis="x", rotation=90)
-        for label in panel.get_xticklabels():
-            label.set(ha="right", va="center", rotation_mode="anchor")
-    bar = figure.colorbar(image, ax=panels, location="bottom", shrink=0.4, aspect=40)
-    bar.set_label("attention weight")
-    return figure

@@ -6,28 +6,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 
-def plot_sum(words, positions, tokens):
-    """Draws word vectors + position vectors = input of the first layer, on one scale.
-
-    Args:
-      words, positions: `[S, D]`.
-      tokens: S tokens.
-    """
-    total = np.asarray(words) + np.asarray(positions)
-    high = np.abs(total).max()
-    figure = Figure(figsize=(9.5, 6.6), dpi=90, layout="constrained")
-    panels = figure.subplots(3, 1)
-    names = ("word vectors: rows × √128", "+ position vectors", "= input of layer 1")
-    for panel, name, values in zip(panels, names, (words, positions, total)):
-        image = plots.draw_matrix(panel, values, tokens, None, -high, high, numbers=False)
-        panel.set_aspect("auto")
-        panel.set_title(name, fontsize=11, loc="left")
-    panels[-1].set_xticks(range(0, 128, 16))
-    panels[-1].set_xlabel("column of the vector", fontsize=10)
-    figure.colorbar(image, ax=panels, label="value", shrink=0.6)
-    return figure
-
-
 def plot_circles(frequencies, positions, start, shift):
     """Draws the pairs (sin, cos) of positions as points on circles, and a shift as a rotation.
 

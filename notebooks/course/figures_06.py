@@ -5,49 +5,16 @@ from course.plots import COLORS
 import numpy as np
 from matplotlib.figure import Figure
 
-from tf_transformer import CustomSchedule
-
-BLUE, ORANGE, GREEN, PINK = COLORS[:4]
+BLUE, ORANGE, GREEN = COLORS[:3]
 
 
-def _figure(columns=1, width=7.5, height=3.8):
+def _figure(width=7.5, height=3.8):
     figure = Figure(figsize=(width, height), dpi=80, layout="constrained")
-    panels = list(figure.subplots(1, columns, squeeze=False)[0])
-    for panel in panels:
-        panel.grid(alpha=0.3)
-    return figure, panels
-
-
-def plot_padded_losses(losses, mask, rows):
-    """The loss at each position of a batch.
-
-    Args:
-      losses: nats, (B, T).
-      mask: (B, T), true for a token.
-      rows: the sub-words of each sentence.
-    """
-    width = max(7.5, 0.68 * losses.shape[1] + 1)
-    figure, (panel,) = _figure(1, width, 0.75 * len(losses) + 1.3)
-    panel.grid(visible=False)
-    image = panel.imshow(losses, cmap="cividis", vmin=0, aspect="auto")
-    for (row, column), value in np.ndenumerate(losses):
-        dark = value < 0.55 * losses.max()
-        text = rows[row][column] if mask[row, column] else "[PAD]"
-        panel.text(
-            column,
-            row,
-            f"{text}\n{value:.2f}",
-            ha="center",
-            va="center",
-            fontsize=9,
-            color="white" if dark else "black",
-        )
-    panel.set_xticks(range(losses.shape[1]))
-    panel.set_yticks(range(len(losses)), range(1, len(losses) + 1))
-    panel.set(xlabel="target position", ylabel="sentence")
-    panel.set_title("Label and its loss (nats)")
-    figure.colorbar(image, ax=panel, label="nats", shrink=0.9)
-    return figure
+    panel = figure.subplots()
+    panel.grid(alpha=0.3)
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+    return figure, panel
 
 
 def plot_smoothed_loss(p_label, losses):
@@ -57,7 +24,7 @@ def plot_smoothed_loss(p_label, losses):
       p_label: between 0 and 1, (n).
       losses: a dict from epsilon to the losses, (n).
     """
-    figure, (panel,) = _figure()
+    figure, panel = _figure()
     odds = np.log(p_label / (1 - p_label))
     for (e, loss), color, style in zip(losses.items(), COLORS, ("-", "--", "-.")):
         panel.plot(odds, loss, style, color=color, label=f"epsilon = {e:g}")
@@ -72,66 +39,54 @@ def plot_smoothed_loss(p_label, losses):
     return figure
 
 
-def plot_overfitting(histories):
-    """Training and validation loss by epoch, one panel for each dropout rate.
+def plot_schedules(schedule):
+    """Eq. 3 for three settings, each with its peak.
 
     Args:
-      histories: a dict from the rate to the history of `fit`.
+      schedule: a class, such as `CustomSchedule`: `schedule(d_model, warmup_steps)(step)`.
     """
-    figure, panels = _figure(len(histories), 9, 3.8)
-    top = max(max(run["val_loss"]) for run in histories.values())
-    for panel, (rate, run) in zip(panels, histories.items()):
-        epochs = np.arange(1, len(run["loss"]) + 1)
-        panel.plot(epochs, run["val_loss"], "-s", color=ORANGE, ms=4, label="validation")
-        panel.plot(epochs, run["loss"], "-o", color=BLUE, ms=4, label="training")
-        best = int(np.argmin(run["val_loss"]))
-        panel.axvline(best + 1, color="0.4", linestyle=":", label="lowest validation")
-        panel.set(xlabel="epoch of 200 pairs", ylim=(0, top * 1.05))
-        panel.set_title(f"dropout rate {rate}")
-    panels[0].set_ylabel("loss (nats a token)")
-    panels[0].legend(loc="center right")
-    return figure
-
-
-def plot_schedules():
-    """Eq. 3: the two terms of the base model, and three settings."""
-    figure, (left, right) = _figure(2, 8.8, 3.5)
-    steps = np.arange(1, 20_001, 50, dtype=np.float32)
-    rate = CustomSchedule(512, 4000)(steps).numpy()
-    left.plot(steps, 512**-0.5 * steps * 4000**-1.5, "--", color=ORANGE, label="step · warmup^-1.5")
-    left.plot(steps, 512**-0.5 * steps**-0.5, "-.", color=GREEN, label="step^-0.5")
-    left.plot(steps, rate, color=BLUE, linewidth=2.5, label="the smaller one: lrate")
-    left.axvline(4000, color="0.4", linestyle=":")
-    left.set_title("The two terms (base, times 512^-0.5)")
-    settings = (
-        ("base: 512, warm-up 4,000", 512, 4000, "-"),
-        ("big: 1,024, warm-up 4,000", 1024, 4000, "--"),
-        ("512, warm-up 8,000", 512, 8000, "-."),
+    figure, panel = _figure(8.4, 4.0)
+    steps = np.arange(1, 24_001, 20, dtype=np.float32)
+    settings = (  # name, width, warm-up, style, place of the name
+        ("base: width 512, warm-up 4,000", 512, 4000, "-", (4300, 0.00071)),
+        ("width 512, warm-up 8,000", 512, 8000, "-.", (8300, 0.00051)),
+        ("big: width 1,024, warm-up 4,000", 1024, 4000, "--", (12_400, 0.00012)),
     )
-    for (name, d_model, warmup, style), color in zip(settings, COLORS):
-        values = CustomSchedule(d_model, warmup)(steps).numpy()
-        right.plot(steps, values, style, color=color, label=name)
-    right.set_title("d_model and warm-up")
-    for panel in (left, right):
-        ticks = range(0, 20_001, 5000)
-        panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-        panel.set(xlabel="update", ylabel="learning rate", ylim=(0, 0.001))
-        panel.legend(fontsize=9)
+    panel.axvspan(0, 4000, color="0.93", zorder=0)
+    panel.text(2000, 0.00078, "warm-up", ha="center", fontsize=10, color="0.35")
+    for (name, d_model, warmup, style, place), color in zip(settings, (BLUE, GREEN, ORANGE)):
+        rate = schedule(d_model, warmup)
+        peak = float(rate(np.float32(warmup)))
+        panel.plot(steps, np.asarray(rate(steps)), style, color=color, linewidth=2)
+        panel.plot(warmup, peak, "o", color=color)
+        panel.text(*place, f"{name}\npeak {peak:.6f}", color=color)
+    panel.set_xticks(range(0, 24_001, 4000), [f"{tick:,}" for tick in range(0, 24_001, 4000)])
+    panel.set(xlabel="update", ylabel="learning rate", xlim=(0, 24_000), ylim=(0, 0.00085))
     return figure
 
 
-def plot_run(run):
-    """Loss and gradient norm of each update.
+def plot_training(losses, validation, floor, guess):
+    """The loss of each update, and that of unseen sentences.
 
     Args:
-      run: losses and norms, (updates, 2).
+      losses: with smoothing, of all updates.
+      validation: a dict from the update to the loss without smoothing.
+      floor: the lowest possible loss with smoothing.
+      guess: the loss of a guess with equal probabilities.
     """
-    figure, panels = _figure(2, 8.8, 3.0)
-    names = ("loss with smoothing (nats a token)", "gradient norm")
-    for panel, values, name, color in zip(panels, run.T, names, (BLUE, ORANGE)):
-        panel.plot(np.arange(1, len(values) + 1), values, "-o", ms=3, color=color)
-        panel.set(xlabel="update", ylabel=name)
-        panel.set_ylim(bottom=0)
+    figure, panel = _figure(8.4, 4.0)
+    panel.plot(np.arange(1, len(losses) + 1), losses, color=BLUE, alpha=0.3, linewidth=0.8)
+    smooth = np.convolve(losses, np.ones(50) / 50, "valid")
+    middle = np.arange(len(smooth)) + 25
+    panel.plot(middle, smooth, color=BLUE, linewidth=2, label="training, with smoothing")
+    panel.plot(
+        *zip(*validation.items()), "-s", color=ORANGE, ms=4, label="unseen, without smoothing"
+    )
+    panel.axhline(guess, color="0.4", linestyle=":", label="a blind guess, ln V")
+    panel.axhline(floor, color=BLUE, linestyle="--", linewidth=1, label="lowest with smoothing")
+    panel.set(xlabel="update", ylabel="loss (nats a token)")
+    panel.set_ylim(bottom=0)
+    panel.legend(frameon=False)
     return figure
 
 
@@ -142,10 +97,10 @@ def plot_averages(singles, averaged):
       singles: a dict from the update to the loss of its checkpoint.
       averaged: a dict from the update to the loss of the average of the last five.
     """
-    figure, (panel,) = _figure()
-    panel.plot(*zip(*singles.items()), "-o", color=BLUE, label="checkpoint")
-    panel.plot(*zip(*averaged.items()), "--s", color=ORANGE, label="average of the last five")
-    panel.set(xlabel="update", ylabel="validation loss (nats a token)")
+    figure, panel = _figure(8.4, 3.6)
+    panel.plot(*zip(*singles.items()), "-o", color=BLUE, ms=4, label="checkpoint")
+    panel.plot(*zip(*averaged.items()), "--s", color=ORANGE, ms=4, label="average of the last five")
+    panel.set(xlabel="update", ylabel="loss on unseen sentences (nats)")
     panel.set_ylim(bottom=0)
-    panel.legend()
+    panel.legend(frameon=False)
     return figure

@@ -29,16 +29,21 @@ _SHIFTS = {
 }
 
 
-def plot_cost(panels_data):
+def plot_cost(table):
     """Plots BLEU over training cost, a panel for each language pair.
 
     Args:
-      panels_data: a dict from titles to lists of (model, FLOPs, BLEU).
+      table: the rows of Table 2: model, two BLEU scores, two costs in FLOPs or None.
     """
     figure = Figure(figsize=(9.6, 4.2), dpi=90, layout="constrained")
-    panels = figure.subplots(1, len(panels_data), squeeze=False)[0]
-    for panel, (title, rows) in zip(panels, panels_data.items()):
-        for name, cost, bleu in rows:
+    panels = figure.subplots(1, 2)
+    for panel, title, i in zip(panels, ("English-German", "English-French"), (0, 1)):
+        for name, *numbers in table:
+            bleu, cost = numbers[i], numbers[2 + i]
+            if cost is None:
+                continue
+            for part in (" + PosUnk", " + RL", " model", "(", ")"):
+                name = name.replace(part, "")
             ours = name.startswith("Transformer")
             color, marker = (COLORS[1], "D") if ours else (COLORS[0], "o")
             panel.plot(cost, bleu, marker=marker, color=color, markersize=8 if ours else 6)
@@ -51,6 +56,29 @@ def plot_cost(panels_data):
         panel.set(ylabel="BLEU, newstest2014", title=title)
         panel.margins(y=0.08)
         panel.grid(alpha=0.3)
+    return figure
+
+
+def plot_small_rows(rows):
+    """Plots a dot for each seed of each row, and the mean.
+
+    Args:
+      rows: a dict from names to percentages, one for each seed; the first row is base.
+    """
+    figure = Figure(figsize=(7.6, 0.4 * len(rows) + 1.2), dpi=90, layout="constrained")
+    panel = figure.subplots()
+    first = next(iter(rows.values()))
+    panel.axvspan(min(first), max(first), color=COLORS[0], alpha=0.15, label="range of base")
+    for place, values in enumerate(rows.values()):
+        seeds = panel.scatter(values, [place] * len(values), color=COLORS[0], zorder=2)
+        mean = panel.scatter(sum(values) / len(values), place, marker="|", s=250, color="black")
+    seeds.set_label("a seed")
+    mean.set_label("mean")
+    panel.set_yticks(range(len(rows)), list(rows), fontsize=10)
+    panel.set_ylim(len(rows) - 0.5, -0.5)
+    panel.set_xlabel("names of unseen numbers without an error, %")
+    panel.grid(axis="x", alpha=0.3)
+    panel.legend(fontsize=9)
     return figure
 
 

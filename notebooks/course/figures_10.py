@@ -1,8 +1,9 @@
 """What notebook 10 shows: drawings, as `matplotlib.figure.Figure`, and messages."""
 
-from course.plots import COLORS, labels
+from course.plots import COLORS
 
-import numpy as np
+import re
+
 from matplotlib.figure import Figure
 
 from tf_transformer import UserError, open_corpus
@@ -15,6 +16,25 @@ def message_of(data):
     except UserError as error:
         return f"UserError: {error}"
     return "no error"
+
+
+def kinds_of_error(source, translation, reference):
+    """The classes of a wrong translation, by comparing its words with the reference."""
+    find_words = re.compile(r"\w+").findall
+    ours, right = find_words(translation), find_words(reference)
+    extra, missing = set(ours) - set(right), set(right) - set(ours)
+    names = missing & set(find_words(source))  # the same word in both languages
+    starts = {word[:3].lower() for word in missing - names}
+    forms = {word for word in extra if word[:3].lower() in starts}
+    classes = {
+        "a name is wrong or missing": names,
+        "other form of the word (first 3 letters equal)": forms,
+        "an unrelated word": len(extra) > len(forms) + len(names),
+        "fewer words than the reference": len(ours) < len(right),
+        "more words than the reference": len(ours) > len(right),
+        "same words in another order": not extra and not missing,
+    }
+    return [name for name, applies in classes.items() if applies]
 
 
 def plot_kinds(counts, total, x):
@@ -34,40 +54,4 @@ def plot_kinds(counts, total, x):
     panel.set(xlabel=x, xlim=(0, 1.3 * max([1, *counts.values()])))
     panel.invert_yaxis()
     panel.grid(axis="x", alpha=0.3)
-    return figure
-
-
-def plot_rows(panels):
-    """Plots rows of attention weights, one panel below the other, with their values.
-
-    Args:
-      panels: a list of (title, weights [R, C], R row tokens, C column tokens).
-    """
-    width = max(len(columns) for _, _, _, columns in panels)
-    heights = [len(rows) + 2.4 for _, _, rows, _ in panels]
-    size = (0.66 * width + 1.9, 0.36 * sum(heights))
-    figure = Figure(figsize=size, dpi=90, layout="constrained")
-    axes = figure.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for panel, (title, weights, rows, columns) in zip(axes, panels, strict=True):
-        image = panel.imshow(weights, cmap="viridis", vmin=0, vmax=1, aspect="auto")
-        for (row, column), value in np.ndenumerate(weights):
-            color = "white" if value < 0.6 else "black"
-            panel.text(
-                column,
-                row,
-                f"{value:.2f}",
-                ha="center",
-                va="center",
-                fontsize=9,
-                color=color,
-            )
-        panel.set_xticks(range(len(columns)), labels(columns), fontsize=10)
-        panel.set_yticks(range(len(rows)), labels(rows), fontsize=10)
-        panel.tick_params(length=0)
-        panel.set_xlim(-0.5, width - 0.5)
-        panel.set_frame_on(False)
-        panel.set_title(title, fontsize=11, loc="left")
-        panel.set_ylabel("predicted token")
-    axes[-1].set_xlabel("source token")
-    figure.colorbar(image, ax=list(axes), label="attention weight", shrink=0.5)
     return figure

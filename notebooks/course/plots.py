@@ -392,19 +392,12 @@ def plot_beam(
       best: the ids of the highlighted hypothesis.
       title: of the figure.
     """
-    alive, ended = _rows(steps)
+    beam_size, most_ended = _rows(steps)
     width = min(MAX_WIDTH, 1.4 + 1.15 * (len(steps) + 1))
-    figure, (panel,) = create_panels(1, width, 1.1 + 0.52 * (alive + ended))
-    draw_beam(panel, steps, names, best)
+    figure, (panel,) = create_panels(1, width, 1.1 + 0.52 * (beam_size + most_ended))
     panel.set_title(title)
-    return figure
-
-
-def draw_beam(panel: Axes, steps: Sequence[Step], names: Names, best: Sequence[int] = ()) -> None:
-    """Draws a beam search as a tree. Args: as for `plot_beam`."""
     names = labels(names)
     best = tuple(best)
-    beam_size, most_ended = _rows(steps)
     first_ended = beam_size + GAP if most_ended else beam_size
     places: dict[tuple[int, ...], tuple[int, float]] = {}  # ids -> step, row
     root = (tuple(steps[0][0][0][0][:1]), 0.0)
@@ -435,6 +428,7 @@ def draw_beam(panel: Axes, steps: Sequence[Step], names: Names, best: Sequence[i
     )
     for side in ("top", "right"):
         panel.spines[side].set_visible(False)
+    return figure
 
 
 def _possible(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:

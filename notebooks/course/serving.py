@@ -1,6 +1,23 @@
-"""For notebook A1: whether the server is ready."""
+"""For notebooks 10 and A1: commands of the package, and whether the server is ready."""
 
+import subprocess
+import sys
 import urllib.request
+
+
+def command_line(command):
+    """Runs `tf-transformer COMMAND` as a shell does, and returns what it prints.
+
+    Raises: subprocess.CalledProcessError if the command fails; its output is printed before.
+    """
+    program = [sys.executable, "-m", "tf_transformer", *command.split()]
+    done = subprocess.run(
+        program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode:
+        print(done.stdout)
+    done.check_returncode()
+    return done.stdout
 
 
 def is_ready(address):

@@ -37,16 +37,13 @@ PAGES = {
         for name in ("tatoeba-en-de", "tatoeba-de-en", "pocket-en-de")
     },
     "notebooks/GLOSSARY.md": "course/glossary.md",
-    "notebooks/solutions": "course/solutions/00_ten_minutes.ipynb",
-    "notebooks/poster.pdf": "course/poster.pdf",
-    "notebooks/poster_1.png": "course/poster_1.png",
-    "notebooks/poster_2.png": "course/poster_2.png",
+    "notebooks/transformer.html": "course/transformer.html",
 }
 # Files of the repository that have a page with their text.
 SOURCES = [
     "Makefile", "setup.py", "pyproject.toml", ".ci/run", "tests/**/*.py", "benchmarks/**/*.py",
     "deploy/[!R]*.*", "deploy/Dockerfile", "deploy/nginx/*", "deploy/kubernetes/*",
-    "notebooks/course/*.py", "notebooks/solutions/*.py", "tools/**/*.py",
+    "notebooks/**/*.py", "tools/**/*.py",
 ]  # fmt: skip
 SCRIPT = re.compile(r"<script[^>]*>(?:(?!</script>).)*(?:mathjax|mermaid).*?</script>", re.S | re.I)
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
@@ -80,9 +77,8 @@ def on_files(files, config):
     files.append(File.generated(config, "license.md", content=f"# License\n\n```text\n{text}```\n"))
     files.append(File.generated(config, "commands.md", content=commands_page()))
     folder = ROOT / "notebooks"
-    for path in sorted([*folder.glob("*.ipynb"), *folder.glob("solutions/*.ipynb")]):
-        name = path.relative_to(folder).as_posix()
-        file = File.generated(config, f"course/{name}", abs_src_path=str(path))
+    for path in sorted(folder.glob("*.ipynb")):
+        file = File.generated(config, f"course/{path.name}", abs_src_path=str(path))
         notebook = NotebookFile(file, **config)
         notebook.abs_src_path = str(path)
         files.append(notebook)

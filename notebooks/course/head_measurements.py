@@ -1,0 +1,141 @@
+"""Measures heads on many sentences (notebook 08): where they attend, and what they are worth."""
+
+import contextlib
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from pocket.grammar import DETERMINERS
+from pocket.lexicon import ADJECTIVES, NOUNS
+
+from tf_transformer.decoding.inference import forced_decoding, forced_log_probs
+
+_NOUNS = [noun for kind in NOUNS.values() for noun in kind]
+# The forms of an English noun -> the forms of the German noun that translates it.
+TRANSLATIONS = {}
+for _noun in _NOUNS:
+    for _form in (_noun.en, _noun.en_plural):
+        TRANSLATIONS.setdefault(_form, set()).update(
+            (_noun.de, _noun.weak, _noun.de_plural, _noun.de_plural + "n")
+        )
+
+
+class Example(NamedTuple):
+    """A sentence pair: its sub-words, and the attention weights by name, without padding."""
+
+    source: list
+    target: list
+    weights: dict
+
+
+class Case(NamedTuple):
+    """One test of a head: from this query, is its largest weight on one of the goals?"""
+
+    weights: dict
+    query: int
+    goals: list
+
+
+def attention_of(translator, pairs):
+    """The `Example` of each (English, German) pair, 50 pairs at a time."""
+    examples = []
+    for first in range(0, len(pairs), 50):
+        inp, tar = encode(translator, pairs[first : first + 50])
+        model = translator.model
+        batch = model.encoder.attention_weights(inp) | forced_decoding(model, inp, tar)[1]
+        batch = {name: weights.numpy() for name, weights in batch.items()}
+        for i, (source, target) in enumerate(zip(inp, tar)):
+            source, target = source[source > 0], target[target > 0]
+            own = {}
+            for name, weights in batch.items():
+                queries = len(source) if "encoder" in name else len(target)
+                keys = len(target) if "block1" in name else len(source)
+                own[name] = weights[i, :, :queries, :keys]
+            pieces = translator.source.pieces(source), translator.target.pieces(target)
+            examples.append(Example(*pieces, own))
+    return examples
+
+
+def encode(translator, pairs):
+    """The ids of both sides of some pairs, padded: (B, S) and (B, T)."""
+    sources, targets = zip(*pairs)
+    inp = translator.source.encode(list(sources)).to_tensor()
+    return inp, translator.target.encode(list(targets)).to_tensor()
+
+
+def words_of(pieces):
+    """Sub-words -> (word, its positions); marks and [END] are words of their own."""
+    words = []
+    for place, piece in enumerate(pieces):
+        if not words or piece[0] in "▁[" or not piece[0].isalnum():
+            words.append((piece.lstrip("▁"), [place]))
+        else:
+            words[-1] = (words[-1][0] + piece, [*words[-1][1], place])
+    return words
+
+
+def by_words(weights, queries, keys):
+    """Weights (..., T, S) of sub-words as those of words: mean over queries, sum over keys."""
+    rows = [weights[..., at, :].mean(axis=-2) for _, at in queries]
+    rows = np.stack(rows, axis=-2)  # (..., words, S)
+    return np.stack([rows[..., at].sum(axis=-1) for _, at in keys], axis=-1)
+
+
+def determiners_and_nouns(examples):
+    """The `Case`s from determiner to noun: the noun next, and behind an adjective."""
+    following, over = [], []
+    for example in examples:
+        words = words_of(example.source)
+        for (first, at), (second, at_2), (third, at_3) in zip(words, words[1:], words[2:]):
+            if first.lower() in DETERMINERS and second in TRANSLATIONS:
+                following.append(Case(example.weights, at[-1], at_2))
+            elif first.lower() in DETERMINERS and second in ADJECTIVES and third in TRANSLATIONS:
+                over.append(Case(example.weights, at[-1], at_3))
+    return following, over
+
+
+def translated_nouns(examples):
+    """The `Case`s from a German noun, when it is predicted, to the English noun."""
+    cases = []
+    for example in examples:
+        english, german = words_of(example.source), words_of(example.target)
+        once = Counter(word for word, _ in english)
+        for noun, goals in english:
+            matches = [at[0] for word, at in german if word in TRANSLATIONS.get(noun, ())]
+            if len(matches) == 1 and once[noun] == 1:
+                cases.append(Case(example.weights, matches[0], goals))
+    return cases
+
+
+@contextlib.contextmanager
+def without_heads(block, heads):
+    """Silences some heads of a `MultiHeadAttention`: their rows of W^O are 0 inside `with`."""
+    kernel = block.dense.kernel.numpy()  # (H d_v, D), W^O
+    silent = kernel.copy()
+    for head in heads:
+        silent[head * block.value_depth : (head + 1) * block.value_depth] = 0
+    block.dense.kernel.assign(silent)
+    try:
+        yield
+    finally:
+        block.dense.kernel.assign(kernel)
+
+
+@contextlib.contextmanager
+def uniform_weights(block):
+    """Makes all weights of a `MultiHeadAttention` equal inside `with`: queries of 0."""
+    saved = [variable.numpy() for variable in block.wq.variables]
+    for variable in block.wq.variables:
+        variable.assign(tf.zeros_like(variable))
+    try:
+        yield
+    finally:
+        for variable, values in zip(block.wq.variables, saved):
+            variable.assign(values)
+
+
+def loss_of(model, inp, tar):
+    """Mean of -ln p over the sub-words of the references, in nats."""
+    real = tf.cast(tar > 0, tf.float32)
+    return float(-tf.reduce_sum(forced_log_probs(model, inp, tar) * real) / tf.reduce_sum(real))

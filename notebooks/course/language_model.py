@@ -1,0 +1,115 @@
+"""Text, training loop and sampling of the language models of notebook 11."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+PAD, MASK, END = 0, 1, 3  # id 1 is the unknown token, which this text does not need
+
+
+def windows(tokenizer, texts, length=33):
+    """Texts, one after the other, each with its end token, cut into windows `[number, length]`."""
+    stream = tokenizer.encode(list(texts)).flat_values.numpy()
+    number = len(stream) // length
+    return stream[: number * length].reshape(number, length)
+
+
+def next_token(ids):
+    """Windows `[B, T + 1]` -> inputs `[B, T]` and labels `[B, T]`."""
+    return ids[:, :-1], ids[:, 1:]
+
+
+def mean_loss(model, inputs, labels):
+    """Cross-entropy in nats, the mean over the positions with a label."""
+    has_label = labels != PAD  # (B, T)
+    x = tf.boolean_mask(model.features(inputs), has_label)  # (number of labels, D)
+    label_ids = tf.boolean_mask(labels, has_label)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(label_ids, model.logits(x))
+    return tf.reduce_mean(losses)
+
+
+def perplexity(model, ids):
+    """Perplexity of the next token, on windows `[B, T + 1]`."""
+    return float(tf.exp(mean_loss(model, *map(tf.constant, next_token(ids)))))
+
+
+class Training:
+    """The loop of notebook 06 for one architecture: each run starts from new random weights.
+
+    Fields:
+      model: the model, after a run with its trained weights.
+    """
+
+    def __init__(self, make_model, ids):
+        """Args: a function that makes a model; windows `[number, T + 1]` of training text."""
+        self._make_model, self._ids = make_model, ids
+        self.model = self._new_model()
+        self._optimizer = keras.optimizers.Adam(0.0, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+        self._optimizer.build(self.model.trainable_variables)
+
+        @tf.function
+        def update(inputs, labels, rate):
+            with tf.GradientTape() as tape:
+                loss = mean_loss(self.model, inputs, labels)
+            gradients = tape.gradient(loss, self.model.trainable_variables)
+            self._optimizer.learning_rate.assign(rate)
+            self._optimizer.apply_gradients(zip(gradients, self.model.trainable_variables))
+            return loss
+
+        self._update = update
+
+    def _new_model(self):
+        model = self._make_model()
+        model(self._ids[:1, :-1])  # creates the weights
+        return model
+
+    def restart(self, seed):
+        """Gives the model new random weights, and the optimizer a new state."""
+        keras.utils.set_random_seed(seed)
+        self.model.set_weights(self._new_model().get_weights())
+        for variable in self._optimizer.variables:
+            variable.assign(tf.zeros_like(variable))
+
+    def run(self, seed, rates, batch=32, make_example=next_token):
+        """Makes an update for each learning rate. Returns the losses."""
+        self.restart(seed)
+        order = np.random.default_rng(0).permutation(len(self._ids))
+        losses = []
+        for i, rate in enumerate(rates):
+            # After the last window, again from the first one.
+            rows = np.arange(i * batch, (i + 1) * batch) % len(order)
+            inputs, labels = make_example(self._ids[order[rows]])
+            loss = self._update(*map(tf.constant, (inputs, labels, np.float32(rate))))
+            losses.append(float(loss))
+        return losses
+
+
+def sampler(model, tokenizer, next_probabilities):
+    """Returns a function that draws sentences of a language model.
+
+    Args:
+      model: a language model.
+      tokenizer: its tokenizer.
+      next_probabilities: a function of logits `[V]` and settings, which returns probabilities.
+    """
+
+    @tf.function
+    def next_logits(ids, position):
+        return model.logits(model.features(ids)[:, position])  # (B, V)
+
+    def sample(count, prompt="", length=32, seed=0, **settings):
+        """Draws sentences. Returns a list of strings."""
+        rng = np.random.default_rng(seed)
+        start = [END, *tokenizer.encode([prompt]).numpy()[0, :-1]] if prompt else [END]
+        ids = np.zeros((count, length), np.int32)
+        ids[:, : len(start)] = start
+        finished = np.zeros(count, bool)
+        for position in range(len(start), length):
+            logits = next_logits(tf.constant(ids), tf.constant(position - 1)).numpy()
+            for row in np.flatnonzero(~finished):
+                probabilities = next_probabilities(logits[row], **settings)
+                ids[row, position] = rng.choice(len(probabilities), p=probabilities)
+                finished[row] = ids[row, position] == END
+        return [text.decode() for text in tokenizer.decode(tf.constant(ids)).numpy()]
+
+    return sample

@@ -1,0 +1,58 @@
+"""`check` of the blanks: right for the solution, and says what is wrong with other files."""
+
+import re
+
+import pytest
+from course import blanks
+from course.blank_cases import CASES
+
+SOLUTION = blanks.SOLUTION.read_text("utf-8")
+
+# A blank, what to replace in the solution by what, and a part of what `check` then prints.
+WRONG = [
+    ("scaled_dot_product_attention", " / tf.sqrt(d_k)", "", "not divided by the square root"),
+    ("scaled_dot_product_attention", "mask * -1e9", "(1 - mask) * -1e9", "inverted"),
+    ("split_heads", "tf.transpose(x, (0, 2, 1, 3))  # (B, H, S, K)", "x", "has the shape"),
+    ("layer_normalization", "return self.gamma", "self.gamma", "return"),
+    ("encoder_layer", "self.mha(x, x, x, mask)", "self.mha(x, x, x)", "mask does not reach"),
+    ("encoder_layer", "self.ffn(out1)", "self.ffn(out2)", "ffn_output = self.ffn(out2)"),
+    ("embedding", " * self.d_model**0.5", "", "sqrt(d_model) is missing"),
+    ("bleu", "100 * brevity_penalty", "100", "brevity penalty is missing"),
+    ("greedy_search", "newest = np", "newest == np", "NameError in the line"),
+    ("create_masks", "padding_mask = create", "padding mask = create", "cannot read this line"),
+]
+
+
+def test_template_is_that_of_the_solution():
+    text = blanks.FILE.read_text("utf-8")
+    assert text == blanks.template(SOLUTION), "run: cd notebooks && python -m course.blanks"
+    assert (
+        blanks.unfinished(text)
+        == list(blanks.blanks(SOLUTION))
+        == sorted(CASES, key=list(blanks.blanks(SOLUTION)).index)
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_solution_is_right_and_an_empty_blank_is_not(name, capsys):
+    assert blanks.check_blank(name, blanks.SOLUTION)
+    assert not blanks.check_blank(name)
+    printed = capsys.readouterr().out
+    assert f"{name}: right!" in printed and f"{name}: not written yet" in printed
+
+
+@pytest.mark.parametrize(("name", "right", "wrong", "verdict"), WRONG)
+def test_mistake(name, right, wrong, verdict, tmp_path, capsys):
+    assert right in blanks.blanks(SOLUTION)[name]
+    file = tmp_path / "my_transformer.py"
+    start = SOLUTION.index(f"# blank: {name}\n")
+    file.write_text(SOLUTION[:start] + SOLUTION[start:].replace(right, wrong, 1), "utf-8")
+    assert not blanks.check_blank(name, file)
+    assert verdict in capsys.readouterr().out
+
+
+def test_endless_loop(tmp_path, capsys):
+    file = tmp_path / "my_transformer.py"
+    file.write_text(re.sub(r"return \(\(5 \+.*", "while True: pass", SOLUTION), "utf-8")
+    assert not blanks.check_blank("length_penalty", file, seconds=1)
+    assert "TimeoutError" in capsys.readouterr().out
