@@ -80,13 +80,14 @@ def nvidia_device(tmp_path, monkeypatch):
 def replace_server(monkeypatch):
     """A function that gives the command serve another function in place of the server.
 
-    It takes the folder of the versions and the function that loads one.
+    It is called for each model, with the folder of the versions and the function that loads one.
     """
     from tf_transformer.serving import server
 
     def replace(function):
-        def make_server(name, folder, settings, load):
-            function(folder, load)
+        def make_server(folders, settings, load):
+            for folder in folders.values():
+                function(folder, load)
             return types.SimpleNamespace(run=lambda bound: None)
 
         monkeypatch.setattr(server, "Server", make_server)

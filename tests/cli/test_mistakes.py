@@ -118,7 +118,10 @@ MISTAKES = [
     ("serve --model_dir=HERE/none", "no model folder HERE/none.*built-in models: pocket-en-de"),
     ("serve --export_dir=HERE --model_dir=pocket-en-de", "--export_dir and --model_dir: give one"),
     ("serve --port=0 --export_dir=HERE --compute_type=int8", "--compute_type is for --engine"),
-    ("serve --name=a/b", "'a/b'"),
+    ("serve --name=a/b,c", "'a/b'"),
+    ("serve --export_dir=HERE --name=a,b", "the models have the names a, b: give 1 different"),
+    ("serve --model_dir=MODEL,MODEL", "the models have the names .*: give 2 different ones"),
+    ("serve --model_dir=MODEL,HERE/none", "no model folder HERE/none"),
     ("serve --timeout=nan", "timeout is nan: give at most 86,400"),
     ("serve --host=192.0.2.1 --port=0", r"cannot listen at '192.0.2.1'"),
 ]

@@ -22,24 +22,26 @@ def served(replace_server):
     return folders
 
 
-def test_serve_exports_the_built_in_model(run, succeed, served, tmp_path, monkeypatch):
-    name = model_folder.DEFAULT_MODEL
+def test_serve_exports_the_built_in_models(run, succeed, served, tmp_path, monkeypatch):
+    names = model_folder.SERVED_MODELS
+    exported = []
 
     def export(model_dir, folder):
-        assert model_dir == os.path.join(model_folder.BUILT_IN_FOLDER, name)
+        exported.append(model_dir)
         os.mkdir(os.path.join(folder, "1"))
         write_checksums(os.path.join(folder, "1"))
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(saved_model, "export_saved_model", export)
     _, err = succeed("serve", "--port=0")
-    (folder,) = served
-    assert f"no --model_dir: using the built-in model {name}" in err
-    assert f"exporting {name} to {folder}" in err
-    assert os.listdir(folder) == ["1"]
-    # The name does the same, and the export is in the cache by now.
-    assert run("serve", "--port=0", f"--model_dir={name}") == (0, "", "")
-    assert served == [folder, folder]
+    assert exported == [os.path.join(model_folder.BUILT_IN_FOLDER, name) for name in names]
+    for name, folder in zip(names, served, strict=True):
+        assert f"no --model_dir: using the built-in model {name}" in err
+        assert f"exporting {name} to {folder}" in err
+        assert os.listdir(folder) == ["1"]
+    # The names do the same, and the exports are in the cache by now.
+    assert run("serve", "--port=0", f"--model_dir={','.join(names)}") == (0, "", "")
+    assert served[2:] == served[:2]
 
 
 def test_serve_warns_of_an_export_that_is_older_than_the_model(

@@ -295,6 +295,38 @@ def test_a_model_card_is_shown_and_its_examples_are_translated(page, fake):
     assert overflow(page) <= 0
 
 
+def test_several_models(browser, width):
+    berta = FakeServer()
+    berta.signatures += ["translate_with_options", "alternatives"]
+    berta.description |= {"source": "de", "target": "en", "about": "B", "examples": [LINES[1]]}
+    anna = FakeServer(berta=berta)
+    anna.description |= {"about": "A", "examples": [LINES[0]]}
+    with listening(anna.app) as (_, url):
+        browser.get(url)
+        wait_for(browser, "#models label", "English → German", "German → English")
+        assert texts(browser, "#about") == ["A"]
+        translate(browser, LINES[2])
+        wait_for_message(browser, "1 sentence in")
+        switch = browser.switch_to.active_element
+        find(browser, "models").find_element(By.TAG_NAME, "input").send_keys(Keys.ARROW_RIGHT)
+        assert texts(browser, "h1") == ["berta: German → English"]
+        assert texts(browser, "#about") == ["B"]
+        assert texts(browser, "#message") == [""]
+        assert displayed(browser, *RESULTS) == [False] * 3
+        assert language(switch) == "de"  # the text
+        browser.find_element(By.CSS_SELECTOR, "#examples button").click()
+        wait_for_message(browser, "1 sentence in")
+        wait_for(browser, "#completed", translated(LINES[1]))
+        assert overflow(browser) <= 0
+        asked = [rows for name, rows in anna.requests if name == "nbest"]
+        assert asked == [[LINES[2]]]
+        assert [rows for name, rows in berta.requests if name == "nbest"] == [[LINES[1]]]
+
+        berta.description |= {"source": "en", "target": "de"}  # then only the names differ
+        browser.refresh()
+        wait_for(browser, "#models label", "anna", "berta")
+
+
 def test_a_model_without_attention_weights(page, fake):
     """An export for CTranslate2."""
     fake.description["max_aligned_subwords"] = 0

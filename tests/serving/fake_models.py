@@ -114,13 +114,22 @@ def listening(app, grace=1):
 
 
 @contextlib.contextmanager
-def running(folder, load=FakeModel, is_ready=True, timeout=10 * SECONDS, grace=SECONDS, **settings):
+def running(
+    folder,
+    load=FakeModel,
+    is_ready=True,
+    timeout=10 * SECONDS,
+    grace=SECONDS,
+    others=(),
+    **settings,
+):
     """A client of a server of the model "anna" that looks for versions at once, and has loaded one.
 
-    Its attribute `server` is the uvicorn server.
+    `others` are pairs of the name and the folder of further models. Its attribute `server` is the
+    uvicorn server.
     """
     settings = ServeConfig(reload_seconds=0.1, timeout=timeout, **settings)
-    app = Server("anna", str(folder), settings, load).app
+    app = Server({"anna": str(folder), **dict(others)}, settings, load).app
     with listening(app, grace) as (server, url):
         try:
             with httpx2.Client(base_url=url, timeout=SECONDS) as web:

@@ -18,6 +18,9 @@ DESCRIPTION = {
 class FakeServer:
     """The page, and answers of a model with 2 layers and 3 heads that replaces "e" by "E".
 
+    Args:
+      **others: further models by name, as fake servers.
+
     Attributes:
       description: of the model.
       signatures: names of those that the model has.
@@ -28,27 +31,30 @@ class FakeServer:
         the answer waits.
     """
 
-    def __init__(self):
+    def __init__(self, **others):
         self.description = dict(DESCRIPTION)
         self.signatures = ["nbest", "alignments"]
         self.states = [{"version": n, "state": s} for n, s in (("6", "END"), ("7", "AVAILABLE"))]
         self.requests, self.errors, self.releases = [], {}, {}
-        answers = {
-            "/model.json": lambda: self.description,
-            "/v1/models/anna": lambda: {"model_version_status": self.states},
-            "/v1/models/anna/metadata": self.metadata,
-        }
-        routes = [
-            Route(path, lambda request, answer=answer: JSONResponse(answer()))
-            for path, answer in answers.items()
-        ]
-        routes.append(Route("/v1/models/anna:predict", self.predict, methods=["POST"]))
+        models = {"anna": self, **others}
+        routes = [route for name, model in models.items() for route in model.routes(name)]
         self.app = Starlette(routes=routes)
-        add_pages(self.app, "anna", lambda: "")
+        add_pages(self.app, {name: model.describe for name, model in models.items()})
 
-    def metadata(self):
+    def describe(self):
+        return self.description
+
+    def routes(self, name):
+        path = f"/v1/models/{name}"
+        return [
+            Route(path, lambda request: JSONResponse({"model_version_status": self.states})),
+            Route(f"{path}/metadata", self.metadata),
+            Route(f"{path}:predict", self.predict, methods=["POST"]),
+        ]
+
+    def metadata(self, request):
         signatures = dict.fromkeys(self.signatures, {})
-        return {"metadata": {"signature_def": {"signature_def": signatures}}}
+        return JSONResponse({"metadata": {"signature_def": {"signature_def": signatures}}})
 
     async def predict(self, request):
         body = await request.json()

@@ -20,7 +20,7 @@ from serving.fake_models import SECONDS, FakeModel, add_version, running, wait_u
 MODEL = "/v1/models/anna"
 PREDICT = f"{MODEL}:predict"
 SERVING = ":tensorflow:serving:"
-WAITING = "tf_transformer_waiting"
+WAITING = 'tf_transformer_waiting{model_name="anna"}'
 LOADS = ":tensorflow:cc:saved_model:load_attempt_count"
 
 
@@ -253,14 +253,14 @@ def test_metrics(web, folder):
 {SERVING}request_count{{model_name="anna",status="INVALID_ARGUMENT"}} 1.0
 {SERVING}request_latency_count{{API="predict",entrypoint="REST",model_name="anna"}} 2.0
 {SERVING}runtime_latency_count{{API="Predict",model_name="anna",runtime="TF1"}} 2.0
-{SERVING}batching_session:queuing_latency_count{{thread_pool_name="short"}} 3.0
-{SERVING}batching_session:input_batch_size_sum 5.0
-{SERVING}batching_session:processed_batch_size_sum 6.0
+{SERVING}batching_session:queuing_latency_count{{model_name="anna",thread_pool_name="short"}} 3.0
+{SERVING}batching_session:input_batch_size_sum{{model_name="anna"}} 5.0
+{SERVING}batching_session:processed_batch_size_sum{{model_name="anna"}} 6.0
 {LOADS}{{model_path="anna/1",status="success"}} 1.0
-tf_transformer_tokens_total 6.0
-tf_transformer_truncated_total 2.0
-tf_transformer_version 1.0
-tf_transformer_waiting 0.0"""
+tf_transformer_tokens_total{{model_name="anna"}} 6.0
+tf_transformer_truncated_total{{model_name="anna"}} 2.0
+tf_transformer_version{{model_name="anna"}} 1.0
+{WAITING} 0.0"""
     assert set(lines.splitlines()) <= set(text.splitlines())
     assert "process_resident_memory_bytes" in text
     assert str(folder) not in text
@@ -299,6 +299,32 @@ def test_a_version_that_cannot_be_loaded_is_tried_again(folder):
         (folder / "3" / "broken").unlink()  # as when a slow copy ends
         wait_until(lambda: version_of(web) == 3)
         wait_until(lambda: list(states(web)) == ["3", "2"])
+
+
+def test_several_models(folder, tmp_path_factory, threads):
+    """Each has its own path, versions, queue and metrics."""
+    other = tmp_path_factory.mktemp("other")
+    add_version(other, 5)
+    with running(folder, others=[("anna2", other)]) as web:
+        assert web.get("/healthz").json() == {"status": "ok", "version": [1, 5]}
+        answers = [
+            web.post(f"/v1/models/{name}:predict", json={"instances": ["a"]}).json()["predictions"]
+            for name in ("anna", "anna2")
+        ]
+        assert [each["score"] for (each,) in answers] == [1.0, 5.0]
+        for name in ("anna", "anna2"):
+            assert sample(web, f'{SERVING}request_count{{model_name="{name}",status="OK"}}') == 1
+        assert "/anna or /v1/models/anna2" in error_of(web.get("/v1/models/none"), 404)
+        anna = next(model for model in FakeModel.loaded if model.version == 1)
+        anna.gate.clear()
+        pending = threads.submit(predict, web, "b")
+        wait_until(lambda: len(anna.batches) == 2)
+        answer = web.post("/v1/models/anna2:predict", json={"instances": ["c"]})
+        assert translations_of(answer) == ["C"]
+        anna.gate.set()
+        assert translations_of(pending.result(SECONDS)) == ["B"]
+        add_version(other, 6)
+        wait_until(lambda: version_of(web) == [1, 6])
 
 
 def test_requests_before_the_model_is_loaded(folder):
@@ -360,7 +386,7 @@ def test_the_page_and_its_files(web, folder):
     """`browser_page.py` tests them in a browser."""
     (folder / "1" / "assets.extra").mkdir()
     (folder / "1" / "assets.extra" / "model.json").write_text('{"source": "en"}')
-    assert web.get("/model.json").json() == {"source": "en"}
+    assert web.get("/models.json").json() == {"anna": {"source": "en"}}
     for path in ("/", "/docs"):
         page = web.get(path)
         assert "default-src 'none'" in page.headers["content-security-policy"]
@@ -369,4 +395,4 @@ def test_the_page_and_its_files(web, folder):
         names = re.findall(r'(?:src|href)="(.*?)"', page.text)
         for name in set(names) - {"data:,"}:
             assert web.get(f"/{name}").status_code == 200
-    assert 'data-name="anna"' in web.get("/").text
+    assert 'data-names="anna"' in web.get("/").text

@@ -21,7 +21,8 @@ from tf_transformer.errors import UserError
 logger = logging.getLogger(__name__)
 
 BUILT_IN_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "built_in")
-DEFAULT_MODEL = "tatoeba-en-de"  # the model of `translate` and `serve` without --model_dir
+DEFAULT_MODEL = "tatoeba-en-de"  # the model of `translate` without --model_dir
+SERVED_MODELS = (DEFAULT_MODEL, "tatoeba-de-en")  # those of `serve`
 
 # The names in a model folder. The names of the vocabularies are in `data/tokenizer.py`.
 CONFIG = "config.json"  # the settings
@@ -189,11 +190,11 @@ def find_model_dir(model_dir: str) -> str:
     return os.path.join(BUILT_IN_FOLDER, model_dir)
 
 
-def default_model() -> str:
-    """Returns the folder of the built-in model that a command uses without --model_dir."""
-    folder = os.path.join(BUILT_IN_FOLDER, DEFAULT_MODEL)
+def default_model(name: str = DEFAULT_MODEL) -> str:
+    """Returns the folder of a built-in model that a command uses without --model_dir."""
+    folder = os.path.join(BUILT_IN_FOLDER, name)
     card = os.path.join(folder, CARD)
-    logger.info("no --model_dir: using the built-in model %s, described in %s", DEFAULT_MODEL, card)
+    logger.info("no --model_dir: using the built-in model %s, described in %s", name, card)
     return folder
 
 
@@ -272,18 +273,22 @@ def initial_name(init_from: str) -> str:
     return os.path.basename(os.path.abspath(init_from)) if init_from else ""
 
 
+def folder_list(paths: str) -> list[str]:
+    """Splits folders, separated by commas. A folder whose name has a comma is one."""
+    return [paths] if os.path.isdir(paths) else paths.split(",") if paths else []
+
+
 def model_list(model_dir: str, checkpoint: str | None = None) -> list[tuple[str, str | None]]:
     """Returns the models that --model_dir and --checkpoint name.
 
     Args:
       model_dir: a model folder or the name of a built-in model, or several, separated by commas.
-        A folder whose name has a comma is one model.
       checkpoint: as for `find`, or several, separated by commas; None for the default.
     Returns: (folder, checkpoint) of each model. One folder has all checkpoints, and all folders
       have one checkpoint; several folders and several checkpoints belong together in order.
     Raises: UserError for an empty name, or for numbers that do not fit together.
     """
-    folders = [model_dir] if os.path.isdir(model_dir) else model_dir.split(",")
+    folders = folder_list(model_dir)
     checkpoints = [checkpoint]
     if checkpoint and not os.path.isfile(checkpoint):
         checkpoints = list(checkpoint.split(","))

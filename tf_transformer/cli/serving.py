@@ -11,7 +11,8 @@ import logging
 import os
 import shlex
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from absl.flags import FlagValues
@@ -37,50 +38,72 @@ CTRANSLATE2 = "ctranslate2"
 
 @command(
     "serve",
-    "serve an exported model over HTTP, with TensorFlow Serving's REST API",
+    "serve exported models over HTTP, with TensorFlow Serving's REST API",
     lambda: [
         Flag(
             "model_dir", str,
-            "model folder, whose export is served (default: the built-in model "
-            f"{model_folder.DEFAULT_MODEL}, which is exported first)",
+            "model folder, whose export is served; several, separated by commas, are several "
+            "models (default: the built-in models "
+            f"{' and '.join(model_folder.SERVED_MODELS)}, which are exported first)",
         ),
         Flag(
             "export_dir", str,
-            "folder of the exported versions (default: MODEL_DIR/export/saved_model; for "
-            "ctranslate2, an export in the cache)",
+            "folder of the exported versions; several as for --model_dir (default: "
+            "MODEL_DIR/export/saved_model; for ctranslate2, an export in the cache)",
         ),
-        Flag("name", str, "the model's name in URLs", "transformer"),
+        Flag(
+            "name", str,
+            "the model's name in URLs; as many as models, separated by commas (default: "
+            "transformer; of several models, the names of their folders)",
+        ),
         *engine_flags(),
         *settings_flags(ServeConfig, "Server"),
     ],
 )  # fmt: skip
 def serve(values: FlagValues) -> None:
-    """Serves an exported model over HTTP until SIGINT or SIGTERM."""
+    """Serves exported models over HTTP until SIGINT or SIGTERM."""
     config = ServeConfig(**given(values, (ServeConfig,)))
     one_of(values, "export_dir", "model_dir")
-    check_model_name(values.name)
-    if values.export_dir and not os.path.isdir(values.export_dir):
-        raise UserError(
-            f"{values.export_dir} is not a folder: export a model with `tf-transformer export`, or "
-            "give another --export_dir"
-        )
-    model_dir = ""
+    exports = model_folder.folder_list(values.export_dir or "")
+    for folder in exports:
+        if not os.path.isdir(folder):
+            raise UserError(
+                f"{folder} is not a folder: export a model with `tf-transformer export`, or give "
+                "another --export_dir"
+            )
     if values.model_dir:
-        model_dir = model_folder.find_model_dir(values.model_dir)
-        model_folder.load_config(model_dir)  # a wrong folder is reported before a long start
-    elif not values.export_dir:
-        model_dir = model_folder.default_model()
+        models = [*map(model_folder.find_model_dir, model_folder.folder_list(values.model_dir))]
+        for folder in models:
+            model_folder.load_config(folder)  # a wrong folder is reported before a long start
+    elif not exports:
+        models = [*map(model_folder.default_model, model_folder.SERVED_MODELS)]
+    names = _model_names(values.name, exports or models)
     with explain_missing_package():
         from tf_transformer.serving.server import Server, bind_address
     # A wrong setting is reported before TensorFlow, the export and the model are loaded.
     with bind_address(config) as bound, contextlib.ExitStack() as stack:
         load = loader(values)
-        folder = values.export_dir
+        versions: Callable[[str], AbstractContextManager[str]] = _saved_model_versions
         if uses_ctranslate2(values):
-            folder = stack.enter_context(_ctranslate2_versions(folder, model_dir))
-        elif not folder:
-            folder = stack.enter_context(_saved_model_versions(model_dir))
-        Server(values.name, folder, config, load).run(bound)
+            versions = _exported_versions if exports else _ctranslate2_versions
+        elif exports:
+            versions = contextlib.nullcontext
+        folders = [stack.enter_context(versions(folder)) for folder in exports or models]
+        Server(dict(zip(names, folders)), config, load).run(bound)
+
+
+def _model_names(names: str | None, folders: list[str]) -> list[str]:
+    """The names in URLs of the models in these folders. Raises: UserError."""
+    default = [os.path.basename(os.path.abspath(folder)) for folder in folders]
+    found = names.split(",") if names else default if len(folders) > 1 else ["transformer"]
+    for name in found:
+        check_model_name(name)
+    if len(set(found)) < len(folders) or len(found) > len(folders):
+        raise UserError(
+            f"the models have the names {', '.join(found)}: give {len(folders)} different ones "
+            "with --name, separated by commas"
+        )
+    return found
 
 
 @contextlib.contextmanager
@@ -152,20 +175,16 @@ def loader(values: FlagValues) -> LoadModel:
     return TensorFlowModel
 
 
+def _ctranslate2_versions(model_dir: str) -> AbstractContextManager[str]:
+    """The folder of the versions of a model, which is exported unless that is in the cache."""
+    from tf_transformer.export.cache import ctranslate2_export
+
+    return ctranslate2_export(model_dir, None, start_tensorflow)
+
+
 @contextlib.contextmanager
-def _ctranslate2_versions(export_dir: str | None, model_dir: str) -> Iterator[str]:
-    """Yields the folder of the versions to serve.
-
-    Args:
-      export_dir: a folder of versions, or one export, which becomes version 1; None for the model.
-      model_dir: a model folder, whose export is in the cache.
-    """
-    if not export_dir:
-        from tf_transformer.export.cache import ctranslate2_export
-
-        with ctranslate2_export(model_dir, None, start_tensorflow) as folder:
-            yield folder
-        return
+def _exported_versions(export_dir: str) -> Iterator[str]:
+    """Yields a folder of versions; of one export for CTranslate2, one in which it is version 1."""
     if _is_export(export_dir):
         with tempfile.TemporaryDirectory(prefix="tf_transformer-") as folder:
             os.symlink(os.path.abspath(export_dir), os.path.join(folder, "1"))

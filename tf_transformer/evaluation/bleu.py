@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import sacremoses
+import lazy_loader
 from sacrebleu.metrics import BLEU, CHRF
 
 from tf_transformer.config import DataConfig
@@ -17,6 +17,7 @@ from tf_transformer.data.scripts import LANGUAGES_WITHOUT_BLANKS, base_language
 from tf_transformer.errors import UserError
 
 logger = logging.getLogger(__name__)
+sacremoses = lazy_loader.load("sacremoses")  # slow to import; only published scores need it
 
 CHARACTERS_OF_WORD = 12  # mean length of what blanks separate, above which they separate no words
 MULTI30K = ("cs", "de", "en", "fr")  # its languages

@@ -3,14 +3,13 @@
 import html
 import pathlib
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
-
-from tf_transformer.export.versions import read_description
 
 PAGE = pathlib.Path(__file__).parent / "page_files"
 # The attention viewer has them too.
@@ -27,16 +26,15 @@ HEADERS = {
 }
 
 
-def add_pages(api: Starlette, name: str, version_folder: Callable[[], str]) -> None:
+def add_pages(api: Starlette, models: Mapping[str, Callable[[], dict[str, Any]]]) -> None:
     """Adds the page on which a browser translates text, and that of the interface.
 
     Args:
       api: an application.
-      name: of the model.
-      version_folder: returns the folder of the version that is served; "" without one.
+      models: name -> a function that returns what the model says of itself, as a dict.
     """
     page = string.Template((PAGE / "index.html").read_text("utf-8")).substitute(
-        name=html.escape(name),
+        names=html.escape(" ".join(models)),
         controls=(DISPLAY / "controls.html").read_text("utf-8"),
         attention=(DISPLAY / "attention.html").read_text("utf-8"),
     )
@@ -52,11 +50,10 @@ def add_pages(api: Starlette, name: str, version_folder: Callable[[], str]) -> N
         content, kind = files[request.url.path]
         return Response(content, media_type=kind, headers=HEADERS)
 
-    async def get_description(request: Request) -> Response:
-        folder = version_folder()
-        return JSONResponse(read_description(folder) if folder else {}, headers=HEADERS)
+    async def get_descriptions(request: Request) -> Response:
+        return JSONResponse({name: read() for name, read in models.items()}, headers=HEADERS)
 
     for path in files:
         api.add_route(path, get_file, include_in_schema=False)
-    api.add_route("/model.json", get_description, include_in_schema=False)
+    api.add_route("/models.json", get_descriptions, include_in_schema=False)
     api.mount("/swagger-ui", StaticFiles(packages=[("fastapi_offline", "static")]))

@@ -1,16 +1,19 @@
 """A server with TensorFlow Serving's REST interface, for hosts without TensorFlow Serving.
 
+It serves one model or several, each by its name.
+
     GET  /v1/models/NAME[/versions/N]             status
     GET  /v1/models/NAME[/versions/N]/metadata    signatures
     POST /v1/models/NAME[/versions/N]:predict     predictions
     GET  /healthz/live                            200 while the process answers
-    GET  /healthz/ready                           200 when requests can be computed; also /healthz
+    GET  /healthz/ready                           200 when all models are loaded; also /healthz
     GET  /metrics                                 Prometheus; also /monitoring/prometheus/metrics
-    GET  /                                        a page to try the model
+    GET  /                                        a page to try the models
     GET  /docs                                    this interface; also /openapi.json
 
-The server listens at once. Requests get status 503 until the model is loaded. Each response has the
-header X-Request-Id: that of the request, or a new one. The log has a line with it for each request.
+The server listens at once. Requests get status 503 until their model is loaded. Each response has
+the header X-Request-Id: that of the request, or a new one. The log has a line with it for each
+request.
 """
 
 import asyncio
@@ -24,7 +27,7 @@ import socket
 import time
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Mapping
 from typing import Annotated, Any
 
 import anyio
@@ -40,7 +43,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tf_transformer.config import ServeConfig
 from tf_transformer.errors import UserError
-from tf_transformer.export.versions import MAX_VERSION
+from tf_transformer.export.versions import MAX_VERSION, read_description
 from tf_transformer.serving.dynamic_batching import Batcher, QueueFullError
 from tf_transformer.serving.model_interface import (
     Inputs,
@@ -64,6 +67,7 @@ logger = logging.getLogger(__name__)
 LARGE_OUTPUTS = 1000  # elements of outputs that are formatted in a thread of their own
 DISCONNECT_SECONDS = 0.2  # between checks whether the client still waits
 REQUEST_ID = re.compile(rb"[\w.:+/=-]{1,128}", re.ASCII)
+MODELS = "/v1/models/"  # before the name of a model in a path
 EXAMPLES = {
     "rows": {"value": {"instances": ["Anna sleeps.", "The old man reads a book."]}},
     "columns": {"value": {"signature_name": "nbest", "inputs": {"text": ["Anna sleeps."]}}},
@@ -75,107 +79,50 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Server:
-    """A server of the newest version of a model.
+class ServedModel:
+    """A model that is served: its newest version, the queue of its requests, and its routes.
 
     Args:
       name: of the model, in URLs.
       folder: of its versions.
       settings: a `ServeConfig`.
       load: loads a version.
+      metrics: of the server.
 
     Attributes:
-      app: the ASGI application.
+      name: that name.
+      versions: a `ServedVersions`.
     """
 
-    def __init__(self, name: str, folder: str, settings: ServeConfig, load: LoadModel) -> None:
-        self._path = f"/v1/models/{name}"
-        self._name = name
+    def __init__(
+        self,
+        name: str,
+        folder: str,
+        settings: ServeConfig,
+        load: LoadModel,
+        metrics: ServerMetrics,
+    ) -> None:
+        self.name = name
         self._settings = settings
-        self._metrics = metrics = ServerMetrics(name)
-        self._batcher = batcher = Batcher(settings, metrics.observe_batch)
-        metrics.waiting.set_function(lambda: batcher.queue_length)
-        self._versions = versions = ServedVersions(
-            name, folder, load, settings, metrics.observe_load
-        )
-        self._watcher: asyncio.Task[None] | None = None
-        self._process: uvicorn.Server | None = None
-        self._is_stopping = False
-        api = FastAPI(
-            title=f"Model {name}",
-            docs_url=None,
-            redoc_url=None,
-            redirect_slashes=False,
-            lifespan=self._lifespan,
-        )
-        self._add_model(api)
-        self._add_operation(api)
-        add_pages(api, name, lambda: versions.current.path if versions.current else "")
-        for kind in (starlette.exceptions.HTTPException, RequestValidationError, Exception):
-            api.add_exception_handler(kind, self._answer_error)
-        self.app = RequestLog(api, self._path, metrics)
+        self._metrics = metrics
+        self._batcher = batcher = Batcher(settings, functools.partial(metrics.observe_batch, name))
+        metrics.waiting.labels(name).set_function(lambda: batcher.queue_length)
+        observe_load = functools.partial(metrics.observe_load, name)
+        self.versions = ServedVersions(name, folder, load, settings, observe_load)
 
-    def run(self, bound: socket.socket) -> None:
-        """Serves until SIGINT or SIGTERM, then answers the pending requests and returns.
+    def description(self) -> dict[str, Any]:
+        """Returns what the version that is served says of itself; {} without one."""
+        return read_description(self.versions.current.path) if self.versions.current else {}
 
-        Args:
-          bound: of `bind_address`.
-        Raises: UserError when no version can be loaded.
-        """
-        bound.listen(2048)
-        host, port = bound.getsockname()[:2]
-        logger.info("listening at http://%s:%s", f"[{host}]" if ":" in host else host, port)
-        config = uvicorn.Config(
-            self.app,
-            log_config=None,  # the handlers of the command line stay
-            log_level="error",
-            access_log=False,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=math.ceil(self._settings.grace_seconds),
-            server_header=False,
-            ws="none",
-        )
-        self._process = uvicorn.Server(config)
-        with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again at its end
-            self._process.run(sockets=[bound])
-        if self._watcher and not self._watcher.cancelled():
-            self._watcher.result()  # raises why no version can be loaded
-
-    @contextlib.asynccontextmanager
-    async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Loads versions until the server stops."""
-        self._watcher = asyncio.create_task(self._versions.watch())
-        if self._process:
-            self._stop_at_signals(self._process, self._watcher)
-        yield
-        self._watcher.cancel()
-        await self._versions.close()
+    async def close(self) -> None:
+        """Frees the memory, after all requests are answered or cancelled."""
+        await self.versions.close()
         self._batcher.close()
-        logger.info("stopped serving %s", self._name)
+        logger.info("stopped serving %s", self.name)
 
-    def _stop_at_signals(self, process: uvicorn.Server, watcher: asyncio.Task[None]) -> None:
-        """Stops uvicorn after a signal, or when no version can be loaded.
-
-        Uvicorn closes its sockets at once. So the first signal only makes /healthz/ready fail, for
-        the seconds that the settings say. A second one does not wait.
-        """
-        loop = asyncio.get_running_loop()
-
-        def stop(number: int, frame: Any) -> None:
-            pause = 0 if self._is_stopping else self._settings.drain_seconds
-            self._is_stopping = True
-            loop.call_soon_threadsafe(loop.call_later, pause, process.handle_exit, number, None)
-
-        def stop_at_once(watcher: asyncio.Task[None]) -> None:
-            process.should_exit = True
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, stop)  # uvicorn restores the handlers at its end
-        watcher.add_done_callback(stop_at_once)
-
-    def _add_model(self, api: FastAPI) -> None:
+    def add_to(self, api: FastAPI) -> None:
         """Adds status, metadata and predictions, of the version that is served or a given one."""
-        versions, settings = self._versions, self._settings
+        versions, settings = self.versions, self._settings
 
         async def get_status(version: Version) -> dict[str, Any]:
             """Of the versions: AVAILABLE, LOADING, or END with the reason."""
@@ -184,7 +131,7 @@ class Server:
         async def get_metadata(version: Version) -> dict[str, Any]:
             """The signatures with their inputs and outputs."""
             served = versions.find(version)
-            spec = {"name": self._name, "signature_name": "", "version": str(served.number)}
+            spec = {"name": self.name, "signature_name": "", "version": str(served.number)}
             metadata = {name: each.metadata for name, each in served.model.signatures.items()}
             return {"model_spec": spec, "metadata": {"signature_def": {"signature_def": metadata}}}
 
@@ -210,8 +157,8 @@ class Server:
         }
         for end, (function, options) in routes.items():
             for path, endpoint in (
-                (self._path + end, functools.partial(function, None)),
-                (f"{self._path}/versions/{{version}}{end}", function),
+                (MODELS + self.name + end, functools.partial(function, None)),
+                (f"{MODELS}{self.name}/versions/{{version}}{end}", function),
             ):
                 api.add_api_route(
                     path,
@@ -248,8 +195,107 @@ class Server:
         rows = len(lengths)
         truncated = outputs.get("truncated", np.zeros(rows))
         best = truncated if truncated.ndim == 1 else truncated[:, 0]
-        self._metrics.observe_prediction(rows, tokens, int(best.sum()), time.monotonic() - start)
+        seconds = time.monotonic() - start
+        self._metrics.observe_prediction(self.name, rows, tokens, int(best.sum()), seconds)
         return outputs
+
+
+class Server:
+    """A server of the newest versions of models.
+
+    Args:
+      folders: name of a model, in URLs -> the folder of its versions.
+      settings: a `ServeConfig`.
+      load: loads a version.
+
+    Attributes:
+      app: the ASGI application.
+    """
+
+    def __init__(self, folders: Mapping[str, str], settings: ServeConfig, load: LoadModel) -> None:
+        self._settings = settings
+        self._metrics = metrics = ServerMetrics()
+        self._models = [
+            ServedModel(name, folder, settings, load, metrics) for name, folder in folders.items()
+        ]
+        self._watcher: asyncio.Task[None] | None = None
+        self._process: uvicorn.Server | None = None
+        self._is_stopping = False
+        api = FastAPI(
+            title=f"Model {' and '.join(folders)}",
+            docs_url=None,
+            redoc_url=None,
+            redirect_slashes=False,
+            lifespan=self._lifespan,
+        )
+        for model in self._models:
+            model.add_to(api)
+        self._add_operation(api)
+        add_pages(api, {model.name: model.description for model in self._models})
+        for kind in (starlette.exceptions.HTTPException, RequestValidationError, Exception):
+            api.add_exception_handler(kind, self._answer_error)
+        self.app = RequestLog(api, folders, metrics)
+
+    def run(self, bound: socket.socket) -> None:
+        """Serves until SIGINT or SIGTERM, then answers the pending requests and returns.
+
+        Args:
+          bound: of `bind_address`.
+        Raises: UserError when no version can be loaded.
+        """
+        bound.listen(2048)
+        host, port = bound.getsockname()[:2]
+        logger.info("listening at http://%s:%s", f"[{host}]" if ":" in host else host, port)
+        config = uvicorn.Config(
+            self.app,
+            log_config=None,  # the handlers of the command line stay
+            log_level="error",
+            access_log=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=math.ceil(self._settings.grace_seconds),
+            server_header=False,
+            ws="none",
+        )
+        self._process = uvicorn.Server(config)
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again at its end
+            self._process.run(sockets=[bound])
+        if self._watcher and not self._watcher.cancelled():
+            self._watcher.result()  # raises why no version can be loaded
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        """Loads versions until the server stops."""
+        self._watcher = asyncio.create_task(self._watch())
+        if self._process:
+            self._stop_at_signals(self._process, self._watcher)
+        yield
+        self._watcher.cancel()
+        for model in self._models:
+            await model.close()
+
+    async def _watch(self) -> None:
+        """Loads versions of all models, until one model has no version that can be loaded."""
+        await asyncio.gather(*(model.versions.watch() for model in self._models))
+
+    def _stop_at_signals(self, process: uvicorn.Server, watcher: asyncio.Task[None]) -> None:
+        """Stops uvicorn after a signal, or when no version can be loaded.
+
+        Uvicorn closes its sockets at once. So the first signal only makes /healthz/ready fail, for
+        the seconds that the settings say. A second one does not wait.
+        """
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int, frame: Any) -> None:
+            pause = 0 if self._is_stopping else self._settings.drain_seconds
+            self._is_stopping = True
+            loop.call_soon_threadsafe(loop.call_later, pause, process.handle_exit, number, None)
+
+        def stop_at_once(watcher: asyncio.Task[None]) -> None:
+            process.should_exit = True
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)  # uvicorn restores the handlers at its end
+        watcher.add_done_callback(stop_at_once)
 
     def _add_operation(self, api: FastAPI) -> None:
         """Adds health checks and metrics."""
@@ -261,12 +307,13 @@ class Server:
         @api.get("/healthz", include_in_schema=False)
         @api.get("/healthz/ready", responses={503: {"description": "The status says why"}})
         async def get_ready() -> JSONResponse:
-            served = self._versions.current
+            served = [model.versions.current for model in self._models]
+            numbers = [each.number for each in served if each]
             if self._is_stopping:
                 return JSONResponse({"status": "the server is shutting down"}, 503)
-            if not served:
+            if len(numbers) < len(served):
                 return JSONResponse({"status": "the model is being loaded"}, 503)
-            return JSONResponse({"status": "ok", "version": served.number})
+            return JSONResponse({"status": "ok", "version": numbers if numbers[1:] else numbers[0]})
 
         @api.get("/monitoring/prometheus/metrics", include_in_schema=False)
         @api.get("/metrics")
@@ -278,7 +325,8 @@ class Server:
         """Gives errors the form of TensorFlow Serving."""
         match error:
             case starlette.exceptions.HTTPException(detail="Not Found"):  # no route
-                return error_response(404, f"nothing is here: the model is at {self._path}")
+                paths = " or ".join(MODELS + model.name for model in self._models)
+                return error_response(404, f"nothing is here: the model is at {paths}")
             case starlette.exceptions.HTTPException(status_code=status, detail=message):
                 return error_response(status, message, error.headers)
             case RequestValidationError():
@@ -340,13 +388,13 @@ class RequestLog:
 
     Args:
       app: the application.
-      path: of the model; the requests for predictions below it are counted.
+      names: of the models whose requests for predictions are counted.
       metrics: a `ServerMetrics`.
     """
 
-    def __init__(self, app: ASGIApp, path: str, metrics: ServerMetrics) -> None:
+    def __init__(self, app: ASGIApp, names: Container[str], metrics: ServerMetrics) -> None:
         self._app = app
-        self._path = path
+        self._names = names
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -376,8 +424,9 @@ class RequestLog:
             logger.exception("request %s failed", request_id)
         seconds = time.monotonic() - start
         path = scope["raw_path"].decode("ascii", "replace")  # without decoded line breaks
-        if path.startswith(self._path) and path.endswith(":predict"):
-            self._metrics.observe_request(status, seconds)
+        name = re.split("[:/]", path.removeprefix(MODELS))[0]
+        if name in self._names and path.endswith(":predict"):
+            self._metrics.observe_request(name, status, seconds)
         client, _ = scope["client"] or ("-", 0)
         message = "%s %s %s %d %.4f s %s"
         logger.info(message, client, scope["method"], path, status, seconds, request_id)

@@ -37,21 +37,20 @@ ROWS, TOKENS = _exponential(1, 2, 14), _exponential(16, 2, 11)
 
 
 class ServerMetrics:
-    """Counts requests, batches and loads.
-
-    Args:
-      model: its name.
+    """Counts requests, batches and loads. The argument `model` is the name of a model.
 
     Attributes:
-      waiting: the gauge of the requests in the queue.
+      waiting: the gauge of the requests in the queue of each model.
     """
 
-    def __init__(self, model: str) -> None:
+    def __init__(self) -> None:
         self._registry = registry = prometheus_client.CollectorRegistry()
-        self._model = model
 
         def gauge(name: str, meaning: str, *labels: str) -> Gauge:
             return Gauge(name, meaning, labels, registry=registry)
+
+        def counter(name: str, meaning: str) -> Counter:
+            return Counter(name, meaning, ["model_name"], registry=registry)
 
         def histogram(name: str, meaning: str, buckets: list[float], *labels: str) -> Histogram:
             return Histogram(name, meaning, labels, buckets=buckets, registry=registry)
@@ -64,27 +63,29 @@ class ServerMetrics:
         self._latency = histogram(
             f"{SERVING}request_latency", "Microseconds of successful predictions", TIMES,
             "model_name", "API", "entrypoint",
-        ).labels(model, "predict", "REST")  # fmt: skip
+        )  # fmt: skip
         self._runtime = histogram(
             f"{SERVING}runtime_latency", "Microseconds of them in the queue and in batches", TIMES,
             "model_name", "API", "runtime",
-        ).labels(model, "Predict", "TF1")  # fmt: skip
-        self._input_rows = histogram(f"{BATCHING}input_batch_size", "Rows of them", ROWS)
+        )  # fmt: skip
+        self._input_rows = histogram(
+            f"{BATCHING}input_batch_size", "Rows of them", ROWS, "model_name"
+        )
         self._queuing = histogram(
             f"{BATCHING}queuing_latency", "Microseconds in the queue, of each part of a request",
-            QUEUE_TIMES, "thread_pool_name",
+            QUEUE_TIMES, "model_name", "thread_pool_name",
         )  # fmt: skip
-        self._batch_rows = histogram(f"{BATCHING}processed_batch_size", "Rows of batches", ROWS)
+        self._batch_rows = histogram(
+            f"{BATCHING}processed_batch_size", "Rows of batches", ROWS, "model_name"
+        )
         self._batch_tokens = histogram(
-            "tf_transformer_batch_tokens", "Rows of batches x sub-words of the longest one", TOKENS
-        )
-        self._tokens = Counter(
-            "tf_transformer_tokens", "Sub-words of successful predictions", registry=registry
-        )
-        self._truncated = Counter(
+            "tf_transformer_batch_tokens", "Rows of batches x sub-words of the longest one", TOKENS,
+            "model_name",
+        )  # fmt: skip
+        self._tokens = counter("tf_transformer_tokens", "Sub-words of successful predictions")
+        self._truncated = counter(
             "tf_transformer_truncated",
             "Best translations of successful predictions that are cut off at the longest output",
-            registry=registry,
         )
         self._loads = gauge(
             f"{LOADING}load_attempt_count", "Loads of versions", "model_path", "status"
@@ -92,35 +93,39 @@ class ServerMetrics:
         self._load_latency = gauge(
             f"{LOADING}load_latency", "Microseconds of successful loads", "model_path"
         )
-        self.waiting = gauge("tf_transformer_waiting", "Requests in the queue")
-        self._version = gauge("tf_transformer_version", "Version that is served")
+        self.waiting = gauge("tf_transformer_waiting", "Requests in the queue", "model_name")
+        self._version = gauge("tf_transformer_version", "Version that is served", "model_name")
 
-    def observe_request(self, status: int, seconds: float) -> None:
+    def observe_request(self, model: str, status: int, seconds: float) -> None:
         """Counts a request for predictions whose response is ready."""
-        self._requests.labels(self._model, STATUS_NAMES.get(status, "INTERNAL")).inc()
+        self._requests.labels(model, STATUS_NAMES.get(status, "INTERNAL")).inc()
         if status == OK:
-            self._latency.observe(MICROSECONDS * seconds)
+            self._latency.labels(model, "predict", "REST").observe(MICROSECONDS * seconds)
 
-    def observe_prediction(self, rows: int, tokens: int, truncated: int, seconds: float) -> None:
+    def observe_prediction(
+        self, model: str, rows: int, tokens: int, truncated: int, seconds: float
+    ) -> None:
         """Counts a successful prediction, and its seconds in the queue and in batches."""
-        self._truncated.inc(truncated)
-        self._input_rows.observe(rows)
-        self._tokens.inc(tokens)
-        self._runtime.observe(MICROSECONDS * seconds)
+        self._truncated.labels(model).inc(truncated)
+        self._input_rows.labels(model).observe(rows)
+        self._tokens.labels(model).inc(tokens)
+        self._runtime.labels(model, "Predict", "TF1").observe(MICROSECONDS * seconds)
 
-    def observe_batch(self, lane: str, rows: int, tokens: int, queue_seconds: list[float]) -> None:
+    def observe_batch(
+        self, model: str, lane: str, rows: int, tokens: int, queue_seconds: list[float]
+    ) -> None:
         """Counts a batch; see `Batcher`."""
-        self._batch_rows.observe(rows)
-        self._batch_tokens.observe(tokens)
+        self._batch_rows.labels(model).observe(rows)
+        self._batch_tokens.labels(model).observe(tokens)
         for seconds in queue_seconds:
-            self._queuing.labels(lane).observe(MICROSECONDS * seconds)
+            self._queuing.labels(model, lane).observe(MICROSECONDS * seconds)
 
-    def observe_load(self, version: int, seconds: float, is_loaded: bool) -> None:
+    def observe_load(self, model: str, version: int, seconds: float, is_loaded: bool) -> None:
         """Counts the load of a version. The path of its folder stays secret."""
-        path = f"{self._model}/{version}"
+        path = f"{model}/{version}"
         self._loads.labels(path, "success" if is_loaded else "fail").inc()
         if is_loaded:
-            self._version.set(version)
+            self._version.labels(model).set(version)
             self._load_latency.labels(path).inc(round(MICROSECONDS * seconds))
 
     def export(self) -> bytes:

@@ -11,20 +11,19 @@ const WITHOUT_SPACES = new RegExp(
   ["Han", "Hiragana", "Katakana", "Khmer", "Lao", "Myanmar", "Thai"]
     .map((script) => `\\p{Script=${script}}`).join("|"), "u");
 const PAUSE = 250; // milliseconds after the last key until the server is asked
-let canComplete = false; // whether the model has these signatures
 let question = new AbortController(); // of the last question to the server
 let pause = 0; // the timer of the pause
 
-// Reads from the server whether its model can complete a beginning.
-async function readSignatures() {
-  const {metadata} = await request(`v1/models/${NAME}/metadata`);
-  const names = Object.keys(metadata.signature_def.signature_def);
-  canComplete = SIGNATURES.every((name) => names.includes(name));
+// Reads from the server whether a model can complete a beginning.
+async function readCanComplete(name) {
+  const {metadata} = await request(`v1/models/${name}/metadata`);
+  const signatures = Object.keys(metadata.signature_def.signature_def);
+  return SIGNATURES.every((signature) => signatures.includes(signature));
 }
 
 // Shows the section for a line, with an empty beginning.
 function startCompletion(line) {
-  byId("completion").hidden = !canComplete || !line.hypotheses.some(isFound);
+  byId("completion").hidden = !model.canComplete || !line.hypotheses.some(isFound);
   byId("prefix").value = "";
   setLanguage(byId("prefix"), model.target);
   clearCompletion();

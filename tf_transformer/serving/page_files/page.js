@@ -1,15 +1,17 @@
 "use strict";
 // The page of the server. It uses functions of attention.js and completion.js, loaded before it.
-const {name: NAME} = document.body.dataset;
-const SECONDS_TO_RETRY = 2;  // while the server loads the model
+const NAMES = document.body.dataset.names.split(" "); // of the models
+const SECONDS_TO_RETRY = 2;  // while the server loads the models
 const TEXTS_OF_REQUEST = 16; // longer texts are translated in several requests
 const SMALLEST_SCORE = -1e8; // a hypothesis that was not found has a smaller score
 // Intl.Segmenter does not know abbreviations: this is the end of "Mr. ", "z. B. " or "on 3. ".
 const ABBREVIATION = /(?<![\p{L}\p{N}])(\p{Lu}\p{Ll}?|Mrs|Prof|\p{N}{1,2})\.\s+$/u;
 // The tag of a language at the beginning of a line, such as <2de> or >>de<<; the text after it.
 const TAGGED = /^ *(<2[\w-]+>|>>[\w-]+<<) +([^ ].*)$/u;
-let version = "";   // that the page shows; "" until the server has loaded one
-let model = {};      // what the exported model says of itself; {} for a model that says nothing
+let models = [];     // in the order of their names; [] until the server has loaded them
+// The chosen one of them: its name, its version, whether it can complete the beginning of a
+// translation, and what it says of itself, which may be nothing.
+let model = {name: NAMES[0]};
 let chosen = null;   // the line whose hypotheses and attention are shown
 let isBusy = false;  // whether a translation is running
 
@@ -31,7 +33,7 @@ async function request(url, options) {
 async function predict(signature, texts, signal) {
   const body = JSON.stringify({signature_name: signature, instances: texts});
   const options = {method: "POST", body, signal};
-  const {predictions} = await request(`v1/models/${NAME}:predict`, options);
+  const {predictions} = await request(`v1/models/${model.name}:predict`, options);
   if (predictions?.length !== texts.length) throw new Error("The server's answer is incomplete.");
   return predictions;
 }
@@ -59,39 +61,67 @@ function createSegmenter(code, granularity) {
 
 // Marks text with its language, for screen readers and spell checkers, where the code has a name.
 function setLanguage(element, code) {
-  if (code && languageName(code) !== code) element.lang = code;
+  element.lang = code && languageName(code) !== code ? code : "";
 }
 
-function showLanguages() {
-  if (!model.source) return;
-  const [source, target] = [model.source, model.target].map(languageName);
-  byId("languages").textContent = `: ${source} \u2192 ${target}`;
-  byId("text-label").textContent = `Text (${source})`;
-  setLanguage(byId("text"), model.source);
+// Returns the languages of a model, such as "English -> German"; "" where it does not say them.
+function languagesOf({source, target}) {
+  return source ? `${languageName(source)} \u2192 ${languageName(target)}` : "";
 }
 
-// Returns the version that answers.
-async function availableVersion() {
-  const {model_version_status: states} = await request(`v1/models/${NAME}`);
+// Returns the version of a model that answers.
+async function availableVersion(name) {
+  const {model_version_status: states} = await request(`v1/models/${name}`);
   const available = states.find(({state}) => state === "AVAILABLE");
   if (!available) throw new Error("The model is being loaded.");
   return available.version;
 }
 
-// Shows what the model is. Tries again until the server has loaded it.
-async function showModel() {
+// Reads what the models are, and shows it. Tries again until the server has loaded them.
+async function readModels() {
   try {
-    version = await availableVersion();
-    model = await request("model.json");
-    await readSignatures();
-    showMessage("version", `version ${version}`);
-    showLanguages();
-    showCard();
-    showScoreHelp();
+    const versions = await Promise.all(NAMES.map(availableVersion));
+    const canComplete = await Promise.all(NAMES.map(readCanComplete));
+    const descriptions = await request("models.json");
+    models = NAMES.map((name, i) => (
+      {...descriptions[name], name, version: versions[i], canComplete: canComplete[i]}));
+    showModel(models[NAMES.indexOf(model.name)]);
+    showModels();
   } catch (error) {
     showMessage("version", error.message, true);
-    setTimeout(showModel, 1000 * SECONDS_TO_RETRY);
+    setTimeout(readModels, 1000 * SECONDS_TO_RETRY);
   }
+}
+
+// Shows a button for each model, which chooses it: its languages, where no other model has them.
+function showModels() {
+  const titles = models.map(languagesOf);
+  const areClear = titles.every((title, i) => title && titles.indexOf(title) === i);
+  byId("models").hidden = models.length < 2;
+  byId("models").replaceChildren(...models.map((each, i) => {
+    const label = createElement("label", "");
+    const button = createElement("input", "", {type: "radio", name: "model"});
+    button.checked = each === model;
+    button.addEventListener("change", () => {
+      clearResults();
+      showMessage("message", "");
+      showModel(each);
+    });
+    label.append(button, " ", areClear ? titles[i] : each.name);
+    return label;
+  }));
+}
+
+// Chooses a model, and shows what it is.
+function showModel(chosenOne) {
+  model = chosenOne;
+  const source = model.source && languageName(model.source);
+  byId("title").textContent = [model.name, languagesOf(model)].filter((part) => part).join(": ");
+  showMessage("version", `version ${model.version}`);
+  byId("text-label").textContent = source ? `Text (${source})` : "Text";
+  setLanguage(byId("text"), model.source);
+  showCard();
+  showScoreHelp();
 }
 
 // Shows what the card of the model says of it, and its examples as buttons that translate them.
@@ -252,15 +282,15 @@ async function translate(event) {
     showMessage("message", "Enter a sentence first.", true);
     return;
   }
-  isBusy = true;
+  isBusy = byId("models").disabled = true;
   byId("go").setAttribute("aria-disabled", true); // a disabled button would lose the focus
   try {
     await translateTexts(texts);
-    if (await availableVersion() !== version) await showModel();
+    if (await availableVersion(model.name) !== model.version) await readModels();
   } catch (error) {
     showMessage("message", error.message, true);
   } finally {
-    isBusy = false;
+    isBusy = byId("models").disabled = false;
     byId("go").removeAttribute("aria-disabled");
   }
 }
@@ -270,4 +300,4 @@ byId("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();
 });
 for (const id of ["layer", "head"]) byId(id).addEventListener("change", showWeights);
-showModel();
+readModels();
