@@ -390,8 +390,6 @@ def test_what_is_no_text_is_a_warning(tmp_path, caplog, name, lines, warning):
     assert len(read(path)) == len(read(path)) == 2 * len(lines)
     assert len(caplog.records) == bool(warning)  # one, however often the text is read
     assert re.search(warning, caplog.text)
-        : len(warning)
-    ]
 
 
 FORM = ":1: give an object of JSON"
