@@ -5,6 +5,7 @@ together. Every replica gets the whole batch of ids, a few hundred kilobytes, an
 of it.
 """
 
+import concurrent.futures
 import contextlib
 import functools
 import json
@@ -12,6 +13,9 @@ import logging
 import os
 import re
 import signal
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +23,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.config import TrainConfig
 from tf_transformer.errors import UserError
 from tf_transformer.host import number_of_cores
 
@@ -32,6 +37,9 @@ WORKER_GONE = re.compile(
 TF_CONFIG_EXAMPLE = (
     '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
 )
+
+
+WAITING_SECONDS = 30.0  # between two messages that name the workers which are missing
 
 
 def split_cpu(logical_devices: int = 0) -> None:
@@ -59,7 +67,11 @@ def split_cpu(logical_devices: int = 0) -> None:
         pass  # TensorFlow has run an operation already
 
 
-def make_strategy(logical_devices: int = 0, replicas: int | None = None) -> tf.distribute.Strategy:
+def make_strategy(
+    logical_devices: int = 0,
+    replicas: int | None = None,
+    worker_minutes: float = TrainConfig.worker_minutes,
+) -> tf.distribute.Strategy:
     """Makes the distribution strategy.
 
     It covers all visible GPUs, or where there is none, all logical CPUs; where `TF_CONFIG` names
@@ -68,13 +80,14 @@ def make_strategy(logical_devices: int = 0, replicas: int | None = None) -> tf.d
     Args:
       logical_devices: how many logical CPUs to use, even where there are GPUs; 0 for all devices.
       replicas: how many of the devices to use, the first ones; None for all.
-    Raises: UserError for an invalid `TF_CONFIG`.
+      worker_minutes: how long to wait for the other workers.
+    Raises: UserError for an invalid `TF_CONFIG`, and where a worker does not come.
     """
     if "TF_CONFIG" in os.environ:
         _check_cluster(os.environ["TF_CONFIG"])
         if logical_devices:
             raise UserError("--logical_devices is for one host: leave it out, or unset TF_CONFIG")
-        return _strategy(_multi_worker_strategy)
+        return _strategy(_multi_worker_strategy, worker_minutes)
     gpus = [] if logical_devices else tf.config.list_logical_devices("GPU")
     devices = gpus or tf.config.list_logical_devices("CPU")
     names = tuple(device.name for device in devices[: logical_devices or replicas])
@@ -82,7 +95,7 @@ def make_strategy(logical_devices: int = 0, replicas: int | None = None) -> tf.d
 
 
 @functools.cache
-def _strategy(kind: Callable[..., Any], *arguments: tuple[str, ...]) -> tf.distribute.Strategy:
+def _strategy(kind: Callable[..., Any], *arguments: Any) -> tf.distribute.Strategy:
     """One strategy per process: a second one would reuse the first one's collective keys."""
     return kind(*arguments)
 
@@ -99,19 +112,58 @@ def _check_cluster(text: str) -> None:
     )
 
 
-def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
+def _multi_worker_strategy(minutes: float) -> tf.distribute.MultiWorkerMirroredStrategy:
+    """Waits for all workers, at most for some minutes. Signals end the wait at once."""
     logger.info("waiting for the other workers of TF_CONFIG")
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    joined: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+    def join() -> None:
+        try:
+            joined.set_result(tf.distribute.MultiWorkerMirroredStrategy())
+        except BaseException as error:
+            joined.set_exception(error)
+
+    # In the main thread, Python's handlers of signals would not run meanwhile.
+    threading.Thread(target=join, daemon=True).start()
+    start = told = time.monotonic()
+    while not concurrent.futures.wait([joined], timeout=0.1).done:
+        _set_handlers(before)
+        now = time.monotonic()
+        if now - start > 60 * minutes:
+            raise UserError(
+                f"{_missing()} did not come within {minutes:g} minutes (--worker_minutes): start "
+                "all workers, and open the ports of TF_CONFIG on each host"
+            )
+        if now - told > WAITING_SECONDS:
+            logger.warning("waiting for %s since %.0f seconds", _missing(), now - start)
+            told = now
+    _set_handlers(before)
     try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's would not run while it waits
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        return joined.result()
     except (tf.errors.OpError, ValueError) as error:
         raise UserError(
             f"the workers of TF_CONFIG {os.environ['TF_CONFIG']!r} cannot connect: {error}"
         ) from error
-    finally:
-        for number, handler in before.items():  # TensorFlow has set its own for SIGTERM
-            signal.signal(number, handler)
+
+
+def _set_handlers(handlers: dict[signal.Signals, Any]) -> None:
+    """Sets the handlers of signals again: TensorFlow sets its own for SIGTERM."""
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def _missing() -> str:
+    """Names the workers of `TF_CONFIG` whose ports do not answer."""
+    found = []
+    for kind, addresses in json.loads(os.environ["TF_CONFIG"])["cluster"].items():
+        for index, address in enumerate(addresses):
+            host, _, port = address.rpartition(":")
+            try:
+                socket.create_connection((host, int(port)), timeout=1).close()
+            except (OSError, ValueError):
+                found.append(f"{kind} {index} ({address})")
+    return " and ".join(found) or "the other workers"
 
 
 @contextlib.contextmanager

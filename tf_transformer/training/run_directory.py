@@ -45,6 +45,7 @@ MAY_CHANGE = {
     "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience",
     "early_stopping_metric", "validation", "max_skipped_steps", "decode_length_coverage",
     "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
+    "worker_minutes",
 }  # fmt: skip
 
 # What a run leaves in its folder, except for the cache, whose files have keys. The settings are the
