@@ -5,16 +5,15 @@ together. Every replica gets the whole batch of ids, a few hundred kilobytes, an
 of it.
 """
 
-import concurrent.futures
 import contextlib
 import functools
+import itertools
 import json
 import logging
 import os
 import re
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -103,8 +102,9 @@ def _strategy(kind: Callable[..., Any], *arguments: Any) -> tf.distribute.Strate
 def _check_cluster(text: str) -> None:
     with contextlib.suppress(ValueError, KeyError, TypeError):
         config = json.loads(text)
-        task = config["task"]
-        if 0 <= int(task["index"]) < len(config["cluster"][task["type"]]):
+        task, addresses = config["task"], itertools.chain(*config["cluster"].values())
+        is_known = 0 <= int(task["index"]) < len(config["cluster"][task["type"]])
+        if is_known and all(re.fullmatch(r".+:\d+", address) for address in addresses):
             return
     raise UserError(
         f"invalid TF_CONFIG {text!r}: give the workers and the index of this one, such as "
@@ -113,57 +113,67 @@ def _check_cluster(text: str) -> None:
 
 
 def _multi_worker_strategy(minutes: float) -> tf.distribute.MultiWorkerMirroredStrategy:
-    """Waits for all workers, at most for some minutes. Signals end the wait at once."""
-    logger.info("waiting for the other workers of TF_CONFIG")
+    _wait_for_workers(minutes)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    joined: concurrent.futures.Future[Any] = concurrent.futures.Future()
-
-    def join() -> None:
-        try:
-            joined.set_result(tf.distribute.MultiWorkerMirroredStrategy())
-        except BaseException as error:
-            joined.set_exception(error)
-
-    # In the main thread, Python's handlers of signals would not run meanwhile.
-    threading.Thread(target=join, daemon=True).start()
-    start = told = time.monotonic()
-    while not concurrent.futures.wait([joined], timeout=0.1).done:
-        _set_handlers(before)
-        now = time.monotonic()
-        if now - start > 60 * minutes:
-            raise UserError(
-                f"{_missing()} did not come within {minutes:g} minutes (--worker_minutes): start "
-                "all workers, and open the ports of TF_CONFIG on each host"
-            )
-        if now - told > WAITING_SECONDS:
-            logger.warning("waiting for %s since %.0f seconds", _missing(), now - start)
-            told = now
-    _set_handlers(before)
     try:
-        return joined.result()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's would not run meanwhile
+        return tf.distribute.MultiWorkerMirroredStrategy()
     except (tf.errors.OpError, ValueError) as error:
         raise UserError(
             f"the workers of TF_CONFIG {os.environ['TF_CONFIG']!r} cannot connect: {error}"
         ) from error
+    finally:
+        for number, handler in before.items():  # TensorFlow has set its own for SIGTERM
+            signal.signal(number, handler)
 
 
-def _set_handlers(handlers: dict[signal.Signals, Any]) -> None:
-    """Sets the handlers of signals again: TensorFlow sets its own for SIGTERM."""
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+def _wait_for_workers(minutes: float) -> None:
+    """Waits until the ports of all workers of `TF_CONFIG` answer.
+
+    TensorFlow would wait without a limit and without names, and no signal handler of Python would
+    run. Until all are there, a socket answers the others at the port of this worker.
+
+    Raises: UserError when some do not answer within some minutes, or this port is taken.
+    """
+    config = json.loads(os.environ["TF_CONFIG"])
+    missing = {  # the name of a worker -> its host and port
+        f"{kind} {index}": tuple(address.rsplit(":", 1))
+        for kind, addresses in config["cluster"].items()
+        for index, address in enumerate(addresses)
+    }
+    own = f"{config['task']['type']} {config['task']['index']}"
+    logger.info("waiting for the other workers of TF_CONFIG")
+    start = told = time.monotonic()
+    with _listen(int(missing.pop(own)[1])):
+        while missing:
+            for name, (host, port) in list(missing.items()):
+                with contextlib.suppress(OSError):
+                    socket.create_connection((host.strip("[]"), int(port)), timeout=1).close()
+                    del missing[name]
+            names = " and ".join(f"{name} ({':'.join(each)})" for name, each in missing.items())
+            now = time.monotonic()
+            if missing and now - start > 60 * minutes:
+                raise UserError(
+                    f"{names} did not answer within {minutes:g} minutes (--worker_minutes): start "
+                    "all workers, and open the ports of TF_CONFIG on each host"
+                )
+            if missing and now - told > WAITING_SECONDS:
+                logger.warning(f"waiting for {names} since {now - start:.0f} seconds")
+                told = now
+            time.sleep(0.2 if missing else 0)
 
 
-def _missing() -> str:
-    """Names the workers of `TF_CONFIG` whose ports do not answer."""
-    found = []
-    for kind, addresses in json.loads(os.environ["TF_CONFIG"])["cluster"].items():
-        for index, address in enumerate(addresses):
-            host, _, port = address.rpartition(":")
-            try:
-                socket.create_connection((host, int(port)), timeout=1).close()
-            except (OSError, ValueError):
-                found.append(f"{kind} {index} ({address})")
-    return " and ".join(found) or "the other workers"
+def _listen(port: int) -> socket.socket:
+    """Opens a port of this host. The kernel answers; nobody has to accept."""
+    both = socket.has_dualstack_ipv6()  # IPv4 and IPv6
+    family = socket.AF_INET6 if both else socket.AF_INET
+    try:
+        return socket.create_server(("", port), family=family, backlog=1024, dualstack_ipv6=both)
+    except OSError as error:
+        raise UserError(
+            f"port {port} of this worker of TF_CONFIG cannot be opened ({error.strerror}): give "
+            "one that is free"
+        ) from None
 
 
 @contextlib.contextmanager

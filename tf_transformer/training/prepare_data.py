@@ -173,6 +173,6 @@ def prepare_text(
             chief_config, config, f"{workers.name} has other settings than the chief:"
         )
         if differences := config.differences(chief_config, MAY_CHANGE - OF_A_HOST):
-            logger.warning(f"{workers.name} has the settings of the chief, not its: {differences}")
+            logger.warning(f"{workers.name} takes the settings of the chief: {differences}")
     cache = os.path.join(directory.path, CACHE)
     return TrainingText(chief_config, corpus, tokenizers, cache, workers)
