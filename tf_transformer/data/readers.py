@@ -13,7 +13,7 @@ import logging
 import os
 import re
 import textwrap
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from lxml import etree
@@ -266,13 +266,11 @@ def _folder_files(folder: str, source: str, target: str) -> dict[str, list[str]]
             )
     if "train" not in files:
         formats = " or ".join(f"train.{ending}" for ending in PAIR_FORMATS)
-        names = sorted(os.listdir(folder))
-        parquet = any(name.endswith(".parquet") for name in names)
+        content = ", ".join(sorted(os.listdir(folder))) or "nothing"
+        advice = f": give {HUGGING_FACE}{folder} for Parquet" if ".parquet" in content else ""
         raise UserError(
             f"folder {folder} has no train.{source} and train.{target}, {formats}: it has "
-            f"{', '.join(names) or 'nothing'}"
-            + parquet
-            * f": give {HUGGING_FACE}{folder} for Parquet"
+            f"{content}{advice}"
         )
     return files
 
@@ -402,15 +400,18 @@ def read_tmx(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
 
     The codes of a format inside a segment (bpt, ept, it, ph, ut) are not text.
     """
-    bases = tuple(map(base_language, languages))
     with open_bytes(path) as file:
         try:
             for _, unit in etree.iterparse(file, tag="{*}tu", resolve_entities=False):
                 texts: dict[str, Any] = {}
                 for variant in unit.iterfind("{*}tuv"):
                     code = variant.get(XML_LANGUAGE) or variant.get("lang", "")
-                    texts.setdefault(base_language(code), variant.find("{*}seg"))
-                sides = [texts.get(base) for base in bases]
+                    for name in (code.replace("-", "_").lower(), base_language(code)):
+                        texts.setdefault(name, variant.find("{*}seg"))
+                sides = [
+                    texts.get(each.replace("-", "_").lower(), texts.get(base_language(each)))
+                    for each in languages
+                ]
                 if all(side is not None for side in sides):
                     source, target = (" ".join(_text_of_segment(side).split()) for side in sides)
                     yield source, target, None
@@ -512,12 +513,6 @@ def describe_data() -> str:
     )
 
 
-def _with_validation(names: Collection[str]) -> dict[str, str]:
-    """The splits of a data set, with its names for them; "dev" is "validation", for example."""
-    validation = [each for each in VALIDATION_NAMES if each in names][:1]
-    return {"validation" if each in validation else each: each for each in names}
-
-
 class TfdsCorpus(Corpus):
     """A translation data set of TensorFlow Datasets.
 
@@ -558,7 +553,7 @@ class TfdsCorpus(Corpus):
             raise UserError(f"{self.name} could not be prepared: {first_line}") from error
         # The mock of TFDS has no splits.
         splits = list(self._builder.info.splits) or ["train", "validation", "test"]
-        return _with_validation(splits)
+        return {"validation" if each in VALIDATION_NAMES else each: each for each in splits}
 
     def read_text(self, text: str) -> Iterator[WeightedPair]:
         """Yields the pairs of a split of the data set."""
@@ -631,7 +626,9 @@ def open_hugging_face(name: str, source: str, target: str) -> FileCorpus:
             yield _pair_of(record, f"{title}, row {number}", (source, target), None)
 
     texts = {
-        split: [file["filename"] for file in splits[name].cache_files]
-        for split, name in _with_validation(splits).items()
+        "validation" if split in VALIDATION_NAMES else split: [
+            file["filename"] for file in text.cache_files
+        ]
+        for split, text in splits.items()
     }
     return FileCorpus(title, texts, read_files, (source, target))

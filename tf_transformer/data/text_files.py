@@ -27,20 +27,18 @@ CHUNK = 1 << 16  # bytes, the size of a pipe
 
 # What opens a compressed file, by the ending of its name.
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-# The first bytes of files that are not UTF-8 text -> their format, and what to do.
-_DECOMPRESS = "decompress it with `{0} -d`, or let the name of the file end in {1}"
-_CONVERT = "convert it with `iconv -f {0} -t UTF-8`"
+# The first bytes of files that are not UTF-8 text -> what to do.
 _FORMATS = {
-    b"\x1f\x8b": ("gzip", _DECOMPRESS.format("gzip", ".gz")),
-    b"BZh91AY&SY": ("bzip2", _DECOMPRESS.format("bzip2", ".bz2")),
-    b"\xfd7zXZ": ("xz", _DECOMPRESS.format("xz", ".xz")),
-    b"\x28\xb5\x2f\xfd": ("Zstandard", "decompress it with `zstd -d`"),
-    b"PK\x03\x04": ("a zip file", "extract its files with `unzip`"),
-    b"PAR1": ("Parquet", "give hf: and the path of the folder with the file"),
-    b"\xff\xfe\0\0": ("UTF-32", _CONVERT.format("UTF-32")),
-    b"\0\0\xfe\xff": ("UTF-32", _CONVERT.format("UTF-32")),
-    b"\xff\xfe": ("UTF-16", _CONVERT.format("UTF-16")),
-    b"\xfe\xff": ("UTF-16", _CONVERT.format("UTF-16")),
+    b"\x1f\x8b": "`gzip -d` decompresses it, where its name does not end in .gz",
+    b"BZh91AY&SY": "`bzip2 -d` decompresses it, where its name does not end in .bz2",
+    b"\xfd7zXZ": "`xz -d` decompresses it, where its name does not end in .xz",
+    b"\x28\xb5\x2f\xfd": "`zstd -d` decompresses it",
+    b"PK\x03\x04": "`unzip` extracts the files of a zip file",
+    b"PAR1": "hf: and the path of the folder reads Parquet",
+    b"\xff\xfe\0\0": "`iconv -f UTF-32 -t UTF-8` converts it",
+    b"\0\0\xfe\xff": "`iconv -f UTF-32 -t UTF-8` converts it",
+    b"\xff\xfe": "`iconv -f UTF-16 -t UTF-8` converts it",
+    b"\xfe\xff": "`iconv -f UTF-16 -t UTF-8` converts it",
 }
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?", re.IGNORECASE)
 
@@ -116,7 +114,9 @@ def _windows(file: IO[bytes], name: str) -> Iterator[list[str]]:
             window = []
         chunk = file.read1(CHUNK)  # type: ignore[attr-defined]  # waits for at least one byte
         if not number and not rest:
-            _check_format(chunk, name)
+            for first, advice in _FORMATS.items():
+                if chunk.startswith(first):
+                    raise UserError(f"{name}: not UTF-8 text: {advice}")
         *lines, rest = (rest + chunk).split(b"\n")
         if rest and not chunk:
             lines.append(rest)
@@ -138,13 +138,6 @@ def _is_ready(file: IO[bytes], seconds: float) -> bool:
         return bool(select.select([file], [], [], seconds)[0])
     except io.UnsupportedOperation:  # a file in memory
         return True
-
-
-def _check_format(start: bytes, name: str) -> None:
-    """Raises: UserError where a file begins as one of another format."""
-    for first, (kind, advice) in _FORMATS.items():
-        if start.startswith(first):
-            raise UserError(f"{name}: {kind}, not UTF-8 text: {advice}")
 
 
 def _decode(line: bytes, number: int, name: str) -> str:
