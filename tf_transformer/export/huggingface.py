@@ -316,9 +316,7 @@ def _read_marian(
     variables = checkpoints.named_weights(model)
     unused = set(tensors) - set(map(marian.marian_name, variables))
     if others := sorted(name for name in unused if ".layers." in name):
-        raise UserError(
-            f"{folder}: the weights have {others[0]}, of a layer that config.json has not"
-        )
+        raise UserError(f"{folder} has {others[0]}, of a layer that config.json has not")
     weights = marian.from_marian(tensors, variables, model_config.d_model)
     if starts_with_padding:
         weights["final_layer/kernel"][:, START] = 0
