@@ -299,7 +299,8 @@ def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenize
             advice = "; --extend_vocab adds tags too"
         raise UserError(
             f"the vocabulary of {init_from or data.vocab_model} has no tag "
-            f"{' or '.join(sorted(missing))}: its tags are {', '.join(source.tags) or 'none'}{advice}"
+            f"{' or '.join(sorted(missing))}: its tags are {', '.join(source.tags) or 'none'}"
+            f"{advice}"
         )
     parts = (part.read("train") for part in corpus.parts("train"))
     sample = itertools.chain.from_iterable(itertools.islice(part, SAMPLED_PAIRS) for part in parts)
