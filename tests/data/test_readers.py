@@ -441,14 +441,14 @@ GZIP = gzip.compress(b"".join(b"%d\n" % n**2 for n in range(999)), mtime=0)
 
 
 @pytest.mark.parametrize(("name", "content", "problem"), [
-    ("x", "a\nb\n".encode("utf-16"), "x: not UTF-8 text: `iconv -f UTF-16 "),
-    ("x", "a\nb\n".encode("utf-32"), "x: not UTF-8 text: `iconv -f UTF-32 "),
-    ("x", gzip.compress(b"a\n"), "x: not UTF-8 text: `gzip -d`"),
-    ("x", bz2.compress(b"a\n"), "x: not UTF-8 text: `bzip2 -d`"),
-    ("x", lzma.compress(b"a\n"), "x: not UTF-8 text: `xz -d`"),
-    ("x.zst", b"\x28\xb5\x2f\xfd\4\0", "x.zst: not UTF-8 text: `zstd -d`"),
-    ("x.zip", b"PK\3\4\n\0", "x.zip: not UTF-8 text: `unzip`"),
-    ("x.parquet", b"PAR1\x15\0\n", "x.parquet: not UTF-8 text: hf: "),
+    ("x", "a\nb\n".encode("utf-16"), "x: not UTF-8 text but UTF-16: convert it"),
+    ("x", "a\nb\n".encode("utf-32"), "x: not UTF-8 text but UTF-32: convert it"),
+    ("x", gzip.compress(b"a\n"), "x: not UTF-8 text but gzip: "),
+    ("x", bz2.compress(b"a\n"), "x: not UTF-8 text but bzip2: "),
+    ("x", lzma.compress(b"a\n"), "x: not UTF-8 text but xz: "),
+    ("x.zst", b"\x28\xb5\x2f\xfd\4\0", "x.zst: not UTF-8 text but Zstandard: "),
+    ("x.zip", b"PK\3\4\n\0", "x.zip: not UTF-8 text but a zip"),
+    ("x.parquet", b"PAR1\x15\0\n", "x.parquet: not UTF-8 text but Parquet: give hf:"),
     ("x", "a\nä\n".encode("latin-1"), "x:2: not UTF-8 text"),
     ("x.gz", b"a\nb\n", "x.gz: not a complete .gz file"),
     ("x.gz", GZIP[:-9], "x.gz: not a complete .gz file"),

@@ -42,7 +42,7 @@ Text = tuple[str, tuple[str, str], Iterator[WeightedPair]]
         Flag(
             "output", str,
             "file for the clean pairs: TSV, or two files SOURCE_FILE,TARGET_FILE; compressed if "
-            "the name ends in .gz (default: TSV on standard output)",
+            "the name ends in .gz, .bz2 or .xz (default: TSV on standard output)",
         ),
         Flag(
             "rejected", str,

@@ -27,18 +27,18 @@ CHUNK = 1 << 16  # bytes, the size of a pipe
 
 # What opens a compressed file, by the ending of its name.
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-# The first bytes of files that are not UTF-8 text -> what to do.
+# The first bytes of files that are not UTF-8 text -> their format, and what to do.
 _FORMATS = {
-    b"\x1f\x8b": "`gzip -d` decompresses it, where its name does not end in .gz",
-    b"BZh91AY&SY": "`bzip2 -d` decompresses it, where its name does not end in .bz2",
-    b"\xfd7zXZ": "`xz -d` decompresses it, where its name does not end in .xz",
-    b"\x28\xb5\x2f\xfd": "`zstd -d` decompresses it",
-    b"PK\x03\x04": "`unzip` extracts the files of a zip file",
-    b"PAR1": "hf: and the path of the folder reads Parquet",
-    b"\xff\xfe\0\0": "`iconv -f UTF-32 -t UTF-8` converts it",
-    b"\0\0\xfe\xff": "`iconv -f UTF-32 -t UTF-8` converts it",
-    b"\xff\xfe": "`iconv -f UTF-16 -t UTF-8` converts it",
-    b"\xfe\xff": "`iconv -f UTF-16 -t UTF-8` converts it",
+    b"\x1f\x8b": "gzip: decompress it, or let its name end in .gz",
+    b"BZh91AY&SY": "bzip2: decompress it, or let its name end in .bz2",
+    b"\xfd7zXZ": "xz: decompress it, or let its name end in .xz",
+    b"\x28\xb5\x2f\xfd": "Zstandard: decompress it with `zstd -d`",
+    b"PK\x03\x04": "a zip file: extract its files with `unzip`",
+    b"PAR1": "Parquet: give hf: and the path of its folder",
+    b"\xff\xfe\0\0": "UTF-32: convert it with `iconv -f UTF-32 -t UTF-8`",
+    b"\0\0\xfe\xff": "UTF-32: convert it with `iconv -f UTF-32 -t UTF-8`",
+    b"\xff\xfe": "UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`",
+    b"\xfe\xff": "UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`",
 }
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?", re.IGNORECASE)
 
@@ -114,9 +114,9 @@ def _windows(file: IO[bytes], name: str) -> Iterator[list[str]]:
             window = []
         chunk = file.read1(CHUNK)  # type: ignore[attr-defined]  # waits for at least one byte
         if not number and not rest:
-            for first, advice in _FORMATS.items():
+            for first, kind in _FORMATS.items():
                 if chunk.startswith(first):
-                    raise UserError(f"{name}: not UTF-8 text: {advice}")
+                    raise UserError(f"{name}: not UTF-8 text but {kind}")
         *lines, rest = (rest + chunk).split(b"\n")
         if rest and not chunk:
             lines.append(rest)
