@@ -329,6 +329,7 @@ class TrainConfig(Settings):
         choices=("auto", "on", "off"),
     )
     logical_devices: int = setting(0, "replicas on the CPU; 0: all GPUs, or two on the CPU", 0, 256)
+    worker_minutes: float = setting(10.0, "most minutes to wait for the other workers of TF_CONFIG")
     save_steps: int = setting(1500, "updates between checkpoints (Sec. 6.1: 10 minutes)", 1)
     max_checkpoints: int = setting(5, "newest checkpoints to keep, and to average (big: 20)", 1)
     eval_steps: int = setting(1000, "updates between validations", 1)

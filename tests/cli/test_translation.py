@@ -290,8 +290,11 @@ def test_parse(run, parser_dir, tmp_path):
 def test_evaluate_a_parser(succeed, refused, parser_dir):
     message = refused("evaluate", f"--model_dir={parser_dir}", "--translations=x")
     assert "--translations are for translations; this model is a parser" in message
-    out, _ = succeed("evaluate", f"--model_dir={parser_dir}", "--extra_decode_length=20")
-    assert "test of treebank" in out
+    prm = parser_dir / "own.prm"
+    prm.write_text("DELETE_LABEL TOP\n")
+    flags = [f"--model_dir={parser_dir}", "--extra_decode_length=20", f"--prm={prm}"]
+    out, _ = succeed("evaluate", *flags)
+    assert "test of treebank" in out and f"by {prm}" in out
     assert "F1 " in out and "BLEU" not in out
     folder = parser_dir / "evaluation"
     assert (folder / "test.trees").read_text().count("\n") == 9

@@ -1,11 +1,13 @@
 """What `--data` can name: pairs of each kind of text, and the mistakes that users make."""
 
+import bz2
 import gzip
 import hashlib
 import itertools
 import json
 import lzma
 import os
+import re
 import statistics
 import types
 
@@ -21,7 +23,8 @@ from tf_transformer.errors import UserError
 
 def write(path, lines):
     data = "".join(f"{line}\n" for line in lines).encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    modules = {".gz": gzip, ".bz2": bz2, ".xz": lzma}
+    path.write_bytes(modules[path.suffix].compress(data) if path.suffix in modules else data)
     return str(path)
 
 
@@ -47,6 +50,23 @@ def test_folder(tmp_path, stem, suffix):
         list(corpus.read("test"))
     with pytest.raises(UserError, match="both 'en'"):
         open_corpus(str(tmp_path), "en", "en")
+
+
+@pytest.mark.parametrize(("names", "splits"), [
+    (["en.train.txt", "de.train.txt", "en.dev.txt", "de.dev.txt"], ["train", "validation"]),
+    (["train.en.txt", "train.de.txt.xz", "test.en.txt", "test.de.txt"],
+     ["train", "test", "validation", "all"]),
+    (["Tatoeba.de-en.en", "Tatoeba.de-en.de", "README"], ["train", "validation", "all"]),
+])  # fmt: skip
+def test_folders_of_tfds_and_opus(tmp_path, names, splits):
+    for name in names:
+        write(tmp_path / name, ["A", "B"] if "de." in f"{name}." else ["a", "b"])
+    for name in names[2:]:
+        write(tmp_path / name, ["D"] if "de." in f"{name}." else ["d"])
+    corpus = open_corpus(str(tmp_path), "en", "de")
+    assert corpus.splits == splits
+    whole = "all" if "all" in splits else "train"
+    assert sorted(corpus.read(whole)) == [("a", "A"), ("b", "B")]
 
 
 def test_the_only_test_set_is_the_default(tmp_path):
@@ -197,6 +217,8 @@ FOLDER = {name: "a\nb\nc\n" for name in ("train.en", "train.de", "val.en", "val.
     # Validation text is checked before the vocabulary is learned.
     ({**FOLDER, "val.en": "a\n"}, "val.en has 1 lines, and"),
     ({**FOLDER, "val.en": "\n \n\u2028\n"}, "has no validation text"),
+    ({"a.en": "a\n", "a.de": "a\n", "b.en": "a\n", "b.de": "a\n"}, "it has a.de, a.en, b.de, b.en"),
+    ({"train.parquet": ""}, "it has train.parquet: give hf:.* for Parquet"),
     ({**FOLDER, "val.en": b"a\nb\xe9\nc\n"}, "val.en:2: not UTF-8 text"),
 ])  # fmt: skip
 def test_folders_that_are_refused(tmp_path, files, message):
@@ -223,7 +245,7 @@ def test_tfds(tmp_path):
 
 
 @pytest.fixture
-def fake_builder(monkeypatch):
+def fake_builder(request, monkeypatch):
     """A builder of TFDS with 100 pairs for training, as its mock has no fixed text."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
@@ -234,12 +256,22 @@ def fake_builder(monkeypatch):
 
     info = types.SimpleNamespace(features={"en": 0, "de": 0}, full_name="some/1", splits={})
     splits = {"train": types.SimpleNamespace(num_examples=100)}
+    if request.param:
+        splits[request.param] = splits["train"]
     builder = types.SimpleNamespace(info=info, as_dataset=as_dataset)
     builder.download_and_prepare = lambda: info.splits.update(splits)
     monkeypatch.setattr(tfds, "builder", lambda name: builder)
     return builder
 
 
+@pytest.mark.parametrize("fake_builder", ["dev", "valid"], indirect=True)
+def test_a_split_of_tfds_for_validation(fake_builder):
+    corpus = open_corpus("some_translate/de-en", "en", "de")
+    assert corpus.splits == ["train", "validation"]
+    assert len(list(corpus.read("train"))) == len(list(corpus.read("validation"))) == 100
+
+
+@pytest.mark.parametrize("fake_builder", [""], indirect=True)
 def test_tfds_without_validation_text_holds_out_a_part_of_train(fake_builder):
     corpus = open_corpus("some_translate/de-en", "en", "de")
     texts = {split: [number for number, _ in corpus.read(split)] for split in corpus.splits}
@@ -247,6 +279,7 @@ def test_tfds_without_validation_text_holds_out_a_part_of_train(fake_builder):
     assert sorted(texts["train"] + texts["validation"]) == sorted(texts["all"])
 
 
+@pytest.mark.parametrize("fake_builder", [""], indirect=True)
 def test_tfds_without_network(fake_builder):
     def fail():
         raise OSError("no network")
@@ -293,7 +326,7 @@ def test_blank_lines_are_pairs_without_text(tmp_path, suffix):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "csv.bz2", "csv.xz"])
 def test_csv(tmp_path, suffix):
     """The first line can name the languages: then the file is for both directions."""
     lines = ["one,two", 'a cat,"eine ""Katze"", klein"', '"a\ndog",ein Hund']
@@ -330,6 +363,36 @@ def test_json_lines(tmp_path, suffix):
     assert len({open_corpus(path, *each).fingerprint("all") for each in directions}) == 2
 
 
+def test_tmx(tmp_path):
+    """Codes of a format are not text, and a unit without one of the languages does not count."""
+    text = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx version="1.4"><body>
+      <tu><tuv xml:lang="en-US"><seg>A <bpt i="1">&lt;b></bpt><hi>big</hi> dog<ept i="1"/>
+        &amp; cat</seg></tuv><tuv lang="DE"><seg>Hund</seg></tuv></tu>
+      <tu><tuv xml:lang="en"><seg>a</seg></tuv><tuv xml:lang="fr"><seg>b</seg></tuv>
+        <tuv xml:lang="fr-CA"><seg>c</seg></tuv></tu>
+    </body></tmx>"""
+    path = tmp_path / "train.tmx"
+    path.write_text(text, encoding="utf-16")
+    assert read(path) == read(tmp_path) == [("A big dog & cat", "Hund", None)]
+    assert read(path, "fr", "fr_CA") == [("b", "c", None)]
+
+
+@pytest.mark.parametrize(("name", "lines", "warning"), [
+    ("x.tsv", ["a\tA", '<seg id="1">b</seg>\t<seg id="1">B</seg>'], "pair 2, .* has markup"),
+    ("x.jsonl", ['{"en": "it &apos;s", "de": "es ist"}'], "pair 1, .* has markup"),
+    ("x.tsv", ["a\tA", 'b\t"die ""B"" "'], "pair 2, .* has quotation marks of CSV"),
+    ("x.tsv", ["source\tTarget"], "pair 1, .* is a header"),
+    ("x.csv", ["src,tgt"], "pair 1, .* is a header"),
+    ("x.tsv", ["de\ten"], "pair 1, .* is a header"),
+    ("x.tsv", ['"a", he said <3 & "b"\t"A" R&D;', "source\ttarget"], ""),
+])  # fmt: skip
+def test_what_is_no_text_is_a_warning(tmp_path, caplog, name, lines, warning):
+    path = write(tmp_path / name, lines * 2)
+    assert len(read(path)) == len(read(path)) == 2 * len(lines)
+    assert len(caplog.records) == bool(warning)  # one, however often the text is read
+    assert re.search(warning, caplog.text)
+
+
 FORM = ":1: give an object of JSON"
 
 
@@ -337,6 +400,9 @@ FORM = ":1: give an object of JSON"
     ("x.tsv", "a\tb\tno\n", ":1: the weight 'no' is not a number from 0.000001 to 1,000,000"),
     ("x.tsv", "a\tb\tnan\n", "`cut -f 1,2` removes a third column"),
     ("x.tsv", "a\tb\t0\n", "the weight '0' is not"),
+    ("x.tsv", "-0.5\ta\tb\n", "`cut -f 2,3` removes a score in the first column"),
+    ("x.txt", '{"en": "a", "de": "b"}\n', ":1: JSON: give a file whose name ends in .jsonl"),
+    ("x.tmx", "<tmx>", ": not TMX"),
     ("x.tsv", "a\tb\na\tb\t1\tc\n", ":2: 4 columns"),
     ("x.tsv", "a\tb\nc\n", ":2: one column: give source, one tab, target"),
     ("x.csv", "a;b\n", ":1: one column: give source, a comma, target, or a first line with the"),
@@ -375,11 +441,22 @@ GZIP = gzip.compress(b"".join(b"%d\n" % n**2 for n in range(999)), mtime=0)
 
 
 @pytest.mark.parametrize(("name", "content", "problem"), [
-    ("x", "a\nb\n".encode("utf-16"), "x:1: not UTF-8 text"),
+    ("x", "a\nb\n".encode("utf-16"), "x: not UTF-8 text but UTF-16: convert it"),
+    ("x", "a\nb\n".encode("utf-32"), "x: not UTF-8 text but UTF-32: convert it"),
+    ("x", gzip.compress(b"a\n"), "x: not UTF-8 text but gzip: "),
+    ("x", bz2.compress(b"a\n"), "x: not UTF-8 text but bzip2: "),
+    ("x", lzma.compress(b"a\n"), "x: not UTF-8 text but xz: "),
+    ("x.zst", b"\x28\xb5\x2f\xfd\4\0", "x.zst: not UTF-8 text but Zstandard: "),
+    ("x.zip", b"PK\3\4\n\0", "x.zip: not UTF-8 text but a zip"),
+    ("x.parquet", b"PAR1\x15\0\n", "x.parquet: not UTF-8 text but Parquet: give hf:"),
     ("x", "a\nä\n".encode("latin-1"), "x:2: not UTF-8 text"),
-    ("x.gz", b"a\nb\n", "x.gz: not a complete gzip file"),
-    ("x.gz", GZIP[:-9], "x.gz: not a complete gzip file"),
-    ("x.gz", GZIP[:60] + b"\xff" * 10 + GZIP[70:], "not a complete gzip file|not UTF-8"),
+    ("x.gz", b"a\nb\n", "x.gz: not a complete .gz file"),
+    ("x.gz", GZIP[:-9], "x.gz: not a complete .gz file"),
+    ("x.gz", GZIP[:60] + b"\xff" * 10 + GZIP[70:], "not a complete .gz file|not UTF-8"),
+    ("x.bz2", bz2.compress(b"a\n")[:-9], "x.bz2: not a complete .bz2 file"),
+    ("x.bz2", b"a\n", "x.bz2: not a complete .bz2 file"),
+    ("x.xz", lzma.compress(b"a\n")[:-9], "x.xz: not a complete .xz file"),
+    ("x.xz", b"a\n", "x.xz: not a complete .xz file"),
 ])  # fmt: skip
 def test_files_that_are_no_text(tmp_path, name, content, problem):
     (tmp_path / name).write_bytes(content)

@@ -32,7 +32,10 @@ FILE = """\
     (VP (VBD -LRB-)(NP *x*
       ))
     (. .) ))
+<DOC>
+<S ID=1>
 ( (X (Y z)) ) ( (X (Y y)) )
+</S>
 """
 
 
@@ -141,6 +144,9 @@ LINEARISED = "(S (NP DT NN ) (VP VBD (VP VBN (ADVP RB ) (PRN -LRB- (NP (QP $ CD 
         ("( (S ( (NN dog) (NN cat))))", "(S (NN dog) (NN cat))"),
         ("( (NP=2 (NP|X-3 (NN dog))))", "(NP (NP|X (NN dog)))"),
         ("(-X- (NN-1 dog))", "(-X- (NN-1 dog))"),
+        ("(NP-SUJ##a=b|c=d## (NC##lem=chat## chat) (## #))", "(NP (NC chat) (## #))"),
+        ("(VROOT (S (NN dog)) ($. .))", "(TOP (S (NN dog)) ($. .))"),
+        ("(VROOT (S (NN dog)))", "(S (NN dog))"),
         ("( (S (NP-SBJ (-NONE- *)) (VP (-NONE- *?*))))", "None"),  # only traces
     ],
 )
@@ -242,10 +248,14 @@ def test_the_sections_of_the_penn_treebank(tmp_path):
     assert corpus.default_test(seen=True) == corpus.default_test(seen=False) == "test"
 
 
-@pytest.mark.parametrize("name", ["validation/deep/x", "Development-1"])
-def test_split_names(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [("validation/deep/x", "mrg"), ("Development-1", "parse"), ("dev", "ptb"), ("val", "fid")],
+)
+def test_split_names(tmp_path, name, ending):
     for path in ("train/b", "train/a", "train_2", name, "testing", "notes"):
-        write(tmp_path / f"{path}.mrg", path)
+        write(tmp_path / f"{path}.{ending}", path)
+    (tmp_path / "testing.txt").write_text("notes")
     corpus = open_treebank(tmp_path)
     assert first_words(corpus, "train") == ["train/a", "train/b", "train_2"]
     assert first_words(corpus, "validation") == [name]
@@ -287,9 +297,16 @@ def test_held_out_validation_beside_test_trees(tmp_path):
 
 
 def test_bad_folders(tmp_path):
-    with pytest.raises(UserError, match=r"no \.mrg file"):
+    with pytest.raises(UserError, match=r"no \.mrg, .* file"):
         open_treebank(tmp_path)
+    with pytest.raises(UserError, match=r"no such folder or file: .*x\.mrg"):
+        open_treebank(tmp_path / "x.mrg")
     write(tmp_path / "a.mrg", "dog", "cat")
+    assert first_words(open_treebank(tmp_path / "a.mrg"), "all") == ["dog", "cat"]
+    with gzip.open(tmp_path / "a.mrg.gz", "wb") as file:
+        file.write((tmp_path / "a.mrg").read_bytes())
+    assert first_words(open_treebank(tmp_path), "all") == ["dog", "cat", "dog", "cat"]
+    (tmp_path / "a.mrg.gz").unlink()
     with pytest.raises(UserError, match="has no train text"):
         open_treebank(tmp_path).check()
     (tmp_path / "a.mrg").write_text("( (S (NN dog)) )\n( (S (NN cat) )\n")

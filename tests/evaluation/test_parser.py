@@ -5,6 +5,7 @@ from pocket.treebank import generate
 
 from tf_transformer.data.trees import clean_tree, linearise, read_trees
 from tf_transformer.decoding.text_batches import Translation
+from tf_transformer.evaluation.evalb import Parameters
 from tf_transformer.evaluation.parser import Parser, evaluate_parses, with_punctuation, words_of
 
 
@@ -58,6 +59,8 @@ def test_scores_by_hand():
         "(S (NNP Anna) (NN sleeps))",
     ]
     assert evaluation.ill_formed == 1
+    all_labels = evaluate_parses(gold, outputs, Parameters(labeled=False, delete_label=()))
+    assert [record.words for record in all_labels.records] == [5, 2]
     first, second = evaluation.records
     assert (first.matched, first.gold_brackets, first.test_brackets) == (3, 4, 4)
     assert (first.words, first.correct_tags) == (4, 4)

@@ -10,7 +10,9 @@ import shutil
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from sentencepiece import sentencepiece_model_pb2 as messages
 
+from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.checkpoints.loading import load_model
 from tf_transformer.checkpoints.model_folder import initial_settings, load_config
 from tf_transformer.config import Config
@@ -172,6 +174,62 @@ def test_sub_words_without_an_id_are_split():
     assert UNK not in ids
 
 
+def test_a_vocabulary_with_some_of_the_bytes():
+    spm = messages.ModelProto.FromString((MARIAN / "source.spm").read_bytes())
+    spm.trainer_spec.byte_fallback = True
+    spm.pieces.add(piece="<0x41>", type=messages.ModelProto.SentencePiece.BYTE)
+    vocabulary = {**VOCABULARY, "<0x41>": len(VOCABULARY)}
+    order = token_order(len(vocabulary), PADDING, 1, PADDING, 0)
+    tokenizer = to_tokenizer(spm.SerializeToString(), vocabulary, order)
+    assert tokenizer.decode([[4, 5]]).numpy() == [b".?"]
+    assert UNK in tokenizer.encode(["The \u65e5"]).to_list()[0]
+
+
+def test_language_codes_are_tags(imported, tmp_path):
+    """They begin sources only, and an export has them as Marian has."""
+    _, (source, target), _ = load_model(imported)
+    code = ORDER.index(VOCABULARY[">>fra<<"])
+    assert source.tags == {">>fra<<": code}
+    tagged, plain, inside = source.encode([">>fra<< a", "a", "a >>fra<< a"]).to_list()
+    assert tagged == [code, *plain] and code not in inside
+    assert code not in target.for_targets().encode([">>fra<< a"]).to_list()[0]
+    exported, again = str(tmp_path / "exported"), str(tmp_path / "again")
+    export_huggingface(imported, exported)
+    vocabulary = json.loads((tmp_path / "exported" / "vocab.json").read_text("utf-8"))
+    assert vocabulary[">>fra<<"] == code and "\u2581>>fra<<" not in vocabulary
+    import_huggingface(exported, again)
+    assert [each.model for each in load_model(again)[1]] == [source.model, target.model]
+
+
+@pytest.mark.parametrize("form", ["shards", "padded", "pytorch"])
+def test_other_forms_of_weights(imported, tmp_path, form):
+    folder = tmp_path / "marian"
+    shutil.copytree(MARIAN, folder)
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    if form == "shards":
+        files = {name: f"model-{number % 2}.safetensors" for number, name in enumerate(tensors)}
+        for file in set(files.values()):
+            save_file({n: tensors[n] for n, of in files.items() if of == file}, folder / file)
+        index = folder / "model.safetensors.index.json"
+        index.write_text(json.dumps({"weight_map": files}), "utf-8")
+    elif form == "padded":
+        for name, axis in (("model.shared.weight", 0), ("final_logits_bias", 1)):
+            widths = [(0, 24 * (each == axis)) for each in range(2)]
+            tensors[name] = np.pad(tensors[name], widths)
+        save_file(tensors, folder / "model.safetensors")
+    else:
+        torch = pytest.importorskip("torch")
+        tensors = {name: torch.tensor(tensor) for name, tensor in tensors.items()}
+        torch.save(tensors, folder / "pytorch_model.bin")
+    import_huggingface(str(folder), str(tmp_path / "model"))
+    found, expected = (
+        named_weights(load_model(path)[0]) for path in (str(tmp_path / "model"), imported)
+    )
+    for name, variable in expected.items():
+        np.testing.assert_array_equal(found[name].numpy(), variable.numpy())
+
+
 @pytest.mark.parametrize(
     "name, content, message",
     [
@@ -188,7 +246,8 @@ def test_sub_words_without_an_id_are_split():
         ("vocab.json", b'{"</s>": 0, "<unk>": 7}', "could not be read"),
         ("source.spm", b"\xff\xff", "could not be read"),
         ("model.safetensors", b"x", "could not be read"),
-        ("model.safetensors", None, "save_pretrained"),
+        ("model.safetensors", None, "No such file.*model.safetensors"),
+        ("pytorch_model.bin", b"x", "could not be read|package torch"),
     ],
 )
 def test_what_cannot_be_imported(tmp_path, name, content, message):
@@ -198,7 +257,9 @@ def test_what_cannot_be_imported(tmp_path, name, content, message):
     if isinstance(content, dict):
         change_config(folder, content)
     else:
-        (folder / name).unlink()
+        (folder / name).unlink(missing_ok=True)
+    if name == "pytorch_model.bin":
+        (folder / "model.safetensors").unlink()
     if isinstance(content, bytes):
         (folder / name).write_bytes(content)
     with pytest.raises(UserError, match=message):

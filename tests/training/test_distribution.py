@@ -310,13 +310,14 @@ def test_only_a_lost_worker_is_another_worker(monkeypatch, kind, message, reason
             raise kind(None, None, message)
 
 
-@pytest.mark.parametrize(("index", "logical_devices", "message"), [
-    (1, 0, "give the workers and the index of this one"),
-    (0, 2, "--logical_devices is for one host"),
+@pytest.mark.parametrize(("index", "address", "logical_devices", "message"), [
+    (1, "127.0.0.1:1", 0, "give the workers and the index of this one"),
+    (0, "127.0.0.1", 0, "give the workers and the index of this one"),
+    (0, "127.0.0.1:1", 2, "--logical_devices is for one host"),
 ])  # fmt: skip
-def test_invalid_tf_config(monkeypatch, index, logical_devices, message):
+def test_invalid_tf_config(monkeypatch, index, address, logical_devices, message):
     task = {"type": "worker", "index": index}
-    config = {"cluster": {"worker": ["127.0.0.1:1"]}, "task": task}
+    config = {"cluster": {"worker": [address]}, "task": task}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
     with pytest.raises(UserError, match=message):
         distribution.make_strategy(logical_devices)

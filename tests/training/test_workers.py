@@ -22,6 +22,15 @@ def command(folder, corpus_folder, **changes):
     return train_command(folder, corpus_folder, {**FLAGS, **changes})
 
 
+def environments():
+    """Those of two workers, the chief first."""
+    address = ("127.0.0.1", 0)
+    with socket.create_server(address) as one, socket.create_server(address) as other:
+        cluster = {"worker": [f"127.0.0.1:{each.getsockname()[1]}" for each in (one, other)]}
+    configs = ({"cluster": cluster, "task": {"type": "worker", "index": n}} for n in (0, 1))
+    return [{**os.environ, "TF_CONFIG": json.dumps(config)} for config in configs]
+
+
 def start_two(folder, corpus_folder, temporary, **changes):
     """Starts two workers, the chief first.
 
@@ -31,13 +40,9 @@ def start_two(folder, corpus_folder, temporary, **changes):
       temporary: where the second worker makes its temporary folder.
       **changes: flags, with a value for each worker.
     """
-    workers, address = [], ("127.0.0.1", 0)
-    with socket.create_server(address) as one, socket.create_server(address) as other:
-        ports = [each.getsockname()[1] for each in (one, other)]
-    for index in (0, 1):
-        cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
-        config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-        environment = {**os.environ, "TF_CONFIG": config, "TMPDIR": str(temporary)}
+    workers = []
+    for index, environment in enumerate(environments()):
+        environment["TMPDIR"] = str(temporary)
         flags = {name: values[index] for name, values in changes.items()}
         workers.append(start_process(command(folder, corpus_folder, **flags), env=environment))
     return workers
@@ -95,7 +100,7 @@ def test_two_workers_equal_one_with_two_replicas(corpus_folder, tmp_path):
 
 @pytest.mark.parametrize(("flag", "values", "message"), [
     ("warmup_steps", (100, 200), "worker 1 has other settings than the chief: warmup_steps 100"),
-    ("data", ("train", "test"), "worker 1 has another train text"),
+    ("data", ("train", "test"), "worker 1 has another train text than the chief, train of files "),
 ])  # fmt: skip
 def test_workers_that_do_not_agree(corpus_folder, tmp_path, flag, values, message):
     if flag == "data":
@@ -104,6 +109,32 @@ def test_workers_that_do_not_agree(corpus_folder, tmp_path, flag, values, messag
     outputs = [process.communicate(timeout=120)[0] for process in workers]
     assert [process.returncode for process in workers] == [2, 2], outputs
     assert not any("Traceback" in output for output in outputs), outputs
+    if flag == "data":
+        message += values[1]
     assert message in outputs[1] and "another worker has stopped" in outputs[0], outputs
     own_text = "worker 1 encodes the train text itself: it does not share the text and"
     assert (own_text in outputs[1]) == (flag == "data"), outputs
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_waiting_for_the_other_worker(corpus_folder, tmp_path, index):
+    """SIGTERM and a limit end it."""
+    environment = environments()[index]
+    waiting = start_process(command(tmp_path / "model", corpus_folder), env=environment)
+    while "waiting for" not in waiting.stdout.readline():
+        assert waiting.poll() is None
+    waiting.send_signal(signal.SIGTERM)
+    out, _ = waiting.communicate(timeout=60)
+    assert waiting.returncode == 128 + signal.SIGTERM and "terminated" in out, out
+    limited = command(tmp_path / "model", corpus_folder, worker_minutes=0.001)
+    done = subprocess.run(limited, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2 and f"worker {1 - index} (127.0.0.1:" in done.stderr, done.stderr
+
+
+def test_other_settings_that_may_differ(corpus_folder, tmp_path):
+    workers = start_two(
+        tmp_path / "model", corpus_folder, tmp_path, log_steps=(10, 20), train_steps=(2, 2)
+    )
+    outputs = [process.communicate(timeout=240)[0] for process in workers]
+    assert [process.returncode for process in workers] == [0, 0], outputs
+    assert "worker 1 takes the settings of the chief: log_steps 20 (now 10)" in outputs[1]

@@ -18,7 +18,7 @@ from tf_transformer.config import TREES, FilterConfig
 from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.progress import Progress
 from tf_transformer.data.readers import corpus_names, open_corpus, split_languages
-from tf_transformer.data.text_files import STANDARD_INPUT, read_tsv
+from tf_transformer.data.text_files import COMPRESSIONS, STANDARD_INPUT, read_tsv, uncompressed
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_files
 
@@ -42,7 +42,7 @@ Text = tuple[str, tuple[str, str], Iterator[WeightedPair]]
         Flag(
             "output", str,
             "file for the clean pairs: TSV, or two files SOURCE_FILE,TARGET_FILE; compressed if "
-            "the name ends in .gz (default: TSV on standard output)",
+            "the name ends in .gz, .bz2 or .xz (default: TSV on standard output)",
         ),
         Flag(
             "rejected", str,
@@ -113,7 +113,7 @@ def _output_paths(values: flags.FlagValues) -> tuple[list[str], list[str]]:
         )
     paths = [*outputs, values.rejected] if values.rejected else outputs
     for index, path in enumerate(paths):
-        if path.removesuffix(".gz").endswith(".jsonl"):
+        if uncompressed(path).endswith(".jsonl"):
             raise UserError(f"{path}: clean writes TSV or two text files, not JSON lines")
         if os.path.realpath(path) in map(os.path.realpath, paths[:index]):
             raise UserError(f"{path} is given twice: give another path to one of the outputs")
@@ -144,7 +144,7 @@ def _read_input(values: flags.FlagValues) -> list[Text]:
 
 @contextlib.contextmanager
 def _open_outputs(paths: list[str]) -> Iterator[list[IO[Any]]]:
-    """Opens files, which appear together; those whose names end in .gz are compressed.
+    """Opens files, which appear together; those with names as in `COMPRESSIONS` are compressed.
 
     Their folders are created where they do not exist.
     """
@@ -153,10 +153,13 @@ def _open_outputs(paths: list[str]) -> Iterator[list[IO[Any]]]:
     with atomic_files(paths, "wb") as binaries, contextlib.ExitStack() as stack:
         files: list[IO[Any]] = []
         for path, file in zip(paths, binaries):
-            if path.endswith(".gz"):
+            ending = os.path.splitext(path)[1]
+            if ending == ".gz":
                 # Without the name and the time, the same text gives the same file.
                 compressed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
                 file = cast(IO[Any], stack.enter_context(compressed))
+            elif ending in COMPRESSIONS:
+                file = stack.enter_context(COMPRESSIONS[ending](file, "wb"))
             files.append(file)
         yield files
 

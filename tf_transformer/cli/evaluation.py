@@ -44,6 +44,12 @@ from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.translator import Translator
+    from tf_transformer.evaluation.evalb import Parameters
+
+
+PRM_FLAG = Flag(
+    "prm", str, "EVALB's parameter file, for trees (default: the conventions of COLLINS.prm)"
+)
 
 
 def _flags() -> list[Flag]:
@@ -86,6 +92,7 @@ def _flags() -> list[Flag]:
         ),
         Flag("metrics", str, metrics_help(), "bleu,chrf,chrf++"),
         setting_flag("bleu_tokenizer"),
+        PRM_FLAG,
         Flag(
             "baseline", str,
             "another system to compare with, by a paired bootstrap test: a file of its "
@@ -113,6 +120,8 @@ def evaluate(values: flags.FlagValues) -> None:
     metrics = parse_metrics(values.metrics)
     if "bleu" in metrics:
         make_bleu(bleu_tokenizer(data.target, tokenizer))  # what it lacks is said before the search
+    if values.prm and data.target != TREES:
+        raise UserError("--prm is for a parser; this model translates: leave it out")
     if data.target == TREES and (values.references or values.baseline or values.translations):
         raise UserError(
             "--references, --baseline and --translations are for translations; this model is a "
@@ -140,7 +149,7 @@ def evaluate(values: flags.FlagValues) -> None:
         file.writelines(f"{text}\n" for text in outputs)
     print(f"{test}, beam {translator.decode.beam_size}")
     if data.target == TREES:
-        _score_parses(test.pairs, outputs, output)
+        _score_parses(test.pairs, outputs, output, values.prm)
     else:
         _score_translations(test, metrics, outputs, baseline, tokenizer)
     print(f"{len(outputs) / seconds:,.1f} sentences/s; the results are in {output}")
@@ -209,17 +218,26 @@ def _score_translations(
         print(*published_scores(translations, references[0], test.data), sep="\n")
 
 
-def _score_parses(pairs: list[tuple[str, str]], outputs: list[str], path: str) -> None:
+def _score_parses(
+    pairs: list[tuple[str, str]], outputs: list[str], path: str, prm: str | None
+) -> None:
     """Replaces the raw outputs in a file by trees, and writes EVALB's table beside it."""
     from tf_transformer.data.trees import restore
     from tf_transformer.evaluation.parser import evaluate_parses
 
     gold = [restore(tree, words.split(" ")) for words, tree in pairs]
-    evaluation = evaluate_parses(gold, outputs)
+    evaluation = evaluate_parses(gold, outputs, _parameters(prm))
     with open_output(path) as trees, open_output(f"{path}.evalb") as table:
         trees.writelines(f"{tree}\n" for tree in evaluation.trees)
         table.write(evaluation.table)
-    print(f"{evaluation}\nEVALB's table in {path}.evalb")
+    print(f"{evaluation}\nEVALB's table, by {prm or 'COLLINS.prm'}, in {path}.evalb")
+
+
+def _parameters(prm: str | None) -> Parameters:
+    """The settings of EVALB's parameter file; those of COLLINS.prm where there is none."""
+    from tf_transformer.evaluation.evalb import COLLINS, read_parameters
+
+    return read_parameters(prm) if prm else COLLINS
 
 
 @command(
@@ -228,15 +246,14 @@ def _score_parses(pairs: list[tuple[str, str]], outputs: list[str], path: str) -
     lambda: [
         Flag("gold", str, "file of the reference trees, one per line", required=True),
         Flag("test", str, "file of the trees to score, one per line", required=True),
-        Flag("prm", str, "EVALB's parameter file (default: the conventions of COLLINS.prm)"),
+        PRM_FLAG,
     ],
 )
 def evalb(values: flags.FlagValues) -> None:
     """Scores a file of trees against a file of reference trees."""
-    from tf_transformer.evaluation.evalb import COLLINS, evalb_files, read_parameters
+    from tf_transformer.evaluation.evalb import evalb_files
 
-    parameters = read_parameters(values.prm) if values.prm else COLLINS
-    print(evalb_files(values.gold, values.test, parameters), end="")
+    print(evalb_files(values.gold, values.test, _parameters(values.prm)), end="")
 
 
 @dataclasses.dataclass(frozen=True)

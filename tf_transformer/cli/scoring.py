@@ -102,7 +102,7 @@ def score(values: flags.FlagValues) -> None:
     lambda: [
         Flag(
             "input", str,
-            "n-best list of translate --n_best, plain or .gz (default: standard input)",
+            "n-best list of translate --n_best, plain, .gz, .bz2 or .xz (default: standard input)",
         ),
         Flag("sources", str, "file of the lines that were translated", required=True),
         Flag(

@@ -149,7 +149,7 @@ def _flags() -> list[Flag]:
         *engine_flags(),
         Flag("server", str, "URL of a server that translates, such as http://127.0.0.1:8501"),
         Flag("name", str, "--server: the model's name in its URLs", "transformer"),
-        *file_flags("file of lines to translate, plain or .gz", "translations"),
+        *file_flags("file of lines to translate, plain, .gz, .bz2 or .xz", "translations"),
         tag_flag(),
         Flag(
             "n_best", int,

@@ -73,7 +73,7 @@ class PairFilter:
         pair = source, target
         if config.drop_damaged and any(map(is_damaged, pair)):
             return DAMAGED
-        if config.drop_html and any(map(_has_html, pair)):
+        if config.drop_html and any(map(has_html, pair)):
             return HTML
         if config.max_characters and max(map(len, pair)) > config.max_characters:
             return TOO_LONG
@@ -174,7 +174,8 @@ def _overlap(source: _Side, target: _Side) -> float:
     return len(sources & targets) / max(len(sources | targets), 1)
 
 
-def _has_html(text: str) -> bool:
+def has_html(text: str) -> bool:
+    """Whether a text has a tag, such as <br>, or an entity of HTML or XML, such as &amp;."""
     if "<" in text and _TAG.search(text):
         return True
     # "R&D;" has no entity.

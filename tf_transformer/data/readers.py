@@ -1,42 +1,57 @@
 """Readers of corpora: what `--data` can name.
 
 `PAIR_FORMATS` is the table of files with both sides of each pair, by the ending of their names. Any
-file can be compressed, `.gz`. The other corpora are two text files, folders, data sets of
-TensorFlow Datasets and of Hugging Face, treebanks, and the built-in ones.
+file can be compressed, as `COMPRESSIONS` says. The other corpora are two text files, folders, data
+sets of TensorFlow Datasets and of Hugging Face, treebanks, and the built-in ones.
 """
 
 import csv
 import functools
 import itertools
 import json
+import logging
 import os
 import re
 import textwrap
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+from lxml import etree
+
 from tf_transformer.config import HOLD_OUT_SOURCES, TREES, WORDS, DataConfig
+from tf_transformer.data.cleaning import has_html
 from tf_transformer.data.corpus import Corpus, FileCorpus, WeightedPair
 from tf_transformer.data.mixture import MixedCorpus, parse_weights
 from tf_transformer.data.pocket import PocketCorpus
+from tf_transformer.data.scripts import base_language
 from tf_transformer.data.tags import parse_tags
 from tf_transformer.data.text_files import (
     LARGEST_WINDOW,
+    open_bytes,
     parse_columns,
     parse_weight,
     read_lines,
     read_tsv,
     read_tsv_windows,
     read_two_file_windows,
+    uncompressed,
 )
 from tf_transformer.data.trees import open_treebank
 from tf_transformer.errors import UserError, explain_missing_package
+
+logger = logging.getLogger(__name__)
 
 POCKET_TREES = "pocket-trees"  # the built-in treebank
 TFDS_NAME = re.compile(r"[a-z]\w*(/[\w.-]+)*(:[\d.*]+)?")
 HUGGING_FACE = "hf:"  # before the name of a data set
 LANGUAGES = re.compile(r"(.+)@(\w+)-(\w+)")  # NAME@SOURCE-TARGET
 VALIDATION_NAMES = ("validation", "valid", "val", "dev")
+SAVED = ("state.json", "dataset_dict.json")  # one of them is in a folder of `save_to_disk`
+XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+
+CHECKED_PAIRS = 100_000  # of each text, from its start, that are searched for what is no text
+HEADERS = ({"source", "target"}, {"src", "tgt"}, {"src", "trg"})
+QUOTED = re.compile(r'"[^"]*(""[^"]*)+"')  # a cell of CSV with quotation marks in it
 
 
 def open_corpus(
@@ -47,15 +62,15 @@ def open_corpus(
     Args:
       data: one of
         - "pocket", the built-in corpus;
-        - a folder with `train.SOURCE` and `train.TARGET` (plain or `.gz`), or one `train` file of
-          `PAIR_FORMATS`; with validation files named `validation`, `valid`, `val` or `dev`, and
-          test files `test*`;
+        - a folder with `train.SOURCE` and `train.TARGET`, or one `train` file of `PAIR_FORMATS`;
+          with validation files named `validation`, `valid`, `val` or `dev`, and test files `test*`;
+          or a folder with `NAME.SOURCE` and `NAME.TARGET`, as OPUS has for Moses;
         - a file of `PAIR_FORMATS`;
         - two files, "SOURCE_FILE,TARGET_FILE";
         - a TFDS name such as "wmt14_translate/de-en";
         - "hf:NAME/CONFIG", a data set of Hugging Face, such as "hf:Helsinki-NLP/opus-100/de-en", or
           "hf:FOLDER", one that its library `datasets` reads;
-        - for trees (Sec. 6.3): "pocket-trees", the built-in treebank, or a folder of `.mrg` files;
+        - for trees (Sec. 6.3): "pocket-trees", the built-in treebank, or as for `open_treebank`;
         - several of these, except two files, separated by commas. After each, "@SOURCE-TARGET" are
           its languages where they are others.
       source, target: language codes, such as "en" and "de"; for trees "words" and "trees".
@@ -130,7 +145,7 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
         return PocketCorpus(data, source, target)
     if (source, target) == (WORDS, TREES):
         return open_treebank(data)
-    if data.startswith(HUGGING_FACE):
+    if data.startswith(HUGGING_FACE) or is_saved(data):
         return open_hugging_face(data.removeprefix(HUGGING_FACE), source, target)
     if os.path.isdir(data):
         kind, files = "folder", _folder_files(data, source, target)
@@ -216,21 +231,30 @@ def absolute_path(data: str) -> str:
 def _folder_files(folder: str, source: str, target: str) -> dict[str, list[str]]:
     """Finds the files of the splits of a folder.
 
+    The only files with other names, one of each language, are "train" where no file has this name.
+
     Returns: a dict from "train", "validation" (where there is one) and the test sets, sorted by
       name, to [SOURCE_FILE, TARGET_FILE], or one file of `PAIR_FORMATS`. Test sets that lack one of
       the languages are left out.
     Raises: UserError when there is no training text, or it is not clear which files are a split.
     """
     found: dict[str, list[str]] = {"train": [], "validation": []}
+    others: dict[str, list[str]] = {}
     for name in sorted(os.listdir(folder)):
-        stem = name.removesuffix(".gz").rpartition(".")[0]
+        stem, ending = _stem_and_ending(name, (source, target))
         split = "validation" if stem in VALIDATION_NAMES else stem
-        is_split = split in found or split.startswith("test")
-        if is_split and _ending(name) in (source, target, *PAIR_FORMATS):
-            found.setdefault(split, []).append(name)
+        if split in found or split.startswith("test"):
+            if ending in (source, target, *PAIR_FORMATS):
+                found.setdefault(split, []).append(name)
+        elif ending in (source, target):
+            others.setdefault(stem, []).append(name)
+    pairs = [names for names in others.values() if len(names) == 2]
+    if not found["train"] and len(pairs) == 1:
+        found["train"] = pairs[0]
     files = {}
     for split, names in found.items():
-        by_ending = {_ending(name): os.path.join(folder, name) for name in names}
+        endings = [_stem_and_ending(name, (source, target))[1] for name in names]
+        by_ending = {each: os.path.join(folder, name) for each, name in zip(endings, names)}
         if len(names) == 1 and not by_ending.keys().isdisjoint(PAIR_FORMATS):
             files[split] = list(by_ending.values())
         elif len(names) == 2 and by_ending.keys() == {source, target}:
@@ -242,26 +266,69 @@ def _folder_files(folder: str, source: str, target: str) -> dict[str, list[str]]
             )
     if "train" not in files:
         formats = " or ".join(f"train.{ending}" for ending in PAIR_FORMATS)
+        content = ", ".join(sorted(os.listdir(folder))) or "nothing"
+        advice = f": give {HUGGING_FACE}{folder} for Parquet" if ".parquet" in content else ""
         raise UserError(
-            f"folder {folder} has no train.{source} and train.{target} (or .gz), {formats}: it has "
-            f"{', '.join(sorted(os.listdir(folder))) or 'nothing'}"
+            f"folder {folder} has no train.{source} and train.{target}, {formats}: it has "
+            f"{content}{advice}"
         )
     return files
 
 
+def _stem_and_ending(name: str, languages: tuple[str, str]) -> tuple[str, str]:
+    """Splits the name STEM.LANGUAGE, STEM.LANGUAGE.txt, or LANGUAGE.STEM.txt as TFDS has it."""
+    stem, _, ending = uncompressed(name).removesuffix(".txt").rpartition(".")
+    return (ending, stem) if stem in languages else (stem, ending)
+
+
 def _ending(name: str) -> str:
-    """Returns LANGUAGE of the name STEM.LANGUAGE or STEM.LANGUAGE.gz."""
-    return name.removesuffix(".gz").rpartition(".")[2]
+    """Returns FORMAT of the name STEM.FORMAT, where .gz or another compression can follow."""
+    return uncompressed(name).rpartition(".")[2]
 
 
 def read_pair_files(paths: Sequence[str], languages: tuple[str, str]) -> Iterator[WeightedPair]:
-    """Reads the pairs of `read_pair_windows`. Raises: UserError as it, and where there are none."""
-    empty = True
-    for window in read_pair_windows(paths, languages):
-        empty = False
-        yield from window
-    if empty:
-        raise UserError(f"{' and '.join(paths)}: there is no text")
+    """Reads the pairs of `read_pair_windows`.
+
+    The first pair of a file that has markup, or another thing that is no text, is a warning.
+
+    Raises: UserError as `read_pair_windows`, and where there are no pairs.
+    """
+    pairs = itertools.chain.from_iterable(read_pair_windows(paths, languages))
+    name, number = " and ".join(paths), 0
+    found: set[str] = set()
+    for number, pair in enumerate(itertools.islice(pairs, CHECKED_PAIRS), start=1):
+        advice = _no_text(pair, number, languages)
+        if advice and advice not in found:
+            found.add(advice)
+            _warn_once(f"{name}: pair {number}, {' - '.join(pair[:2])[:80]!r}, {advice}")
+        yield pair
+    if not number:
+        raise UserError(f"{name}: there is no text")
+    yield from pairs
+
+
+@functools.cache  # a text is read several times
+def _warn_once(message: str) -> None:
+    logger.warning(message)
+
+
+def _no_text(pair: WeightedPair, number: int, languages: tuple[str, str]) -> str:
+    """Says what in a pair a model should not learn, and what to do; "" for nothing.
+
+    Args:
+      number: of the pair, from 1.
+    """
+    sides = pair[:2]
+    if number == 1 and {side.strip().lower() for side in sides} in (*HEADERS, set(languages)):
+        return "is a header: remove it, such as with `tail -n +2`"
+    if any(map(has_html, sides)):
+        return (
+            "has markup: take the text of SGML and XML only, undo Moses' entities with its "
+            "deescape-special-chars.perl, or drop such pairs with `tf-transformer clean`"
+        )
+    if any(map(QUOTED.fullmatch, sides)):
+        return "has quotation marks of CSV: write the file with commas, and as .csv"
+    return ""
 
 
 def read_pair_windows(
@@ -328,6 +395,41 @@ def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
         raise UserError(f"{path}:{rows.line_num}: {error}: correct the quotation marks") from None
 
 
+def read_tmx(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
+    """Reads the units of a TMX file that have both languages; "en" is also "en-US".
+
+    The codes of a format inside a segment (bpt, ept, it, ph, ut) are not text.
+    """
+    with open_bytes(path) as file:
+        try:
+            for _, unit in etree.iterparse(file, tag="{*}tu", resolve_entities=False):
+                texts: dict[str, Any] = {}
+                for variant in unit.iterfind("{*}tuv"):
+                    code = variant.get(XML_LANGUAGE) or variant.get("lang", "")
+                    for name in (code.replace("-", "_").lower(), base_language(code)):
+                        texts.setdefault(name, variant.find("{*}seg"))
+                sides = [
+                    texts.get(each.replace("-", "_").lower(), texts.get(base_language(each)))
+                    for each in languages
+                ]
+                if all(side is not None for side in sides):
+                    source, target = (" ".join(_text_of_segment(side).split()) for side in sides)
+                    yield source, target, None
+                unit.clear()
+                while unit.getprevious() is not None:  # so that a large file fits into the memory
+                    del unit.getparent()[0]
+        except etree.XMLSyntaxError as error:
+            raise UserError(f"{path}: not TMX ({error})") from None
+
+
+def _text_of_segment(element: Any) -> str:
+    text = element.text or ""
+    for each in element.iterchildren("*"):
+        text += _text_of_segment(each) if etree.QName(each).localname == "hi" else ""
+        text += each.tail or ""
+    return text
+
+
 def read_json(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
     """Reads the pairs of JSON lines, or of one array of JSON, which has to fit into the memory."""
     lines = read_lines(path)
@@ -392,6 +494,7 @@ PAIR_FORMATS: dict[str, Reader] = {  # by the ending
     "csv": read_csv,
     "jsonl": read_json,
     "json": read_json,
+    "tmx": read_tmx,
 }
 
 
@@ -450,7 +553,7 @@ class TfdsCorpus(Corpus):
             raise UserError(f"{self.name} could not be prepared: {first_line}") from error
         # The mock of TFDS has no splits.
         splits = list(self._builder.info.splits) or ["train", "validation", "test"]
-        return dict(zip(splits, splits))
+        return {"validation" if each in VALIDATION_NAMES else each: each for each in splits}
 
     def read_text(self, text: str) -> Iterator[WeightedPair]:
         """Yields the pairs of a split of the data set."""
@@ -467,6 +570,11 @@ class TfdsCorpus(Corpus):
 def _one_line(sentence: bytes) -> str:
     """Decodes a sentence of TFDS and replaces line breaks in it by blanks."""
     return " ".join(sentence.decode("utf-8", "replace").splitlines())
+
+
+def is_saved(folder: str) -> bool:
+    """Whether `save_to_disk` of Hugging Face's `datasets` wrote a folder."""
+    return any(os.path.exists(os.path.join(folder, file)) for file in SAVED)
 
 
 def open_hugging_face(name: str, source: str, target: str) -> FileCorpus:
@@ -488,8 +596,7 @@ def open_hugging_face(name: str, source: str, target: str) -> FileCorpus:
     parts = name.split("/", 2)
     # The arguments of `load_dataset`. Two parts are NAMESPACE/NAME, or else NAME/CONFIG.
     candidates = [["/".join(parts[:2]), *parts[2:]]] + [parts] * (len(parts) == 2)
-    is_saved = any(os.path.exists(f"{name}/{file}") for file in ("state.json", "dataset_dict.json"))
-    load = datasets.load_from_disk if is_saved else datasets.load_dataset
+    load = datasets.load_from_disk if is_saved(name) else datasets.load_dataset
     if os.path.isdir(name):
         candidates = [[os.path.abspath(name)]]  # names such as "text" are readers of the library
     problems = []
@@ -518,8 +625,10 @@ def open_hugging_face(name: str, source: str, target: str) -> FileCorpus:
         for number, record in enumerate(itertools.chain.from_iterable(batches), start=1):
             yield _pair_of(record, f"{title}, row {number}", (source, target), None)
 
-    texts = {}
-    for split, text in splits.items():
-        split = "validation" if split in VALIDATION_NAMES else split
-        texts[split] = [file["filename"] for file in text.cache_files]
+    texts = {
+        "validation" if split in VALIDATION_NAMES else split: [
+            file["filename"] for file in text.cache_files
+        ]
+        for split, text in splits.items()
+    }
     return FileCorpus(title, texts, read_files, (source, target))

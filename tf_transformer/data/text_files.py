@@ -1,15 +1,19 @@
 """The lines of text files: all of them, or in windows while later ones have not arrived yet."""
 
+import bz2
 import contextlib
 import gzip
 import io
 import itertools
+import lzma
+import os
+import re
 import select
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import IO, Any, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any
 
 from tf_transformer.errors import UserError
 
@@ -20,6 +24,23 @@ FIRST_WINDOW = 64
 LARGEST_WINDOW = 4096
 LINGER = 0.05  # seconds for which the first line of a window waits for more lines
 CHUNK = 1 << 16  # bytes, the size of a pipe
+
+# What opens a compressed file, by the ending of its name.
+COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+# The first bytes of files that are not UTF-8 text -> their format, and what to do.
+_FORMATS = {
+    b"\x1f\x8b": "gzip: decompress it, or let its name end in .gz",
+    b"BZh91AY&SY": "bzip2: decompress it, or let its name end in .bz2",
+    b"\xfd7zXZ": "xz: decompress it, or let its name end in .xz",
+    b"\x28\xb5\x2f\xfd": "Zstandard: decompress it with `zstd -d`",
+    b"PK\x03\x04": "a zip file: extract its files with `unzip`",
+    b"PAR1": "Parquet: give hf: and the path of its folder",
+    b"\xff\xfe\0\0": "UTF-32: convert it with `iconv -f UTF-32 -t UTF-8`",
+    b"\0\0\xfe\xff": "UTF-32: convert it with `iconv -f UTF-32 -t UTF-8`",
+    b"\xff\xfe": "UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`",
+    b"\xfe\xff": "UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`",
+}
+_NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?", re.IGNORECASE)
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a pair in the loss, and of a corpus
 
@@ -32,7 +53,7 @@ def read_lines(path: str | None) -> Iterator[str]:
     at the start is not.
 
     Args:
-      path: a text file, plain or `.gz`; None for standard input.
+      path: a text file, plain or compressed (`COMPRESSIONS`); None for standard input.
     Yields: the lines without their line ends.
     Raises: UserError when the file cannot be read, or a line is not valid UTF-8.
     """
@@ -50,15 +71,34 @@ def read_windows(path: str | None) -> Iterator[list[str]]:
     Yields: lists of lines without their line ends, none of them empty.
     Raises: UserError as `read_lines`.
     """
+    with open_bytes(path) as file:
+        yield from _windows(file, path or STANDARD_INPUT)
+
+
+@contextlib.contextmanager
+def open_bytes(path: str | None) -> Iterator[IO[bytes]]:
+    """Opens a file as `read_lines`, and decompresses it.
+
+    Raises: UserError when it cannot be read, here and while it is read.
+    """
     name = path or STANDARD_INPUT
-    open_file = gzip.open if name.endswith(".gz") else open
+    ending = os.path.splitext(name)[1]
+    open_file = COMPRESSIONS.get(ending, open)
     try:
         with open_file(path, "rb") if path else contextlib.nullcontext(sys.stdin.buffer) as file:
-            yield from _windows(cast(IO[bytes], file), name)
+            yield file
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise UserError(f"cannot read {name}: {error.strerror}") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{name}: not a complete gzip file ({error})") from None
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        if getattr(error, "errno", None) or ending not in COMPRESSIONS:
+            raise
+        raise UserError(f"{name}: not a complete {ending} file ({error})") from None
+
+
+def uncompressed(path: str) -> str:
+    """Returns the name of a file without the ending of a compression."""
+    stem, ending = os.path.splitext(path)
+    return stem if ending in COMPRESSIONS else path
 
 
 def _windows(file: IO[bytes], name: str) -> Iterator[list[str]]:
@@ -73,6 +113,10 @@ def _windows(file: IO[bytes], name: str) -> Iterator[list[str]]:
             yield window
             window = []
         chunk = file.read1(CHUNK)  # type: ignore[attr-defined]  # waits for at least one byte
+        if not number and not rest:
+            for first, kind in _FORMATS.items():
+                if chunk.startswith(first):
+                    raise UserError(f"{name}: not UTF-8 text but {kind}")
         *lines, rest = (rest + chunk).split(b"\n")
         if rest and not chunk:
             lines.append(rest)
@@ -109,7 +153,7 @@ def parse_columns(
     columns: Sequence[str],
     place: str,
     form: str = "give source, one tab, target",
-    hint: str = ": in TSV files, `cut -f 1,2` removes a third column",
+    hint: str = "",
 ) -> tuple[str, str, float | None]:
     """Takes source, target and weight from the columns of a line.
 
@@ -117,7 +161,7 @@ def parse_columns(
       columns: two, or three, of which the last is the weight. All are blank for a blank line.
       place: of the line, for messages.
       form: what to do about another number, for messages.
-      hint: what else to do about a third column, for messages.
+      hint: what else to do about a third column, for messages; "" for that of TSV files.
     Returns: source, target and weight. The weight is None where there are two columns. A blank line
       has "" on both sides.
     Raises: UserError for another number of columns, or as `parse_weight`.
@@ -127,7 +171,12 @@ def parse_columns(
     if len(columns) == 2:
         return columns[0], columns[1], None
     if len(columns) == 3:
+        if not hint and _NUMBER.fullmatch(columns[0].strip()):
+            hint = ": `cut -f 2,3` removes a score in the first column"
+        hint = hint or ": in TSV files, `cut -f 1,2` removes a third column"
         return columns[0], columns[1], parse_weight(columns[2], place, hint)
+    if columns[0].lstrip().startswith(("{", "[{")):
+        raise UserError(f"{place}: JSON: give a file whose name ends in .jsonl")
     found = f"{len(columns)} columns" if len(columns) > 1 else "one column"
     raise UserError(f"{place}: {found}: {form}; a third column is the weight of the pair")
 

@@ -21,13 +21,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tf_transformer.data.corpus import FileCorpus, WeightedPair
-from tf_transformer.data.text_files import read_lines
+from tf_transformer.data.text_files import read_lines, uncompressed
 from tf_transformer.errors import UserError
 
 TOP = "TOP"  # the label of a node that holds several trees
 TRACE = "-NONE-"  # the tag of a trace, an element that is not pronounced
-OUTER = (TOP, "ROOT", "S1", "")  # labels of nodes that only contain a tree
-_NOTICE = "*x*"  # the beginning of each line of the notice in some files of the treebank
+OUTER = (TOP, "ROOT", "S1", "VROOT", "")  # labels of nodes that only contain a tree
+# The beginnings of lines between trees: of the Penn Treebank's notice, and of SGML as in the
+# Chinese Treebank.
+_NOTICE = ("*x*", "<")
+_FEATURES = re.compile("(?<=.)##.*")  # after a label in treebanks of SPMRL: "NC##lem=chat|n=s##"
+ENDINGS = (".mrg", ".parse", ".ptb", ".fid")  # of the names of files with trees
 
 MAX_DEPTH = 300  # open brackets; trees of the Penn Treebank have less than 50
 
@@ -40,7 +44,7 @@ DEFAULT_ROOT = "S"
 SECTIONS = {"train": range(2, 22), "validation": range(22, 23), "test": range(23, 24)}
 NAMES = {"train": "train", "val": "validation", "dev": "validation", "test": "test"}
 _SPLITS = NAMES | {f"{n:02}": split for split, numbers in SECTIONS.items() for n in numbers}
-_PENN = re.compile(r"(?:^|/)wsj_(\d\d)\d\d\.mrg$")
+_PENN = re.compile(r"(?:^|/)wsj_(\d\d)\d\d\.[^/]*$")
 _NAMED = re.compile(f"(?:^|/)({'|'.join(NAMES)})")
 
 # Only ASCII blanks separate tokens; a no-break space is part of its word.
@@ -83,7 +87,7 @@ def read_trees(lines: Iterable[str], name: str = "line") -> Iterator[Tree]:
 
     A tree can extend over several lines, and a line can hold several trees. A node without a label,
     such as the outer one of "( (S ...))", has the label "". Lines between trees that begin with
-    "*x*" are skipped: some files begin with a notice in such lines.
+    "*x*" (a notice) or "<" (as in "<S ID=1>" of the Chinese Treebank) are skipped.
 
     Args:
       lines: of a file.
@@ -94,7 +98,7 @@ def read_trees(lines: Iterable[str], name: str = "line") -> Iterator[Tree]:
     """
     stack: list[_OpenNode] = []
     for number, line in enumerate(lines, start=1):
-        if stack or not line.startswith(_NOTICE):
+        if stack or not line.lstrip().startswith(_NOTICE):
             yield from _parse_line(stack, line, f"{name}:{number}")
     _check_closed(stack)
 
@@ -157,8 +161,9 @@ def clean_tree(tree: Tree) -> Tree | None:
     """Converts a tree of a treebank to the tree that a parser predicts.
 
     Functional tags and co-indices of phrases are removed: NP-SBJ-1 becomes NP. Tags of words do not
-    change, such as -LRB-. Traces are removed, and the phrases that have no words without them. TOP
-    is removed, unless it contains several trees.
+    change, such as -LRB-. The features of SPMRL are removed from both: NC##lem=chat## becomes NC.
+    Traces are removed, and the phrases that have no words without them. TOP and other `OUTER` nodes
+    are removed; TOP remains where one contains several trees.
 
     Args:
       tree: a `Tree`.
@@ -172,10 +177,10 @@ def clean_tree(tree: Tree) -> Tree | None:
 
 def _clean_trees(tree: Tree) -> tuple[Tree, ...]:
     """The clean trees of a node: several of an outer node, none where no word is left."""
+    label = _FEATURES.sub("", tree.label)
     if isinstance(tree.children, str):
-        return () if tree.label == TRACE else (tree,)
+        return () if label == TRACE else (Tree(label, tree.children),)
     children = tuple(itertools.chain.from_iterable(map(_clean_trees, tree.children)))
-    label = tree.label
     if not label.startswith("-"):  # "NP-SBJ-1" -> "NP"
         label = re.split("[-=]", label, maxsplit=1)[0]
     return (Tree(label, children),) if children and label not in OUTER else children
@@ -251,10 +256,11 @@ def is_well_formed(text: str, words: list[str]) -> bool:
     return linearise(restore(text, words)).split(" ") == re.findall(r"\S+", text, re.ASCII)
 
 
-def open_treebank(folder: str) -> FileCorpus:
-    """Opens the trees of a folder of `.mrg` files, as pairs of a sentence and its linearised tree.
+def open_treebank(data: str) -> FileCorpus:
+    """Opens a file of trees, or a folder, as pairs of a sentence and its linearised tree.
 
-    The files are searched in all sub-folders. Their names determine the splits:
+    The files of a folder are searched in all sub-folders. Their names end as in `ENDINGS`, also
+    with .gz, .bz2 or .xz after it, and determine the splits:
 
     - Penn Treebank, wsj_0200.mrg to wsj_2399.mrg in upper or lower case: sections 02-21 are
       "train", 22 is "validation", 23 is "test". Other sections are not used.
@@ -267,16 +273,16 @@ def open_treebank(folder: str) -> FileCorpus:
     1,000) are held out for validation.
 
     Args:
-      folder: a path.
-    Raises: UserError when it has no `.mrg` file.
+      data: a path.
+    Raises: UserError when there is none, or no such file is in the folder.
     """
-    found = sorted(
-        path for path in pathlib.Path(folder).rglob("*") if path.suffix.lower() == ".mrg"
-    )
+    folder = pathlib.Path(data)
+    found = [folder] if folder.is_file() else sorted(filter(_has_trees, folder.rglob("*")))
     if not found:
+        problem = f"no {', '.join(ENDINGS)} file in the folder {data} or its sub-folders"
         raise UserError(
-            f"no .mrg file in the folder {folder} or its sub-folders: give a folder of trees in "
-            "the format of the Penn Treebank"
+            f"{problem if folder.is_dir() else f'no such folder or file: {data}'}: give "
+            "pocket-trees, or a file or folder of trees in the format of the Penn Treebank"
         )
     texts: dict[str, list[str]] = {}
     names = [path.relative_to(folder).as_posix().lower() for path in found]
@@ -291,9 +297,13 @@ def open_treebank(folder: str) -> FileCorpus:
     used = sum(map(len, texts.values())) or len(found)
     some = f" ({used:,} of its {len(found):,} files)" if used < len(found) else ""
     files = texts or {"train": list(map(str, found))}
-    corpus = FileCorpus(f"treebank {folder}{some}", files, _read_pairs)
+    corpus = FileCorpus(f"treebank {data}{some}", files, _read_pairs)
     corpus.holds_out_test = not texts
     return corpus
+
+
+def _has_trees(path: pathlib.Path) -> bool:
+    return uncompressed(path.name.lower()).endswith(ENDINGS)
 
 
 def _read_pairs(paths: Sequence[str]) -> Iterator[WeightedPair]:

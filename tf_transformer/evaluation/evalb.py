@@ -400,7 +400,7 @@ Tagging accuracy          = {summary.tagging_accuracy:6.2f}
 
 
 def evalb_files(gold_path: str, test_path: str, parameters: Parameters = COLLINS) -> str:
-    """Scores a file of trees against another one, with one tree on each line, plain or `.gz`.
+    """Scores a file of trees against another one, with one tree on each line, plain or compressed.
 
     An empty line of the test file, or a tree without words such as "(())", means that there is no
     parse; the sentence is skipped. As in EVALB, and unlike `read_trees`, an outer node without a

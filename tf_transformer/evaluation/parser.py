@@ -6,7 +6,14 @@ from typing import NamedTuple
 from tf_transformer.config import NO_CONTROLS
 from tf_transformer.data.trees import Tree, is_well_formed, linearise, restore
 from tf_transformer.decoding.translator import Progress, Translator
-from tf_transformer.evaluation.evalb import COLLINS, Record, report, score_sentence, summarise
+from tf_transformer.evaluation.evalb import (
+    COLLINS,
+    Parameters,
+    Record,
+    report,
+    score_sentence,
+    summarise,
+)
 
 # How the Penn Treebank writes brackets in a sentence.
 BRACKETS = str.maketrans(
@@ -94,20 +101,20 @@ class Evaluation(NamedTuple):
         return (
             f"F1 {whole.f_measure:.2f}  "
             f"(recall {whole.recall:.2f}, precision {whole.precision:.2f}; "
-            "EVALB with COLLINS.prm, punctuation tagged as in the treebank)\n"
+            "EVALB, punctuation tagged as in the treebank)\n"
             f"complete match {whole.complete_match:.2f}%, "
             f"tagging accuracy {whole.tagging_accuracy:.2f}%, "
             f"{self.ill_formed:,} of {len(self.trees):,} outputs ill-formed and repaired"
         )
 
 
-def with_punctuation(tree: Tree, gold: Tree) -> Tree:
+def with_punctuation(tree: Tree, gold: Tree, parameters: Parameters = COLLINS) -> Tree:
     """Corrects the tags that EVALB deletes, such as those of punctuation.
 
     Returns: the tree with the gold tag of each word whose gold tag is one of these, and `OTHER_TAG`
       for other words with such a tag.
     """
-    deleted = COLLINS.delete_label
+    deleted = parameters.delete_label
     gold_tags = iter(tag for _, tag in gold.tags())
     symbols = linearise(tree).split(" ")
     for i, symbol in enumerate(symbols):
@@ -121,7 +128,9 @@ def with_punctuation(tree: Tree, gold: Tree) -> Tree:
     return restore(" ".join(symbols), tree.words())
 
 
-def evaluate_parses(gold_trees: Sequence[Tree], outputs: Sequence[str]) -> Evaluation:
+def evaluate_parses(
+    gold_trees: Sequence[Tree], outputs: Sequence[str], parameters: Parameters = COLLINS
+) -> Evaluation:
     """Scores the outputs of a model against gold trees.
 
     EVALB deletes words with the tags of punctuation. Where the remaining words of the two trees
@@ -131,12 +140,14 @@ def evaluate_parses(gold_trees: Sequence[Tree], outputs: Sequence[str]) -> Evalu
     Args:
       gold_trees: a list of clean `Tree`s.
       outputs: the strings of `Parser.outputs` for their words.
+      parameters: of EVALB.
     Returns: an `Evaluation`.
     """
     sentences = [tree.words() for tree in gold_trees]
     trees = [restore(text, words) for text, words in zip(outputs, sentences, strict=True)]
     records = [
-        score_sentence(gold, with_punctuation(tree, gold)) for gold, tree in zip(gold_trees, trees)
+        score_sentence(gold, with_punctuation(tree, gold, parameters), parameters)
+        for gold, tree in zip(gold_trees, trees)
     ]
     ill_formed = sum(not is_well_formed(text, words) for text, words in zip(outputs, sentences))
-    return Evaluation(trees, records, ill_formed, report(records, COLLINS))
+    return Evaluation(trees, records, ill_formed, report(records, parameters))

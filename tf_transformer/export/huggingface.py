@@ -18,10 +18,12 @@ lets them differ. The decoder of OPUS-MT models starts with the padding token, w
 that of our start token.
 """
 
+import itertools
 import json
 import logging
 import os
 import pathlib
+import pickle
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
@@ -225,7 +227,8 @@ def import_huggingface(
     """Writes a model folder with the weights and the vocabulary of a `MarianMTModel`.
 
     Args:
-      folder: with `config.json`, `model.safetensors`, `source.spm`, `target.spm` and `vocab.json`.
+      folder: with `config.json`, `source.spm`, `target.spm`, `vocab.json`, and the weights in
+        `model.safetensors`, its shards, or `pytorch_model.bin`.
       output: the model folder. It must not exist, and it appears when it is complete.
       source, target: language codes; None for those of `tokenizer_config.json`, or "en" and "de".
     Raises: UserError when a file is missing or damaged, the output exists, or the model cannot be
@@ -233,13 +236,17 @@ def import_huggingface(
     """
     check_new(output)
     safetensors = _safetensors()  # fails before the vocabulary is read
-    damage = (OSError, ValueError, TypeError, LookupError, DecodeError, safetensors.SafetensorError)
+    damage = (
+        *(OSError, ValueError, TypeError, LookupError, RuntimeError, DecodeError),
+        *(pickle.UnpicklingError, safetensors.SafetensorError),
+    )
     try:
         config, tokenizers, model = _read_marian(folder, source, target)
     except UserError:
         raise
     except FileNotFoundError as error:
-        raise UserError(f"no file {error.filename}: give the folder of a MarianMTModel") from None
+        problem = f"no file {error.filename}" if error.filename else error
+        raise UserError(f"{problem}: give the folder of a MarianMTModel") from None
     except damage as error:
         raise UserError(
             f"{folder} could not be read as a MarianMTModel ({type(error).__name__}: {error}): "
@@ -309,9 +316,7 @@ def _read_marian(
     variables = checkpoints.named_weights(model)
     unused = set(tensors) - set(map(marian.marian_name, variables))
     if others := sorted(name for name in unused if ".layers." in name):
-        raise UserError(
-            f"{folder}: model.safetensors has {others[0]}, of a layer that config.json has not"
-        )
+        raise UserError(f"{folder} has {others[0]}, of a layer that config.json has not")
     weights = marian.from_marian(tensors, variables, model_config.d_model)
     if starts_with_padding:
         weights["final_layer/kernel"][:, START] = 0
@@ -371,16 +376,27 @@ def _read_tokenizers(
     return (source, source if source.fingerprint == target.fingerprint else target), orders
 
 
+def _load_weights(folder: str) -> Weights:
+    """Loads `model.safetensors`, its shards, or else `pytorch_model.bin`."""
+    index = _read_json(folder, "model.safetensors.index.json", optional=True)
+    names = set(index["weight_map"].values()) if index else ["model.safetensors"]
+    paths = [os.path.join(folder, name) for name in names]
+    pytorch = os.path.join(folder, "pytorch_model.bin")
+    if index or os.path.isfile(paths[0]) or not os.path.isfile(pytorch):
+        return dict(
+            itertools.chain.from_iterable(
+                _safetensors().numpy.load_file(path).items() for path in paths
+            )
+        )
+    with explain_missing_package("torch", "torch"):
+        import torch
+    tensors = torch.load(pytorch, map_location="cpu", weights_only=True)
+    return {name: tensor.float().numpy() for name, tensor in tensors.items()}
+
+
 def _read_tensors(folder: str, orders: list[list[int]], is_shared: bool, is_tied: bool) -> Weights:
     """Reads the weights. The rows of tokens are in our order."""
-    path = os.path.join(folder, "model.safetensors")
-    if not os.path.isfile(path):
-        raise UserError(
-            f"no file {path}: for weights in another format, such as pytorch_model.bin, load the "
-            "model with transformers and write it with `model.save_pretrained(FOLDER)`"
-        )
-    tensors = _safetensors().numpy.load_file(path)
-    tensors = marian.with_all_tables(tensors, is_shared, is_tied)
+    tensors = marian.with_all_tables(_load_weights(folder), is_shared, is_tied)
     source, target = orders
     rows = {
         marian.SHARED: (source, 0),
@@ -391,9 +407,9 @@ def _read_tensors(folder: str, orders: list[list[int]], is_shared: bool, is_tied
     }
     for name, (order, axis) in rows.items():
         if name in tensors:
-            if tensors[name].shape[axis] != max(order) + 1:
+            if tensors[name].shape[axis] <= max(order):  # there can be more, for alignment
                 raise UserError(
-                    f"{path}: {name} has {tensors[name].shape[axis]} rows, and the vocabulary "
+                    f"{folder}: {name} has {tensors[name].shape[axis]} rows, and the vocabulary "
                     f"{max(order) + 1} sub-words"
                 )
             tensors[name] = np.take(tensors[name], order, axis)

@@ -12,7 +12,8 @@ of the sub-words are in `vocab.json`, which both languages can share. Here, a Se
 does both. So each of Marian's models becomes one with the sub-words of `vocab.json`, in the order
 of our ids: the special tokens, then the others in the order of their ids. A sub-word of the other
 language only is UNUSED: text is never split into it, but it can be decoded. Text is split without a
-sub-word of Marian's model that `vocab.json` lacks, where transformers takes it as unknown.
+sub-word of Marian's model that `vocab.json` lacks, where transformers takes it as unknown. Where it
+lacks some of the 256 bytes, no text becomes bytes. Language codes, such as >>fra<<, are tags.
 """
 
 import re
@@ -23,7 +24,7 @@ import numpy as np
 from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.special_tokens import END, PAD, START, UNK
+from tf_transformer.special_tokens import BLANK, END, PAD, START, UNK
 
 Weights = dict[str, np.ndarray]
 
@@ -170,6 +171,11 @@ def to_tokenizer(spm: bytes, vocabulary: dict[str, int], order: list[int]) -> To
     del model.pieces[:]
     lowest = min((piece.score for piece in known.values()), default=0.0)
     model.pieces.extend(_piece(piece, known, lowest) for piece in pieces)
+    found_bytes = [piece for piece in model.pieces if piece.type == _Piece.BYTE]
+    if len(found_bytes) < 256:  # SentencePiece has all of them or none
+        model.trainer_spec.byte_fallback = False
+        for piece in found_bytes:
+            piece.type = _Piece.UNUSED
     for token in (PAD, START, END):
         model.pieces[token].type = _Piece.CONTROL
     model.pieces[UNK].type = _Piece.UNKNOWN
@@ -190,6 +196,9 @@ def _piece(text: str, known: dict[str, Any], lowest: float) -> Any:
       known: the sub-words of Marian's model.
       lowest: the lowest score of them.
     """
+    # Earlier versions wrote a blank before a code.
+    if LANGUAGE_CODE.fullmatch(code := text.removeprefix(BLANK)):
+        return _Piece(piece=code, type=_Piece.CONTROL)  # a tag
     if text in known:
         piece = known[text]
         if text in CONTROL_SYMBOLS:  # which would be taken for tags
@@ -199,7 +208,4 @@ def _piece(text: str, known: dict[str, Any], lowest: float) -> Any:
         # Marian's tokenizer looks up the id of a character that its model does not know. The score
         # is below all others, as SentencePiece's score of an unknown character.
         return _Piece(piece=text, score=lowest - 10)
-    if LANGUAGE_CODE.fullmatch(text):
-        # Text begins with a blank, and Marian's tokenizer puts none before the code.
-        return _Piece(piece=f"\u2581{text}", type=_Piece.USER_DEFINED)
     return _Piece(piece=text, type=_Piece.UNUSED)

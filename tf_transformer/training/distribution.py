@@ -7,11 +7,14 @@ of it.
 
 import contextlib
 import functools
+import itertools
 import json
 import logging
 import os
 import re
 import signal
+import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -19,6 +22,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer.config import TrainConfig
 from tf_transformer.errors import UserError
 from tf_transformer.host import number_of_cores
 
@@ -32,6 +36,9 @@ WORKER_GONE = re.compile(
 TF_CONFIG_EXAMPLE = (
     '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
 )
+
+
+WAITING_SECONDS = 30.0  # between two messages that name the workers which are missing
 
 
 def split_cpu(logical_devices: int = 0) -> None:
@@ -59,7 +66,11 @@ def split_cpu(logical_devices: int = 0) -> None:
         pass  # TensorFlow has run an operation already
 
 
-def make_strategy(logical_devices: int = 0, replicas: int | None = None) -> tf.distribute.Strategy:
+def make_strategy(
+    logical_devices: int = 0,
+    replicas: int | None = None,
+    worker_minutes: float = TrainConfig.worker_minutes,
+) -> tf.distribute.Strategy:
     """Makes the distribution strategy.
 
     It covers all visible GPUs, or where there is none, all logical CPUs; where `TF_CONFIG` names
@@ -68,13 +79,14 @@ def make_strategy(logical_devices: int = 0, replicas: int | None = None) -> tf.d
     Args:
       logical_devices: how many logical CPUs to use, even where there are GPUs; 0 for all devices.
       replicas: how many of the devices to use, the first ones; None for all.
-    Raises: UserError for an invalid `TF_CONFIG`.
+      worker_minutes: how long to wait for the other workers.
+    Raises: UserError for an invalid `TF_CONFIG`, and where a worker does not come.
     """
     if "TF_CONFIG" in os.environ:
         _check_cluster(os.environ["TF_CONFIG"])
         if logical_devices:
             raise UserError("--logical_devices is for one host: leave it out, or unset TF_CONFIG")
-        return _strategy(_multi_worker_strategy)
+        return _strategy(_multi_worker_strategy, worker_minutes)
     gpus = [] if logical_devices else tf.config.list_logical_devices("GPU")
     devices = gpus or tf.config.list_logical_devices("CPU")
     names = tuple(device.name for device in devices[: logical_devices or replicas])
@@ -82,7 +94,7 @@ def make_strategy(logical_devices: int = 0, replicas: int | None = None) -> tf.d
 
 
 @functools.cache
-def _strategy(kind: Callable[..., Any], *arguments: tuple[str, ...]) -> tf.distribute.Strategy:
+def _strategy(kind: Callable[..., Any], *arguments: Any) -> tf.distribute.Strategy:
     """One strategy per process: a second one would reuse the first one's collective keys."""
     return kind(*arguments)
 
@@ -90,8 +102,9 @@ def _strategy(kind: Callable[..., Any], *arguments: tuple[str, ...]) -> tf.distr
 def _check_cluster(text: str) -> None:
     with contextlib.suppress(ValueError, KeyError, TypeError):
         config = json.loads(text)
-        task = config["task"]
-        if 0 <= int(task["index"]) < len(config["cluster"][task["type"]]):
+        task, addresses = config["task"], itertools.chain(*config["cluster"].values())
+        is_known = 0 <= int(task["index"]) < len(config["cluster"][task["type"]])
+        if is_known and all(re.fullmatch(r".+:\d+", address) for address in addresses):
             return
     raise UserError(
         f"invalid TF_CONFIG {text!r}: give the workers and the index of this one, such as "
@@ -99,11 +112,11 @@ def _check_cluster(text: str) -> None:
     )
 
 
-def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
-    logger.info("waiting for the other workers of TF_CONFIG")
+def _multi_worker_strategy(minutes: float) -> tf.distribute.MultiWorkerMirroredStrategy:
+    _wait_for_workers(minutes)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's would not run while it waits
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's would not run meanwhile
         return tf.distribute.MultiWorkerMirroredStrategy()
     except (tf.errors.OpError, ValueError) as error:
         raise UserError(
@@ -112,6 +125,55 @@ def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
     finally:
         for number, handler in before.items():  # TensorFlow has set its own for SIGTERM
             signal.signal(number, handler)
+
+
+def _wait_for_workers(minutes: float) -> None:
+    """Waits until the ports of all workers of `TF_CONFIG` answer.
+
+    TensorFlow would wait without a limit and without names, and no signal handler of Python would
+    run. Until all are there, a socket answers the others at the port of this worker.
+
+    Raises: UserError when some do not answer within some minutes, or this port is taken.
+    """
+    config = json.loads(os.environ["TF_CONFIG"])
+    missing = {  # the name of a worker -> its host and port
+        f"{kind} {index}": tuple(address.rsplit(":", 1))
+        for kind, addresses in config["cluster"].items()
+        for index, address in enumerate(addresses)
+    }
+    own = f"{config['task']['type']} {config['task']['index']}"
+    logger.info("waiting for the other workers of TF_CONFIG")
+    start = told = time.monotonic()
+    with _listen(int(missing.pop(own)[1])):
+        while missing:
+            for name, (host, port) in list(missing.items()):
+                with contextlib.suppress(OSError):
+                    socket.create_connection((host.strip("[]"), int(port)), timeout=1).close()
+                    del missing[name]
+            names = " and ".join(f"{name} ({':'.join(each)})" for name, each in missing.items())
+            now = time.monotonic()
+            if missing and now - start > 60 * minutes:
+                raise UserError(
+                    f"{names} did not answer within {minutes:g} minutes (--worker_minutes): start "
+                    "all workers, and open the ports of TF_CONFIG on each host"
+                )
+            if missing and now - told > WAITING_SECONDS:
+                logger.warning(f"waiting for {names} since {now - start:.0f} seconds")
+                told = now
+            time.sleep(0.2 if missing else 0)
+
+
+def _listen(port: int) -> socket.socket:
+    """Opens a port of this host. The kernel answers; nobody has to accept."""
+    both = socket.has_dualstack_ipv6()  # IPv4 and IPv6
+    family = socket.AF_INET6 if both else socket.AF_INET
+    try:
+        return socket.create_server(("", port), family=family, backlog=1024, dualstack_ipv6=both)
+    except OSError as error:
+        raise UserError(
+            f"port {port} of this worker of TF_CONFIG cannot be opened ({error.strerror}): give "
+            "one that is free"
+        ) from None
 
 
 @contextlib.contextmanager

@@ -20,10 +20,11 @@ from tf_transformer.data.subword_sampling import PairSampler, sampling_alpha
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 from tf_transformer.training.distribution import Workers
-from tf_transformer.training.run_directory import RunDirectory, check_same_settings
+from tf_transformer.training.run_directory import MAY_CHANGE, RunDirectory, check_same_settings
 
 logger = logging.getLogger(__name__)
 
+OF_A_HOST = {"data", "validation", "logical_devices", "worker_minutes"}  # each worker has its own
 OTHER_LANGUAGE = (
     "where the vocabulary of --init_from lacks the letters of a language, which are then bytes, "
     "give --extend_vocab"
@@ -62,8 +63,8 @@ class TrainingText:
         data, train = self.config.data, self.config.train
         parts = self.corpus.parts(split)
         different = (
-            f"{self.workers.name} has another {split} text in {data.data} than the chief: copy the "
-            "chief's text there"
+            f"{self.workers.name} has another {split} text than the chief, "
+            f"{self.corpus.describe(split)}: copy the chief's text there"
         )
         if self.workers.broadcast(len(parts)) != len(parts):
             raise UserError(different)
@@ -171,5 +172,7 @@ def prepare_text(
         check_same_settings(
             chief_config, config, f"{workers.name} has other settings than the chief:"
         )
+        if differences := config.differences(chief_config, MAY_CHANGE - OF_A_HOST):
+            logger.warning(f"{workers.name} takes the settings of the chief: {differences}")
     cache = os.path.join(directory.path, CACHE)
     return TrainingText(chief_config, corpus, tokenizers, cache, workers)

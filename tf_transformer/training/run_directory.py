@@ -45,6 +45,7 @@ MAY_CHANGE = {
     "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience",
     "early_stopping_metric", "validation", "max_skipped_steps", "decode_length_coverage",
     "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
+    "worker_minutes",
 }  # fmt: skip
 
 # What a run leaves in its folder, except for the cache, whose files have keys. The settings are the
@@ -293,10 +294,13 @@ def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenize
                 )
     source = tokenizers[0]
     if missing := set(tags) - set(source.tags):
+        advice = "" if init_from else "; spm_train --control_symbols adds tags too"
+        if init_from and source.subword_model == "bpe":
+            advice = "; --extend_vocab adds tags too"
         raise UserError(
             f"the vocabulary of {init_from or data.vocab_model} has no tag "
-            f"{' or '.join(sorted(missing))}: its tags are {', '.join(source.tags) or 'none'}; "
-            f"{'--extend_vocab' if init_from else 'spm_train --control_symbols'} adds tags too"
+            f"{' or '.join(sorted(missing))}: its tags are {', '.join(source.tags) or 'none'}"
+            f"{advice}"
         )
     parts = (part.read("train") for part in corpus.parts("train"))
     sample = itertools.chain.from_iterable(itertools.islice(part, SAMPLED_PAIRS) for part in parts)

@@ -527,7 +527,8 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
     Raises: UserError for data that cannot be used, a folder with a run of other settings, with a
       model without its checkpoints, or one in which another process trains.
     """
-    workers = Workers(make_strategy(config.train.logical_devices))
+    worker_minutes = config.train.worker_minutes
+    workers = Workers(make_strategy(config.train.logical_devices, worker_minutes=worker_minutes))
     if not workers.is_chief:
         logging.getLogger("tf_transformer").setLevel(logging.WARNING)
     if config.train.init_from:
