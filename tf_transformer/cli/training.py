@@ -101,7 +101,7 @@ def train(values: flags.FlagValues) -> int | None:
 
 def _train_run(values: flags.FlagValues, config: Config, model_dir: str) -> None:
     """Trains, resumes, or with --dry_run plans one run."""
-    start_tensorflow()
+    start_tensorflow(model_dir="" if "TF_CONFIG" in os.environ else model_dir)
     from tf_transformer.training.distribution import Workers, make_strategy, split_cpu
     from tf_transformer.training.trainer import build_trainer
 
