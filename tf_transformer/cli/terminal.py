@@ -30,7 +30,7 @@ def start_tensorflow(for_search: bool = False, model_dir: str = "") -> None:
         `TF_ENABLE_ONEDNN_OPTS`: it compiles kernels for the shapes of each step. On two cores,
         beam search without it takes 0.46, 0.63 and 0.79 of the time for one sentence with
         `pocket`, `small` and `base`, and 0.86, 0.94 and 1.06 of it for 32 sentences.
-      model_dir: of a run that keeps what XLA compiles for its GPUs, for its next start; "" for none.
+      model_dir: of a run, which keeps what XLA compiles for its GPUs there; "" for none.
     Raises: UserError where it cannot work: without a folder for temporary files, or with another
       backend of Keras.
     """

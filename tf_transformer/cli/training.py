@@ -307,6 +307,8 @@ def _is_complete(folder: str, config: Config) -> bool:
         run = read_run(folder)
         sizes = run.config.model.input_vocab_size, run.config.model.target_vocab_size
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
+        if not config.data.max_shapes:  # chosen for the devices
+            config = config.replace(max_shapes=run.config.data.max_shapes)
         if config.train.decode_length_coverage:  # chosen from the text
             extra = run.config.decode.extra_decode_length
             config = config.replace(extra_decode_length=extra)
