@@ -175,8 +175,9 @@ class Trainer:
         precision = self.workers.broadcast(choose_precision(settings.precision, self._gpus))
         self.plan = Plan(self.config, self.train_batches, self.workers.replicas, precision)
         if not settings.micro_batch_tokens:
-            free = [int(mib) * 2**20 for (mib,) in nvidia_smi("memory.free")] if self._gpus else []
-            memory = self.workers.broadcast(GPU_PART * min(free, default=0))
+            rows = nvidia_smi("memory.free") if self._gpus else []
+            free = min((int(mib) * 2**20 for (mib,) in rows if mib.isdigit()), default=0)
+            memory = self.workers.broadcast(GPU_PART * free)
             usual = self.plan.with_micro_batches(MICRO_BATCH_TOKENS)
             self.plan = self.plan.fitting(memory) if memory else usual
         self.update = Update(

@@ -239,8 +239,8 @@ class Update:
         inp = tf.zeros([bucket.rows, bucket.length], tf.int32)
         tar = tf.zeros([bucket.rows, bucket.length + 1], tf.int32)
         try:
-            self(inp, tar, tf.zeros([2]), *[tf.zeros([bucket.rows])] * self._weighted)
-            self.optimizer.iterations.numpy()  # waits for the end of the update
+            weights = [tf.zeros([bucket.rows])] * self._weighted
+            self(inp, tar, tf.zeros([2]), *weights)["sums"].numpy()  # waits for its end
         finally:
             for variable, value in saved:
                 variable.assign(value)
