@@ -49,11 +49,11 @@ def finished(model_dir, tmp_path):
     return folder
 
 
-def start(config, corpus, folder, overwrite=False):
+def start(config, corpus, folder, overwrite=False, max_shapes=0):
     """Prepares the vocabulary of a run, then ends it. Returns: the `Config`, the tokenizers."""
     directory = RunDirectory(str(folder), overwrite)
     try:
-        prepared = directory.prepare_vocabulary(config, corpus)
+        prepared = directory.prepare_vocabulary(config, corpus, max_shapes)
         assert not overwrite or directory.restore(None, None) is None
         directory.begin()
         return prepared
@@ -195,6 +195,19 @@ def test_the_settings_have_absolute_paths(
     for folder in (tmp_path / "new", earlier):
         prepared, _ = start(config, corpus, folder)
         assert prepared.data.data == str(corpus_folder)
+
+
+def test_a_run_keeps_its_number_of_shapes(tiny_config, corpus, model_dir, tmp_path):
+    """That of a new run suits its devices. So a run is resumed on others."""
+    copy_run(model_dir, tmp_path / "earlier")
+    for folder, expected in (("new", 12), ("earlier", 0)):
+        prepared, _ = start(tiny_config, corpus, tmp_path / folder, max_shapes=12)
+        assert prepared.data.max_shapes == expected
+    load_config(str(model_dir)).replace(max_shapes=7).save(str(tmp_path / "earlier/config.json"))
+    prepared, _ = start(tiny_config, corpus, tmp_path / "earlier")
+    assert prepared.data.max_shapes == 7
+    with pytest.raises(UserError, match="max_shapes 7"):
+        start(tiny_config.replace(max_shapes=5), corpus, tmp_path / "earlier")
 
 
 def test_a_checkpoint_does_not_fit_on_the_disk(tmp_path, request):

@@ -315,13 +315,16 @@ class Trainer:
         return self.progress.stalled(self.config.train)
 
     def _fit_memory(self) -> None:
-        """Halves the micro-batches of GPUs, unless they are given, until their memory suffices."""
+        """Halves the micro-batches of GPUs, unless they are given, until their memory suffices.
+
+        Raises: tf.errors.ResourceExhaustedError, also of one of several workers: the others stop.
+        """
         while self._gpus and not self.config.train.micro_batch_tokens:
             try:
                 self.update.rehearse(self.plan.largest()[0])
                 break
             except tf.errors.ResourceExhaustedError:
-                if self.plan.halved() == self.plan:
+                if self.workers.count > 1 or self.plan.halved() == self.plan:
                     raise
             self.plan = self.plan.halved()
             tokens = self.plan.config.train.micro_batch_tokens
