@@ -173,7 +173,8 @@ def _update(precision, accumulate):
     from tf_transformer.presets import preset
     from tf_transformer.training.update import Update
 
-    config = preset("pocket").replace(clip_norm=1.0, dropout_warmup_steps=10)
+    settings = dict(clip_norm=1.0, dropout_warmup_steps=10, micro_batch_tokens=4096)
+    config = preset("pocket").replace(**settings)
     update = Update(config, precision, tf.distribute.get_strategy(), accumulate)
     graph = tf.function(update.step, autograph=False)
     return graph.get_concrete_function(SENTENCES, SENTENCES, tf.TensorSpec([2]))
@@ -183,7 +184,7 @@ def _validation():
     from tf_transformer.training.update import eval_step
 
     graph = tf.function(functools.partial(eval_step, _model()), autograph=False)
-    return graph.get_concrete_function(SENTENCES, SENTENCES)
+    return graph.get_concrete_function(SENTENCES, SENTENCES, tf.TensorSpec([1]))
 
 
 def _search(decode):

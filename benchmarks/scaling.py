@@ -37,12 +37,17 @@ def measure(replicas, shapes, rounds):
     Returns: the median seconds of an update of each shape.
     """
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    from tf_transformer.config import MICRO_BATCH_TOKENS
     from tf_transformer.presets import preset
     from tf_transformer.training.distribution import make_strategy, split_cpu
 
     split_cpu(replicas)
     assert make_strategy(replicas).num_replicas_in_sync == replicas
-    config = preset("small").replace(input_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY)
+    config = preset("small").replace(
+        input_vocab_size=VOCABULARY,
+        target_vocab_size=VOCABULARY,
+        micro_batch_tokens=MICRO_BATCH_TOKENS,
+    )
     most_tokens = max(rows * length for rows, length in shapes)
     accumulate = most_tokens > replicas * config.train.micro_batch_tokens
     update, _, _ = make_update(config, accumulate=accumulate)

@@ -45,10 +45,7 @@ def test_values_out_of_range(name, value, message):
     [
         ({"d_model": 500}, "d_model 500 is not divisible by num_heads 8"),
         ({"batch_tokens": 200}, "batch must be able to hold one sentence"),
-        (
-            {"max_length": 9000, "batch_tokens": 9000, "pe_input": 9000, "pe_target": 9000},
-            "micro-batch must be able to hold one sentence",
-        ),
+        ({"micro_batch_tokens": 200}, "micro-batch must be able to hold one sentence"),
         ({"max_length": 2000, "batch_tokens": 9000}, "1024 positions of pe_input"),
         ({"learning_rate_schedule": "cosine"}, "give learning_rate"),
         ({"learning_rate": 0.001}, "learning_rate 0.001 has no effect on the schedule noam"),

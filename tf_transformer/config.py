@@ -13,6 +13,7 @@ from typing import Any
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
 
+MICRO_BATCH_TOKENS = 4096  # of a CPU
 MAX_INTEGER = 2**31 - 1  # TensorFlow computes steps, lengths and ids in int32
 
 # The type of a setting -> the types of its values, and their description.
@@ -223,7 +224,8 @@ class DataConfig(Settings):
     max_length_ratio: float = setting(9.0, "largest ratio of both lengths; others are dropped", 1)
     batch_tokens: int = setting(25000, "tokens of a batch on each side, padding included", 1)
     max_shapes: int = setting(
-        0, "most shapes of batches, which XLA compiles; 0 means as many as save padding"
+        0,
+        "most shapes of batches; 0: as many as save padding, but 12 where XLA compiles them",
     )
     bpe_dropout: float = setting(
         0.0, "BPE-dropout: probability of leaving out a merge, such as 0.1; 0 means none", 0, 0.999
@@ -308,7 +310,9 @@ class TrainConfig(Settings):
         "", f"weights that are not updated, separated by commas: some of {', '.join(FREEZABLE)}"
     )
     micro_batch_tokens: int = setting(
-        4096, "tokens on each side that a device computes at a time (gradient accumulation)", 1
+        0,
+        "tokens on each side that a device computes at a time (gradient accumulation); 0 means as "
+        f"many as fit into the memory of the GPUs, and {MICRO_BATCH_TOKENS:,} on CPUs",
     )
     precision: str = setting(
         "auto",
@@ -544,7 +548,7 @@ class Config:
                     f"out, or give subword_model {needed}"
                 )
         max_length = self.data.max_length
-        if max_length > self.train.micro_batch_tokens:
+        if 0 < self.train.micro_batch_tokens < max_length:
             raise UserError(
                 f"max_length {max_length} is more than micro_batch_tokens "
                 f"{self.train.micro_batch_tokens}: a micro-batch must be able to hold one sentence "

@@ -1,4 +1,4 @@
-"""The CPU and the memory of this host, with the limits of its container; its choice of Keras.
+"""The CPU, the memory and the GPUs of this host, with the limits of its container; its Keras.
 
 Linux describes the first two in /proc and /sys; on other systems, less is known. This module does
 not need TensorFlow.
@@ -9,6 +9,7 @@ import json
 import math
 import os
 import pathlib
+import subprocess
 
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
 CGROUP_OF_PROCESS = pathlib.Path("/proc/self/cgroup")
@@ -54,6 +55,19 @@ def core_limit() -> float | None:
 def memory_limit() -> int | None:
     """The limit of the cgroup, in bytes; None where there is none."""
     return min(map(int, _limits("memory.max")), default=None)
+
+
+def nvidia_smi(*fields: str) -> list[list[str]]:
+    """The values of fields of nvidia-smi's `--query-gpu`, for each GPU; none where it cannot run.
+
+    They are all GPUs of the host, also those that CUDA_VISIBLE_DEVICES hides.
+    """
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    try:
+        lines = subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL).splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [[value.strip() for value in line.split(",")] for line in lines]
 
 
 def keras_mistake() -> str:

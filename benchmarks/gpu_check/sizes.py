@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tf_transformer.config import Config
+from tf_transformer.config import MICRO_BATCH_TOKENS, Config
 from tf_transformer.presets import preset
 
 SAME = 1e-3  # largest relative difference of losses between two ways to compute in float32
@@ -59,7 +59,6 @@ class Sizes(NamedTuple):
 
 def _full() -> Sizes:
     base, big = preset("base"), preset("big")
-    micro = base.train.micro_batch_tokens
     return Sizes(
         invariants=(1, 2, 3, 4, 5, 8),
         sentences=12,
@@ -75,11 +74,11 @@ def _full() -> Sizes:
         updates=50,
         resume_updates=20,
         speeds=(
-            SpeedCase("base", base, micro),
+            SpeedCase("base", base, MICRO_BATCH_TOKENS),
             SpeedCase("base", base, PAPER_TOKENS),
             SpeedCase("base", base, PAPER_TOKENS, jit_compile="off"),
             SpeedCase("base", base, PAPER_TOKENS, precision="float32"),
-            SpeedCase("big", big, micro),
+            SpeedCase("big", big, MICRO_BATCH_TOKENS),
             SpeedCase("big", big, PAPER_TOKENS),
         ),
         batch_rows=1000,

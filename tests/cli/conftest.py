@@ -70,10 +70,13 @@ def nvidia_device(tmp_path, monkeypatch):
     """A host that has the program nvidia-smi, but no GPU that TensorFlow finds."""
     program = tmp_path / "bin" / "nvidia-smi"
     program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
+    program.write_text("#!/bin/sh\necho 9.0\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    names = ("TF_FORCE_GPU_ALLOW_GROWTH", "XLA_FLAGS", "TF_XLA_FLAGS", "CUDA_VISIBLE_DEVICES")
+    for name in names:
+        monkeypatch.setenv(name, "")  # is restored after the test
+        del os.environ[name]
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ def texts(tmp_path, monkeypatch):
 
 def read(own, **flags):
     """The test set of a model with these settings of its data."""
-    defaults = dict.fromkeys(("data", "split", "tag", "max_pairs", "references", "baseline"))
+    names = "data", "split", "tag", "max_pairs", "references", "baseline", "translations"
+    defaults = dict.fromkeys(names)
     return read_test_set(types.SimpleNamespace(**{**defaults, **flags}), own)
 
 
@@ -45,6 +46,9 @@ def test_text_that_the_model_was_trained_on_is_no_test(texts, given, description
     assert str(read(data, data=given)).replace(f"{os.getcwd()}/", "") == description
     unseen = DataConfig(data=f"{os.getcwd()}/c")
     assert read(unseen, data="a.tsv").split == "all"
+    for flags, size in (({}, 1), ({"translations": "file"}, 40)):
+        test = read(unseen, data="a.tsv", max_pairs=1, **flags)
+        assert (len(test.pairs), test.size) == (1, size)
 
 
 @pytest.mark.parametrize(("flags", "tag"), [

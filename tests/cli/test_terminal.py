@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 from tf_transformer.cli.terminal import start_tensorflow
 
@@ -36,6 +37,21 @@ def test_a_missing_gpu(nvidia_device, monkeypatch, caplog, devices, warnings):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
     start_tensorflow()
     assert sum("tf-transformer doctor" in message for message in caplog.messages) == warnings
+
+
+def test_variables_for_gpus(nvidia_device, monkeypatch, tmp_path):
+    """Those of the user stay."""
+    names = ("TF_FORCE_GPU_ALLOW_GROWTH", "XLA_FLAGS", "TF_XLA_FLAGS")
+    start_tensorflow(model_dir=str(tmp_path / "a model"))
+    growth, flags, cache = (os.environ[name] for name in names)
+    assert (growth, flags) == ("true", "--xla_gpu_enable_triton_gemm=false")
+    folder = f"{tmp_path}/a model/cache/xla-{tf.__version__}-9.0"
+    assert cache == f"--tf_xla_persistent_cache_directory='{folder}'"
+    own = ["false", "--xla_gpu_enable_triton_gemm=true", "--tf_xla_persistent_cache_directory=/x"]
+    for name, value in zip(names, own):
+        monkeypatch.setenv(name, value)
+    start_tensorflow(model_dir=str(tmp_path))
+    assert [os.environ[name] for name in names] == own
 
 
 def test_a_search_switches_onednn_off(monkeypatch):

@@ -51,9 +51,26 @@ def test_one_gpu_runs_the_recipe_of_eight():
     """25,000 tokens in shards of at most 4,096: one on each of eight devices, seven on one."""
     batches = Batches((1000, 25, 10), (96, 256, 1))
     for replicas, steps in ((8, [1, 1]), (1, [7, 6])):
-        plan = memory_plan.Plan(Config(), batches, replicas, "float32")
+        plan = memory_plan.Plan(Config(), batches, replicas, "float32").with_micro_batches(4096)
         assert [plan.shards(bucket)[0] for bucket in batches.buckets] == steps
         assert plan.accumulation_steps == steps[0]
+
+
+def test_the_largest_micro_batches_that_fit():
+    """Those of the whole batch, or a half, a quarter and so on; at least the longest pair."""
+    batches = Batches((1000, 25, 10), (96, 256, 1))
+    for replicas in (1, 2):
+        whole = memory_plan.Plan(Config(), batches, replicas, "float32").fitting(1e15)
+        assert whole.accumulation_steps == 1
+        halves = whole.halved()
+        assert [halves.shards(bucket) for bucket in batches.buckets] == [
+            (2, 500 // replicas), (2, 48 // replicas)
+        ]  # fmt: skip
+        assert halves.accumulation_steps == 2
+        assert sum(halves.replica_bytes()) < sum(whole.replica_bytes())
+        for plan in (whole, halves):
+            assert whole.fitting(sum(plan.replica_bytes())) == plan
+        assert whole.fitting(0).shards(batches.buckets[1]) == (96 // replicas, 1)
 
 
 def test_the_largest_bucket_is_the_one_with_the_most_memory():
@@ -130,8 +147,6 @@ def test_dry_run(capsys, corpus_folder, tmp_path):
 @pytest.mark.parametrize(("device", "tokens", "jit_compile", "end"), [
     ("CPU:0", 4096, False, "gradient accumulation steps: 7; float32, XLA off"),
     ("CPU:0", 25_000, True, "steps: 1; float32, XLA on: 2 shapes to compile"),
-    ("GPU:0", 4096, False, "up to --micro_batch_tokens=28672"),  # small ones do not fill a GPU
-    ("GPU:0", 25_000, False, "XLA off"),
 ])  # fmt: skip
 def test_what_computes_an_update(device, tokens, jit_compile, end):
     extended = types.SimpleNamespace(worker_devices=(f"/replica:0/task:0/device:{device}",))

@@ -3,12 +3,19 @@
 import shutil
 
 import filelock
+import numpy as np
 import pytest
 import sentencepiece
 from tiny_model import make_model
 
 from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.model_folder import find_model_dir, initial_settings, load_config
+from tf_transformer.checkpoints.model_folder import (
+    find_model_dir,
+    initial_settings,
+    load_config,
+    step_path,
+)
+from tf_transformer.config import TrainConfig
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.errors import UserError
 from tf_transformer.training.run_directory import BATCH_ORDER, RunDirectory, check_same_batches
@@ -42,11 +49,11 @@ def finished(model_dir, tmp_path):
     return folder
 
 
-def start(config, corpus, folder, overwrite=False):
+def start(config, corpus, folder, overwrite=False, max_shapes=0):
     """Prepares the vocabulary of a run, then ends it. Returns: the `Config`, the tokenizers."""
     directory = RunDirectory(str(folder), overwrite)
     try:
-        prepared = directory.prepare_vocabulary(config, corpus)
+        prepared = directory.prepare_vocabulary(config, corpus, max_shapes)
         assert not overwrite or directory.restore(None, None) is None
         directory.begin()
         return prepared
@@ -190,15 +197,36 @@ def test_the_settings_have_absolute_paths(
         assert prepared.data.data == str(corpus_folder)
 
 
+def test_a_run_keeps_its_number_of_shapes(tiny_config, corpus, model_dir, tmp_path):
+    """That of a new run suits its devices. So a run is resumed on others."""
+    copy_run(model_dir, tmp_path / "earlier")
+    for folder, expected in (("new", 12), ("earlier", 0)):
+        prepared, _ = start(tiny_config, corpus, tmp_path / folder, max_shapes=12)
+        assert prepared.data.max_shapes == expected
+    load_config(str(model_dir)).replace(max_shapes=7).save(str(tmp_path / "earlier/config.json"))
+    prepared, _ = start(tiny_config, corpus, tmp_path / "earlier")
+    assert prepared.data.max_shapes == 7
+    with pytest.raises(UserError, match="max_shapes 7"):
+        start(tiny_config.replace(max_shapes=5), corpus, tmp_path / "earlier")
+
+
 def test_a_checkpoint_does_not_fit_on_the_disk(tmp_path, request):
-    """The error says why; nothing is lost."""
-    path = tmp_path / "step-00000001.npz"
-    model = make_model()
-    checkpoint.save(str(path), model)
+    """The error says why; nothing is lost. What is written is what the weights were at `save`."""
+    directory, model = RunDirectory(str(tmp_path)), make_model()
+    weight = model.trainable_variables[0]
+    saved = weight.numpy()
+    directory.save(model, None, {"step": 1}, TrainConfig())
+    weight.assign(saved + 1)
+    directory.wait()
     before = contents(tmp_path)
+    checkpoint.restore(step_path(str(tmp_path), 1), model)
+    np.testing.assert_array_equal(weight.numpy(), saved)
     request.getfixturevalue("small_files")
+    directory.save(model, None, {"step": 2}, TrainConfig())
+    path = step_path(str(tmp_path), 2)
     with pytest.raises(UserError, match=rf"{path} .*File too large.*: free some disk space"):
-        checkpoint.save(str(path), model)
+        directory.wait()
+    directory.close()
     assert contents(tmp_path) == before
 
 

@@ -61,7 +61,7 @@ def assert_close(path, expected_path):
 def test_two_workers_equal_one_with_two_replicas(corpus_folder, tmp_path):
     """A worker that dies stops the other; restarted, the run resumes from its last checkpoint.
 
-    SIGTERM to either worker stops both at the same update.
+    SIGTERM to either worker stops both at the same update, here in or after its validation.
     """
     one, two, temporary = tmp_path / "one", tmp_path / "two", tmp_path / "temporary"
     temporary.mkdir()
@@ -80,7 +80,7 @@ def test_two_workers_equal_one_with_two_replicas(corpus_folder, tmp_path):
     other.communicate()
 
     chief, other = start_two(two, corpus_folder, temporary)
-    assert "resuming from" in read_until(chief, 30)
+    assert "resuming from" in read_until(chief, 50)
     other.send_signal(signal.SIGTERM)
     out, _ = chief.communicate(timeout=120)
     assert chief.returncode == 0 and "stopped and saved after" in out, out

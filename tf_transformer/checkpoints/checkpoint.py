@@ -93,9 +93,17 @@ def save(
       state: a dict for JSON, such as `{"step": 1000}`.
     Raises: UserError when the file cannot be written.
     """
+    write(path, snapshot(model, optimizer, state))
+
+
+def snapshot(
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer | None = None,
+    state: dict[str, Any] | None = None,
+) -> dict[str, np.ndarray]:
+    """Copies what a checkpoint holds, for `write`; arguments as for `save`."""
     variables = _named_variables(model, optimizer)
-    arrays = {name: variable.numpy() for name, variable in variables.items()}
-    _write(path, arrays, state or {})
+    return _contents({name: variable.numpy() for name, variable in variables.items()}, state or {})
 
 
 def restore(
@@ -167,7 +175,8 @@ def average(paths: Sequence[str], path: str, skip_damaged: bool = False) -> list
         for name, array in arrays.items():
             sums[name] = array.astype(np.float64) + sums.get(name, 0.0)
     means = {name: (total / len(averaged)).astype(np.float32) for name, total in sums.items()}
-    _write(path, means, {**state, "averaged": [os.path.basename(each) for each in averaged]})
+    state["averaged"] = [os.path.basename(each) for each in averaged]
+    write(path, _contents(means, state))
     return [each for each in paths if each not in averaged]
 
 
@@ -194,7 +203,7 @@ def store(path: str, output: str, storage: str) -> None:
             stored[name + INT8] = np.round(array / scale).astype(np.int8)
         else:
             stored[name] = array.astype("float16" if storage == "float16" else "float32")
-    _write(output, stored, state, compressed=True)
+    write(output, _contents(stored, state), compressed=True)
 
 
 def validation_score(values: dict[str, Any]) -> tuple[str, float]:
@@ -253,11 +262,13 @@ def best_checkpoints(paths: Sequence[str], number: int) -> list[str]:
     return sorted(best)
 
 
-def _write(
-    path: str, arrays: dict[str, np.ndarray], state: dict[str, Any], compressed: bool = False
-) -> None:
-    text = json.dumps({**state, "arrays": list(arrays)})
-    contents: dict[str, Any] = {"state": np.array(text), **arrays}
+def _contents(arrays: dict[str, np.ndarray], state: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Returns all arrays of a file: the given ones, and the training state."""
+    return {"state": np.array(json.dumps({**state, "arrays": list(arrays)})), **arrays}
+
+
+def write(path: str, contents: dict[str, Any], compressed: bool = False) -> None:
+    """Writes what `snapshot` has copied; atomically. Raises: as `save`."""
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         with atomic_write(path, "wb") as file:

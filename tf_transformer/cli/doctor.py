@@ -202,8 +202,8 @@ def devices() -> Findings:
         text = f"{details.get('device_name', 'unknown name')}, compute capability {capability}"
         yield gpu.name.split(":", 1)[1], text
     if has_nvidia_device():
-        query = "nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader"
-        yield "NVIDIA driver", subprocess.getoutput(query).replace("\n", "; ")
+        rows = host.nvidia_smi("name", "driver_version", "compute_cap")
+        yield "NVIDIA driver", "; ".join(map(", ".join, rows)) or "nvidia-smi fails"
         if not gpus:
             yield _missing_gpu(messages())
     reason = "compute capability 8.0 and higher have bfloat16 units"

@@ -297,15 +297,19 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     corpus = open_corpus(name, data.source, data.target, tag, data.hold_out)
     tested, trained = ({path for path, *_ in _texts(each, data)} for each in (name, data.data))
     split = values.split or corpus.default_test(seen=bool(tested & trained))
-    pairs = list(corpus.read(split))
+    read = iter(corpus.read(split))
+    pairs = list(itertools.islice(read, values.max_pairs or None))
+    size = len(pairs)
+    if values.references or values.translations or values.baseline:  # files of the whole split
+        size += sum(1 for _ in read)
     if not pairs:
         raise UserError(f"nothing to score: {corpus.describe(split)} has no pairs")
     references = [[target for _, target in pairs]]
     if values.references:
         files = values.references.split(",")
-        references = [read_aligned(file, len(pairs), "reference") for file in files]
+        references = [read_aligned(file, size, "reference") for file in files]
     data = dataclasses.replace(data, source=source, target=target, tag=tag)
-    test = TestSet(split, corpus.describe(split), pairs, len(pairs), references, data)
+    test = TestSet(split, corpus.describe(split), pairs, size, references, data)
     return _limited(values, test)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 import itertools
 import os
@@ -168,7 +169,7 @@ def _describe_corpus(config: Config, corpus: Corpus, model_dir: str) -> Iterator
 
 def _describe_split(pairs: Iterable[tuple[str, str]]) -> tuple[int, list[str]]:
     """The number of pairs of a split, and a line on the words of each side."""
-    lengths: tuple[list[int], list[int]] = ([], [])
+    lengths = array.array("I"), array.array("I")
     vocabularies: tuple[set[str], set[str]] = (set(), set())
     for pair in pairs:
         for words, counts, vocabulary in zip(map(str.split, pair), lengths, vocabularies):

@@ -2,6 +2,7 @@
 
 import contextlib
 import glob
+import importlib.metadata
 import logging
 import os
 import shutil
@@ -10,9 +11,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
+from tf_transformer.checkpoints.model_folder import CACHE
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
-from tf_transformer.host import core_limit, keras_mistake, number_of_cores
+from tf_transformer.host import core_limit, keras_mistake, number_of_cores, nvidia_smi
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +22,7 @@ logger = logging.getLogger(__name__)
 UNUSED_BY_COMMANDS = ("IPython", "matplotlib", "pandas")
 
 
-def start_tensorflow(for_search: bool = False) -> None:
+def start_tensorflow(for_search: bool = False, model_dir: str = "") -> None:
     """Imports TensorFlow without its start-up messages.
 
     TensorFlow's C++ part writes some messages without asking for a level, so file descriptor 2 is
@@ -31,12 +33,19 @@ def start_tensorflow(for_search: bool = False) -> None:
         `TF_ENABLE_ONEDNN_OPTS`: it compiles kernels for the shapes of each step. On two cores,
         beam search without it takes 0.46, 0.63 and 0.79 of the time for one sentence with
         `pocket`, `small` and `base`, and 0.86, 0.94 and 1.06 of it for 32 sentences.
+      model_dir: of a run, which keeps what XLA compiles for its GPUs there; "" for none.
     Raises: UserError where it cannot work: without a folder for temporary files, or with another
       backend of Keras.
     """
     check_temporary_folder()
     check_keras()
     set_environment()
+    if model_dir and has_nvidia_device():
+        # The key of a file there has neither the version of XLA nor the kind of GPU.
+        kinds = sorted({kind for (kind,) in nvidia_smi("compute_cap")})
+        version = "-".join([importlib.metadata.version("tensorflow"), *kinds])
+        folder = os.path.abspath(os.path.join(model_dir, CACHE, f"xla-{version}"))
+        _add_flag("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory='{folder}'")
     if for_search:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     with captured_stderr(), without_packages(UNUSED_BY_COMMANDS):
@@ -60,12 +69,23 @@ def set_environment() -> None:
 
     They are the level of its messages and, in a container that has a limit of cores, the number of
     its threads. TensorFlow would start one for each core of the CPU affinity, which that limit does
-    not change.
+    not change. On GPUs, memory is taken as it is needed, so that `train` and `evaluate` can share
+    one, and cuBLAS computes all products (`benchmarks/run_stablehlo.py`).
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if has_nvidia_device() else "3")
+    if has_nvidia_device():
+        os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+        _add_flag("XLA_FLAGS", "--xla_gpu_enable_triton_gemm=false")
     if core_limit() is not None:
         for pool in ("INTRAOP", "INTEROP"):
             os.environ.setdefault(f"TF_NUM_{pool}_THREADS", str(number_of_cores()))
+
+
+def _add_flag(variable: str, flag: str) -> None:
+    """Adds a flag to those in an environment variable, unless it has one of that name."""
+    flags = os.environ.get(variable, "")
+    if flag.partition("=")[0] not in flags:
+        os.environ[variable] = f"{flags} {flag}".strip()
 
 
 def check_temporary_folder() -> None:

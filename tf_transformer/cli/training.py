@@ -101,7 +101,7 @@ def train(values: flags.FlagValues) -> int | None:
 
 def _train_run(values: flags.FlagValues, config: Config, model_dir: str) -> None:
     """Trains, resumes, or with --dry_run plans one run."""
-    start_tensorflow()
+    start_tensorflow(model_dir="" if "TF_CONFIG" in os.environ else model_dir)
     from tf_transformer.training.distribution import Workers, make_strategy, split_cpu
     from tf_transformer.training.trainer import build_trainer
 
@@ -310,6 +310,8 @@ def _is_complete(folder: str, config: Config) -> bool:
         run = read_run(folder)
         sizes = run.config.model.input_vocab_size, run.config.model.target_vocab_size
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
+        if not config.data.max_shapes:  # chosen for the devices
+            config = config.replace(max_shapes=run.config.data.max_shapes)
         if config.train.decode_length_coverage:  # chosen from the text
             extra = run.config.decode.extra_decode_length
             config = config.replace(extra_decode_length=extra)

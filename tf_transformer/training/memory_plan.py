@@ -101,6 +101,29 @@ class Plan:
     replicas: int
     precision: str
 
+    def with_micro_batches(self, tokens: int) -> "Plan":
+        """Returns the plan for other micro-batches, which can hold the longest pair."""
+        tokens = max(tokens, self.config.data.max_length)
+        return dataclasses.replace(self, config=self.config.replace(micro_batch_tokens=tokens))
+
+    def halved(self) -> "Plan":
+        """Returns the plan with half of the tokens in the largest micro-batch."""
+        tokens = max(self.shards(bucket)[1] * bucket.length for bucket in self.batches.buckets)
+        return self.with_micro_batches(tokens // 2)
+
+    def fitting(self, memory: float) -> "Plan":
+        """Returns the plan with the largest micro-batches whose replica needs at most `memory`.
+
+        They are those of whole batches, or a half, a quarter and so on of them.
+
+        Args:
+          memory: in bytes.
+        """
+        plan = self.with_micro_batches(self.config.data.batch_tokens)
+        while sum(plan.replica_bytes()) > memory and plan.halved() != plan:
+            plan = plan.halved()
+        return plan
+
     def shards(self, bucket: Bucket) -> tuple[int, int]:
         """Returns the gradient accumulation steps for a bucket, and the rows of a shard."""
         steps = gradient_accumulation_steps(
@@ -112,13 +135,6 @@ class Plan:
     def accumulation_steps(self) -> int:
         """The largest number of gradient accumulation steps of any bucket."""
         return max(self.shards(bucket)[0] for bucket in self.batches.buckets)
-
-    def compiled_shapes(self) -> list[Bucket]:
-        """Returns a bucket for each shape of a shard, which XLA compiles once."""
-        shapes: dict[tuple[int, int], Bucket] = {}
-        for bucket in self.batches.buckets:
-            shapes.setdefault((self.shards(bucket)[1], bucket.length), bucket)
-        return list(shapes.values())
 
     def largest(self) -> tuple[Bucket, int]:
         """Returns the bucket whose shards need the most memory, and the rows of such a shard.
@@ -132,23 +148,21 @@ class Plan:
             rows.items(), key=lambda x: activation_bytes(model, x[1], x[0].length, self.precision)
         )
 
-    def describe_devices(self, strategy: tf.distribute.Strategy, jit_compile: bool) -> str:
-        """What computes an update, and what to change where GPUs compute it in small parts.
+    def replica_bytes(self) -> tuple[int, int]:
+        """Returns what a replica needs: for weights, gradients and Adam; for its largest shard."""
+        model, train = self.config.model, self.config.train
+        bucket, rows = self.largest()
+        state = state_bytes(model, self.accumulation_steps, train.ema_decay)
+        return state, activation_bytes(model, rows, bucket.length, self.precision)
 
-        Base in bfloat16 takes three times as long with 4,096 tokens at a time as with 25,000
-        (`benchmarks/run_stablehlo.py`, on an H200).
-        """
-        steps = self.accumulation_steps
-        xla = f"on: {len(self.compiled_shapes())} shapes to compile" if jit_compile else "off"
+    def describe_devices(self, strategy: tf.distribute.Strategy, jit_compile: bool) -> str:
+        """What computes an update."""
+        xla = f"on: {len(self.batches.buckets)} shapes to compile" if jit_compile else "off"
         names = [device.split("device:")[-1] for device in strategy.extended.worker_devices]
-        text = (
+        return (
             f"{self.replicas} replica{'s' if self.replicas > 1 else ''} ({', '.join(names)}), "
-            f"gradient accumulation steps: {steps}; {self.precision}, XLA {xla}"
+            f"gradient accumulation steps: {self.accumulation_steps}; {self.precision}, XLA {xla}"
         )
-        if steps > 1 and "GPU" in names[0]:
-            tokens = self.config.train.micro_batch_tokens
-            text += f"; faster, where memory suffices: up to --micro_batch_tokens={tokens * steps}"
-        return text
 
     def describe(self, cpu_replicas: int) -> str:
         """The batches, the memory and the disk space of a run, as text.
@@ -168,8 +182,7 @@ class Plan:
             shape, tokens = f"{bucket.rows} x {bucket.length}", bucket.rows * bucket.length
             lines.append(row("", shape, f"{tokens:,}", f"{bucket.batches:,}", *self.shards(bucket)))
         bucket, rows = self.largest()
-        state = state_bytes(model, self.accumulation_steps, settings.ema_decay)
-        activations = activation_bytes(model, rows, bucket.length, self.precision)
+        state, activations = self.replica_bytes()
         lines += [
             f"  parameters     {model.parameters():,}",
             f"  memory         about {(state + activations) / 1e9:.2f} GB a replica: "

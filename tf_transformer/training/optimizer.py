@@ -42,7 +42,8 @@ class FusedAdam(keras.optimizers.Adam):
 
         Where the gradients are not finite, they are taken as 0, with b1 = b2 = 1 and lr = 0, so
         that m, v and w stay as they are. This is decided on the device: a `tf.cond` would make the
-        host wait for the gradients before it starts the update.
+        host wait for the gradients before it starts the update. The number of updates rises all
+        the same: it is the place in the text and the key of the dropout masks.
 
         Args:
           finite: bool scalar. Where it is false, weights and moments do not change.

@@ -5,7 +5,7 @@ import logging
 import os
 
 from tf_transformer.checkpoints.model_folder import CACHE
-from tf_transformer.config import Config
+from tf_transformer.config import MICRO_BATCH_TOKENS, Config
 from tf_transformer.data.batching import Batches, SampledBatches
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.encoding import (
@@ -81,7 +81,8 @@ class TrainingText:
         alpha = sampling_alpha(data, self.tokenizers) if split == "train" else 0.0
         if split == "validation":  # which XLA does not compile
             max_shapes = 0
-            batch_tokens = min(batch_tokens, self.workers.replicas * train.micro_batch_tokens)
+            of_replica = train.micro_batch_tokens or MICRO_BATCH_TOKENS
+            batch_tokens = min(batch_tokens, self.workers.replicas * of_replica)
         repeated = self._repetitions(parts, encoded)
         arguments = (pairs, batch_tokens, train.seed, repeated, max_shapes)
         if alpha:
@@ -148,7 +149,7 @@ class TrainingText:
 
 
 def prepare_text(
-    config: Config, corpus: Corpus, directory: RunDirectory, workers: Workers
+    config: Config, corpus: Corpus, directory: RunDirectory, workers: Workers, max_shapes: int
 ) -> TrainingText:
     """The chief learns or loads the vocabulary and broadcasts it.
 
@@ -156,13 +157,14 @@ def prepare_text(
       config, corpus: as for `Trainer`.
       directory: a `RunDirectory`, which keeps the vocabulary and the encoded text.
       workers: the `Workers`.
+      max_shapes: of a new run, where the setting is 0.
     Raises: UserError for settings other than the chief's, or than those of the run in the
       directory.
     """
     chief_config = config
     learned: tuple[Tokenizer, ...] = ()
     if workers.is_chief:
-        chief_config, learned = directory.prepare_vocabulary(config, corpus)
+        chief_config, learned = directory.prepare_vocabulary(config, corpus, max_shapes)
     models = workers.broadcast([tokenizer.model.decode("latin-1") for tokenizer in learned])
     chief_config = Config.from_dict(workers.broadcast(dataclasses.asdict(chief_config)))
     source, target = learned or (Tokenizer(model.encode("latin-1")) for model in models)

@@ -1,5 +1,6 @@
 """What a training run keeps in its model folder: lock, settings, vocabulary, checkpoints."""
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import itertools
@@ -87,22 +88,37 @@ class RunDirectory:
             raise UserError(
                 f"another process trains in {self.path}: wait, stop it, or give another --model_dir"
             ) from None
+        # A thread writes the checkpoints; the lock is kept until it ends.
+        self._writer = self._resources.enter_context(concurrent.futures.ThreadPoolExecutor(1))
+        self._written: concurrent.futures.Future[None] | None = None  # the last one
         # Of a process that was killed while it wrote.
         for folder in ("", model_folder.CHECKPOINTS, model_folder.CACHE):
             remove_temporary_files(os.path.join(self.path, folder))
         remove_unfinished_folders(self.path)
 
     def close(self) -> None:
-        """Releases the lock."""
+        """Releases the lock, when what was begun is written."""
         self._resources.close()
 
+    def wait(self, only_if_done: bool = False) -> None:
+        """Waits for the file that is being written, or with `only_if_done` never.
+
+        Raises: UserError when it could not be written.
+        """
+        if self._written and (self._written.done() or not only_if_done):
+            self._written.result()
+            self._written = None
+
     def prepare_vocabulary(
-        self, config: Config, corpus: Corpus
+        self, config: Config, corpus: Corpus, max_shapes: int = 0
     ) -> tuple[Config, tuple[Tokenizer, Tokenizer]]:
         """Learns the vocabularies, or loads those of the run in the folder.
 
-        Returns: the `Config` with the vocabulary sizes and absolute paths of the data; the
-          tokenizers.
+        Args:
+          config, corpus: as for `Trainer`.
+          max_shapes: of a new run, where the setting is 0.
+        Returns: the `Config` with the vocabulary sizes, the number of shapes and absolute paths of
+          the data; the tokenizers.
         Raises: UserError when the run in the folder has other settings, when the folder holds a
           model without the checkpoints to resume from, or for text that cannot be used.
         """
@@ -122,6 +138,8 @@ class RunDirectory:
             tokenizers = self._new = _new_vocabulary(config, corpus)
         sizes = (tokenizer.vocab_size for tokenizer in tokenizers)
         config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
+        if not config.data.max_shapes:
+            config = config.replace(max_shapes=started.data.max_shapes if started else max_shapes)
         if started:
             check_same_settings(started, config, f"{self.path} was started with")
         return config, tokenizers
@@ -179,15 +197,24 @@ class RunDirectory:
     ) -> None:
         """Writes the checkpoint of an update and removes those that are no longer needed.
 
+        A thread does it, with a copy of all that a checkpoint holds. There is one copy at a time.
+
         Args:
           state: the training state; its "step" is the update.
           settings: a `TrainConfig`, which says how many are kept.
+        Raises: UserError when the file before it could not be written, as `wait` does.
         """
+        self.wait()
         path = model_folder.step_path(self.path, state["step"])
-        checkpoint.save(path, model, optimizer, state)
-        with contextlib.suppress(FileNotFoundError):  # of earlier ones: it would hide this one
-            os.remove(os.path.join(self.path, model_folder.AVERAGED))
-        self._prune(settings)
+        contents = checkpoint.snapshot(model, optimizer, state)
+
+        def write() -> None:
+            checkpoint.write(path, contents)
+            with contextlib.suppress(FileNotFoundError):  # of earlier ones: it would hide this one
+                os.remove(os.path.join(self.path, model_folder.AVERAGED))
+            self._prune(settings)
+
+        self._written = self._writer.submit(write)
 
     def _prune(self, settings: TrainConfig) -> None:
         """Removes checkpoints beyond `max_checkpoints`, and those of interruptions.
@@ -202,8 +229,10 @@ class RunDirectory:
             os.remove(path)
 
     def save_weights(self, name: str, model: keras.Model, state: dict[str, Any]) -> None:
-        """Writes the weights without the optimizer, as `BEST` or `AVERAGED`."""
-        checkpoint.save(os.path.join(self.path, name), model, state=state)
+        """Writes the weights without the optimizer, as `BEST` or `AVERAGED`; as `save` does."""
+        self.wait()
+        path, contents = os.path.join(self.path, name), checkpoint.snapshot(model, state=state)
+        self._written = self._writer.submit(checkpoint.write, path, contents)
 
     def average(self, model: keras.Model, settings: TrainConfig, first_step: int) -> None:
         """Writes the mean of the newest checkpoints (Sec. 6.1) and restores it into the model.
@@ -215,6 +244,7 @@ class RunDirectory:
           settings: a `TrainConfig`.
           first_step: updates before the run.
         """
+        self.wait()
         self._prune(settings)  # the process may have been killed after the last save
         kept = step_checkpoints(self.path)
         paths = checkpoint.last_eighth(kept, first_step)
@@ -259,6 +289,8 @@ def check_same_settings(old: Config, new: Config, subject: str) -> None:
     names = {field.name for part in parts for field in dataclasses.fields(part)} - MAY_CHANGE
     if new.train.learning_rate_schedule in DECAY_TO_0:
         names.add("train_steps")  # the learning rate depends on it
+    if not new.data.max_shapes:
+        names.remove("max_shapes")  # of a worker, which gets that of the chief
     if initial_name(old.train.init_from) == initial_name(new.train.init_from):
         names.remove("init_from")
     if differences := old.differences(new, names):

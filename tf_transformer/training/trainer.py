@@ -21,14 +21,15 @@ import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import check_same_vocabularies
 from tf_transformer.checkpoints.model_folder import AVERAGED, BEST, CONFIG, step_checkpoints
-from tf_transformer.config import Config
+from tf_transformer.config import MICRO_BATCH_TOKENS, Config
 from tf_transformer.data.batching import IDS
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.readers import corpus_of_run, open_validation_text
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
-from tf_transformer.evaluation.bleu import Scores, bleu_tokenizer, check_tokenizer, make_bleu, score
+from tf_transformer.evaluation.bleu import bleu_tokenizer, check_tokenizer, make_bleu, score
 from tf_transformer.files import atomic_write
+from tf_transformer.host import nvidia_smi
 from tf_transformer.training.distribution import (
     Workers,
     make_strategy,
@@ -53,6 +54,8 @@ logger = logging.getLogger(__name__)
 # A handler of the module `signal`.
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
+MAX_SHAPES = 12  # of batches, where XLA compiles the update for each of them
+GPU_PART = 0.85  # of the free memory of a GPU that a plan may fill
 STEPS_IN_FLIGHT = 2  # updates started before the result of an earlier one is read
 
 
@@ -128,7 +131,10 @@ class Trainer:
             f"{name}/": open_validation_text(data, config.data)
             for name, data in config.train.validation_texts().items()
         }
-        text = prepare_text(config, corpus, directory, workers)
+        self._gpus = [] if config.train.logical_devices else tf.config.get_visible_devices("GPU")
+        self._jit_compile = choose_jit_compile(config.train.jit_compile, self._gpus)
+        max_shapes = MAX_SHAPES if self._jit_compile else 0
+        text = prepare_text(config, corpus, directory, workers, max_shapes)
         self.train_batches = text.batches("train")
         corpora = {"": corpus, **further}
         self.validation_batches = {  # by what stands before the names of the metrics
@@ -145,8 +151,8 @@ class Trainer:
         # The step, counted from 0, the result and the padded tokens of each started update.
         self._in_flight: collections.deque[tuple[int, Any, int]] = collections.deque()
         self._schedule = make_schedule(self.config.model, self.config.train)
-        evaluate = functools.partial(eval_step, self.model)
-        self._eval_step = on_all_replicas(workers.strategy, evaluate, [IDS, IDS])
+        evaluate, specs = functools.partial(eval_step, self.model), [IDS, IDS, tf.TensorSpec([1])]
+        self._eval_step = on_all_replicas(workers.strategy, evaluate, specs)
         greedy = dataclasses.replace(self.config.decode, beam_size=1)
         self._translator = Translator(self.model, self.tokenizers, greedy)
         self._bleu_pairs = {
@@ -166,19 +172,24 @@ class Trainer:
     def _build(self) -> None:
         """Builds the model and its update, and describes them in the log."""
         settings, strategy = self.config.train, self.workers.strategy
-        gpus = [] if settings.logical_devices else tf.config.get_visible_devices("GPU")
-        precision = self.workers.broadcast(choose_precision(settings.precision, gpus))
+        precision = self.workers.broadcast(choose_precision(settings.precision, self._gpus))
         self.plan = Plan(self.config, self.train_batches, self.workers.replicas, precision)
+        if not settings.micro_batch_tokens:
+            rows = nvidia_smi("memory.free") if self._gpus else []
+            free = min((int(mib) * 2**20 for (mib,) in rows if mib.isdigit()), default=0)
+            memory = self.workers.broadcast(GPU_PART * free)
+            usual = self.plan.with_micro_batches(MICRO_BATCH_TOKENS)
+            self.plan = self.plan.fitting(memory) if memory else usual
         self.update = Update(
-            self.config,
+            self.plan.config,
             precision,
             strategy,
             accumulate=self.plan.accumulation_steps > 1,
-            jit_compile=choose_jit_compile(settings.jit_compile, gpus),
+            jit_compile=self._jit_compile,
             weighted=self.train_batches.weighted,
         )
         self.model, self.optimizer = self.update.model, self.update.optimizer
-        devices = self.plan.describe_devices(strategy, self.update.jit_compile)
+        devices = self.plan.describe_devices(strategy, self._jit_compile)
         logger.info("%s parameters; %s", f"{self.model.count_params():,}", devices)
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
@@ -239,6 +250,7 @@ class Trainer:
                 if complete:
                     early = self.step < self.config.train.train_steps
                     self._average(log, self._stalled() if early else "")
+                self.directory.wait()
                 return complete
 
     def _train(self, log: RunLog) -> bool:
@@ -246,7 +258,7 @@ class Trainer:
         step, interrupted = self.step, False
         due = self._due(step) & {"validate", "stop"}  # a run may be interrupted before these
         batches = self._batches(step)
-        self._compile(step)
+        self._fit_memory()
         self._accumulator.since = time.monotonic()
         while True:
             if "log" in due:
@@ -254,7 +266,7 @@ class Trainer:
                 log.train(step, rate, self.progress.skipped_steps, self._accumulator.means())
                 self._accumulator = MetricsAccumulator()
             if "validate" in due and step > self.progress.validated[0] and not interrupted:
-                self._validate(log)
+                interrupted = not self._validate(log)
             if interrupted or self._interrupted():
                 self._read_results(0)  # for the metrics in the checkpoint
                 return False
@@ -275,6 +287,7 @@ class Trainer:
                 due |= {"log", "validate", "stop"}
                 self._read_results(0)
             log.advance(step)
+            self.directory.wait(only_if_done=True)
 
     def _batches(self, step: int) -> Iterator[tuple[int, tuple[tf.Tensor, ...]]]:
         """The batches after a number of updates, epoch after epoch, each with its step."""
@@ -301,11 +314,22 @@ class Trainer:
         """When each metric was best, where a run has not become better for too long; else ""."""
         return self.progress.stalled(self.config.train)
 
-    def _compile(self, step: int) -> None:
-        """Compiles the update for all shapes of batches, if the run uses XLA and all of them."""
-        shapes = self.plan.compiled_shapes() if self.update.jit_compile else []
-        if shapes and len(shapes) <= self.config.train.train_steps - step:
-            self.update.compile(shapes, self._interrupted)
+    def _fit_memory(self) -> None:
+        """Halves the micro-batches of GPUs, unless they are given, until their memory suffices.
+
+        Raises: tf.errors.ResourceExhaustedError, also of one of several workers: the others stop.
+        """
+        while self._gpus and not self.config.train.micro_batch_tokens:
+            try:
+                self.update.rehearse(self.plan.largest()[0])
+                break
+            except tf.errors.ResourceExhaustedError:
+                if self.workers.count > 1 or self.plan.halved() == self.plan:
+                    raise
+            self.plan = self.plan.halved()
+            tokens = self.plan.config.train.micro_batch_tokens
+            logger.warning("out of memory: going on with micro-batches of %s tokens", f"{tokens:,}")
+            self.update.divide(tokens)
 
     def _interrupted(self) -> bool:
         """Whether to save and stop now. Several workers agree through the votes of an update."""
@@ -333,8 +357,9 @@ class Trainer:
 
         Returns: the plan of the run, and time and memory of an update, as text.
         """
-        on_gpus = "GPU" in self.workers.strategy.extended.worker_devices[0]
-        plan = self.plan.describe(0 if on_gpus else self.workers.replicas // self.workers.count)
+        self._fit_memory()
+        cpu_replicas = 0 if self._gpus else self.workers.replicas // self.workers.count
+        plan = self.plan.describe(cpu_replicas)
         largest, _ = self.plan.largest()
         epoch, _ = self.train_batches.position(self.step)
         order = self.train_batches.order(epoch)
@@ -375,42 +400,63 @@ class Trainer:
         """
         values: dict[str, Any] = {}
         for name, batches in self.validation_batches.items():
-            sums = np.zeros(3)
+            sums = np.zeros(4)
             for inp, tar, *_ in batches.epoch(0):
-                sums += self._eval_step(inp, tar).numpy()
-                self._check_interrupted()
+                vote = tf.constant([float(self.preemption.requested)])
+                sums += self._eval_step(inp, tar, vote).numpy()
+                if sums[3]:  # all workers stop at the same batch
+                    raise _Interrupted
             loss, accuracy = sums[0] / sums[1], sums[2] / sums[1]
             perplexity = math.exp(min(loss, 50.0))
             figures = {"loss": loss, "perplexity": perplexity, "accuracy": accuracy}
-            if self._bleu_pairs[name] and self.workers.is_chief:
-                scores, truncated = self._translate(self._bleu_pairs[name])
-                figures |= {"BLEU": scores.bleu, "chrF": scores.chrf, "truncated": truncated}
-                figures["signature"] = scores.bleu_signature
+            if self._bleu_pairs[name]:
+                scores = self.workers.broadcast(self._translate(self._bleu_pairs[name]))
+                if not scores:
+                    raise _Interrupted
+                figures |= scores
             values |= {f"{name}{key}": value for key, value in figures.items()}
-        return self.workers.broadcast(values)
+        return values
 
-    def _translate(self, pairs: Sequence[tuple[str, str]]) -> tuple[Scores, float]:
-        """The scores of greedy translations, and the part of them that is cut off."""
+    def _translate(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """The scores of greedy translations; none where the run is to stop, and on other workers.
+
+        The scores have the part of the translations that is cut off.
+        """
+        if not self.workers.is_chief:
+            return {}
         sources, references = zip(*pairs)
-        found = self._translator.n_best(sources, 1, self._check_interrupted, skip_long=True)
+        try:
+            found = self._translator.n_best(sources, 1, self._check_interrupted, skip_long=True)
+        except _Interrupted:
+            return {}
         outputs = [best[0][0] for best in found]
         settings = self.config.data.target, self.config.train.bleu_tokenizer
-        truncated = sum(best[0].truncated for best in found) / len(found)
-        return score(outputs, references, *settings), truncated
+        scores = score(outputs, references, *settings)
+        return {
+            "BLEU": scores.bleu,
+            "chrF": scores.chrf,
+            "truncated": sum(best[0].truncated for best in found) / len(found),
+            "signature": scores.bleu_signature,
+        }
 
-    def _check_interrupted(self, translated: int = 0) -> None:
-        """Ends a validation, after a batch of it, when the run is to stop."""
-        if self._interrupted():
+    def _check_interrupted(self, translated: int) -> None:
+        """Ends the translations of a validation, after a batch of them, when the run is to stop."""
+        if self.preemption.requested:
             raise _Interrupted
 
-    def _validate(self, log: RunLog) -> None:
-        """Validates, and saves the weights when their score is the best so far."""
+    def _validate(self, log: RunLog) -> bool:
+        """Validates, and saves the weights when their score is the best so far.
+
+        Returns: False when the run is to stop, on all workers.
+        """
         if self._saved == (0, 0):
             self._save()  # a folder that has `best.npz` always has a checkpoint to resume from
         self._check_finite()
         start = time.monotonic()
+        finished = False
         with contextlib.suppress(_Interrupted), self._averaged_weights():
             values = self.validate()
+            finished = True
             warmup_steps = self.config.train.warmup_steps
             is_best = self.progress.record_validation(self.step, values, warmup_steps)
             log.validation(self.step, values)
@@ -418,6 +464,7 @@ class Trainer:
                 self.directory.save_weights(BEST, self.model, self._state())
         self._validation_seconds = time.monotonic() - start
         self._accumulator.since += self._validation_seconds
+        return finished
 
     @contextlib.contextmanager
     def _averaged_weights(self) -> Iterator[None]:
@@ -486,9 +533,11 @@ class Trainer:
 
     def _check_finite(self) -> None:
         """Raises: UserError for weights that are not finite, before they replace good ones."""
-        for variable in self.model.trainable_variables:
-            if not bool(tf.reduce_all(tf.math.is_finite(variable))):
-                self._diverged(self.step - 1, f"the weights {variable.path}")
+        weights = self.model.trainable_variables
+        # One tensor for all, so that a GPU is waited for once.
+        finite = tf.stack([tf.reduce_all(tf.math.is_finite(each)) for each in weights]).numpy()
+        if not finite.all():
+            self._diverged(self.step - 1, f"the weights {weights[finite.argmin()].path}")
 
     def _diverged(self, step: int, values: str) -> NoReturn:
         """Writes the sentences of the batch of an update to a TSV file.

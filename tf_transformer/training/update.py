@@ -21,9 +21,6 @@ Shapes: B batch, b shard, S source, T target, D d_model.
 """
 
 import functools
-import itertools
-import logging
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,8 +37,6 @@ from tf_transformer.training.fine_tuning import freeze
 from tf_transformer.training.loss import chunked_cross_entropy, chunked_loss_sums
 from tf_transformer.training.optimizer import FusedAdam, make_optimizer
 from tf_transformer.training.precision import LossScale
-
-logger = logging.getLogger(__name__)
 
 MAX_SHARDS = 1024  # shards of a batch that have dropout keys of their own
 
@@ -111,17 +106,26 @@ class Update:
         optimizer: Callable[[ModelConfig, TrainConfig], FusedAdam] = make_optimizer,
     ) -> None:
         self.settings = config.train
-        self._accumulate = accumulate
         self.jit_compile = jit_compile
-        self._weighted = weighted
+        self._strategy, self._weighted = strategy, weighted
         with strategy.scope():
             self.model = build_model(config.model, precision)
             freeze(self.model, config.train.freeze)
             self.optimizer = optimizer(config.model, config.train)
             self.optimizer.build(self.model.trainable_variables)
             self.loss_scale = LossScale(precision)
-        specs = [IDS, IDS, tf.TensorSpec([2], tf.float32), *([WEIGHTS] if weighted else [])]
-        self._run = on_all_replicas(strategy, self.step, specs)
+        self.divide(config.train.micro_batch_tokens, accumulate)
+
+    def divide(self, micro_batch_tokens: int, accumulate: bool = True) -> None:
+        """Makes the graph for other micro-batches; weights and optimizer stay.
+
+        Args:
+          micro_batch_tokens: as for `gradient_accumulation_steps`.
+          accumulate: as for the constructor.
+        """
+        self._micro_batch_tokens, self._accumulate = micro_batch_tokens, accumulate
+        specs = [IDS, IDS, tf.TensorSpec([2], tf.float32)] + [WEIGHTS] * self._weighted
+        self._run = on_all_replicas(self._strategy, self.step, specs)
 
     def __call__(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         """Makes an update of a whole batch; arguments and result as of `step`."""
@@ -158,7 +162,7 @@ class Update:
         if self._accumulate:
             rows, length = tf.unstack(tf.shape(inp))
             micro_batches = gradient_accumulation_steps(
-                rows, length, replicas, self.settings.micro_batch_tokens
+                rows, length, replicas, self._micro_batch_tokens
             )
         compute = functools.partial(shard_gradients, self.settings, self.model)
         if self.jit_compile:  # a function for each replica, which has its own weights
@@ -212,7 +216,7 @@ class Update:
         self.loss_scale.update(finite)
         if self.settings.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.settings.clip_norm, norm)
-        has_tokens = sums[1] > 0  # a batch of padding, which `compile` makes, has none
+        has_tokens = sums[1] > 0  # a batch of padding, which `rehearse` makes, has none
         self.optimizer.apply_if(finite & has_tokens, gradients, self.model.trainable_variables)
         return {
             "sums": sums,
@@ -222,46 +226,43 @@ class Update:
             "stop": votes,
         }
 
-    def compile(self, buckets: Sequence[Bucket], stopped: Callable[[], bool]) -> None:
-        """Makes an update with a batch of padding for each shape; nothing changes.
-
-        XLA compiles the gradients anew for each shape, when it first occurs. That would be in the
-        middle of the first epoch, and count in its speed.
+    def rehearse(self, bucket: Bucket) -> None:
+        """Makes an update with a batch of padding; nothing changes, also where the memory is short.
 
         Args:
-          buckets: one for each shape of a shard.
-          stopped: a function that says whether to leave the other shapes to the first epoch.
+          bucket: the shape of the batch.
+        Raises: tf.errors.ResourceExhaustedError.
         """
-        start = time.monotonic()
         averages = self.optimizer.averages if self.optimizer.use_ema else []
         saved = [(each, each.numpy()) for each in (self.optimizer.iterations, *averages)]
         saved_scale = self.loss_scale.state()
-        logger.info("compiling the update for %d shapes of batches", len(buckets))
-        for bucket in itertools.takewhile(lambda _: not stopped(), buckets):
-            inp = tf.zeros([bucket.rows, bucket.length], tf.int32)
-            tar = tf.zeros([bucket.rows, bucket.length + 1], tf.int32)
-            weights = [tf.zeros([bucket.rows])] if self._weighted else []
+        inp = tf.zeros([bucket.rows, bucket.length], tf.int32)
+        tar = tf.zeros([bucket.rows, bucket.length + 1], tf.int32)
+        try:
+            weights = [tf.zeros([bucket.rows])] * self._weighted
             self(inp, tar, tf.zeros([2]), *weights)["sums"].numpy()  # waits for its end
-        for variable, value in saved:
-            variable.assign(value)
-        self.loss_scale.restore(saved_scale)
-        logger.info("compiled in %.0f s", time.monotonic() - start)
+        finally:
+            for variable, value in saved:
+                variable.assign(value)
+            self.loss_scale.restore(saved_scale)
 
 
-def eval_step(model: Transformer, inp: tf.Tensor, tar: tf.Tensor) -> tf.Tensor:
+def eval_step(model: Transformer, inp: tf.Tensor, tar: tf.Tensor, vote: tf.Tensor) -> tf.Tensor:
     """Loss without smoothing, whose exponential is the perplexity, and accuracy; in each replica.
 
     Args:
       model: a `Transformer`.
       inp, tar: as for `Update.step`.
-    Returns: float32 `[3]`, sums over the batch: loss in nats, target tokens, correct target tokens.
+      vote: float32 `[1]`, not 0 where this worker is to stop.
+    Returns: float32 `[4]`, sums over the batch: loss in nats, target tokens, correct target tokens;
+      and the sum of the votes.
     """
     replica = tf.distribute.get_replica_context()
     index, shards = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
     inp, tar = shard_of(inp, index, shards), shard_of(tar, index, shards)
     dec_output, _ = model.decoder_output(inp, tar[:, :-1], training=False)
     sums = chunked_loss_sums(*model.output_projection(), dec_output, tar[:, 1:])
-    return replica.all_reduce("sum", sums[:3])
+    return replica.all_reduce("sum", tf.concat([sums[:3], vote], axis=0))
 
 
 def gradient_accumulation_steps(
@@ -273,8 +274,10 @@ def gradient_accumulation_steps(
       rows, length: the shape of the batch.
       replicas: how many there are.
       micro_batch_tokens: most tokens of a shard on a side, padding included. A shard has at least
-        one row.
+        one row. 0 for the rows of the replica at once.
     """
+    if not micro_batch_tokens:
+        return 1
     larger = max if isinstance(length, int) else tf.maximum
     rows_at_once = replicas * larger(micro_batch_tokens // length, 1)
     return -(-rows // rows_at_once)
