@@ -100,8 +100,8 @@ def _model_names(names: str | None, folders: list[str]) -> list[str]:
         check_model_name(name)
     if len(set(found)) < len(folders) or len(found) > len(folders):
         raise UserError(
-            f"number of models: {len(folders)}, names: {', '.join(found)}; give each model a name of "
-            "its own with --name, separated by commas"
+            f"number of models: {len(folders)}, names: {', '.join(found)}; give each model a name "
+            "of its own with --name, separated by commas"
         )
     return found
 
