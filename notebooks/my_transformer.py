@@ -273,7 +273,7 @@ class Encoder(keras.layers.Layer):
         self.dropout = keras.layers.Dropout(rate)
         self.layernorm = LayerNormalization() if norm == "pre" else keras.layers.Identity()
 
-    def call(self, x, mask=None, training=False):
+    def call(self, x, mask, training=False):
         """Ids (B, S), mask (B, 1, 1, S) -> (B, S, D)."""
         # blank: encoder
         ...  # your code, 6 lines in the solution

@@ -262,7 +262,7 @@ def encoder(m, random):
     theirs = package.Encoder(2, 8, 2, 16, 50, 1024)
     seq = ids(random, 2, 5)
     mask = package.create_padding_mask(seq)
-    mine(seq), theirs(seq)
+    mine(seq, mask), theirs(seq)
     copy(mine, theirs)
     yield (
         "the result",

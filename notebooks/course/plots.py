@@ -211,42 +211,6 @@ def _draw_sign(panel: Axes, text: str) -> None:
     panel.text(0.5, 0.5, text, fontsize=size, ha="center", va="center", transform=panel.transAxes)
 
 
-def plot_attention_heads(
-    weights: ArrayLike, queries: Names, keys: Names, title: str = "", high: float = 1.0
-) -> Figure:
-    """Plots the attention weights of each head of one layer or of several layers.
-
-    Args:
-      weights: `[H, T, S]`, or `[L, H, T, S]` of L layers; row t holds the weights of query t.
-      queries: T tokens, on the vertical axis.
-      keys: S tokens, on the horizontal axis.
-      title: of the figure.
-      high: the weight at the end of the color map.
-    """
-    longest = max(len(queries), len(keys))
-    columns = 4 if longest <= 13 else 2 if longest <= 24 else 1  # the tokens need the space
-    layers = np.reshape(weights, (-1, *np.shape(weights)[-3:]))  # (L, H, T, S)
-    heads = layers.shape[1]
-    count = len(layers) * heads
-    width = (MAX_WIDTH - 1) / columns
-    figure, panels = create_panels(count, width, width * len(queries) / len(keys) + 0.3, columns)
-    figure.suptitle(title)
-    for i, (panel, values) in enumerate(zip(panels, np.concatenate(layers))):
-        layer, head = divmod(i, heads)
-        row_names = queries if i % columns == 0 else None  # in the first column only
-        column_names = keys if i + columns >= count else None  # in the last row only
-        image = draw_matrix(panel, values, row_names, column_names, 0.0, high, numbers=False)
-        panel.tick_params(axis="x", rotation=90)
-        for label in panel.get_xticklabels():
-            label.set(ha="right", va="center", rotation_mode="anchor")
-        name = f"head {head + 1}"
-        if len(layers) > 1:
-            name = f"layer {layer + 1}, head {head + 1}"
-        panel.set_title(name, fontsize=10)
-    figure.colorbar(image, ax=panels, label="attention weight", shrink=0.8)
-    return figure
-
-
 def plot_positional_encoding(encoding: ArrayLike) -> Figure:
     """Plots PE `[positions, d_model]` as a heat map (Sec. 3.5)."""
     figure, (panel,) = create_panels(1, 8, 4.5)
@@ -332,32 +296,6 @@ def plot_bars(groups: Mapping[str, Numbers], names: Names, y: str, title: str = 
     if len(groups) > 1:
         panel.margins(y=0.25)  # space for the legend
         panel.legend()
-    return figure
-
-
-def plot_histograms(
-    samples: Mapping[str, ArrayLike], x: str, title: str = "", bins: int = 40
-) -> Figure:
-    """Plots distributions: one panel for each sample, all with the same axes.
-
-    Args:
-      samples: a dict from the name of a sample to its values, an array.
-      x: name of the axis, with its unit.
-      title: of the figure.
-      bins: number of bins of each histogram.
-    """
-    figure, panels = create_panels(len(samples), 3.2, 2.8)
-    figure.suptitle(title)
-    low = min(np.min(values) for values in samples.values())
-    high = max(np.max(values) for values in samples.values())
-    for panel, (name, values), color in zip(panels, samples.items(), COLORS * 9):
-        panel.hist(np.ravel(values), bins=bins, range=(low, high), density=True, color=color)
-        panel.set_title(name, fontsize=10)
-        panel.set_xlabel(x)
-    panels[0].set_ylabel("density")
-    highest = max(panel.get_ylim()[1] for panel in panels)
-    for panel in panels:
-        panel.set_ylim(0, highest)
     return figure
 
 

@@ -36,7 +36,6 @@ MATRIX = [[0.7, 0.2], [0.25, -3]]
 NAMES = ["a quite long name of a bar"] * 2
 LINES = {"a": ([1, 2, 4], [1, 10, 100]), "b": ([1, 2], [3, 4])}
 PRODUCT = ("X", np.eye(3)), "×", ("W", -np.ones((3, 2))), "=", ("Q", -np.ones((3, 2)))
-SAMPLES = {"d_k = 4": RANDOM.normal(size=99), "d_k = 64": [1, 2]}
 # What draws a figure, its arguments, and texts that the figure must show.
 FIGURES = {
     "matrix": (
@@ -46,17 +45,12 @@ FIGURES = {
     "large matrix": (plots.plot_matrix, (RANDOM.normal(size=(50, 64)),), set()),
     "zeros": (plots.plot_matrix, (np.zeros((2, 2)),), set()),
     "product": (plots.plot_product, PRODUCT, {"3 × 3", "3 × 2", "X", "×"}),
-    "heads": (
-        plots.plot_attention_heads, (np.full((8, 4, 4), 0.25), TOKENS, TOKENS, "layer 1"),
-        {"layer 1", *LABELS},
-    ),
     "positions": (plots.plot_positional_encoding, (RANDOM.uniform(-1, 1, (50, 128)),), set()),
     "curves": (plots.plot_curves, (LINES, "n, tokens", "ms"), {"n, tokens", "ms", "a", "b"}),
     "bars": (
         plots.plot_bars, ({"with": [1, 2], "without": [3, 4]}, NAMES, "padding, %"),
         {"padding, %", "with", "without"},
     ),
-    "histograms": (plots.plot_histograms, (SAMPLES, "q · k", "scores"), {"q · k", *SAMPLES}),
     "batch": (
         plots.plot_batch, ([[5, 4, 0, 0], [5, 6, 7, 3]], "two"),
         {"two\n75% tokens (dark), 25% padding (light)"},
@@ -82,19 +76,6 @@ def test_a_beam_shows_ended_hypotheses_below_the_alive_ones():
     assert [text.get_text() for text in panel.get_yticklabels()] == ["1", "2", "ended"]
     rows = {text.get_text(): text.get_position()[1] for text in panel.texts}
     assert rows["[END]\n-0.40"] > rows["_Sie\n-2.00"] == 1
-
-
-@pytest.mark.parametrize("tokens, columns", [(5, 4), (40, 1)])
-def test_tokens_of_heads_are_legible(tokens, columns):
-    names = ["▁Regierung"] * tokens
-    figure = plots.plot_attention_heads(np.full((2, 4, tokens, tokens), 0.1), names, names)
-    assert_everything_is_inside(figure)
-    assert figure.get_figwidth() <= plots.MAX_WIDTH
-    labels = [label for panel in figure.axes[:8] for label in panel.get_yticklabels()]
-    assert len(labels) == 8 // columns * tokens
-    assert all(label.get_fontsize() >= 9 for label in labels)
-    boxes = [label.get_window_extent() for label in labels[:tokens]]
-    assert all(a.y0 >= b.y1 - 1 for a, b in zip(boxes, boxes[1:])), "labels overlap"
 
 
 def test_figure_1_has_every_box_with_its_shape():
