@@ -443,7 +443,7 @@ GZIP = gzip.compress(b"".join(b"%d\n" % n**2 for n in range(999)), mtime=0)
 @pytest.mark.parametrize(("name", "content", "problem"), [
     ("x", "a\nb\n".encode("utf-16"), "x: not UTF-8 text but UTF-16: convert it"),
     ("x", "a\nb\n".encode("utf-32"), "x: not UTF-8 text but UTF-32: convert it"),
-    ("x", gzip.compress(b"a\n"), "x: not UTF-8 text but gzip: "),
+    ("x", gzip.compress(b"a\n", mtime=0), "x: not UTF-8 text but gzip: "),
     ("x", bz2.compress(b"a\n"), "x: not UTF-8 text but bzip2: "),
     ("x", lzma.compress(b"a\n"), "x: not UTF-8 text but xz: "),
     ("x.zst", b"\x28\xb5\x2f\xfd\4\0", "x.zst: not UTF-8 text but Zstandard: "),
