@@ -150,14 +150,15 @@ def test_export_and_serve(folder, trained):
     assert_serves(folder, f"--model_dir={trained}")
 
 
-def assert_serves(folder, *flags):
+def assert_serves(folder, *flags, name="transformer"):
     """A server starts, answers one request of the client, and ends on SIGTERM."""
     log = folder / "serve.log"
     with open(log, "w") as file:
         server = start(folder, "serve", "--port=0", *flags, stderr=file)
     try:  # it may export its model first
         found = wait_until(lambda: re.search("listening at (.*)", log.read_text()), seconds=300)
-        out = run(folder, "translate", f"--server={found[1]}", text="Anna sleeps.\n")
+        client = "translate", f"--server={found[1]}", f"--name={name}"
+        out = run(folder, *client, text="Anna sleeps.\n")
         assert out.count("\n") == 1
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0
@@ -171,4 +172,4 @@ def test_built_in_model(folder):
     text, model = "The boy reads a book.\n", "--model_dir=pocket-en-de"
     assert run(folder, "translate", model, text=text) == "Der Junge liest ein Buch.\n"
     assert run(folder, "translate", text=text).startswith("Der Junge")
-    assert_serves(folder)
+    assert_serves(folder, name="tatoeba-en-de")
