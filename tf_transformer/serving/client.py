@@ -65,6 +65,7 @@ class RestClient:
             backoff_factor=0.2,
             backoff_max=10,
             backoff_jitter=0.1,
+            respect_retry_after_header=False,  # a second each time would be 36 in all
             raise_on_status=False,
         )
         headers = urllib3.make_headers(basic_auth=parsed.auth)
