@@ -16,6 +16,8 @@ import tensorflow as tf
 from tf_transformer import open_corpus
 from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.checkpoints.loading import load_model
+from tf_transformer.checkpoints.model_folder import find_model_dir
+from tf_transformer.data.tokenizer import load_tokenizers
 
 CERTIFICATE = pathlib.Path("certificate.html")  # in the working directory
 
@@ -35,7 +37,7 @@ def corpus(test_size=200):
 
 def vocabularies(name):
     """The SentencePiece vocabularies of a built-in model: source, target."""
-    _, tokenizers, _ = load_model(name)
+    tokenizers = load_tokenizers(find_model_dir(name))
     return [sentencepiece.SentencePieceProcessor(model_proto=each.model) for each in tokenizers]
 
 

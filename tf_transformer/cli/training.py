@@ -102,14 +102,13 @@ def train(values: flags.FlagValues) -> int | None:
 def _train_run(values: flags.FlagValues, config: Config, model_dir: str) -> None:
     """Trains, resumes, or with --dry_run plans one run."""
     start_tensorflow(model_dir="" if "TF_CONFIG" in os.environ else model_dir)
-    from tf_transformer.training.distribution import Workers, make_strategy, split_cpu
+    from tf_transformer.training.distribution import make_workers, split_cpu
     from tf_transformer.training.trainer import build_trainer
 
     if values.dry_run and os.environ.pop("TF_CONFIG", None):
         logger.warning("the plan is that of this host alone, without the other workers")
     split_cpu(config.train.logical_devices)
-    worker_minutes = config.train.worker_minutes
-    workers = Workers(make_strategy(config.train.logical_devices, worker_minutes=worker_minutes))
+    workers = make_workers(config.train)
     _check_memory(config, workers)
     if workers.is_chief and not values.dry_run:
         log_to_folder(model_dir)

@@ -145,7 +145,7 @@ def _open_one(data: str, source: str, target: str) -> Corpus:
         return PocketCorpus(data, source, target)
     if (source, target) == (WORDS, TREES):
         return open_treebank(data)
-    if data.startswith(HUGGING_FACE) or is_saved(data):
+    if data.startswith(HUGGING_FACE) or _is_saved(data):
         return open_hugging_face(data.removeprefix(HUGGING_FACE), source, target)
     if os.path.isdir(data):
         kind, files = "folder", _folder_files(data, source, target)
@@ -238,31 +238,30 @@ def _folder_files(folder: str, source: str, target: str) -> dict[str, list[str]]
       the languages are left out.
     Raises: UserError when there is no training text, or it is not clear which files are a split.
     """
-    found: dict[str, list[str]] = {"train": [], "validation": []}
-    others: dict[str, list[str]] = {}
+    found: dict[str, list[tuple[str, str]]] = {"train": [], "validation": []}  # ending, name
+    others: dict[str, list[tuple[str, str]]] = {}
     for name in sorted(os.listdir(folder)):
         stem, ending = _stem_and_ending(name, (source, target))
-        split = "validation" if stem in VALIDATION_NAMES else stem
+        split = _split_of(stem)
         if split in found or split.startswith("test"):
             if ending in (source, target, *PAIR_FORMATS):
-                found.setdefault(split, []).append(name)
+                found.setdefault(split, []).append((ending, name))
         elif ending in (source, target):
-            others.setdefault(stem, []).append(name)
+            others.setdefault(stem, []).append((ending, name))
     pairs = [names for names in others.values() if len(names) == 2]
     if not found["train"] and len(pairs) == 1:
         found["train"] = pairs[0]
     files = {}
     for split, names in found.items():
-        endings = [_stem_and_ending(name, (source, target))[1] for name in names]
-        by_ending = {each: os.path.join(folder, name) for each, name in zip(endings, names)}
+        by_ending = {ending: os.path.join(folder, name) for ending, name in names}
         if len(names) == 1 and not by_ending.keys().isdisjoint(PAIR_FORMATS):
             files[split] = list(by_ending.values())
         elif len(names) == 2 and by_ending.keys() == {source, target}:
             files[split] = [by_ending[source], by_ending[target]]
         elif len(names) > 1 or (names and split == "validation"):
             raise UserError(
-                f"folder {folder} has {' and '.join(names)} for {split}: keep one file of each "
-                "language, or one file of both"
+                f"folder {folder} has {' and '.join(name for _, name in names)} for {split}: keep "
+                "one file of each language, or one file of both"
             )
     if "train" not in files:
         formats = " or ".join(f"train.{ending}" for ending in PAIR_FORMATS)
@@ -273,6 +272,11 @@ def _folder_files(folder: str, source: str, target: str) -> dict[str, list[str]]
             f"{content}{advice}"
         )
     return files
+
+
+def _split_of(name: str) -> str:
+    """Returns "validation" for each of its names, and other names as they are."""
+    return "validation" if name in VALIDATION_NAMES else name
 
 
 def _stem_and_ending(name: str, languages: tuple[str, str]) -> tuple[str, str]:
@@ -400,18 +404,16 @@ def read_tmx(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
 
     The codes of a format inside a segment (bpt, ept, it, ph, ut) are not text.
     """
+    wanted = [_language_keys(each) for each in languages]
     with open_bytes(path) as file:
         try:
             for _, unit in etree.iterparse(file, tag="{*}tu", resolve_entities=False):
                 texts: dict[str, Any] = {}
                 for variant in unit.iterfind("{*}tuv"):
                     code = variant.get(XML_LANGUAGE) or variant.get("lang", "")
-                    for name in (code.replace("-", "_").lower(), base_language(code)):
-                        texts.setdefault(name, variant.find("{*}seg"))
-                sides = [
-                    texts.get(each.replace("-", "_").lower(), texts.get(base_language(each)))
-                    for each in languages
-                ]
+                    for key in _language_keys(code):
+                        texts.setdefault(key, variant.find("{*}seg"))
+                sides = [texts.get(exact, texts.get(base)) for exact, base in wanted]
                 if all(side is not None for side in sides):
                     source, target = (" ".join(_text_of_segment(side).split()) for side in sides)
                     yield source, target, None
@@ -420,6 +422,11 @@ def read_tmx(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
                     del unit.getparent()[0]
         except etree.XMLSyntaxError as error:
             raise UserError(f"{path}: not TMX ({error})") from None
+
+
+def _language_keys(code: str) -> tuple[str, str]:
+    """Returns a language code with its region, in one spelling, and its base language."""
+    return code.replace("-", "_").lower(), base_language(code)
 
 
 def _text_of_segment(element: Any) -> str:
@@ -553,7 +560,7 @@ class TfdsCorpus(Corpus):
             raise UserError(f"{self.name} could not be prepared: {first_line}") from error
         # The mock of TFDS has no splits.
         splits = list(self._builder.info.splits) or ["train", "validation", "test"]
-        return {"validation" if each in VALIDATION_NAMES else each: each for each in splits}
+        return {_split_of(each): each for each in splits}
 
     def read_text(self, text: str) -> Iterator[WeightedPair]:
         """Yields the pairs of a split of the data set."""
@@ -572,7 +579,7 @@ def _one_line(sentence: bytes) -> str:
     return " ".join(sentence.decode("utf-8", "replace").splitlines())
 
 
-def is_saved(folder: str) -> bool:
+def _is_saved(folder: str) -> bool:
     """Whether `save_to_disk` of Hugging Face's `datasets` wrote a folder."""
     return any(os.path.exists(os.path.join(folder, file)) for file in SAVED)
 
@@ -596,7 +603,7 @@ def open_hugging_face(name: str, source: str, target: str) -> FileCorpus:
     parts = name.split("/", 2)
     # The arguments of `load_dataset`. Two parts are NAMESPACE/NAME, or else NAME/CONFIG.
     candidates = [["/".join(parts[:2]), *parts[2:]]] + [parts] * (len(parts) == 2)
-    load = datasets.load_from_disk if is_saved(name) else datasets.load_dataset
+    load = datasets.load_from_disk if _is_saved(name) else datasets.load_dataset
     if os.path.isdir(name):
         candidates = [[os.path.abspath(name)]]  # names such as "text" are readers of the library
     problems = []
@@ -626,9 +633,7 @@ def open_hugging_face(name: str, source: str, target: str) -> FileCorpus:
             yield _pair_of(record, f"{title}, row {number}", (source, target), None)
 
     texts = {
-        "validation" if split in VALIDATION_NAMES else split: [
-            file["filename"] for file in text.cache_files
-        ]
+        _split_of(split): [file["filename"] for file in text.cache_files]
         for split, text in splits.items()
     }
     return FileCorpus(title, texts, read_files, (source, target))

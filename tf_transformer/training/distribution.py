@@ -36,8 +36,6 @@ WORKER_GONE = re.compile(
 TF_CONFIG_EXAMPLE = (
     '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
 )
-
-
 WAITING_SECONDS = 30.0  # between two messages that name the workers which are missing
 
 
@@ -145,22 +143,24 @@ def _wait_for_workers(minutes: float) -> None:
     logger.info("waiting for the other workers of TF_CONFIG")
     start = told = time.monotonic()
     with _listen(int(missing.pop(own)[1])):
-        while missing:
+        while True:
             for name, (host, port) in list(missing.items()):
                 with contextlib.suppress(OSError):
                     socket.create_connection((host.strip("[]"), int(port)), timeout=1).close()
                     del missing[name]
+            if not missing:
+                return
             names = " and ".join(f"{name} ({':'.join(each)})" for name, each in missing.items())
             now = time.monotonic()
-            if missing and now - start > 60 * minutes:
+            if now - start > 60 * minutes:
                 raise UserError(
                     f"{names} did not answer within {minutes:g} minutes (--worker_minutes): start "
                     "all workers, and open the ports of TF_CONFIG on each host"
                 )
-            if missing and now - told > WAITING_SECONDS:
+            if now - told > WAITING_SECONDS:
                 logger.warning(f"waiting for {names} since {now - start:.0f} seconds")
                 told = now
-            time.sleep(0.2 if missing else 0)
+            time.sleep(0.2)
 
 
 def _listen(port: int) -> socket.socket:
@@ -248,6 +248,12 @@ class Workers:
             name: on_all_replicas(self.strategy, add, [tf.TensorSpec([None], name)])
             for name in ("int64", "float32")
         }
+
+
+def make_workers(settings: TrainConfig) -> Workers:
+    """Makes the strategy of a run, and its `Workers`. Raises: UserError as `make_strategy`."""
+    minutes = settings.worker_minutes
+    return Workers(make_strategy(settings.logical_devices, worker_minutes=minutes))
 
 
 def on_all_replicas(

@@ -32,7 +32,7 @@ from tf_transformer.files import atomic_write
 from tf_transformer.host import nvidia_smi
 from tf_transformer.training.distribution import (
     Workers,
-    make_strategy,
+    make_workers,
     on_all_replicas,
     worker_failures,
 )
@@ -576,8 +576,7 @@ def build_trainer(config: Config, model_dir: str, overwrite: bool = False) -> Tr
     Raises: UserError for data that cannot be used, a folder with a run of other settings, with a
       model without its checkpoints, or one in which another process trains.
     """
-    worker_minutes = config.train.worker_minutes
-    workers = Workers(make_strategy(config.train.logical_devices, worker_minutes=worker_minutes))
+    workers = make_workers(config.train)
     if not workers.is_chief:
         logging.getLogger("tf_transformer").setLevel(logging.WARNING)
     if config.train.init_from:
