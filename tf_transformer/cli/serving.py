@@ -115,8 +115,7 @@ def _saved_model_versions(model_dir: str) -> Iterator[str]:
     if model_folder.is_built_in(model_dir):
         from tf_transformer.export.cache import built_in_export
 
-        with built_in_export(model_dir) as folder:
-            yield folder
+        yield built_in_export(model_dir)
         return
     export = f"`tf-transformer export --model_dir={shlex.quote(model_dir)}`"
     folders = [model_dir, model_folder.writable_folder(model_dir)]
@@ -179,7 +178,7 @@ def _ctranslate2_versions(model_dir: str) -> AbstractContextManager[str]:
     """The folder of the versions of a model, which is exported unless that is in the cache."""
     from tf_transformer.export.cache import ctranslate2_export
 
-    return ctranslate2_export(model_dir, None, start_tensorflow)
+    return contextlib.nullcontext(ctranslate2_export(model_dir, None, start_tensorflow))
 
 
 @contextlib.contextmanager
@@ -216,16 +215,15 @@ def ctranslate2_translator(
     if len(models) > 1:
         raise UserError(f"--engine={CTRANSLATE2} has no ensembles: give one model")
     ((folder, checkpoint),) = models
-    with contextlib.ExitStack() as stack:
-        if not _is_export(folder):
-            export = ctranslate2_export(folder, checkpoint, start_tensorflow)
-            folder = next(iter(find_versions(stack.enter_context(export)).values()))
-        elif checkpoint:
-            raise UserError(f"--checkpoint: {folder} is an export, which has no checkpoints")
-        decode = given(values, (DecodeConfig,))
-        cores, shortest = number_of_cores(), values.min_length or 0
-        translator = CTranslate2Translator(folder, values.compute_type, cores, shortest, **decode)
-        description = read_description(folder)
+    if not _is_export(folder):
+        export = ctranslate2_export(folder, checkpoint, start_tensorflow)
+        folder = next(iter(find_versions(export).values()))
+    elif checkpoint:
+        raise UserError(f"--checkpoint: {folder} is an export, which has no checkpoints")
+    decode = given(values, (DecodeConfig,))
+    cores, shortest = number_of_cores(), values.min_length or 0
+    translator = CTranslate2Translator(folder, values.compute_type, cores, shortest, **decode)
+    description = read_description(folder)
     if values.tag:
         check_tag(values.tag, translator.encode)
     return translator, description

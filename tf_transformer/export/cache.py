@@ -4,7 +4,7 @@ It is `tf_transformer` in XDG_CACHE_HOME or in `~/.cache`. The most recently use
 it. TensorFlow is imported only to export.
 """
 
-import contextlib
+import atexit
 import functools
 import glob
 import hashlib
@@ -13,7 +13,7 @@ import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import filelock
 
@@ -26,31 +26,33 @@ logger = logging.getLogger(__name__)
 
 PACKAGE = pathlib.Path(__file__).parents[1]
 MAX_EXPORTS = 8  # in the cache
-Folder = contextlib.AbstractContextManager[str]  # the folder of the exported versions
 
 
-def built_in_export(model_dir: str) -> Folder:
+def built_in_export(model_dir: str) -> str:
     """Exports a built-in model as a SavedModel, unless it is in the cache.
 
+    Returns: the folder of its versions.
     Raises: UserError when the export cannot be written.
     """
     import tensorflow as tf
 
     from tf_transformer.export.saved_model import export_saved_model
 
-    fingerprint = fingerprint_of([tf.__version__], [os.path.join(model_dir, CHECKSUMS)])
-    return cached_export(model_dir, fingerprint, functools.partial(export_saved_model, model_dir))
+    files = [os.path.join(model_dir, CHECKSUMS)]
+    export = functools.partial(export_saved_model, model_dir)
+    return cached_export(model_dir, tf.__version__, files, export)
 
 
 def ctranslate2_export(
     model_dir: str, checkpoint: str | None, start_tensorflow: Callable[[], None]
-) -> Folder:
+) -> str:
     """Exports a model for CTranslate2 in float32, unless the export is in the cache.
 
     Args:
       model_dir: a model folder.
       checkpoint: a name or a path, as for `checkpoints.model_folder.find`.
       start_tensorflow: is called before TensorFlow is imported, which is for an export only.
+    Returns: the folder of its versions.
     Raises: UserError when ctranslate2 is not installed, there is no such model, or the export
       cannot be written.
     """
@@ -66,38 +68,30 @@ def ctranslate2_export(
 
         write_ctranslate2_folder(model_dir, os.path.join(folder, "1"), checkpoint)
 
-    return cached_export(model_dir, fingerprint_of([version], files), export)
+    return cached_export(model_dir, version, files, export)
 
 
-@contextlib.contextmanager
 def cached_export(
-    model_dir: str, fingerprint: str, export: Callable[[str], object]
-) -> Iterator[str]:
+    model_dir: str, version: str, files: Iterable[str], export: Callable[[str], object]
+) -> str:
     """Exports a model, unless the export is in the cache.
-
-    Where there is no cache folder that can be written to, the export is in a temporary folder,
-    which is removed at the end.
 
     Args:
       model_dir: a model folder.
-      fingerprint: of `fingerprint_of`, of all that determines the export.
+      version: of the library that writes the export.
+      files: of the model. An export is used again while these, that version, and the code of this
+        package are the same.
       export: writes the next version to a folder.
-    Yields: the folder of the exported versions.
+    Returns: the folder of the exported versions.
     Raises: what `export` raises.
     """
+    digest = hashlib.sha256(version.encode())
+    for path in [*sorted(PACKAGE.rglob("*.py")), *map(pathlib.Path, files)]:
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
     name = os.path.basename(os.path.realpath(model_dir))
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    root = os.path.join(cache, "tf_transformer")
-    with contextlib.ExitStack() as temporary, contextlib.ExitStack() as locked:
-        try:
-            if not os.path.isabs(root):
-                raise FileNotFoundError("the user has no home folder")
-            os.makedirs(root, exist_ok=True)
-            # Until no other process exports.
-            locked.enter_context(filelock.FileLock(os.path.join(root, ".lock")))
-        except OSError:
-            root = temporary.enter_context(tempfile.TemporaryDirectory(prefix="tf_transformer-"))
-        folder = os.path.join(root, f"{name}-{fingerprint}")
+    root = _cache_folder()
+    with filelock.FileLock(os.path.join(root, ".lock")):  # until no other process exports
+        folder = os.path.join(root, f"{name}-{digest.hexdigest()[:16]}")
         os.makedirs(folder, exist_ok=True)
         os.utime(folder)
         if not find_versions(folder):
@@ -107,18 +101,19 @@ def cached_export(
         folders = [entry for entry in os.scandir(root) if entry.is_dir()]
         for entry in sorted(folders, key=lambda entry: -entry.stat().st_mtime)[MAX_EXPORTS:]:
             shutil.rmtree(entry.path, ignore_errors=True)
-        locked.close()
-        yield folder
+    return folder
 
 
-def fingerprint_of(versions: Iterable[str], paths: Iterable[str]) -> str:
-    """Returns a hash of what determines an export.
-
-    Args:
-      versions: of the packages that write it.
-      paths: of the model's files. The code of this package is added.
-    """
-    digest = hashlib.sha256("\n".join(versions).encode())
-    for path in [*sorted(PACKAGE.rglob("*.py")), *map(pathlib.Path, paths)]:
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:16]
+def _cache_folder() -> str:
+    """The folder of all exports; where it cannot be written to, one until the process ends."""
+    try:
+        cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+        folder = os.path.join(cache, "tf_transformer")
+        os.makedirs(folder, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except (OSError, RuntimeError):  # the user has no home folder
+        pass
+    folder = tempfile.mkdtemp(prefix="tf_transformer-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

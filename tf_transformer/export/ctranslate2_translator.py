@@ -12,7 +12,7 @@ import concurrent.futures
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -35,7 +35,6 @@ Pieces = list[str]  # the sub-words of a text, without the end token
 Hypotheses = list[Translation]  # of a text, best first
 Progress = Callable[[int], object]  # is called with the number of texts of each finished batch
 
-COMPUTE_TYPES = ("default", "float32", "int8")  # of the weights in memory; default: as exported
 PATIENCE = 2.0  # finished hypotheses that end the search / beam size
 N_BEST_PATIENCE = 3.0  # the same where several hypotheses are wanted
 
@@ -45,7 +44,7 @@ class CTranslate2Translator:
 
     Args:
       folder: of the export.
-      compute_type: one of `COMPUTE_TYPES`.
+      compute_type: of the weights in memory, "float32" or "int8"; "default": as exported.
       parallel: batches that are computed at the same time.
       min_length: fewest sub-words of a translation, as in `ControlConfig`.
       **decode: fields of `DecodeConfig` to change.
@@ -101,20 +100,38 @@ class CTranslate2Translator:
         """Joins target sub-words to one line: a blank replaces each line separator."""
         return re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces))
 
-    def batches(self, rows: Sequence[Pieces], indices: Iterable[int]) -> Iterator[list[int]]:
-        """Divides the rows with these indices into batches for `search`, longest rows first."""
-        lengths = {i: len(rows[i]) + 1 for i in indices}
-        return length_batches(lengths, self.decode.decode_batch_tokens // self.decode.beam_size)
-
-    def search(self, rows: list[Pieces], number: int) -> list[Hypotheses]:
-        """Searches the translations of a batch.
+    def search(
+        self, rows: Sequence[Pieces], number: int, progress: Progress = lambda texts: None
+    ) -> list[Hypotheses]:
+        """Searches the translations of texts, in batches of texts of similar length.
 
         Args:
-          rows: source sub-words of each text, none of them empty or longer than `max_source` - 1.
+          rows: source sub-words of each text.
           number: of translations of each text, at most the beam size.
-        Returns: up to `number` pairs (translation, score) of each text. A translation is one line:
-          a blank replaces each line separator. [("", -inf)] where no hypothesis was found.
+          progress: what it raises ends the search.
+        Returns: up to `number` translations of each text, each one line: a blank replaces each line
+          separator. ("", 0.0) for a blank text; ("", -inf) for one with more sub-words than the
+          model has positions, and where no hypothesis was found.
         """
+        results = [[Translation(("", -math.inf if row else 0.0))] for row in rows]
+        lengths = {i: len(row) + 1 for i, row in enumerate(rows) if 0 < len(row) < self.max_source}
+        batch_tokens = self.decode.decode_batch_tokens // self.decode.beam_size
+        batches = list(length_batches(lengths, batch_tokens))
+
+        def search_batch(batch: list[int]) -> list[Hypotheses]:
+            return self._search_batch([rows[i] for i in batch], number)
+
+        threads = concurrent.futures.ThreadPoolExecutor(self._parallel)
+        try:
+            for batch, found in zip(batches, threads.map(search_batch, batches)):
+                for i, hypotheses in zip(batch, found):
+                    results[i] = hypotheses
+                progress(len(batch))
+        finally:  # after Ctrl-C no other batch starts
+            threads.shutdown(cancel_futures=True)
+        return results
+
+    def _search_batch(self, rows: list[Pieces], number: int) -> list[Hypotheses]:
         extra, most = self.decode.extra_decode_length, self.max_target
         limits = [max(2, min(len(row) + extra, most)) for row in rows]  # with the end token
         results = self._search(rows, max(limits), number)
@@ -149,28 +166,9 @@ class CTranslate2Translator:
         """Translates texts; arguments and result are those of `Translator.n_best`."""
         check_n_best(number, self.decode.beam_size)
         rows = self.encode(texts)
-        results = [[Translation(("", 0.0))] for _ in rows]
-        line_numbers = line_numbers or range(1, len(rows) + 1)
         with_end = [[*row, self.end] for row in rows]
-        long = find_long(with_end, self.max_source, line_numbers, skip_long)
-        for i in long:
-            results[i] = [Translation(("", -math.inf))]
-        wanted = [i for i, row in enumerate(rows) if row and i not in long]
-
-        def search(batch: list[int]) -> list[Hypotheses]:
-            return self.search([rows[i] for i in batch], number)
-
-        batches = list(self.batches(rows, wanted))
-        threads = concurrent.futures.ThreadPoolExecutor(self._parallel)
-        try:
-            for batch, found in zip(batches, threads.map(search, batches)):
-                for i, hypotheses in zip(batch, found):
-                    results[i] = hypotheses
-                if progress:
-                    progress(len(batch))
-        finally:  # after Ctrl-C no other batch starts
-            threads.shutdown(cancel_futures=True)
-        return results
+        find_long(with_end, self.max_source, line_numbers or range(1, len(rows) + 1), skip_long)
+        return self.search(rows, number, progress or (lambda texts: None))
 
     def _search(self, rows: list[Pieces], max_length: int, number: int) -> list[Any]:
         """Runs CTranslate2's search.

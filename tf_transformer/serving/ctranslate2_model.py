@@ -8,7 +8,7 @@ of each layer and head. A row has the same result in every batch:
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from tf_transformer.files import CHECKSUMS, is_intact
 from tf_transformer.serving.model_interface import Input, Outputs, Signature
 
 Texts = Any  # lists of str or bytes by name: the `Inputs` of signatures without numbers
-Tensors = dict[str, tuple[str, list[int]]]  # name -> data type and shape, -1 for any size
+Tensor = tuple[str, list[int]]  # data type and shape of each row, -1 for any size
 
 
 class CTranslate2Model:
@@ -29,7 +29,7 @@ class CTranslate2Model:
     Args:
       path: its folder.
       concurrency: calls that are computed at the same time; one of them only counts sub-words.
-      compute_type: one of `ctranslate2_translator.COMPUTE_TYPES`.
+      compute_type: as of `CTranslate2Translator`.
     Raises: ValueError, OSError or UserError when the folder is not a complete export.
     """
 
@@ -37,36 +37,23 @@ class CTranslate2Model:
         if not is_intact(path):
             raise ValueError(f"its files are not those of its {CHECKSUMS}")
         self._translator = CTranslate2Translator(path, compute_type, max(1, concurrency - 1))
-        self._beam_size = self._translator.decode.beam_size
-        one, best, any_length = [-1], [-1, self._beam_size], [-1, -1]
+        best = [self._translator.decode.beam_size]
         self.signatures = {
             "serving_default": _signature(
                 self._translate, ["text"],
-                {
-                    "score": ("DT_FLOAT", one),
-                    "translation": ("DT_STRING", one),
-                    "truncated": ("DT_BOOL", one),
-                },
+                score=("DT_FLOAT", []), translation=("DT_STRING", []), truncated=("DT_BOOL", []),
             ),
             "nbest": _signature(
                 self._n_best, ["text"],
-                {
-                    "scores": ("DT_FLOAT", best),
-                    "translations": ("DT_STRING", best),
-                    "truncated": ("DT_BOOL", best),
-                },
+                scores=("DT_FLOAT", best), translations=("DT_STRING", best),
+                truncated=("DT_BOOL", best),
             ),
             "score": _signature(
                 self._score, ["source", "target"],
-                {
-                    "log_probability": ("DT_FLOAT", one),
-                    "token_log_probabilities": ("DT_FLOAT", any_length),
-                    "tokens": ("DT_STRING", any_length),
-                },
+                log_probability=("DT_FLOAT", []),
+                token_log_probabilities=("DT_FLOAT", [-1]), tokens=("DT_STRING", [-1]),
             ),
-            "count_tokens": _signature(
-                self._count_tokens, ["text"], {"tokens": ("DT_INT32", one)}
-            ),
+            "count_tokens": _signature(self._count_tokens, ["text"], tokens=("DT_INT32", [])),
         }  # fmt: skip
         self.signatures["nbest"].warm_up()
 
@@ -80,28 +67,24 @@ class CTranslate2Model:
         return {name: values[:, 0] for name, values in zip(names, found)}
 
     def _n_best(self, inputs: Texts, deadline: float | None) -> Outputs:
-        found = self._search(inputs["text"], self._beam_size, deadline)
+        found = self._search(inputs["text"], self._translator.decode.beam_size, deadline)
         return dict(zip(("scores", "translations", "truncated"), found))
 
     def _search(
         self, texts: Sequence[str | bytes], number: int, deadline: float | None
     ) -> tuple[np.ndarray, ...]:
         """Returns: scores, float32 `[N, number]`; translations, bytes; truncated, bool."""
-        translator = self._translator
-        rows = translator.encode(texts)
-        translations = np.full((len(rows), number), b"", object)
-        scores = np.full((len(rows), number), NEGATIVE_INFINITY, np.float32)
+        translations = np.full((len(texts), number), b"", object)
+        scores = np.full((len(texts), number), NEGATIVE_INFINITY, np.float32)
         truncated = np.zeros(scores.shape, bool)
-        scores[[not row for row in rows], 0] = 0.0
-        fitting = [i for i, row in enumerate(rows) if 0 < len(row) < translator.max_source]
-        for batch in _until(deadline, translator.batches(rows, fitting)):
-            found = translator.search([rows[i] for i in batch], number)
-            for i, hypotheses in zip(batch, found):
-                for k, hypothesis in enumerate(hypotheses):
-                    translation, score = hypothesis
-                    if is_possible(score):
-                        translations[i, k], scores[i, k] = translation.encode(), score
-                        truncated[i, k] = hypothesis.truncated
+        rows = self._translator.encode(texts)
+        found = self._translator.search(rows, number, lambda texts: _check(deadline))
+        for i, hypotheses in enumerate(found):
+            for k, hypothesis in enumerate(hypotheses):
+                translation, score = hypothesis
+                if is_possible(score):
+                    translations[i, k], scores[i, k] = translation.encode(), score
+                    truncated[i, k] = hypothesis.truncated
         return scores, translations, truncated
 
     def _score(self, inputs: Texts, deadline: float | None) -> Outputs:
@@ -118,7 +101,8 @@ class CTranslate2Model:
         log_probs = np.zeros(shape, np.float32)
         tokens = np.full(shape, b"", object)
         tokens_of_pair = {i: max(length, len(sources[i]) + 1) for i, length in lengths.items()}
-        for batch in _until(deadline, length_batches(tokens_of_pair, SCORED_TOKENS)):
+        for batch in length_batches(tokens_of_pair, SCORED_TOKENS):
+            _check(deadline)
             found = translator.log_probs([sources[i] for i in batch], [targets[i] for i in batch])
             for i, values in zip(batch, found):
                 totals[i] = np.sum(values)
@@ -133,44 +117,31 @@ class CTranslate2Model:
         return {"tokens": np.array(lengths, np.int32)}
 
 
-def _until(deadline: float | None, batches: Iterable[list[int]]) -> Iterable[list[int]]:
-    """Yields batches. Raises: TimeoutError after the deadline."""
-    for batch in batches:
-        if deadline is not None and time.monotonic() >= deadline:
-            raise TimeoutError
-        yield batch
+def _check(deadline: float | None) -> None:
+    """Raises: TimeoutError after the deadline."""
+    if deadline is not None and time.monotonic() >= deadline:
+        raise TimeoutError
 
 
 def _signature(
-    run: Callable[[Texts, float | None], Outputs], inputs: list[str], outputs: Tensors
+    run: Callable[[Texts, float | None], Outputs], inputs: list[str], **outputs: Tensor
 ) -> Signature:
-    """Makes a signature of texts.
-
-    Args:
-      run: computes the outputs.
-      inputs: names.
-      outputs: their data types and shapes.
-    """
+    """Makes a signature of texts: what computes it, and its inputs and outputs by name."""
     metadata = {
-        "inputs": _describe({name: ("DT_STRING", [-1]) for name in inputs}),
-        "outputs": _describe(outputs),
+        "inputs": {name: _describe(name, "DT_STRING", []) for name in inputs},
+        "outputs": {name: _describe(name, *output) for name, output in outputs.items()},
         "method_name": "tensorflow/serving/predict",
         "defaults": {},
     }
-    may_be_batched = all(size >= 0 for _, shape in outputs.values() for size in shape[1:])
+    may_be_batched = all(size >= 0 for _, shape in outputs.values() for size in shape)
     return Signature(run, dict.fromkeys(inputs, Input()), may_be_batched, metadata)
 
 
-def _describe(tensors: Tensors) -> dict[str, dict[str, Any]]:
-    """Describes tensors as the JSON of TensorFlow Serving does."""
+def _describe(name: str, dtype: str, shape: list[int]) -> dict[str, Any]:
+    """Describes a tensor `[N, *shape]` as the JSON of TensorFlow Serving does."""
+    sizes = [{"size": str(size), "name": ""} for size in (-1, *shape)]
     return {
-        name: {
-            "dtype": dtype,
-            "tensor_shape": {
-                "dim": [{"size": str(size), "name": ""} for size in shape],
-                "unknown_rank": False,
-            },
-            "name": name,
-        }
-        for name, (dtype, shape) in tensors.items()
+        "dtype": dtype,
+        "tensor_shape": {"dim": sizes, "unknown_rank": False},
+        "name": name,
     }
