@@ -113,8 +113,8 @@ def test_wrong_requests(body, message):
 
 
 def test_too_many_rows():
-    of_eight, of_two = {"instances": [7] * 9}, {"signature_name": "alignments", "inputs": ["a"] * 3}
-    for rows, most in ((of_eight, 8), ({"inputs": ["a"] * 9}, 8), (of_two, 2)):
+    of_two = {"signature_name": "alignments", "inputs": ["a"] * 3}
+    for rows, most in (({"instances": ["a"] * 9}, 8), ({"inputs": ["a"] * 9}, 8), (of_two, 2)):
         with pytest.raises(HTTPException, match=f"413.*takes at most {most}"):
             parse(**rows)
 

@@ -97,7 +97,6 @@ def parse_predict(
         raise HTTPException(400, "give one of the keys 'instances' and 'inputs'")
     given: Any = request.inputs
     if request.instances is not None:
-        _check_rows(name, len(request.instances), limit)  # before they become columns
         given = _columns_of_rows(request.instances, inputs)
     elif isinstance(given, list):
         given = {_only_input(inputs): given}
@@ -112,14 +111,10 @@ def parse_predict(
     if len(rows) != 1:
         raise HTTPException(400, f"inputs {', '.join(columns)} must have the same number of rows")
     (number,) = rows
-    _check_rows(name, number, limit)
+    if number > limit:
+        raise HTTPException(413, f"{number} rows in one request: {name} takes at most {limit}")
     defaults = {key: [each.default] * number for key, each in inputs.items()}
     return name, {**defaults, **columns}, request.instances is not None
-
-
-def _check_rows(name: str, rows: int, limit: int) -> None:
-    if rows > limit:
-        raise HTTPException(413, f"{rows} rows in one request: {name} takes at most {limit}")
 
 
 def _columns_of_rows(instances: list[Any], inputs: Mapping[str, Input]) -> dict[str, list[Any]]:

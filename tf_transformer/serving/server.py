@@ -22,7 +22,6 @@ import functools
 import logging
 import math
 import re
-import signal
 import socket
 import time
 import uuid
@@ -64,7 +63,6 @@ from tf_transformer.serving.server_metrics import CLIENT_CLOSED_REQUEST, ServerM
 
 logger = logging.getLogger(__name__)
 
-LARGE_OUTPUTS = 1000  # elements of outputs that are formatted in a thread of their own
 DISCONNECT_SECONDS = 0.2  # between checks whether the client still waits
 REQUEST_ID = re.compile(rb"[\w.:+/=-]{1,128}", re.ASCII)
 MODELS = "/v1/models/"  # before the name of a model in a path
@@ -141,10 +139,7 @@ class ServedModel:
             served = versions.find(version)
             name, inputs, in_rows = parse_predict(body, served.model.signatures, settings)
             outputs = await _unless_disconnected(request, self._predict(served, name, inputs))
-            if sum(array.size for array in outputs.values()) > LARGE_OUTPUTS:
-                content = await asyncio.to_thread(format_response, outputs, in_rows)
-            else:
-                content = format_response(outputs, in_rows)
+            content = await asyncio.to_thread(format_response, outputs, in_rows)
             return Response(content, media_type="application/json")
 
         content = {"schema": PredictRequest.model_json_schema(), "examples": EXAMPLES}
@@ -200,6 +195,29 @@ class ServedModel:
         return outputs
 
 
+class Process(uvicorn.Server):
+    """Uvicorn, which goes on for some seconds after the first signal; a second one does not wait.
+
+    Uvicorn closes its sockets at once. So until then only /healthz/ready fails.
+
+    Args:
+      config: of uvicorn.
+      drain_seconds: those seconds.
+    """
+
+    def __init__(self, config: uvicorn.Config, drain_seconds: float) -> None:
+        super().__init__(config)
+        self._drain_seconds = drain_seconds
+        self.is_stopping = False
+
+    def handle_exit(self, number: int, frame: Any) -> None:
+        """Is called for a signal."""
+        pause = 0 if self.is_stopping else self._drain_seconds
+        self.is_stopping = True
+        loop = asyncio.get_running_loop()
+        loop.call_soon_threadsafe(loop.call_later, pause, super().handle_exit, number, frame)
+
+
 class Server:
     """A server of the newest versions of models.
 
@@ -218,9 +236,8 @@ class Server:
         self._models = [
             ServedModel(name, folder, settings, load, metrics) for name, folder in folders.items()
         ]
-        self._watcher: asyncio.Task[None] | None = None
-        self._process: uvicorn.Server | None = None
-        self._is_stopping = False
+        self._watcher: asyncio.Future[Any] | None = None
+        self._process: Process | None = None
         api = FastAPI(
             title=f"Model {' and '.join(folders)}",
             docs_url=None,
@@ -256,46 +273,27 @@ class Server:
             server_header=False,
             ws="none",
         )
-        self._process = uvicorn.Server(config)
+        self._process = Process(config, self._settings.drain_seconds)
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises the signal again at its end
             self._process.run(sockets=[bound])
-        if self._watcher and not self._watcher.cancelled():
-            self._watcher.result()  # raises why no version can be loaded
+        with contextlib.suppress(asyncio.CancelledError):
+            if self._watcher:
+                self._watcher.result()  # raises why no version can be loaded
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         """Loads versions until the server stops."""
-        self._watcher = asyncio.create_task(self._watch())
-        if self._process:
-            self._stop_at_signals(self._process, self._watcher)
+        self._watcher = asyncio.gather(*(model.versions.watch() for model in self._models))
+        self._watcher.add_done_callback(self._stop)
         yield
         self._watcher.cancel()
         for model in self._models:
             await model.close()
 
-    async def _watch(self) -> None:
-        """Loads versions of all models, until one model has no version that can be loaded."""
-        await asyncio.gather(*(model.versions.watch() for model in self._models))
-
-    def _stop_at_signals(self, process: uvicorn.Server, watcher: asyncio.Task[None]) -> None:
-        """Stops uvicorn after a signal, or when no version can be loaded.
-
-        Uvicorn closes its sockets at once. So the first signal only makes /healthz/ready fail, for
-        the seconds that the settings say. A second one does not wait.
-        """
-        loop = asyncio.get_running_loop()
-
-        def stop(number: int, frame: Any) -> None:
-            pause = 0 if self._is_stopping else self._settings.drain_seconds
-            self._is_stopping = True
-            loop.call_soon_threadsafe(loop.call_later, pause, process.handle_exit, number, None)
-
-        def stop_at_once(watcher: asyncio.Task[None]) -> None:
-            process.should_exit = True
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, stop)  # uvicorn restores the handlers at its end
-        watcher.add_done_callback(stop_at_once)
+    def _stop(self, watcher: asyncio.Future[Any]) -> None:
+        """Is called when a model has no version that can be loaded, and at the end."""
+        if self._process:
+            self._process.should_exit = True
 
     def _add_operation(self, api: FastAPI) -> None:
         """Adds health checks and metrics."""
@@ -309,7 +307,7 @@ class Server:
         async def get_ready() -> JSONResponse:
             served = [model.versions.current for model in self._models]
             numbers = [each.number for each in served if each]
-            if self._is_stopping:
+            if self._process and self._process.is_stopping:
                 return JSONResponse({"status": "the server is shutting down"}, 503)
             if len(numbers) < len(served):
                 return JSONResponse({"status": "the model is being loaded"}, 503)
