@@ -1,6 +1,5 @@
 """The page of the attention viewer, as text. `browser_viewer.py` tests it in a browser."""
 
-import base64
 import html
 import json
 import re
@@ -31,23 +30,16 @@ def layers(kinds):
         yield from ((name.format(i), layer) for i, layer in enumerate(of_kind, start=1))
 
 
-def test_the_page_holds_all_weights():
-    found = data(*EXAMPLE)
-    assert (found["source"], found["target"], found["start"]) == (SOURCE, TARGET, "[START]")
-    for name, integers in layers(found["weights"]):
-        weights = np.array(integers) * found["weight_step"]
-        np.testing.assert_allclose(weights, WEIGHTS[name], atol=0.00005 + 1e-9)
-    assert "queries_and_keys" not in found
-
-
-def test_the_page_holds_all_queries_and_keys():
+def test_the_page_holds_all_weights_queries_and_keys():
     given = random_queries_and_keys()
-    given["decoder_layer2_block1"] = np.zeros((2, 2, 4, 4))
-    for name, layer in layers(data(*EXAMPLE, given)["queries_and_keys"]):
+    found = data(*EXAMPLE, given)
+    assert (found["source"], found["target"], found["start"]) == (SOURCE, TARGET, "[START]")
+    for name, weights in layers(found["weights"]):
+        np.testing.assert_allclose(weights, WEIGHTS[name], atol=0.00005 + 1e-9)
+    for name, layer in layers(found["queries_and_keys"]):
         for key, expected in zip("qk", given[name]):
-            integers = np.frombuffer(base64.b64decode(layer[key]), "<i2")
-            found = layer[f"{key}_step"] * integers.reshape(2, -1, layer["depth"])
-            np.testing.assert_allclose(found, expected, atol=0.0001 * np.abs(expected).max())
+            np.testing.assert_allclose(layer[key], expected, atol=0.0005 + 1e-9)
+    assert "queries_and_keys" not in data(*EXAMPLE)
 
 
 @pytest.fixture(scope="module")
@@ -112,18 +104,3 @@ def test_the_page_makes_no_requests_and_obeys_a_content_security_policy(tmp_path
 def test_invalid_weights(examples, message):
     with pytest.raises(ValueError, match=message):
         AttentionView(examples)
-
-
-@pytest.mark.parametrize(
-    "name, change, message",
-    [
-        ("encoder_layer1", lambda q, k: (q, k[..., :-1]), r"need \(2, 3, depth\)"),
-        ("decoder_layer1_block2", lambda q, k: (k, q), r"need \(2, 4, depth\) and \(2, 3, "),
-        ("decoder_layer2_block1", lambda q, k: (q[:1], k[:1]), r"shapes \(1, 4, 4\)"),
-    ],
-)
-def test_invalid_queries_and_keys(name, change, message):
-    queries_and_keys = random_queries_and_keys()
-    queries_and_keys[name] = change(*queries_and_keys[name])
-    with pytest.raises(ValueError, match=f"{name} have .*{message}"):
-        AttentionView([(*EXAMPLE, queries_and_keys)])

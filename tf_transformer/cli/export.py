@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from typing import Any
-
 from absl.flags import FlagValues
 
 from tf_transformer.checkpoints import model_folder
@@ -14,13 +12,13 @@ from tf_transformer.checkpoints.model_folder import model_list
 from tf_transformer.cli.command import Flag, command, language_flags, model_flags, search_flags
 from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.errors import UserError
-from tf_transformer.export.formats import EXPORT_FORMATS, EXPORT_OPTIONS, IMPORT_FORMATS
+from tf_transformer.export.formats import EXPORT_FORMATS, EXPORT_OPTIONS
 
 
-def _format_flag(formats: dict[str, Any]) -> Flag:
-    """--format of one of the tables."""
-    meanings = "; ".join(f"{name}: {each.meaning}" for name, each in formats.items())
-    return Flag("format", tuple(formats), meanings, next(iter(formats)))
+def _format_flag() -> Flag:
+    """--format of export."""
+    meanings = "; ".join(f"{name}: {each.meaning}" for name, each in EXPORT_FORMATS.items())
+    return Flag("format", tuple(EXPORT_FORMATS), meanings, next(iter(EXPORT_FORMATS)))
 
 
 def _option_flags() -> Iterator[Flag]:
@@ -39,7 +37,7 @@ def _option_flags() -> Iterator[Flag]:
     "export a trained model for another program, such as TensorFlow Serving",
     lambda: [
         *model_flags(),
-        _format_flag(EXPORT_FORMATS),
+        _format_flag(),
         Flag(
             "output",
             str,
@@ -86,7 +84,7 @@ def _check_flags(values: FlagValues, models: int) -> None:
     "import",
     "make a model folder of a Hugging Face model, such as an OPUS-MT model",
     lambda: [
-        _format_flag(IMPORT_FORMATS),
+        Flag("format", ("huggingface",), "a MarianMTModel of transformers", "huggingface"),
         Flag(
             "input",
             str,
@@ -101,6 +99,8 @@ def import_model(values: FlagValues) -> None:
     """Writes a model folder with a model of another library."""
     output = values.output.rstrip("/") or "/"
     start_tensorflow()
-    IMPORT_FORMATS[values.format].read(values.input, output, values.source, values.target)
+    from tf_transformer.export.huggingface import import_huggingface
+
+    import_huggingface(values.input, output, values.source, values.target)
     print(f"wrote the model folder {output}; translate with it:")
     print(f"  tf-transformer translate --model_dir={shlex.quote(output)}")

@@ -1,7 +1,7 @@
-"""The tables of the formats that `export` writes and `import` reads, at the end of this module.
+"""The table of the formats that `export` writes, at the end of this module.
 
-The command line takes its choices, its help and its errors from them. The functions import what
-they need inside, so that this module does not import TensorFlow.
+The command line takes its choices, its help and its errors from it. The functions import what they
+need inside, so that this module does not import TensorFlow.
 """
 
 import os
@@ -21,14 +21,6 @@ class ExportFormat(NamedTuple):
     # (model folder, output, checkpoint or None, **options that are set) -> what to tell the user
     export: Callable[..., str]
     ensembles: bool = False  # whether it can hold several models
-
-
-class ImportFormat(NamedTuple):
-    """A format that `import` reads."""
-
-    meaning: str  # its line of help
-    # (folder, model folder to write, source and target language or None)
-    read: Callable[[str, str, str | None, str | None], None]
 
 
 def _saved_model(
@@ -100,12 +92,6 @@ def _huggingface(model_dir: str, output: str, checkpoint: str | None, **options:
     return f"wrote {output}; load it with MarianMTModel.from_pretrained({output!r})"
 
 
-def _import_huggingface(folder: str, output: str, source: str | None, target: str | None) -> None:
-    from tf_transformer.export.huggingface import import_huggingface
-
-    import_huggingface(folder, output, source, target)
-
-
 SEARCH = ("beam_size", "length_penalty")  # settings of `DecodeConfig`
 EXPORT_OPTIONS: dict[str, tuple[type | list[str], str]] = {  # flag -> type or choices, meaning
     "name": (str, "the model's name on the server (default: transformer)"),
@@ -130,7 +116,4 @@ EXPORT_FORMATS = {  # the first one is the default
     "huggingface": ExportFormat(
         "for MarianMTModel of transformers", "huggingface", SEARCH, _huggingface
     ),
-}
-IMPORT_FORMATS = {
-    "huggingface": ImportFormat("a MarianMTModel of transformers", _import_huggingface),
 }

@@ -35,7 +35,7 @@ from tf_transformer.export.signatures import (
     graph_function,
     request_options,
 )
-from tf_transformer.export.versions import check_model_name, write_description
+from tf_transformer.export.versions import check_model_name, find_versions, write_description
 from tf_transformer.files import atomic_write, write_checksums
 
 # Texts in a batch of TensorFlow Serving. The graph divides a batch into smaller chunks.
@@ -77,7 +77,9 @@ def export_saved_model(
         write_checksums(folder)
         for file, content in _server_settings(name).items():
             _write(output, file, content)
-        return _rename_to_next_version(folder, output)
+        path = os.path.join(output, str(max(find_versions(output), default=0) + 1))
+        os.rename(folder, path)
+        return path
 
 
 def make_signatures(
@@ -98,19 +100,6 @@ def make_signatures(
     if isinstance(model, Ensemble):
         names.remove("alignments")  # attention weights are those of one model
     return module, {name: graph_function(functions, name, decode) for name in names}
-
-
-def _rename_to_next_version(folder: str, output: str) -> str:
-    """Renames a complete folder to the next version. Returns: its path."""
-    while True:
-        versions = [int(entry) for entry in os.listdir(output) if entry.isdigit()]
-        path = os.path.join(output, str(max(versions, default=0) + 1))
-        try:
-            os.rename(folder, path)
-            return path
-        except OSError:
-            if not os.path.exists(path):
-                raise  # otherwise another export has just created this version
 
 
 def _write(folder: str, name: str, content: str) -> None:

@@ -1,7 +1,7 @@
 """`AttentionView`: attention weights as one interactive HTML page, for a file or a notebook."""
 
-import base64
 import html
+import itertools
 import json
 import os
 import pathlib
@@ -31,10 +31,6 @@ HEADER_HEIGHT = 350  # of everything above and below the sub-words
 SWITCHES_HEIGHT = 90
 MAX_HEIGHT = 1000
 
-# The page has the numbers as integers, each times a step.
-WEIGHT_STEP = 1e-4
-LARGEST_INTEGER = 2**15 - 1  # of queries and keys
-
 Weights = Mapping[str, np.ndarray]
 QueriesAndKeys = Mapping[str, tuple[np.ndarray, np.ndarray]]
 # Source sub-words, target sub-words, weights by name, and optionally queries and keys by name.
@@ -58,8 +54,7 @@ class AttentionView:
       examples: a list of (source sub-words, target sub-words, weights by name), as
         `Translator.attention` returns them; with queries `[H, T, K]` and keys `[H, S, K]` by name
         as the fourth item, the page has the switches.
-    Raises: ValueError for no examples, and for weights, queries or keys that do not fit the
-      sub-words.
+    Raises: ValueError for no examples, and for weights that do not fit the sub-words.
     """
 
     def __init__(self, examples: Sequence[Example]) -> None:
@@ -115,76 +110,46 @@ def _example(
 ) -> dict[str, Any]:
     """Converts an example to the data of the page.
 
-    Returns: a dict with the sub-words; the weights of each kind of attention as integers times
-      `weight_step`, `[layers][heads][queries][keys]`; and its queries and keys, if they are given.
+    Returns: a dict with the sub-words; the weights of each kind of attention,
+      `[layers][heads][queries][keys]`; and the queries and keys of each layer, if they are given.
     """
-    source = list(source)
-    target = list(target)
     shapes = {  # queries, keys
         "encoder_self_attention": (len(source), len(source)),
         "decoder_self_attention": (len(target), len(target)),
         "encoder_decoder_attention": (len(target), len(source)),
     }
-    weights_of = {}
-    queries_and_keys_of = {}
+    weights_of: dict[str, list] = {}
+    projections_of: dict[str, list] = {}
     for name, kind in KINDS.items():
-        layers: list[list] = []
-        projections: list[dict[str, Any]] = []
-        while (key := name.format(len(layers) + 1)) in weights:
-            layers.append(_integers(key, weights[key], *shapes[kind]))
+        names = itertools.takewhile(weights.__contains__, map(name.format, itertools.count(1)))
+        for key in names:
+            if np.ndim(weights[key]) != 3 or weights[key].shape[1:] != shapes[kind]:
+                queries, keys = shapes[kind]
+                raise ValueError(
+                    f"{key} has shape {np.shape(weights[key])}: the sub-words need "
+                    f"(heads, {queries}, {keys})"
+                )
+            weights_of.setdefault(kind, []).append(_rounded(weights[key], 4))
             if queries_and_keys is not None:
-                heads = len(layers[-1])
-                projections.append(_projections(key, queries_and_keys[key], heads, *shapes[kind]))
-        if layers:
-            weights_of[kind] = layers
-            queries_and_keys_of[kind] = projections
+                q, k = (_rounded(x, 3) for x in queries_and_keys[key])
+                projections_of.setdefault(kind, []).append({"q": q, "k": k})
     if not weights or sum(map(len, weights_of.values())) != len(weights):
-        names = ", ".join(weights) or "(none)"
+        names_given = ", ".join(weights) or "(none)"
         raise ValueError(
-            f"weights {names}: give those of Translator.attention, with their names, from layer 1"
+            f"weights {names_given}: give those of Translator.attention, with their names, from "
+            "layer 1"
         )
     example = {
-        "source": source,
-        "target": target,
+        "source": list(source),
+        "target": list(target),
         "start": START_PIECE,
         "pad": PAD_PIECE,
-        "weight_step": WEIGHT_STEP,
         "weights": weights_of,
     }
     if queries_and_keys is not None:
-        example["queries_and_keys"] = queries_and_keys_of
+        example["queries_and_keys"] = projections_of
     return example
 
 
-def _integers(name: str, weights: np.ndarray, queries: int, keys: int) -> list:
-    weights = np.asarray(weights, float)
-    if weights.ndim != 3 or weights.shape[1:] != (queries, keys):
-        raise ValueError(
-            f"{name} has shape {weights.shape}: the sub-words need (heads, {queries}, {keys})"
-        )
-    return np.rint(weights / WEIGHT_STEP).astype(int).tolist()
-
-
-def _projections(
-    name: str, pair: tuple[np.ndarray, np.ndarray], heads: int, queries: int, keys: int
-) -> dict[str, Any]:
-    """Converts the queries and keys of a layer to 16-bit integers and their steps.
-
-    Returns: a dict with `depth`; `q` and `k`, the integers `[heads, sub-words, depth]` in
-      little-endian order as base64; and `q_step` and `k_step`. A query is `q_step` times its
-      integers.
-    """
-    q, k = (np.asarray(x, float) for x in pair)
-    depth = q.shape[-1] if q.ndim else 0
-    if q.shape != (heads, queries, depth) or k.shape != (heads, keys, depth):
-        raise ValueError(
-            f"queries and keys of {name} have shapes {q.shape} and {k.shape}: "
-            f"they need ({heads}, {queries}, depth) and ({heads}, {keys}, depth)"
-        )
-    data: dict[str, Any] = {"depth": depth}
-    for key, values in (("q", q), ("k", k)):
-        step = float(np.abs(values).max(initial=0.0)) / LARGEST_INTEGER or 1.0
-        integers = np.rint(values / step).astype("<i2")
-        data[key] = base64.b64encode(integers.tobytes()).decode("ascii")
-        data[f"{key}_step"] = step
-    return data
+def _rounded(array: np.ndarray, digits: int) -> list:
+    return np.round(np.asarray(array, float), digits).tolist()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 import glob
-import hashlib
 import math
 import os
+import pathlib
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
@@ -29,13 +29,13 @@ class Run:
       path: its model folder.
       config: its settings.
       lines: of its `metrics.jsonl`.
-      vocabulary: a hash of the files of its vocabularies.
+      vocabulary: the content of the files of its vocabularies.
     """
 
     path: str
     config: Config
     lines: list[Line]
-    vocabulary: str
+    vocabulary: tuple[bytes, ...]
 
     @property
     def updates(self) -> int:
@@ -112,14 +112,8 @@ def _has_config(folder: str) -> bool:
 
 def read_run(path: str) -> Run:
     """Reads the run in a model folder. Raises: UserError when there are no settings."""
-    config = load_config(path)
-    digest = hashlib.sha256()
-    for name in ("shared.model", "source.model", "target.model"):
-        file = os.path.join(path, name)
-        if os.path.isfile(file):
-            with open(file, "rb") as vocabulary:
-                digest.update(name.encode() + vocabulary.read())
-    return Run(path, config, read_metrics(path), digest.hexdigest())
+    vocabulary = (file.read_bytes() for file in sorted(pathlib.Path(path).glob("*.model")))
+    return Run(path, load_config(path), read_metrics(path), tuple(vocabulary))
 
 
 def result_rows(runs: Sequence[Run]) -> list[Row]:
@@ -131,14 +125,17 @@ def result_rows(runs: Sequence[Run]) -> list[Row]:
     def last(kind: str, name: str) -> Callable[[Run], float]:
         return lambda run: metric((run.of_kind(kind) or [{}])[-1], name)
 
+    def best(name: str, better: Callable[..., Line], shown: str) -> Callable[[Run], float]:
+        return lambda run: metric(_best(run, name, better), shown)
+
     rows = [
         row("parameters", ",.0f", lambda run: run.config.model.parameters()),
         row("updates", ",.0f", lambda run: run.updates),
         row("minutes of training", ",.1f", _minutes),
-        row("lowest validation loss", ".4f", lambda run: metric(_best(run), "loss"), True),
-        row("  after updates", ",.0f", lambda run: metric(_best(run), "step")),
+        row("lowest validation loss", ".4f", best("loss", min, "loss"), True),
+        row("  after updates", ",.0f", best("loss", min, "step")),
         row("last validation loss", ".4f", last("validation", "loss")),
-        row("highest BLEU", ".2f", _highest_bleu, True),
+        row("highest BLEU", ".2f", best("BLEU", max, "BLEU"), True),
         row("average: loss", ".4f", last("average", "loss"), True),
         row("average: perplexity", ".3f", last("average", "perplexity"), True),
         row("average: BLEU", ".2f", last("average", "BLEU"), True),
@@ -146,15 +143,10 @@ def result_rows(runs: Sequence[Run]) -> list[Row]:
     return [row for row in rows if not all(map(math.isnan, row.values))]
 
 
-def _best(run: Run) -> Line:
-    """The validation with the lowest loss."""
-    lines = [line for line in run.of_kind("validation") if not math.isnan(metric(line, "loss"))]
-    return min(lines, key=lambda line: metric(line, "loss"), default={})
-
-
-def _highest_bleu(run: Run) -> float:
-    scores = [metric(line, "BLEU") for line in run.of_kind("validation")]
-    return max((score for score in scores if not math.isnan(score)), default=math.nan)
+def _best(run: Run, name: str, better: Callable[..., Line]) -> Line:
+    """The validation with the lowest loss, by `min`, or the highest BLEU, by `max`."""
+    lines = [line for line in run.of_kind("validation") if not math.isnan(metric(line, name))]
+    return better(lines, key=lambda line: metric(line, name), default={})
 
 
 def _minutes(run: Run) -> float:
@@ -242,7 +234,7 @@ def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[tuple[str,
 
     After early stopping or `train_minutes`, they differ in the number of updates too.
     """
-    groups: dict[tuple[Config, str], list[int]] = collections.defaultdict(list)
+    groups: dict[tuple[Config, tuple[bytes, ...]], list[int]] = collections.defaultdict(list)
     for index, run in enumerate(runs):
         if run.complete:
             groups[run.config.replace(seed=0), run.vocabulary].append(index)
