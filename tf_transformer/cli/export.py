@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
+
 from absl.flags import FlagValues
 
 from tf_transformer.checkpoints import model_folder
