@@ -25,19 +25,6 @@ def test_int32_is_computed_on_the_host():
     assert not copies_of(lambda ids: tf.shape(ids)[0] + 1, IDS)  # the host knows shapes
 
 
-def test_decisions_and_loops():
-    def body(i, x):
-        return i + 1, tf.cond(tf.reduce_sum(x) > 0, lambda: x / 2, lambda: x)
-
-    def loop(x):
-        return tf.while_loop(lambda i, _: i < 3, body, (0, x))[1]
-
-    copies = copies_of(loop, NUMBERS)
-    assert [(copy.op, copy.argument, copy.in_loop) for copy in copies] == [
-        ("StatelessIf", "cond", True)
-    ]
-
-
 @pytest.mark.parametrize(
     "name", ["update, float32, one shard", "update, mixed_float16, accumulation", "validation"]
 )

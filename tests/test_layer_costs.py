@@ -72,16 +72,6 @@ def test_sequential_products(row, expected):
         assert layer_types.longest_chain(row.build(8), n, 8) == (expected or n)
 
 
-def test_independent_products_are_not_sequential():
-    a, b, c = tf.random.normal((3, 4, 4))
-
-    def layer(x):
-        return x @ a @ b + tf.nn.softmax(x @ c)
-
-    assert layer_types.longest_chain(layer, 3, 4) == 2
-    assert layer_types.longest_chain(tf.nn.relu, 3, 4) == 0
-
-
 PATHS = {
     "self-attention": lambda n: 1,
     "multi-head": lambda n: 1,
@@ -100,11 +90,6 @@ def test_path_length_follows_from_the_window(row, expected):
     step = row.step(4) if row.step else lambda x, depth: run(x)
     for n in (8, 12) if row.name.startswith("restricted") else (5, 10):
         assert layer_types.path_length(step, n, 4) == expected(n)
-
-
-@pytest.mark.parametrize("shift, length", [(1, 6), (2, 3), (3, 2), (6, 1), (0, np.inf)])
-def test_path_length_of_a_shift(shift, length):
-    assert layer_types.path_length(lambda x, depth: tf.roll(x, shift, axis=1), 7, 2) == length
 
 
 @pytest.mark.parametrize("n, r", [(16, 8), (12, 4), (8, 2), (8, 16)])

@@ -9,7 +9,6 @@ import json
 
 import numpy as np
 import pytest
-from tiny_model import make_model
 
 from tf_transformer.checkpoints.checkpoint import named_weights
 from tf_transformer.checkpoints.loading import load_model
@@ -21,7 +20,6 @@ from tf_transformer.export.huggingface import (
     import_huggingface,
     warn_of_tags,
 )
-from tf_transformer.export.marian import from_marian, to_marian
 
 
 def arrays(model):
@@ -72,16 +70,6 @@ def test_tags_that_are_no_language_codes_are_reported(caplog):
     caplog.clear()
     warn_of_tags([">>de<<"])
     assert not caplog.text
-
-
-def test_separate_tables():
-    weights = arrays(make_model(shared_embeddings=False))
-    tensors = to_marian(weights, 32)
-    assert tensors["final_logits_bias"].shape == (1, 41)
-    assert tensors["lm_head.weight"].shape == (41, 32)
-    back = from_marian(tensors, weights, 32)
-    for name, array in weights.items():
-        np.testing.assert_array_equal(back[name], array)
 
 
 @pytest.mark.parametrize(

@@ -68,13 +68,6 @@ def test_prefix_and_length(call, translator):
 
 def test_minimum_length(call, model_dir):
     lengths = [0, 30, 9, 0]
-    prefixes = ["", "", "", "Der Hund sieht die Katze."]
-    found = call("alternatives", text=TEXTS, min_length=[9], target_prefix=prefixes)
-    greedy = Translator.load(str(model_dir), None, ControlConfig(min_length=9), beam_size=1)
-    for i, (best,) in enumerate(greedy.n_best(TEXTS, 1, target_prefixes=prefixes)):
-        assert decoded(found["translations"][i])[0] == best[0]
-        assert found["truncated"][i, 0] == best.truncated
-    assert not set(prefixes[3:]) & set(decoded(found["translations"][3]))  # none ends at once
     found = call("translate_with_options", text=TEXTS, n_best=[4], min_length=lengths)
     samples = call("sample", text=TEXTS, min_length=lengths)
     for i, length in enumerate(lengths):
@@ -102,15 +95,19 @@ def test_samples_are_those_of_the_translator(call, translator):
         assert alone["translation"][0] == together["translation"][i]
 
 
-def test_alternatives(call, model_dir):
+@pytest.mark.parametrize("min_length", [0, 9])
+def test_alternatives(call, model_dir, min_length):
     prefixes = ["", "Der alte", "", "Hund"]
-    found = call("alternatives", text=TEXTS, target_prefix=prefixes)
-    greedy = Translator.load(str(model_dir), beam_size=1)
+    options = {"min_length": [min_length], "target_prefix": prefixes}
+    found = call("alternatives", text=TEXTS, **options)
+    controls = ControlConfig(min_length=min_length)
+    greedy = Translator.load(str(model_dir), None, controls, beam_size=1)
     greedy = greedy.n_best(TEXTS, 1, target_prefixes=prefixes)
     for i, text in enumerate(TEXTS):
         translations, probabilities = decoded(found["translations"][i]), found["probabilities"][i]
         if text:
             assert translations[0] == greedy[i][0][0]
+            assert found["truncated"][i, 0] == greedy[i][0].truncated
             assert all(each.startswith(prefixes[i]) for each in translations)
             assert probabilities.tolist() == sorted(probabilities, reverse=True)
         else:

@@ -77,34 +77,23 @@ def test_outputs_equal_those_of_the_saved_model(model, saved_model, name, inputs
     assert_equal(found, expected, tolerance)
 
 
-def test_translations_at_the_longest_output(model_dir, tmp_path):
-    """A barely trained model writes to the limit. Only the end token can follow there."""
-    decode = {"beam_size": 1, "extra_decode_length": 3}
-    write_ctranslate2_folder(str(model_dir), str(tmp_path / "1"), **decode)
-    texts = ["Anna sleeps.", "The old man reads a book.", "a", "b c d e f g h i j k"]
-    live = Translator.load(str(model_dir), **decode)
-    found = CTranslate2Model(str(tmp_path / "1")).signatures["serving_default"]({"text": texts})
-    best = [row for (row,) in live.n_best(texts, 1)]
-    assert [text.decode() for text in found["translation"]] == [text for text, _ in best]
-    np.testing.assert_allclose(found["score"], [score for _, score in best], atol=2e-3)
-    assert found["truncated"].tolist() == [each.truncated for each in best]
-    assert max(each.length for each in best) > 8 and found["truncated"].any()
+@pytest.mark.parametrize("beam_size, shortest, extra", [(1, 0, 3), (4, 12, 3), (4, 12, 30)])
+def test_the_shortest_and_longest_outputs(model_dir, tmp_path, beam_size, shortest, extra):
+    """Those of the live model, which is barely trained and writes to the limit.
 
-
-@pytest.mark.parametrize("extra", [3, 30])
-def test_the_shortest_outputs_are_those_of_the_live_model(model_dir, tmp_path, extra):
-    """Also where the longest output is shorter."""
-    folder, decode = str(tmp_path / "1"), {"beam_size": 4, "extra_decode_length": extra}
+    The longest output holds where the shortest one is longer.
+    """
+    folder, decode = str(tmp_path / "1"), {"beam_size": beam_size, "extra_decode_length": extra}
     write_ctranslate2_folder(str(model_dir), folder, **decode)
     texts = ["Anna sleeps.", "The old man reads a book.", "a", "b c d e f g h i j k"]
-    live = Translator.load(str(model_dir), None, ControlConfig(min_length=12), **decode)
-    found = CTranslate2Translator(folder, min_length=12).n_best(texts, 1)
+    live = Translator.load(str(model_dir), None, ControlConfig(min_length=shortest), **decode)
+    found = CTranslate2Translator(folder, min_length=shortest).n_best(texts, 1)
     for (each,), (expected,) in zip(found, live.n_best(texts, 1)):
         assert (each[0], each.length, each.truncated) == (
             expected[0], expected.length, expected.truncated,
         )  # fmt: skip
         assert each[1] == pytest.approx(expected[1], abs=2e-3)
-        assert each.length >= 12 or each.truncated
+        assert each.length >= shortest or each.truncated
 
 
 def test_translations_are_those_of_the_live_model(tmp_path):
@@ -205,15 +194,3 @@ def test_an_incomplete_export_is_not_loaded(export, tmp_path):
     (folder / "source.model").write_bytes(b"x")
     with pytest.raises(UserError, match="source.model is missing or damaged"):
         CTranslate2Translator(str(folder))
-
-
-def test_one_vocabulary_file(export, tmp_path):
-    """The export of a model with one vocabulary and one normalizer has one SentencePiece model."""
-    folder = tmp_path / "1"
-    shutil.copytree(export, folder)
-    (folder / "source.model").rename(folder / "shared.model")
-    (folder / "target.model").unlink()
-    found, expected = (
-        CTranslate2Translator(str(path)).n_best(TEXTS[:2], 2) for path in (folder, export)
-    )
-    assert found == expected

@@ -3,8 +3,6 @@
 import concurrent.futures
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 import types
@@ -13,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 from serving.fake_models import SECONDS, running, wait_until
-from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.serving.model_interface import InvalidInputError
 from tf_transformer.serving.tensorflow_model import TensorFlowModel
 
@@ -91,37 +88,6 @@ def test_close_stops_the_computation(endless):
         endless.close()
         with pytest.raises(tf.errors.CancelledError):
             pending.result(SECONDS)
-
-
-LOADS = """
-import importlib
-import sys
-import psutil
-import tf_transformer.serving.server
-module, name, path = sys.argv[1:]
-for _ in range(9):
-    model = getattr(importlib.import_module(f"tf_transformer.serving.{module}"), name)(path)
-    model.signatures["nbest"]({"text": ["a"]})
-    model.close()
-    print(psutil.Process().memory_info().rss)
-print("tensorflow" in sys.modules)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name, growth", [("TensorFlowModel", 1.05), ("CTranslate2Model", 1.1)])
-def test_a_closed_model_leaves_no_memory(cold_export, tmp_path, name, growth):
-    """Five loads could leave more than this growth. With CTranslate2, TensorFlow is not used."""
-    path = cold_export
-    if name == "CTranslate2Model":
-        path = str(tmp_path / "1")
-        write_ctranslate2_folder("pocket-en-de", path)
-    command = [sys.executable, "-c", LOADS, name.lower().replace("model", "_model"), name, path]
-    process = subprocess.run(command, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    *sizes, has_tensorflow = process.stdout.split()
-    assert int(sizes[-1]) < growth * int(sizes[3])
-    assert has_tensorflow == str(name == "TensorFlowModel")
 
 
 def test_a_damaged_model_is_not_loaded(exported, tmp_path):

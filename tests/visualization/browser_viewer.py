@@ -43,7 +43,6 @@ def attention(name, scale=True, padding_mask=True, look_ahead_mask=True):
 
 
 EXAMPLE = SOURCE, TARGET, WEIGHTS
-FEWER = SOURCE[:1], TARGET[:2], {"encoder_layer1": np.ones((1, 1, 1))}
 PADDED_WEIGHTS = {name: attention(name) for name in QUERIES_AND_KEYS}
 PADDED = PADDED_SOURCE, PADDED_TARGET, PADDED_WEIGHTS, QUERIES_AND_KEYS
 
@@ -62,7 +61,7 @@ def open_view(browser, tmp_path):
 
 @pytest.fixture
 def page(open_view):
-    return open_view(EXAMPLE, FEWER)
+    return open_view(EXAMPLE)
 
 
 def labels(page, side):
@@ -156,18 +155,6 @@ def test_names_of_the_controls_and_sides(page):
     choose(page, "kind", "decoder self-attention")  # whose keys are the inputs of the decoder
     assert texts(page, "#keys button") == ["[START]", *TARGET[:-1]]
     assert texts(page, "#queries button") == TARGET
-
-
-def test_an_example_with_fewer_kinds_layers_and_heads(page):
-    choose(page, "layer", "layer 2")
-    choose(page, "head", "head 2")
-    choose(page, "example", "2: Anna")
-    assert texts(page, "#kind option") == ["encoder self-attention"]
-    assert texts(page, "#layer option") == ["layer 1"]
-    assert opacities(page) == [1.0]
-    assert not find(page, "switches").is_displayed()
-    choose(page, "example", Keys.ARROW_UP)
-    assert texts(page, "#queries button") == SOURCE
 
 
 def test_pointing_shows_one_sub_word_and_a_click_keeps_it(page):
