@@ -25,29 +25,6 @@ SIZES = (
     "--num_layers=1", "--d_model=32", "--num_heads=2", "--dff=64", "--vocab_size=500",
     "--warmup_steps=10", "--log_steps=10", "--bleu_sentences=4",
 )  # fmt: skip
-BUILDER = """
-import itertools
-import tensorflow_datasets as tfds
-from tf_transformer.data.pocket import read_pairs
-
-class SomePairs(tfds.core.GeneratorBasedBuilder):
-    VERSION = tfds.core.Version("1.0.0")
-
-    def _info(self):
-        features = tfds.features.Translation(languages=("en", "de"))
-        return self.dataset_info_from_configs(features=features)
-
-    def _split_generators(self, downloads):
-        return {"train": self._generate_examples()}
-
-    def _generate_examples(self):
-        for n, (source, target) in enumerate(itertools.islice(read_pairs(), 400)):
-            yield n, {"en": source, "de": target}
-"""
-PREPARE = (
-    "import data_sets.some_pairs, tensorflow_datasets as tfds; "
-    "tfds.builder('some_pairs').download_and_prepare()"
-)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +57,6 @@ def start(folder, *arguments, program="tf-transformer", **options):
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "VIRTUAL_ENV", "TF_"))
     }
-    environment["TFDS_DATA_DIR"] = str(folder / "tfds")
     path = str(folder.parent / "venv/bin" / program)
     return subprocess.Popen([path, *arguments], cwd=folder, env=environment, text=True, **options)
 
@@ -128,21 +104,13 @@ def test_wheel_has_every_file_of_the_package(folder):
 
 def test_doctor(folder):
     assert run(folder, "doctor").endswith("OK: training works here\n")
+    # Which tensorflow-datasets needs to prepare a data set, and does not declare.
+    run(folder, "-c", "import importlib_resources", program="python")
 
 
 def test_translate(folder, trained):
     out = run(folder, "translate", f"--model_dir={trained}", text="Anna sleeps.\nI see you.\n")
     assert out.count("\n") == 2
-
-
-def test_data_set_of_tfds(folder):
-    """TFDS prepares a data set by code of a package, as it does its own, and `train` reads it."""
-    package = folder / "data_sets"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "some_pairs.py").write_text(BUILDER, "utf-8")
-    run(folder, "-c", PREPARE, program="python")
-    run(folder, "train", "--data=some_pairs", "--model_dir=tfds_model", "--train_steps=2", *SIZES)
 
 
 def test_export_and_serve(folder, trained):

@@ -180,16 +180,3 @@ def test_a_row_is_trained_and_resumed(tmp_path, corpus_folder, caplog):
     assert run_row("A2", row_config("A2", "small", 5, **tiny), str(tmp_path))
     assert "resuming from" in caplog.text
     assert json.loads(path.read_text())["updates"] == 5
-
-
-@pytest.mark.parametrize("rows", ["A2", "A1,A2"])
-def test_the_command_shows_complete_rows(tmp_path, capsys, rows):
-    flags = [f"--rows={rows}", "--train_steps=3", f"--model_dir={tmp_path}"]
-    for name in rows.split(","):
-        (tmp_path / name).mkdir()
-        text = result_json(name, row_config(name, "small", 3, data="pocket"))
-        (tmp_path / name / "result.json").write_text(text)
-    assert main(["table3", "--run", "--data=pocket", *flags]) == 0
-    table = (tmp_path / "results.md").read_text()
-    assert table.count("\n") == 2 + len(rows.split(","))
-    assert (table in capsys.readouterr().out) == ("," in rows)

@@ -3,8 +3,6 @@
 `make test-browser` runs these tests.
 """
 
-import re
-
 import browser as chromium
 import numpy as np
 import pytest
@@ -231,31 +229,6 @@ def test_the_switches_compute_the_weights(open_view, kind):
                 find(page, switch).send_keys(Keys.SPACE)
 
 
-def test_percentages_scores_and_masked_cells_with_a_switch_off(open_view):
-    page = open_view(PADDED)
-    choose(page, "kind", "decoder self-attention")
-    choose(page, "head", "head 2")
-    buttons(page, "queries")[1].click()
-    name = "decoder_layer1_block1"
-    assert percentages(page, "keys") == expected(attention(name)[1, 1])
-    click(page, "look-ahead-mask")
-    after = attention(name, look_ahead_mask=False)[1, 1]
-    assert percentages(page, "keys") == expected(after)
-    largest = int(after.argmax())
-    q, k = QUERIES_AND_KEYS[name]
-    shown = re.search(r"attends to: \S+ \((\d)\) (\S+)% \(score (\S+)\)", status(page))
-    assert int(shown[1]) == largest + 1
-    assert float(shown[2]) == pytest.approx(100 * after[largest], abs=0.06)
-    assert float(shown[3]) == pytest.approx(q[1, 1] @ k[1, largest] / 2, abs=0.006)
-
-    click(page, "map-view")
-    masked = [len(page.find_elements(By.CSS_SELECTOR, "#map td.masked"))]
-    for switch in ("padding-mask", "look-ahead-mask"):
-        click(page, switch)
-        masked.append(len(page.find_elements(By.CSS_SELECTOR, "#map td.masked")))
-    assert masked == [6, 0, 15]  # padding, nothing, later positions
-
-
 def test_no_sub_word_is_cut(open_view, width, color_scheme):
     page = open_view(PADDED)
     choose(page, "kind", "encoder-decoder attention")
@@ -271,18 +244,6 @@ def test_no_sub_word_is_cut(open_view, width, color_scheme):
         assert cut == []
         assert overflow(page) <= 0, "the page scrolls sideways"
     assert chromium.is_dark(page) == (color_scheme == "dark")
-
-
-def test_text_is_not_interpreted_as_html_and_nothing_is_requested(page, tmp_path):
-    choose(page, "kind", "decoder self-attention")
-    buttons(page, "queries")[1].send_keys("")
-    assert page.title == "Attention weights"
-    assert not page.find_elements(By.TAG_NAME, "img")
-    assert "<img" in status(page)
-    requested = chromium.requested_urls(page)
-    assert requested
-    assert all(url.startswith((f"file://{tmp_path.parent}", "data:")) for url in requested)
-    assert chromium.console_errors(page) == []
 
 
 @pytest.mark.parametrize("example", [EXAMPLE, PADDED], ids=["weights", "with switches"])

@@ -18,7 +18,7 @@ lets them differ. The decoder of OPUS-MT models starts with the padding token, w
 that of our start token.
 """
 
-import itertools
+import glob
 import json
 import logging
 import os
@@ -378,16 +378,13 @@ def _read_tokenizers(
 
 def _load_weights(folder: str) -> Weights:
     """Loads `model.safetensors`, its shards, or else `pytorch_model.bin`."""
-    index = _read_json(folder, "model.safetensors.index.json", optional=True)
-    names = set(index["weight_map"].values()) if index else ["model.safetensors"]
-    paths = [os.path.join(folder, name) for name in names]
+    paths = glob.glob(os.path.join(glob.escape(folder), "model*.safetensors"))
     pytorch = os.path.join(folder, "pytorch_model.bin")
-    if index or os.path.isfile(paths[0]) or not os.path.isfile(pytorch):
-        return dict(
-            itertools.chain.from_iterable(
-                _safetensors().numpy.load_file(path).items() for path in paths
-            )
-        )
+    if paths or not os.path.isfile(pytorch):
+        weights: Weights = {}
+        for path in paths or [os.path.join(folder, "model.safetensors")]:
+            weights |= _safetensors().numpy.load_file(path)
+        return weights
     with explain_missing_package("torch", "torch"):
         import torch
     tensors = torch.load(pytorch, map_location="cpu", weights_only=True)

@@ -47,12 +47,13 @@ class ServerMetrics:
         self._registry = registry = prometheus_client.CollectorRegistry()
 
         def gauge(name: str, meaning: str, *labels: str) -> Gauge:
-            return Gauge(name, meaning, labels, registry=registry)
+            return Gauge(name, meaning, labels or ["model_name"], registry=registry)
 
         def counter(name: str, meaning: str) -> Counter:
             return Counter(name, meaning, ["model_name"], registry=registry)
 
         def histogram(name: str, meaning: str, buckets: list[float], *labels: str) -> Histogram:
+            labels = ("model_name", *labels)
             return Histogram(name, meaning, labels, buckets=buckets, registry=registry)
 
         prometheus_client.ProcessCollector(registry=registry)
@@ -60,41 +61,30 @@ class ServerMetrics:
         self._requests = gauge(
             f"{SERVING}request_count", "Requests for predictions", "model_name", "status"
         )
-        self._latency = histogram(
-            f"{SERVING}request_latency", "Microseconds of successful predictions", TIMES,
-            "model_name", "API", "entrypoint",
-        )  # fmt: skip
-        self._runtime = histogram(
-            f"{SERVING}runtime_latency", "Microseconds of them in the queue and in batches", TIMES,
-            "model_name", "API", "runtime",
-        )  # fmt: skip
-        self._input_rows = histogram(
-            f"{BATCHING}input_batch_size", "Rows of them", ROWS, "model_name"
-        )
+        meaning = "Microseconds of successful predictions"
+        self._latency = histogram(f"{SERVING}request_latency", meaning, TIMES, "API", "entrypoint")
+        meaning = "Microseconds of them in the queue and in batches"
+        self._runtime = histogram(f"{SERVING}runtime_latency", meaning, TIMES, "API", "runtime")
+        self._input_rows = histogram(f"{BATCHING}input_batch_size", "Rows of them", ROWS)
+        meaning = "Microseconds in the queue, of each part of a request"
         self._queuing = histogram(
-            f"{BATCHING}queuing_latency", "Microseconds in the queue, of each part of a request",
-            QUEUE_TIMES, "model_name", "thread_pool_name",
-        )  # fmt: skip
-        self._batch_rows = histogram(
-            f"{BATCHING}processed_batch_size", "Rows of batches", ROWS, "model_name"
+            f"{BATCHING}queuing_latency", meaning, QUEUE_TIMES, "thread_pool_name"
         )
-        self._batch_tokens = histogram(
-            "tf_transformer_batch_tokens", "Rows of batches x sub-words of the longest one", TOKENS,
-            "model_name",
-        )  # fmt: skip
+        self._batch_rows = histogram(f"{BATCHING}processed_batch_size", "Rows of batches", ROWS)
+        meaning = "Rows of batches x sub-words of the longest one"
+        self._batch_tokens = histogram("tf_transformer_batch_tokens", meaning, TOKENS)
         self._tokens = counter("tf_transformer_tokens", "Sub-words of successful predictions")
-        self._truncated = counter(
-            "tf_transformer_truncated",
-            "Best translations of successful predictions that are cut off at the longest output",
+        meaning = (
+            "Best translations of successful predictions that are cut off at the longest output"
         )
+        self._truncated = counter("tf_transformer_truncated", meaning)
         self._loads = gauge(
             f"{LOADING}load_attempt_count", "Loads of versions", "model_path", "status"
         )
-        self._load_latency = gauge(
-            f"{LOADING}load_latency", "Microseconds of successful loads", "model_path"
-        )
-        self.waiting = gauge("tf_transformer_waiting", "Requests in the queue", "model_name")
-        self._version = gauge("tf_transformer_version", "Version that is served", "model_name")
+        meaning = "Microseconds of successful loads"
+        self._load_latency = gauge(f"{LOADING}load_latency", meaning, "model_path")
+        self.waiting = gauge("tf_transformer_waiting", "Requests in the queue")
+        self._version = gauge("tf_transformer_version", "Version that is served")
 
     def observe_request(self, model: str, status: int, seconds: float) -> None:
         """Counts a request for predictions whose response is ready."""
