@@ -16,12 +16,6 @@ from tf_transformer.errors import UserError
 from tf_transformer.export.formats import EXPORT_FORMATS, EXPORT_OPTIONS
 
 
-def _format_flag() -> Flag:
-    """--format of export."""
-    meanings = "; ".join(f"{name}: {each.meaning}" for name, each in EXPORT_FORMATS.items())
-    return Flag("format", tuple(EXPORT_FORMATS), meanings, next(iter(EXPORT_FORMATS)))
-
-
 def _option_flags() -> Iterator[Flag]:
     """The flags of `EXPORT_OPTIONS`."""
     for name, (kind, meaning) in EXPORT_OPTIONS.items():
@@ -38,7 +32,12 @@ def _option_flags() -> Iterator[Flag]:
     "export a trained model for another program, such as TensorFlow Serving",
     lambda: [
         *model_flags(),
-        _format_flag(),
+        Flag(
+            "format",
+            tuple(EXPORT_FORMATS),
+            "; ".join(f"{name}: {each.meaning}" for name, each in EXPORT_FORMATS.items()),
+            next(iter(EXPORT_FORMATS)),
+        ),
         Flag(
             "output",
             str,

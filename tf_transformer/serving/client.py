@@ -92,7 +92,7 @@ class RestClient:
             return [Translation(("", NEGATIVE_INFINITY))]
         try:
             answer = response.json()
-        except (ValueError, RecursionError):  # it is not JSON
+        except ValueError:  # it is not JSON
             answer = None
         match response.status, answer:
             case 200, {"outputs": {"translation": [*found], "score": [*scores], **others}} if (
