@@ -3,8 +3,6 @@
 Its links are tested in test_docs.py.
 """
 
-import ast
-import functools
 import pathlib
 import re
 
@@ -32,35 +30,15 @@ def named(cell):
             yield (PAGE.parent / target.partition("#")[0]).resolve(), name
 
 
-@functools.cache
-def definitions(path):
-    """The names that a file defines.
+def is_defined(name, path):
+    """Whether a file defines a name, a function, class, constant or target of a Makefile.
 
-    In Python: functions, classes, constants, `Class.method`, `Class.field` and `CONSTANT["key"]`;
-    in a Makefile: targets.
+    Of `Class.field` and `CONSTANT["key"]` it must define both parts.
     """
     text = path.read_text("utf-8")
-    if path.name == "Makefile":
-        return {name for names in re.findall(r"^([\w -]+):", text, re.M) for name in names.split()}
-    return set(_defined(ast.parse(text).body)) if path.suffix == ".py" else set()
-
-
-def _defined(body, prefix=""):
-    for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            yield prefix + node.name
-        if isinstance(node, ast.ClassDef):
-            yield from _defined(node.body, f"{prefix}{node.name}.")
-        targets = list(getattr(node, "targets", []))
-        if isinstance(node, ast.AnnAssign):
-            targets.append(node.target)
-        for target in targets:
-            for name in (leaf.id for leaf in ast.walk(target) if isinstance(leaf, ast.Name)):
-                yield prefix + name
-                keys = node.value.keys if isinstance(node.value, ast.Dict) else []
-                for key in keys:
-                    if isinstance(key, ast.Constant):
-                        yield f'{prefix}{name}["{key.value}"]'
+    definition = r'^ *(def |class ){0}\b|^ *([\w-]+[ ,]+)*{0}\b[\w ,-]*(:| =)|"{0}":'
+    parts = re.findall(r"[\w-]+", name)
+    return all(re.search(definition.format(re.escape(part)), text, re.M) for part in parts)
 
 
 @pytest.mark.parametrize(("column", "folder"), [(1, ROOT), (2, ROOT / "tests")])
@@ -69,7 +47,7 @@ def test_every_name_is_defined_in_the_file_beside_it(column, folder):
     assert len(names) > 100
     for path, name in names:
         assert path.is_relative_to(folder), f"{path} is not below {folder}"
-        assert name in definitions(path), f"{path.name} has no {name}"
+        assert is_defined(name, path), f"{path.name} has no {name}"
         assert column == 1 or name.startswith("test_"), f"{name} is not a test"
 
 

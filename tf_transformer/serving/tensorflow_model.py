@@ -49,19 +49,13 @@ class TensorFlowModel:
         config.gpu_options.allow_growth = True
         self._free = threading.Semaphore(concurrency)
         self._session = v1.Session(graph=tf.Graph(), config=config)
-        self.signatures: dict[str, Signature] = {}
-        try:
-            self._load(path)
-        except Exception:
-            self.close()
-            raise
-
-    def _load(self, path: str) -> None:
         with self._session.graph.as_default():
             graph = v1.saved_model.load(self._session, [tf.saved_model.SERVING], path)
-        for name, description in graph.signature_def.items():
-            if not name.startswith("__"):
-                self.signatures[name] = self._signature(description)
+        self.signatures = {
+            name: self._signature(description)
+            for name, description in graph.signature_def.items()
+            if not name.startswith("__")
+        }
         for signature in self.signatures.values():
             # Those with options would double the time until the first answer.
             if all(given.default is None for given in signature.inputs.values()):

@@ -67,11 +67,8 @@ def describe_history(model_dir: str) -> str:
         own = f"{name}/"
         rows[name] = {key.removeprefix(own): last[key] for key in last if key.startswith(own)}
     text += [_row(name, None, row) for name, row in rows.items()]
-    if average:
-        if "stopped_early" in average:
-            text.append(
-                f"    stopped early at update {average['step']:,}: {average['stopped_early']}"
-            )
+    if average and "stopped_early" in average:
+        text.append(f"    stopped early at update {average['step']:,}: {average['stopped_early']}")
     return "\n".join(text)
 
 
@@ -90,8 +87,7 @@ def _title(history: History) -> str:
         f"  history          {steps:,} updates, "
         f"{min(times):%Y-%m-%d %H:%M} to {max(times):%Y-%m-%d %H:%M}"
     )
-    last_train = _last(history["train"]) or {}
-    skipped = metric(last_train, "skipped_steps")
+    skipped = metric(_last(history["train"]) or {}, "skipped_steps")
     if skipped > 0:
         title += f"; {skipped:,.0f} skipped because gradients were not finite"
     return title
@@ -99,11 +95,8 @@ def _title(history: History) -> str:
 
 def _evenly_spaced(steps: list[int]) -> list[int]:
     """At most `ROWS` of the given steps, with the first and the last."""
-    if not steps:
-        return []
-    gaps = ROWS - 1
-    indices = {round(i * (len(steps) - 1) / gaps) for i in range(ROWS)}
-    return [steps[i] for i in sorted(indices)]
+    indices = {round(i * (len(steps) - 1) / (ROWS - 1)) for i in range(ROWS)}
+    return [steps[i] for i in sorted(indices)] if steps else []
 
 
 def _last(lines: list[Line]) -> Line | None:
