@@ -169,7 +169,7 @@ class Batcher:
         return batch
 
     async def _compute(self, batch: list[_Part], lane: _Lane) -> None:
-        """Computes a batch. If that fails, computes each half alone, down to the wrong part."""
+        """Computes a batch. If that fails, all its requests do: they have equal options."""
         signature, now = batch[0].request.signature, time.monotonic()
         deadline = max(part.request.deadline for part in batch)
         ends = [*itertools.accumulate(len(part.rows) for part in batch)]
@@ -187,11 +187,6 @@ class Batcher:
                 for part, end in zip(batch, ends)
             ]
         except Exception as error:
-            if len(batch) > 1 and time.monotonic() < deadline:
-                for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
-                    if left := [part for part in half if not part.future.done()]:
-                        await self._compute(left, lane)
-                return
             for part in batch:
                 if not part.future.done():
                     part.future.set_exception(error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
 from typing import TYPE_CHECKING, Any
 
 from tf_transformer.checkpoints.model_folder import METRIC_KINDS as KINDS
@@ -141,8 +140,7 @@ def plot_history(model_dir: str, path: str) -> None:
     settings = load_config(model_dir).train
     figure = Figure(figsize=(11, 7), layout="constrained")
     panels = figure.subplots(2, 2, sharex=True)
-    # The name of a folder may have bytes that are not UTF-8, and $ for no formula.
-    figure.suptitle(os.fsencode(model_dir).decode("utf-8", "replace"), parse_math=False)
+    figure.suptitle(model_dir)
     rate = "Eq. 3" if settings.learning_rate_schedule == NOAM else settings.learning_rate_schedule
     average = "moving average of the weights" if settings.ema_decay else "averaged checkpoints"
     train = {"train": "training (with label smoothing)"}

@@ -278,10 +278,9 @@ def plot_runs(runs: Sequence[Run], path: str) -> None:
         for number, run in enumerate(runs, start=1):
             lines = [line for line in run.of_kind(kind) if name in line]
             values = [metric(line, name) for line in lines]
-            label = f"{number} {os.fsencode(run.path).decode('utf-8', 'replace')}"
+            label = f"{number} {run.path}"[-40:]
             style = "-" if kind == "train" else ".-"
-            panel.plot([line["step"] for line in lines], values, style, label=label[-40:])
-    for text in figure.axes[0].legend(fontsize=8).get_texts():
-        text.set_parse_math(False)  # $ in the name of a folder is no formula
+            panel.plot([line["step"] for line in lines], values, style, label=label)
+    figure.axes[0].legend(fontsize=8)
     with atomic_write(path, "wb") as file:
         figure.savefig(file, dpi=120, format="png")
