@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 import itertools
 import logging
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -190,8 +189,6 @@ class ServedVersions:
             model = loaded
             self._failures.pop(number, None)
         except Exception as error:  # TensorFlow raises errors of many types
-            if not os.path.isdir(path):  # it was removed while it was loaded
-                return None
             reason = str(error).replace(path, str(number))
             before = self._failures.get(number)
             pause = min(2 * before.pause, LONGEST_PAUSE) if before else settings.reload_seconds
