@@ -62,18 +62,11 @@ def test_invariant_2_batch_independence_in_translation(translator):
         "We buy twenty-one apples.",
         "x " * 20,
     ]
-    in_batch = translator.n_best(texts, 3)
-    for text, hypotheses in zip(texts, in_batch):
-        alone = translator.n_best([text], 3)[0]
-        assert [translation for translation, _ in alone] == [
-            translation for translation, _ in hypotheses
-        ]
-        np.testing.assert_allclose(
-            [score for _, score in alone],
-            [score for _, score in hypotheses],
-            rtol=1e-4,
-            atol=1e-5,
-        )
+    for text, in_batch in zip(texts, translator.n_best(texts, 3)):
+        (alone,) = translator.n_best([text], 3)
+        (translations, scores), (expected, of_batch) = zip(*alone), zip(*in_batch)
+        assert translations == expected
+        np.testing.assert_allclose(scores, of_batch, rtol=1e-4, atol=1e-5)
 
 
 def test_invariant_3_causality(model):

@@ -101,7 +101,7 @@ class CTranslate2Translator:
         return re.sub(LINE_SEPARATORS, " ", self._target.decode(pieces))
 
     def search(
-        self, rows: Sequence[Pieces], number: int, progress: Progress = lambda texts: None
+        self, rows: Sequence[Pieces], number: int, progress: Progress | None = None
     ) -> list[Hypotheses]:
         """Searches the translations of texts, in batches of texts of similar length.
 
@@ -126,12 +126,14 @@ class CTranslate2Translator:
             for batch, found in zip(batches, threads.map(search_batch, batches)):
                 for i, hypotheses in zip(batch, found):
                     results[i] = hypotheses
-                progress(len(batch))
+                if progress:
+                    progress(len(batch))
         finally:  # after Ctrl-C no other batch starts
             threads.shutdown(cancel_futures=True)
         return results
 
     def _search_batch(self, rows: list[Pieces], number: int) -> list[Hypotheses]:
+        """The translations of a batch, each within the longest output of its own row."""
         extra, most = self.decode.extra_decode_length, self.max_target
         limits = [max(2, min(len(row) + extra, most)) for row in rows]  # with the end token
         results = self._search(rows, max(limits), number)
@@ -168,7 +170,7 @@ class CTranslate2Translator:
         rows = self.encode(texts)
         with_end = [[*row, self.end] for row in rows]
         find_long(with_end, self.max_source, line_numbers or range(1, len(rows) + 1), skip_long)
-        return self.search(rows, number, progress or (lambda texts: None))
+        return self.search(rows, number, progress)
 
     def _search(self, rows: list[Pieces], max_length: int, number: int) -> list[Any]:
         """Runs CTranslate2's search.
