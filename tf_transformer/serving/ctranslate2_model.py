@@ -78,7 +78,7 @@ class CTranslate2Model:
         scores = np.full((len(texts), number), NEGATIVE_INFINITY, np.float32)
         truncated = np.zeros(scores.shape, bool)
         rows = self._translator.encode(texts)
-        found = self._translator.search(rows, number, lambda texts: _check(deadline))
+        found = self._translator.search(rows, number, lambda _: _check(deadline))
         for i, hypotheses in enumerate(found):
             for k, hypothesis in enumerate(hypotheses):
                 translation, score = hypothesis
