@@ -27,8 +27,7 @@ DISPLAY = pathlib.Path(__file__).with_name("attention_display")
 
 # Pixels of the page in a notebook.
 ROW_HEIGHT = 28  # of a sub-word
-HEADER_HEIGHT = 350  # of everything above and below the sub-words
-SWITCHES_HEIGHT = 90
+HEADER_HEIGHT = 440  # of everything above and below the sub-words
 MAX_HEIGHT = 1000
 
 Weights = Mapping[str, np.ndarray]
@@ -87,11 +86,7 @@ class AttentionView:
 
     def _repr_html_(self) -> str:
         sides = [example[side] for example in self._examples for side in ("source", "target")]
-        rows = max(map(len, sides))
-        height = HEADER_HEIGHT + ROW_HEIGHT * rows
-        if any("queries_and_keys" in example for example in self._examples):
-            height += SWITCHES_HEIGHT
-        height = min(MAX_HEIGHT, height)
+        height = min(MAX_HEIGHT, HEADER_HEIGHT + ROW_HEIGHT * max(map(len, sides)))
         # The sandbox gives the page an opaque origin, so it cannot access the notebook.
         return (
             '<iframe title="Attention weights" sandbox="allow-scripts" '
