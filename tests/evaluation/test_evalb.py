@@ -212,31 +212,6 @@ def test_parameters(settings, counts):
     assert score(RAIN, RAIN, Parameters(delete_label_for_length=("NN", "X"))).length == 1
 
 
-QUOTES = Parameters(quote_label=("``", "''", "POS", "NN"))
-DOGS = "(S (NP (NNS dogs) (POS ')) (VP (VBP bark)))", "(S (NP (NNS dogs)) ('' ') (VP (VBP bark)))"
-
-
-@pytest.mark.parametrize("gold, test, expected", [
-    # Matched, gold and test brackets, crossing, words, correct tags; or the error.
-    (*DOGS, (2, 3, 3, 0, 3, 2)),
-    (*DOGS[::-1], (2, 3, 3, 0, 3, 2)),
-    ("(S (`` ') ('' ') (X a))", "(S (POS ') (NN ') (X a))", (1, 1, 1, 0, 3, 1)),
-    (
-        "(S (X (`` \") (NP (NN a))) ('' \"))", "(S (X (NN \") (NP (NN a))) ('' \"))",
-        (3, 3, 3, 0, 2, 1),
-    ),
-    # Other marks are not restored.
-    ("(S (`` ``) (X a))", "(S (NN ``) (X a))", "Length unmatch (1|2)"),
-    ("(S (, ') (X a))", "(S (NN ') (X a))", "Length unmatch (1|2)"),
-    # The first of two marks is restored twice: an error of EVALB, which this module reproduces.
-    ("(S (`` ') ('' \") (X a))", "(S (POS ') (NN \") (X a))", "Words unmatch ('|\")"),
-])  # fmt: skip
-def test_a_quotation_mark_that_one_tree_deletes_is_restored(gold, test, expected):
-    assert score(gold, test).status == ERROR
-    record = score(gold, test, QUOTES)
-    assert (record.error or all_counts(record)) == expected
-
-
 def test_deep_trees():
     """As deep as trees may be."""
     depth = MAX_DEPTH - 1
@@ -262,11 +237,9 @@ def warnings(caplog):
 NOTHING = Parameters(delete_label=(), delete_label_for_length=(), eq_label=())
 LINES = [
     "EQ_WORD  This\tthis ", "LABELED 0", "CUTOFF_LEN\t70", "MAX_ERROR 3", "MAX_ERROR 4",
-    "QUOTE_LABEL POS",
 ]  # fmt: skip
 SETTINGS = {
     "eq_word": (("This", "this"),), "labeled": False, "cutoff_len": 70, "max_error": 4,
-    "quote_label": ("POS",),
 }  # fmt: skip
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # it imports TensorFlow
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
-READ_BYTES = 1 << 20  # read from a file at a time
 CHUNK = 8192  # pairs tokenized at a time
 CHUNKS_OF_SHARD = 64
 
@@ -56,7 +55,6 @@ class Shard:
     splits: np.ndarray  # uint32 [2 * pairs + 1]
     dropped: dict[str, int]  # reason -> number of pairs that were dropped
     weights: np.ndarray | None = None  # float32 [pairs], of the pairs in the loss; None: all are 1
-    file_checksum: int | None = None  # the checksum, where it was computed from the files
 
     def __len__(self) -> int:
         return len(self.splits) // 2
@@ -69,8 +67,6 @@ class Shard:
     @functools.cached_property
     def checksum(self) -> int:
         """The CRC-32 of the arrays."""
-        if self.file_checksum is not None:
-            return self.file_checksum
         arrays = self.arrays.values()
         return functools.reduce(lambda sum_, array: zlib.crc32(array.data, sum_), arrays, 0)
 
@@ -163,6 +159,11 @@ class EncodedPairs:
         empty = np.zeros((0, 2), np.int32)
         return np.concatenate([empty, *(shard.lengths for shard in self.shards)])
 
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of all pairs in the loss, float32 `[pairs]`."""
+        return np.concatenate([shard.weights_of(np.arange(len(shard))) for shard in self.shards])
+
     def extra_length(self, coverage: float) -> int:
         """How much longer than the sources, in sub-words, outputs must be able to be.
 
@@ -174,7 +175,7 @@ class EncodedPairs:
         source, target = self.lengths.T  # with end tokens, of which the limit counts the target's
         return int(np.quantile(target - source + 2, coverage, method="higher"))
 
-    def batch(self, indices: np.ndarray, rows: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    def batch(self, indices: np.ndarray, rows: int, length: int) -> tuple[np.ndarray, ...]:
         """Returns some pairs as one batch.
 
         Args:
@@ -182,33 +183,21 @@ class EncodedPairs:
           rows: of the batch, at least `pairs`; the rest is padding.
           length: at least that of the longest of these sequences.
         Returns: int32 `inp [rows, length]` and `tar [rows, length + 1]`, which begins with the
-          start token.
+          start token; where pairs are `weighted`, also float32 `[rows]`, which is 0 for padding.
         """
         inp = np.full((rows, length), PAD, np.int32)
         tar = np.full((rows, length + 1), PAD, np.int32)
         tar[: len(indices), 0] = START
-        for shard, places, pairs in self._by_shard(indices):
-            inp[places] = shard.side(0, pairs, length)
-            tar[places, 1:] = shard.side(1, pairs, length)
-        return inp, tar
-
-    def weights(self, indices: np.ndarray, rows: int) -> np.ndarray:
-        """Returns the weights of some pairs in the loss, float32 `[rows]`; 0 for padding."""
         weights = np.zeros(rows, np.float32)
-        for shard, places, pairs in self._by_shard(indices):
-            weights[places] = shard.weights_of(pairs)
-        return weights
-
-    def _by_shard(self, indices: np.ndarray) -> Iterator[tuple[Shard, np.ndarray, np.ndarray]]:
-        """Groups pairs by their shards.
-
-        Yields: a shard, the places of its pairs in `indices`, and their indices in the shard.
-        """
         shard_of_pair = np.searchsorted(self._ends, indices, side="right")
         for number in np.unique(shard_of_pair):
             shard = self.shards[number]
             places = np.flatnonzero(shard_of_pair == number)
-            yield shard, places, indices[places] - (self._ends[number] - len(shard))
+            pairs = indices[places] - (self._ends[number] - len(shard))
+            inp[places] = shard.side(0, pairs, length)
+            tar[places, 1:] = shard.side(1, pairs, length)
+            weights[places] = shard.weights_of(pairs)
+        return (inp, tar, weights) if self.weighted else (inp, tar)
 
 
 def describe_dropped(pairs: EncodedPairs) -> str:
@@ -249,18 +238,12 @@ def _open_folder(folder: str) -> tuple[list[Shard], bool]:
 
 def _open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard:
     """Opens the shard of a record of the manifest. Raises: one of `NPZ_DAMAGE`."""
-    checksum = 0
-    arrays = {}
-    for name in ("ids", "splits", "weights") if record.get("weighted") else ("ids", "splits"):
-        path = _path(folder, number, name)
-        array = np.load(path, mmap_mode="r")
-        with open(path, "rb") as file:  # reading `array` would count as memory of this process
-            file.seek(array.offset)
-            while block := file.read(READ_BYTES):
-                checksum = zlib.crc32(block, checksum)
-        arrays[name] = np.asarray(array)  # indexing a `memmap` is slower
-    shard = Shard(**arrays, dropped=record["dropped"], file_checksum=checksum)
-    if checksum != record["checksum"] or len(shard.ids) != shard.splits[-1]:
+    names = ("ids", "splits", "weights") if record.get("weighted") else ("ids", "splits")
+    paths = {name: _path(folder, number, name) for name in names}
+    # `asarray`, because indexing a `memmap` is slower.
+    arrays = {name: np.asarray(np.load(path, mmap_mode="r")) for name, path in paths.items()}
+    shard = Shard(**arrays, dropped=record["dropped"])
+    if shard.checksum != record["checksum"] or len(shard.ids) != shard.splits[-1]:
         raise ValueError(f"shard {number} of {folder} is damaged")
     return shard
 

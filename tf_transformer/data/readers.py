@@ -367,12 +367,8 @@ def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
     """Reads the pairs of a CSV file.
 
     A first line that names the languages, and "weight" where there are weights, says which columns
-    they are, of any number. Without it, the columns are those of a TSV file. A file with a tab in
-    its first line is a TSV file.
+    they are, of any number. Without it, the columns are those of a TSV file.
     """
-    if "\t" in next(read_lines(path), ""):
-        yield from read_tsv(path)
-        return
     rows = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
     header: list[str] = []
     try:
@@ -387,7 +383,7 @@ def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
                     )
             elif not header or not any(names):
                 form = "give source, a comma, target, or a first line with the languages"
-                yield parse_columns(row, place, form, f": {form}")
+                yield parse_columns(row, place, form)
             elif len(row) != len(header):
                 raise UserError(
                     f"{place}: {len(row)} columns, and the first line has {len(header)}: correct "

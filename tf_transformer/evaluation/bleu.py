@@ -20,7 +20,6 @@ logger = logging.getLogger(__name__)
 sacremoses = lazy_loader.load("sacremoses")  # slow to import; only published scores need it
 
 CHARACTERS_OF_WORD = 12  # mean length of what blanks separate, above which they separate no words
-MULTI30K = ("cs", "de", "en", "fr")  # its languages
 QUOTES = str.maketrans(dict.fromkeys("„“”«»", '"') | dict.fromkeys("‚‘’‹›", "'"))
 
 
@@ -109,11 +108,6 @@ def score(
 def has_papers_bleu(data: DataConfig) -> bool:
     """Whether the paper reports `compound_split_bleu` for a `DataConfig`: English to German."""
     return (base_language(data.source), base_language(data.target)) == ("en", "de")
-
-
-def is_of_multi30k(data: DataConfig) -> bool:
-    """Whether the target language of a `DataConfig` is one of Multi30k."""
-    return base_language(data.target) in MULTI30K
 
 
 def split_compounds(tokens: str) -> str:
