@@ -200,18 +200,6 @@ def test_an_epoch_repeats_and_draws():
     assert len(set().union(*drawn)) > 270  # other pairs are drawn in other epochs
 
 
-def test_the_order_is_repeatable_and_resumes_within_an_epoch():
-    pairs = corpora(200, 50)
-    repeated = repetitions([200, 50], [], 3.0)
-    whole = [names(batch) for batch in Batches(pairs, 300, 7, repeated).epoch(2)]
-    batches = Batches(pairs, 300, 7, repeated)
-    for skip in (0, 1, batches.per_epoch - 1):
-        assert [names(batch) for batch in batches.epoch(2, skip)] == whole[skip:]
-    assert [names(batch) for batch in Batches(pairs, 300, 8, repeated).epoch(2)] != whole
-    once, usual = Batches(pairs, 300, 7, [1.0, 1.0]), Batches(pairs, 300, 7)
-    assert list(map(names, once.epoch(2))) == list(map(names, usual.epoch(2)))
-
-
 def test_every_length_stays_possible():
     """A corpus of small weight keeps at least a pair of each bucket; shapes fit all its pairs."""
     pairs = corpora(500, 500)

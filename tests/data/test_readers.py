@@ -106,16 +106,6 @@ def test_held_out_validation_is_not_trained_on(tmp_path, hold_out):
     assert sorted(pairs) == [("a", "A"), ("b", "B")]
 
 
-@pytest.mark.parametrize("hold_out", ["sources", "end"])
-def test_held_out_validation_beside_a_test_set(tmp_path, hold_out):
-    """The test set has text of its own, which is read whole."""
-    write(tmp_path / "train.tsv", [f"line {i}\tZeile {i}" for i in range(200)])
-    write(tmp_path / "test.tsv", ["a\tA", "b\tB"])
-    corpus = open_corpus(str(tmp_path), "en", "de", hold_out=hold_out)
-    assert list(corpus.read("test")) == [("a", "A"), ("b", "B")]
-    assert len(list(corpus.read("validation"))) == 200 * HELD_OUT_FRACTION
-
-
 def test_held_out_sources(tmp_path):
     """No source is in two splits, nor has the order of the text an effect.
 
@@ -269,14 +259,6 @@ def test_a_split_of_tfds_for_validation(fake_builder):
     corpus = open_corpus("some_translate/de-en", "en", "de")
     assert corpus.splits == ["train", "validation"]
     assert len(list(corpus.read("train"))) == len(list(corpus.read("validation"))) == 100
-
-
-@pytest.mark.parametrize("fake_builder", [""], indirect=True)
-def test_tfds_without_validation_text_holds_out_a_part_of_train(fake_builder):
-    corpus = open_corpus("some_translate/de-en", "en", "de")
-    texts = {split: [number for number, _ in corpus.read(split)] for split in corpus.splits}
-    assert texts["all"] == [str(n) for n in range(100)] and len(texts["validation"]) == 5
-    assert sorted(texts["train"] + texts["validation"]) == sorted(texts["all"])
 
 
 @pytest.mark.parametrize("fake_builder", [""], indirect=True)
