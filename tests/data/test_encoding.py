@@ -39,25 +39,6 @@ def test_pairs_are_dropped_and_counted_by_reason(tokenizers):
         assert sequences(encoded)[side::2] == list(map(tuple, expected.to_list()))
 
 
-def test_ids_are_those_of_the_tokenizer_in_graphs(tokenizers):
-    """Also for text that is unlikely in a corpus: every byte, controls, and all kinds of blanks."""
-    random = np.random.default_rng(1)
-    texts = [chr(code) * 2 + "a" + chr(code) for code in range(1, 0x3100)]
-    texts += [chr(code) for code in range(0xF900, 0x11000)]
-    texts += [
-        "a\0b",
-        "\u2581a \u2581",
-        "<0x41> [END] [PAD]x",
-        "\U0001f1e9\U0001f1ea e\u0301 \u212b",
-    ]
-    for _ in range(300):
-        codes = random.integers(1, 0x20000, random.integers(1, 30))
-        texts.append("".join(chr(code) for code in codes if not 0xD800 <= code < 0xE000) + ".")
-    texts = [text for text in texts if tokenizers[0].normalize(text)]  # blank ones are dropped
-    pairs = encode_pairs([(text, "a") for text in texts], tokenizers, 10**6, 10**6)
-    assert sequences(pairs)[::2] == list(map(tuple, tokenizers[0].encode(texts).to_list()))
-
-
 @pytest.mark.parametrize(("size", "dtype"), [(2**16, np.uint16), (2**16 + 1, np.int32)])
 def test_ids_have_two_bytes_where_the_vocabulary_allows_it(tokenizers, size, dtype):
     other = copy.copy(tokenizers[1])

@@ -282,10 +282,6 @@ def test_bad_folders(tmp_path):
         open_treebank(tmp_path / "x.mrg")
     write(tmp_path / "a.mrg", "dog", "cat")
     assert first_words(open_treebank(tmp_path / "a.mrg"), "all") == ["dog", "cat"]
-    with gzip.open(tmp_path / "a.mrg.gz", "wb") as file:
-        file.write((tmp_path / "a.mrg").read_bytes())
-    assert first_words(open_treebank(tmp_path), "all") == ["dog", "cat", "dog", "cat"]
-    (tmp_path / "a.mrg.gz").unlink()
     with pytest.raises(UserError, match="has no train text"):
         open_treebank(tmp_path).check()
     (tmp_path / "a.mrg").write_text("( (S (NN dog)) )\n( (S (NN cat) )\n")
