@@ -11,9 +11,9 @@ from tf_transformer.data.encoding import EncodedPairs, Shard
 from tf_transformer.data.mixture import MixedCorpus, parse_weights, repetitions
 from tf_transformer.data.readers import (
     absolute_path,
+    corpora_of,
     corpus_names,
     corpus_of_run,
-    languages_of,
     open_corpus,
 )
 from tf_transformer.errors import UserError
@@ -109,13 +109,12 @@ def test_languages_of_a_corpus(tmp_path):
         assert first == (f"{name} train {source} 0", f"{name} train {target} 0")
     assert parts[0].name == f"folder {german}"
     assert parts[2].name == f"folder {german} (de-en)"
-    assert languages_of(f"{french}@en-fr,pocket", "en", "de") == ("en", "fr")
-    assert languages_of("pocket,pocket@de-en", "en", "de") == ("en", "de")
+    assert corpora_of(f"{french}@en-fr,pocket", "en", "de") == [
+        (french, "en", "fr"), ("pocket", "en", "de"),
+    ]  # fmt: skip
     german, english = next(parts[3].read("test"))
     assert next(open_corpus("pocket", "en", "de").read("test")) == (english, german)
-    with pytest.raises(
-        UserError, match="x@de-en, has the languages de and en, and the model en and"
-    ):
+    with pytest.raises(UserError, match="x, has the languages de and en, and the model en and"):
         corpus_of_run(DataConfig(data=f"{tmp_path / 'x'}@de-en,pocket"))
 
 
