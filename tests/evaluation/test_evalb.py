@@ -236,10 +236,10 @@ def warnings(caplog):
 
 NOTHING = Parameters(delete_label=(), delete_label_for_length=(), eq_label=())
 LINES = [
-    "EQ_WORD  This\tthis ", "LABELED 0", "CUTOFF_LEN\t70", "MAX_ERROR 3", "MAX_ERROR 4",
+    "EQ_WORD  This\tthis ", "LABELED 0", "CUTOFF_LEN 3", "CUTOFF_LEN\t70", "MAX_ERROR 3",
 ]  # fmt: skip
 SETTINGS = {
-    "eq_word": (("This", "this"),), "labeled": False, "cutoff_len": 70, "max_error": 4,
+    "eq_word": (("This", "this"),), "labeled": False, "cutoff_len": 70,
 }  # fmt: skip
 
 
@@ -297,16 +297,6 @@ def test_empty_nodes():
     for tree in (RAIN.replace("(NP (", "(NP) (NP ("), RAIN.replace("falls)", "falls) ()")):
         assert tree != RAIN
         assert bracket_counts(score(RAIN, tree)) == (3, 3, 3)
-
-
-def test_too_many_errors(tmp_path, caplog):
-    """EVALB accepts one error more than MAX_ERROR."""
-    gold = write(tmp_path / "gold", [RAIN] * 5)
-    test = write(tmp_path / "test", [RAIN] * 2 + ["(X a)"] * 3)
-    assert "Error sentence  =      3" in evalb_files(gold, test, Parameters(max_error=2))
-    assert warnings(caplog) == [f"{number} : Length unmatch (2|1)" for number in (3, 4, 5)]
-    with pytest.raises(UserError, match=r"test:5: the words of 3 sentences so far .*MAX_ERROR"):
-        evalb_files(gold, test, Parameters(max_error=1))
 
 
 def test_invalid_files(tmp_path):

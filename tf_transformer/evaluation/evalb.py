@@ -17,7 +17,8 @@ program's code (versions that print an F-measure, 2006 and later):
 
 Differences from EVALB: the F-measure is 0 where no bracket matches (EVALB prints "nan"); EVALB's
 limits (200 words, 200 brackets, 5,000 characters a line) do not apply; text that EVALB cannot read
-raises a `UserError`; and QUOTE_LABEL, which COLLINS.prm does not have, is not known.
+raises a `UserError`; all sentences are read, whatever MAX_ERROR is; and QUOTE_LABEL, which
+COLLINS.prm does not have, is not known.
 """
 
 import dataclasses
@@ -42,8 +43,6 @@ SKIP = 2
 class Parameters:
     """The settings of a parameter file. The defaults are those of COLLINS.prm, the standard."""
 
-    # EVALB continues after `max_error` + 1 sentences in error and stops at the next one.
-    max_error: int = 10
     # The longest sentence, in words, of the second summary.
     cutoff_len: int = 40
     # False: brackets match by start and end, whatever their labels.
@@ -244,7 +243,7 @@ def _summary(records: Sequence[Record]) -> Summary:
 
 NUMBER, LABEL, PAIR = "a whole number", "one label", "two labels"
 KEYWORDS = {  # of a parameter file, with their values
-    "MAX_ERROR": NUMBER, "CUTOFF_LEN": NUMBER, "LABELED": NUMBER,
+    "CUTOFF_LEN": NUMBER, "LABELED": NUMBER,
     "DELETE_LABEL": LABEL, "DELETE_LABEL_FOR_LENGTH": LABEL, "EQ_LABEL": PAIR, "EQ_WORD": PAIR,
 }  # fmt: skip
 RULE = 76 * "="
@@ -261,8 +260,8 @@ def read_parameters(path: str) -> Parameters:
 
     Each line holds a keyword and its value, or is a comment that begins with "#". As in EVALB,
     missing settings do not default to COLLINS.prm: without lines for it, no label is deleted and no
-    labels are equal. DEBUG is ignored. Keywords that EVALB does not know are ignored with a
-    warning, and so are lines that begin with a blank, which EVALB reads as an unknown keyword.
+    labels are equal. DEBUG and MAX_ERROR are ignored. Unknown keywords are ignored with a warning,
+    and so are lines that begin with a blank, which EVALB reads as an unknown keyword.
 
     Raises: UserError, with the line number, for a keyword with wrong values.
     """
@@ -275,7 +274,7 @@ def read_parameters(path: str) -> Parameters:
         keyword, *values = line.split()
         name, kind = keyword.lower(), KEYWORDS.get(keyword)
         if line[0].isspace() or kind is None:
-            if keyword != "DEBUG":
+            if keyword not in ("DEBUG", "MAX_ERROR"):
                 logger.warning("%s:%d: unknown keyword %r is ignored", path, number, keyword)
             continue
         try:
@@ -353,8 +352,7 @@ def evalb_files(gold_path: str, test_path: str, parameters: Parameters = COLLINS
       parameters: `Parameters`.
     Returns: the output of EVALB: table and summary.
     Raises: UserError for files that cannot be read, are empty, or differ in their number of lines;
-      for malformed text, with the line number; for more than `parameters.max_error` + 1 sentences
-      in error, where EVALB stops.
+      for malformed text, with the line number.
     """
     gold = list(read_lines(gold_path))
     test = list(read_lines(test_path))
@@ -370,13 +368,6 @@ def evalb_files(gold_path: str, test_path: str, parameters: Parameters = COLLINS
         gold_trees = read_line(gold_line, f"{gold_path}:{number}")
         test_trees = read_line(test_line, f"{test_path}:{number}")
         records.append(score_sentence(gold_trees, test_trees, parameters))
-        if records[-1].status != ERROR:
-            continue
-        logger.warning("%d : %s", number, records[-1].error)
-        errors = sum(record.status == ERROR for record in records)
-        if errors > parameters.max_error + 1:
-            raise UserError(
-                f"{test_path}:{number}: the words of {errors} sentences so far differ from those "
-                f"of {gold_path}: check that the lines correspond, or give a larger MAX_ERROR"
-            )
+        if records[-1].status == ERROR:
+            logger.warning("%d : %s", number, records[-1].error)
     return report(records, parameters)
