@@ -24,8 +24,8 @@ _SECOND_SCRIPT = {
 }  # fmt: skip
 # Codes of writing systems, which are no values of the property Script.
 _WRITING_SYSTEMS = {
-    "Hans": ["Hani"], "Hant": ["Bopo", "Hani"], "Jpan": ["Hani", "Hira", "Kana"],
-    "Kore": ["Hang", "Hani"],
+    "Hans": ["Hani"], "Hant": ["Bopo", "Hani"], "Hanb": ["Bopo", "Hani"],
+    "Jpan": ["Hani", "Hira", "Kana"], "Kore": ["Hang", "Hani"], "Jamo": ["Hang"],
 }  # fmt: skip
 _SCRIPTS = {tag.split("-")[1] for tag in LIKELY_SUBTAGS.values()}  # such as "ru-Cyrl-RU"
 # Languages without blanks between words. In some of them, sentences have none between them either.
