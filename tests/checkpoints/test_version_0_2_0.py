@@ -11,8 +11,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tf_transformer.checkpoints import checkpoint
-from tf_transformer.checkpoints.model_folder import read_metrics, step_checkpoints
+from tf_transformer.checkpoints.model_folder import read_metrics
 from tf_transformer.cli.main import main
 from tf_transformer.config import FORMAT_VERSION, Config
 from tf_transformer.decoding.translator import Translator
@@ -59,22 +58,3 @@ def test_a_run_is_resumed(folder):
     assert json.loads(pathlib.Path(path, "config.json").read_text())["format_version"] == (
         FORMAT_VERSION
     )
-
-
-def test_the_moments_are_those_of_their_weights(folder):
-    """The state by its order, and then by the names of the weights, is the same."""
-    path = folder("run")
-    trainer = build_trainer(Config.load(f"{path}/config.json"), path)
-    (old,) = step_checkpoints(path)
-    new = f"{path}/new.npz"
-    checkpoint.save(new, trainer.model, trainer.optimizer)
-    with np.load(old) as before, np.load(new) as after:
-        assert {name for name in after.files if "/encoder/layer1/mha/wq/kernel" in name} == {
-            "model/encoder/layer1/mha/wq/kernel",
-            "optimizer/encoder/layer1/mha/wq/kernel/momentum",
-            "optimizer/encoder/layer1/mha/wq/kernel/velocity",
-        }
-        states = ([x for x in each.files if x.startswith("optimizer/")] for each in (before, after))
-        for old_name, new_name in zip(*states, strict=True):
-            np.testing.assert_array_equal(before[old_name], after[new_name], err_msg=new_name)
-    trainer.directory.close()

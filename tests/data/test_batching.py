@@ -147,8 +147,9 @@ def test_past_epochs_are_forgotten():
     assert [reference() is not None for reference in alive] == [False, False, True]
 
 
-def test_skip_resumes_within_an_epoch():
-    batches = Batches(captions(1000), 500, seed=1)
+@pytest.mark.parametrize("repetitions", [None, [1.5]])
+def test_skip_resumes_within_an_epoch(repetitions):
+    batches = Batches(captions(1000), 500, 1, repetitions)
     complete = [batch_pairs(batch) for batch in batches.epoch(3)]
     for skip in (0, 1, 17, batches.per_epoch):
         assert [batch_pairs(batch) for batch in batches.epoch(3, skip)] == complete[skip:]

@@ -6,9 +6,8 @@ from fuzzing import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.text_files import read_lines, read_windows
-from tf_transformer.data.trees import Tree, read_line, read_trees
+from tf_transformer.data.trees import read_trees
 from tf_transformer.errors import UserError
 
 # Bytes that mean something to the readers: ends of lines, tabs, byte order marks, compressed data.
@@ -54,16 +53,6 @@ def test_a_random_text_file(tmp_path, content):
 
 
 @bounded
-@given(FILES)
-def test_a_random_tsv_file(tmp_path, content):
-    path = tmp_path / "pairs.tsv"
-    path.write_bytes(content)
-    corpus = open_corpus(str(path), "en", "de")
-    for split in ("all", "train"):
-        lines_or_error(lambda split=split: corpus.read(split), path)
-
-
-@bounded
 @given(BRACKETS)
 def test_a_random_treebank_file(tmp_path, text):
     path = tmp_path / "wsj_0001.mrg"
@@ -72,14 +61,3 @@ def test_a_random_treebank_file(tmp_path, text):
     if trees:
         again = list(read_trees([str(tree) for tree in trees]))
         assert again == trees, "a tree is written as it is read"
-
-
-@bounded
-@given(BRACKETS)
-def test_a_random_line_of_trees(text):
-    try:
-        trees = read_line(text, "gold:1")
-    except UserError as error:
-        assert str(error).startswith("gold:1: ")
-    else:
-        assert all(isinstance(tree, Tree) for tree in trees)

@@ -13,7 +13,7 @@ def warnings(caplog, source_rule, target_rule, pairs):
 
 @pytest.mark.parametrize(("text", "share", "example"), [
     ("9 m²", 25, "'²' by '2'"),
-    ("ab\u200cc…", 40, "'\\u200c' by ' ', '…' by '...'"),
+    ("ab\u200cc…", 60, "'b\\u200c' by 'b ', '…' by '...'"),
     ("xe\u0301z\u200e", 60, "'e\\u0301' by '\\xe9', '\\u200e' by ' '"),
 ])  # fmt: skip
 def test_what_a_rule_replaces_is_counted_and_named(caplog, text, share, example):

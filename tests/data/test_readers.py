@@ -106,16 +106,6 @@ def test_held_out_validation_is_not_trained_on(tmp_path, hold_out):
     assert sorted(pairs) == [("a", "A"), ("b", "B")]
 
 
-@pytest.mark.parametrize("hold_out", ["sources", "end"])
-def test_held_out_validation_beside_a_test_set(tmp_path, hold_out):
-    """The test set has text of its own, which is read whole."""
-    write(tmp_path / "train.tsv", [f"line {i}\tZeile {i}" for i in range(200)])
-    write(tmp_path / "test.tsv", ["a\tA", "b\tB"])
-    corpus = open_corpus(str(tmp_path), "en", "de", hold_out=hold_out)
-    assert list(corpus.read("test")) == [("a", "A"), ("b", "B")]
-    assert len(list(corpus.read("validation"))) == 200 * HELD_OUT_FRACTION
-
-
 def test_held_out_sources(tmp_path):
     """No source is in two splits, nor has the order of the text an effect.
 
@@ -208,14 +198,11 @@ FOLDER = {name: "a\nb\nc\n" for name in ("train.en", "train.de", "val.en", "val.
 @pytest.mark.parametrize(("files", "message"), [
     ({"train.en": "a\nb\n", "train.de": "a\n"}, "train.de has 1 lines, and .*train.en has more"),
     ({"train.en": "", "train.de": ""}, "train.en and .*train.de: there is no text"),
-    ({"train.en": "a\n", "train.fr": "a\n"}, "has no train.en and train.de"),
     ({"train.en": "a\n", "train.de": "a\n", "val.en": "a\n"}, "has val.en for validation: keep"),
     ({**FOLDER, "dev.en": "a\n", "dev.de": "a\n"}, "has dev.de and dev.en and val.de and val.en"),
-    ({**FOLDER, "train.en.gz": ""}, "train.en and train.en.gz for train: keep one file of each"),
     ({**FOLDER, "val.tsv.gz": ""}, "val.tsv.gz for validation: keep one file of each"),
     ({**FOLDER, "train.en": "\n\n\n"}, "has no train text"),
     # Validation text is checked before the vocabulary is learned.
-    ({**FOLDER, "val.en": "a\n"}, "val.en has 1 lines, and"),
     ({**FOLDER, "val.en": "\n \n\u2028\n"}, "has no validation text"),
     ({"a.en": "a\n", "a.de": "a\n", "b.en": "a\n", "b.de": "a\n"}, "it has a.de, a.en, b.de, b.en"),
     ({"train.parquet": ""}, "it has train.parquet: give hf:.* for Parquet"),
@@ -245,7 +232,7 @@ def test_tfds(tmp_path):
 
 
 @pytest.fixture
-def fake_builder(request, monkeypatch):
+def fake_builder(monkeypatch):
     """A builder of TFDS with 100 pairs for training, as its mock has no fixed text."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
@@ -255,31 +242,19 @@ def fake_builder(request, monkeypatch):
         return tf.data.Dataset.from_tensor_slices({"en": numbers, "de": numbers})
 
     info = types.SimpleNamespace(features={"en": 0, "de": 0}, full_name="some/1", splits={})
-    splits = {"train": types.SimpleNamespace(num_examples=100)}
-    if request.param:
-        splits[request.param] = splits["train"]
+    splits = dict.fromkeys(("train", "dev"), types.SimpleNamespace(num_examples=100))
     builder = types.SimpleNamespace(info=info, as_dataset=as_dataset)
     builder.download_and_prepare = lambda: info.splits.update(splits)
     monkeypatch.setattr(tfds, "builder", lambda name: builder)
     return builder
 
 
-@pytest.mark.parametrize("fake_builder", ["dev", "valid"], indirect=True)
 def test_a_split_of_tfds_for_validation(fake_builder):
     corpus = open_corpus("some_translate/de-en", "en", "de")
     assert corpus.splits == ["train", "validation"]
     assert len(list(corpus.read("train"))) == len(list(corpus.read("validation"))) == 100
 
 
-@pytest.mark.parametrize("fake_builder", [""], indirect=True)
-def test_tfds_without_validation_text_holds_out_a_part_of_train(fake_builder):
-    corpus = open_corpus("some_translate/de-en", "en", "de")
-    texts = {split: [number for number, _ in corpus.read(split)] for split in corpus.splits}
-    assert texts["all"] == [str(n) for n in range(100)] and len(texts["validation"]) == 5
-    assert sorted(texts["train"] + texts["validation"]) == sorted(texts["all"])
-
-
-@pytest.mark.parametrize("fake_builder", [""], indirect=True)
 def test_tfds_without_network(fake_builder):
     def fail():
         raise OSError("no network")
@@ -341,8 +316,6 @@ def test_csv(tmp_path, suffix):
     path = write(tmp_path / f"train.{suffix}", ["\ufeffid, en,de,weight", *lines[1:]])
     assert read(path) == read(tmp_path) == [(*expected[0], 2), (*expected[1], 3)]
     assert read(path, "de", "en")[1] == ("ein Hund", "a dog", 3)
-    tsv = write(tmp_path / f"tsv.{suffix}", ['"a", b\t"A', "c\tC"])
-    assert read(tsv) == [('"a", b', '"A', None), ("c", "C", None)]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "json"])
@@ -399,32 +372,22 @@ FORM = ":1: give an object of JSON"
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("x.tsv", "a\tb\tno\n", ":1: the weight 'no' is not a number from 0.000001 to 1,000,000"),
     ("x.tsv", "a\tb\tnan\n", "`cut -f 1,2` removes a third column"),
-    ("x.tsv", "a\tb\t0\n", "the weight '0' is not"),
-    ("x.tsv", "-0.5\ta\tb\n", "`cut -f 2,3` removes a score in the first column"),
     ("x.txt", '{"en": "a", "de": "b"}\n', ":1: JSON: give a file whose name ends in .jsonl"),
     ("x.tmx", "<tmx>", ": not TMX"),
     ("x.tsv", "a\tb\na\tb\t1\tc\n", ":2: 4 columns"),
     ("x.tsv", "a\tb\nc\n", ":2: one column: give source, one tab, target"),
     ("x.csv", "a;b\n", ":1: one column: give source, a comma, target, or a first line with the"),
-    ("x.csv", "a,b,c\n", "the weight 'c' is not a number from 0.000001 to 1,000,000: give source"),
     ("x.csv", "id,en,fr\n1,a,b\n", ":1: the first line has id, en, fr: it lacks de"),
     ("x.csv", "en,de\na,b,c\n", ":2: 3 columns, and the first line has 2"),
     ("x.csv", 'a,b\nc,"d" e\n', ":2: ',' expected after '\"': correct the quotation marks"),
-    ("x.csv", 'a,b\nc,"d\n', ":2: unexpected end of data: correct the quotation marks"),
     ("x.csv", "", "there is no text"),
     ("x.json", "[]\n", "there is no text"),
-    ("x.json", "[\n{\n", FORM),
     ("x.json", '[{"en": "a", "de": "b"}, {"en": "a"}]', ": object 2: give an object of JSON"),
-    ("x.jsonl", "", "there is no text"),
     ("x.jsonl", '{"en": "a", "de": "b"}\n{"en": \n', ":2: give an object of JSON"),
-    ("x.jsonl", "[1]\n", ": object 1: give an object of JSON"),
-    ("x.jsonl", "1\n", FORM),
     ("x.jsonl", '{"en": "a"}\n', FORM),
     ("x.jsonl", '{"en": "a", "de": 7}\n', FORM),
-    ("x.jsonl", '{"translation": "a", "de": "b"}\n', FORM),
     ("x.jsonl", '{"en": "a", "de": "b \\ud83d"}\n', FORM),
     ("x.jsonl", "[" * 100_000 + "\n", FORM),
-    ("x.jsonl", '{"en": "a", "de": "b", "weight": 1%s}\n' % ("0" * 400), "is not a number"),
     ("x.jsonl", '{"en": "a", "de": "b", "weight": -1}\n', "the weight -1 is not a number"),
 ])  # fmt: skip
 def test_mistakes(tmp_path, name, text, message):
@@ -442,21 +405,14 @@ GZIP = gzip.compress(b"".join(b"%d\n" % n**2 for n in range(999)), mtime=0)
 
 @pytest.mark.parametrize(("name", "content", "problem"), [
     ("x", "a\nb\n".encode("utf-16"), "x: not UTF-8 text but UTF-16: convert it"),
-    ("x", "a\nb\n".encode("utf-32"), "x: not UTF-8 text but UTF-32: convert it"),
     ("x", gzip.compress(b"a\n", mtime=0), "x: not UTF-8 text but gzip: "),
-    ("x", bz2.compress(b"a\n"), "x: not UTF-8 text but bzip2: "),
-    ("x", lzma.compress(b"a\n"), "x: not UTF-8 text but xz: "),
     ("x.zst", b"\x28\xb5\x2f\xfd\4\0", "x.zst: not UTF-8 text but Zstandard: "),
-    ("x.zip", b"PK\3\4\n\0", "x.zip: not UTF-8 text but a zip"),
     ("x.parquet", b"PAR1\x15\0\n", "x.parquet: not UTF-8 text but Parquet: give hf:"),
     ("x", "a\nä\n".encode("latin-1"), "x:2: not UTF-8 text"),
     ("x.gz", b"a\nb\n", "x.gz: not a complete .gz file"),
     ("x.gz", GZIP[:-9], "x.gz: not a complete .gz file"),
     ("x.gz", GZIP[:60] + b"\xff" * 10 + GZIP[70:], "not a complete .gz file|not UTF-8"),
-    ("x.bz2", bz2.compress(b"a\n")[:-9], "x.bz2: not a complete .bz2 file"),
-    ("x.bz2", b"a\n", "x.bz2: not a complete .bz2 file"),
     ("x.xz", lzma.compress(b"a\n")[:-9], "x.xz: not a complete .xz file"),
-    ("x.xz", b"a\n", "x.xz: not a complete .xz file"),
 ])  # fmt: skip
 def test_files_that_are_no_text(tmp_path, name, content, problem):
     (tmp_path / name).write_bytes(content)

@@ -1,14 +1,14 @@
 """Tags: one token before a source, of text only where it begins a source."""
 
+import itertools
 import re
-from itertools import islice
 
-import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
+from encoded import sequences
 
-from tf_transformer.data.encoding import encode_shards
+from tf_transformer.data.encoding import encode_pairs
 from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.data.tags import TagWarnings, check_tag, parse_tags, split_tag
@@ -16,7 +16,7 @@ from tf_transformer.data.tokenizer import learn_tokenizers, load_tokenizers, sav
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END
 
-PAIRS = list(islice(read_pairs(), 300))
+PAIRS = list(itertools.islice(read_pairs(), 300))
 TAGS = ["<2de>", ">>fr<<", "<a.b*>"]
 
 
@@ -71,14 +71,10 @@ def test_only_a_tag_before_a_sentence_is_one(tokenizer):
     assert in_graph(tf.constant(texts)).to_list() == expected
     assert in_graph(tf.constant([], tf.string)).to_list() == []
     kept = [row for row in expected if len(row) > 1]
-    pairs = [(text, "<2de> a", None) for text, row in zip(texts, expected) if len(row) > 1]
-    (shard,) = encode_shards(pairs, (tokenizer, tokenizer), 100, 100.0)
-    for i, row in enumerate(kept):
-        assert shard.ids[shard.splits[2 * i] : shard.splits[2 * i + 1]].tolist() == row
-    targets = np.concatenate(
-        [shard.ids[a:b] for a, b in zip(shard.splits[1::2], shard.splits[2::2])]
-    )
-    assert not np.isin(targets, [4, 5, 6]).any()
+    pairs = [(text, "<2de> a") for text, row in zip(texts, expected) if len(row) > 1]
+    ids = sequences(encode_pairs(pairs, (tokenizer, tokenizer), 100, 100.0))
+    assert ids[::2] == list(map(tuple, kept))
+    assert not {4, 5, 6} & set(itertools.chain(*ids[1::2]))
 
 
 def test_tags_in_targets_are_text(tokenizer):

@@ -87,6 +87,3 @@ def test_pairs(tmp_path):
             read(*sides)
     with pytest.raises(UserError, match="give one file of pairs, or SOURCE_FILE,TARGET_FILE"):
         read("a.tsv", "b.tsv")
-    (tmp_path / "tsv").write_text("a\tb\n" * 200 + "a\tb\tc\n")
-    with pytest.raises(UserError, match="tsv:201: the weight 'c' is not a number"):
-        read("tsv")

@@ -3,7 +3,6 @@
 import collections
 import copy
 import gc
-import logging
 import pickle
 import re
 import signal
@@ -11,7 +10,6 @@ import threading
 import unicodedata
 from itertools import islice
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -169,10 +167,6 @@ def test_save_and_load(tmp_path, shared, one_rule):
     assert learned[0].same_vocabulary(learned[1]) == shared
 
 
-def test_a_small_text_has_a_small_vocabulary():
-    assert 260 < Tokenizer.learn(["a few words only", "and a few more"], 8000).vocab_size < 500
-
-
 def test_errors_of_learning(subword_model):
     def learn(texts, vocab_size):
         return Tokenizer.learn(texts, vocab_size, subword_model=subword_model)
@@ -213,49 +207,6 @@ def test_a_tokenizer_outlives_its_resource(tokenizer):
     assert in_graph(tf.constant(["a word"])).numpy()[0] == b"a word"
 
 
-def test_two_tokenizers_of_a_model_outlive_their_resource(tokenizer):
-    pair = [Tokenizer(tokenizer.model), Tokenizer(tokenizer.model)]
-    ids = [each.encode(["a word"]).to_list() for each in pair]
-    for seed in (5, 6):
-        tf.random.set_seed(seed)
-        gc.collect()
-        assert [each.encode(["a word"]).to_list() for each in pair] == ids
-        assert [each.decode(ids[0]).numpy()[0] for each in pair] == [b"a word"] * 2
-
-
-def encoder_module(tokenizer):
-    module = tf.Module()
-    module.tokenizer = tokenizer
-    spec = [tf.TensorSpec([None], tf.string)]
-    module.encode = tf.function(lambda texts: tokenizer.encode(texts).to_tensor(), spec)
-    return module
-
-
-def test_a_module_with_a_tokenizer_is_saved(tokenizer, tmp_path):
-    texts = tf.constant(["Anna sleeps.", "", "漢"])
-    tf.saved_model.save(encoder_module(Tokenizer(tokenizer.model)), str(tmp_path))
-    loaded = tf.saved_model.load(str(tmp_path))
-    np.testing.assert_array_equal(loaded.encode(texts), tokenizer.encode(texts).to_tensor())
-
-
-class Encode(keras.layers.Layer):
-    def __init__(self, tokenizer, **kwargs):
-        super().__init__(**kwargs)
-        self.tokenizer = tokenizer
-
-    def call(self, texts):
-        return self.tokenizer.encode(texts).to_tensor()
-
-
-def test_a_keras_model_with_a_tokenizer_is_exported(tokenizer, tmp_path):
-    texts = tf.constant(["Anna sleeps.", "", "漢"])
-    inputs = keras.Input((), dtype="string")
-    model = keras.Model(inputs, Encode(tokenizer)(inputs))
-    model.export(str(tmp_path), verbose=False)
-    exported = tf.saved_model.load(str(tmp_path)).serve(texts)
-    np.testing.assert_array_equal(exported, tokenizer.encode(texts).to_tensor())
-
-
 def test_copies_of_a_tokenizer(tokenizer):
     for each in (tokenizer, tokenizer.for_targets()):
         copies = copy.copy(each), copy.deepcopy(each), pickle.loads(pickle.dumps(each))
@@ -288,14 +239,3 @@ def test_ctrl_c_interrupts_learning():
         Tokenizer.learn(sentences(), 300)
     learned.set()
     assert not waited_in_vain
-
-
-def test_progress_of_learning_is_logged(monkeypatch, caplog):
-    monkeypatch.setattr("tf_transformer.data.progress.LOG_SECONDS", 0.0)
-    with caplog.at_level(logging.INFO, "tf_transformer"):
-        Tokenizer.learn((sentence for pair in PAIRS for sentence in pair), 600)
-    assert re.search(r"learning the vocabulary: \d+ sentences in \d+ s", caplog.text)
-    assert "no more than" not in caplog.text
-    with caplog.at_level(logging.INFO, "tf_transformer"):
-        size = Tokenizer.learn(["some text"], 600).vocab_size
-    assert f"the vocabulary has {size} sub-words: this text has no more" in caplog.text

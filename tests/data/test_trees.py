@@ -63,15 +63,6 @@ def test_round_trip():
     assert [read_line(str(tree), "here") for tree in trees] == [(tree,) for tree in trees]
 
 
-def test_blanks_and_line_ends_do_not_change_the_tree():
-    """One token on each line, or as few blanks as possible."""
-    the, dog, barks = Tree("DT", "The"), Tree("NN", "dog"), Tree("VBZ", "barks")
-    tree = Tree("S", (Tree("NP", (the, dog)), Tree("VP", (barks,))))
-    assert str(tree) == DOG and tree.pre_terminals() == [the, dog, barks]
-    lines = DOG.replace("(", "\n(\n\t").replace(")", "\n)\r\n").split("\n")
-    assert list(read_trees(lines)) == [tree] == list(read_trees([DOG.replace(" (", "(")]))
-
-
 def test_a_file_of_the_treebank(tmp_path):
     path = tmp_path / "wsj_0001.mrg.gz"
     path.write_bytes(gzip.compress(FILE.encode("utf-8-sig")))  # with a byte-order mark
@@ -284,18 +275,6 @@ def test_held_out(tmp_path):
     assert first_words(corpus, "validation") == [f"w{n}" for n in range(95, 100)]
 
 
-def test_held_out_validation_beside_test_trees(tmp_path):
-    write(tmp_path / "train.mrg", *(f"w{n}" for n in range(40)))
-    write(tmp_path / "test.mrg", "last")
-    corpus = open_treebank(tmp_path)
-    pairs = [*corpus.read("train"), *corpus.read("validation")]
-    assert sorted(pairs) == sorted((f"w{n} runs .", "(S (NP NN ) (VP VB ) . )") for n in range(40))
-    assert len(first_words(corpus, "validation")) == 2
-    assert first_words(corpus, "test") == ["last"]
-    assert corpus.name == f"treebank {tmp_path}"
-    assert corpus.fingerprint("validation") != corpus.fingerprint("train")
-
-
 def test_bad_folders(tmp_path):
     with pytest.raises(UserError, match=r"no \.mrg, .* file"):
         open_treebank(tmp_path)
@@ -303,10 +282,6 @@ def test_bad_folders(tmp_path):
         open_treebank(tmp_path / "x.mrg")
     write(tmp_path / "a.mrg", "dog", "cat")
     assert first_words(open_treebank(tmp_path / "a.mrg"), "all") == ["dog", "cat"]
-    with gzip.open(tmp_path / "a.mrg.gz", "wb") as file:
-        file.write((tmp_path / "a.mrg").read_bytes())
-    assert first_words(open_treebank(tmp_path), "all") == ["dog", "cat", "dog", "cat"]
-    (tmp_path / "a.mrg.gz").unlink()
     with pytest.raises(UserError, match="has no train text"):
         open_treebank(tmp_path).check()
     (tmp_path / "a.mrg").write_text("( (S (NN dog)) )\n( (S (NN cat) )\n")

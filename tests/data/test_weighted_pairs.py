@@ -65,11 +65,10 @@ def test_pairs_without_weights_beside_others(
     assert first.weighted and not second.weighted
     assert [pair[2] for pair in mixed.read_weighted("train")][-1] is None
     both = type(first)([*first.shards, *second.shards])
-    weights = both.weights(np.arange(len(both)), len(both) + 2)
-    assert np.all(weights[len(first) : len(both)] == 1) and not np.all(weights[: len(first)] == 1)
-    assert weights[-2:].tolist() == [0, 0]
+    weights = both.weights
+    assert np.all(weights[len(first) :] == 1) and not np.all(weights[: len(first)] == 1)
     joined = type(first.shards[0]).join(both.shards)
-    assert joined.weights.tolist() == weights[:-2].tolist()
+    assert joined.weights.tolist() == weights.tolist()
 
     text = (weighted / "train.tsv").read_text().splitlines()
     for name, third in (("ones", "\t1"), ("none", "")):

@@ -212,31 +212,6 @@ def test_parameters(settings, counts):
     assert score(RAIN, RAIN, Parameters(delete_label_for_length=("NN", "X"))).length == 1
 
 
-QUOTES = Parameters(quote_label=("``", "''", "POS", "NN"))
-DOGS = "(S (NP (NNS dogs) (POS ')) (VP (VBP bark)))", "(S (NP (NNS dogs)) ('' ') (VP (VBP bark)))"
-
-
-@pytest.mark.parametrize("gold, test, expected", [
-    # Matched, gold and test brackets, crossing, words, correct tags; or the error.
-    (*DOGS, (2, 3, 3, 0, 3, 2)),
-    (*DOGS[::-1], (2, 3, 3, 0, 3, 2)),
-    ("(S (`` ') ('' ') (X a))", "(S (POS ') (NN ') (X a))", (1, 1, 1, 0, 3, 1)),
-    (
-        "(S (X (`` \") (NP (NN a))) ('' \"))", "(S (X (NN \") (NP (NN a))) ('' \"))",
-        (3, 3, 3, 0, 2, 1),
-    ),
-    # Other marks are not restored.
-    ("(S (`` ``) (X a))", "(S (NN ``) (X a))", "Length unmatch (1|2)"),
-    ("(S (, ') (X a))", "(S (NN ') (X a))", "Length unmatch (1|2)"),
-    # The first of two marks is restored twice: an error of EVALB, which this module reproduces.
-    ("(S (`` ') ('' \") (X a))", "(S (POS ') (NN \") (X a))", "Words unmatch ('|\")"),
-])  # fmt: skip
-def test_a_quotation_mark_that_one_tree_deletes_is_restored(gold, test, expected):
-    assert score(gold, test).status == ERROR
-    record = score(gold, test, QUOTES)
-    assert (record.error or all_counts(record)) == expected
-
-
 def test_deep_trees():
     """As deep as trees may be."""
     depth = MAX_DEPTH - 1
@@ -261,12 +236,10 @@ def warnings(caplog):
 
 NOTHING = Parameters(delete_label=(), delete_label_for_length=(), eq_label=())
 LINES = [
-    "EQ_WORD  This\tthis ", "LABELED 0", "CUTOFF_LEN\t70", "MAX_ERROR 3", "MAX_ERROR 4",
-    "QUOTE_LABEL POS",
+    "EQ_WORD  This\tthis ", "LABELED 0", "CUTOFF_LEN 3", "CUTOFF_LEN\t70", "MAX_ERROR 3",
 ]  # fmt: skip
 SETTINGS = {
-    "eq_word": (("This", "this"),), "labeled": False, "cutoff_len": 70, "max_error": 4,
-    "quote_label": ("POS",),
+    "eq_word": (("This", "this"),), "labeled": False, "cutoff_len": 70,
 }  # fmt: skip
 
 
@@ -324,16 +297,6 @@ def test_empty_nodes():
     for tree in (RAIN.replace("(NP (", "(NP) (NP ("), RAIN.replace("falls)", "falls) ()")):
         assert tree != RAIN
         assert bracket_counts(score(RAIN, tree)) == (3, 3, 3)
-
-
-def test_too_many_errors(tmp_path, caplog):
-    """EVALB accepts one error more than MAX_ERROR."""
-    gold = write(tmp_path / "gold", [RAIN] * 5)
-    test = write(tmp_path / "test", [RAIN] * 2 + ["(X a)"] * 3)
-    assert "Error sentence  =      3" in evalb_files(gold, test, Parameters(max_error=2))
-    assert warnings(caplog) == [f"{number} : Length unmatch (2|1)" for number in (3, 4, 5)]
-    with pytest.raises(UserError, match=r"test:5: the words of 3 sentences so far .*MAX_ERROR"):
-        evalb_files(gold, test, Parameters(max_error=1))
 
 
 def test_invalid_files(tmp_path):

@@ -5,7 +5,6 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation import metrics
-from tf_transformer.evaluation.bleu import score
 from tf_transformer.evaluation.metrics import METRICS, corpus_metrics, parse_metrics
 
 SYSTEM = ["Der Hund läuft im Garten herum.", "Sie hat ein rotes Buch gekauft.", "Es regnet."]
@@ -67,22 +66,3 @@ def test_errors():
         corpus_metrics(["bleu"], SYSTEM, [FIRST, SECOND[:2]])
     with pytest.raises(UserError, match="nothing to score"):
         corpus_metrics(["bleu"], [], [[]])
-
-
-def test_bleu_of_languages_without_blanks():
-    """Every language has BLEU of words, or of characters; the signature says which."""
-    reference = "猫はマットの上に座っています。"
-    (result,) = corpus_metrics(["bleu"], ["猫はマットの上に座る。"], [[reference]], language="ja")
-    assert 20 < result.system.score < 100
-    assert "tok:char" in result.signature
-    assert "tok:zh" in score(["我们"], ["我们"], "zh-TW").bleu_signature
-    assert "tok:13a" in score(["wir"], ["wir"], "de").bleu_signature
-
-
-def test_the_tokenizer_matters_to_bleu_alone(caplog):
-    text = ["猫はマットの上に座っています。"]
-    corpus_metrics(["chrf"], text, [text], language="xx", tokenizer="ja-mecab")
-    corpus_metrics(["chrf"], text, [text], language="xx")
-    assert not caplog.text
-    corpus_metrics(["bleu"], text, [text], language="xx")
-    assert "--bleu_tokenizer=char" in caplog.text

@@ -17,7 +17,7 @@ from tf_transformer.cli.command import Flag, command, given, is_for, language_fl
 from tf_transformer.config import TREES, FilterConfig
 from tf_transformer.data.corpus import WeightedPair
 from tf_transformer.data.progress import Progress
-from tf_transformer.data.readers import corpus_names, open_corpus, split_languages
+from tf_transformer.data.readers import corpora_of, open_corpus
 from tf_transformer.data.text_files import COMPRESSIONS, STANDARD_INPUT, read_tsv, uncompressed
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_files
@@ -135,9 +135,8 @@ def _read_input(values: flags.FlagValues) -> list[Text]:
     wanted = values.split or "all"
     corpora = corpus.parts("train" if wanted == "all" else corpus.known(wanted))
     texts: list[Text] = []
-    for name, each in zip(corpus_names(values.data), corpora):
+    for (_, source, target), each in zip(corpora_of(values.data, *languages), corpora):
         split = each.known(wanted if values.split or "all" in each.splits else "train")
-        _, source, target = split_languages(name, *languages)
         texts.append((each.describe(split), (source, target), each.read_weighted(split)))
     return texts
 

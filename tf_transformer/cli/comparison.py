@@ -11,7 +11,7 @@ from absl import flags
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.command import Flag, command, is_for, setting_flag
 from tf_transformer.cli.evaluation import translations_path
-from tf_transformer.data.readers import languages_of, open_corpus
+from tf_transformer.data.readers import corpora_of, open_corpus
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
 from tf_transformer.visualization.run_comparison import (
@@ -99,7 +99,7 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
             f"--split={values.split}: the runs differ in hold_out, so they were validated on other "
             "pairs: give another --split or --data"
         )
-    _, language = languages_of(test_data, data.source, data.target)
+    _, _, language = corpora_of(test_data, data.source, data.target)[0]
     references = [target for _, target in corpus.read(values.split)]
     number = values.max_pairs or len(references)
     translations = [

@@ -32,8 +32,8 @@ from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig
 from tf_transformer.data.corpus import digest
 from tf_transformer.data.readers import (
     absolute_path,
+    corpora_of,
     corpus_names,
-    languages_of,
     open_corpus,
     split_languages,
 )
@@ -292,7 +292,7 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
       of references has another number of lines.
     """
     name = values.data or data.data
-    source, target = languages_of(name, data.source, data.target)
+    _, source, target = corpora_of(name, data.source, data.target)[0]
     tag = _tags(values, data)
     corpus = open_corpus(name, data.source, data.target, tag, data.hold_out)
     tested, trained = ({path for path, *_ in _texts(each, data)} for each in (name, data.data))
@@ -379,7 +379,7 @@ def translations_path(model_dir: str, data: DataConfig, test_data: str | None, s
     name = split
     if _texts(tested, data)[:corpora] != _texts(data.data, data)[:corpora]:
         name = f"{_file_name(absolute_path(tested))}.{split}"
-    _, target = languages_of(tested, data.source, data.target)
+    _, _, target = corpora_of(tested, data.source, data.target)[0]
     return os.path.join(model_folder.writable_folder(model_dir), "evaluation", f"{name}.{target}")
 
 
@@ -410,5 +410,4 @@ def _texts(name: str, data: DataConfig) -> list[tuple[str, str, str]]:
       name: the setting `data`.
       data: of the model, whose languages are those of names without some.
     """
-    names = corpus_names(absolute_path(name))
-    return [split_languages(each, data.source, data.target) for each in names]
+    return corpora_of(absolute_path(name), data.source, data.target)

@@ -210,7 +210,7 @@ def _describe_batches(config: Config, corpus: Corpus, model_dir: str) -> Iterato
         batches = Batches(pairs, data.batch_tokens, config.train.seed, max_shapes=data.max_shapes)
         lengths = pairs.lengths.mean(axis=0)
         extra = pairs.extra_length(coverage)
-        weights = pairs.weights(np.arange(len(pairs)), len(pairs)) if pairs.weighted else None
+        weights = pairs.weights if pairs.weighted else None
     yield (
         f"  sub-words of train: {tokenizers[0].vocab_size:,} in {vocabulary}; mean length "
         f"{lengths[0]:.1f} of sources, {lengths[1]:.1f} of targets; "

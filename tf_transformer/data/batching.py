@@ -207,8 +207,7 @@ class Batches:
         """Returns `inp`, `tar` and, where pairs have some, the weights of one batch."""
         pairs, order = self._epoch(int(epoch))
         indices, bucket = order[index]
-        batch = pairs.batch(indices, bucket.rows, bucket.length)
-        return (*batch, pairs.weights(indices, bucket.rows)) if self.weighted else batch
+        return pairs.batch(indices, bucket.rows, bucket.length)
 
     def epoch(self, epoch: int, skip: int = 0) -> tf.data.Dataset:
         """Returns the batches of one epoch.

@@ -2,8 +2,7 @@
 
 A folder of shards has the files `00000.ids.npy` and `00000.splits.npy` and so on, whose arrays are
 those of a `Shard` (`00000.weights.npy` only where pairs have weights), and `manifest.json`. The
-manifest says how many pairs of the text each shard has dropped, has its checksum, and says whether
-the end of the text is reached.
+manifest says how many pairs of the text each shard has dropped, and has its checksum.
 """
 
 import dataclasses
@@ -12,6 +11,7 @@ import itertools
 import json
 import logging
 import os
+import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from tf_transformer.config import DataConfig
 from tf_transformer.data.corpus import Corpus, WeightedPair, digest
 from tf_transformer.data.progress import Progress
 from tf_transformer.errors import NPZ_DAMAGE, UserError
-from tf_transformer.files import atomic_write, remove_temporary_files
+from tf_transformer.files import atomic_folder, atomic_write
 from tf_transformer.special_tokens import PAD, START
 
 if TYPE_CHECKING:  # it imports TensorFlow
@@ -31,7 +31,6 @@ if TYPE_CHECKING:  # it imports TensorFlow
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
-READ_BYTES = 1 << 20  # read from a file at a time
 CHUNK = 8192  # pairs tokenized at a time
 CHUNKS_OF_SHARD = 64
 
@@ -56,7 +55,6 @@ class Shard:
     splits: np.ndarray  # uint32 [2 * pairs + 1]
     dropped: dict[str, int]  # reason -> number of pairs that were dropped
     weights: np.ndarray | None = None  # float32 [pairs], of the pairs in the loss; None: all are 1
-    file_checksum: int | None = None  # the checksum, where it was computed from the files
 
     def __len__(self) -> int:
         return len(self.splits) // 2
@@ -69,8 +67,6 @@ class Shard:
     @functools.cached_property
     def checksum(self) -> int:
         """The CRC-32 of the arrays."""
-        if self.file_checksum is not None:
-            return self.file_checksum
         arrays = self.arrays.values()
         return functools.reduce(lambda sum_, array: zlib.crc32(array.data, sum_), arrays, 0)
 
@@ -163,6 +159,11 @@ class EncodedPairs:
         empty = np.zeros((0, 2), np.int32)
         return np.concatenate([empty, *(shard.lengths for shard in self.shards)])
 
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of all pairs in the loss, float32 `[pairs]`."""
+        return np.concatenate([shard.weights_of(np.arange(len(shard))) for shard in self.shards])
+
     def extra_length(self, coverage: float) -> int:
         """How much longer than the sources, in sub-words, outputs must be able to be.
 
@@ -174,7 +175,7 @@ class EncodedPairs:
         source, target = self.lengths.T  # with end tokens, of which the limit counts the target's
         return int(np.quantile(target - source + 2, coverage, method="higher"))
 
-    def batch(self, indices: np.ndarray, rows: int, length: int) -> tuple[np.ndarray, np.ndarray]:
+    def batch(self, indices: np.ndarray, rows: int, length: int) -> tuple[np.ndarray, ...]:
         """Returns some pairs as one batch.
 
         Args:
@@ -182,33 +183,21 @@ class EncodedPairs:
           rows: of the batch, at least `pairs`; the rest is padding.
           length: at least that of the longest of these sequences.
         Returns: int32 `inp [rows, length]` and `tar [rows, length + 1]`, which begins with the
-          start token.
+          start token; where pairs are `weighted`, also float32 `[rows]`, which is 0 for padding.
         """
         inp = np.full((rows, length), PAD, np.int32)
         tar = np.full((rows, length + 1), PAD, np.int32)
         tar[: len(indices), 0] = START
-        for shard, places, pairs in self._by_shard(indices):
-            inp[places] = shard.side(0, pairs, length)
-            tar[places, 1:] = shard.side(1, pairs, length)
-        return inp, tar
-
-    def weights(self, indices: np.ndarray, rows: int) -> np.ndarray:
-        """Returns the weights of some pairs in the loss, float32 `[rows]`; 0 for padding."""
         weights = np.zeros(rows, np.float32)
-        for shard, places, pairs in self._by_shard(indices):
-            weights[places] = shard.weights_of(pairs)
-        return weights
-
-    def _by_shard(self, indices: np.ndarray) -> Iterator[tuple[Shard, np.ndarray, np.ndarray]]:
-        """Groups pairs by their shards.
-
-        Yields: a shard, the places of its pairs in `indices`, and their indices in the shard.
-        """
         shard_of_pair = np.searchsorted(self._ends, indices, side="right")
         for number in np.unique(shard_of_pair):
             shard = self.shards[number]
             places = np.flatnonzero(shard_of_pair == number)
-            yield shard, places, indices[places] - (self._ends[number] - len(shard))
+            pairs = indices[places] - (self._ends[number] - len(shard))
+            inp[places] = shard.side(0, pairs, length)
+            tar[places, 1:] = shard.side(1, pairs, length)
+            weights[places] = shard.weights_of(pairs)
+        return (inp, tar, weights) if self.weighted else (inp, tar)
 
 
 def describe_dropped(pairs: EncodedPairs) -> str:
@@ -227,40 +216,24 @@ def open_shards(folder: str) -> EncodedPairs | None:
 
     Returns: an `EncodedPairs`, or None when a shard is missing or damaged.
     """
-    shards, complete = _open_folder(folder)
-    return EncodedPairs(shards) if complete else None
-
-
-def _open_folder(folder: str) -> tuple[list[Shard], bool]:
-    """Opens the shards of a folder up to the first one that is missing or damaged.
-
-    Returns: the shards; whether these are all of the text.
-    """
-    shards: list[Shard] = []
     try:
         with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
             manifest = json.load(file)
-        for record in manifest["shards"]:
-            shards.append(_open_shard(folder, len(shards), record))
-        return shards, manifest["complete"]
+        records = enumerate(manifest["shards"])
+        shards = [_open_shard(folder, number, record) for number, record in records]
+        return EncodedPairs(shards) if manifest["complete"] else None
     except NPZ_DAMAGE:
-        return shards, False
+        return None
 
 
 def _open_shard(folder: str, number: int, record: dict[str, Any]) -> Shard:
     """Opens the shard of a record of the manifest. Raises: one of `NPZ_DAMAGE`."""
-    checksum = 0
-    arrays = {}
-    for name in ("ids", "splits", "weights") if record.get("weighted") else ("ids", "splits"):
-        path = _path(folder, number, name)
-        array = np.load(path, mmap_mode="r")
-        with open(path, "rb") as file:  # reading `array` would count as memory of this process
-            file.seek(array.offset)
-            while block := file.read(READ_BYTES):
-                checksum = zlib.crc32(block, checksum)
-        arrays[name] = np.asarray(array)  # indexing a `memmap` is slower
-    shard = Shard(**arrays, dropped=record["dropped"], file_checksum=checksum)
-    if checksum != record["checksum"] or len(shard.ids) != shard.splits[-1]:
+    names = ("ids", "splits", "weights") if record.get("weighted") else ("ids", "splits")
+    paths = {name: _path(folder, number, name) for name in names}
+    # `asarray`, because indexing a `memmap` is slower.
+    arrays = {name: np.asarray(np.load(path, mmap_mode="r")) for name, path in paths.items()}
+    shard = Shard(**arrays, dropped=record["dropped"])
+    if shard.checksum != record["checksum"] or len(shard.ids) != shard.splits[-1]:
         raise ValueError(f"shard {number} of {folder} is damaged")
     return shard
 
@@ -269,34 +242,32 @@ def _path(folder: str, number: int, name: str) -> str:
     return os.path.join(folder, f"{number:05d}.{name}.npy")
 
 
-def write_shards(folder: str, shards: Iterable[Shard], before: Sequence[Shard] = ()) -> None:
-    """Writes the files of shards and the manifest.
+def open_or_write_shards(folder: str, encode: Callable[[], Iterable[Shard]]) -> EncodedPairs:
+    """Opens the shards in a folder, after writing them where one is missing or damaged.
+
+    One process at a time may do this.
 
     Args:
-      folder: an existing folder.
-      shards: in their order.
-      before: the shards that the folder has already, before these.
+      folder: its path. It appears when all shards are written.
+      encode: returns the shards, in their order.
     """
-    records = [_record(shard) for shard in before]
-    for shard in shards:
-        for name, array in shard.arrays.items():
-            with atomic_write(_path(folder, len(records), name), "wb") as file:
-                header = np.lib.format.header_data_from_array_1_0(array)
-                np.lib.format.write_array_header_1_0(file, header)
-                file.write(array.data)  # `np.save` does not say why it fails, as on a full disk
-        records.append(_record(shard))
-        _write_manifest(folder, records, complete=False)
-    _write_manifest(folder, records, complete=True)
-
-
-def _record(shard: Shard) -> dict[str, Any]:
-    record = {"dropped": shard.dropped, "checksum": shard.checksum}
-    return record if shard.weights is None else {**record, "weighted": True}
-
-
-def _write_manifest(folder: str, records: list[dict[str, Any]], complete: bool) -> None:
-    with atomic_write(os.path.join(folder, MANIFEST)) as file:
-        json.dump({"complete": complete, "shards": records}, file, indent=1)
+    while (pairs := open_shards(folder)) is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        with atomic_folder(os.path.dirname(folder)) as unfinished:
+            records = []
+            for number, shard in enumerate(encode()):
+                for name, array in shard.arrays.items():
+                    with atomic_write(_path(unfinished, number, name), "wb") as file:
+                        header = np.lib.format.header_data_from_array_1_0(array)
+                        np.lib.format.write_array_header_1_0(file, header)
+                        file.write(array.data)  # `np.save` does not say why it fails
+                record = {"dropped": shard.dropped, "checksum": shard.checksum}
+                records.append(record if shard.weights is None else {**record, "weighted": True})
+            # Earlier versions wrote the manifest of an encoding that was interrupted too.
+            with atomic_write(os.path.join(unfinished, MANIFEST)) as file:
+                json.dump({"complete": True, "shards": records}, file, indent=1)
+            os.rename(unfinished, folder)
+    return pairs
 
 
 def encode_shards(
@@ -421,10 +392,7 @@ def cached_pairs(
     cache: str,
     advice_on_lengths: str = "",
 ) -> EncodedPairs:
-    """Opens the shards of a split in the cache, after encoding those that are not there.
-
-    After an interruption, or where a shard is damaged, those before it are kept. One process at a
-    time may do this in a cache.
+    """Opens the shards of a split in the cache, after encoding it where they are not there.
 
     Args:
       corpus: a `Corpus` of `open_corpus`.
@@ -436,25 +404,18 @@ def cached_pairs(
     Returns: an `EncodedPairs` of memory-mapped shards.
     Raises: UserError when less than a tenth of the pairs is left.
     """
-    folder = shard_folder(corpus, split, tokenizers, data, cache)
-    shards, complete = _open_folder(folder)
-    if not complete:
-        os.makedirs(folder, exist_ok=True)
-        remove_temporary_files(folder)  # of a process that was killed
-        done = sum(len(shard) + sum(shard.dropped.values()) for shard in shards)
-        if done:
-            logger.info("resuming the encoding of %s after %s pairs", split, f"{done:,}")
-        text = itertools.islice(corpus.read_weighted(split), done, None)
+
+    def encode() -> Iterator[Shard]:
+        lengths = data.max_length, data.max_length_ratio
         with Progress(f"encoding {split}", "pairs") as progress:
-            missing = encode_shards(
-                text, tokenizers, data.max_length, data.max_length_ratio,
-                lambda read: progress.show(done + read),
-            )  # fmt: skip
-            write_shards(folder, missing, before=shards)
-        shards, _ = _open_folder(folder)
+            yield from encode_shards(
+                corpus.read_weighted(split), tokenizers, *lengths, progress.show
+            )
+
+    folder = shard_folder(corpus, split, tokenizers, data, cache)
+    pairs = open_or_write_shards(folder, encode)
     many = 0 if split == "validation" else MANY_DROPPED  # its figures would be of another text
-    name = corpus.describe(split)
-    return _check_dropped(EncodedPairs(shards), name, many, advice_on_lengths)
+    return _check_dropped(pairs, corpus.describe(split), many, advice_on_lengths)
 
 
 def shard_folder(

@@ -7,6 +7,7 @@ U+2581, SentencePiece's sign for it, is read as a blank too.
 """
 
 import collections
+import itertools
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -80,14 +81,21 @@ def warn_of_changes(
     """
     texts = tuple(zip(*pairs)) or ((), ())
     for side, spec, least, sentences in zip(("source", "target"), specs, MENTIONED, texts):
-        found = _replaced(normalize_by(spec, single_blanks=False), sentences)
-        replaced = sum(len(text) * number for (text, _), number in found.items())
-        share = replaced / max(1, sum(map(len, sentences)))
+        normalize = normalize_by(spec, single_blanks=False)
+        # Characters, each with its marks.
+        found = collections.Counter(
+            each for text in sentences for each in regex.findall(r"\X", text)
+        )
+        replaced = {old: number for old, number in found.most_common() if normalize(old) != old}
+        number = sum(len(old) * number for old, number in replaced.items())
+        share = number / max(1, sum(map(len, sentences)))
         if share > least:
             examples = ", ".join(
                 # A letter with its mark looks the same before and after.
-                f"{old!a} by {new!a}" if len(old) > 1 else f"{old!r} by {new!r}"
-                for (old, new), _ in found.most_common(EXAMPLES)
+                f"{old!a} by {normalize(old)!a}"
+                if len(old) > 1
+                else f"{old!r} by {normalize(old)!r}"
+                for old in itertools.islice(replaced, EXAMPLES)
             )
             effect = "will not write them" if side == "target" else "reads both as the same"
             logger.warning(
@@ -95,16 +103,3 @@ def warn_of_changes(
                 f"characters, such as {examples}: the model {effect}; a new vocabulary with "
                 f"--{side}_normalization=identity keeps them"
             )
-
-
-def _replaced(
-    normalize: Callable[[str], str], texts: Iterable[str]
-) -> collections.Counter[tuple[str, str]]:
-    """How often characters, or a letter with its marks, are replaced, by (old, new)."""
-    found: collections.Counter[str] = collections.Counter()
-    for text in texts:
-        if normalize(text) != text:
-            for cluster in regex.findall(r"\X", text):
-                changed = [each for each in cluster if normalize(each) != each]
-                found.update(changed or [cluster] * (normalize(cluster) != cluster))
-    return collections.Counter({(old, normalize(old)): n for old, n in found.items()})

@@ -80,15 +80,14 @@ def open_corpus(
     Raises: UserError when there is no such corpus, or it lacks one of the languages; for another
       number of tags than corpora.
     """
-    names = corpus_names(data)
-    tags = parse_tags(tag, len(names))
-    corpora = []
-    for name, tag in zip(names, tags):
-        data, *languages = split_languages(name, source, target)
-        corpus = _open_one(data, *languages)
-        if data != name:
+    corpora: list[Corpus] = []
+    parts = corpora_of(data, source, target)
+    tags = parse_tags(tag, len(parts))
+    for (name, *languages), tag_of_part in zip(parts, tags):
+        corpus = _open_one(name, *languages)
+        if languages != [source, target]:
             corpus.name = f"{corpus.name} ({'-'.join(languages)})"
-        corpus.tag, corpus.hold_out = tag, hold_out
+        corpus.tag, corpus.hold_out = tag_of_part, hold_out
         corpora.append(corpus)
     return corpora[0] if len(corpora) == 1 else MixedCorpus(corpora)
 
@@ -99,18 +98,18 @@ def corpus_of_run(data: DataConfig) -> Corpus:
     Raises: UserError as `open_corpus`; for another number of weights than corpora, and where the
       first corpus, which is validated on, has other languages than the model.
     """
-    names = corpus_names(data.data)
-    languages = languages_of(data.data, data.source, data.target)
-    if languages != (data.source, data.target):
+    parts = corpora_of(data.data, data.source, data.target)
+    name, *languages = parts[0]
+    if languages != [data.source, data.target]:
         raise UserError(
-            f"the first corpus, {names[0]}, has the languages {' and '.join(languages)}, and the "
+            f"the first corpus, {name}, has the languages {' and '.join(languages)}, and the "
             f"model {data.source} and {data.target}: give --source={languages[0]} "
             f"--target={languages[1]}, or another first corpus"
         )
     weights = parse_weights(data.data_weights)
-    if weights and len(weights) != len(names):
+    if weights and len(weights) != len(parts):
         raise UserError(
-            f"data_weights {data.data_weights} are {len(weights)}, and data names {len(names)}: "
+            f"data_weights {data.data_weights} are {len(weights)}, and data names {len(parts)}: "
             "give one weight for each corpus"
         )
     return open_corpus(data.data, data.source, data.target, data.tag, data.hold_out)
@@ -204,10 +203,9 @@ def split_languages(name: str, source: str, target: str) -> tuple[str, str, str]
     return match[1], match[2], match[3]
 
 
-def languages_of(data: str, source: str, target: str) -> tuple[str, str]:
-    """Returns the languages of the first corpus; arguments as for `open_corpus`."""
-    _, source, target = split_languages(corpus_names(data)[0], source, target)
-    return source, target
+def corpora_of(data: str, source: str, target: str) -> list[tuple[str, str, str]]:
+    """Returns name, source and target of each corpus; arguments as for `open_corpus`."""
+    return [split_languages(name, source, target) for name in corpus_names(data)]
 
 
 def absolute_path(data: str) -> str:
@@ -367,12 +365,8 @@ def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
     """Reads the pairs of a CSV file.
 
     A first line that names the languages, and "weight" where there are weights, says which columns
-    they are, of any number. Without it, the columns are those of a TSV file. A file with a tab in
-    its first line is a TSV file.
+    they are, of any number. Without it, the columns are those of a TSV file.
     """
-    if "\t" in next(read_lines(path), ""):
-        yield from read_tsv(path)
-        return
     rows = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
     header: list[str] = []
     try:
@@ -387,7 +381,7 @@ def read_csv(path: str, languages: tuple[str, str]) -> Iterator[WeightedPair]:
                     )
             elif not header or not any(names):
                 form = "give source, a comma, target, or a first line with the languages"
-                yield parse_columns(row, place, form, f": {form}")
+                yield parse_columns(row, place, form)
             elif len(row) != len(header):
                 raise UserError(
                     f"{place}: {len(row)} columns, and the first line has {len(header)}: correct "

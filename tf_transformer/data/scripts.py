@@ -5,6 +5,7 @@ import re
 
 import langcodes
 import regex
+from langcodes.data_dicts import LIKELY_SUBTAGS
 
 from tf_transformer.errors import UserError
 
@@ -16,59 +17,26 @@ _WHITE_SPACE = re.compile(r"\s")
 EAST_ASIAN = r"\p{Script=Hani}\p{Script=Hira}\p{Script=Kana}"
 SOUTH_EAST_ASIAN = r"\p{Script=Thai}\p{Script=Laoo}\p{Script=Khmr}\p{Script=Mymr}\p{Script=Tibt}"
 
-# ISO 15924 codes of scripts -> ISO 639 codes of languages that are written in one of them.
-_LANGUAGES = {
-    "Latn": (
-        "af an ast az br bs ca ceb co cs cy da de dsb en eo es et eu fi fil fo fr fur fy ga gd gl "
-        "ha haw hr hsb ht hu id ig is it jv la lb lij lmo ln lt lv mg mi ms mt nb nds nl nn no ny "
-        "oc pl pt qu rm rn ro rw sc scn sk sl sm sn so sq ss st su sv sw szl tk tl tn to tr ts vec "
-        "vi wa wo xh yo zu"
-    ),
-    "Cyrl": "ab ba be bg ce cv ky mk os ru sah tg tt udm uk",
-    "Cyrl Latn": "kk sr uz",
-    "Cyrl Mong": "mn",
-    "Arab": "ar arz ckb fa ps ug ur",
-    "Arab Deva": "ks sd",
-    "Arab Guru": "pa",
-    "Arab Latn": "ku",
-    "Armn": "hy",
-    "Beng": "as bn",
-    "Cher": "chr",
-    "Deva": "bho hi mai mr ne sa",
-    "Ethi": "am ti",
-    "Geor": "ka",
-    "Grek": "el",
-    "Gujr": "gu",
-    "Hang Hani": "ko",
-    "Bopo Hani": "zh",
-    "Hani Hira Kana": "ja",
-    "Hebr": "he yi",
-    "Khmr": "km",
-    "Knda": "kn",
-    "Laoo": "lo",
-    "Mlym": "ml",
-    "Mymr": "my",
-    "Orya": "or",
-    "Sinh": "si",
-    "Taml": "ta",
-    "Telu": "te",
-    "Thaa": "dv",
-    "Thai": "th",
-    "Tibt": "bo dz",
-}
+# Languages that are written in a second script too; ISO 639 and ISO 15924 codes.
+_SECOND_SCRIPT = {
+    "kk": "Latn", "ks": "Deva", "ku": "Arab", "mn": "Mong", "pa": "Arab", "sd": "Deva",
+    "sr": "Latn", "uz": "Cyrl",
+}  # fmt: skip
+# Codes of writing systems, which are no values of the property Script.
+_WRITING_SYSTEMS = {
+    "Hans": ["Hani"], "Hant": ["Bopo", "Hani"], "Hanb": ["Bopo", "Hani"],
+    "Jpan": ["Hani", "Hira", "Kana"], "Kore": ["Hang", "Hani"], "Jamo": ["Hang"],
+}  # fmt: skip
+_SCRIPTS = {tag.split("-")[1] for tag in LIKELY_SUBTAGS.values()}  # such as "ru-Cyrl-RU"
 # Languages without blanks between words. In some of them, sentences have none between them either.
 CHINESE = set("gan hsn lzh wuu yue zh".split())
 WITHOUT_BLANKS_BETWEEN_SENTENCES = {"ja", "zh"}
 LANGUAGES_WITHOUT_BLANKS = WITHOUT_BLANKS_BETWEEN_SENTENCES | set("bo dz km lo my th".split())
 
-_SCRIPTS = {code: key.split() for key, codes in _LANGUAGES.items() for code in codes.split()}
-# Codes of writing systems, which are no values of the property Script.
-_WRITING_SYSTEMS = {"Hans": ["Hani"], "Hant": ["Hani"], "Jpan": _SCRIPTS["ja"], "Kore": ["Hang"]}
 # A word of English has about five letters and a blank, one of Chinese two characters.
 _LETTERS_OF_CHARACTER = 3
 _CHARACTER_SCRIPTS = {"Hani", "Hira", "Kana", "Hang"}
 _CHARACTERS = regex.compile("|".join(rf"\p{{Script={name}}}" for name in _CHARACTER_SCRIPTS))
-_NAMES = {name for names in _SCRIPTS.values() for name in names}
 
 
 @functools.cache
@@ -95,13 +63,13 @@ def scripts_of(language: str) -> list[str]:
     Args:
       language: a code such as "ru" or "pt_BR"; one with a script, such as "sr_Latn", has that one.
     """
-    for part in language.replace("-", "_").split("_")[1:]:
-        script = part.capitalize()
-        if script in _WRITING_SYSTEMS:
-            return _WRITING_SYSTEMS[script]
-        if script in _NAMES:
-            return [script]
-    return _SCRIPTS.get(base_language(language), [])
+    code = base_language(language)
+    given = [part.capitalize() for part in re.split("[-_]", language)[1:]]
+    scripts = [script for script in given if script in _SCRIPTS]
+    if not scripts and code in LIKELY_SUBTAGS:
+        scripts = [LIKELY_SUBTAGS[code].split("-")[1]]
+        scripts += [_SECOND_SCRIPT[code]] if code in _SECOND_SCRIPT else []
+    return [each for script in scripts for each in _WRITING_SYSTEMS.get(script, [script])]
 
 
 class ScriptShare:

@@ -31,14 +31,8 @@ from sentencepiece import sentencepiece_model_pb2 as messages
 
 from tf_transformer.config import SAMPLING, DataConfig
 from tf_transformer.data.corpus import digest
-from tf_transformer.data.encoding import (
-    EncodedPairs,
-    Shard,
-    open_shards,
-    write_shards,
-)
+from tf_transformer.data.encoding import EncodedPairs, Shard, open_or_write_shards
 from tf_transformer.errors import UserError
-from tf_transformer.files import atomic_folder
 from tf_transformer.host import number_of_cores
 from tf_transformer.special_tokens import BLANK
 
@@ -290,8 +284,6 @@ class PairSampler:
     def epoch(self, epoch: int, stopped: threading.Event) -> EncodedPairs:
         """Opens the shards of an epoch, after encoding them where they are not there.
 
-        Then the shards of all other epochs are removed, but for the one before.
-
         Args:
           epoch: its number, from 0.
           stopped: set it to end the encoding.
@@ -299,18 +291,13 @@ class PairSampler:
           order.
         Raises: InterruptedError when stopped; UserError when a process ends early.
         """
-        folder = f"{self._stem}{epoch}"
-        while (pairs := open_shards(folder)) is None:
-            kept = {f"{self._stem}{epoch - 1}"}
-            for other in set(glob.glob(f"{glob.escape(self._prefix)}*")) - kept:
-                shutil.rmtree(other, ignore_errors=True)
-            with atomic_folder(os.path.dirname(folder)) as unfinished:
-                write_shards(unfinished, self._draw(epoch, stopped))
-                os.rename(unfinished, folder)
-        return pairs
+        return open_or_write_shards(f"{self._stem}{epoch}", lambda: self._draw(epoch, stopped))
 
     def _draw(self, epoch: int, stopped: threading.Event) -> Iterator[Shard]:
-        """Yields the shards of an epoch."""
+        """Yields the shards of an epoch. Those of others are removed, but for the one before."""
+        kept = {f"{self._stem}{epoch - 1}"}
+        for other in set(glob.glob(f"{glob.escape(self._prefix)}*")) - kept:
+            shutil.rmtree(other, ignore_errors=True)
         # The other cores compute the updates of the epoch before.
         processes = max(1, number_of_cores() // 2)
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks of TensorFlow

@@ -7,7 +7,6 @@ import io
 import itertools
 import lzma
 import os
-import re
 import select
 import sys
 import time
@@ -40,7 +39,6 @@ _FORMATS = {
     b"\xff\xfe": "UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`",
     b"\xfe\xff": "UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`",
 }
-_NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?", re.IGNORECASE)
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a pair in the loss, and of a corpus
 
@@ -150,10 +148,7 @@ def _decode(line: bytes, number: int, name: str) -> str:
 
 
 def parse_columns(
-    columns: Sequence[str],
-    place: str,
-    form: str = "give source, one tab, target",
-    hint: str = "",
+    columns: Sequence[str], place: str, form: str = "give source, one tab, target"
 ) -> tuple[str, str, float | None]:
     """Takes source, target and weight from the columns of a line.
 
@@ -161,7 +156,6 @@ def parse_columns(
       columns: two, or three, of which the last is the weight. All are blank for a blank line.
       place: of the line, for messages.
       form: what to do about another number, for messages.
-      hint: what else to do about a third column, for messages; "" for that of TSV files.
     Returns: source, target and weight. The weight is None where there are two columns. A blank line
       has "" on both sides.
     Raises: UserError for another number of columns, or as `parse_weight`.
@@ -171,9 +165,7 @@ def parse_columns(
     if len(columns) == 2:
         return columns[0], columns[1], None
     if len(columns) == 3:
-        if not hint and _NUMBER.fullmatch(columns[0].strip()):
-            hint = ": `cut -f 2,3` removes a score in the first column"
-        hint = hint or ": in TSV files, `cut -f 1,2` removes a third column"
+        hint = ": in TSV files, `cut -f 1,2` removes a third column"
         return columns[0], columns[1], parse_weight(columns[2], place, hint)
     if columns[0].lstrip().startswith(("{", "[{")):
         raise UserError(f"{place}: JSON: give a file whose name ends in .jsonl")

@@ -20,7 +20,6 @@ logger = logging.getLogger(__name__)
 sacremoses = lazy_loader.load("sacremoses")  # slow to import; only published scores need it
 
 CHARACTERS_OF_WORD = 12  # mean length of what blanks separate, above which they separate no words
-MULTI30K = ("cs", "de", "en", "fr")  # its languages
 QUOTES = str.maketrans(dict.fromkeys("„“”«»", '"') | dict.fromkeys("‚‘’‹›", "'"))
 
 
@@ -111,11 +110,6 @@ def has_papers_bleu(data: DataConfig) -> bool:
     return (base_language(data.source), base_language(data.target)) == ("en", "de")
 
 
-def is_of_multi30k(data: DataConfig) -> bool:
-    """Whether the target language of a `DataConfig` is one of Multi30k."""
-    return base_language(data.target) in MULTI30K
-
-
 def split_compounds(tokens: str) -> str:
     """Splits tokens at hyphens: "Ost-West" -> "Ost ##AT##-##AT## West".
 
@@ -162,14 +156,11 @@ def normalized_bleu(
 
     Args:
       translations, references: as for `score`.
-      language: code of the language of both. See `moses_language` for those without rules.
+      language: code of the language of both, for which Moses has rules.
     Returns: BLEU from 0 to 100; the settings of the metric, as text.
     """
-    rules = moses_language(language)
-    moses = f"moses.{rules}:sacremoses.{sacremoses.__version__}"
+    moses = f"moses.{base_language(language)}:sacremoses.{sacremoses.__version__}"
     settings = f"text:lower-cased|punctuation:normalised|{moses}"
-    if rules == "en" and base_language(language) != "en":
-        settings += f"|no rules for {language}: English"
     return _bleu_of_tokens(translations, references, lowercase_tokenizer(language), settings)
 
 
@@ -182,7 +173,7 @@ def lowercase_tokenizer(language: str) -> Callable[[str], str]:
     Args:
       language: code of the language, as for `normalized_bleu`.
     """
-    rules = moses_language(language)
+    rules = base_language(language)
     normalizer = sacremoses.MosesPunctNormalizer(lang=rules)
     tokenizer = sacremoses.MosesTokenizer(lang=rules)
 
@@ -190,17 +181,6 @@ def lowercase_tokenizer(language: str) -> Callable[[str], str]:
         return tokenizer.tokenize(normalizer.normalize(line.lower()), return_str=True, escape=False)
 
     return tokenize
-
-
-def moses_language(language: str) -> str:
-    """The language whose Moses rules apply to a language: "pt" to "pt_BR".
-
-    Moses has English rules for a language that it does not know.
-    """
-    code = base_language(language)
-    known = code in sacremoses.corpus.NonbreakingPrefixes().available_langs.values()
-    # For these two, the tokenizer has other rules, but no abbreviations.
-    return code if known or code in ("ja", "ko") else "en"
 
 
 def _bleu_of_tokens(

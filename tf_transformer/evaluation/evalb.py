@@ -16,8 +16,9 @@ program's code (versions that print an F-measure, 2006 and later):
   skipped: no words of the test tree remain. The scores exclude both.
 
 Differences from EVALB: the F-measure is 0 where no bracket matches (EVALB prints "nan"); EVALB's
-limits (200 words, 200 brackets, 5,000 characters a line) do not apply; and text that EVALB cannot
-read raises a `UserError`.
+limits (200 words, 200 brackets, 5,000 characters a line) do not apply; text that EVALB cannot read
+raises a `UserError`; all sentences are read, whatever MAX_ERROR is; and QUOTE_LABEL, which
+COLLINS.prm does not have, is not known.
 """
 
 import dataclasses
@@ -37,24 +38,17 @@ OK = 0  # status of a sentence
 ERROR = 1
 SKIP = 2
 
-# These words may have the tag of a quotation mark, and be deleted, in only one of the two trees.
-QUOTE_WORDS = ("'", '"', "/")
-
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
     """The settings of a parameter file. The defaults are those of COLLINS.prm, the standard."""
 
-    # EVALB continues after `max_error` + 1 sentences in error and stops at the next one.
-    max_error: int = 10
     # The longest sentence, in words, of the second summary.
     cutoff_len: int = 40
     # False: brackets match by start and end, whatever their labels.
     labeled: bool = True
     delete_label: tuple[str, ...] = ("TOP", "-NONE-", ",", ":", "``", "''", ".")
     delete_label_for_length: tuple[str, ...] = ("-NONE-",)
-    # Tags of `QUOTE_WORDS`: those of quotation marks and those given by mistake.
-    quote_label: tuple[str, ...] = ()
     # Pairs of labels that count as equal, of phrases and of tags.
     eq_label: tuple[tuple[str, str], ...] = (("ADVP", "PRT"),)
     eq_word: tuple[tuple[str, str], ...] = ()
@@ -118,11 +112,6 @@ class Summary(Counts):
     no_crossing: float  # % of sentences without crossing brackets
     two_or_less_crossing: float  # % of sentences with at most two crossing brackets
 
-    @property
-    def valid(self) -> int:
-        """The number of scored sentences."""
-        return self.sentences - self.errors - self.skipped
-
 
 def _percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else 0.0
@@ -142,16 +131,15 @@ def score_sentence(gold: Trees, test: Trees, parameters: Parameters = COLLINS) -
       parameters: `Parameters`.
     Returns: a `Record`.
     """
-    gold_sentence = _Sentence(gold, parameters)
-    test_sentence = _Sentence(test, parameters)
-    length = sum(
-        leaf.label not in parameters.delete_label_for_length for leaf in gold_sentence.leaves
+    gold_leaves, gold_brackets = _leaves_and_brackets(gold, parameters)
+    test_leaves, test_brackets = _leaves_and_brackets(test, parameters)
+    length = sum(leaf.label not in parameters.delete_label_for_length for leaf in gold_leaves)
+    gold_words, test_words = (
+        [leaf for leaf in leaves if leaf.label not in parameters.delete_label]
+        for leaves in (gold_leaves, test_leaves)
     )
-    if not test_sentence.counted():
+    if not test_words:
         return Record(length=length, status=SKIP)
-    if len(gold_sentence.counted()) != len(test_sentence.counted()):
-        _restore_quotes(gold_sentence, test_sentence)
-    gold_words, test_words = gold_sentence.counted(), test_sentence.counted()
     if len(gold_words) != len(test_words):
         error = f"Length unmatch ({len(gold_words)}|{len(test_words)})"
         return Record(length=length, status=ERROR, error=error)
@@ -161,8 +149,6 @@ def score_sentence(gold: Trees, test: Trees, parameters: Parameters = COLLINS) -
             error = f"Words unmatch ({word}|{test_word})"
             return Record(length=length, status=ERROR, error=error)
         correct_tags += _equal(tag, test_tag, parameters.eq_label)
-
-    gold_brackets, test_brackets = gold_sentence.brackets(), test_sentence.brackets()
     return Record(
         length=length,
         matched=_count_matches(gold_brackets, test_brackets, parameters),
@@ -174,78 +160,32 @@ def score_sentence(gold: Trees, test: Trees, parameters: Parameters = COLLINS) -
     )
 
 
-class _Sentence:
-    """The parts of a tree that are compared.
+def _leaves_and_brackets(trees: Trees, parameters: Parameters) -> tuple[list[Tree], list[Bracket]]:
+    """The pre-terminals of a sentence, and the brackets that count, in the order of opening."""
+    leaves: list[Tree] = []
+    phrases: list[list[Any]] = []  # first leaf, leaf after the last, label
 
-    Attributes:
-      leaves: the pre-terminals.
-      counts: how often each of them counts; 0 for a deleted one.
-      phrases: lists [first leaf, leaf after the last, label], in the order in which they open.
-      quotes: the indices of the leaves that can be quotation marks.
-    """
-
-    def __init__(self, tree: Trees, parameters: Parameters) -> None:
-        self._parameters = parameters
-        self.leaves: list[Tree] = []
-        self.phrases: list[list[Any]] = []
-        for each in (tree,) if isinstance(tree, Tree) else tree or ():
-            self._add(each)
-        self.counts = [int(leaf.label not in parameters.delete_label) for leaf in self.leaves]
-        self.quotes = [
-            i
-            for i, leaf in enumerate(self.leaves)
-            if leaf.label in parameters.quote_label and leaf.children in QUOTE_WORDS
-        ]
-
-    def _add(self, node: Tree) -> None:
+    def add(node: Tree) -> None:
         if isinstance(node.children, str):
-            self.leaves.append(node)
+            leaves.append(node)
             return
-        phrase = [len(self.leaves), 0, node.label]
-        self.phrases.append(phrase)
+        phrase = [len(leaves), 0, re.split("[-=]", node.label, maxsplit=1)[0]]
+        phrases.append(phrase)
         for child in node.children:
-            self._add(child)
-        phrase[1] = len(self.leaves)
+            add(child)
+        phrase[1] = len(leaves)
 
-    def counted(self) -> list[Tree]:
-        """The leaves that count."""
-        return [leaf for leaf, count in zip(self.leaves, self.counts) for _ in range(count)]
-
-    def is_deleted(self, i: int) -> bool:
-        """Whether a leaf has a deleted tag."""
-        return self.leaves[i].label in self._parameters.delete_label
-
-    def position(self, i: int) -> int:
-        """The number of leaves that count before a leaf. A restored leaf is before itself."""
-        return sum(self.counts[: i + self.is_deleted(i)])
-
-    def brackets(self) -> list[Bracket]:
-        """The brackets that count."""
-        before = [0, *itertools.accumulate(self.counts)]
-        eq_label = self._parameters.eq_label
-        brackets = []
-        for first, last, label in self.phrases:
-            label = re.split("[-=]", label, maxsplit=1)[0]
-            deleted = any(_equal(label, each, eq_label) for each in self._parameters.delete_label)
-            if before[first] != before[last] and not deleted:
-                brackets.append((before[first], before[last], label))
-        return brackets
-
-
-def _restore_quotes(gold: _Sentence, test: _Sentence) -> None:
-    """Restores quotation marks that only one of the two trees deletes.
-
-    The order is that of EVALB, which includes an error of the program: a restored mark remains a
-    candidate, one position later, for the next mark of the test tree.
-    """
-    for i in test.quotes:
-        position = test.position(i)
-        for j in gold.quotes:
-            if gold.position(j) == position and gold.is_deleted(j) != test.is_deleted(i):
-                if gold.is_deleted(j):
-                    gold.counts[j] += 1
-                else:
-                    test.counts[i] += 1
+    for tree in (trees,) if isinstance(trees, Tree) else trees or ():
+        add(tree)
+    counts = (leaf.label not in parameters.delete_label for leaf in leaves)
+    before = [0, *itertools.accumulate(counts)]  # leaves that count before a leaf
+    brackets = [
+        (before[first], before[last], label)
+        for first, last, label in phrases
+        if before[first] != before[last]
+        and not any(_equal(label, each, parameters.eq_label) for each in parameters.delete_label)
+    ]
+    return leaves, brackets
 
 
 def _equal(a: str, b: str, equal_pairs: tuple[tuple[str, str], ...]) -> bool:
@@ -303,9 +243,8 @@ def _summary(records: Sequence[Record]) -> Summary:
 
 NUMBER, LABEL, PAIR = "a whole number", "one label", "two labels"
 KEYWORDS = {  # of a parameter file, with their values
-    "MAX_ERROR": NUMBER, "CUTOFF_LEN": NUMBER, "LABELED": NUMBER,
-    "DELETE_LABEL": LABEL, "DELETE_LABEL_FOR_LENGTH": LABEL, "QUOTE_LABEL": LABEL,
-    "EQ_LABEL": PAIR, "EQ_WORD": PAIR,
+    "CUTOFF_LEN": NUMBER, "LABELED": NUMBER,
+    "DELETE_LABEL": LABEL, "DELETE_LABEL_FOR_LENGTH": LABEL, "EQ_LABEL": PAIR, "EQ_WORD": PAIR,
 }  # fmt: skip
 RULE = 76 * "="
 # The spelling is EVALB's, for scripts that search for it.
@@ -321,8 +260,8 @@ def read_parameters(path: str) -> Parameters:
 
     Each line holds a keyword and its value, or is a comment that begins with "#". As in EVALB,
     missing settings do not default to COLLINS.prm: without lines for it, no label is deleted and no
-    labels are equal. DEBUG is ignored. Keywords that EVALB does not know are ignored with a
-    warning, and so are lines that begin with a blank, which EVALB reads as an unknown keyword.
+    labels are equal. DEBUG and MAX_ERROR are ignored. Unknown keywords are ignored with a warning,
+    and so are lines that begin with a blank, which EVALB reads as an unknown keyword.
 
     Raises: UserError, with the line number, for a keyword with wrong values.
     """
@@ -335,7 +274,7 @@ def read_parameters(path: str) -> Parameters:
         keyword, *values = line.split()
         name, kind = keyword.lower(), KEYWORDS.get(keyword)
         if line[0].isspace() or kind is None:
-            if keyword != "DEBUG":
+            if keyword not in ("DEBUG", "MAX_ERROR"):
                 logger.warning("%s:%d: unknown keyword %r is ignored", path, number, keyword)
             continue
         try:
@@ -387,7 +326,7 @@ def _summary_text(summary: Summary) -> str:
 Number of sentence        = {summary.sentences:6d}
 Number of Error sentence  = {summary.errors:6d}
 Number of Skip  sentence  = {summary.skipped:6d}
-Number of Valid sentence  = {summary.valid:6d}
+Number of Valid sentence  = {summary.sentences - summary.errors - summary.skipped:6d}
 Bracketing Recall         = {summary.recall:6.2f}
 Bracketing Precision      = {summary.precision:6.2f}
 Bracketing FMeasure       = {summary.f_measure:6.2f}
@@ -413,8 +352,7 @@ def evalb_files(gold_path: str, test_path: str, parameters: Parameters = COLLINS
       parameters: `Parameters`.
     Returns: the output of EVALB: table and summary.
     Raises: UserError for files that cannot be read, are empty, or differ in their number of lines;
-      for malformed text, with the line number; for more than `parameters.max_error` + 1 sentences
-      in error, where EVALB stops.
+      for malformed text, with the line number.
     """
     gold = list(read_lines(gold_path))
     test = list(read_lines(test_path))
@@ -430,13 +368,6 @@ def evalb_files(gold_path: str, test_path: str, parameters: Parameters = COLLINS
         gold_trees = read_line(gold_line, f"{gold_path}:{number}")
         test_trees = read_line(test_line, f"{test_path}:{number}")
         records.append(score_sentence(gold_trees, test_trees, parameters))
-        if records[-1].status != ERROR:
-            continue
-        logger.warning("%d : %s", number, records[-1].error)
-        errors = sum(record.status == ERROR for record in records)
-        if errors > parameters.max_error + 1:
-            raise UserError(
-                f"{test_path}:{number}: the words of {errors} sentences so far differ from those "
-                f"of {gold_path}: check that the lines correspond, or give a larger MAX_ERROR"
-            )
+        if records[-1].status == ERROR:
+            logger.warning("%d : %s", number, records[-1].error)
     return report(records, parameters)

@@ -3,7 +3,7 @@
 import collections
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import unescape
 
 import sacrebleu
@@ -84,21 +84,10 @@ def _read_xml(path: str, source: str, target: str) -> tuple[list[str], list[list
     for document in root.iter("doc"):
         if "testsuite" in document.attrib:
             continue
-        originals, translations = (
-            [
-                each
-                for each in document.iter(side)
-                if base_language(each.get("lang", language)) == base_language(language)
-            ]
-            for side, language in (("src", source), ("ref", target))
-        )
-        texts = {
-            segment.get("id"): _text(segment) for each in originals for segment in each.iter("seg")
-        }
+        texts = {number: text for number, _, text in _segments(document, "src", source)}
         of_segment: dict[str, dict[str, str]] = collections.defaultdict(dict)
-        for each in translations:
-            for segment in each.iter("seg"):
-                of_segment[segment.get("id")][each.get("translator", "")] = _text(segment)
+        for number, translator, text in _segments(document, "ref", target):
+            of_segment[number][translator] = text
         for number, text in texts.items():
             row = of_segment[number]
             if any(row.values()):
@@ -113,5 +102,10 @@ def _read_xml(path: str, source: str, target: str) -> tuple[list[str], list[list
     return sources, [[row.get(each, "") for row in rows] for each in translators]
 
 
-def _text(segment: etree._Element) -> str:
-    return " ".join("".join(segment.itertext()).split())
+def _segments(document: etree._Element, side: str, language: str) -> Iterator[tuple[str, str, str]]:
+    """Yields the number, the translator and the text of each segment in a language."""
+    for part in document.iter(side):
+        if base_language(part.get("lang", language)) == base_language(language):
+            for segment in part.iter("seg"):
+                text = " ".join("".join(segment.itertext()).split())
+                yield segment.get("id"), part.get("translator", ""), text

@@ -94,7 +94,7 @@ class RunDirectory:
         # Of a process that was killed while it wrote.
         for folder in ("", model_folder.CHECKPOINTS, model_folder.CACHE):
             remove_temporary_files(os.path.join(self.path, folder))
-        remove_unfinished_folders(self.path)
+            remove_unfinished_folders(os.path.join(self.path, folder))
 
     def close(self) -> None:
         """Releases the lock, when what was begun is written."""
