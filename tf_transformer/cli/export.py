@@ -41,15 +41,14 @@ def _option_flags() -> Iterator[Flag]:
         *model_flags(),
         _format_flag(EXPORT_FORMATS),
         Flag(
-            "output",
-            str,
-            "saved_model: the folder of all versions; other formats: the folder or file to write "
-            "(default: MODEL_DIR/export/FORMAT; for a built-in model in models/NAME)",
+            "output", str,
+            "folder or file to write, of saved_model that of all versions (default: "
+            "MODEL_DIR/export/FORMAT; for a built-in model in models/NAME)",
         ),
         *_option_flags(),
         *search_flags(),
     ],
-)
+)  # fmt: skip
 def export(values: FlagValues) -> None:
     """Writes a trained model in the format of another engine."""
     models = model_list(values.model_dir, values.checkpoint)
@@ -87,12 +86,7 @@ def _check_flags(values: FlagValues, models: int) -> None:
     "make a model folder of a Hugging Face model, such as an OPUS-MT model",
     lambda: [
         _format_flag(IMPORT_FORMATS),
-        Flag(
-            "input",
-            str,
-            "folder with config.json, model.safetensors, source.spm, target.spm and vocab.json",
-            required=True,
-        ),
+        Flag("input", str, "folder of the model, with config.json", required=True),
         Flag("output", str, "model folder to write", required=True),
         *language_flags("that of the model, or en and de"),
     ],
