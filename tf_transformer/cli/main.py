@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import logging
 import os
 import sys
@@ -85,8 +86,9 @@ def run() -> None:
     """The program: runs a command and ends the process."""
     # The text of standard streams is UTF-8 in every locale. What cannot be decoded from the input
     # is replaced; a file name that is not UTF-8 is written as it is.
-    for name, errors in (("stdin", "replace"), ("stdout", "surrogateescape")):
-        getattr(sys, name).reconfigure(encoding="utf-8", errors=errors)
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "surrogateescape")):
+        if isinstance(stream, io.TextIOWrapper):  # it is None where the shell has closed it
+            stream.reconfigure(encoding="utf-8", errors=errors)
     code = main()
     if received_signal():  # the threads of a computation or of a request may need minutes to end
         os._exit(code)
