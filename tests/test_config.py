@@ -22,8 +22,6 @@ def test_round_trip(tmp_path):
         ("num_layers", 0, "at least 1"),
         # The kernel rounds the rate to 2^-16, and divides by 1 - rate.
         ("dropout_rate", float("nan"), "at most 0.999"),
-        ("label_smoothing", 1.0, "at most 0.999"),
-        ("beta_2", -0.1, "at least 0"),
         ("epsilon", 0.0, "at least 1e-30"),
         ("clip_norm", float("inf"), "at most 2,147,483,647"),
         # With the length of the source it exceeded int32.
@@ -45,18 +43,13 @@ def test_values_out_of_range(name, value, message):
     [
         ({"d_model": 500}, "d_model 500 is not divisible by num_heads 8"),
         ({"batch_tokens": 200}, "batch must be able to hold one sentence"),
-        ({"micro_batch_tokens": 200}, "micro-batch must be able to hold one sentence"),
         ({"max_length": 2000, "batch_tokens": 9000}, "1024 positions of pe_input"),
-        ({"learning_rate_schedule": "cosine"}, "give learning_rate"),
         ({"learning_rate": 0.001}, "learning_rate 0.001 has no effect on the schedule noam"),
         (
             {"learning_rate_schedule": "linear", "learning_rate": 0.001, "train_steps": 4000},
             "warmup_steps 4000 is not less than train_steps 4000",
         ),
-        ({"plateau_steps": 5}, "for learning_rate_schedule inverse_sqrt"),
-        ({"data_weights": "1"}, "data_weights and data_temperature are for several corpora"),
         ({"r_drop": 5.0, "dropout_rate": 0.0}, "dropout_rate is 0"),
-        ({"init_optimizer": True}, "need init_from"),
         ({"init_from": "a", "vocab_model": "b"}, "vocab_model and init_from: give one of them"),
         ({"target_normalization": "nfc"}, "no rule of normalization 'nfc': give identity, nfkc"),
         ({"input_vocab_size": 5}, "shared embeddings need one vocabulary"),

@@ -22,19 +22,6 @@ def files(monkeypatch, tmp_path):
     return write
 
 
-def test_cpu(files):
-    lines = "processor\t: 0\nmodel name\t: Xeon\nflags\t\t: fpu avx avx2 amx_bf16\n"
-    files("CPU_INFO", lines + lines.replace("Xeon", "another"))
-    assert host.cpu_info("model name") == "Xeon"
-    assert host.cpu_flags() == {"fpu", "avx", "avx2", "amx_bf16"}
-
-
-def test_unknown_host(files):
-    """On another system there are no such files."""
-    assert host.cpu_flags() == set()
-    assert host.core_limit() is host.memory_limit() is None
-
-
 def test_limits_of_a_cgroup(files):
     """The smallest limit of the cgroup and of those above it counts."""
     files("CGROUP_OF_PROCESS", "0::/outer/inner\n")

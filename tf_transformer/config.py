@@ -7,7 +7,7 @@ A `Config` consists of a `ModelConfig`, a `DataConfig`, a `TrainConfig` and a `D
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tf_transformer.errors import UserError
@@ -77,6 +77,9 @@ WORDS = "words"
 TREES = "trees"
 
 
+POSITIONS = ("sinusoidal", "learned")
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelConfig(Settings):
     """Sizes of the Transformer, named as in the reference code.
@@ -97,18 +100,11 @@ class ModelConfig(Settings):
     num_decoder_layers: int = setting(0, "layers of the decoder; 0 means num_layers")
     key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads")
     value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads")
-    positional_encoding: str = setting(
-        "sinusoidal", "sinusoidal or learned (Table 3, row E)", choices=("sinusoidal", "learned")
-    )
-    activation: str = setting(
-        "relu",
-        "of the feed-forward networks: relu (Eq. 2), or swish (OPUS-MT)",
-        choices=("relu", "swish"),
-    )
+    positional_encoding: str = setting("sinusoidal", "learned: row E of Table 3", choices=POSITIONS)
+    activation: str = setting("relu", "relu: Eq. 2; swish: OPUS-MT", choices=("relu", "swish"))
     norm: str = setting(
         "post",
-        "layer normalization: post, after each sub-layer (Sec. 3.1), or pre, before each sub-layer "
-        "and after each stack (Xiong et al. 2020)",
+        "layer normalization after each sub-layer (Sec. 3.1), or before (Xiong et al. 2020)",
         choices=("post", "pre"),
     )
     shared_embeddings: bool = setting(True, "one matrix for embeddings and projection (Sec. 3.4)")
@@ -185,51 +181,41 @@ class DataConfig(Settings):
     """The sentence pairs and their batches (Sec. 5.1)."""
 
     data: str = setting("pocket", "the sentence pairs")  # `describe_data` adds what it can name
-    data_weights: str = setting(
-        "", "several corpora: the weight of each in an epoch, such as 4,1, separated by commas"
-    )
+    data_weights: str = setting("", "several corpora: weights in an epoch, separated by commas")
     data_temperature: float = setting(
         1.0, "several corpora: T, where the share of each is its number of pairs ^ (1 / T)", 1
     )
     tag: str = setting(
-        "", "a token before each source, such as <2de>; of several corpora, separated by commas"
+        "", "token before each source, such as <2de>; of several corpora with commas"
     )
     source: str = setting("en", "language code of the source; words for trees")
     target: str = setting("de", "language code of the target; trees for trees")
     hold_out: str = setting(
         HOLD_OUT_SOURCES,
-        "what to validate on where there is no text for it: sources, with all their pairs, chosen "
-        "by a hash, or the end of the text",
+        "what to validate on where there is no text for it: some sources, by a hash, or the end",
         choices=(HOLD_OUT_SOURCES, HOLD_OUT_END),
     )
     vocab_size: int = setting(37000, "sub-words of a vocabulary", 8)
     subword_model: str = setting(
         "bpe",
-        "bpe, byte-pair encoding, as in the paper, or unigram, a language model (Kudo 2018)",
+        "bpe: byte-pair encoding, as in the paper; unigram: Kudo 2018",
         choices=tuple(SAMPLING),
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
     vocab_model: str = setting(
-        "",
-        "a SentencePiece model as the vocabulary, with its own rules, in place of a learned one; "
-        "or those of source and target, separated by a comma",
+        "", "a SentencePiece model in place of a learned one; or two, separated by a comma"
     )
     source_normalization: str = setting(
         "nmt_nfkc", f"rule for sources: {listed(NORMALIZATIONS)}, or a file RULES.tsv"
     )
-    target_normalization: str = setting(
-        "identity", "rule for targets, which the model learns to write; identity: as they are"
-    )
+    target_normalization: str = setting("identity", "rule for targets; identity: as they are")
     max_length: int = setting(256, "most sub-words of a side; longer pairs are dropped", 2)
     max_length_ratio: float = setting(9.0, "largest ratio of both lengths; others are dropped", 1)
     batch_tokens: int = setting(25000, "tokens of a batch on each side, padding included", 1)
     max_shapes: int = setting(
-        0,
-        "most shapes of batches; 0: as many as save padding, but 12 where XLA compiles them",
+        0, "most shapes of batches; 0: as many as save padding, but 12 where XLA compiles them"
     )
-    bpe_dropout: float = setting(
-        0.0, "BPE-dropout: probability of leaving out a merge, such as 0.1; 0 means none", 0, 0.999
-    )
+    bpe_dropout: float = setting(0.0, "BPE-dropout: probability to leave out a merge", 0, 0.999)
     sentencepiece_alpha: float = setting(
         0.0, "the same for unigram: each segmentation is drawn with its probability ^ alpha"
     )
@@ -270,6 +256,10 @@ SCHEDULES = {
 }
 DECAY_TO_0 = ("linear", "cosine")  # those that end at train_steps
 FREEZABLE = ("encoder", "decoder", "embeddings")
+BLEU_TOKENIZERS = (
+    "auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200",
+    "none",
+)  # fmt: skip
 VALIDATION_METRICS = ("loss", "BLEU", "chrF")  # by which early stopping can go
 
 
@@ -291,9 +281,7 @@ class TrainConfig(Settings):
     learning_rate_scale: float = setting(1.0, "factor on Eq. 3 (noam); less for small batches")
     dropout_warmup_steps: int = setting(0, "updates while the dropout rate rises from 0")
     label_smoothing: float = setting(0.1, "epsilon_ls of label smoothing", 0, 0.999)
-    r_drop: float = setting(
-        0.0, "alpha of R-Drop, the weight of the divergence between two passes; 0 means one pass"
-    )
+    r_drop: float = setting(0.0, "R-Drop's alpha, weight of the divergence of two passes; 0: off")
     # In float32, 1 - beta and epsilon must not round to 0: they are divisors.
     beta_1: float = setting(0.9, "Adam's decay rate of the mean gradient", 0, 0.999999)
     beta_2: float = setting(0.98, "Adam's decay rate of the mean squared gradient", 0, 0.999999)
@@ -301,36 +289,27 @@ class TrainConfig(Settings):
     seed: int = setting(1, "seed of the weights, the order of the data and dropout", 0, 2**21 - 1)
     clip_norm: float = setting(0.0, "maximum global norm of the gradients; 0 means no limit")
     ema_decay: float = setting(
-        0.0, "decay rate of a moving average of the weights, such as 0.999; 0: none", 0, 0.999999
+        0.0, "decay of a moving average of the weights; 0: none", 0, 0.999999
     )
     init_from: str = setting("", "fine-tuning: the model, or its folder, with which a run starts")
     init_optimizer: bool = setting(False, "take Adam's state and the updates of init_from too")
     extend_vocab: int = setting(0, "most sub-words to add to the vocabulary of init_from")
-    freeze: str = setting(
-        "", f"weights that are not updated, separated by commas: some of {', '.join(FREEZABLE)}"
-    )
+    freeze: str = setting("", f"weights that are not updated: {listed(FREEZABLE)}, or two of them")
     micro_batch_tokens: int = setting(
         0,
-        "tokens on each side that a device computes at a time (gradient accumulation); 0 means as "
-        f"many as fit into the memory of the GPUs, and {MICRO_BATCH_TOKENS:,} on CPUs",
+        "tokens on each side that a device computes at a time (gradient accumulation); 0: as many "
+        f"as fit into the memory of GPUs, {MICRO_BATCH_TOKENS:,} on CPUs",
     )
     precision: str = setting(
         "auto",
-        "auto (bfloat16 where the device has matrix units for it), float32, mixed_bfloat16 or "
-        "mixed_float16",
+        "auto: bfloat16 where the device has matrix units for it",
         choices=("auto", "float32", "mixed_bfloat16", "mixed_float16"),
     )
     decode_length_coverage: float = setting(
-        0.999,
-        "the part of the training pairs whose targets fit into the longest outputs: a larger "
-        "extra_decode_length is chosen where needed; 0: the given one",
-        0,
-        1,
+        0.999, "part of the training targets for which extra_decode_length is raised; 0: no", 0, 1
     )
     jit_compile: str = setting(
-        "auto",
-        "whether XLA compiles the gradients: auto (on GPUs), on or off",
-        choices=("auto", "on", "off"),
+        "auto", "whether XLA compiles; auto: on GPUs", choices=("auto", "on", "off")
     )
     logical_devices: int = setting(0, "replicas on the CPU; 0: all GPUs, or two on the CPU", 0, 256)
     worker_minutes: float = setting(10.0, "most minutes to wait for the other workers of TF_CONFIG")
@@ -338,29 +317,22 @@ class TrainConfig(Settings):
     max_checkpoints: int = setting(5, "newest checkpoints to keep, and to average (big: 20)", 1)
     eval_steps: int = setting(1000, "updates between validations", 1)
     early_stopping_patience: int = setting(
-        0,
-        "validations after the warm-up without a better score before training stops; 0 means never",
+        0, "validations after the warm-up without a better score before the end; 0: no limit"
     )
     early_stopping_metric: str = setting(
         "",
         "metrics that must all have stopped to improve, separated by commas: loss, bleu, chrf, or "
-        "that of a further validation text, such as NAME/bleu (default: loss, bleu and chrf)",
+        "NAME/bleu of a further validation text (default: loss, bleu and chrf)",
     )
     validation: str = setting(
-        "",
-        "further texts to validate on, NAME=DATA, separated by semicolons; DATA is a folder with a "
-        "validation text, a file of pairs, or SOURCE_FILE,TARGET_FILE",
+        "", "further texts to validate on, as for data: NAME=DATA, separated by semicolons"
     )
     max_skipped_steps: int = setting(20, "stop after so many updates without finite gradients", 1)
     bleu_tokenizer: str = setting(
         "auto",
-        "sacreBLEU's tokenizer: auto (words, or characters for languages without blanks) or "
-        "another one; some need a package or a download",
-        choices=(
-            "auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101",
-            "flores200", "none",
-        ),
-    )  # fmt: skip
+        "sacreBLEU's tokenizer; auto: words, or characters for languages without blanks",
+        choices=BLEU_TOKENIZERS,
+    )
     bleu_sentences: int = setting(500, "validation sentences to translate for BLEU; 0 means none")
     log_steps: int = setting(50, "updates between log lines", 1)
 
@@ -459,12 +431,8 @@ class ControlConfig(Settings):
     repetition_penalty: float = setting(
         1.0, "factor on the log-probability of what has occurred; above 1: less repetition", 0.01
     )
-    min_length: int = setting(
-        0, "fewest sub-words of a translation, as far as the longest output allows; 1: none empty"
-    )
-    diverse_groups: int = setting(
-        1, "groups of the beam that avoid each other's sub-words, a divisor of the beam size", 1
-    )
+    min_length: int = setting(0, "fewest sub-words of a translation; 1: none is empty")
+    diverse_groups: int = setting(1, "groups of the beam that avoid each other's sub-words", 1)
     diversity_strength: float = setting(
         0.5, "by how much a log-probability falls for each earlier group that took the sub-word"
     )
@@ -481,15 +449,11 @@ class FilterConfig(Settings):
     Japanese, and five of Thai, Lao, Khmer, Burmese or Tibetan, count as one word.
     """
 
-    max_words: int = setting(150, "most words of a side; 0 means no limit")
-    max_characters: int = setting(1000, "most characters of a side; 0 means no limit")
-    max_word_length: int = setting(50, "most characters of a word; 0 means no limit")
-    max_word_ratio: float = setting(
-        3.0, "maximum ratio of the word counts where one is more than 10; 0 means no limit"
-    )
-    max_overlap: float = setting(
-        0.7, "maximum fraction of the different words of a pair that are on both sides", 0, 1
-    )
+    max_words: int = setting(150, "most words of a side; 0: no limit")
+    max_characters: int = setting(1000, "most characters of a side; 0: no limit")
+    max_word_length: int = setting(50, "most characters of a word; 0: no limit")
+    max_word_ratio: float = setting(3.0, "largest ratio of the word counts, above 10; 0: no limit")
+    max_overlap: float = setting(0.7, "largest part of the words that are on both sides", 0, 1)
     min_letters: float = setting(0.3, "minimum fraction of letters in a side, without blanks", 0, 1)
     min_script: float = setting(0.5, "minimum fraction of letters of the language's script", 0, 1)
     drop_damaged: bool = setting(True, "drop pairs with control characters or damaged UTF-8")
@@ -508,16 +472,8 @@ BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
 }
 
 
-def _to_format_2(values: dict[str, Any]) -> dict[str, Any]:
-    """Adds `BEFORE_FORMAT_2`."""
-    added = {part: {**old, **values[part]} for part, old in BEFORE_FORMAT_2.items()}
-    return {**values, **added}
-
-
-# The formats of `config.json`: each function turns the settings of a format, a dict of JSON, into
-# those of the next one. Format 0 is that of version 0.2.0, which wrote no number.
-MIGRATIONS: list[Callable[[dict[str, Any]], dict[str, Any]]] = [dict, _to_format_2]
-FORMAT_VERSION = len(MIGRATIONS)
+# The format of `config.json`. Version 0.2.0 wrote no number, and the settings of format 1.
+FORMAT_VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -577,6 +533,10 @@ class Config:
             raise KeyError(f"no such setting: {', '.join(settings)}")
         return Config(**parts)
 
+    def values(self) -> dict[str, Any]:
+        """The settings of all parts, by their names."""
+        return {name: value for part in vars(self).values() for name, value in vars(part).items()}
+
     def differences(self, other: "Config", names: Collection[str]) -> str:
         """Returns "NAME VALUE (now VALUE OF THE OTHER), ..." for the settings that differ.
 
@@ -584,13 +544,10 @@ class Config:
           other: another `Config`.
           names: of the settings to compare.
         """
-        before, after = (
-            {name: value for part in vars(each).values() for name, value in vars(part).items()}
-            for each in (self, other)
-        )
+        after = other.values()
         return ", ".join(
             f"{name} {str(old) or 'none'} (now {str(after[name]) or 'none'})"
-            for name, old in before.items()
+            for name, old in self.values().items()
             if name in names and after[name] != old
         )
 
@@ -641,8 +598,8 @@ class Config:
                     f"{version}, and this one reads up to format {FORMAT_VERSION}: install the "
                     "later version"
                 )
-            for migrate in MIGRATIONS[version:]:
-                values = migrate(values)
+            if version < 2:
+                values |= {part: old | values[part] for part, old in BEFORE_FORMAT_2.items()}
             return cls.from_dict(values)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
@@ -659,34 +616,22 @@ class ServeConfig(Settings):
     host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 accepts all networks")
     port: int = setting(8501, "port to listen on", 0, 65_535)
     max_batch_size: int = setting(32, "most texts of different requests in one batch", 1)
-    max_batch_tokens: int = setting(
-        1024, "most tokens of a batch: texts x source sub-words of the longest one", 1
-    )
+    max_batch_tokens: int = setting(1024, "most tokens of a batch: texts x the longest source", 1)
     concurrent_batches: int = setting(
         1, "batches of short texts, and as many of longer ones, computed at a time", 1, 256
     )
     max_queue: int = setting(100, "maximum number of waiting requests; others get status 503", 1)
     max_rows: int = setting(256, "most texts in a request; larger requests get status 413", 1)
     max_rows_alone: int = setting(
-        8, "the same for score and alignments, whose responses can be large", 1
+        8, "the same for score and alignments, whose answers are large", 1
     )
-    max_request_tokens: int = setting(
-        16_384, "most sub-words of all texts of a request; larger ones get status 413", 1
-    )
-    max_request_bytes: int = setting(
-        2**20, "maximum size of a request, unpacked; larger ones get status 413", 1
-    )
+    max_request_tokens: int = setting(16_384, "most sub-words of a request; more get 413", 1)
+    max_request_bytes: int = setting(2**20, "most bytes of a request, unpacked; more get 413", 1)
     timeout: float = setting(
-        60.0,
-        "seconds to receive a request (else status 408), and to compute its response (else 504)",
-        0.1,
-        86_400,
+        60.0, "seconds to receive a request (else 408) and to answer it (else 504)", 0.1, 86_400
     )
     drain_seconds: float = setting(
-        0.0,
-        "seconds after SIGTERM in which a balancer can see that it is not ready",
-        0,
-        86_400,
+        0.0, "seconds after SIGTERM in which a balancer can see that it is not ready", 0, 86_400
     )
     grace_seconds: float = setting(
         20.0, "seconds to answer pending requests after that; others get status 503", 0, 86_400

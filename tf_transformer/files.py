@@ -9,7 +9,7 @@ import pathlib
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import IO, Any
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota, limit on file sizes
@@ -59,25 +59,6 @@ def atomic_write(path: str, mode: str = "w") -> Iterator[IO[Any]]:
     finally:
         with contextlib.suppress(OSError):
             os.remove(temporary)
-
-
-@contextlib.contextmanager
-def atomic_files(paths: Sequence[str], mode: str = "w") -> Iterator[list[IO[Any]]]:
-    """Opens several files as `atomic_write` does, such as the two sides of a text.
-
-    None of them appears when one cannot be written. A process that is killed leaves some of them
-    missing, and never old ones beside new ones.
-    """
-    with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(atomic_write(path, mode)) for path in paths]
-        yield files
-        for file in files:
-            file.flush()
-            if os.path.isfile(file.name):  # not a device
-                os.fsync(file.fileno())
-        for path in paths[:-1]:  # the last one is replaced first
-            if os.path.isfile(path):
-                os.remove(os.path.realpath(path))
 
 
 def remove_temporary_files(folder: str) -> None:

@@ -57,6 +57,12 @@ def memory_limit() -> int | None:
     return min(map(int, _limits("memory.max")), default=None)
 
 
+def memory() -> int:
+    """The bytes of memory that this process can use."""
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(physical, memory_limit() or physical)
+
+
 def nvidia_smi(*fields: str) -> list[list[str]]:
     """The values of fields of nvidia-smi's `--query-gpu`, for each GPU; none where it cannot run.
 

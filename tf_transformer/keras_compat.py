@@ -47,27 +47,11 @@ class ReferenceCall(KerasClass):
             self.autocast = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the layer with positional arguments as the reference code gives them.
-
-        Raises: ValueError for a RaggedTensor that has no ids.
-        """
+        """Calls the layer with positional arguments as the reference code gives them."""
         parameters = inspect.signature(self.call).parameters.values()
         names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
         given = {**dict(zip(names, args)), **kwargs}
-        if any(isinstance(value, tf.RaggedTensor) for value in tf.nest.flatten(given)):
-            given = tf.nest.map_structure(self._pad, given)
         return super().__call__(given.pop(names[0]), *args[len(names) :], **given)
-
-    def _pad(self, value: Any) -> Any:
-        """Pads a RaggedTensor of ids."""
-        if not isinstance(value, tf.RaggedTensor):
-            return value
-        if not self.takes_ids:
-            raise ValueError(
-                f"{self.name} takes no RaggedTensor: give it `x.to_tensor()`, and a mask that "
-                "hides the padding"
-            )
-        return value.to_tensor()
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments, each of which is an attribute of the same name.
@@ -94,13 +78,6 @@ class ReferenceCall(KerasClass):
             if path in frozen:
                 part.trainable = False
         return layer
-
-    def quantize(self, *args: Any, **kwargs: Any) -> None:
-        """Raises: NotImplementedError."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no quantized form in Keras: `tf-transformer export "
-            "--format=ctranslate2` with `--compute_type=int8` at translation has one"
-        )
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         """Returns the implicit mask of the first input, also where an explicit one replaces it."""

@@ -41,9 +41,6 @@ def test_two_compressed_files(run, data, tmp_path):
         "duplicate pair\tA good sentence.\tEin guter Satz.",
         "empty side\t\tJa.",
     ]
-    # The same text gives the same file.
-    run(*command, "--overwrite")
-    assert (new / "train.de.gz").read_bytes() == compressed
 
 
 def test_standard_streams(succeed, monkeypatch):
@@ -54,14 +51,6 @@ def test_standard_streams(succeed, monkeypatch):
     assert "WARNING --min_script does not check tlh: the script is not known" in err
     assert "INFO standard input: 5 pairs" in err
     assert " 40.00%" in err
-
-
-def test_a_tab_is_not_a_column(run, tmp_path):
-    (tmp_path / "in.en").write_text("A\ttab\n", "utf-8")
-    (tmp_path / "in.de").write_text("Ein Tabulator\n", "utf-8")
-    data = f"--data={tmp_path}/in.en,{tmp_path}/in.de"
-    code, out, _ = run("clean", data, "--nodrop_damaged")
-    assert (code, out) == (0, "A tab\tEin Tabulator\n")
 
 
 def test_pairs_held_out_for_validation_are_cleaned_too(run, data, tmp_path):
@@ -75,10 +64,6 @@ def test_pairs_held_out_for_validation_are_cleaned_too(run, data, tmp_path):
     assert out.startswith(f"all of folder {folder}: 5 pairs\n")
     _, out, _ = run("clean", f"--data={folder}", "--split=validation", f"--output={tmp_path}/v")
     assert out.startswith(f"validation of folder {folder}: 1 pairs\n")
-    # Those of each of several corpora, too.
-    both = f"--data={folder},{folder}", "--drop_duplicates=false", f"--output={tmp_path}/both.tsv"
-    _, out, _ = run("clean", *both)
-    assert out.startswith(f"all of folder {folder} and all of folder {folder}: 10 pairs\n")
 
 
 def test_the_script_is_that_of_the_languages_of_a_corpus(succeed, tmp_path):

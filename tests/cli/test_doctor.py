@@ -2,9 +2,7 @@
 
 import ctypes.util
 import os
-import subprocess
 import sys
-import tempfile
 
 import pytest
 
@@ -28,62 +26,36 @@ def test_training_works_here(succeed, monkeypatch, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.fixture
-def packages(monkeypatch):
-    """Packages of other versions than the installed ones; None for one that is missing."""
-    changed = {}
-    original = doctor.metadata.version
-
-    def version(name):
-        if name in changed and changed[name] is None:
-            raise doctor.metadata.PackageNotFoundError(name)
-        return changed.get(name) or original(name)
-
-    monkeypatch.setattr(doctor.metadata, "version", version)
-    return changed
-
-
 def problem_in(findings):
     """The only problem that a part of the report has found."""
     (problem,) = [found for found in findings if isinstance(found, doctor.Problem)]
     return problem
 
 
-def test_a_missing_package(run, packages, monkeypatch):
+def test_a_missing_package(run, monkeypatch):
     """The report goes on where a part of it fails, and nothing is trained."""
-    packages["sentencepiece"] = None
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
     monkeypatch.setattr(doctor.host, "core_limit", lambda: 1 / 0)
     code, out, err = run("doctor")
     assert (code, err) == (1, "")
     problem, remedy, warning, _, last = out.splitlines()[-5:]
-    assert problem == "problem: sentencepiece is not installed"
-    assert remedy.startswith("    pip install 'sentencepiece>=")
+    assert problem.startswith("problem: sentencepiece cannot be imported: ")
+    assert "pip install --force-reinstall --no-deps 'sentencepiece>=" in remedy
     assert warning == "warning: host: ZeroDivisionError: division by zero"
     assert last == "training does not work here"
 
 
-@pytest.mark.slow
-def test_without_the_package_that_parses_flags():
-    """The command line itself needs it."""
-    code = "import sys; sys.modules['absl'] = None; from tf_transformer.__main__ import run; run()"
-    done = subprocess.run([sys.executable, "-c", code, "doctor"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "absl is not installed: pip install" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-def test_wrong_version(packages, monkeypatch):
-    """A package of the wrong version prevents training where it cannot be imported."""
-    packages["tensorflow-text"] = "2.20.0"
+def test_wrong_version(monkeypatch):
+    """A package of another version does not prevent training."""
+    original = doctor.metadata.version
+    changed = {"tensorflow-text": "2.20.0"}
+    monkeypatch.setattr(
+        doctor.metadata, "version", lambda name: changed.get(name) or original(name)
+    )
     problem = problem_in(doctor.versions())
-    assert problem.text == "tensorflow-text 2.20.0 is installed, but <2.22,>=2.21.1 is required"
+    assert problem.text.endswith("is required, and the installed version is 2.20.0")
     assert problem.remedy == "pip install 'tensorflow-text<2.22,>=2.21.1'"
     assert not problem.prevents_training
-    packages.clear()
-    monkeypatch.setitem(sys.modules, "tensorflow_text", None)  # importing it fails
-    problem = problem_in(doctor.versions())
-    assert problem.text.startswith("tensorflow-text cannot be imported: ")
-    assert problem.prevents_training and "--force-reinstall" in problem.remedy
 
 
 @pytest.mark.parametrize(("variables", "problem", "remedy"), [
@@ -102,17 +74,6 @@ def test_keras(refused, monkeypatch, tmp_path, variables, problem, remedy):
     assert problem in found.text and remedy in found.remedy
     message = refused("translate")
     assert problem in message and remedy in message
-
-
-def test_no_folder_for_temporary_files(refused, monkeypatch):
-    def fail():
-        raise FileNotFoundError("No usable temporary directory")
-
-    monkeypatch.setattr(tempfile, "gettempdir", fail)
-    problem = problem_in(doctor.versions())
-    assert "no folder for temporary files can be written to" in problem.text
-    assert "TMPDIR" in problem.remedy and "pip" not in problem.remedy
-    assert "TMPDIR" in refused("translate")
 
 
 def test_missing_gpu(nvidia_device, monkeypatch):

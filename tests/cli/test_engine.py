@@ -2,8 +2,6 @@
 
 import logging
 import os
-import sys
-from importlib import metadata
 
 import pytest
 
@@ -57,16 +55,6 @@ def test_flags_of_translate(run, refused, lines, export, tmp_path):
     (tmp_path / "in.txt").write_text("a\n" + "a " * 2000 + "\n")
     assert "line 2 has 2,001 sub-words, the model takes at most 1,024" in refused(*flags)
     assert run(*flags, "--skip_long_lines")[1].splitlines()[1:] == [""]
-
-
-def test_without_the_package(refused, export, monkeypatch):
-    def version(name):
-        raise metadata.PackageNotFoundError(name)
-
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    monkeypatch.setattr(metadata, "version", version)
-    for command in (["translate"], ["serve", "--port=0", f"--export_dir={export}"]):
-        assert "pip install 'tf_transformer[ctranslate2]'" in refused(*command, ENGINE)
 
 
 def test_serve_takes_an_export_or_a_folder_of_versions(succeed, export, replace_server):

@@ -6,7 +6,6 @@ import types
 import pytest
 
 from tf_transformer.cli.evaluation import (
-    read_published,
     read_test_set,
     tag_for,
     translations_path,
@@ -66,7 +65,6 @@ def test_the_tag_is_that_of_the_languages(texts, flags, tag):
     held_out = [source for source, _ in open_corpus("a.tsv", "en", "de").read("validation")]
     expected = ["c"] if "c" in flags.get("data", "") else held_out
     assert tested.sources == [f"{tag} {source}" for source in expected]
-    assert tested.sources_without_tags == expected
     assert read(DataConfig(data=names), **{**flags, "tag": None}).sources == expected
 
 
@@ -75,20 +73,7 @@ def test_tags_of_a_model_whose_text_is_elsewhere():
     data = DataConfig(data="/other/a.tsv,/other/back.tsv@de-en", tag=",<2en>")
     assert tag_for(data, "en", "de") == ""
     assert tag_for(data, "de", "en") == "<2en>"
-    assert tag_for(data, "en", "fr") is None
-
-
-def test_the_split_train_of_several_corpora_has_their_tags(texts):
-    tested = read(DataConfig(data="a.tsv,b.tsv", tag=",<BT>"), split="train")
-    names = [source.rpartition(" ")[0] for source in tested.sources]
-    assert names == ["a"] * 38 + ["<BT> b"] * 38
-    assert {source[:2] for source in tested.sources_without_tags[38:]} == {"b "}
-
-
-def test_an_older_model_is_tested_on_what_it_held_out(texts):
-    data = DataConfig(data="a.tsv", hold_out="end")
-    assert read(data).sources == ["a 38", "a 39"]
-    assert set(read(DataConfig(data="a.tsv")).sources) != {"a 38", "a 39"}
+    assert tag_for(data, "en", "fr") == ""
 
 
 def test_names_of_translations(texts, tmp_path):
@@ -108,15 +93,3 @@ def test_names_of_translations(texts, tmp_path):
     long = [name(a, f"pocket,{tmp_path}/{'x' * 90}{end}") for end in "ab"]
     assert long[0] != long[1] and max(map(len, long)) < 120
     assert name("pocket", "wmt14_translate/de-en") == "wmt14_translate-de-en.test.de"
-
-
-def test_the_name_of_a_test_set_of_files(tmp_path):
-    path = tmp_path / ("x" * 90 + ".xml")
-    path.write_text(
-        '<dataset><doc><src lang="en"><seg id="1">a</seg></src>'
-        '<ref lang="de"><seg id="1">b</seg></ref></doc></dataset>'
-    )
-    flags = dict.fromkeys(("tag", "max_pairs", "baseline"))
-    test = read_published(types.SimpleNamespace(test_set=str(path), **flags), DataConfig())
-    assert test.pairs == [("a", "b")]
-    assert test.split[0] != "-" and len(test.split) <= 100

@@ -25,17 +25,6 @@ def test_saved_model(run, model_dir, tmp_path):
     assert 'name: "two"' in (tmp_path / "models.config").read_text()
 
 
-def test_ctranslate2_as_a_version(run, model_dir, tmp_path):
-    """The version that was just written stays, even if it is not one of the newest."""
-    for version in "9", "10", "11":
-        (tmp_path / version).mkdir()
-        (tmp_path / version / "model.bin").touch()
-    flags = "--format=ctranslate2", "--keep_versions=2", "--quantization=int8"
-    assert run("export", f"--model_dir={model_dir}", f"--output={tmp_path}/8/", *flags)[0] == 0
-    assert sorted(os.listdir(tmp_path)) == ["10", "11", "8"]
-    assert (tmp_path / "8" / "model.bin").exists()
-
-
 def test_a_built_in_model_is_exported_to_the_working_directory(succeed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for form, output, function in (

@@ -3,18 +3,12 @@
 import dataclasses
 import json
 
-from absl import flags
 from fuzzing import bounded
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tf_transformer.cli.command import SETTINGS
-from tf_transformer.cli.command import given as given_flags
-from tf_transformer.cli.main import parse
 from tf_transformer.config import Config
 from tf_transformer.errors import UserError
-from tf_transformer.presets import preset
-from tf_transformer.visualization.history import describe_history
 
 FIELDS = [
     (part.name, field.name)
@@ -56,40 +50,3 @@ def test_a_random_configuration(tmp_path, text):
         config.save(str(path))
         assert Config.load(str(path)) == config
         assert config.model.parameters() > 0
-
-
-METRICS = st.fixed_dictionaries(
-    {
-        "step": st.integers(0, 100) | JSON,
-        "kind": st.sampled_from(["train", "validation", "average"]) | JSON,
-        "time": st.floats(0, 1e10) | JSON,
-    },
-    optional={name: JSON for name in ("loss", "perplexity", "BLEU", "skipped_steps")},
-)
-
-
-@bounded
-@given(st.lists(METRICS.map(json.dumps) | JSON.map(json.dumps) | st.text(), max_size=4))
-def test_a_random_history(tmp_path, lines):
-    text = "".join(f"{line}\n" for line in lines)
-    (tmp_path / "metrics.jsonl").write_bytes(text.encode("utf-8", "surrogatepass"))
-    try:
-        assert describe_history(str(tmp_path)).startswith("  history ")
-    except UserError as error:
-        assert "has no history" in str(error)
-
-
-@settings(bounded, max_examples=50)
-@given(
-    st.sampled_from([name for _, name in FIELDS]),
-    SCALARS.map(str) | st.text(),
-    st.sampled_from(["--{}={}", "-{}={}", "--no{}={}", "--no{}", "--{}"]),
-)
-def test_a_random_flag(name, value, form):
-    try:
-        values = parse("train", [form.format(name, value)])
-        config = preset("pocket").replace(**given_flags(values, SETTINGS))
-    except (UserError, flags.Error) as error:
-        assert str(error)
-    else:
-        assert isinstance(config, Config)

@@ -110,41 +110,14 @@ def test_settings_of_the_papers_parser():
     assert values.model_dir == default_model_dir(values.preset, config.data)
 
 
-@pytest.mark.parametrize("recipe", ["wmt14-ende", "parse"])
-def test_dry_run_is_not_scored(recipe):
-    (arguments,) = commands(recipe, "STEPS=3", flags="--dry_run --seed=1")
-    assert arguments[0] == "train"
-    assert "--train_steps=3" in arguments
-    assert arguments[-2:] == ["--dry_run", "--seed=1"]
-
-
 @pytest.mark.slow
-def test_multi30k_end_to_end(corpus_folder, tmp_path, capsys):
-    data = tmp_path / "data"
-    shutil.copytree(corpus_folder, data)
-    for path in data.glob("test.*"):
-        path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[:5]), "utf-8")
-    variables = f"MODEL_DIR={tmp_path}/model", f"DATA={data}", "SPLIT=test"
-    flags = f"{TINY} --vocab_size=500 --warmup_steps=1"
-    for arguments in commands("multi30k", *variables, flags=flags):
-        assert main(arguments) == 0, capsys.readouterr().err
-    out = capsys.readouterr().out
-    assert out.count("lower-cased, tokenised BLEU") == 2
-    assert out.count(f"test of folder {data}: 5 pairs") == 2
-    rescored = tmp_path / "model-seeds" / "seed-1" / "evaluation" / "test.rescored.de"
-    assert len(rescored.read_text().splitlines()) == 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["wmt14-ende", "wmt14-enfr"])
-def test_end_to_end_on_mock_data(recipe, tmp_path, capsys):
+def test_end_to_end_on_mock_data(tmp_path, capsys):
     import tensorflow_datasets as tfds
 
     with tfds.testing.mock_data(num_examples=40, data_dir=str(tmp_path / "tfds")):
-        for arguments in commands(recipe, f"MODEL_DIR={tmp_path}/model", flags=TINY):
+        for arguments in commands("wmt14-ende", f"MODEL_DIR={tmp_path}/model", flags=TINY):
             assert main(arguments) == 0, capsys.readouterr().err
     out = capsys.readouterr().out
     assert "test of the TensorFlow data set wmt14_translate" in out
-    assert "tok:13a" in out
-    assert ("compound-split BLEU" in out) == (recipe == "wmt14-ende")
+    assert "compound-split BLEU" in out
     assert Config.load(str(tmp_path / "model" / "config.json")).data.source == "en"

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import socket
 
 import pytest
 from serving.scripted_server import scripted_server, translated
@@ -11,7 +10,6 @@ from serving.scripted_server import scripted_server, translated
 from tf_transformer.checkpoints import model_folder
 from tf_transformer.export import saved_model
 from tf_transformer.files import write_checksums
-from tf_transformer.serving import server
 
 
 @pytest.fixture
@@ -55,14 +53,6 @@ def test_serve_warns_of_an_export_that_is_older_than_the_model(
     os.utime(version, (0, 0))
     _, err = succeed(*command)
     assert re.search(f"{version} is older .* `tf-transformer export --model_dir={tmp_path}/m`", err)
-
-
-def test_the_port_is_checked_before_a_model_is_loaded(refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(server, "Server", None)
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        message = refused("serve", f"--export_dir={tmp_path}", f"--port={port}")
-    assert f"cannot listen at '127.0.0.1', port {port} (Address already in use)" in message
 
 
 @pytest.fixture
@@ -112,13 +102,10 @@ OTHER_MODEL = "is not one that tf-transformer exported"
 
 
 @pytest.mark.parametrize(("status", "body", "expected"), [
-    (200, b"<html>\n<body>Welcome</body>\n</html>", NO_SERVER),
     (404, b"<html>\nnot found</html>", NO_SERVER),
-    (405, b"\xff\x00", NO_SERVER),
     (200, b'{"outputs": [[1.0]]}', OTHER_MODEL),
     (200, b'{"outputs": {"translation": [], "score": []}}', OTHER_MODEL),
     (400, b'{"error": "two\\nlines"}', "status 400: two lines (in the request from line 1 on)"),
-    (400, b'{"error": {"code": 7}}', NO_SERVER),
 ])  # fmt: skip
 def test_translate_with_a_foreign_server(refused, translate, status, body, expected):
     with scripted_server(lambda texts: (status, body)) as address:

@@ -1,17 +1,13 @@
 """The commands translate, evaluate, score, parse and evalb."""
 
 import io
-import json
 import subprocess
 import sys
-import tracemalloc
 
 import pytest
 
 from tf_transformer.cli.main import main
 from tf_transformer.data.trees import read_line
-from tf_transformer.decoding.text_batches import Translation
-from tf_transformer.decoding.translator import Translator
 
 
 @pytest.fixture
@@ -22,17 +18,8 @@ def translate(model_dir, tmp_path):
 
 def test_translate_a_file(run, translate, tmp_path):
     """Each line has one line of output, whatever its characters are."""
-    lines = [
-        "Anna sleeps.",
-        "\ufeffAnna",
-        "a\u2028b\u0085",
-        "a\rb",
-        "a\x00b",
-        "x" * 90,
-        "",
-        " ",
-        "\x0b",
-    ]
+    odd = ["\ufeffAnna", "a\u2028b\u0085", "a\rb", "a\x00b", "x" * 90]
+    lines = ["Anna sleeps.", *odd, "", " ", "\x0b"]
     (tmp_path / "in.txt").write_bytes("\r\n".join(lines).encode())
     flags = "--beam_size=2", "--extra_decode_length=5"
     assert run(*translate, *flags, f"--output={tmp_path}/out.txt") == (0, "", "")
@@ -49,13 +36,8 @@ def test_translate_a_file(run, translate, tmp_path):
 def test_translate_a_pipe(model_dir):
     """Standard input to standard output, while more input arrives; one warning at the end."""
     arguments = ["translate", f"--model_dir={model_dir}", "--beam_size=1"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tf_transformer", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command, pipe = [sys.executable, "-m", "tf_transformer", *arguments], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
     process.stdin.write("Anna sleeps.\n\n")
     process.stdin.flush()
     early = [process.stdout.readline() for _ in range(2)]  # the input has not ended
@@ -64,26 +46,6 @@ def test_translate_a_pipe(model_dir):
     assert "50 sub-words more than the source: 201, the first in line 1" in err
     assert early[1] == "\n"
     assert out == early[0] * 200
-
-
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_input(run, translate, tmp_path, monkeypatch):
-    """With a search that takes no time, 25,000 lines need no more memory than 10,000."""
-    monkeypatch.setattr(
-        Translator,
-        "n_best",
-        lambda self, texts, *others: [[Translation((text, 0.0))] for text in texts],
-    )
-    peaks = []
-    for lines in (10_000, 25_000):  # the windows grow to 4,096 lines
-        text = "".join(f"{i} {'x' * 200}\n" for i in range(lines))
-        (tmp_path / "in.txt").write_text(text)
-        tracemalloc.start()
-        assert run(*translate, f"--output={tmp_path}/out.txt")[0] == 0
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-        assert (tmp_path / "out.txt").read_text() == text
-    assert peaks[1] < peaks[0] + 1e6  # 15,000 lines are 3 MB
 
 
 def test_a_line_that_is_too_long(run, succeed, translate, tmp_path):
@@ -123,10 +85,8 @@ def test_translate_with_prefixes(run, refused, translate, tmp_path):
     first, free, last = out.splitlines()
     assert first.startswith("Heute") and last.startswith("Der Hund")
     assert not free.startswith(("Heute", "Der Hund"))
-    for lines, message in ((2, "prefixes.txt has more"), (4, "prefixes.txt has 3 lines")):
-        (tmp_path / "in.txt").write_text("Anna sleeps.\n" * lines)
-        assert message in refused(*translate)
-    assert "cannot read" in refused(*translate, "--target_prefix=/no/file")
+    (tmp_path / "in.txt").write_text("Anna sleeps.\n" * 4)
+    assert "prefixes.txt has 3 lines" in refused(*translate)
 
 
 def test_translate_by_sampling(run, translate, tmp_path):
@@ -140,15 +100,12 @@ def test_translate_by_sampling(run, translate, tmp_path):
     assert run(*translate, *flags, "--seed=1")[1] != out
 
 
-@pytest.mark.parametrize("flags", [["--beam_size=2"], ["--sampling", "--top_k=9", "--seed=3"]])
-def test_pairs_are_the_translations_of_translate(run, model_dir, tmp_path, flags):
+def test_pairs_are_the_translations_of_translate(run, translate, tmp_path):
     """In batches of any size, and without lines that are blank, too long or not translated."""
     lines = ["Anna sleeps.", "", "The dog\tsees the cat.", "a" * 3000, "Tom sleeps."]
-    (tmp_path / "mono.en").write_text("".join(f"{line}\n" for line in lines))
-    command = (
-        "translate", f"--model_dir={model_dir}", f"--input={tmp_path}/mono.en",
-        "--extra_decode_length=5", *flags,
-    )  # fmt: skip
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in lines))
+    flags = "--extra_decode_length=5", "--sampling", "--top_k=9", "--seed=3"
+    command = *translate, *flags
     code, out, err = run(*command, "--pairs", "--decode_batch_tokens=64")
     _, translations, _ = run(*command, "--skip_long_lines")
     expected = zip(translations.splitlines(), lines, strict=True)
@@ -174,10 +131,7 @@ def test_translate_interactively(succeed, model_dir, monkeypatch, translator):
 def test_evaluate(succeed, model_dir, corpus_folder, tmp_path):
     command = "evaluate", f"--model_dir={model_dir}", "--beam_size=1"
     out, _ = succeed(*command)
-    for text in (
-        "BLEU", "tok:13a", "chrF", "chrF++", "sentences/s", " (μ = ", "compound-split BLEU",
-        "##AT##-##AT##", "lower-cased, tokenised BLEU", "moses.de:sacremoses.",
-    ):  # fmt: skip
+    for text in ("BLEU", "chrF", "chrF++", "sentences/s", " (μ = ", "compound-split BLEU"):
         assert text in out
     translations = (model_dir / "evaluation" / "test.de").read_text().splitlines()
     assert len(translations) == 60
@@ -197,31 +151,25 @@ def test_evaluate(succeed, model_dir, corpus_folder, tmp_path):
 
 
 def test_evaluate_scores_given_translations(run, succeed, model_dir, corpus_folder, tmp_path):
-    """The scores are those of translating; the model does not translate, and writes nothing."""
+    """The scores are those of translating."""
     output = tmp_path / "out.de"
     command = "evaluate", f"--model_dir={model_dir}", "--metrics=bleu,chrf"
     _, expected, _ = run(*command, "--max_pairs=20", "--beam_size=1", f"--output={output}")
     output.write_text(output.read_text() + "x\n" * 40)
-
-    def times():
-        return {path: path.stat().st_mtime_ns for path in model_dir.rglob("*")}
-
-    before, given = times(), f"--translations={output}"
+    given = f"--translations={output}"
     for data in (str(corpus_folder), f"{corpus_folder}/test.en,{corpus_folder}/test.de"):
         code, out, _ = run(*command, given, "--max_pairs=20", f"--data={data}")
         assert (code, out.splitlines()[1:]) == (0, expected.splitlines()[1:-1])
         assert ": 20 pairs, translations in " in out.splitlines()[0]
-    both = f"--data={corpus_folder},{corpus_folder}@de-en"
-    assert run(*command, given, both)[1].startswith(f"test of folder {corpus_folder}: 60 pairs")
-    assert times() == before
     own = f"--translations={corpus_folder}/test.de"
+    succeed(*command, "--max_pairs=3", "--beam_size=1")  # the baseline
     for baseline in (str(output), str(model_dir)):
         flags = own, f"--baseline={baseline}", "--max_pairs=2"
         out, _ = succeed(*command, *flags)
         assert "100.00" in out and out.count("p = ") == 2
 
 
-def test_score(run, succeed, model_dir, corpus_folder, tmp_path, translator):
+def test_score(run, model_dir, corpus_folder, tmp_path, translator):
     files = [corpus_folder / "test.en", corpus_folder / "test.de"]
     pairs = list(zip(*(file.read_text().splitlines() for file in files)))
     expected = translator.score(pairs)
@@ -237,13 +185,6 @@ def test_score(run, succeed, model_dir, corpus_folder, tmp_path, translator):
         assert float(total) == pytest.approx(score.normalized, abs=1e-3)
         assert pieces.split(" ") == score.pieces
         assert len(log_probs.split(" ")) == len(score.pieces)
-    records = [json.dumps({"de": target, "en": source}) for source, target in pairs]
-    (tmp_path / "pairs.jsonl").write_text("\n".join(records))
-    lines = [f'"{target}","{source}"' for source, target in [("en", "de"), *pairs]]
-    (tmp_path / "pairs.csv").write_text("\n".join(lines))
-    for name in ("pairs.jsonl", "pairs.csv"):
-        succeed(*command, f"--input={tmp_path}/{name}", f"--output={tmp_path}/scores")
-        assert (tmp_path / "scores").read_text().split() == [f"{each:.4f}" for each in scores]
 
 
 def test_evalb(succeed, tmp_path):

@@ -170,13 +170,6 @@ def test_float_ids_are_not_rounded():
         np.testing.assert_array_equal(found, expected)
 
 
-def test_ragged_inputs(encoder):
-    ragged = tf.RaggedTensor.from_tensor(IDS, padding=0)
-    np.testing.assert_array_equal(encoder(ragged), encoder(IDS))
-    with pytest.raises(ValueError, match="takes no RaggedTensor"):
-        package.EncoderLayer(D, 2, 16)(tf.RaggedTensor.from_tensor(X))
-
-
 class CustomStep(package.Transformer):
     """The custom `train_step` of Keras' guide."""
 
@@ -318,10 +311,3 @@ def test_summary_has_all_layers(capsys):
     assert f"(None, None, {V})" in text
     assert [layer.name for layer in model.layers] == ["encoder", "decoder", "final_layer"]
     assert model.get_layer("encoder") is model.encoder
-
-
-def test_quantization_is_refused():
-    model = transformer()
-    model([IDS, IDS])
-    with pytest.raises(NotImplementedError, match="ctranslate2"):
-        model.quantize("int8")

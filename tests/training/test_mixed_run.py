@@ -1,7 +1,5 @@
 """A run on two corpora with weights and tags: its vocabulary and its use."""
 
-import shutil
-
 import numpy as np
 import pytest
 
@@ -110,27 +108,6 @@ def test_the_same_warning_of_evaluate_and_score(mixed_run, model_dir, tmp_path, 
         assert main([*command, f"--model_dir={model}"]) == 0
         messages = capfdbinary.readouterr().err.decode()
         assert warning in messages and ("WARNING" in messages) == bool(warning)
-
-
-def test_each_model_of_a_comparison_gets_its_own_tag(
-    mixed_run, model_dir, corpus_folder, texts, tmp_path, capfdbinary
-):
-    for side, name in (("en", "eng"), ("de", "deu")):  # other names of the same languages
-        shutil.copy(corpus_folder / f"test.{side}", tmp_path / f"train.{name}")
-    plain = (corpus_folder / "test.en").read_text("utf-8").split("\n")[:2]
-    tagged = [f"<2de> {line}" for line in plain]
-    for model, baseline, data, expected in (
-        (mixed_run, model_dir, ["--split=test"], [plain, tagged]),
-        (model_dir, mixed_run, ["--split=test"], [tagged, plain]),
-        (mixed_run, model_dir, [f"--data={tmp_path}@eng-deu"], [plain, tagged]),
-    ):
-        models = f"--model_dir={model}", f"--baseline={baseline}"
-        assert main(["evaluate", *models, *data, "--max_pairs=2", "--metrics=bleu"]) == 0
-        assert [texts.pop(0), texts.pop(0)] == expected
-    data = f"--data={corpus_folder}@de-en", "--split=test"
-    assert main(["evaluate", f"--model_dir={mixed_run}", f"--baseline={model_dir}", *data]) == 2
-    message = capfdbinary.readouterr().err.decode()
-    assert "translates en to de, and the test set has de and en" in message
 
 
 def test_back_translation_writes_no_tag(mixed_run, tmp_path):

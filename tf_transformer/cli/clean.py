@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import gzip
 import logging
 import os
 import sys
 from collections.abc import Iterator
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from absl import flags
 
@@ -20,7 +19,7 @@ from tf_transformer.data.progress import Progress
 from tf_transformer.data.readers import corpora_of, open_corpus
 from tf_transformer.data.text_files import COMPRESSIONS, STANDARD_INPUT, read_tsv, uncompressed
 from tf_transformer.errors import UserError
-from tf_transformer.files import atomic_files
+from tf_transformer.files import atomic_write
 
 logger = logging.getLogger(__name__)
 
@@ -35,20 +34,13 @@ Text = tuple[str, tuple[str, str], Iterator[WeightedPair]]
     lambda: [
         Flag("data", str, "sentence pairs, as for train (default: TSV on standard input)"),
         *language_flags(),
-        Flag(
-            "split", str,
-            "split to clean (default: train, with the pairs that train holds out for validation)",
-        ),
+        Flag("split", str, "split to clean (default: train, with what training holds out)"),
         Flag(
             "output", str,
             "file for the clean pairs: TSV, or two files SOURCE_FILE,TARGET_FILE; compressed if "
             "the name ends in .gz, .bz2 or .xz (default: TSV on standard output)",
         ),
-        Flag(
-            "rejected", str,
-            "file for the other pairs, TSV: reason, source, target, and weight where there are "
-            "some",
-        ),
+        Flag("rejected", str, "file for the other pairs, TSV: reason, source, target, weight"),
         Flag("overwrite", bool, "replace files that exist", False),
         *settings_flags(FilterConfig, "Filters"),
     ],
@@ -66,7 +58,8 @@ def clean(values: flags.FlagValues) -> None:
             logger.warning("--min_script does not check %s: the script is not known", language)
     filtered = zip(filters, [pairs for *_, pairs in texts])
     counts: collections.Counter[str] = collections.Counter()
-    with _open_outputs(paths) as files, Progress("cleaning", "pairs") as bar:
+    with contextlib.ExitStack() as stack, Progress("cleaning", "pairs") as bar:
+        files = [stack.enter_context(_open(path)) for path in paths]
         rejected = files.pop() if values.rejected else None
         for reason, (source, target, weight) in clean_pairs(filtered, config):
             counts[reason] += 1
@@ -93,11 +86,9 @@ def clean(values: flags.FlagValues) -> None:
         if counts[reason] or not reason:
             share = counts[reason] / max(pairs, 1)
             lines.append(f"  {reason or 'kept':20} {counts[reason]:12,} {share:8.2%}")
+    show = print if outputs else logger.info  # standard output may have the pairs
     for line in lines:
-        if outputs:
-            print(line)
-        else:  # standard output has the pairs
-            logger.info(line)
+        show(line)
 
 
 def _output_paths(values: flags.FlagValues) -> tuple[list[str], list[str]]:
@@ -142,25 +133,15 @@ def _read_input(values: flags.FlagValues) -> list[Text]:
 
 
 @contextlib.contextmanager
-def _open_outputs(paths: list[str]) -> Iterator[list[IO[Any]]]:
-    """Opens files, which appear together; those with names as in `COMPRESSIONS` are compressed.
-
-    Their folders are created where they do not exist.
-    """
-    for path in paths:
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with atomic_files(paths, "wb") as binaries, contextlib.ExitStack() as stack:
-        files: list[IO[Any]] = []
-        for path, file in zip(paths, binaries):
-            ending = os.path.splitext(path)[1]
-            if ending == ".gz":
-                # Without the name and the time, the same text gives the same file.
-                compressed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0)
-                file = cast(IO[Any], stack.enter_context(compressed))
-            elif ending in COMPRESSIONS:
-                file = stack.enter_context(COMPRESSIONS[ending](file, "wb"))
-            files.append(file)
-        yield files
+def _open(path: str) -> Iterator[IO[Any]]:
+    """Opens a file, which appears when it is complete, compressed where its name says so."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with atomic_write(path, "wb") as file:
+        if compress := COMPRESSIONS.get(os.path.splitext(path)[1]):
+            with compress(file, "wb") as compressed:
+                yield compressed
+        else:
+            yield file
 
 
 def _write(file: IO[bytes], *columns: str) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import logging
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -26,8 +25,6 @@ from tf_transformer.data.readers import describe_data
 from tf_transformer.errors import UserError
 from tf_transformer.presets import PRESETS
 
-logger = logging.getLogger(__name__)
-
 COLUMNS = 100  # of the help
 # The titles of the groups of flags in the help.
 COMMAND_GROUP, SEARCH_GROUP = "Flags", "Translation and parsing"
@@ -38,14 +35,12 @@ SETTINGS = {
     settings.TrainConfig: "Training",
     settings.DecodeConfig: SEARCH_GROUP,
 }
-# Types of values -> what the help shows, and what an error asks for.
-VALUES = {
-    int: ("INTEGER", "a whole number"),
-    float: ("NUMBER", "a number"),
-    str: ("TEXT", "text"),
-    bool: ("", "true or false"),
+# Types of values -> absl's flags, and what the help shows.
+KINDS: dict[Any, tuple[Callable[..., Any], str]] = {
+    int: (flags.DEFINE_integer, "INTEGER"),
+    float: (flags.DEFINE_float, "NUMBER"),
+    str: (flags.DEFINE_string, "TEXT"),
 }
-RENAMED: dict[str, str] = {}  # old name of a flag -> its name; the old one works for one version
 
 
 class Flag(NamedTuple):
@@ -100,7 +95,7 @@ def settings_flags(
     part: type[settings.Settings],
     group: str = COMMAND_GROUP,
     note: str = "",
-    default_of: Callable[[str], str] | None = None,
+    default_of: Callable[[dataclasses.Field], str] = lambda field: _text(field.default),
 ) -> list[Flag]:
     """The flags of the fields of a dataclass; without a flag, the default of the class holds.
 
@@ -108,34 +103,32 @@ def settings_flags(
       part: the dataclass.
       group: title in the help.
       note: put before each meaning.
-      default_of: name of a field -> what the help says of its default; None for that of the class.
+      default_of: what the help says of the default of a field.
     """
     made = []
     for field in dataclasses.fields(part):
         meaning = note + field.metadata["meaning"]
         if field.name == "data":
             meaning += f": {describe_data()}"
-        default = default_of(field.name) if default_of else _text(field.default)
-        meaning += f" (default: {default})"
-        made.append(Flag(field.name, field.type, meaning, group=group))
+        meaning += f" (default: {default_of(field)})"
+        kind = field.metadata["choices"] or field.type
+        made.append(Flag(field.name, kind, meaning, group=group))
     return made
 
 
 def train_flags() -> list[Flag]:
     """The flags of the settings of a run, with the value of each preset as the default."""
+    presets = {name: config.values() for name, config in PRESETS.items()}
 
-    def default_of(field: str) -> str:
+    def default_of(field: dataclasses.Field) -> str:
         names: dict[str, list[str]] = {}  # of the presets, by their value
-        for name, config in PRESETS.items():
-            (value,) = (
-                part[field] for part in dataclasses.asdict(config).values() if field in part
-            )
-            names.setdefault(_text(value), []).append(name)
+        for name, values in presets.items():
+            names.setdefault(_text(values[field.name]), []).append(name)
         if len(names) == 1:
             return next(iter(names))
         return "; ".join(f"{value} in {', '.join(of)}" for value, of in names.items())
 
-    made = [settings_flags(part, group, "", default_of) for part, group in SETTINGS.items()]
+    made = (settings_flags(part, group, "", default_of) for part, group in SETTINGS.items())
     known_from_the_text = "input_vocab_size", "target_vocab_size"
     return [flag for part in made for flag in part if flag.name not in known_from_the_text]
 
@@ -145,16 +138,19 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value) or "none"
 
 
+def _of_the_model(field: dataclasses.Field) -> str:
+    return "that of the model"
+
+
 def search_flags() -> list[Flag]:
     """The flags of the search with a trained model."""
-    return settings_flags(settings.DecodeConfig, SEARCH_GROUP, "", lambda name: "that of the model")
+    return settings_flags(settings.DecodeConfig, SEARCH_GROUP, "", _of_the_model)
 
 
 def setting_flag(name: str, note: str = "") -> Flag:
     """The flag of one setting of a trained model; arguments as for `settings_flags`."""
-    made = (settings_flags(part, "", note, lambda name: "that of the model") for part in SETTINGS)
-    found = next(flag for flag in itertools.chain.from_iterable(made) if flag.name == name)
-    return found._replace(group=COMMAND_GROUP)
+    made = (settings_flags(part, COMMAND_GROUP, note, _of_the_model) for part in SETTINGS)
+    return next(flag for flag in itertools.chain.from_iterable(made) if flag.name == name)
 
 
 def model_flags(optional: bool = False) -> list[Flag]:
@@ -181,11 +177,13 @@ def file_flags(inputs: str, outputs: str) -> list[Flag]:
 def language_flags(default: str = "") -> list[Flag]:
     """--source and --target, with those of `DataConfig` or with another default in the help."""
     note = f" (default: {default})" if default else ""
-    own = settings.DataConfig
     return [
-        Flag("source", str, f"language code of the source{note}", None if default else own.source),
-        Flag("target", str, f"language code of the target{note}", None if default else own.target),
-    ]
+        Flag(
+            side, str, f"language code of the {side}{note}",
+            None if default else getattr(settings.DataConfig, side),
+        )
+        for side in ("source", "target")
+    ]  # fmt: skip
 
 
 def tag_flag(default: str = "the lines have their tags") -> Flag:
@@ -260,9 +258,6 @@ def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
     if values.help:
         print(_help(name, declared))
         return None
-    for old, new in RENAMED.items():
-        if old in values and values[old].present:
-            logger.warning("--%s is now called --%s", old, new)
     positional = COMMANDS[name].positional
     if remaining and positional and not values[positional].present:
         values[positional].parse(",".join(remaining))
@@ -271,49 +266,26 @@ def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
         raise UserError(f"unexpected {remaining[0]!r}: write flags as --name=value")
     one_of(values, "verbose", "quiet")
     for flag in declared:
-        if flag.required and not values[flag.name].value:
+        if values[flag.name].value == "":  # such as that of an unset variable of the shell
+            raise UserError(f"--{flag.name}=: give a value, or leave the flag out")
+        if flag.required and values[flag.name].value is None:
             raise UserError(f"--{flag.name} is missing")
     return values
-
-
-class _Parser(flags.ArgumentParser):
-    """Converts the text of a flag, with plainer messages than absl's."""
-
-    def __init__(self, flag: Flag) -> None:
-        self._flag = flag
-        self.syntactic_help = ""
-
-    def parse(self, argument: Any) -> Any:
-        """Returns the value. Raises: ValueError when it is not valid."""
-        if argument == "":
-            raise ValueError("give a value, or leave the flag out")
-        kind, minimum = self._flag.kind, self._flag.minimum
-        convert = flags.BooleanParser().parse if kind is bool else kind
-        try:
-            value = convert(argument)
-        except (TypeError, ValueError):
-            raise ValueError(f"give {VALUES[kind][1]}") from None
-        if minimum is not None and not minimum <= value <= settings.MAX_INTEGER:
-            raise ValueError(f"give at least {minimum}, and at most {settings.MAX_INTEGER:,}")
-        return value
 
 
 def _define(declared: Iterable[Flag]) -> flags.FlagValues:
     """Makes absl's flags of the declared ones."""
     values = flags.FlagValues()
-    for flag in declared:
-        name, default, meaning = flag.name, flag.default, flag.meaning
-        if isinstance(flag.kind, tuple):
-            flags.DEFINE_enum(name, default, flag.kind, meaning, values)
-        elif flag.kind is bool:
+    for name, kind, meaning, default, minimum, *_ in declared:
+        if isinstance(kind, tuple):
+            flags.DEFINE_enum(name, default, kind, meaning, values)
+        elif kind is bool:
             short = "h" if name == "help" else None
             flags.DEFINE_boolean(name, default, meaning, values, short_name=short)
-            values[name].parser = _Parser(flag)
+        elif minimum is not None:
+            flags.DEFINE_integer(name, default, meaning, minimum, settings.MAX_INTEGER, values)
         else:
-            flags.DEFINE(_Parser(flag), name, default, meaning, values)
-    for old, new in RENAMED.items():
-        if new in values:
-            flags.DEFINE_alias(old, new, values)
+            KINDS[kind][0](name, default, meaning, flag_values=values)
     return values
 
 
@@ -321,7 +293,7 @@ def usage() -> str:
     """Returns the help text of the program."""
     lines = ["usage: tf-transformer COMMAND [--flag=value ...]", "", "Commands:"]
     for name, each in COMMANDS.items():
-        lines.append(_indent(f"{name:10s} {each.meaning}", 2, 13))
+        lines.append(_wrapped(f"  {name:10s} {each.meaning}", 13))
     lines += [
         "",
         "tf-transformer COMMAND --help lists the flags of a command. --flag value is the same as",
@@ -346,7 +318,7 @@ def _help(name: str, declared: list[Flag]) -> str:
                     meaning += " (required)"
                 elif flag.default not in (None, False):
                     meaning += f" (default: {flag.default})"
-                lines += [f"  {_with_value(flag)}", _indent(meaning, 6, 6)]
+                lines += [f"  {_with_value(flag)}", _wrapped(f"      {meaning}", 6)]
     return "\n".join(lines)
 
 
@@ -356,14 +328,16 @@ def _with_value(flag: Flag) -> str:
         return "--help, -h"
     if flag.kind is bool:  # a setting may be true without the flag
         return f"--{flag.name}" if flag.default is False else f"--{flag.name}, --no{flag.name}"
-    value = "|".join(flag.kind) if isinstance(flag.kind, tuple) else VALUES[flag.kind][0]
+    value = "|".join(flag.kind) if isinstance(flag.kind, tuple) else KINDS[flag.kind][1]
     return f"--{flag.name}={value}"
 
 
-def _indent(text: str, first: int, rest: int) -> str:
-    """Wraps a paragraph; the first line and the other ones are indented by spaces."""
-    first_indent, indent = " " * first, " " * rest
-    wrapper = textwrap.TextWrapper(
-        COLUMNS, first_indent, indent, break_long_words=False, break_on_hyphens=False
+def _wrapped(text: str, indent: int) -> str:
+    """Wraps a paragraph; the lines after the first one are indented by spaces."""
+    return textwrap.fill(
+        text,
+        COLUMNS,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
-    return wrapper.fill(text)

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import os
 
 from absl import flags
 
-from tf_transformer.checkpoints import model_folder
 from tf_transformer.cli.command import Flag, command, is_for, setting_flag
-from tf_transformer.cli.evaluation import translations_path
+from tf_transformer.cli.evaluation import read_translations
 from tf_transformer.data.readers import corpora_of, open_corpus
-from tf_transformer.data.text_files import read_lines
 from tf_transformer.errors import UserError
-from tf_transformer.visualization.run_comparison import (
-    Row,
-    Run,
-    describe_runs,
-    find_runs,
-    plot_runs,
-)
-
-logger = logging.getLogger(__name__)
+from tf_transformer.visualization import run_comparison
+from tf_transformer.visualization.run_comparison import Row, Run
 
 
 def _flags() -> list[Flag]:
@@ -37,18 +26,11 @@ def _flags() -> list[Flag]:
         Flag("plot", str, "PNG file for the losses and BLEU of the runs over the updates"),
         Flag(
             "split", str,
-            "compare the translations that evaluate wrote for this split, by a paired bootstrap "
-            "test against the first run",
+            "compare what evaluate wrote for this split, by a paired bootstrap test against the "
+            "first run",
         ),
-        Flag(
-            "data", str,
-            "--split: sentence pairs, as for evaluate (default: those of the first run)",
-        ),
-        Flag(
-            "max_pairs", int,
-            "--split: maximum number of pairs to compare, from the start; 0 means all",
-            0, minimum=0,
-        ),
+        Flag("data", str, "--split: pairs, as for evaluate (default: those of the first run)"),
+        Flag("max_pairs", int, "--split: pairs to compare, from the start; 0: all", 0, minimum=0),
         Flag("metrics", str, f"--split: {metrics_help()}", "bleu,chrf"),
         setting_flag("bleu_tokenizer"),
     ]  # fmt: skip
@@ -63,15 +45,15 @@ def _flags() -> list[Flag]:
 def compare(values: flags.FlagValues) -> None:
     """Prints the settings and the results of runs side by side, and plots their curves."""
     is_for(values, "split", "data", "metrics", "max_pairs", "bleu_tokenizer")
-    runs = find_runs(values.runs.split(","))
+    runs = run_comparison.find_runs(values.runs.split(","))
     scores, signatures = _scores(values, runs) if values.split else ([], [])
-    print(describe_runs(runs, scores))
+    print(run_comparison.describe_runs(runs, scores))
     if signatures:
         print("\nintervals of 95% and p-values: paired bootstrap resampling; signatures:")
     for signature in signatures:
         print(f"  {signature}")
     if values.plot:
-        plot_runs(runs, values.plot)
+        run_comparison.plot_runs(runs, values.plot)
         print(f"\ndrew {values.plot}")
 
 
@@ -103,7 +85,7 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
     references = [target for _, target in corpus.read(values.split)]
     number = values.max_pairs or len(references)
     translations = [
-        _read_translations(run, test_data, values.split, len(references), number)[:number]
+        read_translations(run.path, test_data, values.split, len(references), number)
         for run in runs
     ]
     of_text = language, values.bleu_tokenizer or runs[0].config.train.bleu_tokenizer
@@ -128,30 +110,3 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
         rows.append(Row("  p-value against run 1", p_values, ".4f"))
         signatures.append(f"{name}: {of_runs[0].signature}")
     return rows, signatures
-
-
-def _read_translations(run: Run, test_data: str, split: str, pairs: int, number: int) -> list[str]:
-    """Reads the translations of a test set, which evaluate wrote.
-
-    Args:
-      run: a `Run`.
-      test_data, split: the test set.
-      pairs: of the test set.
-      number: translations wanted, of the first pairs.
-    Raises: UserError when there are none, or another number.
-    """
-    path = translations_path(run.path, run.config.data, test_data, split)
-    own = path == translations_path(run.path, run.config.data, None, split)
-    data = "" if own else f" --data={test_data}"
-    command = f"`tf-transformer evaluate --model_dir={run.path}{data} --split={split}`"
-    if not os.path.isfile(path):
-        raise UserError(f"{run.path} has no translations of {split}: run {command}")
-    lines = list(read_lines(path))
-    if not min(number, pairs) <= len(lines) <= pairs:
-        raise UserError(
-            f"{path} has translations of {len(lines):,} pairs, and {split} has {pairs:,}: run "
-            f"{command}, or give --max_pairs"
-        )
-    if model_folder.is_older_than_model(path, run.path):
-        logger.warning("%s is older than the model; to translate again: %s", path, command)
-    return lines

@@ -6,6 +6,7 @@ becomes a `Problem`, which says what to do.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
 import itertools
@@ -122,24 +123,32 @@ def versions() -> Findings:
     yield "Python", f"{platform.python_version()} ({sys.executable})"
     yield "platform", platform.platform()
     yield "tf_transformer", f"{__version__} ({package})"
+    try:
+        check_temporary_folder()
+        check_keras()
+    except UserError as error:
+        reason, _, remedy = str(error).partition(": ")
+        yield Problem(reason, remedy)
+        return
+    set_environment()
     needed = required_packages()
-    missing = False
-    for name in {**MODULES, **needed}:
-        specifier = needed.get(name, "")
+    for name, module in MODULES.items():
         try:
+            with captured_stderr():
+                import_module(module)
+            yield name, metadata.version(name)
+        except Exception as error:  # a broken package can raise anything
+            again = f"pip install --force-reinstall --no-deps '{name}{needed.get(name, '')}'"
+            yield Problem(f"{name} cannot be imported: {_summary(error)}", again)
+            return  # others may fail only because of it
+    for name, specifier in needed.items():
+        version = "none"
+        with contextlib.suppress(metadata.PackageNotFoundError):
             version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            missing |= name in MODULES
-            text, remedy = f"{name} is not installed", f"pip install '{name}{specifier}'"
-            yield Problem(text, remedy, name in MODULES)
-            continue
-        if name in MODULES:
-            yield name, version
-        if specifier and not specifier.contains(version, prereleases=True):
-            text = f"{name} {version} is installed, but {specifier} is required"
-            yield Problem(text, f"pip install '{name}{specifier}'", prevents_training=False)
-    if not missing:
-        yield from _first_broken_import(needed)
+            if specifier.contains(version, prereleases=True):
+                continue
+        text = f"{name}{specifier} is required, and the installed version is {version}"
+        yield Problem(text, f"pip install '{name}{specifier}'", prevents_training=False)
 
 
 def required_packages() -> dict[str, Any]:
@@ -154,36 +163,14 @@ def required_packages() -> dict[str, Any]:
     return {each.name: each.specifier for each in without_extra}
 
 
-def _first_broken_import(needed: dict[str, Any]) -> Iterator[Problem]:
-    """Imports `MODULES` up to the first that fails: others may fail only because of it."""
-    try:
-        check_temporary_folder()
-        check_keras()
-    except UserError as error:
-        reason, _, remedy = str(error).partition(": ")
-        yield Problem(reason, remedy)
-        return
-    set_environment()
-    for name, module in MODULES.items():
-        try:
-            with captured_stderr():
-                import_module(module)
-        except Exception as error:  # a broken package can raise anything
-            again = f"pip install --force-reinstall --no-deps '{name}{needed.get(name, '')}'"
-            yield Problem(f"{name} cannot be imported: {_summary(error)}", again)
-            return
-
-
 def describe_host() -> Findings:
     """The CPU and the memory."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     cores = f"{os.cpu_count()}; CPU affinity allows {host.affinity() or 'all'}"
-    core_limit, memory_limit = host.core_limit(), host.memory_limit()
+    if core_limit := host.core_limit():
+        cores += f"; the container's limit is {core_limit:g}"
     yield "CPU", host.cpu_info("model name") or platform.machine()
-    yield "cores", f"{cores}; the container's limit is {core_limit:g}" if core_limit else cores
-    yield "memory", f"{memory / 1e9:.1f} GB"
-    if memory_limit:
-        yield "", f"{memory_limit / 1e9:.1f} GB is the container's limit"
+    yield "cores", cores
+    yield "memory", f"{host.memory() / 1e9:.1f} GB"
 
 
 def devices() -> Findings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import logging
 import os
 import re
 import time
@@ -17,7 +18,6 @@ from tf_transformer.cli.command import (
     SEARCH_GROUP,
     Flag,
     command,
-    given,
     is_for,
     model_flags,
     one_of,
@@ -28,7 +28,7 @@ from tf_transformer.cli.command import (
 )
 from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import load_translator, progress_bar
-from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig
+from tf_transformer.config import TREES, ControlConfig, DataConfig
 from tf_transformer.data.corpus import digest
 from tf_transformer.data.readers import (
     absolute_path,
@@ -37,7 +37,7 @@ from tf_transformer.data.readers import (
     open_corpus,
     split_languages,
 )
-from tf_transformer.data.tags import TagWarnings, add_tag, split_tag
+from tf_transformer.data.tags import TagWarnings, add_tag
 from tf_transformer.data.text_files import read_lines
 from tf_transformer.decoding.text_batches import warn_of_truncated
 from tf_transformer.errors import UserError
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tf_transformer.decoding.translator import Translator
     from tf_transformer.evaluation.evalb import Parameters
 
+logger = logging.getLogger(__name__)
 
 PRM_FLAG = Flag(
     "prm", str, "EVALB's parameter file, for trees (default: the conventions of COLLINS.prm)"
@@ -57,46 +58,29 @@ def _flags() -> list[Flag]:
 
     return [
         *model_flags(),
-        Flag(
-            "data", str,
-            "sentence pairs, as for train (default: those that the model was trained on)",
-        ),
+        Flag("data", str, "sentence pairs, as for train (default: those of the model's training)"),
         tag_flag("that of its first corpus with these languages"),
-        Flag(
-            "split", str,
-            "test, validation or another split; all for one or two files (default: test, or all)",
-        ),
+        Flag("split", str, "test, validation or another (default: test; of files: all)"),
         Flag(
             "output", str,
             "file for the translations (default: MODEL_DIR/evaluation/SPLIT.TARGET, or "
             "PATH.SPLIT.TARGET for other text)",
         ),
-        Flag(
-            "translations", str,
-            "file of translations to score instead of translating, such as the output of rescore, "
-            "line by line for the sources; the model gives only the data and the languages",
-        ),
-        Flag(
-            "max_pairs", int, "maximum number of pairs to score, from the start; 0 means all", 0,
-            minimum=0,
-        ),
-        Flag(
-            "references", str,
-            "file of references, or several files separated by commas, instead of the targets of "
-            "the pairs; line by line for the sources",
-        ),
+        Flag("translations", str, "file of translations to score, line by line for the sources"),
+        Flag("max_pairs", int, "pairs to score, from the start; 0: all", 0, minimum=0),
+        Flag("references", str, "files of references, separated by commas (default: the targets)"),
         Flag(
             "test_set", str,
-            "test set of sacreBLEU, such as wmt14/full, which it downloads; or files of WMT: one "
-            "of XML, or SGML as SOURCE_FILE,REFERENCE_FILE (or several references)",
+            "test set of sacreBLEU, such as wmt14/full, or of WMT: an XML file, or SGML files "
+            "SOURCE_FILE,REFERENCE_FILE",
         ),
         Flag("metrics", str, metrics_help(), "bleu,chrf,chrf++"),
         setting_flag("bleu_tokenizer"),
         PRM_FLAG,
         Flag(
             "baseline", str,
-            "another system to compare with, by a paired bootstrap test: a file of its "
-            "translations, or its model folder",
+            "translations to compare with, by a paired bootstrap test: a file, or the model folder "
+            "in which evaluate wrote them",
         ),
         *search_flags(),
         *settings_flags(ControlConfig, SEARCH_GROUP),
@@ -110,6 +94,7 @@ def evaluate(values: flags.FlagValues) -> None:
     from tf_transformer.evaluation.metrics import parse_metrics
 
     is_for(values, "diverse_groups", "diversity_strength")
+    one_of(values, "translations", "checkpoint", "output")
     for name in ("data", "split", "references"):
         one_of(values, "test_set", name)
     models = model_list(values.model_dir, values.checkpoint)
@@ -127,10 +112,8 @@ def evaluate(values: flags.FlagValues) -> None:
             "--references, --baseline and --translations are for translations; this model is a "
             "parser"
         )
-    if values.translations:
-        _check_only_scored(values)
-        translator = None
-    else:
+    translator = None
+    if not values.translations:
         translator = load_translator(values, values.model_dir, values.checkpoint)
     test = read_published(values, data) if values.test_set else read_test_set(values, data)
     baseline = _baseline_translations(values, data, test)
@@ -155,18 +138,6 @@ def evaluate(values: flags.FlagValues) -> None:
     print(f"{len(outputs) / seconds:,.1f} sentences/s; the results are in {output}")
 
 
-def _check_only_scored(values: flags.FlagValues) -> None:
-    """Raises: UserError for flags that have no effect on --translations."""
-    without_effect = [name for name in ("checkpoint", "output") if values[name].present]
-    if not values.baseline or os.path.isfile(values.baseline):  # no model translates
-        without_effect += given(values, (DecodeConfig, ControlConfig))
-    if without_effect:
-        raise UserError(
-            f"--{without_effect[0]} has no effect with --translations={values.translations}, which "
-            "is scored as it is: leave out one of them"
-        )
-
-
 def _translate(translator: Translator, sources: list[str], data: DataConfig) -> list[str]:
     """The best translation of each source; `data` has the settings of the model."""
     TagWarnings(translator.tags, data.tag).check(sources, itertools.count(1))
@@ -178,27 +149,17 @@ def _translate(translator: Translator, sources: list[str], data: DataConfig) -> 
 
 
 def _baseline_translations(
-    values: flags.FlagValues, own: DataConfig, test: TestSet
+    values: flags.FlagValues, data: DataConfig, test: TestSet
 ) -> list[str] | None:
-    """The translations of --baseline, a file or a model; None without the flag."""
+    """The translations of --baseline, a file or those of a model; None without the flag."""
+    number = len(test.pairs)
     if not values.baseline:
         return None
     if os.path.isfile(values.baseline):
-        return read_aligned(values.baseline, test.size, "translation")[: len(test.pairs)]
+        return read_aligned(values.baseline, test.size, "translation")[:number]
     model_dir = model_folder.find_model_dir(values.baseline)
-    data = model_folder.load_config(model_dir).data
-    languages = test.data.source, test.data.target
-    tag = tag_for(data, *languages)
-    if tag is None and tag_for(own, *languages) is None:  # the test set has other names for them
-        is_same = (data.source, data.target) == (own.source, own.target)
-        tag = data.tag.split(",")[0] if is_same else None
-    if tag is None:
-        raise UserError(
-            f"the baseline {model_dir} translates {data.source} to {data.target}, and the test set "
-            f"has {test.data.source} and {test.data.target}: give a model for these languages"
-        )
-    sources = [add_tag(tag, source) for source in test.sources_without_tags]
-    return _translate(load_translator(values, model_dir, None, ""), sources, data)
+    text = None if values.test_set else values.data or data.data
+    return read_translations(model_dir, text, test.split, test.size, number)
 
 
 def _score_translations(
@@ -275,12 +236,6 @@ class TestSet:
         """The texts to translate."""
         return [source for source, _ in self.pairs]
 
-    @property
-    def sources_without_tags(self) -> list[str]:
-        """The same texts, for a model with other tags."""
-        tags = set(self.data.tag.split(","))
-        return [split_tag(source, tags)[1] for source in self.sources]
-
 
 def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     """Reads the pairs of --data and --split, or those of the model's own test set.
@@ -347,22 +302,21 @@ def read_aligned(path: str, number: int, kind: str) -> list[str]:
     return lines
 
 
-def tag_for(data: DataConfig, source: str, target: str) -> str | None:
-    """Returns the tag with which a model translates from a language to another one.
+def tag_for(data: DataConfig, source: str, target: str) -> str:
+    """Returns the tag with which a model translates from a language to another one; "" for none.
 
-    It is that of the first corpus of the model with these languages.
+    It is that of the first corpus of the model with these languages, or else of the first one.
 
     Args:
       data: the settings of the text that the model was trained on.
       source, target: the languages.
-    Returns: the tag, "" for none; None where no corpus has these languages.
     """
     names = data.data.split(",") if "," in data.tag else corpus_names(data.data)
     tags = data.tag.split(",") if data.tag else [""] * len(names)
     for name, tag in zip(names, tags):
         if split_languages(name, data.source, data.target)[1:] == (source, target):
             return tag
-    return None
+    return tags[0]
 
 
 def translations_path(model_dir: str, data: DataConfig, test_data: str | None, split: str) -> str:
@@ -383,6 +337,35 @@ def translations_path(model_dir: str, data: DataConfig, test_data: str | None, s
     return os.path.join(model_folder.writable_folder(model_dir), "evaluation", f"{name}.{target}")
 
 
+def read_translations(
+    model_dir: str, test_data: str | None, split: str, pairs: int, number: int
+) -> list[str]:
+    """Reads the translations of a test set that evaluate wrote for a model.
+
+    Args:
+      model_dir, test_data, split: as for `translations_path`.
+      pairs: of the test set.
+      number: translations wanted, of the first pairs.
+    Raises: UserError when there are none, or another number.
+    """
+    data = model_folder.load_config(model_dir).data
+    path = translations_path(model_dir, data, test_data, split)
+    own = path == translations_path(model_dir, data, None, split)
+    text = "" if own else f" --data={test_data}"
+    command = f"`tf-transformer evaluate --model_dir={model_dir}{text} --split={split}`"
+    if not os.path.isfile(path):
+        raise UserError(f"{model_dir} has no translations of {split}: run {command}")
+    lines = list(read_lines(path))
+    if not min(number, pairs) <= len(lines) <= pairs:
+        raise UserError(
+            f"{path} has translations of {len(lines):,} pairs, and {split} has {pairs:,}: run "
+            f"{command}, or give --max_pairs"
+        )
+    if model_folder.is_older_than_model(path, model_dir):
+        logger.warning("%s is older than the model; to translate again: %s", path, command)
+    return lines[:number]
+
+
 def _file_name(text: str) -> str:
     """Returns what stands for a text in the name of a file; a long one ends with a hash of it."""
     name = re.sub(r"[^\w.+-]+", "-", text).strip("-")
@@ -395,11 +378,7 @@ def _tags(values: flags.FlagValues, data: DataConfig) -> str:
     texts = _texts(name, data)
     if not values.tag and texts == _texts(data.data, data):
         return data.tag
-    tags = []
-    for _, source, target in texts:
-        of_languages = tag_for(data, source, target)
-        first = data.tag.split(",")[0]
-        tags.append(values.tag or (first if of_languages is None else of_languages))
+    tags = [values.tag or tag_for(data, source, target) for _, source, target in texts]
     return ",".join(tags) if any(tags) else ""
 
 

@@ -39,15 +39,14 @@ def _option_flags() -> Iterator[Flag]:
             next(iter(EXPORT_FORMATS)),
         ),
         Flag(
-            "output",
-            str,
-            "saved_model: the folder of all versions; other formats: the folder or file to write "
-            "(default: MODEL_DIR/export/FORMAT; for a built-in model in models/NAME)",
+            "output", str,
+            "folder or file to write, of saved_model that of all versions (default: "
+            "MODEL_DIR/export/FORMAT; for a built-in model in models/NAME)",
         ),
         *_option_flags(),
         *search_flags(),
     ],
-)
+)  # fmt: skip
 def export(values: FlagValues) -> None:
     """Writes a trained model in the format of another engine."""
     models = model_list(values.model_dir, values.checkpoint)

@@ -47,10 +47,7 @@ SAMPLES = 10  # of sentence pairs
         Flag(
             "preset", str, f"the preset to describe: {', '.join([*PRESETS, *VARIATIONS])}", "pocket"
         ),
-        Flag(
-            "model_dir", str,
-            "model folder to describe instead of a preset; `info FOLDER` does the same",
-        ),
+        Flag("model_dir", str, "model folder to describe; `info FOLDER` does the same"),
         Flag("plot", str, "PNG file for loss, BLEU, learning rate and speed of the run"),
         Flag("data", str, "sentence pairs to describe, as for train"),
         *language_flags("the model's, or that of the preset"),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import itertools
+import io
 import logging
 import os
 import sys
-from collections.abc import Callable
 
 # Their commands are in the help in this order.
 from tf_transformer.cli import (  # noqa: F401  # isort: skip
@@ -16,15 +15,9 @@ from tf_transformer.cli import (  # noqa: F401  # isort: skip
 )  # fmt: skip
 from tf_transformer.cli.command import COMMANDS, parse, usage
 from tf_transformer.cli.interrupts import received_signal
-from tf_transformer.cli.messages import discard, log_to_stderr, report, stop_logging
+from tf_transformer.cli.messages import log_to_stderr, report, stop_logging
 from tf_transformer.errors import UserError
 
-# An old command -> what does the same.
-GONE = {
-    "client": "translate --server=URL",
-    "back-translate": "translate --pairs --sampling",
-    "plot": "info FOLDER --plot=FILE",
-}
 # Flags that reduce the memory of a command.
 MEMORY_FLAGS = ("micro_batch_tokens", "decode_batch_tokens", "beam_size", "mbr_samples")
 
@@ -40,50 +33,35 @@ def main(argv: list[str] | None = None) -> int:
       `... | head -1`.
     """
     arguments = sys.argv[1:] if argv is None else argv
-
-    def reported(function: Callable[[], int]) -> int:
-        try:
-            return function()
-        except (Exception, KeyboardInterrupt) as error:
-            names = [argument.partition("=")[0] for argument in arguments]
-            return report(error, "--debug" in names or "-debug" in names)
-
     try:
-        code = reported(lambda: _run(arguments))
-        flushed = reported(_flush)  # also the results before an error
-        return code or flushed
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()  # also the results before an error
+    except (Exception, KeyboardInterrupt) as error:
+        return report(error, "--debug" in arguments)
     finally:
         stop_logging()
 
 
-def _flush() -> int:
-    sys.stdout.flush()
-    return 0
-
-
 def _run(arguments: list[str]) -> int:
     """Runs a command, or shows the help or the version. Returns: the exit code."""
-    # Flags before the command are those of the command too.
-    leading = list(itertools.takewhile(lambda argument: argument.startswith("-"), arguments))
-    command, *rest = arguments[len(leading) :] or [""]
-    if "--version" in leading:
+    command, *rest = arguments or ["help"]
+    if command == "--version":
         from tf_transformer import __version__
 
         print(__version__)
         return 0
-    if command == "help" and rest:
+    if command in ("help", "--help", "-h"):
+        if not rest:
+            print(usage())
+            return 0
         command, *rest = *rest, "--help"
-    elif command == "help" or not command and leading in ([], ["--help"], ["-help"], ["-h"]):
-        print(usage())
-        return 0
-    if command in GONE:
-        raise UserError(f"{command!r} is gone: use `tf-transformer {GONE[command]}`")
     if command not in COMMANDS:
         near = difflib.get_close_matches(command, COMMANDS, cutoff=0.55)
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-        problem = f"unknown command {command!r}{hint}" if command else "the command is missing"
-        raise UserError(f"{problem}: give one of {', '.join(COMMANDS)}")
-    values = parse(command, [*leading, *rest])
+        raise UserError(f"unknown command {command!r}{hint}: give one of {', '.join(COMMANDS)}")
+    values = parse(command, rest)
     if values is None:
         return 0
     level = logging.DEBUG if values.verbose else logging.WARNING if values.quiet else logging.INFO
@@ -108,16 +86,10 @@ def run() -> None:
     """The program: runs a command and ends the process."""
     # The text of standard streams is UTF-8 in every locale. What cannot be decoded from the input
     # is replaced; a file name that is not UTF-8 is written as it is.
-    for name, errors in (("stdin", "replace"), ("stdout", "surrogateescape"), ("stderr", None)):
-        if getattr(sys, name) is None:  # its descriptor is closed
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
-        if errors:
-            getattr(sys, name).reconfigure(encoding="utf-8", errors=errors)
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "surrogateescape")):
+        if isinstance(stream, io.TextIOWrapper):  # it is None where the shell has closed it
+            stream.reconfigure(encoding="utf-8", errors=errors)
     code = main()
-    try:
-        sys.stderr.flush()
-    except OSError:  # which Python would report by another exit code
-        discard(2)
     if received_signal():  # the threads of a computation or of a request may need minutes to end
         os._exit(code)
     sys.exit(code)

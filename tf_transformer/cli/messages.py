@@ -28,14 +28,6 @@ USER_ERROR = 2
 SIGNAL = 128  # plus the number of the signal
 READER_GONE = SIGNAL + 13  # SIGPIPE
 
-STDOUT = "standard output"
-# Errors of the system without the name of a file -> where they come from.
-NAMELESS = {
-    errno.ENOENT: "the working directory",
-    errno.EPIPE: STDOUT,
-    **dict.fromkeys(DISK_FULL, STDOUT),
-}
-
 
 def report(error: BaseException, debug: bool) -> int:
     """Writes why a command failed to standard error.
@@ -48,32 +40,31 @@ def report(error: BaseException, debug: bool) -> int:
     number = received_signal()
     if number is None and isinstance(error, KeyboardInterrupt):
         number = signal.SIGINT
-    if isinstance(error, OSError) and not error.filename and error.errno in NAMELESS:
-        error.filename = NAMELESS[error.errno]
-        if error.filename == STDOUT:
-            discard(1)
-        if isinstance(error, BrokenPipeError) and number is None:
+    if (
+        isinstance(error, OSError)
+        and not error.filename
+        and error.errno in (errno.EPIPE, *DISK_FULL)
+    ):
+        error.filename = "standard output"
+        # Discard what is still to be written: Python would write it at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if error.errno == errno.EPIPE and number is None:
             return READER_GONE
     trace = "".join(traceback.format_exception(error)).rstrip()
-    if debug:
-        tell(trace)
-    if number is not None:
-        message = MESSAGES[signal.Signals(number)]
-        tell(f"tf-transformer: {message}")
-        record_in_run_log(message, logging.WARNING)
-        return SIGNAL + number
     mistake = _mistake(error)
-    if mistake is None:
-        if not debug:
-            tell(trace)
-        record_in_run_log(f"internal error\n{trace}")
+    level = logging.ERROR
+    if number is not None:
+        message, level, code = MESSAGES[signal.Signals(number)], logging.WARNING, SIGNAL + number
+    elif mistake is not None:
+        message, code = f"error: {' '.join(mistake.split())}", USER_ERROR
+    else:
         summary = " ".join(f"{type(error).__name__}: {error}".split())
-        tell(f"tf-transformer: internal error: {summary[:300]}")
-        return INTERNAL_ERROR
-    message = " ".join(mistake.split())
-    tell(f"tf-transformer: error: {message}")
-    record_in_run_log(message)
-    return USER_ERROR
+        message, code = f"internal error: {summary[:300]}", INTERNAL_ERROR
+    if debug or code == INTERNAL_ERROR:
+        tell(trace)
+    tell(f"tf-transformer: {message}")
+    record_in_run_log(f"{message}\n{trace}" if code == INTERNAL_ERROR else message, level)
+    return code
 
 
 def _mistake(error: BaseException) -> str | None:
@@ -91,13 +82,6 @@ def _mistake(error: BaseException) -> str | None:
             "lists what is missing"
         )
     return None
-
-
-def discard(descriptor: int) -> None:
-    """Discards what is still to be written to a standard stream that cannot be written to."""
-    opened = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(opened, descriptor)
-    os.close(opened)
 
 
 def tell(line: str) -> None:

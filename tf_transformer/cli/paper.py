@@ -29,10 +29,7 @@ RUN_FLAGS = ("scale", "rows", "data", "source", "target", "train_steps", "model_
     "table3",
     "print Table 3 of the paper with our parameter counts, or train its rows",
     lambda: [
-        Flag(
-            "run", bool,
-            "train the rows one after the other; rows that have a result are skipped", False,
-        ),
+        Flag("run", bool, "train the rows that have no result yet, one after the other", False),
         Flag(
             "scale", tuple(SCALES),
             "small: for a CPU with two cores; full: the paper's sizes", next(iter(SCALES)),
@@ -40,15 +37,10 @@ RUN_FLAGS = ("scale", "rows", "data", "source", "target", "train_steps", "model_
         Flag("rows", str, "rows to train", ",".join(ROWS)),
         Flag("data", str, "sentence pairs, as for train", DataConfig.data),
         *language_flags(),
-        Flag(
-            "train_steps", int,
-            "updates of base and of the other rows, except big, which has three times as many",
-            minimum=1,
-        ),
+        Flag("train_steps", int, "updates of each row, but of big three times as many", minimum=1),
         Flag(
             "model_dir", str,
-            "folder of all rows and of results.md (default: models/"
-            "table3-SCALE-DATA-SOURCE-TARGET)",
+            "folder of all rows (default: models/table3-SCALE-DATA-SOURCE-TARGET)",
         ),
     ],
 )  # fmt: skip

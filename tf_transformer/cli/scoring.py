@@ -13,6 +13,7 @@ from tf_transformer.checkpoints.model_folder import first_model_dir, load_config
 from tf_transformer.cli.command import (
     Flag,
     command,
+    file_flags,
     is_for,
     model_flags,
     setting_flag,
@@ -20,6 +21,8 @@ from tf_transformer.cli.command import (
 )
 from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import (
+    N_BEST_FLAG,
+    SKIP_FLAG,
     check_single,
     load_translator,
     print_flags,
@@ -49,19 +52,9 @@ if TYPE_CHECKING:
             "SOURCE_FILE,TARGET_FILE (default: TSV on standard input)",
         ),
         Flag("output", str, "file for the scores (default: standard output)"),
-        Flag(
-            "tokens", bool, "write two more columns: the sub-words, and their log-probabilities",
-            False,
-        ),
-        Flag(
-            "normalize", bool,
-            "divide by the length penalty, as the scores of translate --n_best", False,
-        ),
-        Flag(
-            "skip_long_lines", bool,
-            "write -inf and a warning for a pair with more sub-words than the model has "
-            "positions, instead of stopping there", False,
-        ),
+        Flag("tokens", bool, "add columns: the sub-words, and their log-probabilities", False),
+        Flag("normalize", bool, "divide by the length penalty, as translate --n_best", False),
+        SKIP_FLAG,
         *print_flags(),
         setting_flag("length_penalty"),
     ],
@@ -100,36 +93,18 @@ def score(values: flags.FlagValues) -> None:
     "rescore",
     "choose among the translations of n-best lists with the scores of several models",
     lambda: [
-        Flag(
-            "input", str,
-            "n-best list of translate --n_best, plain, .gz, .bz2 or .xz (default: standard input)",
-        ),
+        *file_flags("n-best list of translate --n_best, plain, .gz, .bz2 or .xz", "translations"),
         Flag("sources", str, "file of the lines that were translated", required=True),
-        Flag(
-            "model_dir", str,
-            "model folders or names, separated by commas; the score of each is a feature",
-        ),
-        Flag(
-            "reverse_model_dir", str,
-            "the same for models of the opposite direction, which give the probability of the "
-            "source",
-        ),
+        Flag("model_dir", str, "models, separated by commas; the score of each is a feature"),
+        Flag("reverse_model_dir", str, "the same for models of the opposite direction"),
         tag_flag("the lines have their tags; for --model_dir"),
-        Flag(
-            "reverse_tag", str,
-            "tag to put before each translation for --reverse_model_dir (default: none)",
-        ),
+        Flag("reverse_tag", str, "tag before each translation, for --reverse_model_dir"),
         Flag(
             "weights", str,
             "weights, separated by commas: of the score in the list, of each --model_dir, of each "
             "--reverse_model_dir (default: 1 for all)",
         ),
-        Flag(
-            "n_best", int,
-            "translations of each line to write; with more than 1, each is written as "
-            "LINE NUMBER<tab>SCORE<tab>TRANSLATION", 1, minimum=1,
-        ),
-        Flag("output", str, "file for the translations (default: standard output)"),
+        N_BEST_FLAG,
         setting_flag("length_penalty"),
     ],
 )  # fmt: skip

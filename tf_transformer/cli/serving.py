@@ -42,19 +42,18 @@ CTRANSLATE2 = "ctranslate2"
     lambda: [
         Flag(
             "model_dir", str,
-            "model folder, whose export is served; several, separated by commas, are several "
-            "models (default: the built-in models "
-            f"{' and '.join(model_folder.SERVED_MODELS)}, which are exported first)",
+            "model folders, whose exports are served, separated by commas (default: the built-in "
+            f"models {' and '.join(model_folder.SERVED_MODELS)}, which are exported first)",
         ),
         Flag(
             "export_dir", str,
-            "folder of the exported versions; several as for --model_dir (default: "
+            "folders of the exported versions, separated by commas (default: "
             "MODEL_DIR/export/saved_model; for ctranslate2, an export in the cache)",
         ),
         Flag(
             "name", str,
-            "the model's name in URLs; as many as models, separated by commas (default: "
-            "transformer; of several models, the names of their folders)",
+            "the models' names in URLs, separated by commas (default: transformer; of several "
+            "models, the names of their folders)",
         ),
         *engine_flags(),
         *settings_flags(ServeConfig, "Server"),
@@ -134,18 +133,12 @@ def _saved_model_versions(model_dir: str) -> Iterator[str]:
 
 def engine_flags() -> list[Flag]:
     """--engine and --compute_type."""
+    faster = "ctranslate2: a faster engine for CPUs; the model is exported for it first"
+    compute = "ctranslate2: type of the weights in memory; default: that of the export, float32"
     return [
-        Flag(
-            "engine", ("tensorflow", CTRANSLATE2),
-            "ctranslate2: a faster engine for CPUs; the model is exported for it first",
-            "tensorflow",
-        ),
-        Flag(
-            "compute_type", ("default", "float32", "int8"),
-            "ctranslate2: type of the weights in memory; default: that of the export, float32",
-            "default",
-        ),
-    ]  # fmt: skip
+        Flag("engine", ("tensorflow", CTRANSLATE2), faster, "tensorflow"),
+        Flag("compute_type", ("default", "float32", "int8"), compute, "default"),
+    ]
 
 
 def uses_ctranslate2(values: FlagValues) -> bool:

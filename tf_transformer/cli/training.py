@@ -17,7 +17,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tf_transformer.checkpoints import model_folder
-from tf_transformer.checkpoints.model_folder import initial_name, initial_settings
+from tf_transformer.checkpoints.model_folder import initial_settings
 from tf_transformer.cli.command import (
     SETTINGS,
     Flag,
@@ -33,7 +33,7 @@ from tf_transformer.cli.terminal import has_nvidia_device, start_tensorflow
 from tf_transformer.config import BEFORE_FORMAT_2, NOAM, TREES, Config, DataConfig
 from tf_transformer.data.readers import absolute_path
 from tf_transformer.errors import UserError
-from tf_transformer.host import affinity, memory_limit, number_of_cores
+from tf_transformer.host import affinity, memory, number_of_cores
 from tf_transformer.presets import PRESETS, VARIATIONS, preset
 from tf_transformer.training.child_process import Ending, run_process, run_side_by_side
 from tf_transformer.visualization.run_comparison import describe_runs, find_runs, read_run
@@ -48,6 +48,12 @@ logger = logging.getLogger(__name__)
 
 # How a process ends after Ctrl-C or SIGTERM: 0 where it could save, otherwise by the signal.
 INTERRUPTED = (0, SIGNAL + 2, SIGNAL + 15, -signal.SIGINT, -signal.SIGTERM)
+# The settings that a run chooses for its text, its devices and its initial model.
+CHOSEN = {
+    "input_vocab_size", "target_vocab_size", "shared_embeddings", "max_shapes",
+    "extra_decode_length", "init_from",
+}  # fmt: skip
+RESUME = "the same command, without --overwrite, resumes"
 PRESET_NAMES = f"{', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATIONS)}"
 
 
@@ -60,26 +66,13 @@ PRESET_NAMES = f"{', '.join(PRESETS)}, or a row of Table 3: {', '.join(VARIATION
             "model_dir", str,
             "model folder; a run in it is resumed (default: models/PRESET-DATA-SOURCE-TARGET)",
         ),
+        Flag("dry_run", bool, "print the plan, make two updates without saving, and stop", False),
+        Flag("seeds", str, "train with each of these seeds, such as 1,2,3, in MODEL_DIR/seed-N"),
         Flag(
-            "dry_run", bool,
-            "print the plan, make two updates of the largest batch without saving, and stop",
-            False,
-        ),
-        Flag(
-            "seeds", str,
-            "train once with each of these seeds, such as 1,2,3, in MODEL_DIR/seed-1 and so on, "
-            "and print the mean and the standard deviation",
-        ),
-        Flag(
-            "parallel_seeds", int,
-            "seeds that train at the same time, on CPUs, each on its share of the cores",
+            "parallel_seeds", int, "seeds that train at the same time, each on its cores of a CPU",
             1, minimum=1,
         ),
-        Flag(
-            "overwrite", bool,
-            "remove the run or the model that is in the model folder, and start a new run",
-            False,
-        ),
+        Flag("overwrite", bool, "remove what is in the model folder, and start a new run", False),
         *train_flags(),
     ],
 )  # fmt: skip
@@ -125,9 +118,7 @@ def _train_run(values: flags.FlagValues, config: Config, model_dir: str) -> None
     else:
         ending = f"stopped and saved after {trainer.step:,} updates"
         record_in_run_log(ending, logging.INFO)
-        names = [argument.partition("=")[0].lstrip("-") for argument in sys.argv]
-        resuming = [text for text, name in zip(sys.argv, names) if name != "overwrite"]
-        print(f"\n{ending}; this command resumes the run:\n  {program} {shlex.join(resuming[1:])}")
+        print(f"\n{ending}; {RESUME}")
 
 
 def _config(values: flags.FlagValues) -> tuple[Config, str]:
@@ -148,18 +139,14 @@ def _config(values: flags.FlagValues) -> tuple[Config, str]:
     if values.init_from:
         initial = initial_settings(started[0] if started else values.init_from)
     if started:
-        run = model_folder.load_config(started[0])
-        initial |= {
-            name: getattr(getattr(run, part), name)
-            for part, added in BEFORE_FORMAT_2.items()
-            for name in added
-        }
+        run = model_folder.load_config(started[0]).values()
+        initial |= {name: run[name] for added in BEFORE_FORMAT_2.values() for name in added}
     schedule = own.get("learning_rate_schedule", config.train.learning_rate_schedule)
     if "extra_decode_length" in own:
         own.setdefault("decode_length_coverage", 0.0)
-    if schedule == NOAM and "learning_rate" not in own:
-        own["learning_rate"] = 0.0  # a preset may have the peak of its own schedule
-    if "learning_rate_scale" in own and schedule != NOAM and not started:
+    if schedule == NOAM:
+        own.setdefault("learning_rate", 0.0)  # a preset may have the peak of its own schedule
+    elif "learning_rate_scale" in own and not started:
         raise UserError(
             f"--learning_rate_scale is for --learning_rate_schedule={NOAM}, and this one is "
             f"{schedule}: give --learning_rate"
@@ -188,12 +175,10 @@ def _check_memory(config: Config, workers: Workers) -> None:
     model = config.with_vocabularies(size, size).model
     replicas = workers.replicas // workers.count
     needed = replicas * state_bytes(model, 1, config.train.ema_decay)
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    memory = min(memory, memory_limit() or memory)
-    if needed > memory:
+    if needed > memory():
         raise UserError(
             f"training needs about {needed / 1e9:,.1f} GB for {replicas} replicas, this computer "
-            f"has {memory / 1e9:,.1f} GB: give a smaller --d_model, --dff, --num_layers or "
+            f"has {memory() / 1e9:,.1f} GB: give a smaller --d_model, --dff, --num_layers or "
             "--vocab_size"
         )
 
@@ -239,18 +224,15 @@ def _train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> in
         )
     folders = {seed: os.path.join(model_dir, f"seed-{seed}") for seed in seeds}
     left = []
-    for seed in seeds:
+    for seed, folder in folders.items():
         keeps = not values.overwrite and not values.dry_run
-        if keeps and _is_complete(folders[seed], config.replace(seed=seed)):
+        if keeps and _is_complete(folder, config.replace(seed=seed)):
             logger.info("seed %d is complete", seed)
         else:
             left.append(seed)
     program = [sys.executable, "-m", "tf_transformer", "train"]
     program += given_arguments(values, "seeds", "parallel_seeds", "seed", "model_dir")
     at_once = min(_number_at_once(values.parallel_seeds), len(seeds))
-    advice = "the same command resumes the runs"
-    if values.overwrite:
-        advice = "the same command without --overwrite resumes the runs"
     for start in range(0, len(left), at_once):
         group = {seed: folders[seed] for seed in left[start : start + at_once]}
         logger.info("training: seeds %s of %s", ", ".join(map(str, group)), values.seeds)
@@ -258,17 +240,18 @@ def _train_seeds(values: flags.FlagValues, config: Config, model_dir: str) -> in
         if failed := [seed for seed in group if endings[seed].code not in INTERRUPTED]:
             raise UserError(
                 f"the training with seed {failed[0]} failed: see its messages above, or give a "
-                f"smaller --parallel_seeds where the memory is short; {advice}"
+                f"smaller --parallel_seeds where the memory is short; {RESUME}"
             )
-        codes = [SIGNAL - code if code < 0 else code for code, _ in endings.values()]
+        code = max(SIGNAL - code if code < 0 else code for code, _ in endings.values())
         if values.dry_run:  # all processes have the same plan
-            return max(codes)
-        interrupted = any(codes) or any(ending.interrupted for ending in endings.values())
+            return code
+        interrupted = code or any(ending.interrupted for ending in endings.values())
         # A process that gets a signal itself saves, and ends with code 0 too.
         if interrupted or not all(read_run(folder).complete for folder in group.values()):
-            saved = "stopped and saved" if not any(codes) else "stopped, and not all are saved"
-            print(f"\n{saved}; {advice}")
-            return max(codes)
+            print(
+                f"\n{'stopped, and not all are saved' if code else 'stopped and saved'}; {RESUME}"
+            )
+            return code
     if len(folders) > 1:
         print(f"\n{describe_runs(find_runs(list(folders.values())))}")
     return 0
@@ -307,19 +290,11 @@ def _is_complete(folder: str, config: Config) -> bool:
     """Whether the run in a folder has these settings and has reached its end."""
     try:
         run = read_run(folder)
-        sizes = run.config.model.input_vocab_size, run.config.model.target_vocab_size
-        config = config.with_vocabularies(*sizes).replace(data=absolute_path(config.data.data))
-        if not config.data.max_shapes:  # chosen for the devices
-            config = config.replace(max_shapes=run.config.data.max_shapes)
-        if config.train.decode_length_coverage:  # chosen from the text
-            extra = run.config.decode.extra_decode_length
-            config = config.replace(extra_decode_length=extra)
-    except UserError:  # there is no run, or one of other settings, which its process will refuse
+    except UserError:
         return False
-    initial = run.config.train.init_from
-    if initial_name(initial) == initial_name(config.train.init_from):
-        config = config.replace(init_from=initial)
-    return run.complete and run.config == config
+    wanted = config.replace(data=absolute_path(config.data.data)).values()
+    has = run.config.values()
+    return run.complete and all(has[name] == wanted[name] for name in has.keys() - CHOSEN)
 
 
 def _parse_seeds(values: flags.FlagValues, config: Config) -> list[int]:
@@ -343,19 +318,9 @@ def _parse_seeds(values: flags.FlagValues, config: Config) -> list[int]:
     "average the newest, or the best, checkpoints of a run",
     lambda: [
         Flag("model_dir", str, "model folder", required=True),
-        Flag(
-            "last", int,
-            "number of newest checkpoints to average (default: those of the last eighth of the "
-            "updates)",
-        ),
-        Flag(
-            "best", int,
-            "number of checkpoints to average, those with the best validation scores of all that "
-            "are kept",
-        ),
-        Flag(
-            "output", str, "file for the averaged weights (default: MODEL_DIR/averaged.npz)"
-        ),
+        Flag("last", int, "average so many (default: those of the last eighth of the updates)"),
+        Flag("best", int, "average so many, those with the best validation scores"),
+        Flag("output", str, "file for the average (default: MODEL_DIR/averaged.npz)"),
     ],
 )  # fmt: skip
 def average(values: flags.FlagValues) -> None:

@@ -54,6 +54,15 @@ Hypotheses = list[Translation]  # of a line, best first
 # Lines, the number of the first one and a function that shows progress -> their translations.
 Translate = Callable[[Sequence[Line], int, "Progress | None"], list[Hypotheses]]
 
+N_BEST_FLAG = Flag(
+    "n_best", int,
+    "translations of each line; of several, each is LINE NUMBER<tab>SCORE<tab>TRANSLATION",
+    1, minimum=1,
+)  # fmt: skip
+SKIP_FLAG = Flag(
+    "skip_long_lines", bool,
+    "go on after a line that is too long for the model, with a warning and no result", False,
+)  # fmt: skip
 # The flags that can be given with --server.
 SERVER_FLAGS = (
     "server", "name", "input", "output", "skip_long_lines", "verbose", "quiet", "debug",
@@ -151,33 +160,20 @@ def _flags() -> list[Flag]:
         Flag("name", str, "--server: the model's name in its URLs", "transformer"),
         *file_flags("file of lines to translate, plain, .gz, .bz2 or .xz", "translations"),
         tag_flag(),
-        Flag(
-            "n_best", int,
-            "translations of each line; with more than 1, each is written as "
-            "LINE NUMBER<tab>SCORE<tab>TRANSLATION", 1, minimum=1,
-        ),
+        N_BEST_FLAG,
         Flag("print_scores", bool, "write TRANSLATION<tab>SCORE", False),
         *print_flags(),
-        Flag(
-            "split_sentences", bool,
-            "split each line into sentences, translate each of them, and join the translations to "
-            "a line again", False,
-        ),
+        Flag("split_sentences", bool, "translate the sentences of each line one by one", False),
         Flag(
             "target_prefix", str,
-            "file with the beginning of the translation of each line, complete words; an empty "
-            "line where the translation is free",
+            "file with the beginning of each translation, complete words; an empty line for none",
         ),
         Flag(
             "constraints", str,
-            "file with the phrases that the translation of each line must contain, separated by "
-            "tabs; an empty line where there are none",
+            "file with the phrases that each translation must contain, separated by tabs; an empty "
+            "line for none",
         ),
-        Flag(
-            "sampling", bool,
-            "draw the translations from the model's distribution, instead of searching the best; "
-            "--n_best is their number", False,
-        ),
+        Flag("sampling", bool, "draw --n_best translations from the model's distribution", False),
         *settings_flags(SamplingConfig, note="--sampling: "),
         Flag("seed", int, "--sampling: seed of the random numbers", 0, minimum=0),
         Flag(
@@ -191,15 +187,8 @@ def _flags() -> list[Flag]:
             "score against the others; the candidates are those of the beam, or --sampling",
         ),
         setting_flag("bleu_tokenizer", "--mbr=bleu: "),
-        Flag(
-            "mbr_samples", int,
-            "--mbr --sampling: candidates of each line; the time grows with N^2", 32, minimum=2,
-        ),
-        Flag(
-            "skip_long_lines", bool,
-            "write an empty line and a warning for a line with more sub-words than the model has "
-            "positions, instead of stopping there", False,
-        ),
+        Flag("mbr_samples", int, "--mbr --sampling: candidates of each line", 32, minimum=2),
+        SKIP_FLAG,
         *search_flags(),
         *settings_flags(ControlConfig, SEARCH_GROUP),
     ]  # fmt: skip
@@ -248,18 +237,12 @@ def translate(values: flags.FlagValues) -> None:
 
 def print_flags() -> list[Flag]:
     """--print_length and --print_alignment, which add columns."""
+    length = "add a column: the sub-words of the translation, with a + where it is cut off"
+    alignment = "add a column: the alignment of the words, SOURCE-TARGET pairs such as 0-0 1-2"
     return [
-        Flag(
-            "print_length", bool,
-            "write a further column: the sub-words of the translation, with a + where it has the "
-            "longest length of the search, or more", False,
-        ),
-        Flag(
-            "print_alignment", bool,
-            "write a last column: the alignment of the words, SOURCE-TARGET pairs from 0, such as "
-            "0-0 1-2, from the attention of the model", False,
-        ),
-    ]  # fmt: skip
+        Flag("print_length", bool, length, False),
+        Flag("print_alignment", bool, alignment, False),
+    ]
 
 
 def _format(values: flags.FlagValues, translation: Translation, line: str = "") -> str:
