@@ -128,7 +128,8 @@ def project(x, table):
 @pytest.fixture(params=[1, 5, 13], ids=lambda n: f"chunks of {n}")
 def chunk_tokens(request, monkeypatch):
     """Sets the size of a chunk; not all of these sizes divide the 12 positions."""
-    monkeypatch.setattr(training_loss, "CHUNK_TOKENS", request.param)
+    monkeypatch.setattr(training_loss, "chunk_tokens", lambda: request.param)
+    monkeypatch.setattr(training_loss, "CHUNK_MULTIPLE", 1)
     return request.param
 
 

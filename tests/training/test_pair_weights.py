@@ -93,7 +93,8 @@ def test_a_common_factor_has_no_effect(plain, factor):
     ids=str,
 )
 def test_replicas_micro_batches_and_xla(weighted, monkeypatch, changes):
-    monkeypatch.setattr(loss, "CHUNK_TOKENS", 5)  # several chunks, the last one padded
+    monkeypatch.setattr(loss, "chunk_tokens", lambda: 5)  # several chunks, the last one padded
+    monkeypatch.setattr(loss, "CHUNK_MULTIPLE", 1)
     assert_close(updated(INP, TAR, WEIGHTS, **changes)[0], weighted[0])
 
 

@@ -1,5 +1,8 @@
 """The linear layer: the projections of Sec. 3.2.2 and 3.4, and the feed-forward network of 3.3."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -10,8 +13,8 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """x W + b.
 
     The gradient of b is a sum over all tokens. A sum of equal terms in bfloat16, which has 8
-    significant bits, stops growing after 256 of them. So b is added in float32: its gradient is
-    then summed in float32. (Matrix products are summed in float32 in every precision.)
+    significant bits, stops growing after 256 of them. So it is summed in float32. (Matrix products
+    are summed in float32 in every precision.)
 
     Args:
       x: `[..., D]`.
@@ -22,8 +25,17 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     if x.shape.rank > 2:  # one product for all rows; `tf.tensordot` computes its shapes on a GPU
         rows = tf.reshape(x, [-1, kernel.shape[0]])
         return tf.reshape(dense(rows, kernel, bias), [*leading_shape(x), kernel.shape[1]])
-    product = tf.matmul(x, tf.cast(kernel, x.dtype))
-    return tf.cast(tf.nn.bias_add(tf.cast(product, tf.float32), bias), x.dtype)
+    return _add_bias(tf.matmul(x, tf.cast(kernel, x.dtype)), tf.convert_to_tensor(bias))
+
+
+@tf.custom_gradient
+def _add_bias(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+    """x `[n, units]` + b, with a gradient of b that is summed in float32."""
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return upstream, tf.raw_ops.BiasAddGrad(out_backprop=tf.cast(upstream, tf.float32))
+
+    return tf.nn.bias_add(x, tf.cast(bias, x.dtype)), gradient
 
 
 def leading_shape(x: tf.Tensor) -> list[tf.Tensor | int]:

@@ -3,7 +3,7 @@
 The definitions come first. Training computes the same values and gradients from the decoder's
 output, for a chunk of tokens at a time (`chunked_cross_entropy`). The logits of a batch are its
 largest tensor: 25,000 tokens x 37,000 sub-words in float32 are 3.7 GB, and automatic
-differentiation keeps several tensors of that size. Here the logits of `CHUNK_TOKENS` tokens exist
+differentiation keeps several tensors of that size. Here the logits of `chunk_tokens()` tokens exist
 at a time, and their gradient is computed with them. The gain is memory; an update takes about as
 long either way (`benchmarks/kernels.py`).
 
@@ -19,7 +19,7 @@ import tensorflow as tf
 from tf_transformer.keras_compat import serializable
 from tf_transformer.special_tokens import PAD
 
-CHUNK_TOKENS = 1024  # target tokens whose logits exist at a time
+CHUNK_MULTIPLE = 16  # XLA pads the rows of a product in bfloat16 to a multiple of this
 
 Project = Callable[..., tf.Tensor]  # project(x, *weights), from `[n, D]` to `[n, V]`
 
@@ -173,11 +173,10 @@ def cross_entropy(
         smoothed = log_sum - (1 - label_smoothing) * label_logit - label_smoothing * mean_logit
 
         def gradient(upstream: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-            uniform = label_smoothing / tf.cast(tf.shape(logits)[-1], tf.float32)
-            grad_logits = (p - uniform) * upstream[:, tf.newaxis]  # (n, V)
-            rows = tf.cast(tf.range(tf.size(labels)), tf.int64)  # (n)
-            index = tf.stack([rows, labels], axis=1)  # (n, 2)
-            return tf.tensor_scatter_nd_sub(grad_logits, index, (1 - label_smoothing) * upstream)
+            size = tf.shape(logits)[-1]
+            uniform = label_smoothing / tf.cast(size, tf.float32)
+            q = tf.one_hot(labels, size, 1 - label_smoothing + uniform, uniform)  # (n, V)
+            return (p - q) * upstream[:, tf.newaxis]  # (n, V)
 
         return (smoothed, log_sum - label_logit), gradient
 
@@ -325,8 +324,18 @@ def chunked_cross_entropy(
     return loss_and_sums(*xs, *weights)
 
 
+def chunk_tokens() -> int:
+    """Returns how many target tokens have logits at a time.
+
+    Each chunk reads the embedding table and adds to its gradient. With 4,096 tokens in place of
+    1,024, an update of base reads and writes 95 GB of GPU memory, not 110 (Table "variants" in
+    docs/reproduce.md). A CPU is as fast with 1,024, and its memory is smaller.
+    """
+    return 4096 if tf.config.list_physical_devices("GPU") else 1024
+
+
 def _chunks(x: tf.Tensor) -> tf.Tensor:
-    """Divides tokens into chunks of equal size n, at most `CHUNK_TOKENS`, padded with 0.
+    """Divides tokens into chunks of equal size n, about `chunk_tokens()`, padded with 0.
 
     Args:
       x: `[B, T, ...]`.
@@ -334,8 +343,8 @@ def _chunks(x: tf.Tensor) -> tf.Tensor:
     """
     of_token = x.shape[2:]
     tokens = tf.shape(x)[0] * tf.shape(x)[1]
-    chunks = tf.maximum(-(-tokens // CHUNK_TOKENS), 1)
-    n = -(-tokens // chunks)
+    chunks = tf.maximum(-(-tokens // chunk_tokens()), 1)
+    n = -(-tokens // (chunks * CHUNK_MULTIPLE)) * CHUNK_MULTIPLE
     x = tf.reshape(x, [tokens, *of_token])
     x = tf.pad(x, [[0, chunks * n - tokens], *([0, 0] for _ in of_token)])
     return tf.reshape(x, [chunks, n, *of_token])

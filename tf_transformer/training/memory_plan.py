@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tf_transformer.config import NOAM, Config, ModelConfig
 from tf_transformer.data.batching import Batches, Bucket
-from tf_transformer.training.loss import CHUNK_TOKENS
+from tf_transformer.training.loss import chunk_tokens
 from tf_transformer.training.update import gradient_accumulation_steps
 
 PAPER_TOKENS = 25_000  # in a batch; Eq. 3 was tuned for it
@@ -74,7 +74,7 @@ def activation_bytes(model: ModelConfig, rows: int, length: int, precision: str)
     encoder_layer = (9 * d + model.dff) * (2 if rounded else 4) + attention
     decoder_layer = (15 * d + model.dff) * (2 if rounded else 4) + 2 * attention
     layers = model.encoder_layers * encoder_layer + model.decoder_layers * decoder_layer
-    of_vocabulary = 4 * model.target_vocab_size * (2 * min(tokens, CHUNK_TOKENS) + 3 * d)
+    of_vocabulary = 4 * model.target_vocab_size * (2 * min(tokens, chunk_tokens()) + 3 * d)
     weights = 2 * model.parameters() if rounded else 0
     return tokens * layers + of_vocabulary + weights
 
