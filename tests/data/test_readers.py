@@ -372,6 +372,7 @@ FORM = ":1: give an object of JSON"
 @pytest.mark.parametrize(("name", "text", "message"), [
     ("x.tsv", "a\tb\tno\n", ":1: the weight 'no' is not a number from 0.000001 to 1,000,000"),
     ("x.tsv", "a\tb\tnan\n", "`cut -f 1,2` removes a third column"),
+    ("x.tsv", "-0.5\ta\tb\n", "`cut -f 2,3` removes a score in the first column"),
     ("x.txt", '{"en": "a", "de": "b"}\n', ":1: JSON: give a file whose name ends in .jsonl"),
     ("x.tmx", "<tmx>", ": not TMX"),
     ("x.tsv", "a\tb\na\tb\t1\tc\n", ":2: 4 columns"),

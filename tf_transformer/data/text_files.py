@@ -7,6 +7,7 @@ import io
 import itertools
 import lzma
 import os
+import re
 import select
 import sys
 import time
@@ -39,6 +40,7 @@ _FORMATS = {
     b"\xff\xfe": "UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`",
     b"\xfe\xff": "UTF-16: convert it with `iconv -f UTF-16 -t UTF-8`",
 }
+_NUMBER = re.compile(r"[-+]?\d*\.?\d+(e[-+]?\d+)?", re.IGNORECASE)
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a pair in the loss, and of a corpus
 
@@ -166,6 +168,8 @@ def parse_columns(
         return columns[0], columns[1], None
     if len(columns) == 3:
         hint = ": in TSV files, `cut -f 1,2` removes a third column"
+        if _NUMBER.fullmatch(columns[0].strip()):
+            hint = ": `cut -f 2,3` removes a score in the first column"
         return columns[0], columns[1], parse_weight(columns[2], place, hint)
     if columns[0].lstrip().startswith(("{", "[{")):
         raise UserError(f"{place}: JSON: give a file whose name ends in .jsonl")

@@ -184,8 +184,12 @@ class ServedVersions:
             # Short rows, long rows, and the count of sub-words are computed at the same time.
             loaded = self._load(path, 2 * settings.concurrent_batches + 1)
             if self.current:  # or the requests in a lane would wait for each first run
-                for signature in loaded.signatures.values():
-                    signature.warm_up()
+                try:
+                    for signature in loaded.signatures.values():
+                        signature.warm_up()
+                except Exception:
+                    loaded.close()
+                    raise
             model = loaded
             self._failures.pop(number, None)
         except Exception as error:  # TensorFlow raises errors of many types
