@@ -14,7 +14,6 @@ it).
 """
 
 import argparse
-import json
 import os
 import pathlib
 import re
@@ -25,10 +24,9 @@ import tempfile
 import time
 from typing import Any, NamedTuple
 
-from training_step import TORCH_ALLOCATOR
+from peers import joey_nmt
 
 NEVER = 10**9
-SPECIAL_TOKENS = ["<unk>", "<pad>", "<s>", "</s>"]  # of Joey NMT's vocabularies
 
 
 class Pipeline(NamedTuple):
@@ -119,6 +117,7 @@ def prepare_joey(folder, pipeline, updates):
     The pairs are sub-words between blanks.
     """
     folder.mkdir()
+    joey_nmt.write_vocabularies(folder, pipeline.tokenizers)
     (shard,) = pipeline.pairs.shards
     for number, (side, tokenizer) in enumerate(zip(("source", "target"), pipeline.tokenizers)):
         with open(folder / f"train.{side}", "w", encoding="utf-8") as file:
@@ -126,79 +125,7 @@ def prepare_joey(folder, pipeline, updates):
                 # Joey NMT appends the end token itself.
                 pieces = tokenizer.pieces(shard.ids[begin : end - 1])
                 file.write(" ".join(pieces) + "\n")
-        vocabulary = [*SPECIAL_TOKENS, *tokenizer.pieces(range(4, tokenizer.vocab_size))]
-        path = folder / f"{side}.vocabulary"
-        path.write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
-    settings = joey_settings(folder, pipeline.config, updates)
-    (folder / "settings.yaml").write_text(json.dumps(settings))  # JSON is YAML
-
-
-def joey_settings(folder, config, updates):
-    """Joey NMT's settings for the same model and recipe.
-
-    Args:
-      folder: where `prepare_joey` writes.
-      config: a `Config`.
-      updates: how many.
-    Returns: a dict.
-    """
-    model = config.model
-    train = config.train
-    stack = {
-        "type": "transformer",
-        "num_layers": model.num_layers,
-        "num_heads": model.num_heads,
-        "hidden_size": model.d_model,
-        "ff_size": model.dff,
-        "dropout": model.dropout_rate,
-        "layer_norm": "post",
-        "embeddings": {
-            "embedding_dim": model.d_model,
-            "scale": True,
-            "dropout": model.dropout_rate,
-        },
-    }
-    source = {"lang": "source", "level": "word", "voc_file": str(folder / "source.vocabulary")}
-    target = {"lang": "target", "level": "word", "voc_file": str(folder / "target.vocabulary")}
-    return {
-        "name": "peer",
-        "joeynmt_version": "2.3.0",
-        "model_dir": str(folder / "model"),
-        "use_cuda": False,
-        "data": {
-            "train": str(folder / "train"),
-            "dev": str(folder / "train"),
-            "sample_dev_subset": 8,
-            "dataset_type": "plain",
-            "src": source,
-            "trg": target,
-        },
-        "testing": {"beam_size": 1},
-        "training": {
-            "optimizer": "adam",
-            "adam_betas": [train.beta_1, train.beta_2],
-            "label_smoothing": train.label_smoothing,
-            "scheduling": "noam",
-            "learning_rate_factor": train.learning_rate_scale,
-            "learning_rate_warmup": train.warmup_steps,
-            "normalization": "tokens",
-            "batch_type": "token",
-            "batch_size": config.data.batch_tokens,
-            "epochs": 1000,
-            "updates": updates,
-            "logging_freq": updates // 4,
-            "validation_freq": NEVER,
-            "overwrite": True,
-            "keep_best_ckpts": 1,
-        },
-        "model": {
-            "initializer": "xavier_uniform",
-            "tied_embeddings": model.shared_embeddings,
-            "tied_softmax": model.shared_embeddings,
-            "encoder": stack,
-            "decoder": stack,
-        },
-    }
+    joey_nmt.write_settings(folder, pipeline.config, updates)
 
 
 def train_joey(python, folder):
@@ -210,7 +137,7 @@ def train_joey(python, folder):
     Returns: target tokens a second, or None where it cannot run.
     """
     command = [python, "-m", "joeynmt", "train", str(folder / "settings.yaml"), "--skip-test"]
-    environment = {**os.environ, **TORCH_ALLOCATOR}
+    environment = {**os.environ, **joey_nmt.TORCH_ALLOCATOR}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     output = done.stdout + done.stderr
     rates = [int(rate) for rate in re.findall(r"Tokens per Sec: +(\d+)", output)]

@@ -106,6 +106,11 @@ RECIPES = {
             "language": "English",
             "other": "German",
             "weights": "the mean of the last checkpoints",
+            "note": (
+                "\n\nThe French of the fifth sentence improves *wenig*, hardly. A wider beam finds "
+                "the right\ntranslation: `translate --beam_size=16 --n_best=4` has *Sein "
+                "Französisch verbessert sich\nallmählich.* as the fourth."
+            ),
             "pronouns": (
                 "It chooses between *du*, *ihr* and *Sie* by what was frequent, not by who speaks "
                 "to whom."
@@ -155,6 +160,7 @@ RECIPES = {
             "language": "German",
             "other": "English",
             "weights": "those of the last update",
+            "note": "",
             "pronouns": "It takes *sie* as *she*, *they* or *you* by what was frequent.",
             "bias": (
                 "English words for professions have no gender: *Ärztin* becomes *doctor*, and\na "
