@@ -10,6 +10,7 @@ matrix products by measurement.
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import re
@@ -51,9 +52,12 @@ runtime_version { major: 12 minor: 9 }
 device_description_str: "NVIDIA H200"
 """
 COLUMNS = (
-    "model", "rows x length", "precision", "compilation, s", "kernels", "temporary GB",
-    "GB planned",
+    "model", "rows x length", "precision", "compilation, s", "kernels", "GB read and written",
+    "temporary GB", "GB planned",
 )  # fmt: skip
+NO_TRAFFIC = {
+    "parameter", "constant", "get-tuple-element", "tuple", "bitcast", "while", "call", "conditional"
+}  # fmt: skip
 
 
 def main() -> None:
@@ -72,7 +76,7 @@ def main() -> None:
         rows, length = facts["shape"]
         cells = (
             facts["model"], f"{rows} x {length}", facts["precision"], f"{seconds:.0f}",
-            f"{kernels(executable):,}", f"{memory / 1e9:.2f}",
+            f"{kernels(executable):,}", f"{traffic(executable) / 1e9:.1f}", f"{memory / 1e9:.2f}",
             f"{facts['planned_bytes'] / 1e9:.2f}",
         )  # fmt: skip
         print(f"| {' | '.join(cells)} |", flush=True)
@@ -91,12 +95,49 @@ def kernels(executable: Any) -> int:
 
     The body of a loop counts once.
     """
-    (module,) = executable.hlo_modules()
-    computations = re.split(r"\n\n", module.to_string())
-    launched = [text for text in computations if not text.startswith("%fused")]
+    launched = [text for text in computations(executable) if not text.startswith("%fused")]
     return sum(
         len(re.findall(r" = \S+ (?:fusion|custom-call|sort|copy)\(", text)) for text in launched
     )
+
+
+def traffic(executable: Any) -> float:
+    """The bytes of the operands and results of all operations, those of loops times their turns."""
+    texts = computations(executable)
+    turns = {}
+    for loop in re.findall(r" while\(.*", "\n".join(texts)):
+        count = re.search(r'"known_trip_count":\{"n":"(\d+)"', loop)
+        turns[re.search(r"body=%([\w.-]+)", loop)[1]] = int(count[1]) if count else 1
+    total = 0.0
+    for text in texts:
+        name = re.match(r"(?:ENTRY )?%?([\w.-]+)", text)[1]
+        if not text.startswith("ENTRY") and name not in turns:
+            continue  # fused into an operation, or the condition of a loop
+        sizes = {}
+        for result, shape, operation, operands in re.findall(
+            r"%([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\(([^)]*)", text
+        ):
+            sizes[result] = bytes_of(shape)
+            if operation not in NO_TRAFFIC:
+                read = sum(sizes.get(each, 0) for each in re.findall(r"%([\w.-]+)", operands))
+                total += turns.get(name, 1) * (sizes[result] + read)
+    return total
+
+
+def bytes_of(shape: str) -> float:
+    """The size of "bf16[25000,512]{1,0}", or of a tuple of such arrays."""
+    arrays = re.findall(r"(pred|[a-z]+(\d+))\[([\d,]*)\]", shape)
+    return sum(
+        int(bits or 8) / 8 * math.prod(int(size) for size in sizes.split(",") if size)
+        for _, bits, sizes in arrays
+    )
+
+
+def computations(executable: Any) -> list[str]:
+    """The texts of the computations of a module: its entry, bodies of loops, fused ones."""
+    (module,) = executable.hlo_modules()
+    texts = re.split(r"\n\n", module.to_string())
+    return [text for text in texts if re.match(r"(ENTRY )?%[\w.-]+ \(", text)]
 
 
 if __name__ == "__main__":
