@@ -85,7 +85,7 @@ def groups(make_run, monkeypatch):
     """
     groups = []
 
-    def run_side_by_side(commands, shares):
+    def run_processes(commands, shares):
         assert len(commands) <= shares
         groups.append([command[4:] for command in commands.values()])
         endings = []
@@ -97,8 +97,7 @@ def groups(make_run, monkeypatch):
         interrupted = any(ending.interrupted for ending in endings)
         return [Ending(ending.code, interrupted) for ending in endings]
 
-    monkeypatch.setattr(training, "run_side_by_side", run_side_by_side)
-    monkeypatch.setattr(training, "run_process", lambda each: run_side_by_side({"": each}, 1)[0])
+    monkeypatch.setattr(training, "run_processes", run_processes)
     set_host(monkeypatch)
     return groups
 

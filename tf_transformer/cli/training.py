@@ -35,7 +35,7 @@ from tf_transformer.data.readers import absolute_path
 from tf_transformer.errors import UserError
 from tf_transformer.host import affinity, memory, number_of_cores
 from tf_transformer.presets import PRESETS, VARIATIONS, preset
-from tf_transformer.training.child_process import Ending, run_process, run_side_by_side
+from tf_transformer.training.child_process import Ending, run_processes
 from tf_transformer.visualization.run_comparison import describe_runs, find_runs, read_run
 
 if TYPE_CHECKING:
@@ -263,9 +263,7 @@ def _run(program: list[str], folders: dict[int, str], at_once: int) -> dict[int,
         f"seed {seed}": [*program, f"--seed={seed}", f"--model_dir={folder}"]
         for seed, folder in folders.items()
     }
-    if at_once == 1:
-        return {seed: run_process(each) for seed, each in zip(folders, commands.values())}
-    return dict(zip(folders, run_side_by_side(commands, at_once)))
+    return dict(zip(folders, run_processes(commands, at_once)))
 
 
 def _number_at_once(wanted: int) -> int:

@@ -11,7 +11,7 @@ from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
 from tf_transformer.presets import VARIATIONS, preset
-from tf_transformer.training.child_process import run_process
+from tf_transformer.training.child_process import run_processes
 
 logger = logging.getLogger(__name__)
 
@@ -313,7 +313,8 @@ def run_rows(configs: dict[str, Config], command: Callable[[str], list[str]], fo
             logger.info(f"row {name}: complete already")
             continue
         logger.info(f"row {name}, {number} of {len(configs)}")
-        if run_process(command(name)).interrupted:
+        (ending,) = run_processes({name: command(name)})
+        if ending.interrupted:
             return False
         if not _complete_result(name, config, folder):
             raise UserError(
