@@ -107,13 +107,6 @@ def assert_same(one, other, atol=1e-6):
 ONE, TWO = tf.distribute.get_strategy, distribution.make_strategy
 
 
-def test_replicas_of_a_run():
-    """`logical_devices` of the two logical CPUs of this process; 0 for all."""
-    for count, expected in ((0, 2), (1, 1), (2, 2)):
-        strategy = distribution.make_strategy(count)
-        assert strategy.num_replicas_in_sync == expected
-
-
 @pytest.mark.parametrize(("rows", "dropout", "settings"), [
     ((6, 5, 1), 0.0, TrainConfig()),  # an odd number, and a replica without tokens
     ((16, 16, 16), 0.3, TrainConfig(r_drop=3.0, micro_batch_tokens=64)),

@@ -4,8 +4,6 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer import host
-from tf_transformer.config import TrainConfig
-from tf_transformer.errors import UserError
 from tf_transformer.training import precision
 
 
@@ -31,12 +29,3 @@ def test_cpus_with_amx_use_bfloat16(monkeypatch, tmp_path, text, chosen):
     monkeypatch.setattr(host, "CPU_INFO", tmp_path / "cpuinfo")
     assert precision.choose_precision("auto", []) == chosen
     assert not precision.choose_jit_compile("auto", []) and precision.choose_jit_compile("on", [])
-
-
-def test_explicit_settings():
-    for wanted in ("float32", "mixed_bfloat16", "mixed_float16"):
-        assert precision.choose_precision(wanted, []) == wanted
-    with pytest.raises(
-        UserError, match="precision is 'half': give auto, float32, mixed_bfloat16 or mixed_float16"
-    ):
-        TrainConfig(precision="half")

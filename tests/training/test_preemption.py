@@ -21,20 +21,16 @@ def restored_handlers():
 
 @pytest.mark.parametrize("number", PreemptionHandler.SIGNALS)
 def test_first_signal_is_a_request(number, capfd):
+    """The handlers are then as before; Ctrl-C has its former effect already."""
     with PreemptionHandler() as preemption:
         assert not preemption.requested
         os.kill(os.getpid(), number)
         assert preemption.requested
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
     assert f"{number.name}: saving after this update" in capfd.readouterr().err
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
-
-
-def test_second_ctrl_c_has_its_former_effect():
-    with PreemptionHandler():
-        os.kill(os.getpid(), signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.parametrize("number", PreemptionHandler.SIGNALS)

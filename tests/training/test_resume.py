@@ -386,22 +386,6 @@ def test_killed_at_random_moments(whole_run, corpus_folder, tmp_path):
     assert not has_unfinished_checkpoint(folder)
 
 
-@pytest.mark.slow
-def test_first_signal_saves_and_stops(whole_run, corpus_folder, tmp_path):
-    """Ctrl-C and SIGTERM save at any update, and the output says how to resume."""
-    folder = tmp_path / "model"
-    for number, step in ((signal.SIGINT, 20), (signal.SIGTERM, 40)):
-        process = start(folder, corpus_folder)
-        assert read_until(process, step)
-        process.send_signal(number)
-        out, _ = process.communicate(timeout=120)
-        assert process.returncode == 0 and "Traceback" not in out, out
-        assert "stopped and saved after" in out and f"--model_dir={folder}" in out, out
-        assert number.name in out, out
-    assert "resuming from" in finish(folder, corpus_folder)
-    assert_equal_runs(folder, whole_run)
-
-
 def catches(process, number):
     """Whether a process has a handler of a signal."""
     status = pathlib.Path(f"/proc/{process.pid}/status").read_text()

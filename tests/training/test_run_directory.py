@@ -19,7 +19,6 @@ from tf_transformer.config import TrainConfig
 from tf_transformer.data.readers import open_corpus
 from tf_transformer.errors import UserError
 from tf_transformer.training.run_directory import BATCH_ORDER, RunDirectory, check_same_batches
-from tf_transformer.training.trainer import build_trainer
 
 
 def contents(folder):
@@ -153,15 +152,6 @@ def test_vocabularies_that_cannot_be_used(tiny_config, corpus, tmp_path):
             start(tiny_config.replace(vocab_model=names), corpus, tmp_path / "run")
     with pytest.raises(UserError, match="has no tag <2de>.*spm_train --control_symbols"):
         start(tiny_config.replace(vocab_model=path, tag="<2de>"), corpus, tmp_path / "run")
-
-
-def test_overwrite_removes_nothing_before_the_run_begins(tiny_config, finished):
-    before = contents(finished)
-    with pytest.raises(UserError, match="only 0 of 400 pairs are left in train"):
-        build_trainer(tiny_config.replace(max_length=2), str(finished), overwrite=True)
-    build_trainer(tiny_config, str(finished), overwrite=True).directory.close()
-    kept = {path: content for path, content in contents(finished).items() if path in before}
-    assert kept == before
 
 
 def test_overwrite_respects_the_lock(tiny_config, corpus, model_dir, tmp_path):

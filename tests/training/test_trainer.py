@@ -180,12 +180,3 @@ def test_diverged_run_stops_and_keeps_good_weights(tiny_config, model_dir, tmp_p
     sources = {source for source, _ in trainer.corpus.read("train")}
     assert len(lines) > 3
     assert all(line.split("\t")[0] in sources for line in lines)
-
-
-def test_samples_fit_the_model(tiny_config, tmp_path):
-    trainer = build_trainer(tiny_config.replace(max_length=20), str(tmp_path))
-    trainer.directory.close()
-    pairs = trainer.samples("validation", 60)
-    assert 0 < len(pairs) < 60
-    lengths = trainer.tokenizers[0].encode([source for source, _ in pairs]).row_lengths()
-    assert max(lengths) <= 20

@@ -129,12 +129,3 @@ def test_waiting_for_the_other_worker(corpus_folder, tmp_path, index):
     limited = command(tmp_path / "model", corpus_folder, worker_minutes=0.001)
     done = subprocess.run(limited, env=environment, capture_output=True, text=True)
     assert done.returncode == 2 and f"worker {1 - index} (127.0.0.1:" in done.stderr, done.stderr
-
-
-def test_other_settings_that_may_differ(corpus_folder, tmp_path):
-    workers = start_two(
-        tmp_path / "model", corpus_folder, tmp_path, log_steps=(10, 20), train_steps=(2, 2)
-    )
-    outputs = [process.communicate(timeout=240)[0] for process in workers]
-    assert [process.returncode for process in workers] == [0, 0], outputs
-    assert "worker 1 takes the settings of the chief: log_steps 20 (now 10)" in outputs[1]

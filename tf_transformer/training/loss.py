@@ -328,8 +328,8 @@ def chunk_tokens() -> int:
     """Returns how many target tokens have logits at a time.
 
     Each chunk reads the embedding table and adds to its gradient. With 4,096 tokens in place of
-    1,024, an update of base reads and writes 95 GB of GPU memory, not 110 (Table "variants" in
-    docs/reproduce.md). A CPU is as fast with 1,024, and its memory is smaller.
+    1,024, an update of base reads and writes 95 GB of GPU memory, not 110
+    (`benchmarks/compile_for_gpu.py`). A CPU is as fast with 1,024, and its memory is smaller.
     """
     return 4096 if tf.config.list_physical_devices("GPU") else 1024
 
