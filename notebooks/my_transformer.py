@@ -477,7 +477,7 @@ def length_penalty(length, alpha):
 def beam_search(model, inp, beam_size=4, alpha=0.6, extra=50):
     """Keeps the best beam_size prefixes at each step (Section 6.1).
 
-    inp (1, S) -> finished hypotheses, best first: (log p / lp(length), ids without START)
+    inp (1, S) -> finished hypotheses, best first: (log p / lp(length), ids from after START to END)
     """
     next_log_probs, cache = make_next_log_probs(model, inp)
     limit = inp.shape[1] + extra

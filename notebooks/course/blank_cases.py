@@ -423,6 +423,7 @@ def beam_search(m, random):
         text = target.decode(ids_of_best)
         yield "whether the translation is right (1 or 0)", same_text(text, right[0][0]), 1.0
         yield "the score of the translation", score, right[0][1]
+        yield "whether the ids end with END (1 or 0)", float(ids_of_best[-1] == 3), 1.0
 
 
 def clipped_matches(m, random):
