@@ -227,8 +227,8 @@ def encoder_layer(m, random):
     copy(mine, theirs)
     yield (
         "the result with a mask",
-        mine(x, mask),
-        theirs(x, mask=mask),
+        mine(x, False, mask),
+        theirs(x, False, mask),
         {"The mask does not reach the attention": theirs(x, mask=0.0)},
     )
     same = np.allclose(mine(x, training=True), mine(x, training=True))
@@ -245,7 +245,7 @@ def decoder_layer(m, random):
     right = theirs(x, enc_output, look_ahead_mask=ahead, padding_mask=padding)
     yield (
         "the result with masks",
-        mine(x, enc_output, ahead, padding),
+        mine(x, enc_output, False, ahead, padding),
         right,
         {
             "The look-ahead mask does not reach mha1": theirs(x, enc_output, False, 0.0, padding),
@@ -262,12 +262,12 @@ def encoder(m, random):
     theirs = package.Encoder(2, 8, 2, 16, 50, 1024)
     seq = ids(random, 2, 5)
     mask = package.create_padding_mask(seq)
-    mine(seq, mask), theirs(seq)
+    mine(seq), theirs(seq)
     copy(mine, theirs)
     yield (
         "the result",
-        mine(seq, mask),
-        theirs(seq, mask=mask),
+        mine(seq, False, mask),
+        theirs(seq, False, mask),
         {"The mask does not reach the layers": theirs(seq, mask=0.0)},
     )
 
@@ -281,13 +281,15 @@ def decoder(m, random):
     mine(tar, enc_output), theirs(tar, enc_output)
     copy(mine, theirs)
     right, right_weights = theirs(tar, enc_output, False, ahead, padding)
-    x, weights = mine(tar, enc_output, ahead, padding)
+    x, weights = mine(tar, enc_output, False, ahead, padding)
     yield "the output", x, right
     yield "the number of attention weights", len(weights), len(right_weights)
     cache = m.Cache()
-    parts = [mine(tar[:, t : t + 1], enc_output, None, padding, cache=cache)[0] for t in range(4)]
+    options = {"padding_mask": padding, "cache": cache}
+    parts = [mine(tar[:, t : t + 1], enc_output, **options)[0] for t in range(4)]
     ahead = package.create_look_ahead_mask(4)
-    yield "the output with a cache", tf.concat(parts, 1), mine(tar, enc_output, ahead, padding)[0]
+    right, _ = mine(tar, enc_output, False, ahead, padding)
+    yield "the output with a cache", tf.concat(parts, 1), right
 
 
 def transformer(m, random):
@@ -421,6 +423,7 @@ def beam_search(m, random):
         text = target.decode(ids_of_best)
         yield "whether the translation is right (1 or 0)", same_text(text, right[0][0]), 1.0
         yield "the score of the translation", score, right[0][1]
+        yield "whether the ids end with END (1 or 0)", float(ids_of_best[-1] == 3), 1.0
 
 
 def clipped_matches(m, random):

@@ -9,7 +9,6 @@ from matplotlib.patches import Circle, FancyBboxPatch
 BLUE = "#0072B2"
 ORANGE = "#D55E00"
 GREEN = "#009E73"
-GREY = "0.55"
 GATE = "#FCE0BB"
 STATE = "#C5E8F7"
 SOURCE = "#C5E8F7"
@@ -70,8 +69,9 @@ def _dot(panel, x, y, color="0.2"):
     panel.add_patch(Circle((x, y), 0.08, facecolor=color, edgecolor=color, zorder=3))
 
 
-def _inputs(panel, h_ends, x_starts, ends, h_bus=1.3, x_bus=0.6):
+def _inputs(panel, h_ends, x_starts, ends):
     """Draws h and x, and the wires from them to the boxes whose centers are `ends`."""
+    h_bus, x_bus = 1.3, 0.6  # heights
     _wire(panel, (-0.5, h_bus), (max(h_ends), h_bus), arrow=False)
     _wire(panel, (-0.5, x_bus), (max(x_starts), x_bus), arrow=False, color=BLUE)
     panel.text(-0.6, h_bus, "$h_{t-1}$", ha="right", va="center", fontsize=13)

@@ -163,15 +163,12 @@ def _space_for(names: Names | None) -> float:
     return max(0.0, 0.085 * longest - 0.8)
 
 
-def plot_product(*parts: Any, numbers: bool | None = None, high: float | None = None) -> Figure:
+def plot_product(*parts: Any) -> Figure:
     """Plots matrices with signs between them, as in "X W = Q"; all cells have one size.
 
     Args:
       *parts: tuples (name, `[R, C]`), optionally followed by the names of the rows and of the
-        columns; and strings such as "×", "=" and "softmax".
-      numbers: whether to write the values into the cells; by default for small matrices.
-      high: the absolute value at the end of the color map of all matrices; by default each matrix
-        has a color map of its own.
+        columns; and strings such as "×", "=" and "softmax". Small matrices get numbers.
     """
     widths = [_width_of_part(part) for part in parts]  # in cells
     tallest = max(np.shape(part[1])[0] for part in parts if not isinstance(part, str))
@@ -187,12 +184,8 @@ def plot_product(*parts: Any, numbers: bool | None = None, high: float | None = 
             continue
         name, values, rows, columns = (*part, None, None)[:4]
         values = np.asarray(values)
-        with_numbers = numbers
-        if with_numbers is None:
-            with_numbers = values.size <= MAX_CELLS_WITH_NUMBERS and cell > 0.35
-        signed = values.min() < 0
-        low = None if high is None else -high if signed else 0.0
-        draw_matrix(panel, values, rows, columns, low, high, with_numbers)
+        with_numbers = values.size <= MAX_CELLS_WITH_NUMBERS and cell > 0.35
+        draw_matrix(panel, values, rows, columns, numbers=with_numbers)
         panel.set_title(name, fontsize=11)
         panel.set_xlabel(f"{values.shape[0]} × {values.shape[1]}", fontsize=9)
     return figure

@@ -8,6 +8,7 @@ A mask is a float tensor in which 1 hides a position and 0 shows it.
 """
 
 import collections
+import inspect
 import itertools
 import os
 import re
@@ -20,6 +21,23 @@ import numpy as np
 import tensorflow as tf
 
 PAD, START, END = 0, 2, 3  # ids of the special tokens
+
+
+class Layer(keras.layers.Layer):
+    """A Keras layer that may be called without names, as `encoder_layer(x, False, None)`.
+
+    Keras takes only tensors by position, so all arguments but the first get their names here.
+    """
+
+    def __call__(self, x, *args, **kwargs):
+        """Calls the layer."""
+        names = list(inspect.signature(self.call).parameters)[1:]
+        return super().__call__(x, **dict(zip(names, args)), **kwargs)
+
+    def compute_mask(self, x, mask):
+        """Attaches no mask to the output, as Keras would: our masks are arguments."""
+        return None
+
 
 # ---------------------------------------------------------------- notebook 02: attention
 
@@ -94,7 +112,7 @@ class Cache:
             self.kept[layer] = (tf.gather(k, rows), tf.gather(v, rows))  # (new B, H, T, K)
 
 
-class MultiHeadAttention(keras.layers.Layer):
+class MultiHeadAttention(Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (Section 3.2.2),
 
     head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V). A Dense layer holds the matrices of all
@@ -161,7 +179,7 @@ def positional_encoding(position, d_model):
     # end
 
 
-class Embedding(keras.layers.Layer):
+class Embedding(Layer):
     """One table (V, D) for both embeddings and the output (Section 3.4)."""
 
     def __init__(self, vocab_size, d_model):
@@ -186,7 +204,7 @@ class Embedding(keras.layers.Layer):
 # ---------------------------------------------------------------- notebook 04: the model
 
 
-class LayerNormalization(keras.layers.Layer):
+class LayerNormalization(Layer):
     """gamma (x - mean) / sqrt(variance + epsilon) + beta, for each position alone."""
 
     def __init__(self, epsilon=1e-6):
@@ -218,7 +236,7 @@ def point_wise_feed_forward_network(d_model, dff):
     # end
 
 
-class EncoderLayer(keras.layers.Layer):
+class EncoderLayer(Layer):
     """Self-attention, then the feed-forward network (Section 3.1).
 
     Around each of them: LayerNorm(x + Dropout(Sublayer(x))).
@@ -231,7 +249,7 @@ class EncoderLayer(keras.layers.Layer):
         self.layernorm1, self.layernorm2 = LayerNormalization(), LayerNormalization()
         self.dropout1, self.dropout2 = (keras.layers.Dropout(rate) for _ in range(2))
 
-    def call(self, x, mask=None, training=False):
+    def call(self, x, training=False, mask=None):
         """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
         # blank: encoder_layer
         attn_output, _ = self.mha(x, x, x, mask)  # (B, S, D)
@@ -243,7 +261,7 @@ class EncoderLayer(keras.layers.Layer):
         # end
 
 
-class DecoderLayer(keras.layers.Layer):
+class DecoderLayer(Layer):
     """Masked self-attention, attention over the encoder's output, feed-forward network."""
 
     def __init__(self, d_model, num_heads, dff, rate=0.1):
@@ -256,7 +274,7 @@ class DecoderLayer(keras.layers.Layer):
         self.dropout1, self.dropout2, self.dropout3 = (keras.layers.Dropout(rate) for _ in range(3))
 
     def call(
-        self, x, enc_output, look_ahead_mask=None, padding_mask=None, training=False, cache=None
+        self, x, enc_output, training=False, look_ahead_mask=None, padding_mask=None, cache=None
     ):
         """x (B, T, D), enc_output (B, S, D) -> (B, T, D), weights of both attentions.
 
@@ -275,7 +293,7 @@ class DecoderLayer(keras.layers.Layer):
 class PreNormEncoderLayer(EncoderLayer):
     """Normalizes the input of each sub-layer instead: x + Dropout(Sublayer(LayerNorm(x)))."""
 
-    def call(self, x, mask=None, training=False):
+    def call(self, x, training=False, mask=None):
         """As of `EncoderLayer`."""
         y = self.layernorm1(x)  # (B, S, D)
         x = x + self.dropout1(self.mha(y, y, y, mask)[0], training=training)
@@ -286,7 +304,7 @@ class PreNormDecoderLayer(DecoderLayer):
     """The same for the decoder (not of the paper; used since 2018, see notebook 11)."""
 
     def call(
-        self, x, enc_output, look_ahead_mask=None, padding_mask=None, training=False, cache=None
+        self, x, enc_output, training=False, look_ahead_mask=None, padding_mask=None, cache=None
     ):
         """As of `DecoderLayer`."""
         y = self.layernorm1(x)  # (B, T, D)
@@ -299,7 +317,7 @@ class PreNormDecoderLayer(DecoderLayer):
         return x, weights1, weights2
 
 
-class Encoder(keras.layers.Layer):
+class Encoder(Layer):
     """The left half of Figure 1: embedding, positions, dropout, N layers."""
 
     def __init__(
@@ -314,19 +332,19 @@ class Encoder(keras.layers.Layer):
         self.dropout = keras.layers.Dropout(rate)
         self.layernorm = LayerNormalization() if norm == "pre" else keras.layers.Identity()
 
-    def call(self, x, mask, training=False):
+    def call(self, x, training=False, mask=None):
         """Ids (B, S), mask (B, 1, 1, S) -> (B, S, D)."""
         # blank: encoder
         x = self.embedding(x)  # (B, S, D)
         x += self.pos_encoding[:, : tf.shape(x)[1]]
         x = self.dropout(x, training=training)
         for layer in self.enc_layers:
-            x = layer(x, mask, training=training)  # (B, S, D)
+            x = layer(x, training, mask)  # (B, S, D)
         return self.layernorm(x)  # the identity in the paper's model
         # end
 
 
-class Decoder(keras.layers.Layer):
+class Decoder(Layer):
     """The right half of Figure 1, without the last linear layer."""
 
     def __init__(
@@ -342,7 +360,7 @@ class Decoder(keras.layers.Layer):
         self.layernorm = LayerNormalization() if norm == "pre" else keras.layers.Identity()
 
     def call(
-        self, x, enc_output, look_ahead_mask=None, padding_mask=None, training=False, cache=None
+        self, x, enc_output, training=False, look_ahead_mask=None, padding_mask=None, cache=None
     ):
         """Ids (B, T), enc_output (B, S, D) -> (B, T, D), attention weights by name.
 
@@ -359,7 +377,7 @@ class Decoder(keras.layers.Layer):
         x = self.dropout(x, training=training)
         masks = look_ahead_mask, padding_mask
         for i, layer in enumerate(self.dec_layers):
-            x, *blocks = layer(x, enc_output, *masks, training=training, cache=cache)
+            x, *blocks = layer(x, enc_output, training, *masks, cache=cache)
             attention_weights[f"decoder_layer{i + 1}_block1"] = blocks[0]  # (B, H, T, T)
             attention_weights[f"decoder_layer{i + 1}_block2"] = blocks[1]  # (B, H, T, S)
         return self.layernorm(x), attention_weights
@@ -381,9 +399,9 @@ class Transformer(keras.Model):
         """Source ids (B, S), decoder input (B, T) -> logits (B, T, V), attention weights."""
         # blank: transformer
         enc_mask, look_ahead_mask, dec_mask = create_masks(inp, tar)
-        enc_output = self.encoder(inp, enc_mask, training=training)  # (B, S, D)
+        enc_output = self.encoder(inp, training, enc_mask)  # (B, S, D)
         masks = look_ahead_mask, dec_mask
-        x, weights = self.decoder(tar, enc_output, *masks, training=training)  # (B, T, D)
+        x, weights = self.decoder(tar, enc_output, training, *masks)  # (B, T, D)
         return self.embedding.logits(x), weights  # (B, T, V)
         # end
 
@@ -462,9 +480,10 @@ def train_step(model, optimizer, inp, tar):
     # end
 
 
-def train(model, batches, steps, schedule):
+def train(model, batches, steps, schedule, checkpoints=None, every=50):
     """Makes `steps` updates with Adam (Section 5.3), and prints the loss of every 100th.
 
+    checkpoints: a dict that gets a copy of the weights after each `every` updates, or None
     Returns: the losses, a list
     """
     adam = keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
@@ -472,16 +491,27 @@ def train(model, batches, steps, schedule):
     signature = [tf.TensorSpec((None, None), tf.int32)] * 2  # one graph for all shapes
 
     @tf.function(input_signature=signature, autograph=False)
-    def update(inp, tar):
+    def compiled(inp, tar):
         return train_step(model, adam, inp, tar)
+
+    def update(inp, tar):
+        loss, step = float(compiled(inp, tar)), int(adam.iterations)
+        if checkpoints is not None and step % every == 0:
+            checkpoints[step] = model.get_weights()
+        return loss
 
     # blank: train
     for step, (inp, tar) in enumerate(itertools.islice(itertools.cycle(batches), steps)):
-        losses.append(float(update(inp, tar)))
+        losses.append(update(inp, tar))
         if (step + 1) % 100 == 0:
             print(f"update {step + 1:5}: loss {np.mean(losses[-100:]):.3f}", flush=True)
     return losses
     # end
+
+
+def average(checkpoints):
+    """The mean of each weight over several checkpoints (Section 6.1)."""
+    return [np.mean(arrays, axis=0) for arrays in zip(*checkpoints)]
 
 
 # ---------------------------------------------------------------- notebook 07: decoding
@@ -494,7 +524,7 @@ def make_next_log_probs(model, inp):
     computes one position at each call, because the cache has the keys of the earlier ones.
     """
     mask, cache = create_padding_mask(inp), Cache()  # (B, 1, 1, S)
-    enc_output = model.encoder(inp, mask)  # (B, S, D)
+    enc_output = model.encoder(inp, mask=mask)  # (B, S, D)
 
     def next_log_probs(newest):
         x, _ = model.decoder(newest, enc_output, padding_mask=mask, cache=cache)  # (B, 1, D)
@@ -530,7 +560,7 @@ def length_penalty(length, alpha):
 def beam_search(model, inp, beam_size=4, alpha=0.6, extra=50):
     """Keeps the best beam_size prefixes at each step (Section 6.1).
 
-    inp (1, S) -> finished hypotheses, best first: (log p / lp(length), ids without START)
+    inp (1, S) -> finished hypotheses, best first: (log p / lp(length), ids from after START to END)
     """
     next_log_probs, cache = make_next_log_probs(model, inp)
     limit = inp.shape[1] + extra
@@ -615,8 +645,10 @@ def main():
     ]
     keras.utils.set_random_seed(1)
     model = Transformer(2, 128, 4, 512, vocab_size=2000, rate=0.0)
-    schedule = CustomSchedule(128, warmup_steps=400, scale=0.6)
-    losses = train(model, make_batches(ids, 1024), 2000, schedule)
+    schedule = CustomSchedule(128, warmup_steps=300, scale=0.8)
+    checkpoints = {}
+    losses = train(model, make_batches(ids, 1024), 1200, schedule, checkpoints)
+    model.set_weights(average([checkpoints[step] for step in sorted(checkpoints)[-5:]]))
 
     inp = pad([[*source.encode(english), END] for english, _ in test])  # (B, S)
     written = [target.decode(ids) for ids in greedy_search(model, inp)]
