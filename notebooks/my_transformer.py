@@ -545,7 +545,7 @@ def main():
     model = Transformer(2, 128, 4, 512, vocab_size=2000, rate=0.0)
     schedule = CustomSchedule(128, warmup_steps=300, scale=0.8)
     checkpoints = {}
-    losses = train(model, make_batches(ids, 1024), 1200, schedule, checkpoints)
+    losses = train(model, make_batches(ids, 1024), 1200, schedule, checkpoints, every=25)
     model.set_weights(average([checkpoints[step] for step in sorted(checkpoints)[-5:]]))
 
     inp = pad([[*source.encode(english), END] for english, _ in test])  # (B, S)

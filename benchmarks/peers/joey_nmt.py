@@ -199,7 +199,10 @@ def translate_joey(folder, peer, tokenizer):
     """
     import tensorflow as tf
 
-    command = [peer, "-m", "joeynmt", "test", str(folder / "settings.yaml"), "-o"]
+    settings = json.loads((folder / "settings.yaml").read_text())
+    settings["data"]["dev"] = None  # it would be translated too
+    (folder / "test.yaml").write_text(json.dumps(settings, indent=2))
+    command = [peer, "-m", "joeynmt", "test", str(folder / "test.yaml"), "-o"]
     run([*command, str(folder / "output")], env={**os.environ, **TORCH_ALLOCATOR})
     ids = {piece: i for i, piece in enumerate(tokenizer.pieces(range(tokenizer.vocab_size)))}
     lines = (folder / "output.test").read_text("utf-8").splitlines()
