@@ -85,7 +85,7 @@ def masks(m, random):
     """All three."""
     inp, tar = ids(random, 2, 5), ids(random, 2, 4)
     right = package.create_masks(inp, tar)
-    without = package.create_look_ahead_mask(4)[tf.newaxis, tf.newaxis] + 0 * right[1]
+    without = package.create_look_ahead_mask(4)
     yield (
         "the result",
         m.create_masks(inp, tar),
@@ -232,7 +232,7 @@ def encoder_layer(m, random):
         {"The mask does not reach the attention": theirs(x, mask=0.0)},
     )
     same = np.allclose(mine(x, training=True), mine(x, training=True))
-    yield "dropout with training=True (0 off, 1 on)", float(not same), 1.0
+    yield "dropout is on with training=True", not same, True
 
 
 def decoder_layer(m, random):
@@ -252,8 +252,12 @@ def decoder_layer(m, random):
             "The padding mask does not reach mha2": theirs(x, enc_output, False, ahead, 0.0),
         },
     )
+    cache = m.Cache()
+    parts = [mine(x[:, t : t + 1], enc_output, cache=cache)[0] for t in range(4)]
+    right = mine(x, enc_output, look_ahead_mask=package.create_look_ahead_mask(4))[0]
+    yield "the output position by position, with a cache", tf.concat(parts, 1), right
     same = np.allclose(*(mine(x, enc_output, training=True)[0] for _ in range(2)))
-    yield "dropout with training=True (0 off, 1 on)", float(not same), 1.0
+    yield "dropout is on with training=True", not same, True
 
 
 def encoder(m, random):
@@ -270,6 +274,9 @@ def encoder(m, random):
         theirs(seq, False, mask),
         {"The mask does not reach the layers": theirs(seq, mask=0.0)},
     )
+    without_layers = m.Encoder(0, 8, 2, 16, mine.embedding, 0.5)
+    same = np.allclose(without_layers(seq, True), without_layers(seq, True))
+    yield "dropout is on after the positions with training=True", not same, True
 
 
 def decoder(m, random):
@@ -283,7 +290,12 @@ def decoder(m, random):
     right, right_weights = theirs(tar, enc_output, False, ahead, padding)
     x, weights = mine(tar, enc_output, False, ahead, padding)
     yield "the output", x, right
-    yield "the number of attention weights", len(weights), len(right_weights)
+    names = ", ".join(sorted(right_weights))
+    yield (
+        f"the names of the attention weights are {names}",
+        set(weights) == set(right_weights),
+        True,
+    )
     cache = m.Cache()
     options = {"padding_mask": padding, "cache": cache}
     parts = [mine(tar[:, t : t + 1], enc_output, **options)[0] for t in range(4)]
@@ -333,10 +345,10 @@ def make_batches(m, random):
     yield "the number of pairs in all batches", len(rows), 400
     yield "the list of the pairs in all batches, sorted", rows, list(range(400))
     size = max(len(inp) * max(inp.shape[1], tar.shape[1]) for inp, tar in batches)
-    yield "whether all batches are within the limit (1 or 0)", float(size <= 200), 1.0
+    yield "all batches are within the limit", bool(size <= 200), True
     padding = np.mean([np.mean(tar == 0) for _, tar in batches])
-    yield "whether less than 10% is padding (1 or 0)", float(padding < 0.1), 1.0
-    yield "whether batches are as full as they can be (1 or 0)", float(len(batches) < 50), 1.0
+    yield "less than 10% is padding", bool(padding < 0.1), True
+    yield "batches are as full as they can be", bool(len(batches) < 50), True
 
 
 def small_model(m, random):
@@ -377,7 +389,7 @@ def train(m, random):
     losses = m.train(model, [(inp, tar), (inp, tar)], 6, 0.01)
     yield "the number of losses for 6 updates on 2 batches", len(losses), 6
     yield "the first loss", losses[0], first
-    yield "whether the loss has fallen (1 or 0)", float(losses[-1] < losses[0]), 1.0
+    yield "the loss has fallen", bool(losses[-1] < losses[0]), True
 
 
 def trained(m):
@@ -392,10 +404,10 @@ def trained(m):
 
 
 def same_text(got, right):
-    """1.0 for equal texts, so that `check` compares numbers; prints different ones."""
+    """Whether texts are equal; prints different ones."""
     if got != right:
         print(f"  yours: {got}\n  right: {right}")
-    return float(got == right)
+    return got == right
 
 
 def greedy_search(m, random):
@@ -403,7 +415,7 @@ def greedy_search(m, random):
     model, target, inp = trained(m)
     right = package.Translator.load("pocket-en-de", beam_size=1)(TEXTS)
     got = [target.decode(row) for row in m.greedy_search(model, inp)]
-    yield "whether the translations are those of the package (1 or 0)", same_text(got, right), 1.0
+    yield "the translations are those of the package", same_text(got, right), True
 
 
 def length_penalty(m, random):
@@ -421,9 +433,9 @@ def beam_search(m, random):
         row = row[:, : np.count_nonzero(row)]
         score, ids_of_best = m.beam_search(model, row)[0]
         text = target.decode(ids_of_best)
-        yield "whether the translation is right (1 or 0)", same_text(text, right[0][0]), 1.0
+        yield "the translation is right", same_text(text, right[0][0]), True
         yield "the score of the translation", score, right[0][1]
-        yield "whether the ids end with END (1 or 0)", float(ids_of_best[-1] == 3), 1.0
+        yield "the ids end with END", bool(ids_of_best[-1] == 3), True
 
 
 def clipped_matches(m, random):
@@ -442,15 +454,18 @@ def clipped_matches(m, random):
 
 
 def bleu(m, random):
-    """Three hundred sentences with errors, some of them shorter."""
+    """Three hundred sentences with errors, also shorter and longer ones."""
     words = "der die das ein eine Auto Haus rot alt ist hat . , ich du".split()
     references = [" ".join(random.choice(words, 12)) for _ in range(300)]
-    for length in (12, 9):
+    for length in (12, 9, 15):
         ours = [[random.choice(words) if random.random() < 0.2 else word for word in line.split()]
                 for line in references]  # fmt: skip
-        ours = [" ".join(line[:length]) for line in ours]
+        ours = [" ".join([*line, "ja", "ja", "ja"][:length]) for line in ours]
         right = sacrebleu.corpus_bleu(ours, [references], tokenize="none").score
-        wrong = {"The brevity penalty is missing": right / np.exp(1 - 12 / length)}
+        penalty = np.exp(1 - 12 / length)
+        wrong = {"The brevity penalty is missing": right / penalty}
+        if length > 12:
+            wrong = {"The brevity penalty is at most 1": right * penalty}
         yield f"BLEU of sentences of {length} words", m.bleu(ours, references), right, wrong
 
 

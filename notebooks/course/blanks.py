@@ -140,6 +140,8 @@ def _difference(what, got, right, wrong):
     """
     if got is None or got is Ellipsis:
         return f"{what} is None: is there a `return`"
+    if right is True:
+        return "" if got else f"This is not so: {what}"
     if isinstance(right, tuple):
         if not isinstance(got, (tuple, list)) or len(got) != len(right):
             return f"{what} must be {len(right)} values"
@@ -150,15 +152,19 @@ def _difference(what, got, right, wrong):
                 return difference
         return ""
     got, right = np.asarray(got), np.asarray(right)
+
+    def is_equal(value):
+        return got.shape == np.shape(value) and np.allclose(got, value, rtol=1e-3, atol=1e-4)
+
+    if is_equal(right):
+        return ""
+    for text, value in wrong.items():
+        if is_equal(value):
+            return text
     if got.shape != right.shape:
         return f"{what} has the shape {got.shape}, and must have {right.shape}"
-    if np.allclose(got, right, rtol=1e-3, atol=1e-4):
-        return ""
     if not np.isfinite(got).all():
         return f"{what} has numbers that are infinite or not a number"
-    for text, value in wrong.items():
-        if np.shape(value) == got.shape and np.allclose(got, value, rtol=1e-3, atol=1e-4):
-            return text
     first = tuple(int(i) for i in np.argwhere(~np.isclose(got, right, rtol=1e-3, atol=1e-4))[0])
     at = f" at {list(first)}" if first else ""
     return (

@@ -10,11 +10,13 @@ import tensorflow as tf
 from tf_transformer.cli.terminal import start_tensorflow
 
 START = """
-import os
+import os, sys
 from tf_transformer.cli.terminal import start_tensorflow
 before = os.listdir("/proc/self/fd")
 start_tensorflow()
 assert sorted(os.listdir("/proc/self/fd")) == sorted(before)
+assert "matplotlib" not in sys.modules  # Keras has not imported it
+import matplotlib.pyplot
 os.write(2, b"end of messages")
 """
 

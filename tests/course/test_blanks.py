@@ -18,6 +18,16 @@ WRONG = [
     ("encoder_layer", "self.ffn(out1)", "self.ffn(out2)", "ffn_output = self.ffn(out2)"),
     ("embedding", " * self.d_model**0.5", "", "sqrt(d_model) is missing"),
     ("bleu", "100 * brevity_penalty", "100", "brevity penalty is missing"),
+    (
+        "create_masks",
+        "tf.maximum(look_ahead_mask, create_padding_mask(tar))",
+        "look_ahead_mask",
+        "does not hide the padding of tar",
+    ),
+    ("decoder_layer", ", cache=cache", "", "position by position, with a cache"),
+    ("encoder", "x = self.dropout(x, training=training)", "pass", "dropout is on after"),
+    ("decoder", "layer{i + 1}_block2", "layer{i}_block2", "names of the attention weights"),
+    ("bleu", "min(1.0, ", "max(0.0, ", "penalty is at most 1"),
     ("greedy_search", "newest = np", "newest == np", "NameError in the line"),
     ("create_masks", "padding_mask = create", "padding mask = create", "cannot read this line"),
 ]

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
 from tf_transformer.checkpoints.model_folder import CACHE
@@ -17,6 +17,9 @@ from tf_transformer.files import atomic_write
 from tf_transformer.host import core_limit, keras_mistake, number_of_cores, nvidia_smi
 
 logger = logging.getLogger(__name__)
+
+# Keras imports these where they are installed, for functions that no command uses.
+UNUSED_BY_COMMANDS = ("IPython", "matplotlib", "pandas")
 
 
 def start_tensorflow(for_search: bool = False, model_dir: str = "") -> None:
@@ -45,7 +48,7 @@ def start_tensorflow(for_search: bool = False, model_dir: str = "") -> None:
         _add_flag("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory='{folder}'")
     if for_search:
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    with captured_stderr():
+    with captured_stderr(), without_packages(UNUSED_BY_COMMANDS):
         from absl import logging as absl_logging
 
         absl_logging.set_verbosity(absl_logging.ERROR)
@@ -105,6 +108,18 @@ def check_keras() -> None:
 def has_nvidia_device() -> bool:
     """Whether there is an NVIDIA device or driver."""
     return bool(glob.glob("/dev/nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None
+
+
+@contextlib.contextmanager
+def without_packages(names: Iterable[str]) -> Iterator[None]:
+    """Packages that are not imported yet seem not to be installed."""
+    new = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(new))  # type: ignore[arg-type]  # None: not installed
+    try:
+        yield
+    finally:
+        for name in new:
+            del sys.modules[name]
 
 
 @contextlib.contextmanager
