@@ -12,6 +12,10 @@ from tf_transformer.config import Config
 from tf_transformer.training.schedule import SCHEDULES, CustomSchedule, make_schedule
 
 
+def test_warmup_defaults_to_the_papers():
+    assert CustomSchedule(512).warmup_steps == 4000
+
+
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float32])
 def test_steps_of_any_type_and_shape(dtype):
     schedule = CustomSchedule(16, 5)
