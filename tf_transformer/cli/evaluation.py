@@ -18,6 +18,7 @@ from tf_transformer.cli.command import (
     SEARCH_GROUP,
     Flag,
     command,
+    given,
     is_for,
     model_flags,
     one_of,
@@ -28,7 +29,7 @@ from tf_transformer.cli.command import (
 )
 from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import load_translator, progress_bar
-from tf_transformer.config import TREES, ControlConfig, DataConfig
+from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig
 from tf_transformer.data.corpus import digest
 from tf_transformer.data.readers import (
     absolute_path,
@@ -94,7 +95,8 @@ def evaluate(values: flags.FlagValues) -> None:
     from tf_transformer.evaluation.metrics import parse_metrics
 
     is_for(values, "diverse_groups", "diversity_strength")
-    one_of(values, "translations", "checkpoint", "output")
+    searching = given(values, (DecodeConfig, ControlConfig))
+    one_of(values, "translations", "checkpoint", "output", *searching)
     for name in ("data", "split", "references"):
         one_of(values, "test_set", name)
     models = model_list(values.model_dir, values.checkpoint)
