@@ -235,13 +235,13 @@ $(NOTEBOOKS_STAMP): $(STAMP)
 	touch $@
 
 EXECUTE := $(BIN)/python notebooks/course/execute.py
-# These measure times, so nothing else runs beside them. Of the others, two run at a time.
+# These measure times, so nothing else runs beside them. Of the others, two run at a time, long ones first.
 MEASURING := $(addprefix notebooks/,07_decoding.ipynb A1_serving.ipynb A3_costs.ipynb)
 NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 
 notebooks: $(NOTEBOOKS_STAMP) ## execute all notebooks of the course in place, with the solutions of their exercises
 	$(EXECUTE) $(MEASURING)
-	printf '%s\n' $(filter-out $(MEASURING),$(NOTEBOOKS)) | xargs -P 2 -n 1 $(EXECUTE)
+	printf '%s\n' $(filter-out $(MEASURING),$(NOTEBOOKS)) | sort -r | xargs -P 2 -n 1 $(EXECUTE)
 	$(MAKE) --no-print-directory page
 
 page: $(STAMP) ## write the playable page of the course, notebooks/transformer.html, again
