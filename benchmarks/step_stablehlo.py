@@ -56,7 +56,7 @@ def main() -> None:
     )  # fmt: skip
     args = parser.parse_args()
     args.output_dir.mkdir(parents=True, exist_ok=True)
-    loss.chunk_tokens = lambda: 4096  # as on a host with a GPU
+    loss.chunk_tokens = lambda: loss.GPU_CHUNK_TOKENS  # as on a host with a GPU
     for case in args.cases:
         name, rows, precision = case.split(":")
         config = preset(name).with_vocabularies(args.vocabulary, args.vocabulary)

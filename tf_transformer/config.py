@@ -77,9 +77,6 @@ WORDS = "words"
 TREES = "trees"
 
 
-POSITIONS = ("sinusoidal", "learned")
-
-
 @dataclasses.dataclass(frozen=True)
 class ModelConfig(Settings):
     """Sizes of the Transformer, named as in the reference code.
@@ -100,8 +97,16 @@ class ModelConfig(Settings):
     num_decoder_layers: int = setting(0, "layers of the decoder; 0 means num_layers")
     key_dim: int = setting(0, "d_k of a head; 0 means d_model / num_heads")
     value_dim: int = setting(0, "d_v of a head; 0 means d_model / num_heads")
-    positional_encoding: str = setting("sinusoidal", "learned: row E of Table 3", choices=POSITIONS)
-    activation: str = setting("relu", "relu: Eq. 2; swish: OPUS-MT", choices=("relu", "swish"))
+    positional_encoding: str = setting(
+        "sinusoidal",
+        "sinusoidal: Sec. 3.5; learned: row E of Table 3",
+        choices=("sinusoidal", "learned"),
+    )
+    activation: str = setting(
+        "relu",
+        "of the feed-forward networks; relu: Eq. 2; swish: OPUS-MT",
+        choices=("relu", "swish"),
+    )
     norm: str = setting(
         "post",
         "layer normalization after each sub-layer (Sec. 3.1), or before (Xiong et al. 2020)",
@@ -294,7 +299,9 @@ class TrainConfig(Settings):
     init_from: str = setting("", "fine-tuning: the model, or its folder, with which a run starts")
     init_optimizer: bool = setting(False, "take Adam's state and the updates of init_from too")
     extend_vocab: int = setting(0, "most sub-words to add to the vocabulary of init_from")
-    freeze: str = setting("", f"weights that are not updated: {listed(FREEZABLE)}, or two of them")
+    freeze: str = setting(
+        "", f"weights that are not updated, separated by commas: some of {', '.join(FREEZABLE)}"
+    )
     micro_batch_tokens: int = setting(
         0,
         "tokens on each side that a device computes at a time (gradient accumulation); 0: as many "
@@ -432,7 +439,9 @@ class ControlConfig(Settings):
         1.0, "factor on the log-probability of what has occurred; above 1: less repetition", 0.01
     )
     min_length: int = setting(0, "fewest sub-words of a translation; 1: none is empty")
-    diverse_groups: int = setting(1, "groups of the beam that avoid each other's sub-words", 1)
+    diverse_groups: int = setting(
+        1, "groups of the beam that avoid each other's sub-words, a divisor of the beam size", 1
+    )
     diversity_strength: float = setting(
         0.5, "by how much a log-probability falls for each earlier group that took the sub-word"
     )

@@ -345,10 +345,10 @@ def make_batches(m, random):
     yield "the number of pairs in all batches", len(rows), 400
     yield "the list of the pairs in all batches, sorted", rows, list(range(400))
     size = max(len(inp) * max(inp.shape[1], tar.shape[1]) for inp, tar in batches)
-    yield "all batches are within the limit", bool(size <= 200), True
+    yield "all batches are within the limit", size <= 200, True
     padding = np.mean([np.mean(tar == 0) for _, tar in batches])
-    yield "less than 10% is padding", bool(padding < 0.1), True
-    yield "batches are as full as they can be", bool(len(batches) < 50), True
+    yield "less than 10% is padding", padding < 0.1, True
+    yield "batches are as full as they can be", len(batches) < 50, True
 
 
 def small_model(m, random):
@@ -389,7 +389,7 @@ def train(m, random):
     losses = m.train(model, [(inp, tar), (inp, tar)], 6, 0.01)
     yield "the number of losses for 6 updates on 2 batches", len(losses), 6
     yield "the first loss", losses[0], first
-    yield "the loss has fallen", bool(losses[-1] < losses[0]), True
+    yield "the loss has fallen", losses[-1] < losses[0], True
 
 
 def trained(m):
@@ -435,7 +435,7 @@ def beam_search(m, random):
         text = target.decode(ids_of_best)
         yield "the translation is right", same_text(text, right[0][0]), True
         yield "the score of the translation", score, right[0][1]
-        yield "the ids end with END", bool(ids_of_best[-1] == 3), True
+        yield "the ids end with END", ids_of_best[-1] == 3, True
 
 
 def clipped_matches(m, random):

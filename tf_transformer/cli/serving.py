@@ -11,8 +11,7 @@ import logging
 import os
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from absl.flags import FlagValues
@@ -82,12 +81,13 @@ def serve(values: FlagValues) -> None:
     # A wrong setting is reported before TensorFlow, the export and the model are loaded.
     with bind_address(config) as bound, contextlib.ExitStack() as stack:
         load = loader(values)
-        versions: Callable[[str], AbstractContextManager[str]] = _saved_model_versions
-        if uses_ctranslate2(values):
-            versions = _exported_versions if exports else _ctranslate2_versions
-        elif exports:
-            versions = contextlib.nullcontext
-        folders = [stack.enter_context(versions(folder)) for folder in exports or models]
+        if not exports:
+            find = _ctranslate2_versions if uses_ctranslate2(values) else _saved_model_versions
+            folders = [find(folder) for folder in models]
+        elif uses_ctranslate2(values):
+            folders = [stack.enter_context(_exported_versions(folder)) for folder in exports]
+        else:
+            folders = exports
         Server(dict(zip(names, folders)), config, load).run(bound)
 
 
@@ -105,17 +105,15 @@ def _model_names(names: str | None, folders: list[str]) -> list[str]:
     return found
 
 
-@contextlib.contextmanager
-def _saved_model_versions(model_dir: str) -> Iterator[str]:
-    """Yields the folder of the exported versions of a model. A built-in model is exported first.
+def _saved_model_versions(model_dir: str) -> str:
+    """Returns the folder of the exported versions of a model. A built-in model is exported first.
 
     The export of a read-only model folder is where `export` writes it by default.
     """
     if model_folder.is_built_in(model_dir):
         from tf_transformer.export.cache import built_in_export
 
-        yield built_in_export(model_dir)
-        return
+        return built_in_export(model_dir)
     export = f"`tf-transformer export --model_dir={shlex.quote(model_dir)}`"
     folders = [model_dir, model_folder.writable_folder(model_dir)]
     folders = [os.path.join(folder, "export", "saved_model") for folder in folders]
@@ -128,7 +126,7 @@ def _saved_model_versions(model_dir: str) -> Iterator[str]:
         if newest and model_folder.is_older_than_model(newest, model_dir):
             message = "%s is older than the files of the model; to export it again: %s"
             logger.warning(message, newest, export)
-    yield folder
+    return folder
 
 
 def engine_flags() -> list[Flag]:
@@ -167,11 +165,11 @@ def loader(values: FlagValues) -> LoadModel:
     return TensorFlowModel
 
 
-def _ctranslate2_versions(model_dir: str) -> AbstractContextManager[str]:
-    """The folder of the versions of a model, which is exported unless that is in the cache."""
+def _ctranslate2_versions(model_dir: str) -> str:
+    """Returns the folder of the versions of a model, exported unless that is in the cache."""
     from tf_transformer.export.cache import ctranslate2_export
 
-    return contextlib.nullcontext(ctranslate2_export(model_dir, None, start_tensorflow))
+    return ctranslate2_export(model_dir, None, start_tensorflow)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ import tensorflow as tf
 from tf_transformer.keras_compat import serializable
 from tf_transformer.special_tokens import PAD
 
+CHUNK_TOKENS, GPU_CHUNK_TOKENS = 1024, 4096  # target tokens whose logits exist at a time
 CHUNK_MULTIPLE = 16  # XLA pads the rows of a product in bfloat16 to a multiple of this
 
 Project = Callable[..., tf.Tensor]  # project(x, *weights), from `[n, D]` to `[n, V]`
@@ -331,7 +332,7 @@ def chunk_tokens() -> int:
     1,024, an update of base reads and writes 95 GB of GPU memory, not 110
     (`benchmarks/compile_for_gpu.py`). A CPU is as fast with 1,024, and its memory is smaller.
     """
-    return 4096 if tf.config.list_physical_devices("GPU") else 1024
+    return GPU_CHUNK_TOKENS if tf.config.list_physical_devices("GPU") else CHUNK_TOKENS
 
 
 def _chunks(x: tf.Tensor) -> tf.Tensor:
