@@ -179,8 +179,8 @@ PYTEST := -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal
 # $(call fast,folder of python): the fast tests, in four parts, one after the other: TensorFlow keeps some memory of each
 # function that it traces, so that a process grows from test to test.
 PART_1 := $(addprefix tests/,checkpoints cli export serving)
-PART_2 := $(addprefix tests/,data decoding evaluation training)
-PART_3 := $(addprefix tests/,model paper)
+PART_2 := $(addprefix tests/,data evaluation training)
+PART_3 := $(addprefix tests/,decoding model paper)
 define fast
 $(1)/python $(PYTEST) -m 'not slow' $(PART_1) $(FLAGS)
 $(1)/python $(PYTEST) -m 'not slow' $(PART_2) $(FLAGS)
