@@ -14,7 +14,7 @@ from tf_transformer.errors import UserError
 MEANINGFUL = [
     b"\n", b"\r\n", b"\r", b"\t", b"\0", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff", b"\xed\xa0\x80",
     b"\xc2\x85", b"\xe2\x80\xa8", "Ärzte\tphysicians\n".encode(), b"a\tb\n", b"a b\n",
-    gzip.compress(b"a\tb\n", mtime=0), gzip.compress(b"a\tb\n", mtime=0)[:-3], b"\x1f\x8b",
+    gzip.compress(b"a\tb\n", mtime=0), gzip.compress(b"a\tb\n", mtime=0)[:-3], b"\x1f\x8b", b"PAR1",
 ]  # fmt: skip
 FILES = st.lists(st.sampled_from(MEANINGFUL) | st.binary(max_size=4), max_size=8).map(b"".join)
 BRACKETS = st.lists(

@@ -113,9 +113,9 @@ def _windows(file: IO[bytes], name: str) -> Iterator[list[str]]:
             yield window
             window = []
         chunk = file.read1(CHUNK)  # type: ignore[attr-defined]  # waits for at least one byte
-        if not number and not rest:
+        if not number:  # the first bytes can arrive one by one
             for first, kind in _FORMATS.items():
-                if chunk.startswith(first):
+                if (rest + chunk).startswith(first):
                     raise UserError(f"{name}: not UTF-8 text but {kind}")
         *lines, rest = (rest + chunk).split(b"\n")
         if rest and not chunk:
