@@ -79,9 +79,7 @@ def decodes_pieces(answer):
     words = ["\u2581the", "\u2581", "s", "rz", "\u2581a", "ü", "😀"]
     for _ in range(30):
         pieces = ["\u2581I"]
-        for character in random.choice(
-            list("\u00c4\uc9d1\ud83d\ude00z\u00e9"), random.integers(1, 8)
-        ):
+        for character in random.choice(list("Ä집😀zé"), random.integers(1, 8)):
             pieces += [f"<0x{byte:02X}>" for byte in character.encode()]
             pieces += random.choice(words, random.integers(0, 3)).tolist()
         if random.random() < 0.3:
