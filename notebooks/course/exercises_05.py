@@ -6,8 +6,6 @@ import itertools
 
 import numpy as np
 
-from tf_transformer.special_tokens import END, PAD, START
-
 RANDOM = np.random.default_rng
 
 
@@ -59,38 +57,36 @@ def encodes_words(answer):
     return True
 
 
-def shifted(targets, start=True, end=True):
-    """The two padded rows of teacher forcing, for lists of ids without special tokens."""
-    width = max(map(len, targets)) + 1
-    tar_inp = np.full((len(targets), width), PAD)
-    tar_real = np.full((len(targets), width), PAD)
-    for row, target in enumerate(targets):
-        read = [START, *target] if start else [*target, END]
-        said = [*target, END] if end else [*target]
-        tar_inp[row, : len(read)] = read
-        tar_real[row, : len(said)] = said
-    return tar_inp, tar_real
+def decoded(pieces, special=("[START]", "[END]", "[PAD]"), errors="replace"):
+    """The text of the pieces of a sentence."""
+    data = b""
+    for piece in pieces:
+        if piece.startswith("<0x"):
+            data += bytes([int(piece[3:5], 16)])
+        elif piece not in special:
+            data += piece.replace("\u2581", " ").encode()
+    return data.decode("utf-8", errors).strip(" ")
 
 
-def cut_after_padding(targets):
-    """A wrong answer to 05.2: pads first, then cuts the last column, and loses end tokens."""
-    width = max(map(len, targets)) + 2
-    rows = [[START, *t, END] + [PAD] * (width - len(t) - 2) for t in targets]
-    rows = np.array(rows)
-    inputs = rows[:, :-1].copy()
-    inputs[inputs == END] = END  # the end token of short rows is still read
-    return inputs, rows[:, 1:]
+def byte_by_byte(pieces):
+    """A wrong answer to 05.2: decodes each byte alone."""
+    return decoded([decoded([piece]) if piece.startswith("<") else piece for piece in pieces])
 
 
-def shifts_batches(answer):
-    """05.2: whether a function makes tar_inp and tar_real of random batches."""
+def decodes_pieces(answer):
+    """05.2: whether a function gives the text of random pieces, with bytes and special tokens."""
     random = RANDOM(6)
-    for _ in range(10):
-        lengths = random.integers(1, 9, random.integers(1, 6))
-        targets = [random.integers(4, 2000, length).tolist() for length in lengths]
-        for ours, theirs in zip(shifted(targets), answer([*targets]), strict=True):
-            if not np.array_equal(ours, np.asarray(theirs)):
-                return False
+    words = ["\u2581the", "\u2581", "s", "rz", "\u2581a", "ü", "😀"]
+    for _ in range(30):
+        pieces = ["\u2581I"]
+        for character in random.choice(list("Ä집😀zé"), random.integers(1, 8)):
+            pieces += [f"<0x{byte:02X}>" for byte in character.encode()]
+            pieces += random.choice(words, random.integers(0, 3)).tolist()
+        if random.random() < 0.3:
+            pieces.remove(next(piece for piece in pieces if piece.startswith("<")))
+        pieces = ["[START]", *pieces, "[END]", "[PAD]"]
+        if answer([*pieces]) != decoded(pieces):
+            return False
     return True
 
 
@@ -123,29 +119,30 @@ def measures_buckets(answer):
     return True
 
 
-def batches_of(lengths, batch_tokens, count=lambda rows: len(rows) * max(rows)):
-    """Groups sentences, sorted by length, into batches: a list of lists of indices."""
-    batches = [[]]
-    for i in np.argsort(lengths, kind="stable").tolist():
-        if batches[-1] and count([lengths[j] for j in [*batches[-1], i]]) > batch_tokens:
-            batches.append([])
-        batches[-1].append(i)
-    return batches
+def packed(lengths, width, order=lambda lengths: np.argsort(lengths)[::-1]):
+    """First fit: rows of indices whose lengths sum to at most `width`."""
+    rows = []
+    for i in order(lengths):
+        fits = (row for row in rows if sum(lengths[j] for j in row) + lengths[i] <= width)
+        row = next(fits, None)
+        if row is None:
+            rows.append(row := [])
+        row.append(int(i))
+    return rows
 
 
-def batches_by_tokens(answer):
-    """05.4: whether a function groups all sentences, with few batches within the limit."""
+def packs(answer):
+    """05.4: whether a function packs all sentences, into few rows that are not too long."""
     random = RANDOM(8)
     for _ in range(20):
-        lengths = random.integers(2, 30, random.integers(1, 200)).tolist()
-        limit = int(random.integers(30, 300))
-        batches = [list(batch) for batch in answer(list(lengths), limit)]
-        members = sorted(int(i) for batch in batches for i in batch)
-        if members != list(range(len(lengths))):
+        lengths = random.integers(2, 30, random.integers(1, 100)).tolist()
+        width = int(random.integers(30, 60))
+        rows = [list(row) for row in answer([*lengths], width)]
+        if sorted(int(i) for row in rows for i in row) != list(range(len(lengths))):
             return False
-        if any(len(batch) * max(lengths[i] for i in batch) > limit for batch in batches):
+        if any(sum(lengths[i] for i in row) > width for row in rows):
             return False
-        if len(batches) > len(batches_of(lengths, limit)):
+        if len(rows) > len(packed(lengths, width)):
             return False
     return True
 
@@ -187,18 +184,18 @@ EXERCISES = {
         ),
     ),
     "05.2": Exercise(
-        test=shifts_batches,
+        test=decodes_pieces,
         hint=(
-            "both arrays have one column more than the longest target; tar_inp never contains "
-            "the end token, and tar_real never the start token."
+            "a character can have several byte pieces: collect the bytes of all pieces, and decode "
+            "them once at the end."
         ),
         wrong=(
-            cut_after_padding,
-            lambda targets: shifted(targets, start=False),
-            lambda targets: shifted(targets, end=False),
-            lambda targets: shifted(targets)[::-1],
-            lambda targets: shifted(targets[:1]),
-            [2, 3],
+            byte_by_byte,
+            lambda pieces: decoded(pieces, special=()),
+            lambda pieces: decoded(pieces, errors="ignore"),
+            lambda pieces: decoded(pieces).replace(" ", ""),
+            lambda pieces: decoded([piece for piece in pieces if not piece.startswith("<")]),
+            "Ärzte",
         ),
     ),
     "05.3": Exercise(
@@ -216,16 +213,17 @@ EXERCISES = {
         ),
     ),
     "05.4": Exercise(
-        test=batches_by_tokens,
+        test=packs,
         hint=(
-            "go through the sentences from the shortest to the longest; begin a new batch when "
-            "(rows + 1) x (length of this sentence) would be more than batch_tokens."
+            "np.argsort(lengths)[::-1] goes from the longest to the shortest; keep the space that "
+            "is left in each row, and open a new row only where none has enough."
         ),
         wrong=(
-            lambda lengths, limit: [[i] for i in range(len(lengths))],
-            lambda lengths, limit: [list(range(len(lengths)))],
-            lambda lengths, limit: batches_of(lengths, limit, count=sum),
-            lambda lengths, limit: batches_of(lengths, limit)[:-1],
+            lambda lengths, width: [[i] for i in range(len(lengths))],
+            lambda lengths, width: [list(range(len(lengths)))],
+            lambda lengths, width: packed(lengths, width, order=np.argsort),
+            lambda lengths, width: packed(lengths, width, order=lambda n: range(len(n))),
+            lambda lengths, width: packed(lengths, width)[:-1],
             7,
         ),
     ),

@@ -44,23 +44,47 @@ def is_batch_for(function):
     return all(function(*case) == batch_for(*case) for case in cases)
 
 
-def normalized(token_log_probabilities, alpha):
-    """A1.3: the score of the search."""
-    length = len(token_log_probabilities)
-    return sum(token_log_probabilities) / ((5 + length) / 6) ** alpha
+def latencies(arrivals, fixed, each):
+    """A1.3: latencies of a server that answers together all requests that wait, in ms."""
+    done, now = [], 0.0
+    while len(done) < len(arrivals):
+        now = max(now, arrivals[len(done)])
+        batch = [t for t in arrivals[len(done) :] if t <= now]
+        now += fixed + each * len(batch)
+        done += [now - t for t in batch]
+    return done
 
 
-def is_normalized(function):
-    """Whether a function is `normalized`."""
-    cases = [
-        ([-0.5, -0.25, -1.0], 0.6),
-        ([-2.0], 0.6),
-        ([-0.1] * 19, 1.0),
-        ([-0.3, -0.4], 0.0),
-    ]
-    return all(
-        math.isclose(float(function(*case)), normalized(*case), rel_tol=1e-5) for case in cases
-    )
+def are_latencies(function):
+    """Whether a function is `latencies`, on random arrivals."""
+    rng = np.random.default_rng(3)
+    for count in (1, 2, 10, 40):
+        for gap in (2, 15, 60):
+            arrivals = np.cumsum(rng.exponential(gap, count)).tolist()
+            expected = latencies(arrivals, 20, 4)
+            answer = function(list(arrivals), 20, 4)
+            if len(answer) != count or not np.allclose(answer, expected, atol=1e-5):
+                return False
+    return True
+
+
+def _one_at_a_time(arrivals, fixed, each):
+    now, found = 0.0, []
+    for arrival in arrivals:
+        now = max(now, arrival) + fixed + each
+        found.append(now - arrival)
+    return found
+
+
+def _without_waiting(arrivals, fixed, each):
+    """The time in the server alone."""
+    now, found = 0.0, []
+    while len(found) < len(arrivals):
+        now = max(now, arrivals[len(found)])
+        count = sum(t <= now for t in arrivals[len(found) :])
+        now += fixed + each * count
+        found += [fixed + each * count] * count
+    return found
 
 
 def newest(names):
@@ -134,12 +158,16 @@ EXERCISES = {
         ),
     ),
     "A1.3": Exercise(
-        test=is_normalized,
-        hint="L is the number of log-probabilities; their sum is divided once",
+        test=are_latencies,
+        hint=(
+            "a batch begins when the last one is done, or at the next arrival if that is later; it "
+            "has all requests that arrived until then, and a latency counts from the arrival"
+        ),
         wrong=(
-            lambda log_probs, alpha: sum(log_probs),
-            lambda log_probs, alpha: sum(log_probs) / len(log_probs),
-            lambda log_probs, alpha: sum(log_probs) / ((4 + len(log_probs)) / 6) ** alpha,
+            [24.0],
+            _one_at_a_time,
+            _without_waiting,
+            lambda arrivals, fixed, each: [fixed + each] * len(arrivals),
         ),
     ),
     "A1.4": Exercise(

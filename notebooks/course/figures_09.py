@@ -60,25 +60,28 @@ def plot_cost(table):
 
 
 def plot_small_rows(rows):
-    """Plots a dot for each seed of each row, and the mean.
+    """Plots a dot for each seed of each row, and the mean, at half time and at the end.
 
     Args:
-      rows: a dict from names to percentages, one for each seed; the first row is base.
+      rows: a dict from names to percentages `[seeds, 2]`; the first row is base.
     """
-    figure = Figure(figsize=(7.6, 0.4 * len(rows) + 1.2), dpi=90, layout="constrained")
-    panel = figure.subplots()
+    figure = Figure(figsize=(9.6, 0.4 * len(rows) + 1.4), dpi=90, layout="constrained")
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
     first = next(iter(rows.values()))
-    panel.axvspan(min(first), max(first), color=COLORS[0], alpha=0.15, label="range of base")
-    for place, values in enumerate(rows.values()):
-        seeds = panel.scatter(values, [place] * len(values), color=COLORS[0], zorder=2)
-        mean = panel.scatter(sum(values) / len(values), place, marker="|", s=250, color="black")
+    for i, (panel, title) in enumerate(zip(panels, ("half of the updates", "all updates"))):
+        low, high = min(first[:, i]), max(first[:, i])
+        panel.axvspan(low, high, color=COLORS[0], alpha=0.15, label="range of base")
+        for place, row in enumerate(rows.values()):
+            values = row[:, i]
+            seeds = panel.scatter(values, [place] * len(values), color=COLORS[0], zorder=2)
+            mean = panel.scatter(values.mean(), place, marker="|", s=250, color="black")
+        panel.set(title=title, xlabel="names of unseen numbers without an error, %")
+        panel.grid(axis="x", alpha=0.3)
     seeds.set_label("a seed")
     mean.set_label("mean")
-    panel.set_yticks(range(len(rows)), list(rows), fontsize=10)
-    panel.set_ylim(len(rows) - 0.5, -0.5)
-    panel.set_xlabel("names of unseen numbers without an error, %")
-    panel.grid(axis="x", alpha=0.3)
-    panel.legend(fontsize=9)
+    panels[0].set_yticks(range(len(rows)), list(rows), fontsize=10)
+    panels[0].set_ylim(len(rows) - 0.5, -0.5)
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 

@@ -1,12 +1,13 @@
 """What notebook 10 shows: drawings, as `matplotlib.figure.Figure`, and messages."""
 
-from course.plots import COLORS
+from course.plots import COLORS, plot_curves
 
 import re
 
 from matplotlib.figure import Figure
 
 from tf_transformer import UserError, open_corpus
+from tf_transformer.visualization.history import read_history
 
 
 def message_of(data):
@@ -55,3 +56,13 @@ def plot_kinds(counts, total, x):
     panel.invert_yaxis()
     panel.grid(axis="x", alpha=0.3)
     return figure
+
+
+def plot_losses(model_dir):
+    """Plots the training and the validation loss over the updates of a run."""
+    names = {"train": "training, with label smoothing", "validation": "validation"}
+    series = {}
+    for kind, name in names.items():
+        lines = read_history(model_dir)[kind]
+        series[name] = [line["step"] for line in lines], [line["loss"] for line in lines]
+    return plot_curves(series, "updates", "loss of a sub-word, nats", from_zero=True)

@@ -1,6 +1,7 @@
 """Measures heads on many sentences (notebook 08): where they attend, and what they are worth."""
 
 import contextlib
+import re
 from collections import Counter
 from typing import NamedTuple
 
@@ -68,7 +69,10 @@ def words_of(pieces):
     """Sub-words -> (word, its positions); marks and [END] are words of their own."""
     words = []
     for place, piece in enumerate(pieces):
-        if not words or piece[0] in "▁[" or not piece[0].isalnum():
+        if re.fullmatch("<0x[2-7].>", piece):  # an ASCII character that is no piece
+            piece = chr(int(piece[3:5], 16))
+        is_mark = not piece[0].isalnum()
+        if not words or piece[0] in "▁[" or (is_mark and words[-1][0]):
             words.append((piece.lstrip("▁"), [place]))
         else:
             words[-1] = (words[-1][0] + piece, [*words[-1][1], place])
@@ -80,6 +84,15 @@ def by_words(weights, queries, keys):
     rows = [weights[..., at, :].mean(axis=-2) for _, at in queries]
     rows = np.stack(rows, axis=-2)  # (..., words, S)
     return np.stack([rows[..., at].sum(axis=-1) for _, at in keys], axis=-1)
+
+
+def encoder_words(translator, text):
+    """The words of a text, and the weights of all encoder heads between them (L, H, S, S)."""
+    ids = translator.source.encode([text]).to_tensor()
+    layers = translator.model.encoder.attention_weights(ids).values()
+    at = words_of(translator.source.pieces(ids[0]))
+    stacked = np.stack([weights[0].numpy() for weights in layers])
+    return [word for word, _ in at], by_words(stacked, at, at)
 
 
 def determiners_and_nouns(examples):

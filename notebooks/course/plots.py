@@ -287,7 +287,7 @@ def plot_bars(groups: Mapping[str, Numbers], names: Names, y: str, title: str = 
     panel.set(ylabel=y, title=title)
     panel.grid(axis="y", alpha=0.3)
     if len(groups) > 1:
-        panel.margins(y=0.25)  # space for the legend
+        panel.margins(y=0.4)  # space for the legend
         panel.legend()
     return figure
 

@@ -1,5 +1,6 @@
 """Trains the parser of notebook 09 on the short sentences of the built-in treebank."""
 
+import logging
 import os
 import pathlib
 import tempfile
@@ -39,9 +40,9 @@ def train_small_parser(words_at_most, updates):
                 warmup_steps=updates // 4,
                 learning_rate_scale=0.3,
                 save_steps=15,
-                eval_steps=updates // 2,
-                log_steps=updates // 2,
+                eval_steps=updates,
             )
+            logging.getLogger("tf_transformer").setLevel("WARNING")  # no log of the training
             build_trainer(config, "parser").run()
             return Parser.load("parser"), trees
         finally:
