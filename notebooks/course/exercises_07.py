@@ -9,24 +9,39 @@ import numpy as np
 RANDOM = np.random.default_rng(7)
 
 
-def finds_the_crossing(crossing_alpha):
-    """07.1: on random hypotheses."""
-    for _ in range(20):
-        length_1, length_2 = RANDOM.choice(np.arange(3, 40), 2, replace=False).tolist()
-        log_prob_1, log_prob_2 = (-RANDOM.uniform(1, 9, 2)).tolist()
-        alpha = float(crossing_alpha(length_1, log_prob_1, length_2, log_prob_2))
-        scores = [
-            log_prob / ((5 + length) / 6) ** alpha
-            for length, log_prob in ((length_1, log_prob_1), (length_2, log_prob_2))
-        ]
-        if not math.isclose(*scores, rel_tol=1e-4):
+def _similarity(a, b):
+    """Not symmetric: the part of the letters of a that are in b."""
+    return sum(letter in b for letter in a) / len(a)
+
+
+def _consensus(texts, similarity, best=max):
+    def mean(i):
+        others = [t for j, t in enumerate(texts) if j != i]
+        return sum(similarity(texts[i], other) for other in others) / len(others)
+
+    return texts[best(range(len(texts)), key=mean)]
+
+
+def is_consensus(function):
+    """07.1: on random words of a few letters, some of them twice."""
+    for _ in range(30):
+        texts = ["".join(RANDOM.choice(list("abcdefgh"), 5)) for _ in range(7)]
+        texts += texts[:2]
+        best = _consensus(texts, _similarity)
+        copies = texts.copy()
+        answer = function(copies, _similarity)
+        if not isinstance(answer, str) or answer not in texts or copies != texts:
+            return False
+        others = [t for i, t in enumerate(texts) if i != texts.index(answer)]
+        right = [t for i, t in enumerate(texts) if i != texts.index(best)]
+        if not math.isclose(
+            *(
+                sum(_similarity(text, t) for t in rest)
+                for text, rest in ((answer, others), (best, right))
+            )
+        ):
             return False
     return True
-
-
-def _crossing(length_1, log_prob_1, length_2, log_prob_2, offset=5):
-    ratio = math.log(log_prob_2 / log_prob_1)
-    return ratio / math.log((offset + length_2) / (offset + length_1))
 
 
 def _nucleus(p, top_p, strict=False):
@@ -88,17 +103,17 @@ def _changes_its_argument(log_p, ids):
 
 EXERCISES = {
     "07.1": Exercise(
-        test=finds_the_crossing,
+        test=is_consensus,
         hint=(
-            "Both scores are equal when log_prob_2 / log_prob_1 = lp(length_2) / lp(length_1). "
-            "Take the logarithm of both sides."
+            "For each place i, the mean of similarity(texts[i], texts[j]) over all j but i; "
+            "then the text of the largest mean. Compare places, not texts."
         ),
         wrong=(
-            1.573,
-            lambda length_1, log_prob_1, length_2, log_prob_2: 0.6,
-            lambda *args: _crossing(*args, offset=0),
-            lambda *args: -_crossing(*args),
-            lambda length_1, log_prob_1, length_2, log_prob_2: log_prob_2 / log_prob_1,
+            lambda texts, similarity: texts[0],
+            lambda texts, similarity: _consensus(texts, similarity, best=min),
+            lambda texts, similarity: _consensus(texts, lambda a, b: similarity(b, a)),
+            lambda texts, similarity: max(texts, key=texts.count),
+            0.5,
         ),
     ),
     "07.2": Exercise(
