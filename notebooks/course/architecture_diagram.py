@@ -1,4 +1,4 @@
-"""Figure 1 of the paper, with the shapes of a model."""
+"""Figure 1 of the paper, with the shapes of a model, and the arrows between its stacks."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -127,6 +127,34 @@ def plot_transformer(
     top = BOX_OF["probabilities"].top
     _draw_arrow(panel, (DECODER_X, top), (DECODER_X, top + 0.35))
     _draw_text(panel, DECODER_X, top + 0.55, "Output Probabilities")
+    return figure
+
+
+def plot_stacks(num_layers: int) -> Figure:
+    """Plots the layers of both stacks: the last encoder layer feeds every decoder layer."""
+    figure = Figure(figsize=(7.4, 0.85 * num_layers + 2.2), dpi=90)
+    panel = figure.add_axes((0, 0, 1, 1))
+    top = num_layers + 0.9
+    panel.set(xlim=(0, 10), ylim=(-0.7, top + 0.3))
+    panel.set_axis_off()
+    columns = (
+        ("Inputs", "Encoder", 2.4, NORM),
+        ("Outputs (shifted right)", "Decoder", 7.6, LINEAR),
+    )
+    for below, name, x, colour in columns:
+        _draw_text(panel, x, -0.4, below)
+        for i in range(num_layers):
+            _draw_arrow(panel, (x, i - 0.2 if i == 0 else i - 0.3), (x, i))
+            _draw_rectangle(panel, (x - 1.5, i), 3, 0.7, colour, LINE_COLOUR)
+            _draw_text(panel, x, i + 0.35, f"{name} layer {i + 1}")
+    _draw_arrow(panel, (7.6, num_layers - 0.3), (7.6, top - 0.4))
+    _draw_text(panel, 7.6, top - 0.15, "Linear, Softmax")
+    last = num_layers - 0.3  # the upper edge of the last encoder layer
+    _draw_line(panel, (2.4, last), (2.4, last + 0.4), (5, last + 0.4), (5, 0.35))
+    _draw_text(panel, 3.7, last + 0.62, "$z$, the output of the encoder")
+    for i in range(num_layers):
+        _draw_arrow(panel, (5, i + 0.35), (6.1, i + 0.35))
+        _draw_text(panel, 5.5, i + 0.52, "K, V")
     return figure
 
 

@@ -2,7 +2,11 @@
 
 from course import Exercise
 
+import keras
 import numpy as np
+import tensorflow as tf
+
+from tf_transformer import MultiHeadAttention
 
 TEMP_K = np.array([[10.0, 0, 0], [0, 10, 0], [0, 0, 10], [0, 0, 10]])
 
@@ -80,6 +84,31 @@ def distance(size):
     return np.abs(np.subtract.outer(range(size), range(size)))
 
 
+def is_the_layer_of_keras(function):
+    """02.5: whether a function copies weights into the layer of Keras, on random ones."""
+    rng = np.random.default_rng()
+    v, k = tf.constant(rng.normal(size=(2, 3, 5, 12)), tf.float32)  # (B, S, D) each
+    q = tf.constant(rng.normal(size=(3, 4, 12)), tf.float32)  # (B, T, D)
+    mask = tf.constant(np.triu(np.ones((4, 5)), 2), tf.float32)  # (T, S), 1 hides
+    ours = MultiHeadAttention(12, 3)
+    ours(v, k, q, mask)
+    ours.set_weights([rng.normal(size=weight.shape) for weight in ours.get_weights()])
+    layer = function(ours.get_weights(), 3)
+    if not isinstance(layer, keras.layers.MultiHeadAttention):
+        return False
+    result = layer(q, v, k, attention_mask=mask == 0)
+    return np.allclose(result, ours(v, k, q, mask)[0], rtol=1e-3, atol=1e-4)
+
+
+def copied(weights, num_heads, order):
+    """A wrong answer to 02.5: the arrays in another order, or cut in another way."""
+    layer = keras.layers.MultiHeadAttention(num_heads, len(weights[0]) // num_heads)
+    layer.build((None, None, len(weights[0])), (None, None, len(weights[0])))
+    shapes = [weight.shape for weight in layer.get_weights()]
+    layer.set_weights([order(i, weights).reshape(shape) for i, shape in enumerate(shapes)])
+    return layer
+
+
 EXERCISES = {
     "02.1": Exercise(
         test=has_the_weights,
@@ -138,5 +167,23 @@ EXERCISES = {
             lambda size, r: distance(size) > r,
             np.zeros((5, 5)),
         ),
+    ),
+    "02.5": Exercise(
+        test=is_the_layer_of_keras,
+        hint=(
+            "layer.build(shape, shape) creates the weights, and layer.set_weights takes them in "
+            "the order of layer.get_weights(). Cut the columns of wq, wk and wv into heads, and "
+            "the rows of dense: each is one reshape."
+        ),
+        wrong=(
+            lambda weights, heads: keras.layers.MultiHeadAttention(heads, 4),
+            lambda weights, heads: copied(
+                weights, heads, lambda i, w: w[(i + 2) % 6 if i < 6 else i]
+            ),
+            lambda weights, heads: copied(weights, heads, lambda i, w: w[i].T),
+            lambda weights, heads: copied(weights, 1, lambda i, w: w[i]),
+            5,
+        ),
+        own_code=False,  # the layer of Keras is the answer
     ),
 }

@@ -9,24 +9,30 @@ import numpy as np
 RANDOM = np.random.default_rng(7)
 
 
-def finds_the_crossing(crossing_alpha):
-    """07.1: on random hypotheses."""
-    for _ in range(20):
-        length_1, length_2 = RANDOM.choice(np.arange(3, 40), 2, replace=False).tolist()
-        log_prob_1, log_prob_2 = (-RANDOM.uniform(1, 9, 2)).tolist()
-        alpha = float(crossing_alpha(length_1, log_prob_1, length_2, log_prob_2))
-        scores = [
-            log_prob / ((5 + length) / 6) ** alpha
-            for length, log_prob in ((length_1, log_prob_1), (length_2, log_prob_2))
-        ]
-        if not math.isclose(*scores, rel_tol=1e-4):
+def _similarity(a, b):
+    """Not symmetric: the part of the letters of a that are in b."""
+    return sum(letter in b for letter in a) / len(a)
+
+
+def _mean(texts, similarity, i):
+    """The mean similarity of text i to the others."""
+    return np.mean([similarity(texts[i], t) for j, t in enumerate(texts) if j != i])
+
+
+def _consensus(texts, similarity, best=max):
+    return texts[best(range(len(texts)), key=lambda i: _mean(texts, similarity, i))]
+
+
+def is_consensus(function):
+    """07.1: on random words of a few letters, some of them twice."""
+    for _ in range(30):
+        texts = ["".join(RANDOM.choice(list("abcdefgh"), 5)) for _ in range(7)]
+        texts += texts[:2]
+        answer = function(texts.copy(), _similarity)
+        means = [_mean(texts, _similarity, i) for i in range(len(texts))]
+        if answer not in texts or not math.isclose(means[texts.index(answer)], max(means)):
             return False
     return True
-
-
-def _crossing(length_1, log_prob_1, length_2, log_prob_2, offset=5):
-    ratio = math.log(log_prob_2 / log_prob_1)
-    return ratio / math.log((offset + length_2) / (offset + length_1))
 
 
 def _nucleus(p, top_p, strict=False):
@@ -69,7 +75,7 @@ def _without_repeats(log_p, ids, n=3):
 
 def repeats_no_trigram(without_repeats):
     """07.3: on random ids of a small vocabulary; the argument must stay as it is."""
-    for length in (0, 1, 2, 3, 8, 20, 40):
+    for length in (0, 1, 2, 3, 8, 20, 40, 200):
         ids = RANDOM.integers(0, 4, length).tolist()
         log_p = np.log(RANDOM.dirichlet(np.ones(5)))
         given = log_p.copy()
@@ -88,18 +94,19 @@ def _changes_its_argument(log_p, ids):
 
 EXERCISES = {
     "07.1": Exercise(
-        test=finds_the_crossing,
+        test=is_consensus,
         hint=(
-            "Both scores are equal when log_prob_2 / log_prob_1 = lp(length_2) / lp(length_1). "
-            "Take the logarithm of both sides."
+            "For each place i, the mean of similarity(texts[i], texts[j]) over all j but i; "
+            "then the text of the largest mean. Compare places, not texts."
         ),
         wrong=(
-            1.573,
-            lambda length_1, log_prob_1, length_2, log_prob_2: 0.6,
-            lambda *args: _crossing(*args, offset=0),
-            lambda *args: -_crossing(*args),
-            lambda length_1, log_prob_1, length_2, log_prob_2: log_prob_2 / log_prob_1,
+            lambda texts, similarity: texts[0],
+            lambda texts, similarity: _consensus(texts, similarity, best=min),
+            lambda texts, similarity: _consensus(texts, lambda a, b: similarity(b, a)),
+            lambda texts, similarity: max(texts, key=texts.count),
+            0.5,
         ),
+        own_code=False,  # it calls the similarity of this file
     ),
     "07.2": Exercise(
         test=is_nucleus,

@@ -102,20 +102,20 @@ def is_corrupt_spans(function):
     return True
 
 
-def cache_bytes(layers, kv_heads, depth, tokens, window):
-    """11.5: the keys and values of 16-bit numbers."""
-    return 2 * 2 * layers * kv_heads * depth * min(tokens, window)
+def reached(mask, layers):
+    """11.5: which inputs can change which outputs after some layers."""
+    return np.linalg.matrix_power(1 - np.asarray(mask, int), layers) > 0
 
 
-def is_cache_bytes(function):
-    """Whether a function computes `cache_bytes`."""
-    cases = [
-        (32, 8, 128, 100, 4096),
-        (32, 8, 128, 8192, 4096),
-        (2, 4, 32, 7, 7),
-        (3, 1, 5, 9, 2),
-    ]
-    return all(function(*case) == cache_bytes(*case) for case in cases)
+def is_reached(function):
+    """Whether a function computes `reached`, on random masks."""
+    rng = np.random.default_rng(15)
+    for size, layers in ((1, 1), (5, 1), (6, 2), (9, 3), (12, 5)):
+        mask = (rng.random((size, size)) < 0.8) & ~np.eye(size, dtype=bool)
+        result = np.asarray(function(mask.astype(float), layers))
+        if result.shape != mask.shape or not np.array_equal(result, reached(mask, layers)):
+            return False
+    return True
 
 
 EXERCISES = {
@@ -168,13 +168,16 @@ EXERCISES = {
         ),
     ),
     "11.5": Exercise(
-        test=is_cache_bytes,
-        hint="2 for keys and values, 2 bytes a number; a window bounds the number of tokens",
+        test=is_reached,
+        hint=(
+            "after two layers, row i knows about column j if it sees some k that saw j: the "
+            "product of two matrices, compared with 0"
+        ),
         wrong=(
-            lambda layers, heads, depth, tokens, window: 4 * layers * heads * depth * tokens,
-            lambda layers, heads, depth, tokens, window: (
-                2 * layers * heads * depth * min(tokens, window)
-            ),
+            lambda mask, layers: mask == 0,
+            lambda mask, layers: reached(mask, layers + 1),
+            lambda mask, layers: reached(mask, layers).T,
+            lambda mask, layers: ~reached(mask, layers),
         ),
     ),
 }

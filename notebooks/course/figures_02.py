@@ -88,6 +88,31 @@ def plot_multi_head_attention():
     return figure
 
 
+def hand_of_clock(hours):
+    """The end of the hand of a clock with 24 hours on its face: hours `[N]` to `[N, 2]`."""
+    angles = np.asarray(hours) * 2 * np.pi / 24
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+
+
+def plot_kernel_regression(hours, measured, every, curves):
+    """Plots measurements as dots, and what soft look-ups make of them.
+
+    Args:
+      hours, measured: `[S]`.
+      every: the hours of the look-ups, `[T]`.
+      curves: a dict from names to `[T]`.
+    """
+    figure, (panel,) = plots.create_panels(1, 7.5, 4.2)
+    for (name, values), color, style in zip(curves.items(), plots.COLORS, ("--", "-", ":")):
+        panel.plot(every, values, label=name, color=color, linestyle=style, linewidth=2)
+    panel.scatter(hours, measured, color="0.3", zorder=3, label="measured")
+    panel.set(xlabel="hour of the day", ylabel="°C", title="Soft look-ups at all hours")
+    panel.set_xticks(range(0, 25, 3))
+    panel.grid(alpha=0.3)
+    panel.legend()
+    return figure
+
+
 class _Page:
     """A page of matrices, placed in inches from its upper left corner."""
 

@@ -41,3 +41,26 @@ def plot_circles(frequencies, positions, start, shift):
         angle = f"{shift} × {frequency:.3g} = {shift * frequency:.3g}"
         panel.set_title(f"pair {i}\n{angle} radians", fontsize=10)
     return figure
+
+
+def plot_dot_products(products, positions):
+    """Plots the dot products of some positions with all, by position and by distance.
+
+    Args:
+      products: of all pairs of positions, `[positions, positions]`.
+      positions: those with a curve.
+    """
+    figure = Figure(figsize=(9.6, 3.6), dpi=90, layout="constrained")
+    by_position, by_distance = figure.subplots(1, 2, sharey=True)
+    every = np.arange(len(products))
+    for position, color, style in zip(positions, plots.COLORS, ("-", "--", ":")):
+        line = {"color": color, "linestyle": style, "linewidth": 2}
+        by_position.plot(every, products[position], **line, label=f"position {position}")
+        by_distance.plot(every - position, products[position], **line)
+    by_position.set(xlabel="other position", ylabel="PE · PE", title="along the sentence")
+    by_distance.set(xlabel="distance: other position - position", title="by distance")
+    for panel in (by_position, by_distance):
+        panel.grid(alpha=0.3)
+    by_position.set_ylim(top=1.3 * products.max())  # space for the legend
+    by_position.legend(ncols=len(positions), frameon=False, loc="upper center")
+    return figure

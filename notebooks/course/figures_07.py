@@ -10,16 +10,16 @@ from matplotlib.patches import Patch
 KINDS = {"new": COLORS[0], "computed again": COLORS[4], "read from the cache": "0.85"}
 
 
-def plot_kv_cache(words):
+def plot_kv_cache(rows):
     """The rows of keys and values at each step of a search, without and with a cache.
 
     Args:
-      words: the T inputs of the decoder, from the start token on.
+      rows: the names "reads → predicts" of the T rows of the decoder.
     """
-    T = len(words)
+    T = len(rows)
     step, position = np.arange(T), np.arange(T)[:, np.newaxis]
     colors = ListedColormap(list(KINDS.values()))
-    figure = Figure(figsize=(10, 4.6), dpi=85, layout="constrained")
+    figure = Figure(figsize=(10, 4.4), dpi=85, layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     totals = {"without a cache": T * (T + 1) // 2, "with a cache": T}
     for panel, (name, total), earlier in zip(panels, totals.items(), (1, 2)):
@@ -27,7 +27,7 @@ def plot_kv_cache(words):
         kind[position > step] = np.nan  # not written yet
         panel.imshow(kind, cmap=colors, vmin=0, vmax=2)
         panel.set_xticks(step, step + 1)
-        panel.set_yticks(step, labels(words))
+        panel.set_yticks(step, labels(rows))
         panel.set_xticks(step - 0.5, minor=True)
         panel.set_yticks(step - 0.5, minor=True)
         panel.grid(which="minor", color="white", linewidth=2)
@@ -35,7 +35,7 @@ def plot_kv_cache(words):
         panel.set(xlabel="step", title=f"{name}: {total} rows computed")
         for side in panel.spines.values():
             side.set_visible(False)
-    panels[0].set_ylabel("sub-word with a key and a value")
+    panels[0].set_ylabel("row of the decoder: reads → predicts")
     handles = [Patch(color=color, label=name) for name, color in KINDS.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     return figure

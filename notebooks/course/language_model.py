@@ -4,6 +4,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tf_transformer import MultiHeadAttention, point_wise_feed_forward_network
+from tf_transformer.keras_compat import ReferenceLayer
+from tf_transformer.model.layer_norm import LayerNormalization
+
 PAD, MASK, END = 0, 1, 3  # id 1 is the unknown token, which this text does not need
 
 
@@ -12,6 +16,20 @@ def windows(tokenizer, texts, length=33):
     stream = tokenizer.encode(list(texts)).flat_values.numpy()
     number = len(stream) // length
     return stream[: number * length].reshape(number, length)
+
+
+def letter_windows(splits, length=33):
+    """The same with letters as tokens.
+
+    Args:
+      splits: lists of texts, such as those of the training and of the test.
+    Returns: the letters, sorted; windows `[number, length]` of each list.
+    """
+    joined = ["\n".join(texts) for texts in splits]
+    letters = sorted(set("".join(joined)))
+    streams = [np.searchsorted(letters, list(text)).astype("int32") for text in joined]
+    cut = [stream[: len(stream) // length * length].reshape(-1, length) for stream in streams]
+    return letters, cut
 
 
 def next_token(ids):
@@ -40,6 +58,33 @@ def mean_loss(model, inputs, labels, few_labels=False):
 def perplexity(model, ids):
     """Perplexity of the next token, on windows `[B, T + 1]`."""
     return float(tf.exp(mean_loss(model, *map(tf.constant, next_token(ids)))))
+
+
+class PartOfALayer(ReferenceLayer):
+    """The encoder layer without some of its parts.
+
+    Args:
+      num_heads: 0 for a matrix instead of the attention: each position then sees only itself.
+      dff: the inner width of the feed-forward network; 0 for none.
+      residual, norm: whether x is added to each sub-layer, and whether the sum is normalized.
+    """
+
+    def __init__(self, d_model, num_heads, dff=0, residual=False, norm=False):
+        super().__init__()
+        self.mha = MultiHeadAttention(d_model, num_heads) if num_heads else None
+        first = [] if num_heads else [keras.layers.Dense(d_model)]
+        rest = [point_wise_feed_forward_network(d_model, dff)] if dff else []
+        self.networks, self.residual = first + rest, residual
+        count = bool(num_heads) + len(self.networks)
+        self.norms = [LayerNormalization() for _ in range(count)] if norm else []
+
+    def call(self, x, mask=None):
+        """x [B, T, D] -> [B, T, D]."""
+        attention = [lambda x: self.mha(x, x, x, mask)[0]] if self.mha else []
+        for i, sub_layer in enumerate([*attention, *self.networks]):
+            x = x + sub_layer(x) if self.residual else sub_layer(x)
+            x = self.norms[i](x) if self.norms else x
+        return x
 
 
 class Training:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from course import plots
-from course.architecture_diagram import BOXES, plot_transformer
+from course.architecture_diagram import BOXES, plot_stacks, plot_transformer
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -57,6 +57,7 @@ FIGURES = {
     ),
     "beam": (plots.plot_beam, (BEAM, BEAM_NAMES, (2, 5, 6), "two steps"), {"[START]\n0.00"}),
     "transformer": (plot_transformer, (), {"N×", "Q", "K", "V", "Positional\nEncoding"}),
+    "stacks": (plot_stacks, (3,), {"Encoder layer 3", "Decoder layer 1", "K, V"}),
 }  # fmt: skip
 
 
