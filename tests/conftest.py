@@ -76,25 +76,11 @@ def corpus_folder(tmp_path_factory):
 def tiny_config(corpus_folder):
     """The settings of a one-layer model on this corpus and of a run of 12 updates."""
     return Config().replace(
-        data=str(corpus_folder),
-        num_layers=1,
-        d_model=32,
-        num_heads=2,
-        dff=64,
-        vocab_size=500,
-        batch_tokens=1024,
-        max_length=64,
-        pe_input=96,
-        pe_target=96,
-        train_steps=12,
-        warmup_steps=100,
-        save_steps=4,
-        max_checkpoints=2,
-        eval_steps=6,
-        bleu_sentences=8,
-        log_steps=4,
-        logical_devices=1,  # each replica takes seconds to trace
-    )
+        data=str(corpus_folder), num_layers=1, d_model=32, num_heads=2, dff=64, vocab_size=500,
+        batch_tokens=1024, max_length=64, pe_input=96, pe_target=96, train_steps=12,
+        warmup_steps=100, save_steps=4, max_checkpoints=2, eval_steps=6, bleu_sentences=8,
+        log_steps=4, logical_devices=1,  # each replica takes seconds to trace
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -53,6 +53,10 @@ def test_values_out_of_range(name, value, message):
         ({"init_from": "a", "vocab_model": "b"}, "vocab_model and init_from: give one of them"),
         ({"target_normalization": "nfc"}, "no rule of normalization 'nfc': give identity, nfkc"),
         ({"input_vocab_size": 5}, "shared embeddings need one vocabulary"),
+        ({"early_stopping_metric": "ter"}, "ter is not measured: .* measure BLEU, chrF, loss"),
+        ({"early_stopping_metric": "bleu", "bleu_sentences": 0}, "BLEU is not measured"),
+        ({"validation": "news"}, "give NAME=DATA"),
+        ({"validation": "a=pocket;a=pocket"}, "each name once"),
     ],
 )
 def test_values_that_contradict_each_other(settings, message):

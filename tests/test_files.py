@@ -76,18 +76,6 @@ def test_an_error_of_writing_names_the_file(tmp_path, small_files):
     assert os.listdir(tmp_path) == ["file"]
 
 
-@pytest.mark.parametrize(
-    ("path", "code"),
-    [("{}", errno.EISDIR), ("{}/new/", errno.EISDIR), ("{}/missing/file", errno.ENOENT)],
-)
-def test_paths_that_cannot_be_written(tmp_path, path, code):
-    path = path.format(tmp_path)
-    with pytest.raises(OSError) as caught, atomic_write(path):
-        pass
-    assert (caught.value.errno, caught.value.filename) == (code, path)
-    assert os.listdir(tmp_path) == []
-
-
 def test_leftovers_of_killed_processes_are_removed(tmp_path):
     folder = tmp_path / "with [brackets]"
     folder.mkdir()

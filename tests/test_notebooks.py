@@ -72,14 +72,6 @@ def test_every_exercise_has_a_solution(name):
         assert CHECK.search(exercise.source)[1] == CHECK.search(source)[1]
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_answers_open_by_a_click(name):
-    text = text_of(read(name))
-    summaries = re.findall(r"<details><summary>(.+)</summary>\n\n", text)
-    assert len(summaries) == text.count("<details") == text.count("</details>")
-    assert summaries.count("Answer") >= len(re.findall(r"^\*\*Predict", text, re.M))
-
-
 # What may have digits in a Markdown cell, besides the givens of the notebook.
 LIST = r"\(?[A-E]?\d+(\.\d+)*\)?((,| to| and| or|, and)[ \n]\(?[A-E]?\d+(\.\d+)*\)?)*"
 ALLOWED = re.compile(

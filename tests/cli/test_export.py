@@ -7,7 +7,6 @@ import re
 import pytest
 
 from tf_transformer.checkpoints import model_folder
-from tf_transformer.export import saved_model
 from tf_transformer.files import is_intact
 
 MARIAN = pathlib.Path(__file__).parents[1] / "export" / "marian"
@@ -35,16 +34,6 @@ def test_a_built_in_model_is_exported_to_the_working_directory(succeed, tmp_path
         assert out.startswith(f"wrote models/pocket-en-de/export/{output};") and function in out
         assert os.path.exists(f"models/pocket-en-de/export/{output}")
     assert is_intact(os.path.join(model_folder.BUILT_IN_FOLDER, "pocket-en-de"))
-
-
-def test_an_interrupted_export_leaves_nothing(run, model_dir, tmp_path, monkeypatch):
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(saved_model, "make_signatures", interrupt)
-    code, out, err = run("export", f"--model_dir={model_dir}", f"--output={tmp_path}")
-    assert (code, out, err) == (130, "", "tf-transformer: interrupted\n")
-    assert os.listdir(tmp_path) == []
 
 
 def test_import_then_translate(run, succeed, refused, tmp_path):

@@ -26,10 +26,7 @@ def test_help(run, succeed, command):
 def test_help_of_train(run):
     """The groups, the kinds of values, and the defaults of the presets."""
     out = run("train", "--help")[1]
-    titles = [line for line in out.splitlines() if line.endswith(":") and line[0] != " "]
-    assert [title.split()[0] for title in titles] == [
-        "Flags:", "Model:", "Data:", "Training:", "Translation", "Flags"
-    ]  # fmt: skip
+    assert out.index("\nModel:\n") < out.index("\nData:\n") < out.index("\nTraining:\n")
     assert "\n  --dry_run\n" in out
     assert "\n  --shared_vocab, --noshared_vocab\n" in out
     meanings = dict(re.findall(r"^  --(\w+)=.*\n((?:      .*\n)+)", out, re.M))

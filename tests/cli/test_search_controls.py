@@ -1,32 +1,11 @@
 """The flags that change the search; ensembles, minimum Bayes risk decoding and rescoring."""
 
-import itertools
-
 import pytest
 
 
 @pytest.fixture
 def translate(model_dir, lines):
     return "translate", f"--model_dir={model_dir}", lines, "--extra_decode_length=12"
-
-
-def repeated_bigrams(translator, text):
-    rows = translator.target.encode(text.splitlines()).to_list()
-    return sum(len(row) - 1 - len(set(itertools.pairwise(row))) for row in rows)
-
-
-def test_repetitions(succeed, translate, translator):
-    free, _ = succeed(*translate, "--beam_size=2")
-    out, err = succeed(*translate, "--beam_size=2", "--no_repeat_ngram_size=2")
-    assert (len(out.splitlines()), err) == (3, "")
-    assert repeated_bigrams(translator, out) < repeated_bigrams(translator, free)
-
-
-def test_diverse_groups(run, translate):
-    diverse = "--diverse_groups=2", "--diversity_strength=9", "--n_best=4"
-    code, out, err = run(*translate, *diverse)
-    assert (code, err) == (0, "")
-    assert [line.split("\t")[0] for line in out.splitlines()] == ["1"] * 4 + ["2"] + ["3"] * 4
 
 
 def test_constraints(run, refused, translate, tmp_path):

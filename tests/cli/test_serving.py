@@ -66,6 +66,8 @@ def test_lines_in_order_and_lines_that_have_no_translation(run, refused, transla
     def answer(texts):
         if "bad" in texts:
             return 400, {"error": "bad"}
+        if len(texts) > 9:
+            return 504, {"error": "too late"}
         return (413, {"error": "too large"}) if "long" in texts else translated(texts)
 
     (tmp_path / "in.txt").write_text("a\nlong\n" + "b\n" * 70)

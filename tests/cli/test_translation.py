@@ -89,17 +89,6 @@ def test_translate_with_prefixes(run, refused, translate, tmp_path):
     assert "prefixes.txt has 3 lines" in refused(*translate)
 
 
-def test_translate_by_sampling(run, translate, tmp_path):
-    (tmp_path / "in.txt").write_text("Anna sleeps.\n\nAnna sleeps.\n")
-    flags = "--sampling", "--n_best=5", "--temperature=2", "--extra_decode_length=5"
-    code, out, err = run(*translate, *flags)
-    assert (code, err) == (0, "")
-    columns = [line.split("\t") for line in out.splitlines()]
-    assert [number for number, *_ in columns] == ["1"] * 5 + ["2"] + ["3"] * 5
-    assert len({text for _, _, text in columns}) > 5
-    assert run(*translate, *flags, "--seed=1")[1] != out
-
-
 def test_pairs_are_the_translations_of_translate(run, translate, tmp_path):
     """In batches of any size, and without lines that are blank, too long or not translated."""
     lines = ["Anna sleeps.", "", "The dog\tsees the cat.", "a" * 3000, "Tom sleeps."]

@@ -12,7 +12,7 @@ from course import playable_page
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tf_transformer import Translator, create_masks
+from tf_transformer import Translator
 
 # The fixtures.
 browser, color_scheme, width = chromium.browser, chromium.color_scheme, chromium.width
@@ -50,15 +50,6 @@ def logits_of_page(page, change="", sentence=0):
     return np.reshape(numbers, (len(tar), -1)), tf.constant([inp]), tf.constant([tar])
 
 
-def without_scale(model, inp, tar):
-    layers = (*model.encoder.enc_layers, *model.decoder.dec_layers)
-    blocks = [getattr(layer, name, None) for layer in layers for name in ("mha", "mha1", "mha2")]
-    for block in filter(None, blocks):
-        for weight in block.wq.weights:
-            weight.assign(weight * block.depth**0.5)
-    return model(inp, tar)[0]
-
-
 def without_look_ahead_mask(model, inp, tar):
     return model(inp, tar, look_ahead_mask=NOTHING_HIDDEN)[0]
 
@@ -83,28 +74,10 @@ def without_head(model, inp, tar):
     return model(inp, tar)[0]
 
 
-def without_residual_connections(model, inp, tar):
-    enc_padding_mask, look_ahead_mask, dec_padding_mask = create_masks(inp, tar)
-    encoder, decoder = model.encoder, model.decoder
-    x = encoder.pos_encoding(encoder.embedding(inp))
-    for layer in encoder.enc_layers:
-        x = layer.layernorm1(layer.mha(x, x, x, enc_padding_mask)[0])
-        x = layer.layernorm2(layer.ffn(x))
-    enc_output = x
-    x = decoder.pos_encoding(decoder.embedding(tar))
-    for layer in decoder.dec_layers:
-        x = layer.layernorm1(layer.mha1(x, x, x, look_ahead_mask)[0])
-        x = layer.layernorm2(layer.mha2(enc_output, enc_output, x, dec_padding_mask)[0])
-        x = layer.layernorm3(layer.ffn(x))
-    return model.logits(x)
-
-
 SWITCHED_OFF = {
-    "on.scale = false": without_scale,
     "on.lookAhead = false": without_look_ahead_mask,
     "on.padding = false": without_padding_mask,
     "on.positions = false": without_positions,
-    "on.residual = false": without_residual_connections,
     "on.heads['decoder/layer2/mha2'][2] = false": without_head,
 }
 

@@ -12,20 +12,10 @@ SOLUTION = blanks.SOLUTION.read_text("utf-8")
 WRONG = [
     ("scaled_dot_product_attention", " / tf.sqrt(d_k)", "", "not divided by the square root"),
     ("scaled_dot_product_attention", "mask * -1e9", "(1 - mask) * -1e9", "inverted"),
-    ("split_heads", "tf.transpose(x, (0, 2, 1, 3))  # (B, H, S, K)", "x", "has the shape"),
     ("layer_normalization", "return self.gamma", "self.gamma", "return"),
     ("encoder_layer", "self.mha(x, x, x, mask)", "self.mha(x, x, x)", "mask does not reach"),
-    ("encoder_layer", "self.ffn(out1)", "self.ffn(out2)", "ffn_output = self.ffn(out2)"),
     ("embedding", " * self.d_model**0.5", "", "sqrt(d_model) is missing"),
-    ("bleu", "100 * brevity_penalty", "100", "brevity penalty is missing"),
-    (
-        "create_masks",
-        "tf.maximum(look_ahead_mask, create_padding_mask(tar))",
-        "look_ahead_mask",
-        "does not hide the padding of tar",
-    ),
     ("decoder_layer", ", cache=cache", "", "position by position, with a cache"),
-    ("encoder", "x = self.dropout(x, training=training)", "pass", "dropout is on after"),
     ("decoder", "layer{i + 1}_block2", "layer{i}_block2", "names of the attention weights"),
     ("bleu", "min(1.0, ", "max(0.0, ", "penalty is at most 1"),
     ("greedy_search", "newest = np", "newest == np", "NameError in the line"),
@@ -45,7 +35,7 @@ def test_template_is_that_of_the_solution():
 
 @pytest.mark.parametrize("name", CASES)
 def test_solution_is_right_and_an_empty_blank_is_not(name, capsys):
-    assert blanks.check_blank(name, blanks.SOLUTION)
+    assert blanks.check_blank(name, blanks.SOLUTION, seconds=600)
     assert not blanks.check_blank(name)
     printed = capsys.readouterr().out
     assert f"{name}: right!" in printed and f"{name}: not written yet" in printed
@@ -57,7 +47,7 @@ def test_mistake(name, right, wrong, verdict, tmp_path, capsys):
     file = tmp_path / "my_transformer.py"
     start = SOLUTION.index(f"# blank: {name}\n")
     file.write_text(SOLUTION[:start] + SOLUTION[start:].replace(right, wrong, 1), "utf-8")
-    assert not blanks.check_blank(name, file)
+    assert not blanks.check_blank(name, file, seconds=600)
     assert verdict in capsys.readouterr().out
 
 

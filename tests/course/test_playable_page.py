@@ -31,8 +31,3 @@ def test_the_committed_page_is_up_to_date():
     )
     assert texts[0] == texts[1]
     assert numbers[0] == pytest.approx(numbers[1], abs=1e-3)
-
-
-def test_weights_that_float16_would_change_are_refused():
-    with pytest.raises(ValueError, match="not float16"):
-        playable_page.pack({"a": tf.constant([0.5, 0.1]).numpy()})

@@ -43,17 +43,11 @@ FIGURES = {
         {"0.7", "-3", "0.25", *LABELS, "scores", "weight"},
     ),
     "large matrix": (plots.plot_matrix, (RANDOM.normal(size=(50, 64)),), set()),
-    "zeros": (plots.plot_matrix, (np.zeros((2, 2)),), set()),
     "product": (plots.plot_product, PRODUCT, {"3 × 3", "3 × 2", "X", "×"}),
-    "positions": (plots.plot_positional_encoding, (RANDOM.uniform(-1, 1, (50, 128)),), set()),
     "curves": (plots.plot_curves, (LINES, "n, tokens", "ms"), {"n, tokens", "ms", "a", "b"}),
     "bars": (
         plots.plot_bars, ({"with": [1, 2], "without": [3, 4]}, NAMES, "padding, %"),
         {"padding, %", "with", "without"},
-    ),
-    "batch": (
-        plots.plot_batch, ([[5, 4, 0, 0], [5, 6, 7, 3]], "two"),
-        {"two\n75% tokens (dark), 25% padding (light)"},
     ),
     "beam": (plots.plot_beam, (BEAM, BEAM_NAMES, (2, 5, 6), "two steps"), {"[START]\n0.00"}),
     "transformer": (plot_transformer, (), {"N×", "Q", "K", "V", "Positional\nEncoding"}),
@@ -66,17 +60,6 @@ def test_everything_is_inside_the_figure(draw, arguments, expected):
     figure = draw(*arguments)
     assert expected <= set(texts(figure))
     assert_everything_is_inside(figure)
-
-
-def test_a_beam_shows_ended_hypotheses_below_the_alive_ones():
-    """Impossible hypotheses are left out."""
-    figure = plots.plot_beam(BEAM, BEAM_NAMES, (2, 5, 6))
-    shown = texts(figure)
-    assert "_geht\n-0.20" in shown and not any("_x" in text for text in shown)
-    panel = figure.axes[0]
-    assert [text.get_text() for text in panel.get_yticklabels()] == ["1", "2", "ended"]
-    rows = {text.get_text(): text.get_position()[1] for text in panel.texts}
-    assert rows["[END]\n-0.40"] > rows["_Sie\n-2.00"] == 1
 
 
 def test_figure_1_has_every_box_with_its_shape():

@@ -151,13 +151,3 @@ def test_skip_resumes_within_an_epoch(repetitions):
     complete = [batch_pairs(batch) for batch in batches.epoch(3)]
     for skip in (0, 1, 17, batches.per_epoch):
         assert [batch_pairs(batch) for batch in batches.epoch(3, skip)] == complete[skip:]
-
-
-def test_a_limited_plan_prefers_lengths_that_xla_does_not_pad():
-    counts = np.bincount(np.arange(1, 65).repeat(1000))
-
-    def padded(max_shapes):
-        plan = bucket_plan(counts, 2400, max_shapes)
-        return sum(bucket.length % 8 > 0 for bucket in plan) / len(plan)
-
-    assert padded(12) < 0.5 < padded(0)

@@ -184,14 +184,6 @@ def test_a_pocket_corpus_that_has_changed_is_refused(tmp_path, monkeypatch):
     assert corpus.fingerprint("train") != before
 
 
-@pytest.mark.parametrize(
-    "data", ["no/such/folder", "./nothing", "/nothing", "a.en,b.de", "Nothing"]
-)
-def test_no_such_data(data):
-    with pytest.raises(UserError, match="no such"):
-        open_corpus(data, "en", "de")
-
-
 FOLDER = {name: "a\nb\nc\n" for name in ("train.en", "train.de", "val.en", "val.de")}
 
 
@@ -375,7 +367,6 @@ FORM = ":1: give an object of JSON"
     ("x.tsv", "-0.5\ta\tb\n", "`cut -f 2,3` removes a score in the first column"),
     ("x.txt", '{"en": "a", "de": "b"}\n', ":1: JSON: give a file whose name ends in .jsonl"),
     ("x.tmx", "<tmx>", ": not TMX"),
-    ("x.tsv", "a\tb\na\tb\t1\tc\n", ":2: 4 columns"),
     ("x.tsv", "a\tb\nc\n", ":2: one column: give source, one tab, target"),
     ("x.csv", "a;b\n", ":1: one column: give source, a comma, target, or a first line with the"),
     ("x.csv", "id,en,fr\n1,a,b\n", ":1: the first line has id, en, fr: it lacks de"),
@@ -386,10 +377,8 @@ FORM = ":1: give an object of JSON"
     ("x.json", '[{"en": "a", "de": "b"}, {"en": "a"}]', ": object 2: give an object of JSON"),
     ("x.jsonl", '{"en": "a", "de": "b"}\n{"en": \n', ":2: give an object of JSON"),
     ("x.jsonl", '{"en": "a"}\n', FORM),
-    ("x.jsonl", '{"en": "a", "de": 7}\n', FORM),
     ("x.jsonl", '{"en": "a", "de": "b \\ud83d"}\n', FORM),
     ("x.jsonl", "[" * 100_000 + "\n", FORM),
-    ("x.jsonl", '{"en": "a", "de": "b", "weight": -1}\n', "the weight -1 is not a number"),
 ])  # fmt: skip
 def test_mistakes(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
@@ -410,9 +399,7 @@ GZIP = gzip.compress(b"".join(b"%d\n" % n**2 for n in range(999)), mtime=0)
     ("x.zst", b"\x28\xb5\x2f\xfd\4\0", "x.zst: not UTF-8 text but Zstandard: "),
     ("x.parquet", b"PAR1\x15\0\n", "x.parquet: not UTF-8 text but Parquet: give hf:"),
     ("x", "a\nä\n".encode("latin-1"), "x:2: not UTF-8 text"),
-    ("x.gz", b"a\nb\n", "x.gz: not a complete .gz file"),
     ("x.gz", GZIP[:-9], "x.gz: not a complete .gz file"),
-    ("x.gz", GZIP[:60] + b"\xff" * 10 + GZIP[70:], "not a complete .gz file|not UTF-8"),
     ("x.xz", lzma.compress(b"a\n")[:-9], "x.xz: not a complete .xz file"),
 ])  # fmt: skip
 def test_files_that_are_no_text(tmp_path, name, content, problem):

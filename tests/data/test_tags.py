@@ -11,7 +11,7 @@ from encoded import sequences
 from tf_transformer.data.encoding import encode_pairs
 from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.readers import open_corpus
-from tf_transformer.data.tags import TagWarnings, check_tag, parse_tags, split_tag
+from tf_transformer.data.tags import TagWarnings, parse_tags, split_tag
 from tf_transformer.data.tokenizer import learn_tokenizers, load_tokenizers, save_tokenizers
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import END
@@ -106,14 +106,6 @@ def test_a_tagged_corpus(corpus_folder):
 
 
 @pytest.mark.parametrize(
-    ("text", "tags"),
-    [("", ["", ""]), (",<BT>", ["", "<BT>"]), ("<2de>,<2de>,>>fr<<", ["<2de>", "<2de>", ">>fr<<"])],
-)
-def test_parse_tags(text, tags):
-    assert parse_tags(text, len(tags)) == tags
-
-
-@pytest.mark.parametrize(
     ("text", "corpora"),
     [("<2de>", 2), ("<2de>,<2fr>", 1), ("2de", 1), ("<2 de>", 1), ("<0x41>", 1), ("<>", 1)],
 )
@@ -142,10 +134,3 @@ def test_warnings_of_tags(caplog, tags, training_tags, texts, warnings):
     found = [record.getMessage() for record in caplog.records]
     assert len(found) == len(warnings)
     assert all(map(re.search, warnings, found))
-
-
-def test_the_flag_is_a_tag_of_the_model(tokenizer):
-    check_tag("<2de>", lambda texts: tokenizer.encode(texts).to_list())
-    for tag in ("<2es>", "The", "<2de"):
-        with pytest.raises(UserError, match=f"--tag={tag}: the model has no such tag"):
-            check_tag(tag, lambda texts: tokenizer.encode(texts).to_list())

@@ -48,7 +48,7 @@ def test_a_window_ends_where_the_producer_pauses(monkeypatch):
     def produce():
         with open(writing_end, "wb", buffering=0) as pipe:
             pipe.write(b"a\nb\nbeginning of ")
-            arrived.wait(60)  # not for ever, so that the test fails if the reader waits
+            arrived.wait(600)  # not for ever, so that the test fails if the reader waits
             pipe.write(b"c\n")
 
     producer = threading.Thread(target=produce)

@@ -10,7 +10,6 @@ import threading
 import unicodedata
 from itertools import islice
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from fuzzing import bounded
@@ -129,13 +128,6 @@ def test_special_tokens(tokenizer):
     assert (ids == END).sum() == 1 and PAD not in ids
 
 
-def test_batch_independence(tokenizer):
-    texts = [pair[0] for pair in PAIRS[:50]] + UNUSUAL
-    batch = tokenizer.encode(texts)
-    for i, text in enumerate(texts):
-        np.testing.assert_array_equal(tokenizer.encode([text])[0], batch[i])
-
-
 def test_learning_is_deterministic_and_gives_the_size_and_kind(tokenizer, subword_model):
     again = learn_tokenizers(lambda: iter(PAIRS), 600, shared=True, subword_model=subword_model)[0]
     assert again.model == tokenizer.model
@@ -215,15 +207,6 @@ def test_copies_of_a_tokenizer(tokenizer):
             assert other.encode(["a word"]).to_list() == each.encode(["a word"]).to_list()
 
 
-def test_first_use_in_a_graph():
-    tokenizer = Tokenizer.learn((sentence for pair in PAIRS for sentence in pair), 350)
-    texts = tf.constant(["Anna sleeps."])
-    graphs = [tf.function(lambda texts: tokenizer.encode(texts).values) for _ in range(2)]
-    first = graphs[0](texts)
-    np.testing.assert_array_equal(first, tokenizer.encode(texts).values)
-    np.testing.assert_array_equal(first, graphs[1](texts))
-
-
 def test_ctrl_c_interrupts_learning():
     """Also while the trainer, which is one step of C++ code, does not return to Python."""
     learned = threading.Event()
@@ -232,7 +215,7 @@ def test_ctrl_c_interrupts_learning():
     def sentences():
         yield "some text"
         signal.raise_signal(signal.SIGINT)  # the main thread gets it
-        if not learned.wait(60):
+        if not learned.wait(600):
             waited_in_vain.append(True)
 
     with pytest.raises(KeyboardInterrupt):

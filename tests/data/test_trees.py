@@ -20,7 +20,6 @@ from tf_transformer.data.trees import (
 )
 from tf_transformer.errors import UserError
 
-DOG = "(S (NP (DT The) (NN dog)) (VP (VBZ barks)))"
 # In the layout of the treebank's files, with the notice at the beginning of some of them.
 FILE = """\
 *x*x*x*x*x*x*x*x*x*
@@ -54,13 +53,6 @@ def random_trees(number, labels, tags, words):
         return Tree(chance.choice(labels), children)
 
     return [tree(5) for _ in range(number)]
-
-
-def test_round_trip():
-    words = ("dog", "-LRB-", ",", "*T*-1", "4\xa0000", "ö")
-    trees = random_trees(200, ("S", "NP-SBJ-1", "VP"), ("NN", "-LRB-", ","), words)
-    assert list(read_trees(map(str, trees))) == trees
-    assert [read_line(str(tree), "here") for tree in trees] == [(tree,) for tree in trees]
 
 
 def test_a_file_of_the_treebank(tmp_path):
@@ -201,13 +193,6 @@ REPAIRS = {
 def test_repair(text, repaired):
     assert str(restore(text, ["a", "b", "c"])) == repaired
     assert not is_well_formed(text, ["a", "b", "c"])
-
-
-def test_one_word_and_no_word():
-    assert restore("NN", ["dog"]) == Tree("NN", "dog")
-    assert is_well_formed("NN", ["dog"])
-    assert restore("", ["dog"]) == Tree("S", (Tree("NN", "dog"),))
-    assert restore("(S NN )", []).words() == []
 
 
 # Corpora

@@ -10,7 +10,6 @@ from sentencepiece import sentencepiece_model_pb2 as messages
 from tf_transformer.data.pocket import read_pairs
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.data.vocabulary_extension import (
-    extend_tokenizers,
     extend_vocabulary,
     segment_new_pieces,
 )
@@ -89,16 +88,6 @@ def test_merges_continue():
     ]
 
 
-def test_tagged_text(before, after):
-    ((tag, *ids),) = ids_of(after, ["<2de> Anna schläft."])
-    assert tag == after.tags["<2de>"]
-    assert ids_of(after, ["Anna schläft."]) == [ids]
-    again = extend_vocabulary(after, lambda: ["Anna schläft."], 3, ["<2de>", "<BT>"])
-    assert again.tags == {**after.tags, "<BT>": after.vocab_size}
-    is_text_too = extend_vocabulary(before, lambda: ["a <-> b <-> c"] * 9, 20, ["<->", "<->"])
-    assert is_text_too.tags == {"<->": before.vocab_size}
-
-
 def test_parts_of_new_sub_words(before, after):
     parts = segment_new_pieces(before, after)
     pieces = new_pieces(before, after)
@@ -111,19 +100,6 @@ def test_parts_of_new_sub_words(before, after):
             is_byte = re.fullmatch(r"<0x(..)>", part)
             text += bytes.fromhex(is_byte[1]) if is_byte else part.encode()
         assert text.decode() == piece
-
-
-def test_separate_vocabularies(before):
-    german = Tokenizer.learn((de for _, de in islice(read_pairs(), 500)), 350)
-    pairs = [("two referees", "zwei Schiedsrichter")] * 5
-    source, target = extend_tokenizers((before, german), lambda: pairs, 30, ["<2de>"])
-    assert source.tags and not target.tags
-    assert "referees" in "".join(new_pieces(before, source))
-    assert "Schiedsrichter" in "".join(new_pieces(german, target))
-    shared = extend_tokenizers((before, before), lambda: pairs, 30, [])
-    assert shared[0] is shared[1]
-    text = "".join(new_pieces(before, shared[0]))
-    assert "referee" in text and "Schieds" in text
 
 
 def edited(tokenizer, edit):

@@ -285,11 +285,6 @@ def test_a_total_lacks_the_brackets_where_one_side_has_none():
     assert "-- len<=7 --" in report([record], Parameters(cutoff_len=7))
 
 
-def test_sentences_with_crossing_brackets():
-    whole, _ = summarise([Record(length=2, crossing=number) for number in range(4)])
-    assert (whole.average_crossing, whole.no_crossing, whole.two_or_less_crossing) == (1.5, 25, 75)
-
-
 def test_empty_nodes():
     """Trees and brackets without words are skipped; the expected numbers are EVALB's."""
     for tree in ("(())", "()", "(TOP)", "(TOP ())"):

@@ -96,12 +96,6 @@ def test_brackets_among_the_words_are_written_as_in_the_treebank():
     assert tree(str(parse)) == parse
 
 
-def test_a_sentence_without_words_has_no_tree():
-    parser = Parser(FakeTranslator([]))
-    assert parser.parse(["", " ", [], "dog"])[:3] == [None, None, None]
-    assert parser.parse([]) == []
-
-
 def test_any_model_gives_trees_with_the_words(translator):
     """The model of this fixture was trained to translate to German."""
     sentences = ["The dog sees the cat .", "", "Anna ( 漢字 ) sleeps"]

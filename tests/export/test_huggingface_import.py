@@ -1,6 +1,9 @@
 """An imported Marian model computes what Hugging Face transformers computes with it.
 
-`make_marian.py` wrote the model and the results of transformers.
+`marian/` is a tiny model of transformers 5.23.0 with the architecture of OPUS-MT models and their
+form of the vocabulary: two SentencePiece models, and one `vocab.json` that begins with the end
+token, ends with padding, and lacks a letter. It was trained for a few seconds, so that its outputs
+end. `expected.json` has what transformers computes with it.
 """
 
 import json
@@ -24,7 +27,7 @@ from tf_transformer.export.ctranslate2_folder import write_ctranslate2_folder
 from tf_transformer.export.ctranslate2_translator import CTranslate2Translator
 from tf_transformer.export.huggingface import export_huggingface, import_huggingface
 from tf_transformer.export.marian import to_tokenizer, token_order
-from tf_transformer.special_tokens import END, PAD, START, UNK
+from tf_transformer.special_tokens import UNK
 
 MARIAN = pathlib.Path(__file__).with_name("marian")
 VOCABULARY = json.loads((MARIAN / "vocab.json").read_text("utf-8"))
@@ -33,19 +36,17 @@ PADDING = len(VOCABULARY) - 1
 ORDER = token_order(len(VOCABULARY), PADDING, 1, PADDING, 0)  # Marian's ids in the order of ours
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of the model of transformers."""
+    return shutil.copytree(MARIAN, tmp_path / "marian")
+
+
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory):
     path = tmp_path_factory.mktemp("imported") / "model"
     import_huggingface(str(MARIAN), str(path))
     return str(path)
-
-
-def test_order_of_tokens():
-    """Padding, unknown, start, end, and then the others; padding is Marian's start token."""
-    order = token_order(6, pad=5, unk=1, start=5, end=0)
-    assert [order[i] for i in (PAD, UNK, START, END)] == [5, 1, 5, 0]
-    assert order[4:] == [2, 3, 4]
-    assert token_order(6, pad=0, unk=1, start=2, end=3) == [0, 1, 2, 3, 4, 5]
 
 
 def test_ids_and_logits(imported):
@@ -117,22 +118,15 @@ def change_config(folder, changes):
         (None, (3, 0.5, 40, 64)),
         ({"num_beams": 2}, (2, 1.0, 64, 64)),  # then those in config.json have no effect
         ({"max_length": 500, "num_beams": None}, (1, 1.0, 64, 64)),
-        ({"max_length": 0}, "pe_target is 0"),
-        ({"num_beams": 0}, "beam_size is 0"),
     ],
 )
-def test_settings_of_the_search(tmp_path, generation, expected):
+def test_settings_of_the_search(folder, tmp_path, generation, expected):
     """Those of generation_config.json, or of config.json in a folder without it."""
-    folder, output = tmp_path / "marian", str(tmp_path / "model")
-    shutil.copytree(MARIAN, folder)
+    output = str(tmp_path / "model")
     change_config(folder, {"num_beams": 3, "length_penalty": 0.5, "max_length": 40})
     (folder / "generation_config.json").unlink()
     if generation is not None:
         (folder / "generation_config.json").write_text(json.dumps(generation), "utf-8")
-    if isinstance(expected, str):
-        with pytest.raises(UserError, match=expected):
-            import_huggingface(str(folder), output)
-        return
     import_huggingface(str(folder), output)
     config = load_config(output)
     found = config.decode.beam_size, config.decode.length_penalty
@@ -140,10 +134,9 @@ def test_settings_of_the_search(tmp_path, generation, expected):
     assert config.data.max_length == config.model.pe_target
 
 
-def test_encoder_and_decoder_of_different_depths(tmp_path):
+def test_encoder_and_decoder_of_different_depths(folder, tmp_path):
     """Two layers and one: imported, and exported again."""
-    folder, model_dir, exported = (tmp_path / name for name in ("marian", "model", "exported"))
-    shutil.copytree(MARIAN, folder)
+    model_dir, exported = tmp_path / "model", tmp_path / "exported"
     change_config(folder, {"decoder_layers": 1})
     with pytest.raises(UserError, match="has model.decoder.layers.1.encoder_attn.k_proj.bias"):
         import_huggingface(str(folder), str(model_dir))
@@ -201,10 +194,8 @@ def test_language_codes_are_tags(imported, tmp_path):
     assert [each.model for each in load_model(again)[1]] == [source.model, target.model]
 
 
-@pytest.mark.parametrize("form", ["shards", "padded", "pytorch"])
-def test_other_forms_of_weights(imported, tmp_path, form):
-    folder = tmp_path / "marian"
-    shutil.copytree(MARIAN, folder)
+@pytest.mark.parametrize("form", ["shards", "padded"])
+def test_other_forms_of_weights(imported, folder, tmp_path, form):
     tensors = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     if form == "shards":
@@ -213,15 +204,11 @@ def test_other_forms_of_weights(imported, tmp_path, form):
             save_file({n: tensors[n] for n, of in files.items() if of == file}, folder / file)
         index = folder / "model.safetensors.index.json"
         index.write_text(json.dumps({"weight_map": files}), "utf-8")
-    elif form == "padded":
+    else:
         for name, axis in (("model.shared.weight", 0), ("final_logits_bias", 1)):
             widths = [(0, 24 * (each == axis)) for each in range(2)]
             tensors[name] = np.pad(tensors[name], widths)
         save_file(tensors, folder / "model.safetensors")
-    else:
-        torch = pytest.importorskip("torch")
-        tensors = {name: torch.tensor(tensor) for name, tensor in tensors.items()}
-        torch.save(tensors, folder / "pytorch_model.bin")
     import_huggingface(str(folder), str(tmp_path / "model"))
     found, expected = (
         named_weights(load_model(path)[0]) for path in (str(tmp_path / "model"), imported)
@@ -246,10 +233,8 @@ def test_other_forms_of_weights(imported, tmp_path, form):
         ("pytorch_model.bin", b"x", "could not be read|package torch"),
     ],
 )
-def test_what_cannot_be_imported(tmp_path, name, content, message):
+def test_what_cannot_be_imported(folder, tmp_path, name, content, message):
     """A model that cannot be expressed, and a damaged folder (None: without the file)."""
-    folder = tmp_path / "marian"
-    shutil.copytree(MARIAN, folder)
     if isinstance(content, dict):
         change_config(folder, content)
     else:

@@ -128,17 +128,3 @@ def test_the_longest_prefixes(call, translator):
             assert (scores.flat[0] > -1e9) == fits, (name, fits)
     long_text = call("sample", text=["x " * 500])
     assert np.all(long_text["score"] == -1e9)
-
-
-@pytest.mark.parametrize(
-    ("name", "inputs", "message"),
-    [
-        ("translate_with_options", {"n_best": [5]}, "n_best must be from 1 to 4 .*5"),
-        ("translate_with_options", {"length_penalty": [float("nan")]}, "length_penalty must be"),
-        ("translate_with_options", {"max_decode_length": [-1]}, "max_decode_length .*at least 0"),
-        ("sample", {"top_p": [1.5]}, "top_p must be"),
-    ],
-)
-def test_errors_name_the_input_and_its_range(call, name, inputs, message):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"(?s){message}"):
-        call(name, text=["Anna sleeps."], **inputs)

@@ -4,10 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from gpu_check.checks import check_training
 from gpu_check.report import Report, as_markdown
-from gpu_check.results import Result, run_check, run_measurement
+from gpu_check.results import Result
 from gpu_check.short_runs import History
 from gpu_check.sizes import SIZES, Tolerance, Variant
 
@@ -43,27 +42,6 @@ def test_losses_are_compared(last_loss, most, skipped, passes):
     replicas, tf32 = itertools.islice(check_training(runs, sizes, 1, "unused"), 2)
     assert replicas.passed is None  # there is one device
     assert tf32[:2] == ("TF32", passes)
-
-
-def out_of_memory():
-    raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
-
-
-def broken():
-    raise ValueError("first line\nsecond line")
-
-
-def test_an_error_in_a_check_is_a_failure():
-    assert run_check("name", out_of_memory) == ("name", False, "out of memory")
-    assert run_check("name", broken) == ("name", False, "ValueError: first line")
-
-
-def test_too_little_memory_for_a_measurement_is_no_failure():
-    row, failure = run_measurement("name", ("big", "1"), 4, out_of_memory)
-    assert (row, failure) == (("big", "1", "out of memory", ""), None)
-    row, failure = run_measurement("speed of big", ("big", "1"), 4, broken)
-    assert row == ("big", "1", "failed", "")
-    assert failure == ("measuring speed of big", False, "ValueError: first line")
 
 
 def test_failures_in_the_report():

@@ -71,23 +71,6 @@ def test_a_decoder_hides_padding_of_both_sides(encoder, decoder):
     assert largest_difference(decoder(IDS, memory)[0][:1, :3], short) > 0.01
 
 
-def test_a_decoder_cannot_learn_random_targets():
-    """A decoder that sees its input's future gets below the entropy of random tokens, ln 18."""
-    keras.utils.set_random_seed(1)
-    ids = keras.Input((None,), dtype="int64")
-    memory = keras.Input((None, 32))
-    output, _ = package.Decoder(1, 32, 2, 64, V, 30, rate=0.0)(ids, memory)
-    model = keras.Model([ids, memory], keras.layers.Dense(V)(output))
-    model.compile(keras.optimizers.Adam(0.01), LOSS(0.0))
-    tokens = np.random.default_rng(1).integers(4, V, (512, 9))
-    memories = np.zeros((512, 1, 32), "float32")
-    data = {"x": [tokens[:, :-1], memories], "y": tokens[:, 1:], "verbose": 0}
-    model.fit(**data, epochs=4)
-    fresh = np.random.default_rng(2).integers(4, V, (512, 9))
-    loss = model.evaluate([fresh[:, :-1], memories], fresh[:, 1:], verbose=0)
-    assert loss > np.log(18) - 0.02
-
-
 def test_boolean_masks():
     """True = shown, as in Keras; one that could be meant otherwise is refused."""
     mha = package.MultiHeadAttention(D, 2)
@@ -120,13 +103,6 @@ def test_implicit_masks_reach_the_attention(square, tmp_path):
         model.save(tmp_path / "model.keras")
         loaded = keras.saving.load_model(tmp_path / "model.keras")
         np.testing.assert_array_equal(loaded(ids), model(ids))
-
-
-def test_an_encoder_as_the_body_of_a_classifier():
-    model = keras.Sequential([
-        transformer().encoder, keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(2),
-    ])  # fmt: skip
-    assert largest_difference(model(IDS)[:1], model(SHORT)) < 1e-5
 
 
 def test_functions_in_functional_models(tmp_path):
@@ -299,15 +275,3 @@ def test_exports_of_keras_and_tensorflow(tmp_path):
         outputs = loaded.signatures["serving_default"](inp=ids, tar=ids)
         assert outputs.keys() == {"logits", *attention_weights}
         np.testing.assert_allclose(outputs["logits"], logits, atol=1e-5)
-
-
-def test_summary_has_all_layers(capsys):
-    model = transformer()
-    model([IDS, IDS])
-    model.summary(expand_nested=True, line_length=120)
-    text = capsys.readouterr().out
-    for part in ("encoder (Encoder)", "mha1 (MultiHeadAttention)", "inner (Dense)"):
-        assert part in text
-    assert f"(None, None, {V})" in text
-    assert [layer.name for layer in model.layers] == ["encoder", "decoder", "final_layer"]
-    assert model.get_layer("encoder") is model.encoder

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transformer.model.masks import create_look_ahead_mask, create_masks, create_padding_mask
-
-
-@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
-def test_padding_mask_hides_id_0_at_every_position(dtype):
-    mask = create_padding_mask(tf.constant([[0, 5, 0], [0, 0, 0]], dtype))
-    assert mask.dtype == tf.float32
-    np.testing.assert_array_equal(mask, [[[[1, 0, 1]]], [[[1, 1, 1]]]])
+from tf_transformer.model.masks import create_look_ahead_mask, create_masks
 
 
 @pytest.mark.parametrize("size", [0, 1, 6])

@@ -7,13 +7,12 @@ import threading
 
 
 @contextlib.contextmanager
-def scripted_server(answer, port=0):
+def scripted_server(answer):
     """Runs a server. Yields: its address.
 
     Args:
       answer: texts of a request -> status and body, which is bytes or becomes JSON. None closes the
         connection without a response.
-      port: 0 for a free one.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -30,7 +29,7 @@ def scripted_server(answer, port=0):
         def log_message(self, *arguments):
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=[0.02])
         thread.start()
         try:

@@ -3,14 +3,11 @@
 `tests/cli/test_serving.py` has lines that are refused, wrong addresses, and foreign answers.
 """
 
-import threading
-
 import pytest
 
-from serving.fake_models import wait_until
 from serving.scripted_server import scripted_server, translated
 from tf_transformer.errors import UserError
-from tf_transformer.serving.client import ATTEMPTS, RestClient, translate_lines
+from tf_transformer.serving.client import RestClient, translate_lines
 
 LINES = [f"line {number}" for number in range(20)]
 TRANSLATIONS = [(line.upper(), -0.5) for line in LINES]
@@ -44,28 +41,6 @@ def test_requests_to_a_busy_server_are_sent_again(status):
         with pytest.raises(UserError, match=f"status {status}|no answer from .*anna:predict"):
             list(translate(address, attempts=1))
         assert list(translate(address)) == TRANSLATIONS
-
-
-def test_a_server_that_stops_and_starts_again(caplog):
-    with scripted_server(translated) as address:
-        port = int(address.rpartition(":")[2])
-        results = translate(address, attempts=ATTEMPTS, batch_size=2, concurrency=2)
-        found = [next(results)]
-    thread = threading.Thread(target=lambda: found.extend(results))
-    thread.start()
-    wait_until(lambda: "the server is busy or away: trying again" in caplog.messages)
-    with scripted_server(translated, port):
-        thread.join()
-    assert found == TRANSLATIONS
-
-
-@pytest.mark.parametrize("status", [413, 504])
-def test_requests_that_are_too_large_are_sent_in_parts(status):
-    def answer(texts):
-        return (status, {"error": "too large"}) if len(texts) > 3 else translated(texts)
-
-    with scripted_server(answer) as address:
-        assert list(translate(address, batch_size=20)) == TRANSLATIONS
 
 
 def test_a_key_is_not_in_messages():

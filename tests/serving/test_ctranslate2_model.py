@@ -119,16 +119,6 @@ def test_translations_are_those_of_the_live_model(tmp_path):
     assert 1e-6 < np.abs(found["score"] - best["score"][:2]).max() < 0.2
 
 
-def test_a_row_has_the_same_result_in_every_batch(model):
-    """The texts have different limits, which this model reaches."""
-    translate = model.signatures["nbest"]
-    texts = ["a", "Anna sleeps.", "The old man reads a book. " * 4]
-    together = translate({"text": texts})
-    for i, text in enumerate(texts):
-        row = {name: array[i : i + 1] for name, array in together.items()}
-        assert_equal(translate({"text": [text]}), row, tolerance=1e-4)
-
-
 def test_metadata_equals_that_of_the_saved_model(model, saved_model):
     def without_tensor_names(metadata):
         tensors = {name: {**each, "name": ""} for name, each in metadata["outputs"].items()}

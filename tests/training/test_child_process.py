@@ -74,5 +74,5 @@ def test_side_by_side_without_a_reader(monkeypatch):
     reader, writer = os.pipe()
     os.close(reader)
     monkeypatch.setattr(sys, "stdout", open(writer, "w"))
-    program = "import signal; signal.alarm(30); print('line\\n' * 100_000)"
+    program = "import signal; signal.alarm(600); print('line\\n' * 100_000)"
     assert run(2, program, program) == [Ending(0, False)] * 2

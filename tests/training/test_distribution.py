@@ -215,36 +215,19 @@ def test_dropout_differs_between_shards_and_updates():
     assert step(twice)["sums"][0] == pytest.approx(losses[2] + losses[0], rel=1e-6)
 
 
-def test_update_without_finite_gradients_changes_only_the_step():
-    strategy = TWO()
-    step, model, _ = make_update(strategy, optimizer=FusedAdam, learning_rate=0.01)
-    step(batch(6))
-    table = checkpoint.named_weights(model)["embedding/table"]
-    good = table.numpy()
-    pair = batch(6, 1)
-    word = 35
-    assert (pair[0] == word).any() and (pair[1] == word).any()
-    table.assign(np.where(np.arange(41)[:, None] == word, np.nan, good))
-    before = weights(model)
-    assert step(pair)["skipped"] == 1
-    for name, value in weights(model).items():
-        np.testing.assert_array_equal(value, before[name])
-    table.assign(good)
-    result = step(pair)
-    assert result["skipped"] == 0 and np.isfinite(result["gradient_norm"])
-    assert all(np.isfinite(value).all() for value in weights(model).values())
-
-
 def test_loss_scale_falls_after_an_overflow_and_rises_again(monkeypatch):
     module = "tf_transformer.training.precision"
     monkeypatch.setattr(f"{module}.INITIAL_LOSS_SCALE", 2.0**40)  # too large for float16
     monkeypatch.setattr(f"{module}.GROWTH_INTERVAL", 3)
-    step, _, loss_scale = make_update(TWO(), precision="mixed_float16", learning_rate=0.0)
+    step, model, loss_scale = make_update(TWO(), precision="mixed_float16", learning_rate=1e-4)
     pair = batch(8)
     skipped, scales = [], []
     for _ in range(40):
+        before = weights(model)
         skipped.append(step(pair)["skipped"])
         scales.append(float(loss_scale.scale.numpy()))
+        is_same = all(np.array_equal(value, before[name]) for name, value in weights(model).items())
+        assert is_same == skipped[-1]
     falls = skipped.index(0)
     assert falls > 10  # every update overflows at first
     lowest = scales[falls - 1]
@@ -284,7 +267,6 @@ GONE = (
 
 @pytest.mark.parametrize(("kind", "message", "reason"), [
     (tf.errors.UnavailableError, GONE.format("recvmsg:Connection reset by peer"), "reset by"),
-    (tf.errors.UnavailableError, GONE.format("Socket closed"), "Socket closed"),
     (tf.errors.AbortedError, "error information from remote target /job:worker/task:1", "task:1"),
     (tf.errors.InternalError, "Attempting to perform BLAS operation: cuBLAS failed", None),
     (tf.errors.InternalError, GONE.format("failed to allocate 2 GiB"), None),

@@ -1,7 +1,6 @@
 """The plan of a run."""
 
 import re
-import types
 
 import pytest
 
@@ -142,16 +141,3 @@ def test_dry_run(capsys, corpus_folder, tmp_path):
     loss = float(re.search(r"an update +of \d+ x \d+: .*; loss ([\d.]+)", out)[1])
     assert loss == pytest.approx(6.6, abs=0.6)
     assert not (tmp_path / "checkpoints").exists() and not (tmp_path / "config.json").exists()
-
-
-@pytest.mark.parametrize(("device", "tokens", "jit_compile", "end"), [
-    ("CPU:0", 4096, False, "gradient accumulation steps: 7; float32, XLA off"),
-    ("CPU:0", 25_000, True, "steps: 1; float32, XLA on: 2 shapes to compile"),
-])  # fmt: skip
-def test_what_computes_an_update(device, tokens, jit_compile, end):
-    extended = types.SimpleNamespace(worker_devices=(f"/replica:0/task:0/device:{device}",))
-    strategy = types.SimpleNamespace(extended=extended)
-    config = Config().replace(micro_batch_tokens=tokens)
-    plan = memory_plan.Plan(config, Batches((1000, 25, 10), (96, 256, 1)), 1, "float32")
-    text = plan.describe_devices(strategy, jit_compile)
-    assert re.search(rf"^1 replica \({device}\), .*{end}$", text)

@@ -1,7 +1,5 @@
 """Runs side by side: their table, what cannot be compared, the mean over seeds, and the plot."""
 
-import json
-
 import matplotlib.image
 import pytest
 from fake_runs import write_run
@@ -95,17 +93,6 @@ def test_what_cannot_be_compared(make_run, changes, note):
     assert note in text
     assert ("different" in text) == bool(note)
     assert "±" not in text  # a copy of a run is not another seed
-
-
-def test_why_a_run_stopped_early(make_run, tmp_path):
-    paths = [make_run("a"), make_run("b")]
-    history = tmp_path / "b" / "metrics.jsonl"
-    *lines, last = history.read_text().splitlines()
-    last = json.dumps({**json.loads(last), "stopped_early": "loss was best at update 10"})
-    history.write_text("\n".join([*lines, last]))
-    text = describe_runs(find_runs(paths))
-    assert rows_of(text)["state"][0] == "complete"
-    assert "Run 2 stopped early at update 20: loss was best at update 10." in text
 
 
 def test_mistakes(make_run, tmp_path):

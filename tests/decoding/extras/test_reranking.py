@@ -37,20 +37,6 @@ def test_utilities_are_those_of_brute_force():
         assert [value for _, value in found] == sorted(dict(found).values(), reverse=True)
 
 
-def test_equal_candidates_are_scored_once_and_ties_keep_their_order():
-    calls = []
-
-    def same(text, other):
-        calls.append((text, other))
-        return float(text == other)
-
-    # "b" occurs twice: one of the 3 others is equal to it.
-    assert mean_utilities(["a", "b", "c", "b"], same) == [("b", 1 / 3), ("a", 0), ("c", 0)]
-    assert len(calls) == len(set(calls)) == 7  # 3 x 3 without ("a", "a") and ("c", "c")
-    assert mean_utilities(["a", "b"], lambda text, other: 1.0) == [("a", 1.0), ("b", 1.0)]
-    assert mean_utilities(["a"], same) == [("a", 1.0)]
-
-
 LIST = "1\t-1.5\ta\n1\t-2.0\tb\tc\n2\t0.0000\t\n"
 
 
