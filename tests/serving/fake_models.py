@@ -13,7 +13,7 @@ from tf_transformer.config import ServeConfig
 from tf_transformer.serving.model_interface import Input, InvalidInputError, Signature
 from tf_transformer.serving.server import Server
 
-SECONDS = 120  # in which everything must happen, however busy the machine is
+SECONDS = 600  # in which everything must happen, however busy the machine is
 
 
 class FakeModel:
