@@ -7,7 +7,7 @@ from tiny_model import make_model, sentences
 from tf_transformer.config import ControlConfig, DecodeConfig
 from tf_transformer.decoding.ensemble import Ensemble
 from tf_transformer.decoding.inference import search_translations
-from tf_transformer.decoding.translator import Replica
+from tf_transformer.decoding.translator import Replicas
 
 INP, LONG_INP = sentences(3, 9), sentences(6, 40)
 PREFIX = {"inp": INP, "prefix": np.array([[5, 6, 7], [8, 0, 0], [0, 0, 0]])}
@@ -45,7 +45,7 @@ def test_search(name):
     decode = DecodeConfig(beam_size=beam_size, extra_decode_length=6)
     options = {"decode": decode, "n_best": n_best, **options}
     plain, compiled = (
-        Replica(model).run(search_translations, arrays, for_xla=jit, **options)
+        Replicas(model).run(search_translations, arrays, for_xla=jit, **options)[0]
         for jit in (False, True)
     )
     length = plain.ids.shape[2]

@@ -14,7 +14,7 @@ from tf_transformer.decoding.inference import (
     max_output_lengths,
     search_translations,
 )
-from tf_transformer.decoding.translator import Replica
+from tf_transformer.decoding.translator import Replicas
 from tf_transformer.special_tokens import PAD, START
 
 DECODE = DecodeConfig(beam_size=3, length_penalty=0.6, extra_decode_length=6)
@@ -32,7 +32,7 @@ def test_alternatives(model):
     padded = tf.ragged.constant(prefix, tf.int32).to_tensor(shape=[3, 2])
     alternatives = alternative_translations(model, inp, greedy, 3, padded)
     ids, scores, truncated, probabilities = alternatives
-    replica = Replica(model)
+    replicas = Replicas(model)
     for i, forced in enumerate(prefix):
         tar_inp = tf.constant([[START, *forced]])
         p = tf.nn.softmax(model(inp[i : i + 1], tar_inp)[0][0, -1]).numpy()
@@ -41,7 +41,7 @@ def test_alternatives(model):
         np.testing.assert_allclose(probabilities[i], p[best], rtol=1e-4)
         for n, token in enumerate(best):
             arrays = {"inp": inp[i : i + 1], "prefix": np.array([[*forced, token]])}
-            alone = replica.run(search_translations, arrays, decode=greedy)
+            (alone,) = replicas.run(search_translations, arrays, decode=greedy)
             found = ids[i, n].numpy()
             np.testing.assert_array_equal(found[found != PAD], alone.ids[0, 0])
             np.testing.assert_allclose(scores[i, n], alone.scores[0, 0], atol=1e-4)
