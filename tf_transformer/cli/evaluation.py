@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MANY_PAIRS = 100_000  # of which evaluate warns
+MANY_PAIRS = 100_000  # from which on a warning names --max_pairs
 PRM_FLAG = Flag(
     "prm", str, "EVALB's parameter file, for trees (default: the conventions of COLLINS.prm)"
 )
@@ -260,8 +260,8 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     pairs = list(itertools.islice(read, values.max_pairs or MANY_PAIRS))
     if not values.max_pairs and len(pairs) == MANY_PAIRS:
         logger.warning(
-            f"{corpus.describe(split)} has {MANY_PAIRS:,} pairs or more, which are all held in "
-            "memory and translated: give --max_pairs to score the first ones"
+            f"{corpus.describe(split)} has {MANY_PAIRS:,} pairs or more, which are all read into "
+            "memory: give --max_pairs for the first ones"
         )
         pairs += read
     size = len(pairs)
