@@ -11,6 +11,7 @@ from tf_transformer.config import DecodeConfig
 from tf_transformer.decoding.inference import (
     alternative_translations,
     detokenize,
+    forced_log_probs,
     max_output_lengths,
     search_translations,
 )
@@ -54,6 +55,17 @@ def test_the_longest_outputs(model):
     for extra, expected in ((6, [6, 11, 64]), (100_000, [64, 64, 64])):
         decode = dataclasses.replace(DECODE, extra_decode_length=extra)
         assert max_output_lengths(model, lengths, decode).numpy().tolist() == expected
+
+
+def test_learned_positions_in_bfloat16():
+    """Positions and layer norm are float32, all other weights bfloat16."""
+    inp, kind = tf.constant(sentences(3, 9)), {"positional_encoding": "learned"}
+    low, high = make_model("bfloat16", **kind), make_model("float32", **kind)
+    wide = {each.name for each in low.weights if each.dtype == "float32"}
+    assert wide == {"pos_encoding", "gamma", "beta"}
+    low.set_weights(high.get_weights())
+    p, q = (tf.exp(forced_log_probs(model, inp, inp)) for model in (low, high))
+    np.testing.assert_allclose(p, q, atol=0.05)
 
 
 def test_outputs_are_one_line(translator):
