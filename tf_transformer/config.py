@@ -422,6 +422,18 @@ class DecodeConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class ComputeConfig(Settings):
+    """How a trained model computes translations; not in `Config`."""
+
+    precision: str = setting(
+        "float32", "type of the weights and of products", choices=("float32", "bfloat16")
+    )
+    jit_compile: str = setting(
+        "auto", "whether XLA compiles searches; auto: on GPUs", choices=("auto", "on", "off")
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class SamplingConfig(Settings):
     """From which tokens the next one is drawn, where translations are sampled; not in `Config`."""
 

@@ -14,7 +14,7 @@ from gpu_check.sizes import Sizes, SpeedCase
 from tf_transformer.checkpoints.loading import build_model
 from tf_transformer.config import Config, DecodeConfig
 from tf_transformer.decoding.inference import search_translations
-from tf_transformer.decoding.translator import Replica
+from tf_transformer.decoding.translator import Replicas
 from tf_transformer.paper.flops import matrix_operations
 from tf_transformer.special_tokens import END, PAD, START
 from tf_transformer.training.distribution import make_strategy
@@ -182,12 +182,13 @@ def _search_row(sizes: Sizes, precision: str, beam_size: int, jit_compile: bool)
     """The cells of a search: seconds and tokens/s."""
     config = sizes.search.with_vocabularies(VOCABULARY, VOCABULARY)
     model, decode = build_model(config.model, precision), DecodeConfig(beam_size=beam_size)
-    replica = Replica(model)
+    replicas = Replicas(model)
     inp = random_ids(sizes.search_rows, sizes.length, VOCABULARY).numpy()
     seconds = []
     for _ in range(ROUNDS):  # the first one builds the graph
         before = time.perf_counter()
-        result = replica.run(search_translations, {"inp": inp}, decode=decode, for_xla=jit_compile)
+        options = {"decode": decode, "for_xla": jit_compile}
+        (result,) = replicas.run(search_translations, {"inp": inp}, **options)
         seconds.append(time.perf_counter() - before)
     median = float(np.median(seconds[1:]))
     return f"{median:.3f}", f"{np.sum(result.ids != PAD) / median:,.0f}"

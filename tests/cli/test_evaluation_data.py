@@ -50,6 +50,15 @@ def test_text_that_the_model_was_trained_on_is_no_test(texts, given, description
         assert (len(test.pairs), test.size) == (1, size)
 
 
+@pytest.mark.parametrize(("max_pairs", "number"), [(0, 40), (20, 20)])
+def test_many_pairs(texts, monkeypatch, caplog, max_pairs, number):
+    """They are all in memory, of which a warning says how to have less."""
+    monkeypatch.setattr("tf_transformer.cli.evaluation.MANY_PAIRS", 15)
+    test = read(DataConfig(data="c"), data="a.tsv", max_pairs=max_pairs)
+    assert len(test.pairs) == number
+    assert ("all of file a.tsv has 15 pairs or more" in caplog.text) == (not max_pairs)
+
+
 @pytest.mark.parametrize(("flags", "tag"), [
     ({}, "<2de>"),
     ({"tag": "<BT>"}, "<BT>"),

@@ -1,13 +1,17 @@
 """A search that XLA compiles finds the same translations as one that it does not compile."""
 
+import itertools
+
 import numpy as np
 import pytest
 from tiny_model import make_model, sentences
 
 from tf_transformer.config import ControlConfig, DecodeConfig
+from tf_transformer.data.pocket import read_pairs
 from tf_transformer.decoding.ensemble import Ensemble
 from tf_transformer.decoding.inference import search_translations
-from tf_transformer.decoding.translator import Replica
+from tf_transformer.decoding.translator import Replicas, Translator
+from tf_transformer.training.distribution import make_strategy
 
 INP, LONG_INP = sentences(3, 9), sentences(6, 40)
 PREFIX = {"inp": INP, "prefix": np.array([[5, 6, 7], [8, 0, 0], [0, 0, 0]])}
@@ -45,7 +49,7 @@ def test_search(name):
     decode = DecodeConfig(beam_size=beam_size, extra_decode_length=6)
     options = {"decode": decode, "n_best": n_best, **options}
     plain, compiled = (
-        Replica(model).run(search_translations, arrays, for_xla=jit, **options)
+        Replicas(model).run(search_translations, arrays, for_xla=jit, **options)[0]
         for jit in (False, True)
     )
     length = plain.ids.shape[2]
@@ -54,3 +58,39 @@ def test_search(name):
     np.testing.assert_array_equal(plain.lengths, compiled.lengths)
     np.testing.assert_array_equal(plain.truncated, compiled.truncated)
     np.testing.assert_allclose(plain.scores, compiled.scores, rtol=1e-4)
+
+
+def test_a_file_has_few_shapes(model_dir, translator, monkeypatch):
+    """Texts of all lengths, with and without prefixes; without XLA, to save the compilations."""
+    shapes, run = set(), Replicas.run
+
+    def record(self, function, arrays, for_xla, **options):
+        shapes.add(tuple(each.shape for each in arrays.values()))
+        return run(self, function, arrays, **options)
+
+    words = " ".join(source for source, _ in itertools.islice(read_pairs(), 20)).split()
+    texts = [" ".join(words[i : i + i % 26]) for i in range(80)]
+    prefixes = ["Anna" if i < 20 else "" for i in range(80)]
+    expected, prefixed = translator(texts), translator.n_best(texts, 1, target_prefixes=prefixes)
+    for_xla = Translator.load(str(model_dir), jit_compile="on", decode_batch_tokens=1024)
+    monkeypatch.setattr(Replicas, "run", record)
+    assert for_xla(texts) == expected
+    assert sorted(shapes) == [
+        ((2, 96), (2, 0)),
+        ((4, 64), (4, 0)),
+        ((8, 32), (8, 0)),
+        ((16, 16), (16, 0)),
+    ]
+    assert for_xla.n_best(texts, 1, target_prefixes=prefixes) == [
+        [(best, pytest.approx(score, abs=1e-4))] for ((best, score),) in prefixed
+    ]
+    assert len(shapes) <= 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_texts(model_dir, translator, replicas):
+    texts = ["Anna sleeps.", "The dog sees the cat.", "Anna sees seven dogs."]
+    with make_strategy(replicas).scope():
+        compiled = Translator.load(str(model_dir), jit_compile="on")
+    assert compiled(texts) == translator(texts)

@@ -11,10 +11,11 @@ from tf_transformer.config import DecodeConfig
 from tf_transformer.decoding.inference import (
     alternative_translations,
     detokenize,
+    forced_log_probs,
     max_output_lengths,
     search_translations,
 )
-from tf_transformer.decoding.translator import Replica
+from tf_transformer.decoding.translator import Replicas
 from tf_transformer.special_tokens import PAD, START
 
 DECODE = DecodeConfig(beam_size=3, length_penalty=0.6, extra_decode_length=6)
@@ -32,7 +33,7 @@ def test_alternatives(model):
     padded = tf.ragged.constant(prefix, tf.int32).to_tensor(shape=[3, 2])
     alternatives = alternative_translations(model, inp, greedy, 3, padded)
     ids, scores, truncated, probabilities = alternatives
-    replica = Replica(model)
+    replicas = Replicas(model)
     for i, forced in enumerate(prefix):
         tar_inp = tf.constant([[START, *forced]])
         p = tf.nn.softmax(model(inp[i : i + 1], tar_inp)[0][0, -1]).numpy()
@@ -41,7 +42,7 @@ def test_alternatives(model):
         np.testing.assert_allclose(probabilities[i], p[best], rtol=1e-4)
         for n, token in enumerate(best):
             arrays = {"inp": inp[i : i + 1], "prefix": np.array([[*forced, token]])}
-            alone = replica.run(search_translations, arrays, decode=greedy)
+            (alone,) = replicas.run(search_translations, arrays, decode=greedy)
             found = ids[i, n].numpy()
             np.testing.assert_array_equal(found[found != PAD], alone.ids[0, 0])
             np.testing.assert_allclose(scores[i, n], alone.scores[0, 0], atol=1e-4)
@@ -54,6 +55,17 @@ def test_the_longest_outputs(model):
     for extra, expected in ((6, [6, 11, 64]), (100_000, [64, 64, 64])):
         decode = dataclasses.replace(DECODE, extra_decode_length=extra)
         assert max_output_lengths(model, lengths, decode).numpy().tolist() == expected
+
+
+def test_learned_positions_in_bfloat16():
+    """Positions and layer norm are float32, all other weights bfloat16."""
+    inp, kind = tf.constant(sentences(3, 9)), {"positional_encoding": "learned"}
+    low, high = make_model("bfloat16", **kind), make_model("float32", **kind)
+    wide = {each.name for each in low.weights if each.dtype == "float32"}
+    assert wide == {"pos_encoding", "gamma", "beta"}
+    low.set_weights(high.get_weights())
+    p, q = (tf.exp(forced_log_probs(model, inp, inp)) for model in (low, high))
+    np.testing.assert_allclose(p, q, atol=0.05)
 
 
 def test_outputs_are_one_line(translator):

@@ -1,5 +1,6 @@
 """`Translator`: text in, text out."""
 
+import itertools
 import unicodedata
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 import tensorflow as tf
 
 from tf_transformer.checkpoints.model_folder import find_model_dir
+from tf_transformer.data.pocket import read_pairs
 from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.special_tokens import START
+from tf_transformer.training.distribution import make_strategy
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +93,9 @@ def test_any_batches_and_devices_give_the_same_results(model_dir, translator):
     pairs = [(text, f"Anna sieht {i} Hunde.") for i, text in enumerate(texts)]
     expected = translator.n_best(texts, 1)
     expected_scores = [score.log_prob for score in translator.score(pairs)]
-    small_batches = Translator.load(str(model_dir), decode_batch_tokens=50)
-    for devices in (["CPU:0"], ["CPU:0", "CPU:1"], ["CPU:1"]):
-        small_batches.replicate(devices)
+    for devices in (1, 2):
+        with make_strategy(devices).scope():
+            small_batches = Translator.load(str(model_dir), decode_batch_tokens=50)
         finished = []
         results = small_batches.n_best(texts, 1, finished.append)
         assert len(finished) > 4
@@ -100,6 +103,23 @@ def test_any_batches_and_devices_give_the_same_results(model_dir, translator):
         assert results == [[(row[0][0], pytest.approx(row[0][1], abs=1e-4))] for row in expected]
         scores = [score.log_prob for score in small_batches.score(pairs)]
         np.testing.assert_allclose(scores, expected_scores, atol=1e-4)
+
+
+def test_bfloat16(pocket):
+    """Most translations are those of float32, and padding changes no more than rounding."""
+    low = Translator.load("pocket-en-de", precision="bfloat16", beam_size=1, extra_decode_length=5)
+    kinds = {each.dtype for each in low.model.weights if each.path.endswith(("kernel", "table"))}
+    assert kinds == {"bfloat16"}
+    texts = [source for source, _ in itertools.islice(read_pairs(), 60)]
+    high = Translator(pocket.model, (pocket.source, pocket.target), low.decode)
+    outputs = low(texts)
+    assert sum(map(str.__eq__, outputs, high(texts))) >= 50
+    pairs = list(zip(texts, outputs))
+    padded = low.score(pairs)
+    assert np.isfinite([each.log_prob for each in padded]).all()
+    for pair, of_batch in list(zip(pairs, padded))[:5]:
+        (alone,) = low.score([pair])
+        np.testing.assert_allclose(of_batch.token_log_probs, alone.token_log_probs, atol=0.1)
 
 
 def test_prefixes(pocket):

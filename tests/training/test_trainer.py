@@ -74,6 +74,18 @@ def test_the_longest_outputs_are_those_that_the_text_needs(tiny_config, tmp_path
         trainer.directory.close()
 
 
+def test_a_validation_of_two_replicas_is_that_of_one(tiny_config, model_dir, tmp_path):
+    config = tiny_config.replace(init_from=str(model_dir))
+    one, two = (
+        build_trainer(
+            config.replace(logical_devices=number), str(tmp_path / str(number))
+        ).validate()
+        for number in (1, 2)
+    )
+    assert one["chrF"] > 0 and one.pop("signature") == two.pop("signature")
+    assert one == pytest.approx(two, rel=1e-5)
+
+
 def test_averaged_weights_are_the_mean(tiny_config, model_dir, tmp_path, caplog):
     """Of the checkpoints of the last eighth of the updates, without damaged ones."""
     caplog.set_level("INFO")

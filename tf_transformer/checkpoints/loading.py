@@ -17,7 +17,8 @@ def build_model(model_config: ModelConfig, precision: str = "float32") -> Transf
 
     Args:
       model_config: a `ModelConfig`.
-      precision: name of a Keras dtype policy. The weights are float32 under all of them.
+      precision: name of a Keras dtype policy. Under "bfloat16", which is for inference, the weights
+        are bfloat16, except those of layer norm and positions; under the others they are float32.
     """
     sizes = model_config
     fields = [field.name for field in dataclasses.fields(Variant)]
@@ -32,13 +33,14 @@ def build_model(model_config: ModelConfig, precision: str = "float32") -> Transf
 
 
 def load_model(
-    model_dir: str, checkpoint: str | None = None
+    model_dir: str, checkpoint: str | None = None, precision: str = "float32"
 ) -> tuple[Transformer, tuple[Tokenizer, Tokenizer], Config]:
     """Loads a trained model.
 
     Args:
       model_dir: a model folder, or the name of a built-in model such as "pocket-en-de".
       checkpoint: a name or a path, as for `find`.
+      precision: as for `build_model`.
     Returns: model, (source tokenizer, target tokenizer), `Config`.
     Raises: UserError when a file is missing or damaged, or the files are of different runs.
     """
@@ -46,7 +48,7 @@ def load_model(
     config = load_config(model_dir)
     path = find(model_dir, checkpoint)
     tokenizers = load_tokenizers(model_dir)
-    model = build_model(config.model)
+    model = build_model(config.model, precision)
     state = restore(path, model)
     check_same_vocabularies(state, tokenizers, path)
     return model, tokenizers, config

@@ -29,7 +29,7 @@ from tf_transformer.cli.command import (
 )
 from tf_transformer.cli.terminal import open_output
 from tf_transformer.cli.translation import load_translator, progress_bar
-from tf_transformer.config import TREES, ControlConfig, DataConfig, DecodeConfig
+from tf_transformer.config import TREES, ComputeConfig, ControlConfig, DataConfig, DecodeConfig
 from tf_transformer.data.corpus import digest
 from tf_transformer.data.readers import (
     absolute_path,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MANY_PAIRS = 100_000  # from which on a warning names --max_pairs
 PRM_FLAG = Flag(
     "prm", str, "EVALB's parameter file, for trees (default: the conventions of COLLINS.prm)"
 )
@@ -85,6 +86,7 @@ def _flags() -> list[Flag]:
         ),
         *search_flags(),
         *settings_flags(ControlConfig, SEARCH_GROUP),
+        *settings_flags(ComputeConfig, SEARCH_GROUP),
     ]  # fmt: skip
 
 
@@ -95,7 +97,7 @@ def evaluate(values: flags.FlagValues) -> None:
     from tf_transformer.evaluation.metrics import parse_metrics
 
     is_for(values, "diverse_groups", "diversity_strength")
-    searching = given(values, (DecodeConfig, ControlConfig))
+    searching = given(values, (DecodeConfig, ControlConfig, ComputeConfig))
     one_of(values, "translations", "checkpoint", "output", *searching)
     for name in ("data", "split", "references"):
         one_of(values, "test_set", name)
@@ -255,7 +257,13 @@ def read_test_set(values: flags.FlagValues, data: DataConfig) -> TestSet:
     tested, trained = ({path for path, *_ in _texts(each, data)} for each in (name, data.data))
     split = values.split or corpus.default_test(seen=bool(tested & trained))
     read = iter(corpus.read(split))
-    pairs = list(itertools.islice(read, values.max_pairs or None))
+    pairs = list(itertools.islice(read, values.max_pairs or MANY_PAIRS))
+    if not values.max_pairs and len(pairs) == MANY_PAIRS:
+        logger.warning(
+            f"{corpus.describe(split)} has {MANY_PAIRS:,} pairs or more, which are all read into "
+            "memory: give --max_pairs for the first ones"
+        )
+        pairs += read
     size = len(pairs)
     if values.references or values.translations or values.baseline:  # files of the whole split
         size += sum(1 for _ in read)

@@ -28,7 +28,7 @@ from tf_transformer.cli.command import (
 )
 from tf_transformer.cli.serving import ctranslate2_translator, engine_flags, uses_ctranslate2
 from tf_transformer.cli.terminal import open_output, start_tensorflow
-from tf_transformer.config import TREES, ControlConfig, DecodeConfig, SamplingConfig
+from tf_transformer.config import TREES, ComputeConfig, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.progress import shows_bars
 from tf_transformer.data.tags import TagWarnings, add_tag, check_tag, split_tag
 from tf_transformer.data.text_files import read_two_file_windows, read_windows
@@ -92,19 +92,19 @@ def load_translator(
       tag_name: the flag, if the command has it, with the tag of the sources.
     Raises: UserError, also for a tag that the model does not have.
     """
-    for folder, _ in model_list(model_dir, checkpoint):
+    folders = [folder for folder, _ in model_list(model_dir, checkpoint)]
+    for folder in folders:
         model_folder.load_config(folder)  # a wrong folder is reported before TensorFlow is loaded
-    start_tensorflow(for_search=True)
+    start_tensorflow(for_search=True, model_dir=model_folder.writable_folder(folders[0]))
     import tensorflow as tf
 
     from tf_transformer.decoding.translator import Translator
 
     controls = ControlConfig(**given(values, (ControlConfig,)))
-    decode = given(values, (DecodeConfig,))
-    translator = Translator.load(model_dir, checkpoint, controls, **decode)
-    gpus = tf.config.list_logical_devices("GPU")
-    if len(gpus) > 1:
-        translator.replicate([gpu.name for gpu in gpus])
+    options = given(values, (ComputeConfig, DecodeConfig))
+    gpus = [gpu.name for gpu in tf.config.list_logical_devices("GPU")]
+    with tf.distribute.MirroredStrategy(gpus).scope() if gpus[1:] else contextlib.nullcontext():
+        translator = Translator.load(model_dir, checkpoint, controls, **options)
     if tag := values[tag_name].value if tag_name in values else None:
         check_tag(tag, lambda texts: translator.source.encode(texts).to_list(), tag_name)
     return translator
@@ -191,6 +191,7 @@ def _flags() -> list[Flag]:
         SKIP_FLAG,
         *search_flags(),
         *settings_flags(ControlConfig, SEARCH_GROUP),
+        *settings_flags(ComputeConfig, SEARCH_GROUP),
     ]  # fmt: skip
 
 
@@ -283,7 +284,7 @@ def _check_combination(values: flags.FlagValues) -> None:
     is_for(values, "mbr", "mbr_samples", "bleu_tokenizer")
     if values.pairs and not values.model_dir:
         raise UserError("--model_dir is missing: --pairs needs a model of the other direction")
-    for name in (*TENSORFLOW_ONLY, *given(values, (ControlConfig,))):
+    for name in (*TENSORFLOW_ONLY, *given(values, (ControlConfig, ComputeConfig))):
         if values[name].value and name != "min_length" and uses_ctranslate2(values):
             raise UserError(f"--{name} is for --engine=tensorflow")
 
@@ -406,6 +407,7 @@ def _translate_interactively(
         *model_flags(),
         *file_flags("file of sentences, their words separated by spaces", "trees, one per line"),
         *search_flags(),
+        *settings_flags(ComputeConfig, SEARCH_GROUP),
     ],
 )
 def parse(values: flags.FlagValues) -> None:

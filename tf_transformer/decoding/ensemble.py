@@ -51,17 +51,6 @@ def single_model(model: Model) -> Transformer:
     return model
 
 
-def copy_model(model: Model) -> Model:
-    """Copies a model, or all models of an ensemble, to the current device."""
-    copies = []
-    for each in members(model):
-        copy = Transformer.from_config(each.get_config())
-        copy.build()
-        copy.set_weights(each.get_weights())
-        copies.append(copy)
-    return Ensemble(copies) if isinstance(model, Ensemble) else copies[0]
-
-
 def average_logits(logits: Sequence[tf.Tensor]) -> tf.Tensor:
     """Logits `[..., V]` of the mean of the probabilities, from those of each model.
 
@@ -91,17 +80,18 @@ def make_decode_step(
 
 
 def load_models(
-    model_dir: str, checkpoint: str | None = None
+    model_dir: str, checkpoint: str | None = None, precision: str = "float32"
 ) -> tuple[Model, tuple[Tokenizer, Tokenizer], Config]:
     """Loads a model, or several as an ensemble.
 
     Args:
       model_dir, checkpoint: as for `model_list`.
+      precision: as for `build_model`.
     Returns: the model, the tokenizers, and the `Config` of the first model.
     Raises: UserError when a model cannot be loaded, or two of them have different vocabularies.
     """
     names = model_list(model_dir, checkpoint)
-    models, (first, *others), configs = zip(*(load_model(*name) for name in names))
+    models, (first, *others), configs = zip(*(load_model(*name, precision) for name in names))
     for (folder, _), tokenizers in zip(names[1:], others):
         for side, one, other in zip(("source", "target"), first, tokenizers):
             if one.fingerprint != other.fingerprint:

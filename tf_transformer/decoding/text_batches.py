@@ -88,9 +88,14 @@ def encode(tokenizer: "Tokenizer", texts: Sequence[str]) -> list[list[int]]:
     return tokenizer.encode(list(texts)).to_list() if texts else []
 
 
-def pad(rows: list[list[int]]) -> np.ndarray:
-    """Lists of ids -> int32 `[B, S]`."""
-    batch = np.full((len(rows), max(map(len, rows))), PAD, np.int32)
+def padded_length(length: int, limit: int) -> int:
+    """The length of a batch for XLA: 0, 16, 32, 64 and so on, or the limit."""
+    return min(max(16, 1 << (length - 1).bit_length()), limit) if length else 0
+
+
+def pad(rows: list[list[int]], length: int) -> np.ndarray:
+    """Lists of ids -> int32 `[B, length]`."""
+    batch = np.full((len(rows), length), PAD, np.int32)
     for i, row in enumerate(rows):
         batch[i, : len(row)] = row
     return batch

@@ -1,8 +1,8 @@
 """`Translator`: tokenizer, model and search; text in, text out."""
 
-import concurrent.futures
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 from tf_transformer.checkpoints.model_folder import DEFAULT_MODEL
 from tf_transformer.config import NO_CONTROLS, ControlConfig, DecodeConfig, SamplingConfig
 from tf_transformer.data.tokenizer import Tokenizer
-from tf_transformer.decoding.ensemble import Model, copy_model, load_models, single_model
+from tf_transformer.decoding.ensemble import Model, load_models, members, single_model
 from tf_transformer.decoding.extras.constraints import encode_phrases, pad_phrases
 from tf_transformer.decoding.inference import (
     align_tokens,
@@ -32,6 +32,7 @@ from tf_transformer.decoding.text_batches import (
     find_long,
     length_batches,
     pad,
+    padded_length,
     word_indices,
 )
 from tf_transformer.errors import UserError
@@ -40,43 +41,58 @@ Progress = Callable[[int], object]  # is called with the number of texts of each
 Texts = TypeVar("Texts", str, list[str])
 
 
-class Replica:
-    """A model on one device, with its compiled functions.
+class Replicas:
+    """A model on all devices of the strategy it was built for, with its compiled functions.
 
     Args:
       model: a built `Transformer`, or an `Ensemble`.
-      device: a name such as "GPU:1"; None for TensorFlow's choice.
     """
 
-    def __init__(self, model: Model, device: str | None = None) -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
-        self._device = device
+        self._strategy = members(model)[0].distribute_strategy
+        several = self._strategy.num_replicas_in_sync > 1
+        self.number = len(self._strategy.extended.worker_devices) if several else 1  # of this host
         self._compiled: dict[tuple, tf.types.experimental.ConcreteFunction] = {}
 
     def run(
         self, function: Callable[..., Any], arrays: dict[str, np.ndarray], **options: Any
-    ) -> Any:
-        """Calls a function of `decoding.inference`, as a graph.
+    ) -> list[Any]:
+        """Calls a function of `decoding.inference` on the rows of each replica, as a graph.
 
         Args:
           function: its first argument is the model.
-          arrays: its further arguments that are arrays of int32, by name.
+          arrays: its further arguments that are arrays of int32, by name. Replica i of n takes the
+            rows i, i + n, i + 2n and so on.
           **options: its other arguments, each of which makes a graph of its own. XLA compiles those
             with `for_xla`, once for each shape of the arrays.
-        Returns: what the function returns, with numpy arrays.
+        Returns: for each replica what the function returns, with numpy arrays.
         """
-        key = function, tuple(arrays), tuple(options.items())
-        if key not in self._compiled:
-            compiled = tf.function(
+        local, key = (
+            self._strategy.experimental_local_results,
+            (function, *arrays, *options.items()),
+        )
+
+        def of_replica(**tensors: tf.Tensor) -> Any:  # each replica has its own weights
+            first = tf.distribute.get_replica_context().replica_id_in_sync_group
+            compute = tf.function(
                 functools.partial(function, self._model, **options),
                 autograph=False,
                 jit_compile=options.get("for_xla") or None,
             )
+            return compute(**{name: x[first :: self.number] for name, x in tensors.items()})
+
+        def of_all(**tensors: tf.Tensor) -> Any:
+            result = self._strategy.run(of_replica, kwargs=tensors)
+            parts = zip(*map(local, tf.nest.flatten(result)))
+            return [tf.nest.pack_sequence_as(result, part) for part in parts]
+
+        if key not in self._compiled:
             specs = {x: tf.TensorSpec([None] * y.ndim, tf.int32, x) for x, y in arrays.items()}
-            self._compiled[key] = compiled.get_concrete_function(**specs)
-        with tf.device(self._device):
-            tensors = {name: tf.constant(array, tf.int32) for name, array in arrays.items()}
-            return tf.nest.map_structure(lambda x: x.numpy(), self._compiled[key](**tensors))
+            graph = tf.function(of_all, autograph=False)
+            self._compiled[key] = graph.get_concrete_function(**specs)
+        tensors = {name: tf.constant(array, tf.int32) for name, array in arrays.items()}
+        return tf.nest.map_structure(lambda x: x.numpy(), self._compiled[key](**tensors))
 
 
 class PairScore(NamedTuple):
@@ -97,6 +113,10 @@ class Translator:
       tokenizers: of the source and of the target.
       decode: a `DecodeConfig`.
       controls: a `ControlConfig`, of `n_best` and of a call; also of `sample`, which has no groups.
+      jit_compile: whether XLA compiles the searches of `n_best` without constraints, each for a few
+        shapes of batches: "on", "off", or "auto": where TensorFlow has a GPU.
+
+    All devices of the strategy in whose scope the model was built decode parts of each batch.
 
     Raises: UserError for groups into which the beam cannot be divided.
     """
@@ -107,6 +127,7 @@ class Translator:
         tokenizers: tuple[Tokenizer, Tokenizer],
         decode: DecodeConfig,
         controls: ControlConfig = NO_CONTROLS,
+        jit_compile: str = "auto",
     ) -> None:
         if decode.beam_size % controls.diverse_groups:
             raise UserError(
@@ -118,7 +139,9 @@ class Translator:
         self.controls = controls
         self.source, self.target = tokenizers[0], tokenizers[1].for_targets()
         self.tags = self.source.tags  # of the source vocabulary, with their ids
-        self._replicas = [Replica(model)]
+        self._replicas = Replicas(model)
+        gpus = tf.config.list_logical_devices("GPU")
+        self._jit_compile = bool(gpus) if jit_compile == "auto" else jit_compile == "on"
 
     @classmethod
     def load(
@@ -126,6 +149,8 @@ class Translator:
         model_dir: str = DEFAULT_MODEL,
         checkpoint: str | None = None,
         controls: ControlConfig = NO_CONTROLS,
+        precision: str = "float32",
+        jit_compile: str = "auto",
         **decode: object,
     ) -> "Translator":
         """Loads a model folder, or several as an ensemble.
@@ -135,24 +160,13 @@ class Translator:
             such as "pocket-en-de"; or several, separated by commas.
           checkpoint: "averaged", "best", "latest", or a path; None for the first of these that
             exists. Several, separated by commas, are an ensemble too: see `model_list`.
-          controls: a `ControlConfig`.
+          controls, jit_compile: as for `Translator`.
+          precision: as for `build_model`.
           **decode: fields of `DecodeConfig` to change, such as `beam_size=1`.
         Raises: UserError for no model, a damaged one, or models of different vocabularies.
         """
-        model, tokenizers, config = load_models(model_dir, checkpoint)
-        return cls(model, tokenizers, config.replace(**decode).decode, controls)
-
-    def replicate(self, devices: Sequence[str]) -> None:
-        """Uses several devices. Each has a copy of the model and takes the next batch when free.
-
-        Args:
-          devices: names such as "GPU:0", of which the first has the model already.
-        """
-        first, *others = devices
-        self._replicas = [Replica(self.model, first)]
-        for device in others:
-            with tf.device(device):
-                self._replicas.append(Replica(copy_model(self.model), device))
+        model, tokenizers, config = load_models(model_dir, checkpoint, precision)
+        return cls(model, tokenizers, config.replace(**decode).decode, controls, jit_compile)
 
     def __call__(self, text: Texts) -> Texts:
         """Translates a string, or a list of strings. Blank text stays empty."""
@@ -275,6 +289,8 @@ class Translator:
         lengths = {i: len(row) for i, row in enumerate(sources) if len(row) > 1 and i not in long}
         columns = {"inp": sources, "prefix": prefixes, **columns}
         options |= {"decode": self.decode, "controls": self.controls}
+        if self._jit_compile and function is search_translations and "phrases" not in columns:
+            options["for_xla"] = True
         batch_tokens = self.decode.decode_batch_tokens // rows_per_text
         for batch, (ids, scores, counts, truncated) in self._run(
             function, columns, lengths, batch_tokens, progress, **options
@@ -398,30 +414,32 @@ class Translator:
     ) -> Iterator[tuple[list[int], Any]]:
         """Calls a function of `decoding.inference` for batches of texts, on all replicas.
 
+        With `for_xla`, XLA has few shapes to compile: the longest text of a batch counts as that of
+        `padded_length`, and the last text is repeated until the batch is full.
+
         Args:
-          function, **options: as for `Replica.run`.
+          function, **options: as for `Replicas.run`.
           columns: its arrays, by name: the ids of each text, or its phrases.
-          lengths, batch_tokens: as for `length_batches`.
+          lengths, batch_tokens: as for `length_batches`; of one replica.
           progress: as for `n_best`.
-        Yields: the indices of the texts of each batch, and the result.
+        Yields: the indices of the texts of a batch, and the result, which may have further rows.
         """
-        free = list(self._replicas)  # there are as many threads: each finds one
-
-        def call(batch: list[int]) -> tuple[list[int], Any]:
+        number, for_xla = self._replicas.number, options.get("for_xla", False)
+        limits = {"inp": self.model.pe_input, "prefix": self.model.pe_target - 1}
+        if for_xla:  # texts of one padded length stay in the order of their own
+            order = sorted(lengths, key=lambda i: -lengths[i])
+            lengths = {i: padded_length(lengths[i], limits["inp"]) for i in order}
+        for batch in length_batches(lengths, batch_tokens * number):
+            full = batch_tokens * number // lengths[batch[0]] if for_xla else 0
+            rows = math.ceil(max(full, len(batch)) / number) * number
+            padded = batch + batch[-1:] * (rows - len(batch))
             arrays = {}
-            for name, rows in columns.items():
-                arrays[name] = (pad_phrases if name == "phrases" else pad)([rows[i] for i in batch])
-            replica = free.pop()
-            try:
-                return batch, replica.run(function, arrays, **options)
-            finally:
-                free.append(replica)
-
-        threads = concurrent.futures.ThreadPoolExecutor(len(self._replicas))
-        try:
-            for batch, result in threads.map(call, length_batches(lengths, batch_tokens)):
-                yield batch, result
-                if progress:
-                    progress(len(batch))
-        finally:  # after Ctrl-C no other batch starts
-            threads.shutdown(cancel_futures=True)
+            for name, column in columns.items():
+                texts = [column[i] for i in padded]
+                longest = max(map(len, texts))
+                length = padded_length(longest, limits[name]) if for_xla else longest
+                arrays[name] = pad_phrases(texts) if name == "phrases" else pad(texts, length)
+            for i, result in enumerate(self._replicas.run(function, arrays, **options)):
+                yield batch[i::number], result
+            if progress:
+                progress(len(batch))

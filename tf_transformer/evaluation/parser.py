@@ -1,7 +1,7 @@
 """Constituency parsing with a trained model (Sec. 6.3, Table 4), scored as EVALB does."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tf_transformer.config import NO_CONTROLS
 from tf_transformer.data.trees import Tree, is_well_formed, linearise, restore
@@ -41,7 +41,7 @@ class Parser:
         self.truncated: list[int] = []
 
     @classmethod
-    def load(cls, model_dir: str, checkpoint: str | None = None, **decode: object) -> "Parser":
+    def load(cls, model_dir: str, checkpoint: str | None = None, **decode: Any) -> "Parser":
         """Loads a model folder. For arguments and errors, see `Translator.load`."""
         return cls(Translator.load(model_dir, checkpoint, NO_CONTROLS, **decode))
 

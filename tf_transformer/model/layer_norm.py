@@ -94,7 +94,7 @@ class LayerNormalization(ReferenceLayer):
     def build(self, x_shape: tuple) -> None:
         """Creates gamma, all ones, and beta, all zeros, for inputs `[..., D]`."""
         self.d_model = x_shape[-1]
-        options = {"shape": (self.d_model,), "autocast": False}  # float32 in every precision
+        options = {"shape": (self.d_model,), "dtype": "float32", "autocast": False}
         self.gamma = self.add_weight(initializer="ones", name="gamma", **options)
         self.beta = self.add_weight(initializer="zeros", name="beta", **options)
 

@@ -56,8 +56,8 @@ class Encoder(ReferenceLayer):
             input_vocab_size, d_model, dtype=dtype, name="embedding"
         )
         self.pos_encoding = Positions(
-            maximum_position_encoding, d_model, variant.positional_encoding, dtype=dtype,
-            name="positions",
+            maximum_position_encoding, d_model, variant.positional_encoding, dtype="float32",
+            autocast=False, name="positions",
         )  # fmt: skip
         self.enc_layers = [
             EncoderLayer(d_model, num_heads, dff, rate, variant, dtype=dtype, name=f"layer{i + 1}")
@@ -149,8 +149,8 @@ class Decoder(ReferenceLayer):
             target_vocab_size, d_model, dtype=dtype, name="embedding"
         )
         self.pos_encoding = Positions(
-            maximum_position_encoding, d_model, variant.positional_encoding, dtype=dtype,
-            name="positions",
+            maximum_position_encoding, d_model, variant.positional_encoding, dtype="float32",
+            autocast=False, name="positions",
         )  # fmt: skip
         self.dec_layers = [
             DecoderLayer(d_model, num_heads, dff, rate, variant, dtype=dtype, name=f"layer{i + 1}")

@@ -154,7 +154,9 @@ class Trainer:
         evaluate, specs = functools.partial(eval_step, self.model), [IDS, IDS, tf.TensorSpec([1])]
         self._eval_step = on_all_replicas(workers.strategy, evaluate, specs)
         greedy = dataclasses.replace(self.config.decode, beam_size=1)
-        self._translator = Translator(self.model, self.tokenizers, greedy)
+        self._translator = Translator(
+            self.model, self.tokenizers, greedy, jit_compile="on" if self._jit_compile else "off"
+        )
         self._bleu_pairs = {
             name: self.samples("validation", self.config.train.bleu_sentences, each)
             for name, each in corpora.items()

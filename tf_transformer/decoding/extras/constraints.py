@@ -247,4 +247,4 @@ def pad_phrases(phrases: Sequence[PhraseIds]) -> np.ndarray:
     """The phrases of texts, int32 `[B, P, M]`; P and M are at least 1."""
     number = max(1, *map(len, phrases))
     rows = [row[i] if i < len(row) else [PAD] for row in phrases for i in range(number)]
-    return pad(rows).reshape(len(phrases), number, -1)
+    return pad(rows, max(map(len, rows))).reshape(len(phrases), number, -1)
