@@ -294,7 +294,9 @@ def chunked_cross_entropy(
 
     @tf.custom_gradient
     def loss_and_sums(*tensors: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Any]:
-        x_chunks, weights = [_chunks(x) for x in tensors[:passes]], tensors[passes:]
+        x_chunks = [_chunks(x) for x in tensors[:passes]]
+        # `project` would cast them for each chunk. The gradients of the chunks add up in float32.
+        weights = [tf.cast(weight, tensors[0].dtype) for weight in tensors[passes:]]
 
         def add_chunk(i: tf.Tensor, totals: list[tf.Tensor], grad_xs: list[tf.TensorArray]) -> Any:
             chunk = [*(x[i] for x in x_chunks), *weights]
@@ -303,11 +305,11 @@ def chunked_cross_entropy(
                 loss, sums = chunk_loss(i, *chunk)
             gradients = tape.gradient(loss, chunk)
             grad_xs = [array.write(i, new) for array, new in zip(grad_xs, gradients)]
-            added = [loss, sums, *gradients[passes:]]
+            added = [loss, sums, *(tf.cast(g, tf.float32) for g in gradients[passes:])]
             return i + 1, [total + new for total, new in zip(totals, added)], grad_xs
 
         chunks = tf.shape(labels)[0]
-        totals = [tf.zeros([]), tf.zeros([4]), *map(tf.zeros_like, weights)]
+        totals = [tf.zeros([]), tf.zeros([4]), *(tf.zeros(w.shape) for w in weights)]
         arrays = [tf.TensorArray(x.dtype, chunks, element_shape=x.shape[1:]) for x in x_chunks]
         _, (loss, sums, *grad_weights), arrays = tf.while_loop(
             lambda i, *_: i < chunks, add_chunk, (0, totals, arrays), parallel_iterations=1
