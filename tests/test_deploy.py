@@ -80,23 +80,6 @@ def test_the_image():
     assert {*kept} == {*needed, "pyproject.toml", "setup.py", "tf_transformer"}
 
 
-def test_ports():
-    port = DEFAULTS.port
-    assert last("EXPOSE") == str(port)
-    services = set(re.findall(r"tf-transformer@(\d+)", README))
-    assert set(re.findall(r"127\.0\.0\.1:(85\d\d) max", UPSTREAM)) == services
-    assert str(port) in services
-    (service,) = specifications("Service")
-    ports = {each["targetPort"]: each["port"] for each in service["ports"]}
-    assert ports["http"] == port
-    named = {each["name"]: each["containerPort"] for each in OTHER_CONTAINER["ports"]}
-    assert named == ports
-    assert {each["name"]: each["containerPort"] for each in CONTAINER["ports"]} == {"http": port}
-    for text in (UPSTREAM, COMPOSE["configs"]["upstream"]["content"], json.dumps(KUBERNETES)):
-        assert f":{port} " in text
-        assert re.search(rf"translation_grpc .*:{ports['grpc']}\b", text, re.S)
-
-
 def test_paths_of_probes_are_routes_of_the_server():
     routes = (ROOT / "tf_transformer" / "serving" / "server.py").read_text("utf-8")
     probes = [CONTAINER[f"{name}Probe"] for name in ("startup", "readiness", "liveness")]

@@ -5,8 +5,6 @@ import itertools
 import numpy as np
 import pytest
 from gpu_check.checks import check_training
-from gpu_check.report import Report, as_markdown
-from gpu_check.results import Result
 from gpu_check.short_runs import History
 from gpu_check.sizes import SIZES, Tolerance, Variant
 
@@ -42,11 +40,3 @@ def test_losses_are_compared(last_loss, most, skipped, passes):
     replicas, tf32 = itertools.islice(check_training(runs, sizes, 1, "unused"), 2)
     assert replicas.passed is None  # there is one device
     assert tf32[:2] == ("TF32", passes)
-
-
-def test_failures_in_the_report():
-    results = [Result("padding", False, "by |1|"), Result("XLA", None, "no"), Result("a", True, "")]
-    text = as_markdown(Report(["GPU:0"], 60.0, results, []), "versions")
-    assert "Failed: padding." in text
-    assert "| padding | **FAILED** | by \\|1\\| |" in text  # the bars end no cell
-    assert "| XLA | not checked | no |" in text

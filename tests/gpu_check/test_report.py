@@ -44,16 +44,3 @@ def test_where_training_does_not_work(tmp_path, monkeypatch, capsys):
     text = path.read_text("utf-8")
     assert "no kernel image: install another version" in text
     assert re.findall(r"^## (.+)$", text, re.M) == ["Checks", "Installation"]
-
-
-def test_mistakes(tmp_path, monkeypatch, capsys):
-    def refused(*arguments):
-        with pytest.raises(SystemExit) as end:
-            main(arguments)
-        assert end.value.code == 2
-        return capsys.readouterr().err
-
-    assert "TensorFlow finds no GPU" in refused()
-    assert str(tmp_path) in refused(*SMALL, f"--output={tmp_path}")
-    monkeypatch.setenv("TF_CONFIG", "{}")
-    assert "unset TF_CONFIG" in refused(*SMALL)

@@ -1,7 +1,4 @@
-"""The pocket corpus: invariants of all generated pairs, and pairs that a reader has checked.
-
-The text of the treebank is tested here, its trees in `test_pocket_treebank.py`.
-"""
+"""The pocket corpora: invariants of pairs and trees, and pairs that a reader has checked."""
 
 import itertools
 
@@ -10,9 +7,12 @@ from pocket import corpus, treebank
 from pocket.numbers import clock, number_words
 from pocket.phrases import Draw
 from pocket.sentences import sentence
+from pocket.tree_phrases import TreeDraw
+from pocket.tree_sentences import sentence as tree_sentence
 from write_pocket import GENERATORS
 
 from tf_transformer.data.pocket import read_pairs
+from tf_transformer.data.trees import clean_tree, read_trees
 
 
 @pytest.mark.parametrize("generate", [corpus.generate, treebank.generate])
@@ -73,3 +73,16 @@ def test_numbers_and_times():
     assert len({en for en, _ in words}) == len({de for _, de in words}) == 1000
     assert words[101] == ("one hundred and one", "hunderteins")
     assert clock(12, 50) == ("at ten to one", "um zehn vor eins")
+
+
+def test_a_sentence_has_one_tree():
+    """The words determine the tree. Short sentences are drawn more than once."""
+    draw = TreeDraw(7)
+    trees = {}
+    repeated = 0
+    for raw_tree in read_trees([tree_sentence(draw) for _ in range(8000)], "pocket"):
+        tree = clean_tree(raw_tree)
+        words = " ".join(tree.words())
+        repeated += words in trees
+        assert trees.setdefault(words, tree) == tree
+    assert repeated > 10
