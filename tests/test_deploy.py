@@ -108,7 +108,6 @@ def test_limits_and_times():
 
 
 def test_tensorflow_serving_gets_the_files_of_an_export(exported):
-    """Its flags name files that the folder of the versions has."""
     written = pathlib.Path(exported).parent
     for flags in (COMPOSE["services"]["tensorflow-serving"]["command"], OTHER_CONTAINER["args"]):
         files = re.findall(rf"={MODEL}/(\S+)", " ".join(flags))

@@ -1,4 +1,4 @@
-"""The parts of the GPU check that fail, and its comparisons of trainings with given losses."""
+"""Comparisons of the GPU check: trainings with given losses."""
 
 import itertools
 

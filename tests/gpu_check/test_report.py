@@ -36,7 +36,6 @@ def test_the_whole_report(tmp_path, monkeypatch, capsys):
 
 
 def test_where_training_does_not_work(tmp_path, monkeypatch, capsys):
-    """The report has the doctor's remedy, and nothing else is tried."""
     replace_doctor(monkeypatch, 1, "no kernel image: install another version")
     path = tmp_path / "report.md"
     assert main([*SMALL, f"--output={path}"]) == 1

@@ -76,7 +76,6 @@ def test_numbers_and_times():
 
 
 def test_a_sentence_has_one_tree():
-    """The words determine the tree. Short sentences are drawn more than once."""
     draw = TreeDraw(7)
     trees = {}
     repeated = 0
