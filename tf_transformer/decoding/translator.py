@@ -74,7 +74,8 @@ class Replicas:
         )
 
         def of_replica(**tensors: tf.Tensor) -> Any:  # each replica has its own weights
-            first = tf.distribute.get_replica_context().replica_id_in_sync_group
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+            first = replica % self.number  # the ids of a host follow those of the one before
             compute = tf.function(
                 functools.partial(function, self._model, **options),
                 autograph=False,

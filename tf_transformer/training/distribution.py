@@ -212,8 +212,12 @@ class Workers:
         self.is_chief = strategy.extended.should_checkpoint
         resolver = strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver else {}
-        self.count = max(1, sum(map(len, cluster.values())))
-        self.name = f"{resolver.task_type} {resolver.task_id}" if self.count > 1 else "this worker"
+        tasks = [(kind, i) for kind in sorted(cluster) for i in range(len(cluster[kind]))]
+        self.count = max(1, len(tasks))
+        self.index, self.name = 0, "this worker"  # index: the chief has 0
+        if self.count > 1:
+            self.index = tasks.index((resolver.task_type, resolver.task_id))
+            self.name = f"{resolver.task_type} {resolver.task_id}"
 
     def broadcast_weights(self, variables: Sequence[keras.Variable]) -> None:
         """Assigns float32 variables the values that they have on the chief."""
@@ -222,30 +226,38 @@ class Workers:
                 values = self._broadcast_vector(variable.numpy().ravel())
                 variable.assign(values.reshape(variable.shape))
 
-    def broadcast(self, value: Any) -> Any:
-        """Returns the chief's value on all workers; it is anything that JSON can hold."""
+    def broadcast(self, value: Any, sender: int = 0) -> Any:
+        """Returns a worker's value, the chief's by default, on all; JSON can hold it."""
         if self.count == 1:
             return value
         content = np.frombuffer(json.dumps(value).encode(), np.uint8).astype(np.int64)
-        (size,) = self._broadcast_vector(np.array([len(content)]))
-        content = self._broadcast_vector(content if self.is_chief else np.zeros(size, np.int64))
+        (size,) = self._broadcast_vector(np.array([len(content)]), sender)
+        if self.index != sender:
+            content = np.zeros(size, np.int64)
+        content = self._broadcast_vector(content, sender)
         return json.loads(content.astype(np.uint8).tobytes())
 
-    def _broadcast_vector(self, vector: np.ndarray) -> np.ndarray:
-        """The chief's vector; int64 or float32 `[n]`, n and type equal on all workers."""
-        return self._of_chief[vector.dtype.name](tf.constant(vector)).numpy()
+    def gather(self, value: Any) -> list[Any]:
+        """Returns the values of all workers on all; JSON can hold them."""
+        return [self.broadcast(value, sender) for sender in range(self.count)]
+
+    def _broadcast_vector(self, vector: np.ndarray, sender: int = 0) -> np.ndarray:
+        """The vector of a worker; int64 or float32 `[n]`, n and type equal on all workers."""
+        return self._of_sender[vector.dtype.name](tf.constant(vector), tf.constant(sender)).numpy()
 
     @functools.cached_property
-    def _of_chief(self) -> dict[str, Callable[[tf.Tensor], tf.Tensor]]:
-        """Graphs that add the vector of the first replica and zeros."""
+    def _of_sender(self) -> dict[str, Callable[..., tf.Tensor]]:
+        """Graphs that add the vector of a worker's first replica and zeros."""
 
-        def add(vector: tf.Tensor) -> tf.Tensor:
+        def add(vector: tf.Tensor, sender: tf.Tensor) -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
-            first = replica.replica_id_in_sync_group == 0  # on the chief
-            return replica.all_reduce("sum", tf.where(first, vector, tf.zeros_like(vector)))
+            sends = replica.replica_id_in_sync_group == sender * (self.replicas // self.count)
+            return replica.all_reduce("sum", tf.where(sends, vector, tf.zeros_like(vector)))
 
         return {
-            name: on_all_replicas(self.strategy, add, [tf.TensorSpec([None], name)])
+            name: on_all_replicas(
+                self.strategy, add, [tf.TensorSpec([None], name), tf.TensorSpec([], "int32")]
+            )
             for name in ("int64", "float32")
         }
 

@@ -412,32 +412,36 @@ class Trainer:
             perplexity = math.exp(min(loss, 50.0))
             figures = {"loss": loss, "perplexity": perplexity, "accuracy": accuracy}
             if self._bleu_pairs[name]:
-                scores = self.workers.broadcast(self._translate(self._bleu_pairs[name]))
-                if not scores:
-                    raise _Interrupted
-                figures |= scores
+                figures |= self._translation_scores(self._bleu_pairs[name])
             values |= {f"{name}{key}": value for key, value in figures.items()}
         return values
 
-    def _translate(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """The scores of greedy translations; none where the run is to stop, and on other workers.
+    def _translation_scores(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """The scores of greedy translations, and the part of them that is cut off.
 
-        The scores have the part of the translations that is cut off.
+        Each worker translates a part. Raises: _Interrupted on all of them when the run is to stop.
         """
-        if not self.workers.is_chief:
-            return {}
         sources, references = zip(*pairs)
-        try:
-            found = self._translator.n_best(sources, 1, self._check_interrupted, skip_long=True)
-        except _Interrupted:
-            return {}
-        outputs = [best[0][0] for best in found]
+        rows = [slice(index, None, self.workers.count) for index in range(self.workers.count)]
+        translations: list[list[Any]] | None = None  # text, whether it is cut off
+        with contextlib.suppress(_Interrupted):
+            found = self._translator.n_best(
+                sources[rows[self.workers.index]], 1, self._check_interrupted, skip_long=True
+            )
+            translations = [[best[0], best.truncated] for (best,) in found]
+        parts = self.workers.gather(translations)
+        if None in parts:
+            raise _Interrupted
+        outputs, truncated = [""] * len(pairs), 0
+        for each, part in zip(rows, parts):
+            outputs[each] = [text for text, _ in part]
+            truncated += sum(is_cut for _, is_cut in part)
         settings = self.config.data.target, self.config.train.bleu_tokenizer
         scores = score(outputs, references, *settings)
         return {
             "BLEU": scores.bleu,
             "chrF": scores.chrf,
-            "truncated": sum(best[0].truncated for best in found) / len(found),
+            "truncated": truncated / len(pairs),
             "signature": scores.bleu_signature,
         }
 
