@@ -94,8 +94,7 @@ def test_two_workers_equal_one_with_two_replicas(corpus_folder, tmp_path):
     for found, expected in zip(losses(two), losses(one), strict=True):
         assert found[:2] == expected[:2]
         np.testing.assert_allclose(found[2], expected[2], rtol=1e-5)
-        assert (found[3] is None) == (expected[3] is None)
-        assert found[3] == pytest.approx(expected[3], abs=1)  # a token can be a tie
+        assert found[3] == pytest.approx(expected[3], abs=1)  # or None; a token can be a tie
     for path in all_checkpoints(str(one)):
         assert_close(two / os.path.relpath(path, one), path)
 
