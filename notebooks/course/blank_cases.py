@@ -6,12 +6,17 @@ typical, a dict from what to say about a mistake to its result.
 
 from course import graduation
 
+import contextlib
+import io
+
 import keras
 import numpy as np
 import sacrebleu
 import tensorflow as tf
 
 import tf_transformer as package
+from tf_transformer.decoding.beam_search import SearchProblem
+from tf_transformer.decoding.beam_search import beam_search as right_beam_search
 from tf_transformer.decoding.scores import length_penalty as right_length_penalty
 
 TEXTS = ["Yesterday I bought a red car.", "I sleep.", "Who should he help?"]
@@ -38,6 +43,18 @@ def copy(mine, theirs):
         raise AssertionError("a part that __init__ creates is never called, or one is called twice")
     theirs.set_weights([w + 0.02 * i for i, w in enumerate(weights)])  # no zeros, no ones
     mine.set_weights(theirs.get_weights())
+
+
+def is_random(call):
+    """Whether two calls differ, as with dropout."""
+    return not np.allclose(call(), call())
+
+
+def without_dropout(layer):
+    """Sets the rates of the layer's own dropout to 0."""
+    for part in vars(layer).values():
+        if isinstance(part, keras.layers.Dropout):
+            part.rate = 0.0
 
 
 def attention(m, random):
@@ -161,6 +178,8 @@ def layer_normalization(m, random):
 
     wrong = {"Take mean and variance over the last axis: each position alone": right(1)}
     yield "the result", layer(x), right(-1), wrong
+    x = 1e-3 * x  # epsilon counts
+    yield "the result for small numbers (epsilon is inside the root)", layer(x), right(-1)
 
 
 def feed_forward(m, random):
@@ -184,8 +203,7 @@ def encoder_layer(m, random):
     copy(mine, theirs)
     wrong = {"The mask does not reach the attention": theirs(x, mask=0.0)}
     yield "the result with a mask", mine(x, False, mask), theirs(x, False, mask), wrong
-    same = np.allclose(mine(x, training=True), mine(x, training=True))
-    yield "dropout is on with training=True", not same, True
+    yield "dropout is on with training=True", is_random(lambda: mine(x, training=True)), True
 
 
 def decoder_layer(m, random):
@@ -205,8 +223,23 @@ def decoder_layer(m, random):
     parts = [mine(x[:, t : t + 1], enc_output, cache=cache)[0] for t in range(4)]
     right = mine(x, enc_output, look_ahead_mask=package.create_look_ahead_mask(4))[0]
     yield "the output position by position, with a cache", tf.concat(parts, 1), right
-    same = np.allclose(*(mine(x, enc_output, training=True)[0] for _ in range(2)))
-    yield "dropout is on with training=True", not same, True
+    differ = is_random(lambda: mine(x, enc_output, training=True)[0])
+    yield "dropout is on with training=True", differ, True
+
+
+def stack_parts(stack, embedding, call):
+    """Dropout and the last layer of a stack; `call` returns the output (B, T, D)."""
+    layers, none = (stack(n, 8, 2, 16, embedding, 0.5) for n in (1, 0))
+    differ = is_random(lambda: call(none, True))
+    yield "dropout is on after the positions with training=True", differ, True
+    without_dropout(layers)
+    differ = is_random(lambda: call(layers, True))
+    yield "dropout is on in the layers with training=True", differ, True
+    pre = stack(0, 8, 2, 16, embedding, norm="pre")
+    x = call(none)
+    yield "the result for norm='pre'", call(pre), pre.layernorm(x), {
+        "The result is self.layernorm(x): it counts for norm='pre'": x
+    }  # fmt: skip
 
 
 def encoder(m, random):
@@ -219,9 +252,7 @@ def encoder(m, random):
     copy(mine, theirs)
     wrong = {"The mask does not reach the layers": theirs(seq, mask=0.0)}
     yield "the result", mine(seq, False, mask), theirs(seq, False, mask), wrong
-    without_layers = m.Encoder(0, 8, 2, 16, mine.embedding, 0.5)
-    same = np.allclose(without_layers(seq, True), without_layers(seq, True))
-    yield "dropout is on after the positions with training=True", not same, True
+    yield from stack_parts(m.Encoder, mine.embedding, lambda stack, *on: stack(seq, *on))
 
 
 def decoder(m, random):
@@ -244,6 +275,9 @@ def decoder(m, random):
     ahead = package.create_look_ahead_mask(4)
     right, _ = mine(tar, enc_output, False, ahead, padding)
     yield "the output with a cache", tf.concat(parts, 1), right
+    yield from stack_parts(
+        m.Decoder, mine.embedding, lambda stack, *on: stack(tar, enc_output, *on)[0]
+    )
 
 
 def transformer(m, random):
@@ -252,6 +286,13 @@ def transformer(m, random):
     theirs = graduation.load_weights(model, "pocket-en-de")
     inp, tar = ids(random, 2, 7), ids(random, 2, 5)
     yield "the logits of the trained model", model(inp, tar)[0], theirs(inp, tar)[0]
+    model = m.Transformer((0, 1), 8, 2, 16, 50, rate=0.5)
+    for here, other in (("encoder", model.decoder), ("decoder", model.encoder)):
+        model.encoder.dropout.rate = model.decoder.dropout.rate = 0.5
+        for layer in (other, *model.decoder.dec_layers):
+            without_dropout(layer)
+        differ = is_random(lambda: model(inp, tar, training=True)[0])
+        yield f"dropout of the {here} is on with training=True", differ, True
 
 
 def cross_entropy(m, random):
@@ -270,8 +311,10 @@ def cross_entropy(m, random):
 def custom_schedule(m, random):
     """Before and after the warm-up."""
     mine, theirs = m.CustomSchedule(512, 4000, 2.0), package.CustomSchedule(512, 4000, 2.0)
+    in_graph = tf.function(lambda step: mine(step), autograph=False)  # as `train` calls it
     for step in (1, 1000, 4000, 16000):
-        yield f"the rate (times 1000) at step {step}", 1000 * mine(step), 1000 * theirs(step)
+        rate = in_graph(tf.constant(step))
+        yield f"the rate (times 1000) at step {step}", 1000 * rate, 1000 * theirs(step)
 
 
 def make_batches(m, random):
@@ -287,12 +330,14 @@ def make_batches(m, random):
     padding = np.mean([np.mean(tar == 0) for _, tar in batches])
     yield "less than 10% is padding", padding < 0.1, True
     yield "batches are as full as they can be", len(batches) < 50, True
+    long = m.make_batches([([4] * 9, [4] * 9)] * 2, 5)
+    yield "the number of batches of two pairs, each longer than the limit", len(long), 2
 
 
-def small_model(m, random):
+def small_model(m, random, rate=0.0):
     """A tiny model, a batch of the form of `make_batches`, and its right loss by the package."""
     keras.utils.set_random_seed(1)
-    model, inp, tar = m.Transformer(1, 8, 2, 16, 50, rate=0.0), ids(random, 2, 5), ids(random, 2, 6)
+    model, inp, tar = m.Transformer(1, 8, 2, 16, 50, rate), ids(random, 2, 5), ids(random, 2, 6)
     logits, _ = model(inp, tar[:, :-1])
 
     def loss():
@@ -314,6 +359,9 @@ def train_step(m, random):
     yield "the loss before the update", got, right
     wrong = {"The weights do not change: apply the gradients": 0 * gradient}
     yield "the change of the table", model.embedding.table - before, -gradient, wrong
+    model, inp, tar, _ = small_model(m, random, rate=0.5)
+    differ = is_random(lambda: m.train_step(model, keras.optimizers.SGD(0.0), inp, tar))
+    yield "dropout is on: training=True", differ, True
 
 
 def train(m, random):
@@ -324,6 +372,10 @@ def train(m, random):
     yield "the number of losses for 6 updates on 2 batches", len(losses), 6
     yield "the first loss", losses[0], first
     yield "the loss has fallen", losses[-1] < losses[0], True
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        m.train(model, [(inp, tar)], 100, 0.01)
+    yield "the loss of update 100 is printed", "100" in printed.getvalue(), True
 
 
 def trained(m):
@@ -348,8 +400,18 @@ def greedy_search(m, random):
     """The translations of the package."""
     model, target, inp = trained(m)
     right = package.Translator.load("pocket-en-de", beam_size=1)(TEXTS)
-    got = [target.decode(row) for row in m.greedy_search(model, inp)]
+    make, calls = m.make_next_log_probs, []
+
+    def counted(*arguments):
+        next_log_probs, cache = make(*arguments)
+        return lambda newest: calls.append(1) or next_log_probs(newest), cache
+
+    m.make_next_log_probs = counted
+    rows = m.greedy_search(model, inp)
+    got = [target.decode(row) for row in rows]
     yield "the translations are those of the package", same_text(got, right), True
+    in_time = len(calls) <= max(map(len, rows)) + 1
+    yield "the search ends when each sentence has its END", in_time, True
 
 
 def length_penalty(m, random):
@@ -370,6 +432,28 @@ def beam_search(m, random):
         yield "the translation is right", same_text(text, right[0][0]), True
         yield "the score of the translation", score, right[0][1]
         yield "the ids end with END", ids_of_best[-1] == 3, True
+        yield "the ids begin after START", 2 not in ids_of_best, True
+    for seed in (3, 14, 27):  # on which typical mistakes give another best hypothesis
+        got, right = toy_outputs(m, seed)
+        if got != right:
+            print(f"  yours: {got}\n  right: {right}")
+        yield "the best hypothesis of a toy model with a beam of 2 is right", got == right, True
+
+
+def toy_outputs(m, seed):
+    """The best ids of a beam of 2 for a random model that knows the last word only.
+
+    Returns: those of the reader, and of the package.
+    """
+    logits = 2 * normal(np.random.default_rng(seed), 6, 6) + [-1e9, 0, -1e9, 2, 0, 0]
+    table = tf.nn.log_softmax(logits)  # (last id, next id)
+    m.make_next_log_probs = lambda *_: (lambda ids: tf.gather(table, ids[:, 0]), m.Cache())
+    got = m.beam_search(None, np.zeros((1, 1), int), beam_size=2, extra=60)[0][1]
+    problem = SearchProblem(
+        lambda ids, _, rows, state: (tf.gather(table, ids), state), (), tf.constant([61])
+    )
+    right = right_beam_search(problem, beam_size=2).ids[0, 0].numpy()
+    return got, [int(i) for i in right if i]
 
 
 def clipped_matches(m, random):

@@ -141,7 +141,7 @@ def _difference(what, got, right, wrong):
     if got is None or got is Ellipsis:
         return f"{what} is None: is there a `return`"
     if right is True:
-        return "" if got else f"This is not so: {what}"
+        return "" if got else f"This must hold, and does not: {what}"
     if isinstance(right, tuple):
         if not isinstance(got, (tuple, list)) or len(got) != len(right):
             return f"{what} must be {len(right)} values"

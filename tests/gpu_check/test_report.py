@@ -11,14 +11,10 @@ SMALL = ("--scale=small", "--logical_devices=2")
 SECTIONS = ["Checks", "Losses", "Training", "Search", "Published figures", "Installation"]
 
 
-def replace_doctor(monkeypatch, code, message):
-    """The doctor has tests of its own."""
-    monkeypatch.setattr(command_line, "main", lambda arguments: print(message) or code)
-
-
 @pytest.mark.slow
 def test_the_whole_report(tmp_path, monkeypatch, capsys):
-    replace_doctor(monkeypatch, 0, "Versions of everything")
+    # The doctor has tests of its own.
+    monkeypatch.setattr(command_line, "main", lambda _: print("Versions of everything") or 0)
     path = tmp_path / "folder" / "report.md"
     code = main([*SMALL, f"--output={path}"])
     text = path.read_text("utf-8")
@@ -33,13 +29,3 @@ def test_the_whole_report(tmp_path, monkeypatch, capsys):
     assert re.findall(r"^\| tiny \| (\d) \| 32 \| ", text, re.M) == ["1", "2"]
     assert re.findall(r"^\| beam 4 \| 2 \| float32 \| (\w+) \|", text, re.M) == ["off", "on"]
     assert "Versions of everything" in text
-
-
-def test_where_training_does_not_work(tmp_path, monkeypatch, capsys):
-    replace_doctor(monkeypatch, 1, "no kernel image: install another version")
-    path = tmp_path / "report.md"
-    assert main([*SMALL, f"--output={path}"]) == 1
-    assert capsys.readouterr().out.startswith("failed: doctor: ")
-    text = path.read_text("utf-8")
-    assert "no kernel image: install another version" in text
-    assert re.findall(r"^## (.+)$", text, re.M) == ["Checks", "Installation"]
