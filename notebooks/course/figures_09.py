@@ -66,7 +66,7 @@ def plot_small_rows(rows):
       rows: a dict from names to percentages `[seeds, 2]`; the first row is base.
     """
     figure = Figure(figsize=(9.6, 0.4 * len(rows) + 1.4), dpi=90, layout="constrained")
-    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    panels = figure.subplots(1, 2, sharey=True)
     first = next(iter(rows.values()))
     for i, (panel, title) in enumerate(zip(panels, ("half of the updates", "all updates"))):
         low, high = min(first[:, i]), max(first[:, i])

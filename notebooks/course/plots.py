@@ -288,7 +288,7 @@ def plot_bars(groups: Mapping[str, Numbers], names: Names, y: str, title: str = 
     panel.grid(axis="y", alpha=0.3)
     if len(groups) > 1:
         panel.margins(y=0.4)  # space for the legend
-        panel.legend()
+        panel.legend(ncols=2)
     return figure
 
 
