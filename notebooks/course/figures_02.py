@@ -132,7 +132,6 @@ class _Page:
           high: the value at the end of the color map.
           tokens, columns: names of the rows and of the columns.
           numbers: whether to write the values.
-          words: whether the rows are words, of which one is highlighted.
         """
         box = (x / self.width, 1 - (y + height) / self.height)
         panel = self.figure.add_axes((*box, width / self.width, height / self.height))
@@ -146,11 +145,17 @@ class _Page:
         if columns is None:
             shape = f"{values.shape[0]} × {values.shape[1]}"
             panel.set_xlabel(shape, fontsize=9, labelpad=2)
-        if options.get("words", True):
-            corner = (-0.5, self.highlighted - 0.5)
-            style = {"fill": False, "ec": "black", "lw": 1.8, "clip_on": False}
-            panel.add_patch(Rectangle(corner, values.shape[1], 1, **style))
+        corner = (-0.5, self.highlighted - 0.5)
+        style = {"fill": False, "ec": "black", "lw": 1.8, "clip_on": False}
+        panel.add_patch(Rectangle(corner, values.shape[1], 1, **style))
         return panel
+
+    def learned(self, name, shape, x, y, width, height):
+        """Draws a learned matrix as a box: its numbers show nothing to the eye."""
+        corner = (x, self.height - y - height)
+        self.paper.add_patch(Rectangle(corner, width, height, fc=LINEAR, ec=LINE))
+        self.text(x + width / 2, y + height / 2, name, ha="center")
+        self.text(x + width / 2, y + height + 0.12, f"{shape[0]} × {shape[1]}", 9, ha="center")
 
 
 def _colors(high):
@@ -158,56 +163,59 @@ def _colors(high):
     return f"colors −{high:.2g} to {high:.2g}"
 
 
-def plot_five_steps(tokens, row, weights, head, concat, output, head_number):
-    """Draws steps 2 to 5 of an attention layer on one page.
+def plot_five_steps(tokens, row, x, shape, head, concat, output, head_number):
+    """Draws the five steps of an attention layer on one page.
 
     Args:
       tokens: S tokens.
       row: the index of the token that is outlined.
-      weights: W^Q, W^K, W^V `[D, K]` of the head, and W^O `[D, D]`.
+      x: the word vectors `[S, D]`.
+      shape: of W^Q, W^K and W^V of the head, (D, K).
       head: a dict with q, k, v, z `[S, K]`, scores and weights `[S, S]` of the head.
       concat, output: `[S, D]`.
       head_number: of the head, from 1.
     """
-    page = _Page(9.9, 8.65, row)
+    page = _Page(9.9, 10.75, row)
     i, strip, tall = head_number, 1.2, 1.6
     high = max(np.abs(head[name]).max() for name in "qk")
     value_high = max(np.abs(head["v"]).max(), np.abs(concat).max())
-    spread = 4 * np.std(weights[0])
-    page.text(0.1, 0.2, f"2  Queries, keys and values of head {i}   ($W$: {_colors(spread)};"
-              f" $Q$, $K$: {_colors(high)}; $V$: {_colors(value_high)})")  # fmt: skip
+    x_high = np.abs(x).max()
+    page.text(0.1, 0.2, f"1  Word vectors, each with its position   ({_colors(x_high)})")
+    page.matrix("$X$", x, 1.45, 0.6, 8.3, 1.3, x_high, tokens=tokens)
+
+    page.text(0.1, 2.3, f"2  Queries, keys and values of head {i}   ($Q$, $K$: {_colors(high)};"
+              f" $V$: {_colors(value_high)})")  # fmt: skip
     highs = (high, high, value_high)
-    for name, matrix, x, limit in zip("QKV", weights, (0.08, 3.36, 6.64), highs):
-        page.text(x, 1.4, "$X$ ×", 12)
-        title = f"$W^{name}_{i}$"
-        page.matrix(title, matrix, x + 0.43, 0.6, 0.55, tall, spread, words=False)
-        page.text(x + 1.02, 1.4, "=", 14)
+    for name, left, limit in zip("QKV", (0.08, 3.36, 6.64), highs):
+        page.text(left, 3.5, "$X$ ×", 12)
+        page.learned(f"$W^{name}_{i}$", shape, left + 0.43, 2.7, 0.55, tall)
+        page.text(left + 1.02, 3.5, "=", 14)
         values = head[name.lower()]
-        box = (x + 1.97, 0.6, strip, tall)
+        box = (left + 1.97, 2.7, strip, tall)
         page.matrix(f"${name}_{i}$", values, *box, limit, tokens=tokens)
 
-    page.text(0.1, 2.75, "3  Scores, scale and softmax (nothing is masked here)")
+    page.text(0.1, 4.85, "3  Scores, scale and softmax (nothing is masked here)")
     scores, attention_weights = head["scores"], head["weights"]
     options = {"tokens": tokens, "columns": tokens, "numbers": True}
     limit = np.abs(scores).max()
-    box = (0.95, 3.15, 3.6, 2.2)
+    box = (0.95, 5.25, 3.6, 2.2)
     page.matrix(f"scores $Q_{i} K_{i}^T$", np.round(scores, 1), *box, limit, **options)
-    page.text(4.62, 4.15, "÷ √32,\nsoftmax →", 10)
-    box = (6.15, 3.15, 3.6, 2.2)
+    page.text(4.62, 6.25, "÷ √32,\nsoftmax →", 10)
+    box = (6.15, 5.25, 3.6, 2.2)
     page.matrix("weights", attention_weights, *box, 1.0, positive=True, **options)
 
-    page.text(0.1, 6.4, "4  Weighted sum of values")
-    page.text(0.1, 7.6, f"weights\n× $V_{i}$ =", 10)
-    page.matrix(f"$Z_{i}$", head["z"], 1.45, 6.8, strip, tall, value_high, tokens=tokens)
+    page.text(0.1, 8.5, "4  Weighted sum of values")
+    page.text(0.1, 9.7, f"weights\n× $V_{i}$ =", 10)
+    page.matrix(f"$Z_{i}$", head["z"], 1.45, 8.9, strip, tall, value_high, tokens=tokens)
     text = "5  All heads side by side, times $W^O$"
-    page.text(3.1, 6.4, f"{text}   ($Z$ and output: {_colors(value_high)})")
-    box = (3.1, 6.8, 2.65, tall)
+    page.text(3.1, 8.5, f"{text}   ($Z$ and output: {_colors(value_high)})")
+    box = (3.1, 8.9, 2.65, tall)
     panel = page.matrix("$Z_1 \\ldots Z_4$", concat, *box, value_high)
     size = concat.shape[1] // 4
     for edge in range(size, 4 * size, size):
         panel.axvline(edge - 0.5, color="black", linewidth=0.8)
-    page.text(5.85, 7.6, "×", 14)
-    page.matrix("$W^O$", weights[3], 6.1, 6.8, 0.75, tall, spread, words=False)
-    page.text(6.92, 7.6, "=", 14)
-    page.matrix("output", output, 7.2, 6.8, 2.6, tall, value_high)
+    page.text(5.85, 9.7, "×", 14)
+    page.learned("$W^O$", (len(x[0]), len(x[0])), 6.1, 8.9, 0.75, tall)
+    page.text(6.92, 9.7, "=", 14)
+    page.matrix("output", output, 7.2, 8.9, 2.6, tall, value_high)
     return page.figure

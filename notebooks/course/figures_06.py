@@ -100,7 +100,10 @@ def plot_averages(singles, averaged):
     figure, panel = _figure(8.4, 3.6)
     panel.plot(*zip(*singles.items()), "-o", color=BLUE, ms=4, label="checkpoint")
     panel.plot(*zip(*averaged.items()), "--s", color=ORANGE, ms=4, label="average of the last five")
-    panel.set(xlabel="update", ylabel="loss on unseen sentences (nats)")
-    panel.set_ylim(bottom=0)
+    panel.set_yscale("log")  # a difference at the end is small beside the loss of the start
+    ticks = [tick for tick in (0.2, 0.5, 1, 2, 5, 10) if panel.get_ylim()[0] < tick]
+    panel.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    panel.minorticks_off()
+    panel.set(xlabel="update", ylabel="loss on unseen sentences\n(nats, logarithmic)")
     panel.legend(frameon=False)
     return figure

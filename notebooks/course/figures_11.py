@@ -91,12 +91,13 @@ def plot_next_token(panels_data, tokens, kept_k):
     for panel, (title, (probabilities, kept)) in zip(panels, panels_data.items()):
         colors = [COLORS[0] if keep else "0.75" for keep in kept]
         panel.barh(range(len(tokens)), probabilities, color=colors)
-        for row, probability in enumerate(probabilities):
+        for row, (probability, color) in enumerate(zip(probabilities, colors)):
+            panel.plot(-0.05, row, "s", color=color, ms=6)  # short bars do not show their color
             panel.text(probability + 0.02, row, f"{probability:.3f}", va="center", fontsize=9)
         panel.axhline(kept_k - 0.5, color=COLORS[1], linestyle="--")
         panel.set_yticks(range(len(tokens)), [token.replace("▁", "") for token in tokens])
         panel.set_ylim(len(tokens) - 0.4, -0.6)
-        panel.set_xlim(0, 1.19)
+        panel.set_xlim(-0.1, 1.19)
         panel.set_xticks([0, 0.5, 1])
         panel.set_xlabel("probability")
         panel.set_title(title, fontsize=11)
