@@ -291,6 +291,7 @@ def test_several_models(browser, width):
         assert texts(browser, "#about") == ["A"]
         translate(browser, LINES[2])
         wait_for_message(browser, "1 sentence in")
+        wait_for_attention(browser, LINES[2])  # then nothing on the page moves
         switch = browser.switch_to.active_element
         find(browser, "models").find_element(By.TAG_NAME, "input").send_keys(Keys.ARROW_RIGHT)
         assert texts(browser, "h1") == ["berta: German → English"]
@@ -373,6 +374,11 @@ def test_beginnings_that_the_model_refuses(completing, fake):
     prefix.send_keys(Keys.BACKSPACE, Keys.BACKSPACE)
     wait_for(page, "#completed", "Anna slEEps.")
     assert not is_red(page, "completed")
+    page.execute_script("arguments[0].value = arguments[1]", prefix, "word " * 300)
+    prefix.send_keys(" ")
+    wait_for(page, "#completed", "(the beginning is too long for the model)")
+    assert texts(page, "#alternatives button") == []
+    assert texts(page, ".line .target")[0] == "Anna slEEps."
 
 
 def test_the_next_word_without_spaces(completing, fake):
@@ -384,6 +390,20 @@ def test_the_next_word_without_spaces(completing, fake):
         page.find_element(By.CSS_SELECTOR, "#alternatives button").click()
     prefix = find(page, "prefix")
     assert prefix.get_attribute("value") == "".join(words)
+
+
+def test_lines_that_are_too_long(page):
+    translate(page, "word " * 200, "word " * 2000, LINES[0])
+    wait_for_message(page, "3 sentences in")
+    reason = "No attention weights: the text has more than 128 sub-words."
+    wait_for(page, "#attention-message", reason)
+    assert displayed(page, "hypotheses", "attention-view") == [True, False]
+    assert texts(page, ".line .target")[1] == "(too long: more than 1,024 sub-words)"
+    choose_line(page, 1)
+    assert displayed(page, "hypotheses", "attention") == [False, False]
+    choose_line(page, 2)
+    wait_for_attention(page, LINES[0])
+    assert texts(page, "#attention-message") == [""]
 
 
 def test_text_is_not_parsed_as_html_and_no_script_is_added(page):
@@ -420,11 +440,20 @@ def test_controls_have_names_and_the_focus_stays(page):
 
 
 def test_small_screens_and_both_color_schemes(page, width, color_scheme):
-    """`visualization/browser_viewer.py` tests the same view of a short sentence."""
-    line = "Donaudampfschifffahrtsgesellschaft" * 3 + " words" * 60
-    translate(page, line)
-    wait_for_attention(page, line)
-    for view in ("lines", "map"):
-        click(page, f"{view}-view")
-        assert overflow(page) <= 0, "the page scrolls sideways"
+    long_word = "Donaudampfschifffahrtsgesellschaft" * 3
+    translate(page, *LINES, long_word + " " + "words " * 60)
+    wait_for_attention(page, LINES[0])
+    for index in (0, 3):
+        choose_line(page, index)
+        wait(page, lambda: displayed(page, "attention-view") == [True])
+        for view in ("lines", "map"):
+            click(page, f"{view}-view")
+            before = find(page, view).rect["y"]
+            page.find_elements(By.CSS_SELECTOR, f"#{view} button[data-side=queries]")[1].click()
+            assert texts(page, "#status") != [""]
+            assert find(page, view).rect["y"] == before, "the view moves"
+            page.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+            assert overflow(page) <= 0, "the page scrolls sideways"
+        title = find(page, "map-title")
+        assert title.rect["x"] + title.rect["width"] <= width, "the title of the map is cut"
     assert chromium.is_dark(page) == (color_scheme == "dark")

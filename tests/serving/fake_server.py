@@ -70,6 +70,8 @@ class FakeServer:
         return JSONResponse({"predictions": rows})
 
     def nbest(self, line):
+        if len(line) > 5000:
+            return {"translations": ["", ""], "scores": [-1e9, -1e9]}
         return {"translations": [translated(line), line, ""], "scores": [-0.5, -1.25, -1e9]}
 
     def translate_with_options(self, row):
@@ -78,6 +80,8 @@ class FakeServer:
 
     def alternatives(self, row):
         text, prefix = row["text"], row["target_prefix"]
+        if len(prefix) > 1000:
+            return {"translations": [""] * 5, "probabilities": [0.0] * 5, "scores": [-1e9] * 5}
         # The tokenizer removes the space.
         first = text if prefix == "An " else prefix + text[len(prefix) :]
         translations = [first, f"{prefix}<i>x</i> y", first, "improbable", ""]
@@ -87,6 +91,8 @@ class FakeServer:
 
     def alignments(self, line):
         source = [f"▁{word}" for word in line.split()] + ["[END]"]
+        if len(source) > 128:
+            return {"source_tokens": [], "target_tokens": [], "weights": [[[]] * 3] * 2}
         target = [translated(piece) for piece in source]
         weights = weights_of(line).tolist()
         return {"source_tokens": source, "target_tokens": target, "weights": weights}
