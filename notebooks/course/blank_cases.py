@@ -389,8 +389,8 @@ def trained(m):
     return model, target, inp
 
 
-def same_text(got, right):
-    """Whether texts are equal; prints different ones."""
+def is_same(got, right):
+    """Whether both are equal; prints them where they differ."""
     if got != right:
         print(f"  yours: {got}\n  right: {right}")
     return got == right
@@ -409,7 +409,7 @@ def greedy_search(m, random):
     m.make_next_log_probs = counted
     rows = m.greedy_search(model, inp)
     got = [target.decode(row) for row in rows]
-    yield "the translations are those of the package", same_text(got, right), True
+    yield "the translations are those of the package", is_same(got, right), True
     in_time = len(calls) <= max(map(len, rows)) + 1
     yield "the search ends when each sentence has its END", in_time, True
 
@@ -429,15 +429,13 @@ def beam_search(m, random):
         row = row[:, : np.count_nonzero(row)]
         score, ids_of_best = m.beam_search(model, row)[0]
         text = target.decode(ids_of_best)
-        yield "the translation is right", same_text(text, right[0][0]), True
+        yield "the translation is right", is_same(text, right[0][0]), True
         yield "the score of the translation", score, right[0][1]
         yield "the ids end with END", ids_of_best[-1] == 3, True
         yield "the ids begin after START", 2 not in ids_of_best, True
     for seed in (3, 14, 27):  # on which typical mistakes give another best hypothesis
-        got, right = toy_outputs(m, seed)
-        if got != right:
-            print(f"  yours: {got}\n  right: {right}")
-        yield "the best hypothesis of a toy model with a beam of 2 is right", got == right, True
+        same = is_same(*toy_outputs(m, seed))
+        yield "the best hypothesis of a toy model with a beam of 2 is right", same, True
 
 
 def toy_outputs(m, seed):

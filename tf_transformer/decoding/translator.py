@@ -68,10 +68,7 @@ class Replicas:
             with `for_xla`, once for each shape of the arrays.
         Returns: for each replica what the function returns, with numpy arrays.
         """
-        local, key = (
-            self._strategy.experimental_local_results,
-            (function, *arrays, *options.items()),
-        )
+        key = function, *arrays, *options.items()
 
         def of_replica(**tensors: tf.Tensor) -> Any:  # each replica has its own weights
             replica = tf.distribute.get_replica_context().replica_id_in_sync_group
@@ -85,7 +82,8 @@ class Replicas:
 
         def of_all(**tensors: tf.Tensor) -> Any:
             result = self._strategy.run(of_replica, kwargs=tensors)
-            parts = zip(*map(local, tf.nest.flatten(result)))
+            local_results = self._strategy.experimental_local_results
+            parts = zip(*map(local_results, tf.nest.flatten(result)))
             return [tf.nest.pack_sequence_as(result, part) for part in parts]
 
         if key not in self._compiled:
