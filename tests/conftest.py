@@ -14,7 +14,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
-import tensorflow as tf
 
 from tf_transformer.config import Config
 from tf_transformer.data.pocket import read_pairs
@@ -23,8 +22,13 @@ from tf_transformer.data.pocket import read_pairs
 def pytest_configure(config):
     """Chooses the devices, before TensorFlow's first operation.
 
-    The tests run on the CPU everywhere, except with `-m gpu`.
+    The tests run on the CPU everywhere, except with `-m gpu`. The process that only distributes
+    the tests does not import TensorFlow.
     """
+    if config.getoption("dist", "no") != "no":
+        return
+    import tensorflow as tf
+
     if config.option.markexpr != "gpu":
         tf.config.set_visible_devices([], "GPU")
     # Two logical CPU devices, so that a strategy can have two replicas on a host without GPUs.

@@ -163,6 +163,7 @@ def test_files_that_repeat_the_version():
     assert next(heading for heading in headings if heading != "Unreleased") == f"[{__version__}]"
 
 
+@pytest.mark.slow
 def test_program_of_the_guide_to_the_layers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs" / "guides" / "keras.md").read_text("utf-8")

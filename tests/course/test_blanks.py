@@ -48,6 +48,7 @@ def test_template_is_that_of_the_solution():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_solution_is_right_and_an_empty_blank_is_not(name, capsys):
     assert blanks.check_blank(name, blanks.SOLUTION, seconds=600)
@@ -56,6 +57,7 @@ def test_solution_is_right_and_an_empty_blank_is_not(name, capsys):
     assert f"{name}: right!" in printed and f"{name}: not written yet" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "right", "wrong", "verdict"), WRONG)
 def test_mistake(name, right, wrong, verdict, tmp_path, capsys):
     assert right in blanks.blanks(SOLUTION)[name]

@@ -227,6 +227,7 @@ def test_training_as_the_second_positional_argument():
     assert largest_difference(model([IDS, IDS], True)[0], expected) > 0.01
 
 
+@pytest.mark.slow
 def test_frozen_parts_and_compiled_state_survive_saving(tmp_path):
     """A new process needs only `import tf_transformer` to load them, before or after Keras."""
     path = tmp_path / "model.keras"

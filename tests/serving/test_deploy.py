@@ -1,6 +1,6 @@
 """The files of deploy/ agree with each other, and with the flags and defaults of the server.
 
-`test_nginx.py` runs nginx with them.
+`tests/test_nginx.py` runs nginx with them.
 """
 
 import json
@@ -18,7 +18,7 @@ import tf_transformer
 from tf_transformer.cli.main import parse
 from tf_transformer.config import ServeConfig
 
-ROOT = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "deploy"
 DEFAULTS = ServeConfig()
 MODEL = "/models/transformer"
