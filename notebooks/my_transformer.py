@@ -509,7 +509,8 @@ def clipped_matches(translation, reference, n):
 def bleu(translations, references):
     """BLEU = 100 BP (p_1 p_2 p_3 p_4)^(1/4) of all sentences together (Papineni et al. 2002),
 
-    p_n = matches / n-grams, BP = min(1, exp(1 - words of the references / our words))
+    p_n = matches / n-grams, BP = min(1, exp(1 - words of the references / our words));
+    0 where our texts have no n-gram for one of the four n
     """
     ours, theirs = (
         [re.findall(r"\w+|[^\w\s]", text) for text in texts] for texts in (translations, references)

@@ -19,7 +19,6 @@ import numpy as np
 FILE = ROOT / "notebooks" / "my_transformer.py"  # the reader's
 SOLUTION = ROOT / "notebooks" / "solutions" / "my_transformer.py"
 BLANK = re.compile(r"^( *)# blank: (\w+)\n(.*?)^ *# end *\n", re.DOTALL | re.MULTILINE)
-_failures = {}  # name -> how often it failed, for the hints
 
 
 def blanks(text):
@@ -93,9 +92,7 @@ def check_blank(name, file=FILE, seconds=60):
     elif problem == "empty":
         print(f"{name}: not written yet. Open my_transformer.py, and look for `# blank: {name}`.")
     else:
-        _failures[name] = _failures.get(name, 0) + 1
-        hint = f" Open hint {min(_failures[name], 3)}." if _failures[name] < 4 else ""
-        print(f"{name}: not yet. {problem}.{hint}")
+        print(f"{name}: not yet. {problem}. If you do not see why, open the next hint.")
     return Verdict(not problem)
 
 

@@ -105,5 +105,6 @@ def plot_averages(singles, averaged):
     panel.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     panel.minorticks_off()
     panel.set(xlabel="update", ylabel="loss on unseen sentences\n(nats, logarithmic)")
+    panel.set_ylim(top=10)  # the average of the first checkpoints may lie far above
     panel.legend(frameon=False)
     return figure

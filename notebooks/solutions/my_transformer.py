@@ -604,7 +604,8 @@ def clipped_matches(translation, reference, n):
 def bleu(translations, references):
     """BLEU = 100 BP (p_1 p_2 p_3 p_4)^(1/4) of all sentences together (Papineni et al. 2002),
 
-    p_n = matches / n-grams, BP = min(1, exp(1 - words of the references / our words))
+    p_n = matches / n-grams, BP = min(1, exp(1 - words of the references / our words));
+    0 where our texts have no n-gram for one of the four n
     """
     ours, theirs = (
         [re.findall(r"\w+|[^\w\s]", text) for text in texts] for texts in (translations, references)
@@ -614,8 +615,8 @@ def bleu(translations, references):
     for n in range(1, 5):
         counts = [clipped_matches(*pair, n) for pair in zip(ours, theirs)]
         matches, total = np.sum(counts, axis=0)
-        precisions.append(matches / total)
-    ratio = sum(map(len, theirs)) / sum(map(len, ours))
+        precisions.append(matches / max(1, total))
+    ratio = sum(map(len, theirs)) / max(1, sum(map(len, ours)))
     brevity_penalty = min(1.0, np.exp(1 - ratio))
     return 100 * brevity_penalty * np.prod(precisions) ** 0.25
     # end

@@ -15,7 +15,9 @@ WRONG = [
     ("layer_normalization", "return self.gamma", "self.gamma", "return"),
     ("encoder_layer", "self.mha(x, x, x, mask)", "self.mha(x, x, x)", "mask does not reach"),
     ("embedding", " * self.d_model**0.5", "", "sqrt(d_model) is missing"),
+    ("encoder_layer", "self.dropout2(ffn_output, training=training)", "ffn_output", "dropout2 is"),
     ("decoder_layer", ", cache=cache", "", "position by position, with a cache"),
+    ("decoder_layer", "self.layernorm3(", "self.layernorm1(", "never called: layernorm3"),
     ("decoder", "layer{i + 1}_block2", "layer{i}_block2", "names of the attention weights"),
     ("encoder", "return self.layernorm(x)", "return x", "for norm='pre'"),
     ("decoder", "return self.layernorm(x), ", "return x, ", "for norm='pre'"),
@@ -33,6 +35,7 @@ WRONG = [
     ("beam_search", " if item[1][-1] != END]", "]", "toy model"),
     ("beam_search", "ids[1:]))", "ids))", "begin after START"),
     ("bleu", "min(1.0, ", "max(0.0, ", "penalty is at most 1"),
+    ("bleu", "max(1, sum(map(len, ours)))", "sum(map(len, ours))", "ZeroDivisionError"),
     ("greedy_search", "newest = np", "newest == np", "NameError in the line"),
     ("create_masks", "padding_mask = create", "padding mask = create", "cannot read this line"),
 ]
