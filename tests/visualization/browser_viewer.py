@@ -40,6 +40,11 @@ def attention(name, scale=True, padding_mask=True, look_ahead_mask=True):
     return exponentials / exponentials.sum(-1, keepdims=True)
 
 
+def rows(target):
+    """The names of the decoder's rows: what each reads and predicts."""
+    return [f"{read} → {predicted}" for read, predicted in zip(["[START]", *target], target)]
+
+
 EXAMPLE = SOURCE, TARGET, WEIGHTS
 PADDED_WEIGHTS = {name: attention(name) for name in QUERIES_AND_KEYS}
 PADDED = PADDED_SOURCE, PADDED_TARGET, PADDED_WEIGHTS, QUERIES_AND_KEYS
@@ -123,8 +128,8 @@ def test_moving_with_the_arrow_keys(page):
     choose(page, "kind", "encoder-decoder attention")
     choose(page, "head", "head 2")
     find(page, "head").send_keys(Keys.TAB)
-    assert press(page, Keys.TAB) == "▁Anna"  # past the choice of the view
-    assert page.switch_to.active_element.get_attribute("aria-label") == "Anna, 1 of 4"
+    assert press(page, Keys.TAB) == "[START] → ▁Anna"  # past the choice of the view
+    assert page.switch_to.active_element.get_attribute("aria-label") == "[START] → Anna, 1 of 4"
     press(page, Keys.ARROW_DOWN, Keys.NULL)
     press(page, Keys.ARROW_DOWN)
     values = WEIGHTS["decoder_layer1_block2"][1]
@@ -132,7 +137,7 @@ def test_moving_with_the_arrow_keys(page):
     assert labels(page, "queries") == {""}
     largest = int(values[2].argmax())
     piece = SOURCE[largest].lstrip("▁")
-    assert status(page).startswith(f"sieht&amp; (3) attends to: {piece} ({largest + 1}) ")
+    assert f" → sieht&amp; (3) attends to: {piece} ({largest + 1}) " in status(page)
     assert len(opacities(page)) <= 3
     press(page, Keys.ARROW_RIGHT)
     assert percentages(page, "queries") == expected(values[:, 2])
@@ -150,7 +155,7 @@ def test_names_of_the_sides(page):
         assert find(page, side).accessible_name == f"{side.title()}: source sub-words"
     choose(page, "kind", "decoder self-attention")  # whose keys are the inputs of the decoder
     assert texts(page, "#keys button") == ["[START]", *TARGET[:-1]]
-    assert texts(page, "#queries button") == TARGET
+    assert texts(page, "#queries button") == rows(TARGET)
 
 
 def test_pointing_shows_one_sub_word_and_a_click_keeps_it(page):
@@ -179,7 +184,7 @@ def test_the_map(page):
     values = 100 * WEIGHTS["decoder_layer1_block2"][1]
     np.testing.assert_allclose(cells(page), values, atol=0.51)
     assert texts(page, "#map thead th") == SOURCE
-    assert texts(page, "#map tbody th") == TARGET
+    assert texts(page, "#map tbody th") == rows(TARGET)
 
     buttons(page, "queries", "map")[0].send_keys(Keys.ARROW_DOWN)
     assert press(page, Keys.ARROW_RIGHT) == "▁sees"
@@ -210,7 +215,7 @@ def test_the_switches_compute_the_weights(open_view, kind):
             options = {switch.replace("-", "_"): False for switch in off}
             values = select(attention(name, **options))
             np.testing.assert_allclose(cells(page), 100 * values, atol=0.51)
-            real = [piece != "[PAD]" for piece in texts(page, "#map tbody th")]
+            real = [not row.endswith("[PAD]") for row in texts(page, "#map tbody th")]
             keys = [piece == "[PAD]" for piece in texts(page, "#map thead th")]
             numbers = {
                 "largest weight of a row, mean": values[real].max(-1).mean(),
@@ -253,7 +258,7 @@ def test_in_the_frame_of_a_notebook(browser, tmp_path, example):
     assert frame.accessible_name == "Attention weights"
     browser.switch_to.frame(frame)
     choose(browser, "kind", "encoder-decoder attention")
-    assert texts(browser, "#queries button") == example[1]
+    assert texts(browser, "#queries button") == rows(example[1])
     assert len(opacities(browser)) > 8
     for name in ("lines", "map"):
         click(browser, f"{name}-view")

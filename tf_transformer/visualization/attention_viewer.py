@@ -27,7 +27,7 @@ DISPLAY = pathlib.Path(__file__).with_name("attention_display")
 
 # Pixels of the page in a notebook.
 ROW_HEIGHT = 28  # of a sub-word
-HEADER_HEIGHT = 440  # of everything above and below the sub-words
+HEADER_HEIGHT = 460  # of everything above and below the sub-words, and two names in two lines
 MAX_HEIGHT = 1000
 
 Weights = Mapping[str, np.ndarray]

@@ -210,7 +210,7 @@ async function showAttention(line) {
     return;
   }
   if (chosen !== line) return; // another line was chosen in the meantime
-  const queries = line.alignment.target_tokens.filter((piece) => piece);
+  const target = line.alignment.target_tokens.filter((piece) => piece);
   const keys = line.alignment.source_tokens.filter((piece) => piece);
   if (!keys.length) {
     const limit = model.max_aligned_subwords;
@@ -220,7 +220,7 @@ async function showAttention(line) {
   }
   showMessage("attention-message", "");
   byId("attention-view").hidden = false; // before the layout, which measures it
-  setSubwords({queries, keys}, ENCODER_DECODER_TITLES);
+  setSubwords({queries: decoderRows(target, "[START]"), keys}, ENCODER_DECODER_TITLES);
   showWeights();
 }
 
