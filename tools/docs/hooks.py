@@ -37,6 +37,7 @@ PAGES = {
         for name in ("tatoeba-en-de", "tatoeba-de-en", "pocket-en-de")
     },
     "notebooks/GLOSSARY.md": "course/glossary.md",
+    "notebooks/SLIDES.md": "course/slides.md",
     "notebooks/transformer.html": "course/transformer.html",
 }
 # Files of the repository that have a page with their text.
