@@ -106,6 +106,9 @@ def written(page):
 
 def test_the_steps_with_the_keyboard(page):
     slider = find(page, "step")
+    assert title(page) == "Decoder layer 2 of 2 · encoder-decoder attention · Attention weights"
+    assert texts(page, "#view output")[0].startswith("_Auto takes ")
+    slider.send_keys(Keys.HOME)
     assert title(page) == "Inputs · Sub-words and ids"
     slider.send_keys(Keys.ARROW_RIGHT)
     assert title(page) == "Encoder · Embedding"
