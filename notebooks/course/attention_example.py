@@ -58,6 +58,21 @@ def attention_example(
     )
 
 
+def longest_jump(weights: np.ndarray, target: list[str]) -> tuple[int, int]:
+    """Finds the row whose largest weight is farthest from the diagonal.
+
+    Args:
+      weights: of a head of the encoder-decoder attention, `[T, S]`.
+      target: T sub-words; rows that predict a full stop or [END] do not count.
+    Returns: the row, and the key with its largest weight.
+    """
+    keys = weights.argmax(axis=-1)  # [T]
+    distances = np.abs(keys - np.arange(len(target)))  # [T]
+    distances[[piece in (".", "[END]") for piece in target]] = -1
+    row = int(distances.argmax())
+    return row, int(keys[row])
+
+
 def _attention(
     model: Transformer, inp: tf.Tensor, tar: tf.Tensor
 ) -> dict[str, tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:

@@ -1,6 +1,7 @@
 """The figures of notebook 00."""
 
-from course.plots import labels
+from course.architecture_diagram import ATTENTION, NORM
+from course.plots import COLORS, labels
 
 import numpy as np
 from matplotlib import colormaps
@@ -36,4 +37,36 @@ def plot_two_maps(queries, keys, panels, hidden, title):
     axes[0].set_ylabel("queries")
     axes[1].set_yticks([])
     figure.colorbar(image, ax=axes, label="attention weight", shrink=0.8)
+    return figure
+
+
+def plot_writing(source, target, steps=3):
+    """Draws the first steps of a translation: the encoder runs once, the decoder once per step.
+
+    Args:
+      source, target: S and T sub-words.
+      steps: of the decoder.
+    """
+    figure = Figure(figsize=(9.6, 2.9), dpi=90, layout="constrained")
+    read = ["[START]", *labels(target)]
+    arrow = {"arrowstyle": "-|>", "color": "0.3"}
+    for step, axis in enumerate(figure.subplots(1, steps + 1)):
+        axis.set(xlim=(0, 1), ylim=(0, 1), title=f"step {step}" if step else "once")
+        axis.set_axis_off()
+        name, color = ("decoder", ATTENTION) if step else ("encoder", NORM)
+        below = read[:step] if step else labels(source)
+        above = read[step] if step else f"z: {len(source)} vectors"
+        box = {"boxstyle": "round,pad=0.6", "fc": color, "ec": "0.3"}
+        axis.text(0.5, 0.6, name, ha="center", va="center", fontsize=11, bbox=box)
+        axis.annotate("", (0.5, 0.5), (0.5, 0.38), arrowprops=arrow)
+        axis.annotate("", (0.5, 0.84), (0.5, 0.7), arrowprops=arrow)
+        written = COLORS[1] if step else "black"
+        axis.text(0.5, 0.9, above, ha="center", va="center", fontsize=11, color=written)
+        lines = below if step else (" ".join(below[:4]), " ".join(below[4:]))
+        for i, line in enumerate(lines):
+            color = COLORS[1] if step and i else "black"  # what it has written
+            axis.text(0.5, 0.32 - 0.11 * i, line, ha="center", va="center", color=color)
+        if step:
+            axis.annotate("", (0.26, 0.6), (0.06, 0.6), arrowprops=arrow)
+            axis.text(0.03, 0.6, "z", ha="center", va="center", fontsize=11)
     return figure

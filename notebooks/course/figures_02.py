@@ -113,6 +113,29 @@ def plot_kernel_regression(hours, measured, every, curves):
     return figure
 
 
+def plot_three_uses(source, target):
+    """Draws which keys each query may see in the three uses of attention (Section 3.2.3).
+
+    Args:
+      source, target: S and T tokens; "[PAD]" is hidden.
+    """
+    uses = {
+        "encoder self-attention": (source, source),
+        "decoder self-attention": (target, target),
+        "encoder-decoder attention": (target, source),
+    }
+    figure, panels = plots.create_panels(3, 3.2, 3.4)
+    for panel, (name, (queries, keys)) in zip(panels, uses.items()):
+        row, column = np.indices((len(queries), len(keys)))
+        hidden = np.array(keys)[column] == "[PAD]"
+        if queries is keys is target:
+            hidden |= column > row
+        plots.draw_matrix(panel, ~hidden * 1.0, queries, keys, low=0, high=1, numbers=False)
+        panel.set_title(name, fontsize=11)
+        panel.set(xlabel="keys", ylabel="queries")
+    return figure
+
+
 class _Page:
     """A page of matrices, placed in inches from its upper left corner."""
 
@@ -175,47 +198,47 @@ def plot_five_steps(tokens, row, x, shape, head, concat, output, head_number):
       concat, output: `[S, D]`.
       head_number: of the head, from 1.
     """
-    page = _Page(9.9, 10.75, row)
-    i, strip, tall = head_number, 1.2, 1.6
+    page = _Page(9.9, 11.95, row)
+    i, strip, tall = head_number, 1.2, 1.9
     high = max(np.abs(head[name]).max() for name in "qk")
     value_high = max(np.abs(head["v"]).max(), np.abs(concat).max())
     x_high = np.abs(x).max()
     page.text(0.1, 0.2, f"1  Word vectors, each with its position   ({_colors(x_high)})")
-    page.matrix("$X$", x, 1.45, 0.6, 8.3, 1.3, x_high, tokens=tokens)
+    page.matrix("$X$", x, 1.45, 0.6, 8.3, tall, x_high, tokens=tokens)
 
-    page.text(0.1, 2.3, f"2  Queries, keys and values of head {i}   ($Q$, $K$: {_colors(high)};"
+    page.text(0.1, 2.9, f"2  Queries, keys and values of head {i}   ($Q$, $K$: {_colors(high)};"
               f" $V$: {_colors(value_high)})")  # fmt: skip
     highs = (high, high, value_high)
     for name, left, limit in zip("QKV", (0.08, 3.36, 6.64), highs):
-        page.text(left, 3.5, "$X$ ×", 12)
-        page.learned(f"$W^{name}_{i}$", shape, left + 0.43, 2.7, 0.55, tall)
-        page.text(left + 1.02, 3.5, "=", 14)
+        page.text(left, 4.25, "$X$ ×", 12)
+        page.learned(f"$W^{name}_{i}$", shape, left + 0.43, 3.3, 0.55, tall)
+        page.text(left + 1.02, 4.25, "=", 14)
         values = head[name.lower()]
-        box = (left + 1.97, 2.7, strip, tall)
+        box = (left + 1.97, 3.3, strip, tall)
         page.matrix(f"${name}_{i}$", values, *box, limit, tokens=tokens)
 
-    page.text(0.1, 4.85, "3  Scores, scale and softmax (nothing is masked here)")
+    page.text(0.1, 5.75, "3  Scores, scale and softmax (nothing is masked here)")
     scores, attention_weights = head["scores"], head["weights"]
     options = {"tokens": tokens, "columns": tokens, "numbers": True}
     limit = np.abs(scores).max()
-    box = (0.95, 5.25, 3.6, 2.2)
+    box = (0.95, 6.15, 3.6, 2.2)
     page.matrix(f"scores $Q_{i} K_{i}^T$", np.round(scores, 1), *box, limit, **options)
-    page.text(4.62, 6.25, "÷ √32,\nsoftmax →", 10)
-    box = (6.15, 5.25, 3.6, 2.2)
+    page.text(4.62, 7.15, "÷ √32,\nsoftmax →", 10)
+    box = (6.15, 6.15, 3.6, 2.2)
     page.matrix("weights", attention_weights, *box, 1.0, positive=True, **options)
 
-    page.text(0.1, 8.5, "4  Weighted sum of values")
-    page.text(0.1, 9.7, f"weights\n× $V_{i}$ =", 10)
-    page.matrix(f"$Z_{i}$", head["z"], 1.45, 8.9, strip, tall, value_high, tokens=tokens)
+    page.text(0.1, 9.4, "4  Weighted sum of values")
+    page.text(0.1, 10.75, f"weights\n× $V_{i}$ =", 10)
+    page.matrix(f"$Z_{i}$", head["z"], 1.45, 9.8, strip, tall, value_high, tokens=tokens)
     text = "5  All heads side by side, times $W^O$"
-    page.text(3.1, 8.5, f"{text}   ($Z$ and output: {_colors(value_high)})")
-    box = (3.1, 8.9, 2.65, tall)
+    page.text(3.1, 9.4, f"{text}   ($Z$ and output: {_colors(value_high)})")
+    box = (3.1, 9.8, 2.65, tall)
     panel = page.matrix("$Z_1 \\ldots Z_4$", concat, *box, value_high)
     size = concat.shape[1] // 4
     for edge in range(size, 4 * size, size):
         panel.axvline(edge - 0.5, color="black", linewidth=0.8)
-    page.text(5.85, 9.7, "×", 14)
-    page.learned("$W^O$", (len(x[0]), len(x[0])), 6.1, 8.9, 0.75, tall)
-    page.text(6.92, 9.7, "=", 14)
-    page.matrix("output", output, 7.2, 8.9, 2.6, tall, value_high)
+    page.text(5.85, 10.75, "×", 14)
+    page.learned("$W^O$", (len(x[0]), len(x[0])), 6.1, 9.8, 0.75, tall)
+    page.text(6.92, 10.75, "=", 14)
+    page.matrix("output", output, 7.2, 9.8, 2.6, tall, value_high)
     return page.figure

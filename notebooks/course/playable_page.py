@@ -129,7 +129,7 @@ def update(model, inp, tar):
       inp: ids `[1, S]`.
       tar: ids of the reference `[1, T]`.
     Returns: a dict with the norm of the gradient of each weight; and from before and after the
-      update, the loss in nats a sub-word and the probability of each sub-word of the reference.
+      update, the loss in nats per sub-word and the probability of each sub-word of the reference.
     """
     tar_inp = tf.concat([[[START]], tar[:, :-1]], axis=1)  # (1, T): shifted right
 

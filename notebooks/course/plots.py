@@ -168,7 +168,8 @@ def plot_product(*parts: Any) -> Figure:
 
     Args:
       *parts: tuples (name, `[R, C]`), optionally followed by the names of the rows and of the
-        columns; and strings such as "×", "=" and "softmax". Small matrices get numbers.
+        columns; and strings such as "×", "=" and "softmax". Small matrices get numbers. The
+        colors of a matrix named "weights" go from 0 to 1, those of others to its maximum.
     """
     widths = [_width_of_part(part) for part in parts]  # in cells
     tallest = max(np.shape(part[1])[0] for part in parts if not isinstance(part, str))
@@ -185,7 +186,8 @@ def plot_product(*parts: Any) -> Figure:
         name, values, rows, columns = (*part, None, None)[:4]
         values = np.asarray(values)
         with_numbers = values.size <= MAX_CELLS_WITH_NUMBERS and cell > 0.35
-        draw_matrix(panel, values, rows, columns, numbers=with_numbers)
+        limits = (0.0, 1.0) if name == "weights" else (None, None)
+        draw_matrix(panel, values, rows, columns, *limits, numbers=with_numbers)
         panel.set_title(name, fontsize=11)
         panel.set_xlabel(f"{values.shape[0]} × {values.shape[1]}", fontsize=9)
     return figure

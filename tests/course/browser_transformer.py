@@ -106,6 +106,9 @@ def written(page):
 
 def test_the_steps_with_the_keyboard(page):
     slider = find(page, "step")
+    assert title(page) == "Decoder layer 2 of 2 · encoder-decoder attention · Attention weights"
+    assert texts(page, "#view output")[0].startswith("_Auto takes ")
+    slider.send_keys(Keys.HOME)
     assert title(page) == "Inputs · Sub-words and ids"
     slider.send_keys(Keys.ARROW_RIGHT)
     assert title(page) == "Encoder · Embedding"
@@ -124,7 +127,7 @@ def test_the_steps_with_the_keyboard(page):
     assert title(page) == "Decoder layer 1 of 2 · masked self-attention · Attention weights"
     grid = page.find_element(By.CSS_SELECTOR, "[role=grid]")
     assert grid.accessible_name == "Attention weights, head 1"
-    grid.send_keys(*[Keys.ARROW_UP] * 9)
+    grid.send_keys(*[Keys.ARROW_UP] * 9, *[Keys.ARROW_LEFT] * 9)
     assert texts(page, "#view output")[0].startswith("[START] takes 100.0%")  # it sees only itself
     assert page.switch_to.active_element.get_attribute("role") == "grid"
     controls = page.find_elements(By.CSS_SELECTOR, "button, input, select, [tabindex='0']")
@@ -138,7 +141,7 @@ def test_parts_are_switched_off_and_on(page):
     find(page, "reset").click()
     assert written(page) == [playable_page.SENTENCES[0][1]]
     find(page, "heads").find_element(By.TAG_NAME, "summary").click()
-    page.find_element(By.CSS_SELECTOR, "[data-name='encoder/layer1/mha']").click()
+    page.find_element(By.CSS_SELECTOR, "[data-name='encoder/layer2/mha']").click()
     page.find_element(By.CSS_SELECTOR, "[data-box=enc_attention]").click()
     assert texts(page, ".heads button")[:2] == ["head 1 (off)", "head 2"]
     find(page, "rank").click()
