@@ -165,8 +165,6 @@ def is_an_order(answer):
     return len(seen) == 9 and min(in_turns) > 5
 
 
-EPOCHS = 100_000 * 25_000 * 0.9 / (4.5e6 * 28)
-
 EXERCISES = {
     "05.1": Exercise(
         test=encodes_words,
@@ -243,11 +241,11 @@ EXERCISES = {
         ),
     ),
     "05.6": Exercise(
-        test=lambda answer: abs(float(answer) - EPOCHS) < 0.02,
+        test=lambda answer: abs(float(answer) - 25) < 0.02,
         hint=(
-            "the tokens of all updates that are not padding, divided by the tokens of one pass "
-            "over all pairs; give two decimal places."
+            "the tokens of all updates that are not padding, divided by the number of pairs that "
+            "all epochs contain."
         ),
-        wrong=(1, 19.84, 16.07, 35.7, 555.6, 17.9, "17.86 epochs"),
+        wrong=(20, 27.78, 22.5, 50, 500, 0.04, "25 sub-words"),
     ),
 }

@@ -171,7 +171,7 @@ def _plot_encoder(panel, words, last_states):
         x = 1.5 * i
         panel.text(x, -0.75, word, ha="center", va="center", fontsize=11)
         for y, text in ((0.3, "→"), (1.1, "←")):
-            fill = ORANGE if (i, text) in last_states else SOURCE
+            fill = GATE if (i, text) in last_states else SOURCE
             _box(panel, x, y, text, fill, 0.8, 0.55)
         _wire(panel, (x, -0.45), (x, 0.03))
         if i:
@@ -217,11 +217,11 @@ def plot_encoder_decoders(source, target, weights):
     left.set_title("Fixed context vector", fontsize=13)
     _plot_encoder(left, source, {(last, "→"), (0, "←")})
     middle = 1.5 * last / 2
-    _wire(left, (0, 1.38), (0, 2.5), (middle - 0.9, 2.5), color=ORANGE)
+    _wire(left, (0, 1.38), (0, 2.5), (middle - 1.3, 2.5), color=ORANGE)
     end = 1.5 * last
-    _wire(left, (end + 0.4, 0.3), (end + 0.8, 0.3), (end + 0.8, 2.5), (middle + 0.9, 2.5),
+    _wire(left, (end + 0.4, 0.3), (end + 0.8, 0.3), (end + 0.8, 2.5), (middle + 1.3, 2.5),
           color=ORANGE)  # fmt: skip
-    _box(left, middle, 2.5, "one vector c", ORANGE, 1.9, 0.6)
+    _box(left, middle, 2.5, "one vector c", GATE, 2.6, 0.6)
     _wire(left, (middle, 2.8), (middle, 3.2), (-0.9, 3.2), (-0.9, 4.0), (-0.4, 4.0), color=ORANGE)
     _plot_decoder(left, target)
 
@@ -265,8 +265,8 @@ def plot_sequence_to_sequence(source, target):
                 color=color,
                 width=2.2 if i == len(source) else 1.4,
             )
-    x = 1.6 * len(source) - 0.8
-    panel.text(x, 0.75, "the vector c", ha="center", color=ORANGE, fontsize=11)
+    x = 1.6 * len(source) - 0.5  # left of the arrow to the first word
+    panel.text(x, 0.55, "the vector c", ha="right", color=ORANGE, fontsize=11)
     panel.set(xlim=(-0.8, 1.6 * len(read) - 0.8), ylim=(-1.5, 1.5))
     return figure
 
@@ -310,13 +310,13 @@ def _names(results):
 
 
 def plot_experiment(results, lengths, longest, chance):
-    """Plots what three models have right over the length of a list.
+    """Plots what three models get right over the length of a list.
 
     Args:
       results: a dict from (name, seed) to the marks of the words for each length, `(rows, n)`.
       lengths: of the lists.
       longest: length in the training.
-      chance: fraction of the words that guessing has right.
+      chance: fraction of the words that guessing gets right.
     """
     figure = Figure(figsize=(9.8, 4), dpi=80, layout="constrained")
     panels = figure.subplots(1, 2)

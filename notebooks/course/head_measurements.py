@@ -21,6 +21,19 @@ for _noun in _NOUNS:
             (_noun.de, _noun.weak, _noun.de_plural, _noun.de_plural + "n")
         )
 
+EVERYDAY = [  # sentences of the kind that the real-language model learned
+    ("I have to go home now.", "Ich muss jetzt nach Hause gehen."),
+    ("She doesn't like coffee.", "Sie mag keinen Kaffee."),
+    ("Where did you buy this book?", "Wo hast du dieses Buch gekauft?"),
+    ("We were very tired last night.", "Wir waren gestern Abend sehr müde."),
+    ("My brother works in a hospital.", "Mein Bruder arbeitet in einem Krankenhaus."),
+    ("Can you help me with the dishes?", "Kannst du mir beim Abwasch helfen?"),
+    ("He told me that he was ill.", "Er sagte mir, dass er krank sei."),
+    ("The train arrived ten minutes late.", "Der Zug kam zehn Minuten zu spät an."),
+    ("I don't know what she wants.", "Ich weiß nicht, was sie will."),
+    ("It is too cold to swim today.", "Es ist heute zu kalt zum Schwimmen."),
+]
+
 
 class Example(NamedTuple):
     """A sentence pair: its sub-words, and the attention weights by name, without padding."""

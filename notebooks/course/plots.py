@@ -67,7 +67,7 @@ def draw_matrix(
     columns: Names | None = None,
     low: float | None = None,
     high: float | None = None,
-    numbers: bool | None = None,
+    numbers: bool | str | None = None,
 ) -> AxesImage:
     """Draws a heat map with tokens on its axes, and the values in the cells of a small matrix.
 
@@ -99,7 +99,8 @@ def draw_matrix(
             panel.get_xticks(), labels(columns), rotation=60, ha="right", rotation_mode="anchor"
         )
     if numbers:
-        _draw_numbers(panel, values.astype(float), low, high, signed)
+        form = numbers if isinstance(numbers, str) else ""
+        _draw_numbers(panel, values.astype(float), low, high, signed, form)
     return image
 
 
@@ -110,12 +111,16 @@ def _set_labels(axis: Axis, names: Names | None, length: int) -> None:
         axis.set_ticks(range(length), labels(names))
 
 
-def _draw_numbers(panel: Axes, values: np.ndarray, low: float, high: float, signed: bool) -> None:
+def _draw_numbers(
+    panel: Axes, values: np.ndarray, low: float, high: float, signed: bool, form: str
+) -> None:
     """Writes the values into the cells, in white on dark colors."""
     for (row, column), value in np.ndenumerate(np.round(values, 2) + 0.0):  # -0.0 becomes 0.0
         shade = (value - low) / (high - low)
         is_dark = abs(shade - 0.5) > 0.35 if signed else shade < 0.6
-        if float(value).is_integer() and abs(value) >= 10:
+        if form:
+            text = f"{value:{form}}"
+        elif float(value).is_integer() and abs(value) >= 10:
             text = f"{value:.0f}"
         else:
             text = f"{value:.2f}".rstrip("0").rstrip(".") or "0"
@@ -131,7 +136,7 @@ def plot_matrix(
     label: str = "",
     low: float | None = None,
     high: float | None = None,
-    numbers: bool | None = None,
+    numbers: bool | str | None = None,
 ) -> Figure:
     """Plots a matrix as a heat map.
 
@@ -142,7 +147,8 @@ def plot_matrix(
       label: of the color bar; without a label there is no color bar.
       low, high: values at the ends of the color map; by default those of the matrix, symmetric
         around 0 where the matrix has negative values.
-      numbers: whether to write the values into the cells; by default for small matrices.
+      numbers: whether to write the values into the cells, or their format, such as ".2f"; by
+        default they are written for small matrices.
     """
     height, width = (min(9.0, max(2.0, 1.2 + 0.45 * cells)) for cells in np.shape(values))  # inches
     height += _space_for(columns)
