@@ -78,25 +78,6 @@ def create_masks(inp, tar):
     # end
 
 
-class Cache:
-    """The keys and values of the positions so far, for a search (notebook 07)."""
-
-    def __init__(self):
-        self.length = 0  # positions so far
-        self.kept = {}  # layer -> keys and values (B, H, T, K)
-
-    def append(self, layer, k, v):
-        """Appends k, v (B, H, new, K) to those of the layer -> all of them (B, H, T, K)."""
-        # blank: cache_append
-        ...  # your code, 6 lines in the solution
-        # end
-
-    def select(self, rows):
-        """Keeps these rows of the batch, in this order: indices (new B)."""
-        for layer, (k, v) in self.kept.items():
-            self.kept[layer] = (tf.gather(k, rows), tf.gather(v, rows))  # (new B, H, T, K)
-
-
 class MultiHeadAttention(Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (Section 3.2.2),
 
@@ -128,7 +109,8 @@ class MultiHeadAttention(Layer):
     def call(self, v, k, q, mask=None, cache=None):
         """v, k (B, S, D), q (B, T, D) -> output (B, T, D), weights (B, H, T, S).
 
-        With a cache, attends also to the keys and values that it holds for this layer.
+        With a cache, attends also to the keys and values that it holds for this layer (skip this
+        until notebook 07).
         """
         # blank: project_to_heads
         ...  # your code, 3 lines in the solution
@@ -436,6 +418,25 @@ def average(checkpoints):
 
 
 # ---------------------------------------------------------------- notebook 07: decoding
+
+
+class Cache:
+    """The keys and values of the positions so far, for a search."""
+
+    def __init__(self):
+        self.length = 0  # positions so far
+        self.kept = {}  # layer -> keys and values (B, H, T, K)
+
+    def append(self, layer, k, v):
+        """Appends k, v (B, H, new, K) to those of the layer -> all of them (B, H, T, K)."""
+        # blank: cache_append
+        ...  # your code, 6 lines in the solution
+        # end
+
+    def select(self, rows):
+        """Keeps these rows of the batch, in this order: indices (new B)."""
+        for layer, (k, v) in self.kept.items():
+            self.kept[layer] = (tf.gather(k, rows), tf.gather(v, rows))  # (new B, H, T, K)
 
 
 def make_next_log_probs(model, inp):

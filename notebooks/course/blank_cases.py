@@ -111,17 +111,6 @@ def masks(m, random):
     yield "the result", m.create_masks(inp, tar), right, wrong
 
 
-def cache_append(m, random):
-    """A step after the first one."""
-    cache, parts = m.Cache(), [normal(random, 2, 3, n, 4) for n in (2, 1)]
-    for part in parts:
-        got = cache.append("layer", part, 2 * part)
-    right = tf.concat(parts, axis=2)
-    wrong = {"The earlier keys and values are lost": (parts[1], 2 * parts[1])}
-    yield "the result of the second call", got, (right, 2 * right), wrong
-    yield "the first result for another layer", cache.append("other", part, part), (part, part)
-
-
 def split_heads(m, random):
     """(B, S, D) -> (B, H, S, K)."""
     x = normal(random, 2, 5, 12)
@@ -387,6 +376,17 @@ def train(m, random):
     yield "the loss of update 100 is printed", "100" in printed.getvalue(), True
 
 
+def cache_append(m, random):
+    """A step after the first one."""
+    cache, parts = m.Cache(), [normal(random, 2, 3, n, 4) for n in (2, 1)]
+    for part in parts:
+        got = cache.append("layer", part, 2 * part)
+    right = tf.concat(parts, axis=2)
+    wrong = {"The earlier keys and values are lost": (parts[1], 2 * parts[1])}
+    yield "the result of the second call", got, (right, 2 * right), wrong
+    yield "the first result for another layer", cache.append("other", part, part), (part, part)
+
+
 def trained(m):
     """The trained model in the reader's code, its vocabularies, and three sources (B, S)."""
     model = m.Transformer(2, 128, 4, 512, 2000)
@@ -495,14 +495,14 @@ def bleu(m, random):
 CASES = {
     "scaled_dot_product_attention": attention, "create_padding_mask": padding_mask,
     "create_look_ahead_mask": look_ahead_mask, "create_masks": masks,
-    "cache_append": cache_append, "split_heads": split_heads, "merge_heads": merge_heads,
-    "project_to_heads": multi_head, "multi_head_attention": multi_head,
-    "positional_encoding": positional_encoding, "embedding": embedding,
-    "embedding_logits": embedding_logits, "layer_normalization": layer_normalization,
-    "feed_forward_network": feed_forward, "encoder_layer": encoder_layer,
-    "decoder_layer": decoder_layer, "encoder": encoder, "decoder": decoder,
-    "transformer": transformer, "label_smoothed_cross_entropy": cross_entropy,
+    "split_heads": split_heads, "merge_heads": merge_heads, "project_to_heads": multi_head,
+    "multi_head_attention": multi_head, "positional_encoding": positional_encoding,
+    "embedding": embedding, "embedding_logits": embedding_logits,
+    "layer_normalization": layer_normalization, "feed_forward_network": feed_forward,
+    "encoder_layer": encoder_layer, "decoder_layer": decoder_layer, "encoder": encoder,
+    "decoder": decoder, "transformer": transformer, "label_smoothed_cross_entropy": cross_entropy,
     "custom_schedule": custom_schedule, "make_batches": make_batches, "train_step": train_step,
-    "train": train, "greedy_search": greedy_search, "length_penalty": length_penalty,
-    "beam_search": beam_search, "clipped_matches": clipped_matches, "bleu": bleu,
+    "train": train, "cache_append": cache_append, "greedy_search": greedy_search,
+    "length_penalty": length_penalty, "beam_search": beam_search,
+    "clipped_matches": clipped_matches, "bleu": bleu,
 }  # fmt: skip

@@ -84,7 +84,7 @@ def plot_training(losses, validation, floor, guess):
     )
     panel.axhline(guess, color="0.4", linestyle=":", label="a blind guess, ln V")
     panel.axhline(floor, color=BLUE, linestyle="--", linewidth=1, label="lowest with smoothing")
-    panel.set(xlabel="update", ylabel="loss (nats a token)")
+    panel.set(xlabel="update", ylabel="loss (nats per token)")
     panel.set_ylim(bottom=0)
     panel.legend(frameon=False)
     return figure

@@ -88,30 +88,6 @@ def create_masks(inp, tar):
     # end
 
 
-class Cache:
-    """The keys and values of the positions so far, for a search (notebook 07)."""
-
-    def __init__(self):
-        self.length = 0  # positions so far
-        self.kept = {}  # layer -> keys and values (B, H, T, K)
-
-    def append(self, layer, k, v):
-        """Appends k, v (B, H, new, K) to those of the layer -> all of them (B, H, T, K)."""
-        # blank: cache_append
-        if layer in self.kept:
-            old_k, old_v = self.kept[layer]
-            k = tf.concat([old_k, k], axis=2)  # (B, H, T, K)
-            v = tf.concat([old_v, v], axis=2)  # (B, H, T, K)
-        self.kept[layer] = k, v
-        return k, v
-        # end
-
-    def select(self, rows):
-        """Keeps these rows of the batch, in this order: indices (new B)."""
-        for layer, (k, v) in self.kept.items():
-            self.kept[layer] = (tf.gather(k, rows), tf.gather(v, rows))  # (new B, H, T, K)
-
-
 class MultiHeadAttention(Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (Section 3.2.2),
 
@@ -146,7 +122,8 @@ class MultiHeadAttention(Layer):
     def call(self, v, k, q, mask=None, cache=None):
         """v, k (B, S, D), q (B, T, D) -> output (B, T, D), weights (B, H, T, S).
 
-        With a cache, attends also to the keys and values that it holds for this layer.
+        With a cache, attends also to the keys and values that it holds for this layer (skip this
+        until notebook 07).
         """
         # blank: project_to_heads
         q = self.split_heads(self.wq(q))  # (B, H, T, K)
@@ -515,6 +492,30 @@ def average(checkpoints):
 
 
 # ---------------------------------------------------------------- notebook 07: decoding
+
+
+class Cache:
+    """The keys and values of the positions so far, for a search."""
+
+    def __init__(self):
+        self.length = 0  # positions so far
+        self.kept = {}  # layer -> keys and values (B, H, T, K)
+
+    def append(self, layer, k, v):
+        """Appends k, v (B, H, new, K) to those of the layer -> all of them (B, H, T, K)."""
+        # blank: cache_append
+        if layer in self.kept:
+            old_k, old_v = self.kept[layer]
+            k = tf.concat([old_k, k], axis=2)  # (B, H, T, K)
+            v = tf.concat([old_v, v], axis=2)  # (B, H, T, K)
+        self.kept[layer] = k, v
+        return k, v
+        # end
+
+    def select(self, rows):
+        """Keeps these rows of the batch, in this order: indices (new B)."""
+        for layer, (k, v) in self.kept.items():
+            self.kept[layer] = (tf.gather(k, rows), tf.gather(v, rows))  # (new B, H, T, K)
 
 
 def make_next_log_probs(model, inp):
