@@ -24,7 +24,7 @@ def sends_any_bytes(instance):
 
 
 def batch_for(rate, fixed, each):
-    """A1.2: the smallest n with n / (fixed + each n) >= rate, in sentences a second and ms."""
+    """A1.2: the smallest n with n / (fixed + each n) >= rate, in sentences per second and ms."""
     if 1000 / each <= rate:
         return None
     return math.ceil(rate * fixed / (1000 - rate * each) - 1e-9)
@@ -147,7 +147,7 @@ EXERCISES = {
         test=is_batch_for,
         hint=(
             "solve 1000 n / (fixed + each n) = rate for n and round up; no n reaches 1000 / each "
-            "sentences a second"
+            "sentences per second"
         ),
         wrong=(
             lambda rate, fixed, each: math.ceil(rate * (fixed + each) / 1000),
