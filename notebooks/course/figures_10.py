@@ -2,6 +2,7 @@
 
 from course.plots import COLORS, plot_curves
 
+import collections
 import re
 
 from matplotlib.figure import Figure
@@ -15,7 +16,8 @@ def kinds_of_error(source, translation, reference):
     """The classes of a wrong translation, by comparing its words with the reference."""
     find_words = re.compile(r"\w+").findall
     ours, right = find_words(translation), find_words(reference)
-    extra, missing = set(ours) - set(right), set(right) - set(ours)
+    our_counts, right_counts = collections.Counter(ours), collections.Counter(right)
+    extra, missing = set(our_counts - right_counts), set(right_counts - our_counts)
     names = missing & set(find_words(source))  # the same word in both languages
 
     def beginning(word):
