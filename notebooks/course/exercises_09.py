@@ -8,7 +8,7 @@ import numpy as np
 
 
 def per_word(perplexity, sub_words, words):
-    """09.1: the perplexity of a word, from that of a sub-word."""
+    """09.1: the perplexity per word, from that per sub-word."""
     return perplexity ** (sub_words / words)
 
 
@@ -84,7 +84,7 @@ EXERCISES = {
         test=is_per_word,
         hint=(
             "the text has one probability, whatever its units are: its logarithm is "
-            "-sub_words ln(perplexity) and also -words ln(perplexity of a word)"
+            "-sub_words ln(perplexity) and also -words ln(perplexity per word)"
         ),
         wrong=(
             lambda perplexity, sub_words, words: perplexity * sub_words / words,
@@ -97,7 +97,7 @@ EXERCISES = {
     ),
     "09.2": Exercise(
         test=lambda days: abs(float(days) / GPT_3_DAYS - 1) < 0.01,
-        hint="6 x weights x tokens operations; 8 x 9.5e12 of them a second; 86,400 seconds a day",
+        hint="6 x weights x tokens operations; 8 x 9.5e12 per second; 86,400 seconds per day",
         wrong=(
             GPT_3_DAYS / 6,
             GPT_3_DAYS * 8,

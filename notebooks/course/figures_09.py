@@ -2,6 +2,7 @@
 
 from course.plots import COLORS
 
+import numpy as np
 from matplotlib.figure import Figure
 
 # Where the label of a point is, where it would cover another one on the right.
@@ -18,13 +19,14 @@ _PLACES = {  # shift in points, alignment
     "below": ((0, -14), "center"),
     "above": ((0, 8), "center"),
 }
-_SHIFTS = {
-    "base": (7, 5),
-    "A3": (-17, 5),
-    "E": (8, -4),
-    "C3": (-18, -4),
-    "D2": (-9, 6),
-    "A4": (-24, -15),
+_SHIFTS = {  # of labels in points; from a far one a line leads to its point
+    "base": (16, 20),
+    "A3": (-34, 16),
+    "E": (30, 6),
+    "C3": (-24, -20),
+    "D2": (-16, -40),
+    "A4": (4, -40),
+    "A2": (12, 4),
     "C4": (-6, -15),
 }
 
@@ -129,11 +131,13 @@ def plot_perplexity(rows, base):
             continue
         text = "A4, B2" if name == "A4" else name
         shift = _SHIFTS.get(name, (5, 4))
-        panel.annotate(text, (perplexity, bleu), shift, textcoords="offset points", fontsize=9)
+        line = {"arrowstyle": "-", "color": "0.5", "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3}
+        style = {"arrowprops": line if np.hypot(*shift) > 20 else None, "fontsize": 9}
+        panel.annotate(text, (perplexity, bleu), shift, textcoords="offset points", **style)
     perplexity, bleu = rows[base]
     panel.axvline(perplexity, color="0.6", linestyle=":")
     panel.axhline(bleu, color="0.6", linestyle=":")
-    panel.set(xlabel="perplexity of a sub-word, newstest2013", ylabel="BLEU, newstest2013")
+    panel.set(xlabel="perplexity per sub-word, newstest2013", ylabel="BLEU, newstest2013")
     panel.grid(alpha=0.3)
     return figure
 

@@ -1,36 +1,34 @@
-"""What notebook 10 shows: drawings, as `matplotlib.figure.Figure`, and messages."""
+"""What notebook 10 shows: kinds of errors, and drawings as `matplotlib.figure.Figure`."""
 
 from course.plots import COLORS, plot_curves
 
+import collections
 import re
 
 from matplotlib.figure import Figure
 
-from tf_transformer import UserError, open_corpus
 from tf_transformer.visualization.history import read_history
 
-
-def message_of(data):
-    """Reads a corpus, as `open_corpus(data, "en", "es")`, and returns the error message."""
-    try:
-        list(open_corpus(data, "en", "es").read("all"))
-    except UserError as error:
-        return f"UserError: {error}"
-    return "no error"
+_ARTICLES = set("der die das den dem des ein eine einen einem einer eines".split())  # of German
 
 
 def kinds_of_error(source, translation, reference):
     """The classes of a wrong translation, by comparing its words with the reference."""
     find_words = re.compile(r"\w+").findall
     ours, right = find_words(translation), find_words(reference)
-    extra, missing = set(ours) - set(right), set(right) - set(ours)
+    our_counts, right_counts = collections.Counter(ours), collections.Counter(right)
+    extra, missing = set(our_counts - right_counts), set(right_counts - our_counts)
     names = missing & set(find_words(source))  # the same word in both languages
-    starts = {word[:3].lower() for word in missing - names}
-    forms = {word for word in extra if word[:3].lower() in starts}
+
+    def beginning(word):
+        return "an article" if word.lower() in _ARTICLES else word[:3].lower()
+
+    beginnings = set(map(beginning, missing - names))
+    forms = {word for word in extra if beginning(word) in beginnings}
     classes = {
         "a name is wrong or missing": names,
-        "other form of the word (first 3 letters equal)": forms,
-        "an unrelated word": len(extra) > len(forms) + len(names),
+        "another form (first 3 letters equal) or article": forms,
+        "another word than the reference": len(extra) > len(forms) + len(names),
         "fewer words than the reference": len(ours) < len(right),
         "more words than the reference": len(ours) > len(right),
         "same words in another order": not extra and not missing,
@@ -65,4 +63,4 @@ def plot_losses(model_dir):
     for kind, name in names.items():
         lines = read_history(model_dir)[kind]
         series[name] = [line["step"] for line in lines], [line["loss"] for line in lines]
-    return plot_curves(series, "updates", "loss of a sub-word, nats", from_zero=True)
+    return plot_curves(series, "updates", "loss, nats per sub-word", from_zero=True)
