@@ -1,6 +1,6 @@
 """The counts of benchmarks/layers.py (Table 1).
 
-They are compared with TensorFlow's own counts and with closed formulas.
+They are compared with TensorFlow's own counts, closed formulas, and counts by hand.
 """
 
 import layer_types
@@ -42,6 +42,16 @@ def test_tensorflow_counts_the_same_multiply_adds(row, n, d):
     options = builder(options).with_empty_output().build()
     profile = tf.compat.v1.profiler.profile(graph, cmd="graph", options=options)
     assert profile.total_float_ops == 2 * layer_types.multiply_adds(row.shapes(n, d))
+
+
+@every_row([4096, 4096 + 4096, 3072, 8192, 3072, 3072, 384 + 1024])
+def test_multiply_adds_by_hand(row, expected):
+    """n = 16, d = 8.
+
+    Self-attention has two products of 16 x 16 x 8, multi-head attention four more of 16 x 8 x 8,
+    restricted attention two of 16 x 12 x 8, the LSTM eight of 16 x 8 x 8, and so on.
+    """
+    assert layer_types.multiply_adds(row.shapes(16, 8)) == expected
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from course import plots
-from course.architecture_diagram import plot_stacks, plot_transformer
+from course.architecture_diagram import BOXES, plot_stacks, plot_transformer
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -60,3 +60,11 @@ def test_everything_is_inside_the_figure(draw, arguments, expected):
     figure = draw(*arguments)
     assert expected <= set(texts(figure))
     assert_everything_is_inside(figure)
+
+
+def test_figure_1_has_every_box_with_its_shape():
+    shown = texts(plot_transformer({box.key: (64, 38, 512) for box in BOXES}, 6))
+    assert shown.count("(64, 38, 512)") == len(BOXES)
+    assert shown.count("6×") == 2
+    with pytest.raises(KeyError):
+        plot_transformer({}, 6)

@@ -7,6 +7,7 @@ const SIDES = ["queries", "keys"];
 const SMALLEST_LINE = 0.0005; // weights below it have no line
 const CELL_WIDTHS = [22, 46]; // smallest and largest, in pixels
 const ANGLE = 50 * Math.PI / 180; // of the names of the map's columns
+const PREDICTS = " \u2192 "; // in the name of a decoder's row
 const ENCODER_DECODER_TITLES = {
   queries: "Queries: target sub-words, read \u2192 predicted",
   keys: "Keys: source sub-words",
@@ -25,12 +26,13 @@ const withoutMarks = (piece) => piece.replaceAll("\u2581", "") || "space";
 const oppositeOf = (side) => side === "queries" ? "keys" : "queries";
 const isSame = (a, b) => a !== null && b !== null && a.side === b.side && a.index === b.index;
 const isMapShown = () => byId("map-view").checked;
-const isPadding = (piece) => padding !== null && piece.endsWith(padding);
+// Of a sub-word, or of a decoder's row that predicts padding.
+const isPadding = (name) => name.split(PREDICTS).at(-1) === padding;
 const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
 const layerIndex = () => Number(byId("layer").value);
 // The names of the decoder's rows: each reads one target sub-word and predicts the next one.
 const decoderRows = (target, start) =>
-  target.map((piece, i) => `${i ? target[i - 1] : start} \u2192 ${piece}`);
+  target.map((piece, i) => (i ? target[i - 1] : start) + PREDICTS + piece);
 
 function createElement(name, text, attributes = {}) {
   const element = document.createElement(name);
