@@ -9,21 +9,31 @@ import stat
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Threads of CTranslate2 wait in a loop: one a core in each process would wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A background job of a script ignores SIGINT, and so would the processes that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tf_transformer.config import Config
 from tf_transformer.data.pocket import read_pairs
+
+# The same examples in each run, in bounded time.
+settings.register_profile(
+    "bounded", max_examples=150, deadline=None, database=None, derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+settings.load_profile("bounded")
 
 
 def pytest_configure(config):
     """Chooses the devices, before TensorFlow's first operation.
 
     The tests run on the CPU everywhere, except with `-m gpu`. The process that only distributes
-    the tests does not import TensorFlow.
+    the tests does not import TensorFlow; so a `conftest.py` imports it in its fixtures.
     """
     if config.getoption("dist", "no") != "no":
         return

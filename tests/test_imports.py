@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import tf_transformer
+from tf_transformer.errors import UserError, explain_missing_package
 
 PACKAGE = pathlib.Path(tf_transformer.__file__).parent
 
@@ -89,3 +90,11 @@ def test_help_and_descriptions_do_not_import_tensorflow():
     command = [sys.executable, "-c", code]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert out.endswith("[0, 0, 0, 0, 0] False\n")
+
+
+def test_only_other_packages_are_missing():
+    message = r"the package fastapi is missing: pip install 'tf_transformer\[serving\]'"
+    with pytest.raises(UserError, match=message), explain_missing_package():
+        raise ModuleNotFoundError(name="fastapi")
+    with pytest.raises(ModuleNotFoundError), explain_missing_package():
+        raise ModuleNotFoundError(name="tf_transformer.serving.nothing")  # a bug of this package

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from fuzzing import bounded
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny_model import make_model
@@ -39,7 +38,6 @@ def changed(content, part, start, length, replacement):
     return content[:first] + replacement + content[first + length :]
 
 
-@bounded
 @given(
     st.sampled_from(["file", "header", "directory"]),
     st.floats(0, 1),

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-from fuzzing import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,7 +36,6 @@ CONFIGURATIONS = (
 )
 
 
-@bounded
 @given(CONFIGURATIONS.map(json.dumps) | st.text())
 def test_a_random_configuration(tmp_path, text):
     path = tmp_path / "config.json"

@@ -2,7 +2,6 @@
 
 import gzip
 
-from fuzzing import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +33,6 @@ def lines_or_error(read, path):
         return None
 
 
-@bounded
 @given(FILES)
 def test_a_random_text_file(tmp_path, content):
     path = tmp_path / "lines.txt"
@@ -52,7 +50,6 @@ def test_a_random_text_file(tmp_path, content):
     assert lines_or_error(lambda: read_lines(str(packed)), packed) == lines
 
 
-@bounded
 @given(BRACKETS)
 def test_a_random_treebank_file(tmp_path, text):
     path = tmp_path / "wsj_0001.mrg"

@@ -12,7 +12,6 @@ from itertools import islice
 
 import pytest
 import tensorflow as tf
-from fuzzing import bounded
 from hypothesis import given
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2 as messages
@@ -70,7 +69,6 @@ def by_rule(subword_model):
     }
 
 
-@bounded
 @given(st.lists(st.text() | st.sampled_from([*REPLACED, " ▁ a"]), min_size=1), st.integers(0, 5))
 def test_encoding_loses_no_text(by_rule, texts, number):
     """Text in any script is decoded to its normal form, in graphs and outside of them."""

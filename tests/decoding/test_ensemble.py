@@ -40,14 +40,16 @@ def mean_probabilities(models, inp, ids):
     return np.mean(np.asarray(tf.nn.softmax(logits), np.float64), axis=0)
 
 
+def scored_searches(model):
+    forced = search_translations(model, INP, decode_config(3), 3, PREFIX)
+    return forced, sample_translations(model, INP, decode_config(1), SEEDS, 4, PREFIX, top_k=9)
+
+
 def searches(model):
-    greedy, beam = decode_config(1), decode_config(3)
     return [
-        search_translations(model, INP, greedy),
-        search_translations(model, INP, beam, 3),
-        search_translations(model, INP, beam, 3, PREFIX),
-        sample_translations(model, INP, greedy, SEEDS, 4, PREFIX, top_k=9),
-        alternative_translations(model, INP, greedy, 3, PREFIX),
+        search_translations(model, INP, decode_config(1)),
+        *scored_searches(model),
+        alternative_translations(model, INP, decode_config(1), 3, PREFIX),
     ]
 
 
@@ -81,7 +83,7 @@ def test_greedy_search_takes_the_most_probable_token_of_the_mean(models):
 
 
 def test_beam_and_sample_scores_are_those_of_the_mean(models):
-    _, _, forced, samples, _ = searches(Ensemble(models))
+    forced, samples = scored_searches(Ensemble(models))
     assert len([*checked_scores(models, forced), *checked_scores(models, samples)]) == 6
     prefix = PREFIX[:, tf.newaxis]
     assert np.all((forced.ids[:, :, :2] == prefix) | (prefix == PAD))

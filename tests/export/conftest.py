@@ -1,15 +1,16 @@
 """The exported model of the session, loaded as a client of TensorFlow does."""
 
 import pytest
-import tensorflow as tf
-
-from tf_transformer.config import DecodeConfig
-from tf_transformer.export.signatures import SIGNATURES, request_options
 
 
 @pytest.fixture(scope="session")
 def option_defaults():
     """For each signature its options with their defaults, tensors."""
+    import tensorflow as tf
+
+    from tf_transformer.config import DecodeConfig
+    from tf_transformer.export.signatures import SIGNATURES, request_options
+
     every = request_options(DecodeConfig())
     return {
         name: {each: tf.constant([every[each].default], every[each].dtype) for each in options}
@@ -20,6 +21,10 @@ def option_defaults():
 @pytest.fixture(scope="session")
 def call(exported, option_defaults):
     """Calls a signature, with its defaults for the inputs that are left out."""
+    import tensorflow as tf
+
+    from tf_transformer.export.signatures import SIGNATURES
+
     model = tf.saved_model.load(exported)
 
     def call(name, **inputs):

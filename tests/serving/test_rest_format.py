@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from fastapi import HTTPException
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tf_transformer.config import ServeConfig
@@ -123,7 +123,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["signature_name", "instances", "inputs"]), JSON)
     | st.fixed_dictionaries({"instances": st.lists(JSON), "signature_name": st.just("options")})

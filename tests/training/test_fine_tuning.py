@@ -167,9 +167,9 @@ def test_flags_of_fine_tuning(model_dir, corpus_folder, tmp_path, capsys):
         shutil.copy(model_dir / name, tmp_path / "run")
     config = load_config(str(model_dir)).replace(init_from=f"{tmp_path}/removed")
     config.save(str(tmp_path / "run" / "config.json"))
-    flags = ["--preset=base", f"--data={corpus_folder}", f"--model_dir={tmp_path}/run"]
-    flags += ["--train_steps=320", "--batch_tokens=1024", "--max_length=64", "--warmup_steps=100"]
-    assert main(["train", "--dry_run", f"--init_from={tmp_path}/removed", *flags]) == 0
+    flags = f"--preset=base --data={corpus_folder} --model_dir={tmp_path}/run --train_steps=320 "
+    flags += "--batch_tokens=1024 --max_length=64 --warmup_steps=100 --logical_devices=1"
+    assert main(["train", "--dry_run", f"--init_from={tmp_path}/removed", *flags.split()]) == 0
     out = capsys.readouterr().out
     assert re.search(r"updates +320, ", out)
     assert re.search(rf"parameters +{config.model.parameters():,}", out)

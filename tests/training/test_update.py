@@ -88,13 +88,9 @@ def values_of(update):
     return [variable.numpy() for variable in variables], update.loss_scale.state()
 
 
+@pytest.mark.slow  # TensorFlow tries each of three allocations again for ten seconds
 @pytest.mark.parametrize(
-    ("precision", "jit_compile"),
-    [
-        ("float32", True),
-        # TensorFlow tries each of three allocations again for ten seconds.
-        pytest.param("mixed_float16", False, marks=pytest.mark.slow),
-    ],
+    ("precision", "jit_compile"), [("float32", True), ("mixed_float16", False)]
 )
 def test_it_changes_no_variable(precision, jit_compile):
     """Weights, moments, their number of updates, moving averages and loss scale stay."""
