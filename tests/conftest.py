@@ -16,17 +16,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tf_transformer.config import Config
 from tf_transformer.data.pocket import read_pairs
-
-# The same examples in each run, in bounded time.
-settings.register_profile(
-    "bounded", max_examples=150, deadline=None, database=None, derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)  # fmt: skip
-settings.load_profile("bounded")
 
 
 def pytest_configure(config):
@@ -38,7 +30,14 @@ def pytest_configure(config):
     if config.getoption("dist", "no") != "no":
         return
     import tensorflow as tf
+    from hypothesis import HealthCheck, settings
 
+    # The same examples in each run, in bounded time.
+    settings.register_profile(
+        "bounded", max_examples=150, deadline=None, database=None, derandomize=True,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )  # fmt: skip
+    settings.load_profile("bounded")
     if config.option.markexpr != "gpu":
         tf.config.set_visible_devices([], "GPU")
     # Two logical CPU devices, so that a strategy can have two replicas on a host without GPUs.
