@@ -9,8 +9,8 @@ import stat
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# Threads of CTranslate2 wait in a loop: one a core in each process would wait for each other.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Threads of CTranslate2 wait in a loop, and take the cores from the other processes.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # A background job of a script ignores SIGINT, and so would the processes that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
