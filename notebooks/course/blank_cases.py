@@ -518,7 +518,7 @@ def toy_outputs(m, seed):
     make = m.make_next_log_probs
     m.make_next_log_probs = lambda *_: (lambda ids: tf.gather(table, ids[:, 0]), Cache())
     hypotheses = m.beam_search(None, np.zeros((1, 1), int), beam_size=2, extra=60)
-    assert hypotheses, "no hypothesis ends in a toy: are the best extensions first in your order?"
+    assert hypotheses, "no hypothesis ends in a toy: the best extensions come first"
     m.make_next_log_probs = make
     problem = SearchProblem(
         lambda ids, _, rows, state: (tf.gather(table, ids), state), (), tf.constant([61])
