@@ -338,7 +338,7 @@ def custom_schedule(m, random):
 
 def make_batches(m, random):
     """Each pair once, below the limit, with little padding."""
-    lengths = random.integers(2, 30, 400)
+    lengths = random.integers(2, 30, 400).tolist()
     pairs = [([4 + i] * (n + i % 2), [4 + i] * (n + 1 - i % 2)) for i, n in enumerate(lengths)]
     batches = m.make_batches(pairs, 200)
     rows = sorted(int(row[0]) - 4 for inp, _ in batches for row in inp)
