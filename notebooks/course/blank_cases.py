@@ -8,6 +8,7 @@ from course import graduation
 
 import contextlib
 import io
+import re
 
 import keras
 import numpy as np
@@ -47,6 +48,11 @@ def copy(mine, theirs):
     mine.set_weights(theirs.get_weights())
 
 
+def flat(arrays):
+    """The numbers of all arrays, one after the other."""
+    return np.concatenate([np.ravel(array) for array in arrays])
+
+
 def is_random(call):
     """Whether two calls differ, as with dropout."""
     return not np.allclose(call(), call())
@@ -59,12 +65,19 @@ def without_dropout(layer):
             part.rate = 0.0
 
 
-def each_dropout(layer, call):
-    """Each dropout of a layer alone; `call` returns the result."""
-    for name in sorted(name for name in vars(layer) if name.startswith("dropout")):
+def each_dropout(layer, x, call):
+    """Each dropout of a layer alone, then all at once; `call` returns the result for x."""
+    names = sorted(name for name in vars(layer) if name.startswith("dropout"))
+    for name in names:
         without_dropout(layer)
         getattr(layer, name).rate = 0.5
         yield f"{name} is on with training=True", is_random(call), True
+    for name in names:
+        getattr(layer, name).rate = 1 - 1e-12  # which keeps nothing
+        norm = getattr(layer, name.replace("dropout", "layernorm"))
+        x, nothing = norm(x), norm(0 * x)
+    wrong = {"Dropout belongs before the addition: the residual path is never dropped": nothing}
+    yield "the result where dropout drops all that it may", call(), x, wrong
 
 
 def attention(m, random):
@@ -202,7 +215,7 @@ def encoder_layer(m, random):
     copy(mine, theirs)
     wrong = {"The mask does not reach the attention": theirs(x, mask=0.0)}
     yield "the result with a mask", mine(x, False, mask), theirs(x, False, mask), wrong
-    yield from each_dropout(mine, lambda: mine(x, training=True))
+    yield from each_dropout(mine, x, lambda: mine(x, training=True))
 
 
 def decoder_layer(m, random):
@@ -222,7 +235,7 @@ def decoder_layer(m, random):
     parts = [mine(x[:, t : t + 1], enc_output, cache=cache)[0] for t in range(4)]
     right = mine(x, enc_output, look_ahead_mask=package.create_look_ahead_mask(4))[0]
     yield "the output position by position, with a cache", tf.concat(parts, 1), right
-    yield from each_dropout(mine, lambda: mine(x, enc_output, training=True)[0])
+    yield from each_dropout(mine, x, lambda: mine(x, enc_output, training=True)[0])
 
 
 def stack_parts(stack, embedding, call):
@@ -294,16 +307,24 @@ def transformer(m, random):
 
 
 def cross_entropy(m, random):
-    """The mean over the real tokens."""
-    labels, logits = ids(random, 2, 5), normal(random, 2, 5, 50)
-    total, tokens = package.label_smoothed_cross_entropy(labels, logits, 0.1)
-    plain, _ = package.label_smoothed_cross_entropy(labels, logits, 0.0)
-    wrong = {
-        "This is the loss without label smoothing": plain / tokens,
-        "This is the sum over the tokens, not the mean": total,
-        "Divide by the number of real tokens, without the padding": total / 10,
-    }
-    yield "the loss", m.label_smoothed_cross_entropy(labels, logits, 0.1), total / tokens, wrong
+    """The mean over the real tokens, for two epsilons."""
+    labels, loss = ids(random, 2, 5), package.label_smoothed_cross_entropy
+    logits = normal(random, 2, 5, 50) + 6 * tf.one_hot(labels, 50)
+    for epsilon in (0.1, 0.3):
+        total, tokens = loss(labels, logits, epsilon)
+        plain, uniform = (loss(labels, logits, e)[0] / tokens for e in (0.0, 1.0))
+        others = (50 * uniform - plain) / 49
+        wrong = {
+            "This is the loss without label smoothing": plain,
+            "Use the argument epsilon: here it is 0.3": loss(labels, logits, 0.1)[0] / tokens,
+            "This is the sum over the tokens, not the mean": total,
+            "Divide by the number of real tokens, without the padding": total / 10,
+            "Divide epsilon by V": plain + epsilon * (50 * uniform - plain),
+            "The label gets its part of epsilon too: divide epsilon by V, not by V - 1":
+                plain + epsilon * (others - plain),
+        }  # fmt: skip
+        got = m.label_smoothed_cross_entropy(labels, logits, epsilon)
+        yield f"the loss for epsilon = {epsilon}", got, total / tokens, wrong
 
 
 def custom_schedule(m, random):
@@ -317,8 +338,8 @@ def custom_schedule(m, random):
 
 def make_batches(m, random):
     """Each pair once, below the limit, with little padding."""
-    lengths = random.integers(2, 30, 400)
-    pairs = [([4 + i] * n, [4 + i] * (n + 1)) for i, n in enumerate(lengths.tolist())]
+    lengths = random.integers(2, 30, 400).tolist()
+    pairs = [([4 + i] * (n + i % 2), [4 + i] * (n + 1 - i % 2)) for i, n in enumerate(lengths)]
     batches = m.make_batches(pairs, 200)
     rows = sorted(int(row[0]) - 4 for inp, _ in batches for row in inp)
     yield "the number of pairs in all batches", len(rows), 400
@@ -332,11 +353,14 @@ def make_batches(m, random):
     yield "the number of batches of two pairs, each longer than the limit", len(long), 2
 
 
-def small_model(m, random, rate=0.0):
-    """A tiny model, a batch of the form of `make_batches`, and its right loss by the package."""
+def small_model(m, rate=0.0):
+    """A tiny model that was never called, always with the same weights.
+
+    Returns: the model, a batch of the form of `make_batches`, and the right loss by the package.
+    """
     keras.utils.set_random_seed(1)
-    model, inp, tar = m.Transformer(1, 8, 2, 16, 50, rate), ids(random, 2, 5), ids(random, 2, 6)
-    logits, _ = model(inp, tar[:, :-1])
+    random, model = np.random.default_rng(1), m.Transformer(1, 8, 2, 16, 50, rate)
+    inp, tar = ids(random, 2, 5), ids(random, 2, 6)
 
     def loss():
         logits, _ = model(inp, tar[:, :-1], training=True)
@@ -348,42 +372,68 @@ def small_model(m, random, rate=0.0):
 
 def train_step(m, random):
     """One step of plain gradient descent."""
-    model, inp, tar, loss = small_model(m, random)
+    (mine, inp, tar, _), (theirs, _, _, loss) = small_model(m), small_model(m)
     with tf.GradientTape() as tape:
         right = loss()
-    before = model.embedding.table.numpy()
-    gradient = tf.convert_to_tensor(tape.gradient(right, model.embedding.table))
-    got = m.train_step(model, keras.optimizers.SGD(1.0), inp, tar)
+    before = theirs.get_weights()
+    gradients = tape.gradient(right, theirs.trainable_variables)
+    updates = [-tf.convert_to_tensor(gradient) for gradient in gradients]
+    got = m.train_step(mine, keras.optimizers.SGD(1.0), inp, tar)
     yield "the loss before the update", got, right
-    wrong = {"The weights do not change: apply the gradients": 0 * gradient}
-    yield "the change of the table", model.embedding.table - before, -gradient, wrong
-    model, inp, tar, _ = small_model(m, random, rate=0.5)
-    differ = is_random(lambda: m.train_step(model, keras.optimizers.SGD(0.0), inp, tar))
-    yield "dropout is on: training=True", differ, True
+    changes = [after - weight for after, weight in zip(mine.get_weights(), before)]
+    first_only = [updates[0], *(0 * update for update in updates[1:])]
+    wrong = {
+        "The weights do not change: apply the gradients": [0 * update for update in updates],
+        "Take model.trainable_variables after the forward pass, which creates them": first_only,
+    }
+    wrong = {text: flat(each) for text, each in wrong.items()}
+    yield "the change of all weights", flat(changes), flat(updates), wrong
+    (mine, inp, tar, loss), sgd = small_model(m, rate=0.5), keras.optimizers.SGD(0.0)
+    loss()  # creates the weights
+    in_graph = tf.function(lambda: m.train_step(mine, sgd, inp, tar), autograph=False)
+    yield "dropout is on: training=True", is_random(in_graph), True
 
 
 def train(m, random):
-    """Six updates on two batches."""
-    model, inp, tar, loss = small_model(m, random)
-    first = loss()
-    losses = m.train(model, [(inp, tar), (inp, tar)], 6, 0.01)
-    yield "the number of losses for 6 updates on 2 batches", len(losses), 6
+    """A hundred updates on two batches, and what is printed."""
+    model, inp, tar, loss = small_model(m)
+    first, printed = loss(), io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        losses = m.train(model, [(inp, tar), (inp, tar)], 100, 0.01)
+    yield "the number of losses for 100 updates on 2 batches", len(losses), 100
     yield "the first loss", losses[0], first
     yield "the loss has fallen", losses[-1] < losses[0], True
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        m.train(model, [(inp, tar)], 100, 0.01)
     yield "the loss of update 100 is printed", "100" in printed.getvalue(), True
+    numbers = map(float, re.findall(r"\d+\.\d+", printed.getvalue()))
+    is_mean = any(abs(number - np.mean(losses)) < 0.06 for number in numbers)
+    yield "the mean of the last 100 losses is printed", is_mean, True
+
+
+def in_training(m, random):
+    """The loss in a graph for all lengths, as in `train`, is that without a graph."""
+    model, inp, tar, loss = small_model(m)
+    right = loss()  # creates the weights
+    signature = [tf.TensorSpec((None, None), tf.int32)] * 2
+
+    @tf.function(input_signature=signature, autograph=False)
+    def in_graph(inp, tar):
+        logits, _ = model(inp, tar[:, :-1], training=True)
+        return m.label_smoothed_cross_entropy(tar[:, 1:], logits)
+
+    yield "the loss", in_graph.get_concrete_function()(inp, tar), right
 
 
 def cache_append(m, random):
-    """A step after the first one."""
-    cache, parts = m.Cache(), [normal(random, 2, 3, n, 4) for n in (2, 1)]
+    """Three steps."""
+    cache, parts = m.Cache(), [normal(random, 2, 3, n, 4) for n in (2, 1, 1)]
     for part in parts:
         got = cache.append("layer", part, 2 * part)
-    right = tf.concat(parts, axis=2)
-    wrong = {"The earlier keys and values are lost": (parts[1], 2 * parts[1])}
-    yield "the result of the second call", got, (right, 2 * right), wrong
+    right, newest = tf.concat(parts, axis=2), tf.concat(parts[1:], axis=2)
+    wrong = {
+        "The earlier keys and values are lost": (parts[2], 2 * parts[2]),
+        "Store all keys and values, not the new ones alone": (newest, 2 * newest),
+    }
+    yield "the result of the third call", got, (right, 2 * right), wrong
     yield "the first result for another layer", cache.append("other", part, part), (part, part)
 
 
@@ -421,6 +471,9 @@ def greedy_search(m, random):
     yield "the translations are those of the package", is_same(got, right), True
     in_time = len(calls) <= max(map(len, rows)) + 1
     yield "the search ends when each sentence has its END", in_time, True
+    m.make_next_log_probs = lambda *_: (lambda newest: tf.one_hot([4] * len(newest), 9), None)
+    (endless,) = m.greedy_search(None, np.zeros((1, 5), int), extra=2)
+    yield "the number of ids without END, for 5 ids of the source and extra = 2", len(endless), 7
 
 
 def length_penalty(m, random):
@@ -431,7 +484,14 @@ def length_penalty(m, random):
 
 
 def beam_search(m, random):
-    """The best translation and its score."""
+    """The best hypothesis of toys, then the best translation and its score."""
+    for seed in (3, 14, 27):  # on which typical mistakes give another best hypothesis
+        got, right = toy_outputs(m, seed)
+        yield "the ids end with END", got[-1] == 3, True
+        yield "the ids begin after START", 2 not in got, True
+        rule = "an END counts only among the 2 best of all extensions, and ends its prefix"
+        same = is_same(got, right)
+        yield f"the best hypothesis of a toy with a beam of 2 is right ({rule})", same, True
     model, target, inp = trained(m)
     best = package.Translator.load("pocket-en-de").n_best([TEXTS[0], TEXTS[2]], 1)
     for row, right in zip((inp[:1], inp[2:]), best):
@@ -440,11 +500,6 @@ def beam_search(m, random):
         text = target.decode(ids_of_best)
         yield "the translation is right", is_same(text, right[0][0]), True
         yield "the score of the translation", score, right[0][1]
-        yield "the ids end with END", ids_of_best[-1] == 3, True
-        yield "the ids begin after START", 2 not in ids_of_best, True
-    for seed in (3, 14, 27):  # on which typical mistakes give another best hypothesis
-        same = is_same(*toy_outputs(m, seed))
-        yield "the best hypothesis of a toy model with a beam of 2 is right", same, True
 
 
 def toy_outputs(m, seed):
@@ -454,13 +509,22 @@ def toy_outputs(m, seed):
     """
     logits = 2 * normal(np.random.default_rng(seed), 6, 6) + [-1e9, 0, -1e9, 2, 0, 0]
     table = tf.nn.log_softmax(logits)  # (last id, next id)
-    m.make_next_log_probs = lambda *_: (lambda ids: tf.gather(table, ids[:, 0]), m.Cache())
-    got = m.beam_search(None, np.zeros((1, 1), int), beam_size=2, extra=60)[0][1]
+
+    class Cache:
+        def select(self, rows):
+            assert rows, "`kept` is empty: after the ENDs are gone, beam_size prefixes must remain"
+            assert len(rows) <= 2, f"`kept` has {len(rows)} prefixes with a beam size of 2"
+
+    make = m.make_next_log_probs
+    m.make_next_log_probs = lambda *_: (lambda ids: tf.gather(table, ids[:, 0]), Cache())
+    hypotheses = m.beam_search(None, np.zeros((1, 1), int), beam_size=2, extra=60)
+    assert hypotheses, "no hypothesis ends in a toy: the best extensions come first"
+    m.make_next_log_probs = make
     problem = SearchProblem(
         lambda ids, _, rows, state: (tf.gather(table, ids), state), (), tf.constant([61])
     )
     right = right_beam_search(problem, beam_size=2).ids[0, 0].numpy()
-    return got, [int(i) for i in right if i]
+    return hypotheses[0][1], [int(i) for i in right if i]
 
 
 def clipped_matches(m, random):
@@ -484,7 +548,7 @@ def bleu(m, random):
         ours = [" ".join([*line, "ja", "ja", "ja"][:length]) for line in ours]
         right = sacrebleu.corpus_bleu(ours, [references], tokenize="none").score
         penalty = np.exp(1 - 12 / length)
-        wrong = {"The brevity penalty is missing": right / penalty}
+        wrong = {"The brevity penalty is missing or upside down": right / penalty}
         if length > 12:
             wrong = {"The brevity penalty is at most 1": right * penalty}
         yield f"BLEU of sentences of {length} words", m.bleu(ours, references), right, wrong
@@ -506,3 +570,4 @@ CASES = {
     "length_penalty": length_penalty, "beam_search": beam_search,
     "clipped_matches": clipped_matches, "bleu": bleu,
 }  # fmt: skip
+IN_GRAPH = list(CASES)[: list(CASES).index("custom_schedule")]  # the model and the loss

@@ -18,6 +18,14 @@ import numpy as np
 
 FILE = ROOT / "notebooks" / "my_transformer.py"  # the reader's
 SOLUTION = ROOT / "notebooks" / "solutions" / "my_transformer.py"
+GRAPH = (
+    "Training runs in a graph, in which lengths are unknown: use `tf.shape(x)` and the functions "
+    "of TensorFlow. "
+)
+TECHNICAL = re.compile(  # what the errors of Keras and TensorFlow say before the point
+    r"\x1b\[\d*m|Exception encountered when calling .*|{{.*?}} ?"
+    r"|(?s:Graph execution error:.*?\n\n(.*File [^\n]*\n)?)"
+)
 BLANK = re.compile(r"^( *)# blank: (\w+)\n(.*?)^ *# end *\n", re.DOTALL | re.MULTILINE)
 
 
@@ -45,20 +53,25 @@ def unfinished(text):
     return [name for name, code in blanks(text).items() if re.search(r"^ *\.\.\.", code, re.M)]
 
 
-def my_transformer(file=FILE):
+def my_transformer(file=FILE, only=()):
     """Reads the reader's file again, and fills its empty blanks from the solution.
 
+    Args:
+      file: the reader's.
+      only: names of blanks; the solution fills all others. () for the empty ones.
     Returns: the module `my_transformer`, always the same object, so that a cell which was run
-      before uses the new code too.
+      before uses the new code too; another one with `only`.
     """
     text = pathlib.Path(file).read_text("utf-8")
     solution, empty = blanks(SOLUTION.read_text("utf-8")), unfinished(text)
     for blank in BLANK.finditer(text):
-        if blank[2] in empty:
+        if blank[2] in empty or only and blank[2] not in only:
             text = text.replace(blank[0], blank[0].replace(blank[3], solution[blank[2]]))
-    name = f"{pathlib.Path(file).name}, blanks filled"
+    name = f"{pathlib.Path(file).name}, {'other ' if only else ''}blanks filled"
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
-    module = sys.modules.setdefault("my_transformer", types.ModuleType("my_transformer"))
+    module = types.ModuleType("my_transformer")
+    if not only:
+        module = sys.modules.setdefault("my_transformer", module)
     exec(compile(text, name, "exec"), module.__dict__)
     module.__file__ = name
     return module
@@ -78,14 +91,11 @@ def check_blank(name, file=FILE, seconds=60):
     Args:
       name: of the blank.
       file: the reader's.
-      seconds: after which the reader's code is stopped.
+      seconds: of computing, after which the reader's code is stopped.
     Returns: a `Verdict`.
     Raises: KeyError for an unknown blank.
     """
-    from course.blank_cases import CASES
-
-    cases = CASES[name]
-    problem = _problem(name, cases, file, seconds)
+    problem = _problem(name, file, seconds)
     if not problem:
         print(f"{name}: right!")
         progress(file)
@@ -96,33 +106,40 @@ def check_blank(name, file=FILE, seconds=60):
     return Verdict(not problem)
 
 
-def _problem(name, cases, file, seconds):
+def _problem(name, file, seconds):
     """What is wrong with a blank, or ""."""
-    if name in unfinished(pathlib.Path(file).read_text("utf-8")):
-        return "empty"
+    from course.blank_cases import CASES, IN_GRAPH, in_training
+
+    cases, text = CASES[name], pathlib.Path(file).read_text("utf-8")
+    if name in unfinished(text):
+        own = re.sub(r"^ *(\.\.\.|#).*", "", blanks(text)[name], flags=re.M).strip()
+        return "The line `...` is still there: delete it" if own else "empty"
 
     def stop(*_):
-        raise TimeoutError(f"it has not finished after {seconds} seconds")
+        raise TimeoutError(f"it has not finished after {seconds} seconds of computing")
 
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    about = ""
     try:
-        module = my_transformer(file)
-        for what, got, right, *wrong in cases(module, np.random.default_rng(1)):
-            difference = _difference(what, got, right, wrong[0] if wrong else {})
-            if difference:
-                return difference
+        my_transformer(file)  # for the cells that follow
+        module = my_transformer(file, [other for other in CASES if CASES[other] is cases])
+        for about, run in [("", cases), *[(GRAPH, in_training)] * (name in IN_GRAPH)]:
+            for what, got, right, *wrong in run(module, np.random.default_rng(1)):
+                difference = _difference(what, got, right, wrong[0] if wrong else {})
+                if difference:
+                    return about + difference
     except SyntaxError as error:
         return f"Python cannot read this line:\n    {(error.text or '').strip()}\n  ({error.msg})"
     except Exception as error:
         lines = [frame.line for frame in traceback.extract_tb(error.__traceback__)
                  if frame.filename.endswith("blanks filled")]  # fmt: skip
         where = f" in the line\n    {lines[-1]}\n " if lines else ""
-        text = re.sub(r"\x1b\[\d*m|Exception encountered when calling .*", "", str(error))  # Keras
-        return f"{type(error).__name__}{where}: {(text.strip() or '?').splitlines()[0][:200]}"
+        text = (TECHNICAL.sub("", str(error)).strip() or "?").splitlines()[0][:200].rstrip(".")
+        return f"{about}{type(error).__name__}{where}: {text}"
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
     return ""
 
 
@@ -149,6 +166,8 @@ def _difference(what, got, right, wrong):
                 return difference
         return ""
     got, right = np.asarray(got), np.asarray(right)
+    if got.ndim and got.dtype.kind != right.dtype.kind:
+        return f"{what} has the type {got.dtype}, and must have {right.dtype}"
 
     def is_equal(value):
         return got.shape == np.shape(value) and np.allclose(got, value, rtol=1e-3, atol=1e-4)
@@ -164,9 +183,7 @@ def _difference(what, got, right, wrong):
         return f"{what} has numbers that are infinite or not a number"
     first = tuple(int(i) for i in np.argwhere(~np.isclose(got, right, rtol=1e-3, atol=1e-4))[0])
     at = f" at {list(first)}" if first else ""
-    return (
-        f"{what} has the right shape, but{at} it is {got[first]:.4g} instead of {right[first]:.4g}"
-    )
+    return f"{what} is {got[first]:.4g} instead of {right[first]:.4g}{at}"
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # no start-up messages of TensorFlow
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # fewer start-up messages
 
 import keras
 import numpy as np

@@ -38,17 +38,13 @@ LINES = {"a": ([1, 2, 4], [1, 10, 100]), "b": ([1, 2], [3, 4])}
 PRODUCT = ("X", np.eye(3)), "×", ("W", -np.ones((3, 2))), "=", ("Q", -np.ones((3, 2)))
 # What draws a figure, its arguments, and texts that the figure must show.
 FIGURES = {
-    "matrix": (
-        plots.plot_matrix, (MATRIX, TOKENS[:2], TOKENS[2:], "scores", "weight"),
-        {"0.7", "-3", "0.25", *LABELS, "scores", "weight"},
-    ),
+    "matrix": (plots.plot_matrix, (MATRIX, TOKENS[:2], TOKENS[2:], "scores", "weight"),
+               {"0.7", "-3", "0.25", *LABELS, "scores", "weight"}),
     "large matrix": (plots.plot_matrix, (RANDOM.normal(size=(50, 64)),), set()),
     "product": (plots.plot_product, PRODUCT, {"3 × 3", "3 × 2", "X", "×"}),
     "curves": (plots.plot_curves, (LINES, "n, tokens", "ms"), {"n, tokens", "ms", "a", "b"}),
-    "bars": (
-        plots.plot_bars, ({"with": [1, 2], "without": [3, 4]}, NAMES, "padding, %"),
-        {"padding, %", "with", "without"},
-    ),
+    "bars": (plots.plot_bars, ({"with": [1, 2], "without": [3, 4]}, NAMES, "padding, %"),
+             {"padding, %", "with", "without"}),
     "beam": (plots.plot_beam, (BEAM, BEAM_NAMES, (2, 5, 6), "two steps"), {"[START]\n0.00"}),
     "transformer": (plot_transformer, (), {"N×", "Q", "K", "V", "Positional\nEncoding"}),
     "stacks": (plot_stacks, (3,), {"Encoder layer 3", "Decoder layer 1", "K, V"}),
