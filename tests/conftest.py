@@ -22,7 +22,7 @@ from tf_transformer.data.pocket import read_pairs
 
 
 def pytest_configure(config):
-    """Chooses the devices, before TensorFlow's first operation.
+    """Chooses the devices, before TensorFlow's first operation, and the settings of Hypothesis.
 
     The tests run on the CPU everywhere, except with `-m gpu`. The process that only distributes
     the tests does not import TensorFlow; so a `conftest.py` imports it in its fixtures.

@@ -63,6 +63,7 @@ def test_further_columns(succeed, refused, lines, tmp_path, caplog):
     (tmp_path / "list.txt").write_text(out)
     rescore = "rescore", f"--input={tmp_path}/list.txt", f"--sources={tmp_path}/in.txt", model
     assert succeed(*rescore, "--weights=1,0", "--n_best=2")[0] == out
+    assert succeed(*rescore, "--weights=1,0")[0] == succeed("translate", model, lines, short)[0]
 
     (tmp_path / "pairs.tsv").write_text("Anna sleeps.\tAnna schläft.\na\t" + "a " * 60 + "\n")
     out, _ = succeed("score", model, f"--input={tmp_path}/pairs.tsv", *flags)

@@ -26,6 +26,7 @@ WRONG = [
     ("decoder_layer", "self.layernorm3(", "self.layernorm1(", "never called: layernorm3"),
     ("decoder", "layer{i + 1}_block2", "layer{i}_block2", "names of the attention weights"),
     ("encoder", "return self.layernorm(x)", "return x", "for norm='pre'"),
+    ("decoder", "return self.layernorm(x), ", "return x, ", "for norm='pre'"),
     ("encoder", "layer(x, training, mask)", "layer(x, False, mask)", "on in the layers"),
     ("transformer", "self.encoder(inp, training,", "self.encoder(inp, False,", "of the encoder"),
     ("transformer", "enc_output, training,", "enc_output, False,", "of the decoder"),

@@ -48,6 +48,7 @@ def scored_searches(model):
 def searches(model):
     return [
         search_translations(model, INP, decode_config(1)),
+        search_translations(model, INP, decode_config(3), 3),
         *scored_searches(model),
         alternative_translations(model, INP, decode_config(1), 3, PREFIX),
     ]

@@ -107,12 +107,15 @@ def test_a_run_of_an_earlier_format_keeps_what_it_holds_out(corpus_folder, tmp_p
     path.write_text("".join(map("{}\t{}\n".format, *map(str.splitlines, sides))), "utf-8")
     flags = {"data": path, "logical_devices": 1, "eval_steps": 2, "bleu_sentences": 0}
     command = train_command(tmp_path, corpus_folder, flags)[3:]
-    assert main([*command, "--hold_out=end", "--train_steps=2"]) == 0
+    end, whole = "--hold_out=end", tmp_path / "whole"
+    assert main([*command, end, f"--model_dir={whole}", "--train_steps=4"]) == 0
+    assert main([*command, end, "--train_steps=2"]) == 0
     config = tmp_path / "config.json"
     values = json.loads(config.read_text())
     del values["data"]["hold_out"]
     config.write_text(json.dumps({**values, "format_version": 1}))
     assert main([*command, "--train_steps=4"]) == 0
+    assert losses(tmp_path)[-1] == losses(whole)[-1]
     assert losses(tmp_path)[-1][:2] == (4, "average")
     assert Config.load(str(config)).data.hold_out == "end"
     assert main([*command, "--hold_out=sources", "--train_steps=4"]) == 2
@@ -139,17 +142,11 @@ def everything(corpus_folder, tmp_path):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        "everything",
-        pytest.param(
-            {"subword_model": "unigram", "sentencepiece_alpha": 0.3, "batch_tokens": 4096},
-            marks=pytest.mark.slow,
-        ),
-    ],
-    ids=str,
-)
+SAMPLED = {"subword_model": "unigram", "sentencepiece_alpha": 0.3, "batch_tokens": 4096}
+SLOW = pytest.param(SAMPLED, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("changes", ["everything", SLOW], ids=str)
 def test_resumed_in_the_middle_of_an_epoch(tiny_config, request, tmp_path, changes):
     changes = request.getfixturevalue("everything") if changes == "everything" else changes
     config = tiny_config.replace(
@@ -254,6 +251,9 @@ def test_early_stopping_resumes(tiny_config, tmp_path, caplog):
     assert again.run() and again.step == 8  # the run has ended
     assert "stopped early at update 8: loss was best at update 4" in describe_history(str(tmp_path))
     assert read_run(str(tmp_path)).state == "stopped early"
+    Scored.figures = iter([{"loss": x} for x in (3.0, 2.0, 2.9, 2.8, 1.0)])
+    assert make_trainer(config.replace(train_steps=8), tmp_path / "last", Scored).run()
+    assert "stopped_early" not in read_metrics(str(tmp_path / "last"))[-1]  # at its last update
 
 
 @pytest.mark.parametrize(("metric", "last_step", "found"), [
