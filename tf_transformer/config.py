@@ -7,11 +7,14 @@ A `Config` consists of a `ModelConfig`, a `DataConfig`, a `TrainConfig` and a `D
 
 import dataclasses
 import json
+import logging
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
+
+logger = logging.getLogger(__name__)
 
 MICRO_BATCH_TOKENS = 4096  # of a CPU
 MAX_INTEGER = 2**31 - 1  # TensorFlow computes steps, lengths and ids in int32
@@ -493,6 +496,14 @@ BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
 }
 
 
+# Settings of versions before 0.3 that have gone -> the value with which they had no effect.
+GONE: dict[str, Any] = {
+    "bpe_dropout": 0, "sentencepiece_alpha": 0, "extend_vocab": 0, "init_optimizer": False,
+    "freeze": "", "r_drop": 0, "ema_decay": 0, "plateau_steps": 0, "early_stopping_metric": "",
+}  # fmt: skip
+GONE_SINCE = "is gone since 0.3 (docs/upgrade.md)"
+
+
 # The format of `config.json`. Version 0.2.0 wrote no number, and the settings of format 1.
 FORMAT_VERSION = 2
 
@@ -621,6 +632,10 @@ class Config:
                 )
             if version < 2:
                 values |= {part: old | values[part] for part, old in BEFORE_FORMAT_2.items()}
+            for part in values.values():
+                for name in GONE.keys() & part.keys():
+                    if (value := part.pop(name)) != GONE[name]:
+                        logger.warning(f"{path}: {name} {value} has no effect: it {GONE_SINCE}")
             return cls.from_dict(values)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None

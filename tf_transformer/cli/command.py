@@ -43,6 +43,13 @@ KINDS: dict[Any, tuple[Callable[..., Any], str]] = {
 }
 
 
+# Flags of versions before 0.3 that have gone, with those of the settings that have.
+GONE_FLAGS = {
+    *settings.GONE, "seeds", "parallel_seeds", "constraints", "diverse_groups",
+    "diversity_strength", "server",
+}  # fmt: skip
+
+
 class Flag(NamedTuple):
     """A flag of a command."""
 
@@ -244,6 +251,8 @@ def parse(name: str, arguments: list[str]) -> flags.FlagValues | None:
     try:
         remaining = values([name, *arguments])[1:]
     except flags.UnrecognizedFlagError as error:
+        if error.flagname.removeprefix("no") in GONE_FLAGS:
+            raise UserError(f"--{error.flagname} {settings.GONE_SINCE}") from None
         owners = [
             other
             for other, each in COMMANDS.items()

@@ -16,8 +16,10 @@ from tf_transformer.cli import (  # noqa: F401  # isort: skip
 from tf_transformer.cli.command import COMMANDS, parse, usage
 from tf_transformer.cli.interrupts import received_signal
 from tf_transformer.cli.messages import log_to_stderr, report, stop_logging
+from tf_transformer.config import GONE_SINCE
 from tf_transformer.errors import UserError
 
+GONE_COMMANDS = ("clean", "evalb")  # those of versions before 0.3 that have gone
 # Flags that reduce the memory of a command.
 MEMORY_FLAGS = ("micro_batch_tokens", "decode_batch_tokens", "beam_size", "mbr_samples")
 
@@ -57,6 +59,8 @@ def _run(arguments: list[str]) -> int:
             print(usage())
             return 0
         command, *rest = *rest, "--help"
+    if command in GONE_COMMANDS and command not in COMMANDS:
+        raise UserError(f"the command {command} {GONE_SINCE}")
     if command not in COMMANDS:
         near = difflib.get_close_matches(command, COMMANDS, cutoff=0.55)
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
