@@ -38,12 +38,14 @@ def plain_dropout(x, rate):
     return tf.nn.experimental.stateless_dropout(x, rate, seed)
 
 
-def plain_cross_entropy(project, weights, xs, tar_real, label_smoothing, scale, r_drop):
+def plain_gradients(project, weights, x, tar_real, label_smoothing, scale):
     """The logits of all tokens at once, differentiated by TensorFlow."""
-    del r_drop
-    logits = project(*xs, *weights)
-    loss, tokens = label_smoothed_cross_entropy(tar_real, logits, label_smoothing)
-    return loss * scale, tf.stop_gradient(tf.stack([loss, tokens, 0.0, loss]))
+    with tf.GradientTape() as tape:
+        tape.watch([x, *weights])
+        logits = project(x, *weights)
+        loss, tokens = label_smoothed_cross_entropy(tar_real, logits, label_smoothing)
+        scaled = tf.reduce_mean(scale) * loss
+    return tape.gradient(scaled, [x, *weights]), tf.stack([loss, tokens, 0.0, loss])
 
 
 class PlainAdam(keras.optimizers.Adam):
@@ -62,7 +64,7 @@ KERNELS = {
     },
     "dropout": {"tf_transformer.model.dropout.keyed_dropout": plain_dropout},
     "Adam": {"adam": PlainAdam},
-    "cross-entropy": {"tf_transformer.training.update.chunked_cross_entropy": plain_cross_entropy},
+    "cross-entropy": {"tf_transformer.training.update.chunked_gradients": plain_gradients},
 }
 
 

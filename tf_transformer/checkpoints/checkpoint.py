@@ -218,7 +218,7 @@ def validation_score(values: dict[str, Any]) -> tuple[str, float]:
     return "loss", -values["loss"]
 
 
-def last_eighth(paths: Sequence[str], first_step: int) -> list[str]:
+def last_eighth(paths: Sequence[str]) -> list[str]:
     """Returns the checkpoints of the last eighth of the updates of a run.
 
     Their weights are similar. In a short run, the newest checkpoints can reach back to the
@@ -226,11 +226,9 @@ def last_eighth(paths: Sequence[str], first_step: int) -> list[str]:
 
     Args:
       paths: the checkpoints that are kept, oldest first; at least one.
-      first_step: updates before the run, which the training state has.
     Returns: the newest of them.
     """
-    last_step = checkpoint_step(paths[-1])
-    start = last_step - AVERAGED_PART * (last_step - first_step)
+    start = (1 - AVERAGED_PART) * checkpoint_step(paths[-1])
     return [path for path in paths if checkpoint_step(path) > start]
 
 

@@ -165,8 +165,6 @@ def _check_memory(config: Config, workers: Workers) -> None:
     """
     import tensorflow as tf
 
-    from tf_transformer.training.memory_plan import state_bytes
-
     if tf.config.list_logical_devices("GPU") and not config.train.logical_devices:
         return  # the memory of a GPU has its own error
     size = config.data.vocab_size
@@ -174,7 +172,7 @@ def _check_memory(config: Config, workers: Workers) -> None:
         size = config.model.target_vocab_size + config.train.extend_vocab
     model = config.with_vocabularies(size, size).model
     replicas = workers.replicas // workers.count
-    needed = replicas * state_bytes(model, 1, config.train.ema_decay)
+    needed = replicas * 4 * 4 * model.parameters()  # weights, gradients, Adam's moments: float32
     if needed > memory():
         raise UserError(
             f"training needs about {needed / 1e9:,.1f} GB for {replicas} replicas, this computer "
@@ -324,13 +322,8 @@ def _parse_seeds(values: flags.FlagValues, config: Config) -> list[int]:
 def average(values: flags.FlagValues) -> None:
     """Averages checkpoints."""
     model_dir, last, best = values.model_dir, values.last, values.best
-    config = model_folder.load_config(model_dir)
+    model_folder.load_config(model_dir)  # a folder without settings is none of a run
     one_of(values, "last", "best")
-    if config.train.ema_decay and (best is not None or not values.output):
-        raise UserError(
-            f"averaged.npz and the validations of {model_dir} are of its moving average "
-            "(--ema_decay): give --last, and --output=FILE for an average of the updates' weights"
-        )
     kept = model_folder.step_checkpoints(model_dir)
     if not 1 <= (1 if last is None else last) <= len(kept):
         raise UserError(
@@ -344,8 +337,7 @@ def average(values: flags.FlagValues) -> None:
     elif last is not None:
         chosen = kept[-last:]
     else:
-        first_step = checkpoint.read_state(kept[-1]).get("first_step", 0)
-        chosen = checkpoint.last_eighth(kept, first_step)
+        chosen = checkpoint.last_eighth(kept)
     output = values.output or os.path.join(model_dir, model_folder.AVERAGED)
     checkpoint.average(chosen, output)
     print(f"averaged {', '.join(os.path.basename(path) for path in chosen)} into {output}")

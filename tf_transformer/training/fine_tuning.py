@@ -1,16 +1,12 @@
-"""Fine-tuning: a run that starts with the weights of another model, or updates only some weights.
-
-The settings are `init_from`, `init_optimizer` and `freeze`.
-"""
+"""Fine-tuning: a run that starts with the weights of another model (`init_from`)."""
 
 import dataclasses
 import logging
 import os
 
-import keras
 import numpy as np
 
-from tf_transformer.checkpoints.checkpoint import Adapt, named_weights, read_state, restore
+from tf_transformer.checkpoints.checkpoint import Adapt, read_state, restore
 from tf_transformer.checkpoints.loading import check_same_vocabularies
 from tf_transformer.checkpoints.model_folder import (
     find,
@@ -24,7 +20,6 @@ from tf_transformer.data.vocabulary_extension import segment_new_pieces
 from tf_transformer.errors import UserError
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.training.distribution import Workers
-from tf_transformer.training.optimizer import FusedAdam
 
 logger = logging.getLogger(__name__)
 
@@ -45,17 +40,10 @@ def recorded_init_from(init_from: str, model_dir: str) -> str:
     return os.path.basename(path) if is_built_in(path) else os.path.abspath(path)
 
 
-def _initial_checkpoint(settings: TrainConfig) -> str:
-    """The weights that other commands use too, or the newest ones, which have an optimizer."""
-    name = "latest" if settings.init_optimizer else None
-    return find(find_model_dir(settings.init_from), name)
-
-
 def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
     """Loads the vocabularies of the initial model, and checks that a run can start with it.
 
-    The dropout rate may differ, and the number of positions where they are not learned. With
-    `init_optimizer`, the settings on which the state of the optimizer depends are compared too.
+    The dropout rate may differ, and the number of positions where they are not learned.
 
     Returns: the tokenizers of source and target.
     Raises: UserError when a file is missing, or the run has other sizes.
@@ -68,22 +56,14 @@ def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
         names -= {"pe_input", "pe_target"}
     names |= {"vocab_size", "subword_model", "shared_vocab"}
     names |= {"source_normalization", "target_normalization"}
-    if config.train.init_optimizer:
-        names |= {"freeze", "ema_decay"}
     sizes = (tokenizer.vocab_size for tokenizer in tokenizers)
     if differences := initial.differences(config.with_vocabularies(*sizes), names):
         raise UserError(
             f"the model {init_from} has {differences}: fine-tuning keeps these settings, leave the "
             "flags out or give the same values"
         )
-    path = _initial_checkpoint(config.train)
-    state = read_state(path)
-    check_same_vocabularies(state, tokenizers, path)
-    if config.train.init_optimizer and state["step"] >= config.train.train_steps:
-        raise UserError(
-            f"{path} has {state['step']:,} updates, and --init_optimizer counts from there: give a "
-            f"larger --train_steps than {config.train.train_steps:,}"
-        )
+    path = find(find_model_dir(init_from), None)
+    check_same_vocabularies(read_state(path), tokenizers, path)
     before, now = ((each.data.source, each.data.target) for each in (initial, config))
     if before != now:
         logger.warning(
@@ -95,7 +75,6 @@ def initial_vocabulary(config: Config) -> tuple[Tokenizer, Tokenizer]:
 
 def load_initial_weights(
     model: Transformer,
-    optimizer: FusedAdam,
     tokenizers: tuple[Tokenizer, Tokenizer],
     settings: TrainConfig,
     workers: Workers,
@@ -104,25 +83,18 @@ def load_initial_weights(
 
     Args:
       model: a built `Transformer`.
-      optimizer: a built `FusedAdam`. It stays new unless `init_optimizer` is set.
       tokenizers: of source and target. With `extend_vocab` they have more sub-words than those of
         the initial model.
       settings: a `TrainConfig`.
       workers: the `Workers`.
-    Raises: UserError when the checkpoint is damaged, or has another optimizer.
+    Raises: UserError when the checkpoint is damaged.
     """
-    step = 0
-    variables: list[keras.Variable] = list(model.weights)
-    if settings.init_optimizer:
-        variables += [variable for variable in optimizer.variables if variable.dtype == "float32"]
     if workers.is_chief:
-        path = _initial_checkpoint(settings)
+        path = find(find_model_dir(settings.init_from), None)
         adapt = _row_extension(tokenizers, settings.init_from) if settings.extend_vocab else None
-        state = restore(path, model, optimizer if settings.init_optimizer else None, adapt)
-        step = state["step"] if settings.init_optimizer else 0
+        restore(path, model, None, adapt)
         logger.info("starting with the weights of %s", path)
-    workers.broadcast_weights(variables)
-    optimizer.iterations.assign(workers.broadcast(step))
+    workers.broadcast_weights(model.weights)
 
 
 def _row_extension(tokenizers: tuple[Tokenizer, Tokenizer], init_from: str) -> Adapt:
@@ -153,24 +125,3 @@ def _row_extension(tokenizers: tuple[Tokenizer, Tokenizer], init_from: str) -> A
         return np.moveaxis(np.concatenate([rows, means]), 0, axis)
 
     return extend
-
-
-def freeze(model: Transformer, parts: str) -> None:
-    """Excludes weights from training: they get no gradients, and the optimizer no state for them.
-
-    Args:
-      model: a built `Transformer`.
-      parts: of `config.FREEZABLE`, separated by commas, or "". The encoder and the decoder
-        are the weights of their layers; the decoder has the output projection too, unless that is
-        the embedding matrix. The embeddings are the embedding matrices and learned positions.
-    """
-    frozen = 0
-    for name, variable in named_weights(model).items():  # such as "encoder/layer1/mha/wq/kernel"
-        part = "encoder" if name.startswith("encoder/") else "decoder"
-        if name.endswith(("/table", "/pos_encoding")):
-            part = "embeddings"
-        if part in parts.split(","):
-            variable.trainable = False
-            frozen += variable.value.shape.num_elements()
-    if frozen:
-        logger.info(f"frozen ({parts}): {frozen:,} of {model.count_params():,} parameters")

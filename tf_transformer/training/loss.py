@@ -1,11 +1,11 @@
 """The loss (Sec. 5.4) and the accuracy: sums over tokens, to be divided by their number.
 
 The definitions come first. Training computes the same values and gradients from the decoder's
-output, for a chunk of tokens at a time (`chunked_cross_entropy`). The logits of a batch are its
-largest tensor: 25,000 tokens x 37,000 sub-words in float32 are 3.7 GB, and automatic
-differentiation keeps several tensors of that size. Here the logits of `chunk_tokens()` tokens exist
-at a time, and their gradient is computed with them. The gain is memory; an update takes about as
-long either way (`benchmarks/kernels.py`).
+output, for a chunk of tokens at a time (`chunked_gradients`). The logits of a batch are its largest
+tensor: 25,000 tokens x 37,000 sub-words in float32 are 3.7 GB, and automatic differentiation keeps
+several tensors of that size. Here the logits of `chunk_tokens()` tokens exist at a time, and their
+gradient is computed with them. The gain is memory; an update takes about as long either way
+(`benchmarks/kernels.py`).
 
 Shapes: B batch, T target, D d_model, V vocabulary, n tokens.
 """
@@ -47,7 +47,7 @@ def label_smoothed_cross_entropy(
 ) -> TokenSums:
     """-sum_k q(k) log p(k) with q(k) = (1 - e) [k is the label] + e / V (Sec. 5.4).
 
-    This is the definition. Training uses `chunked_cross_entropy`, and the loss for `compile` is
+    This is the definition. Training uses `chunked_gradients`, and the loss for `compile` is
     `LabelSmoothedCrossEntropy`.
 
     Args:
@@ -104,7 +104,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         """Label ids `[B, T]`, 0 for padding, logits `[B, T, V]` -> `[B, T]`, to be summed."""
         labels = tf.cast(y_true, tf.int64)  # (B, T)
         logits = tf.reshape(tf.cast(y_pred, tf.float32), (-1, y_pred.shape[-1]))  # (B * T, V)
-        smoothed, _ = cross_entropy(tf.reshape(labels, [-1]), logits, self.label_smoothing)
+        smoothed, _ = token_cross_entropy(tf.reshape(labels, [-1]), logits, self.label_smoothing)
         losses = tf.reshape(smoothed, tf.shape(labels))  # (B, T)
         mask = tf.cast(tf.math.not_equal(labels, PAD), tf.float32)  # (B, T)
         tokens = tf.reduce_sum(mask)
@@ -144,10 +144,10 @@ def _token_weights(sample_weight: Any) -> tf.Tensor | None:
     return weights if weights.shape.rank == 2 else weights[:, tf.newaxis]
 
 
-def cross_entropy(
+def token_cross_entropy(
     labels: tf.Tensor, logits: tf.Tensor, label_smoothing: float = 0.0
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes the loss of each token, with and without label smoothing.
+    """Computes the loss of each token, with and without label smoothing, as training uses it.
 
     The gradient of the smoothed loss is p - q, with the predicted distribution p and the smoothed
     label q (Sec. 5.4). TensorFlow's automatic gradient takes several more passes over `[n, V]`:
@@ -197,27 +197,11 @@ def token_losses(
     """
     logits = tf.cast(logits, tf.float32)
     real = tf.cast(tf.not_equal(labels, PAD), tf.float32)  # (n)
-    smoothed, unsmoothed = cross_entropy(labels, logits, label_smoothing)  # (n), (n)
+    smoothed, unsmoothed = token_cross_entropy(labels, logits, label_smoothing)  # (n), (n)
     correct = tf.cast(tf.equal(labels, tf.argmax(logits, axis=-1)), tf.float32)  # (n)
     losses = smoothed * real  # (n)
     of_tokens = [losses, real, correct * real, unsmoothed * real]
     return losses, tf.stack([tf.reduce_sum(values) for values in of_tokens])
-
-
-def symmetric_divergence(logits_1: tf.Tensor, logits_2: tf.Tensor) -> tf.Tensor:
-    """(D(P1 || P2) + D(P2 || P1)) / 2 of two predicted distributions (R-Drop, Eq. 2).
-
-    With D(P || Q) = sum_k p(k) (log p(k) - log q(k)) this is
-    sum_k (p1(k) - p2(k)) (log p1(k) - log p2(k)) / 2.
-
-    Args:
-      logits_1, logits_2: `[n, V]`; computed in float32.
-    Returns: float32 `[n]`, nats. Both distributions have a gradient, as in the authors' code.
-    """
-    log_p1 = tf.nn.log_softmax(tf.cast(logits_1, tf.float32))  # (n, V)
-    log_p2 = tf.nn.log_softmax(tf.cast(logits_2, tf.float32))  # (n, V)
-    difference = (tf.exp(log_p1) - tf.exp(log_p2)) * (log_p1 - log_p2)  # (n, V)
-    return tf.reduce_sum(difference, axis=-1) / 2
 
 
 def chunked_loss_sums(
@@ -247,84 +231,45 @@ def chunked_loss_sums(
     return tf.reduce_sum(sums, axis=0)
 
 
-def chunked_cross_entropy(
+def chunked_gradients(
     project: Project,
     weights: Sequence[tf.Tensor],
-    xs: Sequence[tf.Tensor],
+    x: tf.Tensor,
     tar_real: tf.Tensor,
     label_smoothing: float,
     scale: tf.Tensor | float,
-    r_drop: float = 0.0,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes the same sums, and a loss that can be differentiated by `xs` and the weights.
-
-    The forward pass computes the gradients too, so that no logits are kept for the backward pass.
-
-    R-Drop (Liang et al. 2021, arXiv:2106.14448) has two passes with different dropout masks. Its
-    loss of a token is the sum of both cross-entropies and alpha times the symmetric divergence
-    (Eq. 4). Here it is half of that,
-
-        (CE_1 + CE_2) / 2 + alpha / 2 * (D(P1 || P2) + D(P2 || P1)) / 2
-
-    so that alpha = 0 is the usual loss, alpha has the paper's values, and gradients have the usual
-    norm. Adam does not depend on the factor. Padding does not count, as in the authors' code.
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Computes the sums of `chunked_loss_sums`, and the gradients of the loss, chunk by chunk.
 
     Args:
-      project, weights, tar_real, label_smoothing: as for `chunked_loss_sums`.
-      xs: the decoder's output `[B, T, D]` of one pass, or of the two passes of R-Drop.
+      project, weights, x, tar_real, label_smoothing: as for `chunked_loss_sums`.
       scale: float32 scalar, factor on the loss: one over the number of tokens of the batch, times
         the loss scale of float16; or float32 `[B]`, such a factor for each pair.
-      r_drop: alpha, the weight of the divergence of two passes.
-    Returns: the loss, float32 scalar: the sum of scale times the losses; the sums `[4]` of
-      `chunked_loss_sums`, means of the passes, without the scale, the divergence and a gradient.
+    Returns: the gradients of the sum of scale times the losses by `x`, in its type, and by each of
+      the weights, float32; the sums `[4]`, without the scale.
     """
-    passes = len(xs)
-    labels = _label_chunks(tar_real)  # (chunks, n)
-    scales = tf.broadcast_to(tf.reshape(scale, [-1, 1]), tf.shape(tar_real))  # (B, T)
-    scales = _chunks(scales)  # (chunks, n)
+    xs, labels = _chunks(x), _label_chunks(tar_real)  # (chunks, n, D), (chunks, n)
+    scales = _chunks(tf.broadcast_to(tf.reshape(scale, [-1, 1]), tf.shape(tar_real)))  # (chunks, n)
+    weights = [tf.cast(weight, x.dtype) for weight in weights]  # once, and not in each chunk
 
-    def chunk_loss(i: tf.Tensor, *tensors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        logits = [project(x, *tensors[passes:]) for x in tensors[:passes]]  # (n, V) each
-        losses, sums = zip(*(token_losses(labels[i], each, label_smoothing) for each in logits))
-        loss = tf.add_n(losses) / passes  # (n)
-        if r_drop:
-            real = tf.cast(labels[i] != PAD, tf.float32)  # (n)
-            loss += r_drop / 2 * symmetric_divergence(*logits) * real
-        return tf.reduce_sum(loss * scales[i]), tf.add_n(sums) / passes
+    def add_chunk(i: tf.Tensor, grad_xs: tf.TensorArray, totals: list[tf.Tensor]) -> Any:
+        with tf.GradientTape() as tape:
+            inputs = [xs[i], *weights]
+            tape.watch(inputs)
+            losses, sums = token_losses(labels[i], project(*inputs), label_smoothing)  # (n), (4)
+            loss = tf.reduce_sum(losses * scales[i])
+        grad_x, *grad_weights = tape.gradient(loss, inputs)
+        added = [sums, *(tf.cast(gradient, tf.float32) for gradient in grad_weights)]
+        return i + 1, grad_xs.write(i, grad_x), [x + y for x, y in zip(totals, added)]
 
-    @tf.custom_gradient
-    def loss_and_sums(*tensors: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Any]:
-        x_chunks = [_chunks(x) for x in tensors[:passes]]
-        # `project` would cast them for each chunk. The gradients of the chunks add up in float32.
-        weights = [tf.cast(weight, tensors[0].dtype) for weight in tensors[passes:]]
-
-        def add_chunk(i: tf.Tensor, totals: list[tf.Tensor], grad_xs: list[tf.TensorArray]) -> Any:
-            chunk = [*(x[i] for x in x_chunks), *weights]
-            with tf.GradientTape() as tape:
-                tape.watch(chunk)
-                loss, sums = chunk_loss(i, *chunk)
-            gradients = tape.gradient(loss, chunk)
-            grad_xs = [array.write(i, new) for array, new in zip(grad_xs, gradients)]
-            added = [loss, sums, *(tf.cast(g, tf.float32) for g in gradients[passes:])]
-            return i + 1, [total + new for total, new in zip(totals, added)], grad_xs
-
-        chunks = tf.shape(labels)[0]
-        totals = [tf.zeros([]), tf.zeros([4]), *(tf.zeros(w.shape) for w in weights)]
-        arrays = [tf.TensorArray(x.dtype, chunks, element_shape=x.shape[1:]) for x in x_chunks]
-        _, (loss, sums, *grad_weights), arrays = tf.while_loop(
-            lambda i, *_: i < chunks, add_chunk, (0, totals, arrays), parallel_iterations=1
-        )
-        grad_xs = [
-            tf.reshape(tf.reshape(g.stack(), [-1, x.shape[-1]])[: tf.size(tar_real)], tf.shape(x))
-            for g, x in zip(arrays, tensors)
-        ]  # (B, T, D) each
-
-        def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
-            return [tf.cast(upstream, g.dtype) * g for g in (*grad_xs, *grad_weights)]
-
-        return (loss, sums), gradient
-
-    return loss_and_sums(*xs, *weights)
+    chunks = tf.shape(labels)[0]
+    grad_xs = tf.TensorArray(x.dtype, chunks, element_shape=xs.shape[1:])
+    totals = [tf.zeros([4]), *(tf.zeros(weight.shape) for weight in weights)]
+    _, grad_xs, (sums, *grad_weights) = tf.while_loop(
+        lambda i, *_: i < chunks, add_chunk, (0, grad_xs, totals), parallel_iterations=1
+    )
+    rows = tf.reshape(grad_xs.stack(), [-1, x.shape[-1]])[: tf.size(tar_real)]  # (B * T, D)
+    return [tf.reshape(rows, tf.shape(x)), *grad_weights], sums
 
 
 def chunk_tokens() -> int:

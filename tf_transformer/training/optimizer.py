@@ -1,4 +1,4 @@
-"""Adam (Sec. 5.3) with the schedule and the moving average of a run."""
+"""Adam (Sec. 5.3) with the schedule of a run."""
 
 from collections.abc import Sequence
 
@@ -19,14 +19,7 @@ class FusedAdam(keras.optimizers.Adam):
     Keras computes this with about twenty operations for each weight, a third of the nodes of a
     training step's graph. On a CPU, an update takes as long with it (`benchmarks/kernels.py`); on a
     GPU, each of them is a kernel of its own. Keras' own `update_step` divides by 1 - b1^t, which is
-    0 where an update is skipped. There is no `amsgrad`.
-
-    With `use_ema`, it keeps a moving average of the weights, with the decay rate
-
-        d_t = min(ema_momentum, t / (t + 9))
-
-    after t earlier updates: that of `tf.train.ExponentialMovingAverage` with `num_updates`, for
-    which the initial weights do not count for long. (Keras has a constant rate after t = 0.)
+    0 where an update is skipped. There is no `amsgrad` and no moving average.
     """
 
     def apply_if(
@@ -56,25 +49,7 @@ class FusedAdam(keras.optimizers.Adam):
         for gradient, variable in zip(gradients, variables):
             gradient = tf.math.multiply_no_nan(gradient, mask)  # also of infinity it makes 0
             self.update_step(gradient, variable.value, learning_rate, betas)
-        self._update_model_variables_moving_average(variables)
         self.iterations.assign_add(1)
-
-    @property
-    def averages(self) -> list[keras.Variable]:
-        """The moving averages, in the order of the weights given to `build`."""
-        return self._model_variables_moving_average
-
-    def _update_model_variables_moving_average(self, variables: Sequence[keras.Variable]) -> None:
-        """Updates the averages with the new weights, where there are any; in each replica."""
-        if not self.use_ema:
-            return
-        step = tf.cast(self.iterations.value, tf.float32)
-        decay = tf.minimum(self.ema_momentum, step / (step + 9.0))
-        for variable, average in zip(variables, self.averages):
-            difference = tf.convert_to_tensor(average) - tf.convert_to_tensor(variable)
-            tf.raw_ops.AssignSubVariableOp(
-                resource=average.value.handle, value=(1.0 - decay) * difference
-            )
 
     def update_step(
         self,
@@ -107,12 +82,10 @@ class FusedAdam(keras.optimizers.Adam):
 
 
 def make_optimizer(model_config: ModelConfig, train_config: TrainConfig) -> FusedAdam:
-    """Adam with the learning rate and the moving average of the weights of a run."""
+    """Adam with the learning rate of a run."""
     return FusedAdam(
         make_schedule(model_config, train_config),
         beta_1=train_config.beta_1,
         beta_2=train_config.beta_2,
         epsilon=train_config.epsilon,
-        use_ema=bool(train_config.ema_decay),
-        ema_momentum=train_config.ema_decay,
     )

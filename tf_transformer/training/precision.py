@@ -1,4 +1,4 @@
-"""The precision of a training step, and whether XLA compiles it.
+"""The precision of a training step.
 
 Weights, sums over tokens, softmax, loss and layer norm are float32 in every precision.
 """
@@ -31,16 +31,6 @@ def choose_precision(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> s
         capability = min(detail.get("compute_capability", (0, 0)) for detail in details)
         return "mixed_bfloat16" if capability >= (8, 0) else "float32"
     return "mixed_bfloat16" if "amx_bf16" in cpu_flags() else "float32"
-
-
-def choose_jit_compile(wanted: str, gpus: Sequence[tf.config.PhysicalDevice]) -> bool:
-    """Whether XLA compiles the gradients.
-
-    Args:
-      wanted: "on", "off", or "auto": on for GPUs. (On CPUs XLA is slower.)
-      gpus: the physical GPUs of the run.
-    """
-    return bool(gpus) if wanted == "auto" else wanted == "on"
 
 
 class LossScale:

@@ -44,7 +44,7 @@ SAMPLED_PAIRS = 50_000  # of each corpus, on which the rules of normalization ar
 MAY_CHANGE = {
     "data", "train_steps", "train_minutes", "save_steps", "max_checkpoints", "eval_steps",
     "bleu_sentences", "bleu_tokenizer", "log_steps", "early_stopping_patience",
-    "early_stopping_metric", "validation", "max_skipped_steps", "decode_length_coverage",
+    "validation", "max_skipped_steps", "decode_length_coverage",
     "micro_batch_tokens", "precision", "jit_compile", "logical_devices",
     "worker_minutes",
 }  # fmt: skip
@@ -234,7 +234,7 @@ class RunDirectory:
         path, contents = os.path.join(self.path, name), checkpoint.snapshot(model, state=state)
         self._written = self._writer.submit(checkpoint.write, path, contents)
 
-    def average(self, model: keras.Model, settings: TrainConfig, first_step: int) -> None:
+    def average(self, model: keras.Model, settings: TrainConfig) -> None:
         """Writes the mean of the newest checkpoints (Sec. 6.1) and restores it into the model.
 
         They are those of `checkpoint.last_eighth`. Damaged ones are left out.
@@ -242,12 +242,11 @@ class RunDirectory:
         Args:
           model: a built `Transformer`.
           settings: a `TrainConfig`.
-          first_step: updates before the run.
         """
         self.wait()
         self._prune(settings)  # the process may have been killed after the last save
         kept = step_checkpoints(self.path)
-        paths = checkpoint.last_eighth(kept, first_step)
+        paths = checkpoint.last_eighth(kept)
         averaged = os.path.join(self.path, model_folder.AVERAGED)
         damaged = checkpoint.average(paths, averaged, skip_damaged=True)
         _set_aside(damaged)

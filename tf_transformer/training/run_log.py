@@ -19,10 +19,11 @@ import tqdm
 
 from tf_transformer.checkpoints.checkpoint import validation_score
 from tf_transformer.checkpoints.model_folder import METRICS, TENSORBOARD, read_metrics
-from tf_transformer.config import VALIDATION_METRICS, TrainConfig
+from tf_transformer.config import VALIDATION_METRICS
 from tf_transformer.data.progress import shows_bars
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
+from tf_transformer.training.update import Sums
 
 logger = logging.getLogger(__name__)
 
@@ -177,16 +178,14 @@ class Progress:
             self.best = [measure, value]
         return is_best
 
-    def stalled(self, settings: TrainConfig) -> str:
-        """When each metric of early stopping was best, where none improves any more; else ""."""
+    def stalled(self, patience: int) -> str:
+        """When each metric was best, where none has improved for so many validations; else ""."""
         _, measured = self.validated  # a run may be resumed without BLEU
-        own = [name for name in self.best_of if name in measured and "/" not in name]
-        names = settings.early_stopping_metrics() or own
-        found = [self.best_of.get(name, [0, 0, 0]) for name in names]
-        patience = settings.early_stopping_patience
-        if not patience or not found or min(since for *_, since in found) < patience:
+        own = {name: best for name, best in self.best_of.items() if name in measured}
+        found = {name: best for name, best in own.items() if "/" not in name}  # not of other texts
+        if not patience or not found or min(since for *_, since in found.values()) < patience:
             return ""
-        best = zip(names, found)
+        best = found.items()
         return ", ".join(f"{name} was best at update {step:,}" for name, (_, step, _) in best)
 
 
@@ -202,11 +201,11 @@ class MetricsAccumulator:
 
     def __init__(self, state: list[Any] | None = None) -> None:
         # Of the updates that were not skipped.
-        self._sums, self._norms, self._updates = np.zeros(5), 0.0, 0
+        self._sums, self._norms, self._updates = np.zeros(len(Sums._fields)), 0.0, 0
         if state:
             self._sums, self._norms, self._updates = np.array(state[0]), state[1], state[2]
         # Of all updates of this process.
-        self._all_sums, self._padded_tokens, self._steps = np.zeros(5), 0, 0
+        self._all_sums, self._padded_tokens, self._steps = np.zeros(len(Sums._fields)), 0, 0
         self._replica_tokens = np.zeros(1)
         self.since = time.monotonic()
 
@@ -232,20 +231,20 @@ class MetricsAccumulator:
 
     def means(self) -> dict[str, Any]:
         """Returns the means of the updates, as a dict; speed and padding of this process."""
-        loss, tokens, correct, unsmoothed, _ = self._sums.tolist()
-        tokens = tokens or math.nan  # every update was skipped
-        _, target_tokens, _, _, source_tokens = self._all_sums.tolist()
+        sums, all_sums = Sums(*self._sums.tolist()), Sums(*self._all_sums.tolist())
+        tokens = sums.target_tokens or math.nan  # every update was skipped
         seconds = max(time.monotonic() - self.since, 1e-9)
         return {
-            "loss": loss / tokens,
-            "perplexity": math.exp(min(unsmoothed / tokens, 50.0)),  # of a sub-word, as in Table 3
-            "accuracy": correct / tokens,
+            "loss": sums.loss / tokens,
+            # Of a sub-word, as in Table 3.
+            "perplexity": math.exp(min(sums.unsmoothed_loss / tokens, 50.0)),
+            "accuracy": sums.correct / tokens,
             "gradient_norm": self._norms / (self._updates or math.nan),
-            "target_tokens_per_second": target_tokens / seconds,
-            "source_tokens_per_second": source_tokens / seconds,
+            "target_tokens_per_second": all_sums.target_tokens / seconds,
+            "source_tokens_per_second": all_sums.source_tokens / seconds,
             "steps_per_second": self._steps / seconds,
             "non_padding_fraction": (
-                (source_tokens + target_tokens) / max(2 * self._padded_tokens, 1)
+                (all_sums.source_tokens + all_sums.target_tokens) / max(2 * self._padded_tokens, 1)
             ),
             "tokens_per_replica": (self._replica_tokens / max(self._steps, 1)).tolist(),
             "memory_gb": memory_gb(),

@@ -54,28 +54,24 @@ class CustomSchedule(_Schedule):
 
 @keras.saving.register_keras_serializable(package="tf_transformer")
 class InverseSqrtSchedule(_Schedule):
-    """The curve of Eq. 3 with its peak given, and optionally a plateau at the peak.
+    """The curve of Eq. 3 with its peak given.
 
-        lrate = learning_rate * min(1, step / warmup_steps,
-                                    sqrt(warmup_steps / max(step - plateau_steps, warmup_steps)))
+        lrate = learning_rate * min(step / warmup_steps, sqrt(warmup_steps / step))
 
     Args:
       learning_rate: the peak.
       warmup_steps: updates while the rate rises.
-      plateau_steps: updates at the peak, after the warm-up.
     """
 
-    def __init__(self, learning_rate: float, warmup_steps: int, plateau_steps: int = 0) -> None:
+    def __init__(self, learning_rate: float, warmup_steps: int) -> None:
         super().__init__()
         self.learning_rate = learning_rate
         self.warmup_steps = warmup_steps
-        self.plateau_steps = plateau_steps
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
         """Returns the learning rate; arguments and result as of `CustomSchedule`."""
         step = tf.cast(step, tf.float32)
-        decayed = tf.maximum(step - self.plateau_steps, self.warmup_steps)  # before: no decay
-        decay = tf.sqrt(self.warmup_steps / decayed)
+        decay = tf.sqrt(self.warmup_steps / tf.maximum(step, self.warmup_steps))  # 1 before
         return self.learning_rate * tf.minimum(step / self.warmup_steps, decay)
 
 
@@ -117,9 +113,7 @@ SCHEDULES: dict[
     "noam": lambda model, train: CustomSchedule(
         model.d_model, train.warmup_steps, train.learning_rate_scale
     ),
-    "inverse_sqrt": lambda _, train: InverseSqrtSchedule(
-        train.learning_rate, train.warmup_steps, train.plateau_steps
-    ),
+    "inverse_sqrt": lambda _, train: InverseSqrtSchedule(train.learning_rate, train.warmup_steps),
     "constant": lambda _, train: LinearSchedule(train.learning_rate, train.warmup_steps),
     "linear": lambda _, train: LinearSchedule(
         train.learning_rate, train.warmup_steps, train.train_steps

@@ -13,14 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tf_transformer.checkpoints.loading import check_same_vocabularies
-from tf_transformer.checkpoints.model_folder import AVERAGED, BEST, CONFIG, step_checkpoints
+from tf_transformer.checkpoints.model_folder import BEST, CONFIG, step_checkpoints
 from tf_transformer.config import MICRO_BATCH_TOKENS, Config
 from tf_transformer.data.batching import IDS
 from tf_transformer.data.corpus import Corpus
@@ -29,7 +29,14 @@ from tf_transformer.decoding.translator import Translator
 from tf_transformer.errors import UserError
 from tf_transformer.evaluation.bleu import bleu_tokenizer, check_tokenizer, make_bleu, score
 from tf_transformer.files import atomic_write
-from tf_transformer.host import nvidia_smi
+from tf_transformer.training.batch_plan import BatchPlan, learning_rate_warning
+from tf_transformer.training.compilation import (
+    ShapeCompiler,
+    check_products,
+    choose_jit_compile,
+    missing_machine_code,
+    most_shapes,
+)
 from tf_transformer.training.distribution import (
     Workers,
     make_workers,
@@ -37,8 +44,7 @@ from tf_transformer.training.distribution import (
     worker_failures,
 )
 from tf_transformer.training.fine_tuning import load_initial_weights, recorded_init_from
-from tf_transformer.training.memory_plan import Plan, learning_rate_warning
-from tf_transformer.training.precision import choose_jit_compile, choose_precision
+from tf_transformer.training.precision import choose_precision
 from tf_transformer.training.prepare_data import prepare_text
 from tf_transformer.training.run_directory import (
     BATCH_ORDER,
@@ -47,15 +53,13 @@ from tf_transformer.training.run_directory import (
 )
 from tf_transformer.training.run_log import MetricsAccumulator, Progress, RunLog, memory_gb
 from tf_transformer.training.schedule import make_schedule
-from tf_transformer.training.update import Update, eval_step
+from tf_transformer.training.update import Sums, Update, eval_step
 
 logger = logging.getLogger(__name__)
 
 # A handler of the module `signal`.
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
-MAX_SHAPES = 12  # of batches, where XLA compiles the update for each of them
-GPU_PART = 0.85  # of the free memory of a GPU that a plan may fill
 STEPS_IN_FLIGHT = 2  # updates started before the result of an earlier one is read
 
 
@@ -102,6 +106,14 @@ class PreemptionHandler:
             os.write(2, f"\n{name}: saving after this update; Ctrl-C stops at once\n".encode())
 
 
+class _Started(NamedTuple):
+    """An update whose result is not read yet."""
+
+    step: int  # counted from 0
+    result: dict[str, tf.Tensor]
+    padded: int  # tokens of a side of its batch, padding included
+
+
 class _Interrupted(Exception):
     """The run is to stop during a validation."""
 
@@ -132,8 +144,14 @@ class Trainer:
             for name, data in config.train.validation_texts().items()
         }
         self._gpus = [] if config.train.logical_devices else tf.config.get_visible_devices("GPU")
+        if missing := missing_machine_code(self._gpus):
+            check_products(self._gpus)
+            logger.warning(
+                f"{missing}: updates work, but XLA would end the process and is off, so they take "
+                "several times as long; docs/guides/devices.md says what to install"
+            )
         self._jit_compile = choose_jit_compile(config.train.jit_compile, self._gpus)
-        max_shapes = MAX_SHAPES if self._jit_compile else 0
+        max_shapes = most_shapes(config) if self._jit_compile else 0
         text = prepare_text(config, corpus, directory, workers, max_shapes)
         self.train_batches = text.batches("train")
         corpora = {"": corpus, **further}
@@ -145,11 +163,9 @@ class Trainer:
         self._build()
         self.progress = Progress()
         self.preemption = PreemptionHandler()
-        self.first_step = 0  # updates before this run, with `init_optimizer`
         self._saved = (0, 0)  # step, and step of the last validation, of the last checkpoint
         self._accumulator = MetricsAccumulator()
-        # The step, counted from 0, the result and the padded tokens of each started update.
-        self._in_flight: collections.deque[tuple[int, Any, int]] = collections.deque()
+        self._in_flight: collections.deque[_Started] = collections.deque()
         self._schedule = make_schedule(self.config.model, self.config.train)
         evaluate, specs = functools.partial(eval_step, self.model), [IDS, IDS, tf.TensorSpec([1])]
         self._eval_step = on_all_replicas(workers.strategy, evaluate, specs)
@@ -166,33 +182,34 @@ class Trainer:
         check_tokenizer(tokenizer, [target for _, target in self._bleu_pairs[""]])
         self._validation_seconds = 0.0
         if not self._restore() and self.config.train.init_from:
-            load_initial_weights(
-                self.model, self.optimizer, self.tokenizers, self.config.train, workers
-            )
-            self.first_step = self.step
+            load_initial_weights(self.model, self.tokenizers, self.config.train, workers)
 
     def _build(self) -> None:
         """Builds the model and its update, and describes them in the log."""
         settings, strategy = self.config.train, self.workers.strategy
-        precision = self.workers.broadcast(choose_precision(settings.precision, self._gpus))
-        self.plan = Plan(self.config, self.train_batches, self.workers.replicas, precision)
-        if not settings.micro_batch_tokens:
-            rows = nvidia_smi("memory.free") if self._gpus else []
-            free = min((int(mib) * 2**20 for (mib,) in rows if mib.isdigit()), default=0)
-            memory = self.workers.broadcast(GPU_PART * free)
-            usual = self.plan.with_micro_batches(MICRO_BATCH_TOKENS)
-            self.plan = self.plan.fitting(memory) if memory else usual
+        self.precision = self.workers.broadcast(choose_precision(settings.precision, self._gpus))
+        self.plan = BatchPlan(self.config, self.train_batches, self.workers.replicas)
+        if not settings.micro_batch_tokens:  # a GPU begins with the whole batch: `_fit_memory`
+            tokens = self.config.data.batch_tokens if self._gpus else MICRO_BATCH_TOKENS
+            self.plan = self.plan.with_micro_batches(tokens)
         self.update = Update(
             self.plan.config,
-            precision,
+            self.precision,
             strategy,
             accumulate=self.plan.accumulation_steps > 1,
             jit_compile=self._jit_compile,
             weighted=self.train_batches.weighted,
         )
         self.model, self.optimizer = self.update.model, self.update.optimizer
-        devices = self.plan.describe_devices(strategy, self._jit_compile)
-        logger.info("%s parameters; %s", f"{self.model.count_params():,}", devices)
+        names = [device.split("device:")[-1] for device in strategy.extended.worker_devices]
+        replicas = self.workers.replicas
+        shapes = len(self.train_batches.buckets)
+        logger.info(
+            f"{self.model.count_params():,} parameters; {replicas} replica"
+            f"{'s' if replicas > 1 else ''} ({', '.join(names)}), gradient accumulation steps: "
+            f"{self.plan.accumulation_steps}; {self.precision}, XLA "
+            f"{f'on: {shapes} shapes to compile' if self._jit_compile else 'off'}"
+        )
         if warning := learning_rate_warning(self.config, self.train_batches):
             logger.warning(warning)
 
@@ -220,7 +237,6 @@ class Trainer:
         state["progress"].pop("validations_since_best", None)  # of version 0.2
         self.progress = Progress(**state["progress"])
         self._accumulator = MetricsAccumulator(state["metrics"])
-        self.first_step = state.get("first_step", 0)
         self._saved = (state["step"], self.progress.validated[0])
         moments = [variable for variable in self.optimizer.variables if variable.dtype == "float32"]
         self.workers.broadcast_weights([*self.model.weights, *moments])
@@ -231,7 +247,7 @@ class Trainer:
     def run(self, second_interrupt: Handler = None) -> bool:
         """Trains until the wanted number of updates or minutes, or until Ctrl-C, SIGTERM or SIGHUP.
 
-        At the end, the last checkpoints are averaged, unless the run has a moving average.
+        At the end, the last checkpoints are averaged.
 
         Args:
           second_interrupt: the effect of a second Ctrl-C, as for `PreemptionHandler`.
@@ -247,49 +263,65 @@ class Trainer:
         with contextlib.closing(self.directory), contextlib.closing(self.train_batches):
             log = RunLog(self.directory.path, self.step, validated, end, self.workers.is_chief)
             with contextlib.closing(log), worker_failures(), self.preemption:
-                complete = self._train(log)
-                self._save()
+                self._fit_memory()
+                with self._compiler() as compiler:
+                    complete = self._train(log, compiler)
+                    self._save()
                 if complete:
                     early = self.step < self.config.train.train_steps
                     self._average(log, self._stalled() if early else "")
                 self.directory.wait()
                 return complete
 
-    def _train(self, log: RunLog) -> bool:
+    def _train(self, log: RunLog, compiler: ShapeCompiler | None) -> bool:
         """The training loop. Returns: False when interrupted."""
-        step, interrupted = self.step, False
-        due = self._due(step) & {"validate", "stop"}  # a run may be interrupted before these
+        settings, step = self.config.train, self.step
         batches = self._batches(step)
-        self._fit_memory()
+        first, interrupted, late = True, False, False  # late: the next validation would be too late
         self._accumulator.since = time.monotonic()
         while True:
-            if "log" in due:
+            last = late or step >= settings.train_steps
+            if not first and (last or step % settings.log_steps == 0):
                 rate = float(self._schedule(step - 1))  # of the last update
                 log.train(step, rate, self.progress.skipped_steps, self._accumulator.means())
                 self._accumulator = MetricsAccumulator()
-            if "validate" in due and step > self.progress.validated[0] and not interrupted:
-                interrupted = not self._validate(log)
+            if last or step % settings.eval_steps == 0:
+                if step > self.progress.validated[0] and not interrupted:
+                    interrupted = not self._validate(log)
             if interrupted or self._interrupted():
                 self._read_results(0)  # for the metrics in the checkpoint
                 return False
-            if "save" in due:  # after the validation, so that it includes the best score
+            if not first and step % settings.save_steps == 0:  # with the score of the validation
                 self._save()
-            if "stop" in due or self._ended(step):
+            if last or self._stalled():
                 return True
 
             step, (inp, tar, *weights) = next(batches)
+            first = False
             late = time.monotonic() + 2 * self._validation_seconds >= self._deadline
-            votes = tf.constant([float(self.preemption.requested), float(late)])
-            result = self.update(inp, tar, votes, *weights)
-            self._in_flight.append((step - 1, result, inp.shape[0] * inp.shape[1]))
-
-            due = self._due(step)
-            interrupted, late = self._read_results(0 if due else STEPS_IN_FLIGHT)
+            stop_flags = tf.constant([float(self.preemption.requested), float(late)])
+            compiled = bool(compiler and compiler.is_compiled(*inp.shape))
+            result = self.update(inp, tar, stop_flags, *weights, compiled=compiled)
+            self._in_flight.append(_Started(step - 1, result, inp.shape[0] * inp.shape[1]))
+            periods = settings.log_steps, settings.eval_steps, settings.save_steps
+            is_read = step >= settings.train_steps or any(step % each == 0 for each in periods)
+            interrupted, late = self._read_results(0 if is_read else STEPS_IN_FLIGHT)
             if late:
-                due |= {"log", "validate", "stop"}
                 self._read_results(0)
             log.advance(step)
             self.directory.wait(only_if_done=True)
+
+    @contextlib.contextmanager
+    def _compiler(self) -> Iterator[ShapeCompiler | None]:
+        """A context in which XLA compiles the shapes of the run; None where it is off."""
+        if not self._jit_compile:
+            yield None
+            return
+        wait = self.config.train.jit_compile == "on"
+        replicas = self.workers.replicas // self.workers.count
+        compiler = ShapeCompiler(self.update, self.train_batches.buckets, replicas, wait)
+        with contextlib.closing(compiler):
+            yield compiler
 
     def _batches(self, step: int) -> Iterator[tuple[int, tuple[tf.Tensor, ...]]]:
         """The batches after a number of updates, epoch after epoch, each with its step."""
@@ -298,43 +330,32 @@ class Trainer:
                 step += 1
                 yield step, batch
 
-    def _due(self, step: int) -> set[str]:
-        """What follows an update: "log", "validate", "save", "stop"."""
-        settings = self.config.train
-        if step >= settings.train_steps:
-            return {"log", "validate", "stop"}
-        periods = {
-            "log": settings.log_steps, "validate": settings.eval_steps, "save": settings.save_steps,
-        }  # fmt: skip
-        return {name for name, period in periods.items() if step % period == 0}
-
-    def _ended(self, step: int) -> bool:
-        """Whether a run has made its updates, or has not become better for too long."""
-        return step >= self.config.train.train_steps or bool(self._stalled())
-
     def _stalled(self) -> str:
         """When each metric was best, where a run has not become better for too long; else ""."""
-        return self.progress.stalled(self.config.train)
+        return self.progress.stalled(self.config.train.early_stopping_patience)
 
     def _fit_memory(self) -> None:
         """Halves the micro-batches of GPUs, unless they are given, until their memory suffices.
+
+        Each shape is tried, the longest sentences first, whose attention needs most.
 
         Raises: tf.errors.ResourceExhaustedError, also of one of several workers: the others stop.
         """
         while self._gpus and not self.config.train.micro_batch_tokens:
             try:
-                self.update.rehearse(self.plan.largest()[0])
-                break
+                for bucket in reversed(self.train_batches.buckets):
+                    self.update.rehearse(bucket)
+                return
             except tf.errors.ResourceExhaustedError:
                 if self.workers.count > 1 or self.plan.halved() == self.plan:
                     raise
             self.plan = self.plan.halved()
             tokens = self.plan.config.train.micro_batch_tokens
-            logger.warning("out of memory: going on with micro-batches of %s tokens", f"{tokens:,}")
+            logger.warning(f"out of memory: going on with micro-batches of {tokens:,} tokens")
             self.update.divide(tokens)
 
     def _interrupted(self) -> bool:
-        """Whether to save and stop now. Several workers agree through the votes of an update."""
+        """Whether to save and stop now. Several workers agree by the stop flags of an update."""
         return self.workers.count == 1 and self.preemption.requested
 
     def _read_results(self, remaining: int) -> tuple[bool, bool]:
@@ -342,45 +363,42 @@ class Trainer:
 
         Returns: whether a worker asked to save and stop; whether one has reached its deadline.
         """
-        stop = np.zeros(2)
+        interrupted = late = 0.0  # workers
         while len(self._in_flight) > remaining:
-            step, result, padded = self._in_flight.popleft()
-            result = {name: value.numpy() for name, value in result.items()}
-            stop += result["stop"]
-            self._accumulator.add(result, padded)
+            update = self._in_flight.popleft()
+            result = {name: value.numpy() for name, value in update.result.items()}
+            interrupted, late = np.add((interrupted, late), result["stop"])
+            self._accumulator.add(result, update.padded)
             self.progress.record_update(int(result["skipped"]))
             in_a_row = self.progress.skipped_in_a_row
             if in_a_row >= self.config.train.max_skipped_steps:
-                self._diverged(step, f"the gradients of {in_a_row} updates in a row")
-        return stop[0] > 0 or self._interrupted(), stop[1] > 0
+                self._diverged(update.step, f"the gradients of {in_a_row} updates in a row")
+        return interrupted > 0 or self._interrupted(), late > 0
 
     def dry_run(self) -> str:
-        """Makes two updates of the largest batch, without saving them.
+        """Makes two updates of the batch with the longest sentences, without saving them.
 
         Returns: the plan of the run, and time and memory of an update, as text.
         """
         self._fit_memory()
-        cpu_replicas = 0 if self._gpus else self.workers.replicas // self.workers.count
-        plan = self.plan.describe(cpu_replicas)
-        largest, _ = self.plan.largest()
         epoch, _ = self.train_batches.position(self.step)
         order = self.train_batches.order(epoch)
-        # An epoch of sub-word regularisation may lack the largest batch.
-        index = max(range(len(order)), key=lambda i: (order[i][1] is largest, order[i][1].length))
+        index = max(range(len(order)), key=lambda i: order[i][1].length)
         inp, tar, *weights = next(iter(self.train_batches.epoch(epoch, index)))
         seconds = []
         with worker_failures():
             for _ in range(2):  # the first one builds the graph
                 before = time.monotonic()
-                sums = self.update(inp, tar, tf.zeros([2]), *weights)["sums"].numpy()
+                result = self.update(inp, tar, tf.zeros([2]), *weights)
+                sums = Sums(*result["sums"].numpy())
                 seconds.append(time.monotonic() - before)
         self.train_batches.close()
         self.directory.close()
         return (
-            f"plan for {self.directory.path}\n{plan}\n"
+            f"plan for {self.directory.path}\n{self.plan.describe()}\n"
             f"  an update      of {inp.shape[0]} x {inp.shape[1]}: {seconds[1]:.2f} s, "
-            f"{sums[1] / seconds[1]:,.0f} target tokens/s (the first {seconds[0]:.1f} s); "
-            f"memory {memory_gb():.1f} GB; loss {sums[0] / sums[1]:.3f}"
+            f"{sums.target_tokens / seconds[1]:,.0f} target tokens/s (the first {seconds[0]:.1f} "
+            f"s); memory {memory_gb():.1f} GB; loss {sums.loss / sums.target_tokens:.3f}"
         )
 
     def samples(
@@ -402,13 +420,15 @@ class Trainer:
         """
         values: dict[str, Any] = {}
         for name, batches in self.validation_batches.items():
-            sums = np.zeros(4)
+            total = np.zeros(3)
             for inp, tar, *_ in batches.epoch(0):
-                vote = tf.constant([float(self.preemption.requested)])
-                sums += self._eval_step(inp, tar, vote).numpy()
-                if sums[3]:  # all workers stop at the same batch
+                stop_flag = tf.constant([float(self.preemption.requested)])
+                sums, stop = self._eval_step(inp, tar, stop_flag)
+                if stop.numpy() > 0:  # all workers stop at the same batch
                     raise _Interrupted
-            loss, accuracy = sums[0] / sums[1], sums[2] / sums[1]
+                total += sums.numpy()
+            loss_sum, tokens, correct = total
+            loss, accuracy = loss_sum / tokens, correct / tokens
             perplexity = math.exp(min(loss, 50.0))
             figures = {"loss": loss, "perplexity": perplexity, "accuracy": accuracy}
             if self._bleu_pairs[name]:
@@ -460,7 +480,7 @@ class Trainer:
         self._check_finite()
         start = time.monotonic()
         finished = False
-        with contextlib.suppress(_Interrupted), self._averaged_weights():
+        with contextlib.suppress(_Interrupted):
             values = self.validate()
             finished = True
             warmup_steps = self.config.train.warmup_steps
@@ -472,22 +492,8 @@ class Trainer:
         self._accumulator.since += self._validation_seconds
         return finished
 
-    @contextlib.contextmanager
-    def _averaged_weights(self) -> Iterator[None]:
-        """A context in which the model has the moving averages of its weights, if there are any."""
-        weights = self.model.trainable_variables if self.optimizer.use_ema else []
-        values = [variable.numpy() for variable in weights]
-        self.optimizer.finalize_variable_values(weights)
-        try:
-            yield
-        finally:
-            for variable, value in zip(weights, values):
-                variable.assign(value)
-
     def _average(self, log: RunLog, stalled: str) -> None:
-        """Averages the last checkpoints (Sec. 6.1), or the weights of all updates.
-
-        The average is then on disk and in the model.
+        """Averages the last checkpoints (Sec. 6.1); then the average is on disk and in the model.
 
         Args:
           log: the run log.
@@ -496,12 +502,8 @@ class Trainer:
         stopped = {"stopped_early": stalled} if stalled else {}
         if stalled:
             logger.info("stopped early at update %s: %s", f"{self.step:,}", stalled)
-        if self.optimizer.use_ema:
-            self.optimizer.finalize_variable_values(self.model.trainable_variables)
-            if self.workers.is_chief:
-                self.directory.save_weights(AVERAGED, self.model, self._state())
-        elif self.workers.is_chief:
-            self.directory.average(self.model, self.config.train, self.first_step)
+        if self.workers.is_chief:
+            self.directory.average(self.model, self.config.train)
         self.workers.broadcast_weights(self.model.trainable_variables)
         with contextlib.suppress(_Interrupted):
             values = self.validate()
@@ -517,7 +519,6 @@ class Trainer:
     def _state(self) -> dict[str, Any]:
         return {
             "step": self.step,
-            "first_step": self.first_step,
             "progress": dataclasses.asdict(self.progress),
             "metrics": self._accumulator.state(),
             "loss_scale": self.update.loss_scale.state(),
@@ -560,7 +561,7 @@ class Trainer:
         with atomic_write(path, "wb") as file:  # unused rows have no text
             file.writelines(b"\t".join(pair) + b"\n" for pair in zip(*sides) if any(pair))
         checkpoints = step_checkpoints(folder)
-        float16 = self.plan.precision == "mixed_float16"  # its largest number is 65,504
+        float16 = self.precision == "mixed_float16"  # its largest number is 65,504
         rate = "learning_rate" if self.config.train.learning_rate else "learning_rate_scale"
         raise UserError(
             f"{problem}. See its sentences in {path}, or start in another --model_dir with "

@@ -8,21 +8,21 @@ The reference's `train_step` is
     gradients = tape.gradient(loss, transformer.trainable_variables)
     optimizer.apply_gradients(zip(gradients, transformer.trainable_variables))
 
-Here the first three lines are `shard_gradients`, and the last one is `Update.apply`. The loss of an
-update is the sum over all target tokens of the batch, divided by their number; where pairs have
-weights w, it is the sum of w x loss, divided by the sum of w.
+Here the first four lines are `micro_batch_gradients`, and the last one is `Update.apply`. The loss
+of an update is the sum over all target tokens of the batch, divided by their number; where pairs
+have weights w, it is the sum of w x loss, divided by the sum of w.
 
-A batch is cut into shards: one for each replica, or several, which a replica computes one after the
-other while it adds up their gradients (gradient accumulation). The rows of a shard and its dropout
-masks depend only on the shard's number. So 8 replicas with 1 shard each, 2 with 4, and 1 with 8
-make the same update.
+A batch is cut into micro-batches: one for each replica, or several, which a replica computes one
+after the other while it adds up their gradients (gradient accumulation). The rows of a micro-batch
+and its dropout masks depend only on its number. So 8 replicas with 1 micro-batch each, 2 with 4,
+and 1 with 8 make the same update.
 
-Shapes: B batch, b shard, S source, T target, D d_model.
+Shapes: B batch, b micro-batch, S source, T target, D d_model.
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -33,15 +33,24 @@ from tf_transformer.model.dropout import dropout_key
 from tf_transformer.model.transformer import Transformer
 from tf_transformer.special_tokens import PAD
 from tf_transformer.training.distribution import on_all_replicas
-from tf_transformer.training.fine_tuning import freeze
-from tf_transformer.training.loss import chunked_cross_entropy, chunked_loss_sums
+from tf_transformer.training.loss import chunked_gradients, chunked_loss_sums
 from tf_transformer.training.optimizer import FusedAdam, make_optimizer
 from tf_transformer.training.precision import LossScale
 
-MAX_SHARDS = 1024  # shards of a batch that have dropout keys of their own
+MAX_MICRO_BATCHES = 1024  # of a batch, that have dropout keys of their own
 
 
-def shard_gradients(
+class Sums(NamedTuple):
+    """What an update adds up over the tokens of its batch; a tensor has them in this order."""
+
+    loss: Any  # nats
+    target_tokens: Any
+    correct: Any  # target tokens
+    unsmoothed_loss: Any  # nats
+    source_tokens: Any
+
+
+def micro_batch_gradients(
     settings: TrainConfig,
     model: Transformer,
     inp: tf.Tensor,
@@ -50,7 +59,7 @@ def shard_gradients(
     step: tf.Tensor,
     scale: tf.Tensor,
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Forward pass, loss and gradients of one shard of a batch.
+    """Forward pass, loss and gradients of one micro-batch.
 
     Args:
       settings: a `TrainConfig`.
@@ -60,21 +69,18 @@ def shard_gradients(
       seed: of the dropout masks, int32 `[2]`.
       step: the update, counted from 0.
       scale: factor on the token losses, float32 scalar, or `[b]` for each pair.
-    Returns: a dense gradient for each weight; float32 `[5]`, sums: loss in nats, target tokens,
-      correct target tokens, loss without smoothing, source tokens.
+    Returns: a dense gradient for each weight; the `Sums`, float32 `[5]`.
     """
     tar_inp, tar_real = tar[:, :-1], tar[:, 1:]  # (b, T), (b, T)
     rate_factor = dropout_rate_factor(step, settings.dropout_warmup_steps)
     with tf.GradientTape() as tape, dropout_key(seed, rate_factor):
-        passes = 2 if settings.r_drop else 1  # both halves have their own dropout masks
-        inps, tar_inps = (tf.concat([side] * passes, axis=0) for side in (inp, tar_inp))
-        dec_output, _ = model.decoder_output(inps, tar_inps, training=True)  # (passes b, T, D)
+        dec_output, _ = model.decoder_output(inp, tar_inp, training=True)  # (b, T, D)
         project, weights = model.output_projection()
-        outputs = tf.split(dec_output, passes)  # (b, T, D) each
-        loss, sums = chunked_cross_entropy(
-            project, weights, outputs, tar_real, settings.label_smoothing, scale, settings.r_drop
-        )
-    gradients = tape.gradient(loss, model.trainable_variables)
+    outputs = [dec_output, *weights]
+    output_gradients, sums = chunked_gradients(
+        project, weights, dec_output, tar_real, settings.label_smoothing, scale
+    )
+    gradients = tape.gradient(outputs, model.trainable_variables, output_gradients)
     return gradients, tf.concat([sums, [count_tokens(inp)]], axis=0)
 
 
@@ -88,9 +94,9 @@ class Update:
       config: a `Config` with the sizes of its vocabularies.
       precision: name of a Keras dtype policy.
       strategy: of the replicas.
-      accumulate: whether a replica may compute its rows in several shards. Without it the graph is
-        half as large.
-      jit_compile: whether XLA compiles the gradients.
+      accumulate: whether a replica may compute its rows in several micro-batches. Without it the
+        graph is half as large.
+      jit_compile: whether there is a form of the gradients that XLA compiles, for each shape.
       weighted: whether the pairs of the batches have weights.
       optimizer: makes a `FusedAdam` of the configurations of model and training.
     """
@@ -110,37 +116,55 @@ class Update:
         self._strategy, self._weighted = strategy, weighted
         with strategy.scope():
             self.model = build_model(config.model, precision)
-            freeze(self.model, config.train.freeze)
             self.optimizer = optimizer(config.model, config.train)
             self.optimizer.build(self.model.trainable_variables)
             self.loss_scale = LossScale(precision)
+        # For each replica, which has its own weights: the gradients without XLA, and with it.
+        self._functions: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
         self.divide(config.train.micro_batch_tokens, accumulate)
 
     def divide(self, micro_batch_tokens: int, accumulate: bool = True) -> None:
-        """Makes the graph for other micro-batches; weights and optimizer stay.
+        """Makes the graphs for other micro-batches; weights and optimizer stay.
 
         Args:
           micro_batch_tokens: as for `gradient_accumulation_steps`.
           accumulate: as for the constructor.
         """
         self._micro_batch_tokens, self._accumulate = micro_batch_tokens, accumulate
-        specs = [IDS, IDS, tf.TensorSpec([2], tf.float32)] + [WEIGHTS] * self._weighted
-        self._run = on_all_replicas(self._strategy, self.step, specs)
+        batch = [IDS, IDS]
+        flags = [tf.TensorSpec([2], tf.float32), tf.TensorSpec([], tf.bool)]
+        weights = [WEIGHTS] * self._weighted
+        self._run = on_all_replicas(self._strategy, self.step, [*batch, *flags, *weights])
+        self._compile = on_all_replicas(self._strategy, self._first_micro_batch, batch)
 
-    def __call__(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
+    def __call__(
+        self,
+        inp: tf.Tensor,
+        tar: tf.Tensor,
+        stop_flags: tf.Tensor,
+        *weights: tf.Tensor,
+        compiled: bool = True,
+    ) -> dict[str, tf.Tensor]:
         """Makes an update of a whole batch; arguments and result as of `step`."""
-        return self._run(*batch)
+        return self._run(inp, tar, stop_flags, tf.constant(compiled), *weights)
 
     def step(
-        self, inp: tf.Tensor, tar: tf.Tensor, votes: tf.Tensor, weights: tf.Tensor | None = None
+        self,
+        inp: tf.Tensor,
+        tar: tf.Tensor,
+        stop_flags: tf.Tensor,
+        compiled: tf.Tensor,
+        weights: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         """The part of one replica.
 
         Args:
           inp: source ids of the whole batch `[B, S]`.
           tar: target ids of the whole batch `[B, T + 1]`, with start and end token.
-          votes: float32 `[2]`, this worker's votes to stop, of which the sums are returned. So all
-            workers stop at the same update.
+          stop_flags: float32 `[2]`, 1 where this worker wants to stop. Their sums are returned, so
+            that all workers stop at the same update.
+          compiled: bool scalar, whether to use the form that XLA compiles, where there is one. At
+            the first call with a shape, its compilation takes seconds or minutes.
           weights: of the pairs in the loss, float32 `[B]`; None: all are 1.
         Returns: a dict, as `apply` returns it.
         """
@@ -148,132 +172,167 @@ class Update:
         weights = tf.ones_like(row_tokens) if weights is None else weights  # (B)
         mean = tf.math.divide_no_nan(1.0, tf.reduce_sum(weights * row_tokens))
         scale = self.loss_scale.scale * mean * weights  # (B)
-        gradients, sums = self.gradients(inp, tar, scale)
-        return self.apply(gradients, sums, votes)
+        gradients, sums = self.gradients(inp, tar, scale, compiled)
+        return self.apply(gradients, sums, stop_flags)
 
     def gradients(
-        self, inp: tf.Tensor, tar: tf.Tensor, scale: tf.Tensor
+        self, inp: tf.Tensor, tar: tf.Tensor, scale: tf.Tensor, compiled: tf.Tensor
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """The gradients and the sums of `shard_gradients`, added over this replica's shards."""
-        replica = tf.distribute.get_replica_context()
-        replicas, replica_id = replica.num_replicas_in_sync, replica.replica_id_in_sync_group
-        step = tf.convert_to_tensor(self.optimizer.iterations)
-        micro_batches = 1
-        if self._accumulate:
-            rows, length = tf.unstack(tf.shape(inp))
-            micro_batches = gradient_accumulation_steps(
-                rows, length, replicas, self._micro_batch_tokens
-            )
-        compute = functools.partial(shard_gradients, self.settings, self.model)
-        if self.jit_compile:  # a function for each replica, which has its own weights
-            compute = tf.function(compute, jit_compile=True, autograph=False)
-
-        def of_shard(i: tf.Tensor | int) -> tuple[list[tf.Tensor], tf.Tensor]:
-            index, shards = i * replicas + replica_id, micro_batches * replicas
-            seed = dropout_seed(step, self.settings.seed, index)
-            shard_inp, shard_tar, factor = (shard_of(x, index, shards) for x in (inp, tar, scale))
-            return compute(shard_inp, shard_tar, seed, step, factor)
-
+        """The results of `micro_batch_gradients`, added over the micro-batches of this replica."""
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        steps = self._accumulation_steps(inp, replicas)
         if not self._accumulate:
-            return of_shard(0)
+            return self._gradients_of(0, steps, inp, tar, scale, compiled)
 
-        def add_shard(i: tf.Tensor, total: Sequence[tf.Tensor]) -> tuple[tf.Tensor, list[Any]]:
-            gradients, sums = of_shard(i)
+        def add(i: tf.Tensor, total: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
+            gradients, sums = self._gradients_of(i, steps, inp, tar, scale, compiled)
             return i + 1, [x + y for x, y in zip(total, (*gradients, sums))]
 
         zeros = [tf.zeros(weight.shape) for weight in self.model.trainable_variables]
+        zeros.append(tf.zeros([len(Sums._fields)]))
         _, (*gradients, sums) = tf.while_loop(
-            lambda i, _: i < micro_batches,
-            add_shard,
-            (0, [*zeros, tf.zeros([5])]),
-            parallel_iterations=1,
+            lambda i, _: i < steps, add, (0, zeros), parallel_iterations=1
         )
         return gradients, sums
 
+    def _accumulation_steps(self, inp: tf.Tensor, replicas: int) -> tf.Tensor | int:
+        """The micro-batches of each replica, for the ids `[B, S]` of a batch."""
+        if not self._accumulate:
+            return 1
+        rows, length = tf.unstack(tf.shape(inp))
+        return gradient_accumulation_steps(rows, length, replicas, self._micro_batch_tokens)
+
+    def _gradients_of(
+        self, i: tf.Tensor | int, steps: tf.Tensor | int, inp: tf.Tensor, tar: tf.Tensor,
+        scale: tf.Tensor, compiled: tf.Tensor | bool,
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:  # fmt: skip
+        """The results for micro-batch i of this replica; the other arguments as of `gradients`."""
+        replica = tf.distribute.get_replica_context()
+        number, replica_id = replica.num_replicas_in_sync, replica.replica_id_in_sync_group
+        index, step = i * number + replica_id, tf.convert_to_tensor(self.optimizer.iterations)
+        seed = dropout_seed(step, self.settings.seed, index)
+        inp, tar, scale = (micro_batch_of(x, index, steps * number) for x in (inp, tar, scale))
+        arguments = inp, tar, seed, step, scale
+        compute = functools.partial(micro_batch_gradients, self.settings, self.model)
+        if not self.jit_compile:
+            return compute(*arguments)
+        device = str(replica.devices)
+        if device not in self._functions:
+            without_xla = tf.function(compute, autograph=False)
+            with_xla = tf.function(without_xla, autograph=False, jit_compile=True)
+            self._functions[device] = without_xla, with_xla
+        without_xla, with_xla = self._functions[device]
+        if compiled is True:
+            return with_xla(*arguments)
+        return tf.cond(compiled, lambda: with_xla(*arguments), lambda: without_xla(*arguments))
+
     def apply(
-        self, gradients: list[tf.Tensor], sums: tf.Tensor, votes: tf.Tensor
+        self, gradients: list[tf.Tensor], sums: tf.Tensor, stop_flags: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """Adds the results of all replicas, and updates the weights.
 
         Args:
           gradients, sums: of this replica.
-          votes: of this worker.
-        Returns: a dict, equal in all replicas: sums `[5]` over the batch, without the weights of
-          the pairs; replica_tokens `[replicas]`, target tokens of each; gradient_norm; skipped, 1
-          where the norm was not finite, in which case weights and moments have not changed, nor
-          have they for a batch of padding; stop `[2]`, the sums of the votes.
+          stop_flags: of this worker.
+        Returns: a dict, equal in all replicas: the `Sums` `[5]` over the batch, without the weights
+          of the pairs; replica_tokens `[replicas]`, target tokens of each; gradient_norm; skipped,
+          1 where the norm was not finite, in which case weights and moments have not changed, nor
+          have they for a batch of padding; stop `[2]`, the sums of the flags.
         """
         replica = tf.distribute.get_replica_context()
         index, replicas = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
-        replica_tokens = tf.one_hot(index, replicas) * sums[1]
+        replica_tokens = tf.one_hot(index, replicas) * Sums(*tf.unstack(sums)).target_tokens
         # The identities are on the replica's device, which the all-reduce needs to know.
-        tensors = [tf.identity(x) for x in (*gradients, sums, replica_tokens, votes)]
-        *gradients, sums, replica_tokens, votes = replica.all_reduce("sum", tensors)
+        tensors = [tf.identity(x) for x in (*gradients, sums, replica_tokens, stop_flags)]
+        *gradients, sums, replica_tokens, stop = replica.all_reduce("sum", tensors)
 
         gradients = self.loss_scale.unscale(gradients)
         norm = tf.linalg.global_norm(gradients)
-        finite = tf.math.is_finite(norm) & tf.math.is_finite(sums[0])
+        total = Sums(*tf.unstack(sums))
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(total.loss)
         self.loss_scale.update(finite)
         if self.settings.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.settings.clip_norm, norm)
-        has_tokens = sums[1] > 0  # a batch of padding, which `rehearse` makes, has none
+        has_tokens = total.target_tokens > 0  # a batch of padding, which `rehearse` makes, has none
         self.optimizer.apply_if(finite & has_tokens, gradients, self.model.trainable_variables)
         return {
             "sums": sums,
             "replica_tokens": replica_tokens,
             "gradient_norm": norm,
             "skipped": 1.0 - tf.cast(finite, tf.float32),
-            "stop": votes,
+            "stop": stop,
         }
 
     def rehearse(self, bucket: Bucket) -> None:
-        """Makes an update with a batch of padding; nothing changes, also where the memory is short.
+        """Makes an update of padding without XLA; nothing changes, also where memory is short.
 
         Args:
           bucket: the shape of the batch.
         Raises: tf.errors.ResourceExhaustedError.
         """
-        averages = self.optimizer.averages if self.optimizer.use_ema else []
-        saved = [(each, each.numpy()) for each in (self.optimizer.iterations, *averages)]
-        saved_scale = self.loss_scale.state()
-        inp = tf.zeros([bucket.rows, bucket.length], tf.int32)
-        tar = tf.zeros([bucket.rows, bucket.length + 1], tf.int32)
+        step, scale = self.optimizer.iterations.numpy(), self.loss_scale.state()
         try:
             weights = [tf.zeros([bucket.rows])] * self._weighted
-            self(inp, tar, tf.zeros([2]), *weights)["sums"].numpy()  # waits for its end
+            result = self(*padding(bucket), tf.zeros([2]), *weights, compiled=False)
+            result["sums"].numpy()  # waits for its end
         finally:
-            for variable, value in saved:
-                variable.assign(value)
-            self.loss_scale.restore(saved_scale)
+            self.optimizer.iterations.assign(step)
+            self.loss_scale.restore(scale)
+
+    def compile(self, bucket: Bucket) -> None:
+        """Lets XLA compile the gradients of a shape; nothing changes.
+
+        It may run in several threads, for one shape each, and beside updates.
+
+        Args:
+          bucket: the shape of the batch.
+        Raises: tf.errors.OpError where XLA fails.
+        """
+        self._compile(*padding(bucket)).numpy()  # waits for its end
+
+    def _first_micro_batch(self, inp: tf.Tensor, tar: tf.Tensor) -> tf.Tensor:
+        """The sums of the first micro-batch of this replica, computed as XLA compiled it."""
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        steps, scale = self._accumulation_steps(inp, replicas), tf.zeros([tf.shape(inp)[0]])
+        _, sums = self._gradients_of(0, steps, inp, tar, scale, compiled=True)
+        return sums
 
 
-def eval_step(model: Transformer, inp: tf.Tensor, tar: tf.Tensor, vote: tf.Tensor) -> tf.Tensor:
+def padding(bucket: Bucket) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns a batch of padding: ids `[B, S]` and `[B, T + 1]`."""
+    inp = tf.zeros([bucket.rows, bucket.length], tf.int32)
+    return inp, tf.zeros([bucket.rows, bucket.length + 1], tf.int32)
+
+
+def eval_step(
+    model: Transformer, inp: tf.Tensor, tar: tf.Tensor, stop_flag: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Loss without smoothing, whose exponential is the perplexity, and accuracy; in each replica.
 
     Args:
       model: a `Transformer`.
       inp, tar: as for `Update.step`.
-      vote: float32 `[1]`, not 0 where this worker is to stop.
-    Returns: float32 `[4]`, sums over the batch: loss in nats, target tokens, correct target tokens;
-      and the sum of the votes.
+      stop_flag: float32 `[1]`, not 0 where this worker is to stop.
+    Returns: sums over the batch, float32 `[3]`: loss in nats, target tokens, correct target tokens;
+      and the sum of the flags, float32 `[1]`.
     """
     replica = tf.distribute.get_replica_context()
-    index, shards = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
-    inp, tar = shard_of(inp, index, shards), shard_of(tar, index, shards)
+    index, number = replica.replica_id_in_sync_group, replica.num_replicas_in_sync
+    inp, tar = (micro_batch_of(ids, index, number) for ids in (inp, tar))
     dec_output, _ = model.decoder_output(inp, tar[:, :-1], training=False)
     sums = chunked_loss_sums(*model.output_projection(), dec_output, tar[:, 1:])
-    return replica.all_reduce("sum", tf.concat([sums[:3], vote], axis=0))
+    return replica.all_reduce("sum", [sums[:3], tf.identity(stop_flag)])
 
 
 def gradient_accumulation_steps(
     rows: Any, length: Any, replicas: int, micro_batch_tokens: int
 ) -> Any:
-    """How many shards of a batch each replica computes; numbers or tensors.
+    """How many micro-batches of a batch each replica computes; numbers or tensors.
 
     Args:
       rows, length: the shape of the batch.
       replicas: how many there are.
-      micro_batch_tokens: most tokens of a shard on a side, padding included. A shard has at least
+      micro_batch_tokens: most tokens of a micro-batch on a side, padding included. It has at least
         one row. 0 for the rows of the replica at once.
     """
     if not micro_batch_tokens:
@@ -283,25 +342,25 @@ def gradient_accumulation_steps(
     return -(-rows // rows_at_once)
 
 
-def shard_of(rows: tf.Tensor, index: tf.Tensor | int, shards: tf.Tensor | int) -> tf.Tensor:
-    """Takes the rows of one shard: `[B, ...]` -> `[B / shards, ...]`.
+def micro_batch_of(rows: tf.Tensor, index: tf.Tensor | int, number: tf.Tensor | int) -> tf.Tensor:
+    """Takes the rows of one of `number` micro-batches: `[B, ...]` -> `[B / number, ...]`.
 
-    Rows of padding are appended where `shards` does not divide B.
+    Rows of padding are appended where `number` does not divide B.
     """
     others = [[0, 0]] * (rows.shape.rank - 1)
-    rows = tf.pad(rows, [[0, -tf.shape(rows)[0] % shards], *others], constant_values=PAD)
-    return tf.ensure_shape(rows[index::shards], [None] * rows.shape.rank)
+    rows = tf.pad(rows, [[0, -tf.shape(rows)[0] % number], *others], constant_values=PAD)
+    return tf.ensure_shape(rows[index::number], [None] * rows.shape.rank)
 
 
-def dropout_seed(step: tf.Tensor, seed: int, shard: tf.Tensor | int) -> tf.Tensor:
-    """The key of a shard's dropout masks, int32 `[2]`: the step, and seed and shard.
+def dropout_seed(step: tf.Tensor, seed: int, micro_batch: tf.Tensor | int) -> tf.Tensor:
+    """The key of a micro-batch's dropout masks, int32 `[2]`: the step, and seed and micro-batch.
 
     Args:
       step: the update, counted from 0.
       seed: of the run.
-      shard: the shard's number in the batch.
+      micro_batch: its number in the batch.
     """
-    number = tf.cast(seed * MAX_SHARDS + shard, tf.int64)
+    number = tf.cast(seed * MAX_MICRO_BATCHES + micro_batch, tf.int64)
     # TensorFlow computes with int64 on a GPU, and with int32 on the host, which would have to wait
     # for the step.
     return tf.bitcast(tf.cast(step, tf.int64) + 2**32 * number, tf.int32)

@@ -61,7 +61,7 @@ def describe_history(model_dir: str) -> str:
         text.append(_row(f"{step:,}", _last(train_before), _last(validations_at)))
     average = _last(history["average"])
     last = average or _last(validations) or {}
-    rows = {"average": average} if average else {}
+    rows = {"average": "averaged checkpoints"} if average else {}
     for name in _further_texts(history):
         own = f"{name}/"
         rows[name] = {key.removeprefix(own): last[key] for key in last if key.startswith(own)}
@@ -142,9 +142,8 @@ def plot_history(model_dir: str, path: str) -> None:
     panels = figure.subplots(2, 2, sharex=True)
     figure.suptitle(model_dir)
     rate = "Eq. 3" if settings.learning_rate_schedule == NOAM else settings.learning_rate_schedule
-    average = "moving average of the weights" if settings.ema_decay else "averaged checkpoints"
     train = {"train": "training (with label smoothing)"}
-    scores = {"validation": "validation", "average": average}
+    scores = {"validation": "validation", "average": "averaged checkpoints"}
     _plot_panel(panels[0, 0], "loss (nats per token)", history, "loss", train | scores)
     _plot_panel(panels[0, 1], "BLEU of greedy translations", history, "BLEU", scores)
     _plot_panel(panels[1, 0], f"learning rate ({rate})", history, "learning_rate", train)

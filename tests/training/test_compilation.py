@@ -1,0 +1,175 @@
+"""XLA beside the updates of a run: its shapes, its failures, and GPUs that it does not know."""
+
+import threading
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny_model import sentences
+
+from tf_transformer.config import Config
+from tf_transformer.data.batching import Bucket
+from tf_transformer.errors import UserError
+from tf_transformer.training import compilation
+from tf_transformer.training.compilation import (
+    ShapeCompiler,
+    check_products,
+    choose_jit_compile,
+    missing_machine_code,
+    most_shapes,
+)
+from tf_transformer.training.distribution import make_strategy
+from tf_transformer.training.trainer import build_trainer
+from tf_transformer.training.update import Update
+
+
+@pytest.mark.parametrize(("settings", "shapes"), [
+    ({}, 12),  # the paper's run
+    ({"train_steps": 2000}, 4),
+    ({"train_steps": 300}, 2),
+    ({"train_minutes": 1.0}, 3),
+    ({"train_steps": 1}, 2),
+])  # fmt: skip
+def test_a_longer_run_has_more_shapes(settings, shapes):
+    assert most_shapes(Config().replace(**settings)) == shapes
+
+
+def values_of(update):
+    variables = [*update.model.variables, *update.optimizer.variables]
+    return [variable.numpy() for variable in variables], update.loss_scale.state()
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_a_shape_is_compiled_beside_updates(accumulate):
+    """To compile changes nothing; an update is the same with XLA as without, but for rounding."""
+    settings = dict(
+        num_layers=1, d_model=16, num_heads=2, dff=32, dropout_rate=0.1, warmup_steps=4,
+        max_length=8, micro_batch_tokens=16,
+    )  # fmt: skip
+    config = Config().with_vocabularies(60, 60).replace(**settings)
+    update = Update(config, "mixed_float16", make_strategy(1), accumulate, jit_compile=True)
+    batch = tuple(map(tf.constant, (sentences(8, 4, 1), sentences(8, 4, 2, start=True))))
+    update(*batch, tf.zeros([2]), compiled=False)
+    before, scale = values_of(update)
+    compiler = ShapeCompiler(update, [Bucket(0, 4, 8, 1, 8)], replicas=1, wait=True)
+    assert compiler.is_compiled(8, 4)
+    compiler.close()
+    after, scale_after = values_of(update)
+    assert scale == scale_after
+    for left, right in zip(before, after, strict=True):
+        assert left.tobytes() == right.tobytes()
+    results = []
+    for compiled in (False, True):  # of the same step
+        for variable, value in zip([*update.model.variables, *update.optimizer.variables], before):
+            variable.assign(value)
+        results.append(update(*batch, tf.zeros([2]), compiled=compiled))
+    np.testing.assert_allclose(results[0]["sums"], results[1]["sums"], rtol=1e-3)
+    np.testing.assert_allclose(*(x["gradient_norm"] for x in results), rtol=5e-3)
+
+
+class FakeUpdate:
+    """An update that is compiled when it is allowed to be; a shape of length 9 never is."""
+
+    def __init__(self):
+        self.allowed = threading.Event()
+
+    def compile(self, bucket):
+        assert self.allowed.wait(600)
+        if bucket.length == 9:
+            raise tf.errors.InternalError(
+                None, None, "Autotuner could not compile any configs for HLO: %fusion\nmore"
+            )
+
+
+BUCKETS = [Bucket(0, 5, 20, 3, 60), Bucket(5, 9, 16, 7, 112)]
+
+
+def test_updates_do_not_wait():
+    """They run without XLA until their shape is compiled."""
+    update = FakeUpdate()
+    compiler = ShapeCompiler(update, BUCKETS, replicas=1, wait=False)
+    assert not any(compiler.is_compiled(each.rows, each.length) for each in BUCKETS)
+    update.allowed.set()
+    compiler.close()
+
+
+def test_a_shape_that_cannot_be_compiled(caplog):
+    """It is computed without XLA, and one line names it and the cause."""
+    update = FakeUpdate()
+    update.allowed.set()
+    compiler = ShapeCompiler(update, BUCKETS, replicas=1, wait=True)
+    assert compiler.is_compiled(20, 5) and not compiler.is_compiled(16, 9)
+    compiler.close()
+    warnings = [each.message for each in caplog.records if each.levelname == "WARNING"]
+    assert warnings == [
+        "XLA cannot compile updates of 16 x 9 ids, which run without it: InternalError: Autotuner "
+        "could not compile any configs for HLO: %fusion"
+    ]
+
+
+def test_a_run_goes_on_without_xla(tiny_config, tmp_path, monkeypatch, caplog):
+    """Where no shape can be compiled, its losses are those of a run without XLA."""
+
+    def fail(*_):
+        raise tf.errors.InternalError(None, None, "no configs")
+
+    monkeypatch.setattr(Update, "compile", fail)
+    losses = []
+    for jit_compile in ("on", "off"):
+        config = tiny_config.replace(
+            train_steps=3, log_steps=1, bleu_sentences=0, jit_compile=jit_compile, max_shapes=3
+        )
+        trainer = build_trainer(config, str(tmp_path / jit_compile))
+        assert trainer.run()
+        losses.append(trainer.validate()["loss"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert sum("XLA cannot compile updates of" in text for text in caplog.messages) == len(
+        trainer.train_batches.buckets
+    )
+
+
+def gpus(monkeypatch, *capabilities, built=("sm_60", "sm_89", "compute_90")):
+    """Physical GPUs of some capabilities, and a TensorFlow with machine code for others."""
+    devices = [
+        types.SimpleNamespace(name=f"/physical_device:GPU:{i}", details={"compute_capability": x})
+        for i, x in enumerate(capabilities)
+    ]
+    experimental = compilation.tf.config.experimental
+    monkeypatch.setattr(experimental, "get_device_details", lambda device: device.details)
+    build = {"cuda_compute_capabilities": list(built)}
+    monkeypatch.setattr(compilation.tf.sysconfig, "get_build_info", lambda: build)
+    return devices
+
+
+@pytest.mark.parametrize(("capabilities", "missing"), [
+    ([(9, 0)], ""),
+    ([(6, 1), (8, 9)], ""),
+    ([(8, 0)], "8.0"),  # machine code of 8.9 does not run there
+    ([(9, 0), (12, 0)], "12.0"),
+    ([(10, 3)], "10.3"),
+])  # fmt: skip
+def test_gpus_without_machine_code(monkeypatch, capabilities, missing):
+    devices = gpus(monkeypatch, *capabilities)
+    text = missing_machine_code(devices)
+    assert (f"has compute capability {missing}, and TensorFlow" in text) if missing else not text
+    assert choose_jit_compile("auto", devices) == (not missing)
+    assert choose_jit_compile("on", devices) and not choose_jit_compile("off", devices)
+
+
+def test_cpus_and_other_builds(monkeypatch):
+    assert not missing_machine_code([]) and not choose_jit_compile("auto", [])
+    assert choose_jit_compile("on", [])
+    assert not missing_machine_code(gpus(monkeypatch, (9, 0), built=()))  # such as ROCm
+
+
+def test_a_gpu_that_cannot_compute(monkeypatch):
+    """It is named, with what to do; there is no GPU here, so a product fails by itself."""
+
+    def fail(*_):
+        raise tf.errors.InternalError(None, None, "'cuLaunchKernel' failed: CUDA_ERROR_INVALID_PTX")
+
+    device = types.SimpleNamespace(name="/physical_device:GPU:0")
+    monkeypatch.setattr(compilation.tf.linalg, "matmul", fail)
+    with pytest.raises(UserError, match=r"on GPU:0 \(.*INVALID_PTX\): .*CUDA_VISIBLE_DEVICES=-1"):
+        check_products([device])
