@@ -24,11 +24,6 @@ MISTAKES = [
     # A run that was started with this flag can be resumed with it.
     ("train --preset=tiny --model_dir=MODEL --learning_rate_scale=2", "was started with"),
     ("train --model_dir=HERE/m --d_model=65536 --num_layers=100", "needs about .* GB .*--d_model"),
-    ("train --seeds=1,b --model_dir=HERE/m", "give whole numbers, such as 1,2,3"),
-    ("train --seeds=1,1 --model_dir=HERE/m", "each seed once"),
-    ("train --seeds=1 --seed=2 --model_dir=HERE/m", "--seeds and --seed: give one"),
-    ("train --seeds=1,2 --model_dir=MODEL", "MODEL is the model folder of one run"),
-    ("train --parallel_seeds=2 --model_dir=HERE/m", "--parallel_seeds is for --seeds"),
     ("average --model_dir=MODEL --last=3", "MODEL has 2 checkpoints"),
     ("compare", "--runs is missing"),
     ("compare MODEL MODEL --data=pocket", "--data is for --split"),

@@ -136,9 +136,9 @@ def test_failed_row(tmp_path):
 
 
 def test_interruption_ends_all_rows(tmp_path):
-    """SIGTERM is passed on to the row's process, which saves; then no other row is started."""
+    """The row's process gets SIGTERM and saves; then no other row is started."""
     program = (
-        f"trap 'touch {tmp_path}/saved; exit' TERM; kill -TERM $PPID; "
+        f"trap 'touch {tmp_path}/saved; exit' TERM; kill -INT $PPID; "
         "for i in {1..600}; do sleep 0.1; done"
     )
     started = []

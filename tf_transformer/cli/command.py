@@ -210,17 +210,6 @@ def given(values: flags.FlagValues, parts: Iterable[type[settings.Settings]]) ->
     return {name: values[name].value for name in names if name in values and values[name].present}
 
 
-def given_arguments(values: flags.FlagValues, *without: str) -> list[str]:
-    """Returns the flags that the user gave, for a process of the same command.
-
-    Args:
-      values: of `parse`.
-      *without: those that the process gets with other values, or not at all.
-    """
-    names = [name for name in values if values[name].present and name not in without]
-    return [f"--{name}={values[name].value}" for name in names]
-
-
 def one_of(values: flags.FlagValues, name: str, *others: str) -> None:
     """Raises: UserError for a flag that is given together with another one."""
     used = [
