@@ -57,7 +57,7 @@ MISTAKES = [
     ("rescore --sources=HERE/in.txt", "give at least one model"),
     ("rescore --sources=HERE/in.txt --model_dir=MODEL --weights=1", "--weights=1: give 2 numbers"),
     ("rescore --sources=HERE/in.txt --model_dir=MODEL --reverse_tag=x", "for --reverse_model_dir"),
-    # evaluate and evalb.
+    # evaluate.
     ("evaluate --model_dir=MODEL,MODEL --checkpoint=a,b,c", "give one of them once, or as many"),
     ("evaluate --model_dir=MODEL --translations=HERE/short", "has 1 lines, .* 60 pairs: give one"),
     (

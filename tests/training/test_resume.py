@@ -33,8 +33,8 @@ from tf_transformer.checkpoints.model_folder import (
     step_checkpoints,
     step_path,
 )
-from tf_transformer.cli.main import main
 from tf_transformer.cli.comparison import read_run
+from tf_transformer.cli.main import main
 from tf_transformer.config import Config, TrainConfig
 from tf_transformer.errors import UserError
 from tf_transformer.training.run_log import Progress

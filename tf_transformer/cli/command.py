@@ -46,7 +46,7 @@ KINDS: dict[Any, tuple[Callable[..., Any], str]] = {
 # Flags of versions before 0.3 that have gone, with those of the settings that have.
 GONE_FLAGS = {
     *settings.GONE, "seeds", "parallel_seeds", "constraints", "diverse_groups",
-    "diversity_strength", "server",
+    "diversity_strength", "server", "prm",
 }  # fmt: skip
 
 
