@@ -15,6 +15,9 @@ MISTAKES = [
     ("train --train_step=3", "Did you mean: train_steps .*`tf-transformer train --help`"),
     ("train --n_best=3", "no flag --n_best: it is for translate, rescore"),
     ("train --data=", "--data=: give a value"),
+    ("train --seeds=1,2", r"--seeds is gone since 0.3 \(docs/upgrade.md\)"),
+    ("evaluate --model_dir=MODEL --prm=a.prm", "--prm is gone since 0.3"),
+    ("evalb --gold=a --test=b", "the command evalb is gone since 0.3"),
     # train, average, compare and info.
     ("train --data=HERE/in.en,HERE/short --model_dir=HERE/m", "short has 1 lines.*in.en has more"),
     ("train --data=pocket-trees --model_dir=HERE/m", "give --source=words --target=trees"),

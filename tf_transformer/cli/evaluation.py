@@ -81,7 +81,9 @@ def _flags() -> list[Flag]:
     ]  # fmt: skip
 
 
-@command("evaluate", "translate or parse a test set, and score it with sacreBLEU or bracket F1", _flags)
+@command(
+    "evaluate", "translate or parse a test set, and score it with sacreBLEU or bracket F1", _flags
+)
 def evaluate(values: flags.FlagValues) -> None:
     """Translates or parses a test set, and scores it; or scores given translations of it."""
     from tf_transformer.evaluation.bleu import bleu_tokenizer, make_bleu
