@@ -131,9 +131,8 @@ multi30k: PRESET := $(call named,PRESET,tiny)
 multi30k: DATA := $(call named,DATA,data/multi30k)
 multi30k: SPLIT := $(call named,SPLIT,test_2016_flickr)
 multi30k: SOURCES = $(shell ls -d '$(DATA)/$(SPLIT).$(SOURCE)' '$(DATA)/$(SPLIT).$(SOURCE).gz' 2>/dev/null | head -n 1)
-multi30k: FORWARD_DIR = $(patsubst %/,%,$(MODEL_DIR))-seeds
-multi30k: FIRST_DIR = $(FORWARD_DIR)/seed-1
-multi30k: SECOND_DIR = $(FORWARD_DIR)/seed-2
+multi30k: FIRST_DIR = $(patsubst %/,%,$(MODEL_DIR))-seeds/seed-1
+multi30k: SECOND_DIR = $(patsubst %/,%,$(MODEL_DIR))-seeds/seed-2
 multi30k: REVERSE_DIR = $(patsubst %/,%,$(MODEL_DIR))-reverse
 multi30k: RESULT = $(FIRST_DIR)/evaluation/$(SPLIT)
 multi30k: TRAIN = $(RUN) train --preset=$(PRESET) --vocab_size=8000 --subword_model=unigram --data='$(DATA)'
@@ -141,7 +140,8 @@ multi30k: FORWARD = $(TRAIN) --source=$(SOURCE) --target=$(TARGET) --train_steps
 multi30k: REVERSE = $(TRAIN) --source=$(TARGET) --target=$(SOURCE) --train_steps=3500 $(call flags,STEPS MINUTES)
 multi30k: $(STAMP) ## train on Multi30k, English to German and back, in DATA=folder, and score test_2016_flickr
 	@[ -n '$(SOURCES)' ] || { echo "there is no $(DATA)/$(SPLIT).$(SOURCE) or $(DATA)/$(SPLIT).$(SOURCE).gz: give DATA=FOLDER with Multi30k" >&2; exit 2; }
-	$(FORWARD) --model_dir='$(FORWARD_DIR)' --seeds=1,2 --parallel_seeds=2 $(FLAGS)
+	$(FORWARD) --model_dir='$(FIRST_DIR)' --seed=1 $(FLAGS)
+	$(FORWARD) --model_dir='$(SECOND_DIR)' --seed=2 $(FLAGS)
 	$(REVERSE) --model_dir='$(REVERSE_DIR)' $(FLAGS)
 ifeq (,$(filter --dry_run%,$(FLAGS)))
 	$(call score,$(FIRST_DIR),$(SPLIT))

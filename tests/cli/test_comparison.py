@@ -1,27 +1,126 @@
-"""The command compare, and train --seeds."""
+"""Runs side by side: their table, what cannot be compared, the mean over seeds, and test sets."""
 
 import os
 import pathlib
-import shutil
 
 import pytest
 from fake_runs import write_run
 
-from tf_transformer.cli import training
+from tf_transformer.cli.comparison import Row, describe_runs, find_runs
 from tf_transformer.config import Config
-from tf_transformer.presets import preset
-from tf_transformer.training.child_process import Ending
+from tf_transformer.errors import UserError
 
 
 @pytest.fixture
-def make_run(corpus_folder):
-    """A function that writes a run on this corpus, and returns its folder."""
-    return lambda folder, seed: write_run(folder, seed=seed, data=str(corpus_folder))
+def make_run(tmp_path):
+    """A function that writes a run in a folder of this name, and returns its path."""
+    return lambda name, *values, **settings: write_run(tmp_path / name, *values, **settings)
+
+
+def rows_of(text):
+    """The rows of the table: a dict from their titles to their cells."""
+    lines = [line for line in text.splitlines() if line.startswith("  ")]
+    return {line[:28].strip(): line[28:].split() for line in lines}
+
+
+def test_the_table(make_run):
+    paths = [make_run("small", d_model=64), make_run("large", 3.0, 25.5, complete=False)]
+    text = describe_runs(find_runs(paths))
+    rows = rows_of(text)
+    assert "dff" not in rows  # an equal setting
+    expected = {
+        "d_model": ["64", "512"],
+        "state": ["complete", "unfinished"],
+        "updates": ["20", "20"],
+        "minutes of training": ["1.0", "1.0"],  # 20 s and 40 s
+        "lowest validation loss": ["4.0000", "3.0000"],
+        "after updates": ["10", "10"],
+        "last validation loss": ["5.0000", "4.0000"],
+        "highest BLEU": ["20.00", "25.50"],
+        "average: loss": ["6.0000", "-"],
+        "average: BLEU": ["21.00", "-"],
+    }
+    assert {name: rows[name] for name in expected} == expected
+    assert "±" not in text
+
+
+def test_the_mean_over_seeds(make_run, tmp_path):
+    """Of the losses 1, 2 and 6 the mean is 3 and the sample variance (4 + 1 + 9) / 2 = 7."""
+    for seed, loss in ((1, 1.0), (2, 2.0), (3, 6.0)):
+        make_run(f"seeds/seed-{seed}", loss, seed=seed)
+    make_run("seeds/unfinished", 9.0, complete=False, seed=4)
+    make_run("seeds/wide", 9.0, seed=5, dff=4096)
+    runs = find_runs([str(tmp_path / "seeds")])
+    assert [run.config.train.seed for run in runs] == [1, 2, 3, 4, 5]
+    score = Row("test: BLEU", [30.0, 31.0, 32.0, 40.0, 50.0], ".2f", is_result=True)
+    text = describe_runs(runs, [score])
+    _, _, mean = text.partition("runs 1, 2, 3, which differ in the seed\n")
+    rows = {line[:28].strip(): line[28:].strip() for line in mean.splitlines()}
+    assert rows["lowest validation loss"] == "3.0000 ± 2.6458"
+    assert rows["highest BLEU"] == "20.00 ± 0.00"
+    assert rows["average: loss"] == "5.0000 ± 2.6458"
+    assert rows["test: BLEU"] == "31.00 ± 1.00"
+    assert "parameters" not in rows
+    with open(f"{runs[1].path}/metrics.jsonl", "a") as file:  # as after --train_minutes
+        file.write('{"step": 1234, "kind": "average", "time": 1e9, "loss": 6.0}\n')
+    text = describe_runs(find_runs([str(tmp_path / "seeds")]))
+    assert "and in the number of updates, from 20 to 1,234\n" in text
+
+
+def test_exports_are_no_runs(make_run, tmp_path):
+    """They have a config.json as well."""
+    folder = tmp_path / "runs"
+    paths = [make_run("runs/a"), make_run("runs/b")]
+    for export in (folder / "export", folder / "a" / "export"):
+        export.mkdir()
+        (export / "config.json").write_text('{"model_type": "marian"}')
+    assert [run.path for run in find_runs([str(folder)])] == paths
+    # A run without settings yet, such as one that learns its vocabulary.
+    (folder / "a" / "config.json").unlink()
+    with pytest.raises(UserError, match="a holds no model"):
+        find_runs([f"{folder}/a", paths[1]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({}, ""),
+        ({"data": "other"}, "different data"),
+        ({"target": "fr"}, "different data"),
+        ({"vocabulary": "b"}, "different vocabularies"),
+        ({"bleu_sentences": 3}, "different numbers of sentences"),
+    ],
+)
+def test_what_cannot_be_compared(make_run, changes, note):
+    text = describe_runs(find_runs([make_run("a"), make_run("b", **changes)]))
+    assert note in text
+    assert ("different" in text) == bool(note)
+    assert "±" not in text  # a copy of a run is not another seed
+
+
+def test_mistakes(make_run, tmp_path):
+    path = make_run("run")
+    with pytest.raises(UserError, match="at least two runs, and got .*run: give more folders"):
+        find_runs([path, f"{path}/"])
+    with pytest.raises(UserError, match="no model folder .*none"):
+        find_runs([path, f"{path}/none"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="empty holds no model"):
+        find_runs([path, str(tmp_path / "empty")])
+
+
+def test_a_run_without_a_history(make_run, tmp_path):
+    paths = [make_run("a"), make_run("new")]
+    (tmp_path / "new" / "metrics.jsonl").unlink()
+    rows = rows_of(describe_runs(find_runs(paths)))
+    assert rows["state"] == ["complete", "unfinished"]
+    assert rows["updates"] == ["20", "0"]
+    assert rows["lowest validation loss"] == ["4.0000", "-"]
 
 
 @pytest.fixture
-def two_runs(make_run, tmp_path):
-    return [make_run(tmp_path / "a", 1), make_run(tmp_path / "b", 2)]
+def three_runs(make_run, corpus_folder):
+    return [make_run(name, seed=n, data=str(corpus_folder)) for n, name in enumerate("abc", 1)]
 
 
 def write_translations(folder, lines):
@@ -31,15 +130,14 @@ def write_translations(folder, lines):
     return path
 
 
-def test_compare(run, succeed, two_runs, make_run, corpus_folder, tmp_path):
-    folders = [*two_runs, make_run(tmp_path / "c", 3)]
+def test_compare(run, succeed, three_runs, corpus_folder, tmp_path):
+    folders = three_runs
     references = (corpus_folder / "test.de").read_text("utf-8").splitlines()
     write_translations(folders[0], references)
     write_translations(folders[1], references)
     path = write_translations(folders[2], references[:30] + ["nichts"] * (len(references) - 30))
     os.utime(path, (1, 1))
-    plot = f"--plot={tmp_path}/plot.png"
-    out, err = succeed("compare", *folders, "--split=test", plot)
+    out, err = succeed("compare", *folders, "--split=test")
     assert err.count("is older than the model") == 1
     seeds, scores, p_values = (
         out.split(f"  {name} ")[1].split()[:3]
@@ -50,7 +148,6 @@ def test_compare(run, succeed, two_runs, make_run, corpus_folder, tmp_path):
     assert p_values[:2] == ["-", "-"] and float(p_values[2]) < 0.01
     assert "runs 1, 2, 3, which differ in the seed" in out
     assert "bs:1000" in out
-    assert out.endswith(f"drew {tmp_path}/plot.png\n")
     # The folder of all, and only the pairs that are equal.
     _, out, _ = run("compare", str(tmp_path), "--split=test", "--max_pairs=30", "--metrics=chrf")
     assert out.split("test: chrF")[1].split()[:3] == ["100.00"] * 3
@@ -58,8 +155,8 @@ def test_compare(run, succeed, two_runs, make_run, corpus_folder, tmp_path):
     assert "test:" not in out
 
 
-def test_translations_that_cannot_be_compared(refused, two_runs, tmp_path):
-    first, second = two_runs
+def test_translations_that_cannot_be_compared(refused, three_runs):
+    first, second, _ = three_runs
     command = "compare", first, second, "--split=test"
     assert f"`tf-transformer evaluate --model_dir={first} --split=test`" in refused(*command)
     for lines in (2, 61):
@@ -68,130 +165,3 @@ def test_translations_that_cannot_be_compared(refused, two_runs, tmp_path):
     path = os.path.join(second, "config.json")
     Config.load(path).replace(target="fr").save(path)
     assert f"{second} is for en to fr, {first} for en to de" in refused(*command)
-
-
-# Seed -> how its process ends; the others are complete.
-ENDINGS = {
-    "6": Ending(0, True), "7": Ending(130, True), "8": Ending(2, False), "9": Ending(2, True),
-    "10": Ending(-2, True), "11": Ending(0, False),
-}  # fmt: skip
-
-
-@pytest.fixture
-def groups(make_run, monkeypatch):
-    """Replaces the processes of train --seeds, which write runs.
-
-    Returns: the arguments of those that run together, for each group. A signal reaches all of them.
-    """
-    groups = []
-
-    def run_processes(commands, shares):
-        assert len(commands) <= shares
-        groups.append([command[4:] for command in commands.values()])
-        endings = []
-        for command in groups[-1]:
-            flags = dict(argument.removeprefix("--").split("=") for argument in command[-2:])
-            if flags["seed"] not in ENDINGS:
-                make_run(pathlib.Path(flags["model_dir"]), int(flags["seed"]))
-            endings.append(ENDINGS.get(flags["seed"], Ending(0, False)))
-        interrupted = any(ending.interrupted for ending in endings)
-        return [Ending(ending.code, interrupted) for ending in endings]
-
-    monkeypatch.setattr(training, "run_processes", run_processes)
-    set_host(monkeypatch)
-    return groups
-
-
-def set_host(monkeypatch, affinity=3, cores=3, gpu=False):
-    monkeypatch.setattr(training, "affinity", lambda: affinity)
-    monkeypatch.setattr(training, "number_of_cores", lambda: cores)
-    monkeypatch.setattr(training, "has_nvidia_device", lambda: gpu)
-
-
-def seeds_of(groups):
-    return [",".join(command[-2].removeprefix("--seed=") for command in each) for each in groups]
-
-
-def test_train_with_seeds(succeed, groups, tmp_path):
-    """Each process gets the flags that were given, and its own seed and folder."""
-    flags = "--dff=64", "--noshared_vocab", "--quiet"
-    out, _ = succeed("train", "--seeds=3,1", f"--model_dir={tmp_path}", *flags)
-    for seed, (command,) in zip((3, 1), groups, strict=True):
-        assert sorted(command[:-2]) == ["--dff=64", "--quiet=True", "--shared_vocab=False"]
-        assert command[-2:] == [f"--seed={seed}", f"--model_dir={tmp_path}/seed-{seed}"]
-    assert "runs 1, 2, which differ in the seed" in out
-
-
-@pytest.mark.parametrize(("parallel", "host", "expected"), [
-    (1, {}, ["3", "1", "2"]),
-    (2, {}, ["3,1", "2"]),
-    (4, {}, ["3,1,2"]),  # there are three cores
-    # A GPU, and the cores of a container with a limit of CPU time, are for one run.
-    (2, {"gpu": True}, ["3", "1", "2"]),
-    (2, {"cores": 2}, ["3", "1", "2"]),
-    (2, {"affinity": None}, ["3", "1", "2"]),
-])  # fmt: skip
-def test_seeds_at_the_same_time(succeed, groups, tmp_path, monkeypatch, parallel, host, expected):
-    set_host(monkeypatch, **host)
-    flags = f"--model_dir={tmp_path}", f"--parallel_seeds={parallel}"
-    out, _ = succeed("train", "--seeds=3,1,2", *flags)
-    assert seeds_of(groups) == expected
-    assert all(len(command) == 2 for group in groups for command in group)
-    assert "runs 1, 2, 3, which differ in the seed" in out
-
-
-@pytest.mark.parametrize(("seeds", "expected"), [
-    ("6", 0), ("7", 130), ("10", 130), ("11", 0), ("6,7", 130), ("7,6", 130), ("3,6", 0),
-    ("8", None), ("9", None), ("3,8", None), ("8,7", None),
-])  # fmt: skip
-def test_seeds_that_do_not_reach_their_end(run, groups, tmp_path, seeds, expected):
-    """The exit code is that of the worst ending, 0 where all are saved; no other seed follows."""
-    write_run(tmp_path / "seed-11", complete=False)  # its process got the signal itself
-    flags = f"--model_dir={tmp_path}", f"--parallel_seeds={1 + seeds.count(',')}"
-    code, out, err = run("train", f"--seeds={seeds},1", *flags)
-    assert code == (2 if expected is None else expected)
-    assert ("stopped and saved" in out) == (code == 0)
-    assert ("not all are saved" in out) == (code > 2)
-    assert ("the training with seed " in err) == (code == 2)
-    assert seeds_of(groups) == [seeds]
-
-
-def test_dry_run_of_seeds(run, groups, tmp_path):
-    """As many runs as train at the same time."""
-    flags = "--dry_run", f"--model_dir={tmp_path}"
-    assert run("train", "--seeds=3,1", *flags)[0] == 0
-    assert "--dry_run=True" in groups[0][0]
-    assert run("train", "--seeds=3,8,1", *flags, "--parallel_seeds=2")[0] == 2
-    assert seeds_of(groups) == ["3", "3,8"]
-
-
-def test_a_complete_seed_is_not_trained_further(run, groups, corpus_folder, tmp_path):
-    """With --train_minutes its process would train for these minutes again."""
-    settings = {"data": str(corpus_folder), "train_steps": 20, "train_minutes": 5.0}
-    folder = pathlib.Path(write_run(tmp_path / "seed-6"))
-    config = preset("small").replace(**settings, seed=6).with_vocabularies(500, 500)
-    config.save(str(folder / "config.json"))
-    flags = [f"--{name}={value}" for name, value in settings.items()]
-    command = "train", "--preset=small", f"--model_dir={tmp_path}", *flags
-    code, _, err = run(*command, "--seeds=6,2")
-    assert (code, seeds_of(groups)) == (0, ["2"])
-    assert "seed 6 is complete" in err
-    # Other settings, --overwrite and a run that has not reached its end are left to the process.
-    metrics = (folder / "metrics.jsonl").read_text()
-    for flag in ("--train_minutes=6", "--d_model=32", "--overwrite", "--quiet"):
-        if flag == "--quiet":
-            (folder / "metrics.jsonl").write_text(metrics.rpartition('{"time"')[0])
-        assert "stopped and saved" in run(*command, "--seeds=6,2", flag)[1]
-    assert seeds_of(groups) == ["2"] + ["6"] * 4
-
-
-def test_settings_of_seeds(run, refused, groups, model_dir, tmp_path):
-    """The preset tiny has the peak of its own schedule, which noam does not take."""
-    flags = "--preset=tiny", "--learning_rate_schedule=noam", f"--model_dir={tmp_path}/noam"
-    assert run("train", *flags, "--seeds=1")[0] == 0
-    # The settings that a run took over from its initial model are in the folder of each seed.
-    shutil.copytree(model_dir, tmp_path / "seed-2")
-    flags = "--seeds=6,2", "--init_from=gone", "--max_length=64", f"--model_dir={tmp_path}"
-    assert run("train", *flags)[0] == 0
-    assert "--init_from=gone" in refused("train", *flags, "--overwrite")
-    assert seeds_of(groups) == ["1", "6"]

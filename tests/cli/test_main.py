@@ -15,7 +15,7 @@ def test_help(run, succeed, command):
     out, _ = succeed("help", *filter(None, [command]))
     assert max(map(len, out.splitlines())) <= 100
     usage = out.splitlines()[0]
-    other_input = command in ("evalb", "compare", "import", "rescore")
+    other_input = command in ("compare", "import", "rescore")
     assert ("--model_dir=TEXT" in usage) == ("(required)" in out and not other_input)
     if command:
         assert usage.startswith(f"usage: tf-transformer {command}")

@@ -15,6 +15,9 @@ MISTAKES = [
     ("train --train_step=3", "Did you mean: train_steps .*`tf-transformer train --help`"),
     ("train --n_best=3", "no flag --n_best: it is for translate, rescore"),
     ("train --data=", "--data=: give a value"),
+    ("train --seeds=1,2", r"--seeds is gone since 0.3 \(docs/upgrade.md\)"),
+    ("evaluate --model_dir=MODEL --prm=a.prm", "--prm is gone since 0.3"),
+    ("evalb --gold=a --test=b", "the command evalb is gone since 0.3"),
     # train, average, compare and info.
     ("train --data=HERE/in.en,HERE/short --model_dir=HERE/m", "short has 1 lines.*in.en has more"),
     ("train --data=pocket-trees --model_dir=HERE/m", "give --source=words --target=trees"),
@@ -24,11 +27,6 @@ MISTAKES = [
     # A run that was started with this flag can be resumed with it.
     ("train --preset=tiny --model_dir=MODEL --learning_rate_scale=2", "was started with"),
     ("train --model_dir=HERE/m --d_model=65536 --num_layers=100", "needs about .* GB .*--d_model"),
-    ("train --seeds=1,b --model_dir=HERE/m", "give whole numbers, such as 1,2,3"),
-    ("train --seeds=1,1 --model_dir=HERE/m", "each seed once"),
-    ("train --seeds=1 --seed=2 --model_dir=HERE/m", "--seeds and --seed: give one"),
-    ("train --seeds=1,2 --model_dir=MODEL", "MODEL is the model folder of one run"),
-    ("train --parallel_seeds=2 --model_dir=HERE/m", "--parallel_seeds is for --seeds"),
     ("average --model_dir=MODEL --last=3", "MODEL has 2 checkpoints"),
     ("compare", "--runs is missing"),
     ("compare MODEL MODEL --data=pocket", "--data is for --split"),
@@ -62,7 +60,7 @@ MISTAKES = [
     ("rescore --sources=HERE/in.txt", "give at least one model"),
     ("rescore --sources=HERE/in.txt --model_dir=MODEL --weights=1", "--weights=1: give 2 numbers"),
     ("rescore --sources=HERE/in.txt --model_dir=MODEL --reverse_tag=x", "for --reverse_model_dir"),
-    # evaluate and evalb.
+    # evaluate.
     ("evaluate --model_dir=MODEL,MODEL --checkpoint=a,b,c", "give one of them once, or as many"),
     ("evaluate --model_dir=MODEL --translations=HERE/short", "has 1 lines, .* 60 pairs: give one"),
     (

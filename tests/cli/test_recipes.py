@@ -51,16 +51,17 @@ def test_multi30k():
     *trainings, evaluate, translate, rescore, evaluate_rescored = commands(
         "multi30k", "DATA=some/folder"
     )
-    (forward, config), (reverse, opposite) = map(train_config, trainings)
+    (one, config), (two, other), (reverse, opposite) = map(train_config, trainings)
     assert config.data == dataclasses.replace(opposite.data, source="en", target="de")
     assert (config.data.data, config.model) == ("some/folder", opposite.model)
-    assert (forward.seeds, forward.parallel_seeds, reverse.seeds) == ("1,2", 2, None)
-    first, second = (f"{forward.model_dir}/seed-{seed}" for seed in (1, 2))
+    assert config.train.seed == 1 and other == config.replace(seed=2)
+    first, second = one.model_dir, two.model_dir
+    assert first.endswith("-seeds/seed-1") and second == first.replace("seed-1", "seed-2")
     assert evaluate == ["evaluate", f"--model_dir={first}", "--split=test_2016_flickr"]
     assert translate[:2] == ["translate", f"--model_dir={first},{second}"]
     assert rescore[0] == "rescore" and f"--reverse_model_dir={reverse.model_dir}" in rescore
     assert evaluate_rescored[:3] == evaluate
-    assert [command for command, *_ in commands("multi30k", flags="--dry_run")] == ["train"] * 2
+    assert [command for command, *_ in commands("multi30k", flags="--dry_run")] == ["train"] * 3
     lowercased = commands("multi30k-lowercased", "MODEL_DIR=my/run", "DATA=some/folder/")
     assert lowercased == commands("multi30k", "MODEL_DIR=my/run", "DATA=some/folder-lowercased")
 

@@ -14,7 +14,6 @@ from tf_transformer.data.trees import (
     is_well_formed,
     linearise,
     open_treebank,
-    read_line,
     read_trees,
     restore,
 )
@@ -81,9 +80,7 @@ X = Tree("X", "a")
     ],
 )
 def test_a_line_is_read_as_by_evalb(line, trees):
-    assert read_line(line, "here") == trees
-    if "()" not in line and trees:
-        assert tuple(read_trees([line])) == trees
+    assert tuple(read_trees([line])) == trees
 
 
 @pytest.mark.parametrize(
@@ -297,6 +294,6 @@ def test_sub_words_of_linearised_trees(subword_model):
 
 def test_brackets_that_are_nested_too_deep():
     deep = "(S " * 5000
-    with pytest.raises(UserError, match="line 7: more than 300 brackets are open"):
-        read_line(f"{deep}(NN dog)" + ")" * 5000, "line 7")
+    with pytest.raises(UserError, match="line:2: more than 300 brackets are open"):
+        list(read_trees(["", f"{deep}(NN dog)" + ")" * 5000]))
     assert restore(f"{deep}NN", ["dog"]).words() == ["dog"]

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import subprocess
+import time
 
 import pytest
 
@@ -135,10 +137,10 @@ def test_failed_row(tmp_path):
         run_rows(CONFIGS, lambda name: ["false"], str(tmp_path))
 
 
-def test_interruption_ends_all_rows(tmp_path):
-    """SIGTERM is passed on to the row's process, which saves; then no other row is started."""
+def test_interruption_ends_all_rows(tmp_path, monkeypatch):
+    """The row's process gets SIGTERM and saves; then no other row is started."""
     program = (
-        f"trap 'touch {tmp_path}/saved; exit' TERM; kill -TERM $PPID; "
+        f"trap 'touch {tmp_path}/saved; exit' TERM; touch {tmp_path}/ready; "
         "for i in {1..600}; do sleep 0.1; done"
     )
     started = []
@@ -147,6 +149,15 @@ def test_interruption_ends_all_rows(tmp_path):
         started.append(name)
         return ["bash", "-c", program]
 
+    class Interrupted(subprocess.Popen):
+        def wait(self, timeout=None):
+            if not (tmp_path / "ready").exists():
+                while not (tmp_path / "ready").exists():
+                    time.sleep(0.01)
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
     assert not run_rows(CONFIGS, command, str(tmp_path))
     assert started == ["base"]
     assert (tmp_path / "saved").exists()

@@ -33,13 +33,13 @@ from tf_transformer.checkpoints.model_folder import (
     step_checkpoints,
     step_path,
 )
+from tf_transformer.cli.comparison import read_run
 from tf_transformer.cli.main import main
 from tf_transformer.config import Config, TrainConfig
 from tf_transformer.errors import UserError
 from tf_transformer.training.run_log import Progress
 from tf_transformer.training.trainer import Trainer, build_trainer
 from tf_transformer.visualization.history import describe_history
-from tf_transformer.visualization.run_comparison import read_run
 
 
 def last_state(folder):

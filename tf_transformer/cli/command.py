@@ -46,7 +46,7 @@ KINDS: dict[Any, tuple[Callable[..., Any], str]] = {
 # Flags of versions before 0.3 that have gone, with those of the settings that have.
 GONE_FLAGS = {
     *settings.GONE, "seeds", "parallel_seeds", "constraints", "diverse_groups",
-    "diversity_strength", "server",
+    "diversity_strength", "server", "prm",
 }  # fmt: skip
 
 
@@ -208,17 +208,6 @@ def given(values: flags.FlagValues, parts: Iterable[type[settings.Settings]]) ->
     """
     names = [field.name for part in parts for field in dataclasses.fields(part)]
     return {name: values[name].value for name in names if name in values and values[name].present}
-
-
-def given_arguments(values: flags.FlagValues, *without: str) -> list[str]:
-    """Returns the flags that the user gave, for a process of the same command.
-
-    Args:
-      values: of `parse`.
-      *without: those that the process gets with other values, or not at all.
-    """
-    names = [name for name in values if values[name].present and name not in without]
-    return [f"--{name}={values[name].value}" for name in names]
 
 
 def one_of(values: flags.FlagValues, name: str, *others: str) -> None:

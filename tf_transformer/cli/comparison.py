@@ -1,17 +1,28 @@
-"""The command compare."""
+"""The command compare: training runs side by side."""
 
 from __future__ import annotations
 
+import collections
+import dataclasses
+import glob
 import math
+import os
+import pathlib
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
+from tf_transformer.checkpoints.model_folder import CONFIG, METRICS, load_config, read_metrics
 from tf_transformer.cli.command import Flag, command, is_for, setting_flag
 from tf_transformer.cli.evaluation import read_translations
+from tf_transformer.config import Config
 from tf_transformer.data.readers import corpora_of, open_corpus
 from tf_transformer.errors import UserError
-from tf_transformer.visualization import run_comparison
-from tf_transformer.visualization.run_comparison import Row, Run
+from tf_transformer.visualization.history import Line, metric
+
+MAX_CELL = 28  # characters of a setting
+TITLE = 26  # characters of the first column
 
 
 def _flags() -> list[Flag]:
@@ -23,7 +34,6 @@ def _flags() -> list[Flag]:
             "model folders, or folders that contain some, separated by commas; `compare FOLDER "
             "FOLDER` does the same", required=True,
         ),
-        Flag("plot", str, "PNG file for the losses and BLEU of the runs over the updates"),
         Flag(
             "split", str,
             "compare what evaluate wrote for this split, by a paired bootstrap test against the "
@@ -43,18 +53,15 @@ def _flags() -> list[Flag]:
     positional="runs",
 )
 def compare(values: flags.FlagValues) -> None:
-    """Prints the settings and the results of runs side by side, and plots their curves."""
+    """Prints the settings and the results of runs side by side."""
     is_for(values, "split", "data", "metrics", "max_pairs", "bleu_tokenizer")
-    runs = run_comparison.find_runs(values.runs.split(","))
+    runs = find_runs(values.runs.split(","))
     scores, signatures = _scores(values, runs) if values.split else ([], [])
-    print(run_comparison.describe_runs(runs, scores))
+    print(describe_runs(runs, scores))
     if signatures:
         print("\nintervals of 95% and p-values: paired bootstrap resampling; signatures:")
     for signature in signatures:
         print(f"  {signature}")
-    if values.plot:
-        run_comparison.plot_runs(runs, values.plot)
-        print(f"\ndrew {values.plot}")
 
 
 def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[str]]:
@@ -110,3 +117,237 @@ def _scores(values: flags.FlagValues, runs: list[Run]) -> tuple[list[Row], list[
         rows.append(Row("  p-value against run 1", p_values, ".4f"))
         signatures.append(f"{name}: {of_runs[0].signature}")
     return rows, signatures
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A training run.
+
+    Attributes:
+      path: its model folder.
+      config: its settings.
+      lines: of its `metrics.jsonl`.
+      vocabulary: the content of the files of its vocabularies.
+    """
+
+    path: str
+    config: Config
+    lines: list[Line]
+    vocabulary: tuple[bytes, ...]
+
+    @property
+    def updates(self) -> int:
+        """The updates so far."""
+        return max((line["step"] for line in self.lines), default=0)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run has reached its end, where the average is validated."""
+        return any(line["kind"] == "average" for line in self.lines[-1:])
+
+    @property
+    def state(self) -> str:
+        """Whether the run is complete, or stopped early."""
+        if not self.complete:
+            return "unfinished"
+        return "stopped early" if self.stopped_early else "complete"
+
+    @property
+    def stopped_early(self) -> str:
+        """When each metric was best, where that ended the run; else ""."""
+        return self.lines[-1].get("stopped_early", "") if self.complete else ""
+
+    def of_kind(self, kind: str) -> list[Line]:
+        """The lines of "train", "validation" or "average"."""
+        return [line for line in self.lines if line["kind"] == kind]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of the table.
+
+    Attributes:
+      title: what the values are.
+      values: one for each run; NaN where there is none.
+      form: format specification of the values.
+      is_result: whether the mean over random seeds is of interest.
+    """
+
+    title: str
+    values: Sequence[float]
+    form: str
+    is_result: bool = False
+
+    def cells(self) -> list[str]:
+        """The values as text."""
+        return ["-" if math.isnan(value) else format(value, self.form) for value in self.values]
+
+
+def find_runs(folders: Sequence[str]) -> list[Run]:
+    """Reads runs.
+
+    Args:
+      folders: model folders, or folders that contain those of runs.
+    Raises: UserError when a folder has no run, or there are fewer than two runs.
+    """
+    found: list[str] = []
+    for folder in folders:
+        # Exports have a config.json too, and no history.
+        pattern = os.path.join(glob.escape(folder), "*", METRICS)
+        inside = sorted(filter(_has_config, map(os.path.dirname, glob.glob(pattern))))
+        found += [folder] if _has_config(folder) or not inside else inside
+    unique = {os.path.realpath(path): path.rstrip("/") for path in found}
+    runs = [read_run(path) for path in unique.values()]
+    if len(runs) < 2:
+        names = ", ".join(run.path for run in runs) or "no folder"
+        raise UserError(f"compare needs at least two runs, and got {names}: give more folders")
+    return runs
+
+
+def _has_config(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, CONFIG))
+
+
+def read_run(path: str) -> Run:
+    """Reads the run in a model folder. Raises: UserError when there are no settings."""
+    vocabulary = (file.read_bytes() for file in sorted(pathlib.Path(path).glob("*.model")))
+    return Run(path, load_config(path), read_metrics(path), tuple(vocabulary))
+
+
+def result_rows(runs: Sequence[Run]) -> list[Row]:
+    """The rows of the results that training measured, without those that no run has."""
+
+    def row(title: str, form: str, of_run: Callable[[Run], float], is_result: bool = False) -> Row:
+        return Row(title, [of_run(run) for run in runs], form, is_result)
+
+    def last(kind: str, name: str) -> Callable[[Run], float]:
+        return lambda run: metric((run.of_kind(kind) or [{}])[-1], name)
+
+    def best(name: str, better: Callable[..., Line], shown: str) -> Callable[[Run], float]:
+        return lambda run: metric(_best(run, name, better), shown)
+
+    rows = [
+        row("parameters", ",.0f", lambda run: run.config.model.parameters()),
+        row("updates", ",.0f", lambda run: run.updates),
+        row("minutes of training", ",.1f", _minutes),
+        row("lowest validation loss", ".4f", best("loss", min, "loss"), True),
+        row("  after updates", ",.0f", best("loss", min, "step")),
+        row("last validation loss", ".4f", last("validation", "loss")),
+        row("highest BLEU", ".2f", best("BLEU", max, "BLEU"), True),
+        row("average: loss", ".4f", last("average", "loss"), True),
+        row("average: perplexity", ".3f", last("average", "perplexity"), True),
+        row("average: BLEU", ".2f", last("average", "BLEU"), True),
+    ]
+    return [row for row in rows if not all(map(math.isnan, row.values))]
+
+
+def _best(run: Run, name: str, better: Callable[..., Line]) -> Line:
+    """The validation with the lowest loss, by `min`, or the highest BLEU, by `max`."""
+    lines = [line for line in run.of_kind("validation") if not math.isnan(metric(line, name))]
+    return better(lines, key=lambda line: metric(line, name), default={})
+
+
+def _minutes(run: Run) -> float:
+    """The time of the updates, without validations and interruptions."""
+    seconds, step = 0.0, 0
+    for line in run.of_kind("train"):
+        speed = metric(line, "steps_per_second")
+        if speed > 0:
+            seconds += (line["step"] - step) / speed
+        step = line["step"]
+    return seconds / 60
+
+
+def describe_runs(runs: Sequence[Run], scores: Sequence[Row] = ()) -> str:
+    """Formats the settings that differ and the results of runs as a table.
+
+    Args:
+      runs: of `find_runs`.
+      scores: more rows, such as those of a test set.
+    Returns: text of several lines: the runs, the table, what cannot be compared, and the mean and
+      standard deviation of runs that differ only in the seed.
+    """
+    rows = [*result_rows(runs), *scores]
+    settings = _different_settings(runs)
+    numbers = [str(number) for number in range(1, len(runs) + 1)]
+    states = [run.state for run in runs]
+    table = [numbers, states, *settings.values(), *(row.cells() for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table)]
+
+    def line(title: str, cells: Sequence[str]) -> str:
+        aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths))
+        return f"  {title:{TITLE}} {'  '.join(aligned)}"
+
+    text = ["runs"]
+    text += [f"  {number}  {run.path}" for number, run in zip(numbers, runs)]
+    text += ["", "settings that differ" if settings else "all settings are equal"]
+    text += [line("", numbers), *(line(name, cells) for name, cells in settings.items())]
+    text += ["", "results", line("state", states)]
+    text += [line(row.title, row.cells()) for row in rows]
+    for note in _notes(runs):
+        text += ["", note]
+    for group, lines in _over_seeds(runs, rows):
+        title = f"mean ± sample standard deviation of runs {group}"
+        text += ["", title, *lines]
+    return "\n".join(text)
+
+
+def _different_settings(runs: Sequence[Run]) -> dict[str, list[str]]:
+    """The values of the settings that are not equal in all runs, by their names."""
+    settings: dict[str, list[str]] = {}
+    for part in dataclasses.fields(Config):
+        for field in dataclasses.fields(getattr(runs[0].config, part.name)):
+            values = [str(getattr(getattr(run.config, part.name), field.name)) for run in runs]
+            if len(set(values)) > 1:
+                settings[field.name] = [_shortened(value) for value in values]
+    return settings
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= MAX_CELL else f"...{value[3 - MAX_CELL :]}"
+
+
+def _notes(runs: Sequence[Run]) -> Iterator[str]:
+    """Why runs stopped early, and what cannot be compared."""
+    if early := [
+        f"Run {number} stopped early at update {run.updates:,}: {run.stopped_early}."
+        for number, run in enumerate(runs, start=1)
+        if run.stopped_early
+    ]:
+        yield "\n".join(early)
+    texts = {(run.config.data.data, run.config.data.source, run.config.data.target) for run in runs}
+    if len(texts) > 1:
+        yield "The runs have different data: losses, perplexities and BLEU cannot be compared."
+    elif len({run.vocabulary for run in runs}) > 1:
+        yield (
+            "The runs have different vocabularies: losses and perplexities, which are those of a "
+            "sub-word,\ncannot be compared; BLEU can."
+        )
+    if len({run.config.train.bleu_sentences for run in runs}) > 1:
+        yield "The BLEU of the runs is that of different numbers of sentences (bleu_sentences)."
+
+
+def _over_seeds(runs: Sequence[Run], rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
+    """For the complete runs that differ only in the seed: which they are; lines of the results.
+
+    After early stopping or `train_minutes`, they differ in the number of updates too.
+    """
+    groups: dict[tuple[Config, tuple[bytes, ...]], list[int]] = collections.defaultdict(list)
+    for index, run in enumerate(runs):
+        if run.complete:
+            groups[run.config.replace(seed=0), run.vocabulary].append(index)
+    for indices in groups.values():
+        seeds = {runs[index].config.train.seed for index in indices}
+        if len(seeds) < max(2, len(indices)):
+            continue
+        lines = []
+        for row in rows:
+            values = [row.values[index] for index in indices]
+            if row.is_result and not any(map(math.isnan, values)):
+                mean, deviation = statistics.mean(values), statistics.stdev(values)
+                lines.append(f"  {row.title:{TITLE}} {mean:{row.form}} ± {deviation:{row.form}}")
+        group = f"{', '.join(str(index + 1) for index in indices)}, which differ in the seed"
+        updates = sorted(runs[index].updates for index in indices)
+        if updates[0] < updates[-1]:
+            group += f",\nand in the number of updates, from {updates[0]:,} to {updates[-1]:,}"
+        yield group, lines

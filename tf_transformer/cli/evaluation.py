@@ -1,4 +1,4 @@
-"""The commands evaluate and evalb, and the test set of evaluate and compare."""
+"""The command evaluate, and the test set of evaluate and compare."""
 
 from __future__ import annotations
 
@@ -45,14 +45,10 @@ from tf_transformer.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transformer.decoding.translator import Translator
-    from tf_transformer.evaluation.evalb import Parameters
 
 logger = logging.getLogger(__name__)
 
 MANY_PAIRS = 100_000  # from which on a warning names --max_pairs
-PRM_FLAG = Flag(
-    "prm", str, "EVALB's parameter file, for trees (default: the conventions of COLLINS.prm)"
-)
 
 
 def _flags() -> list[Flag]:
@@ -71,14 +67,9 @@ def _flags() -> list[Flag]:
         Flag("translations", str, "file of translations to score, line by line for the sources"),
         Flag("max_pairs", int, "pairs to score, from the start; 0: all", 0, minimum=0),
         Flag("references", str, "files of references, separated by commas (default: the targets)"),
-        Flag(
-            "test_set", str,
-            "test set of sacreBLEU, such as wmt14/full, or of WMT: an XML file, or SGML files "
-            "SOURCE_FILE,REFERENCE_FILE",
-        ),
+        Flag("test_set", str, "test set of sacreBLEU, such as wmt14/full"),
         Flag("metrics", str, metrics_help(), "bleu,chrf,chrf++"),
         setting_flag("bleu_tokenizer"),
-        PRM_FLAG,
         Flag(
             "baseline", str,
             "translations to compare with, by a paired bootstrap test: a file, or the model folder "
@@ -90,7 +81,9 @@ def _flags() -> list[Flag]:
     ]  # fmt: skip
 
 
-@command("evaluate", "translate or parse a test set, and score it with sacreBLEU or EVALB", _flags)
+@command(
+    "evaluate", "translate or parse a test set, and score it with sacreBLEU or bracket F1", _flags
+)
 def evaluate(values: flags.FlagValues) -> None:
     """Translates or parses a test set, and scores it; or scores given translations of it."""
     from tf_transformer.evaluation.bleu import bleu_tokenizer, make_bleu
@@ -109,8 +102,6 @@ def evaluate(values: flags.FlagValues) -> None:
     metrics = parse_metrics(values.metrics)
     if "bleu" in metrics:
         make_bleu(bleu_tokenizer(data.target, tokenizer))  # what it lacks is said before the search
-    if values.prm and data.target != TREES:
-        raise UserError("--prm is for a parser; this model translates: leave it out")
     if data.target == TREES and (values.references or values.baseline or values.translations):
         raise UserError(
             "--references, --baseline and --translations are for translations; this model is a "
@@ -136,7 +127,7 @@ def evaluate(values: flags.FlagValues) -> None:
         file.writelines(f"{text}\n" for text in outputs)
     print(f"{test}, beam {translator.decode.beam_size}")
     if data.target == TREES:
-        _score_parses(test.pairs, outputs, output, values.prm)
+        _score_parses(test.pairs, outputs, output)
     else:
         _score_translations(test, metrics, outputs, baseline, tokenizer)
     print(f"{len(outputs) / seconds:,.1f} sentences/s; the results are in {output}")
@@ -183,42 +174,16 @@ def _score_translations(
         print(*published_scores(translations, references[0], test.data), sep="\n")
 
 
-def _score_parses(
-    pairs: list[tuple[str, str]], outputs: list[str], path: str, prm: str | None
-) -> None:
-    """Replaces the raw outputs in a file by trees, and writes EVALB's table beside it."""
+def _score_parses(pairs: list[tuple[str, str]], outputs: list[str], path: str) -> None:
+    """Replaces the raw outputs in a file by trees, and prints their scores."""
     from tf_transformer.data.trees import restore
     from tf_transformer.evaluation.parser import evaluate_parses
 
     gold = [restore(tree, words.split(" ")) for words, tree in pairs]
-    evaluation = evaluate_parses(gold, outputs, _parameters(prm))
-    with open_output(path) as trees, open_output(f"{path}.evalb") as table:
+    evaluation = evaluate_parses(gold, outputs)
+    with open_output(path) as trees:
         trees.writelines(f"{tree}\n" for tree in evaluation.trees)
-        table.write(evaluation.table)
-    print(f"{evaluation}\nEVALB's table, by {prm or 'COLLINS.prm'}, in {path}.evalb")
-
-
-def _parameters(prm: str | None) -> Parameters:
-    """The settings of EVALB's parameter file; those of COLLINS.prm where there is none."""
-    from tf_transformer.evaluation.evalb import COLLINS, read_parameters
-
-    return read_parameters(prm) if prm else COLLINS
-
-
-@command(
-    "evalb",
-    "score a file of trees against reference trees, as the program EVALB does",
-    lambda: [
-        Flag("gold", str, "file of the reference trees, one per line", required=True),
-        Flag("test", str, "file of the trees to score, one per line", required=True),
-        PRM_FLAG,
-    ],
-)
-def evalb(values: flags.FlagValues) -> None:
-    """Scores a file of trees against a file of reference trees."""
-    from tf_transformer.evaluation.evalb import evalb_files
-
-    print(evalb_files(values.gold, values.test, _parameters(values.prm)), end="")
+    print(evaluation)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import sys
 from absl import flags
 
 from tf_transformer.checkpoints import model_folder
-from tf_transformer.cli.command import Flag, command, given_arguments, is_for, language_flags
+from tf_transformer.cli.command import Flag, command, is_for, language_flags
 from tf_transformer.cli.messages import log_to_folder
 from tf_transformer.cli.terminal import start_tensorflow
 from tf_transformer.config import DataConfig
@@ -70,8 +70,9 @@ def table3(values: flags.FlagValues) -> None:
         log_to_folder(os.path.join(folder, first))
         complete = run_row(first, configs[first], folder)
     else:  # each row in its own process
-        program = [sys.executable, "-m", "tf_transformer", "table3", f"--model_dir={folder}"]
-        program += given_arguments(values, "rows", "model_dir")
+        given = [f"--{name}={values[name].value}" for name in values if values[name].present]
+        program = [sys.executable, "-m", "tf_transformer", "table3", *given]
+        program.append(f"--model_dir={folder}")  # of a flag that is given twice, the last counts
         complete = run_rows(configs, lambda name: [*program, f"--rows={name}"], folder)
     with atomic_write(os.path.join(folder, "results.md")) as file:
         file.write(f"{describe_results(folder)}\n")

@@ -100,25 +100,6 @@ def read_trees(lines: Iterable[str], name: str = "line") -> Iterator[Tree]:
     for number, line in enumerate(lines, start=1):
         if stack or not line.lstrip().startswith(_NOTICE):
             yield from _parse_line(stack, line, f"{name}:{number}")
-    _check_closed(stack)
-
-
-def read_line(line: str, where: str) -> tuple[Tree, ...]:
-    """Reads a line of complete trees. Nodes can be empty: some parsers write "(())" for no result.
-
-    Args:
-      line: a string with any number of trees.
-      where: file and line number, for messages.
-    Returns: a tuple of `Tree`s.
-    Raises: UserError as `read_trees`.
-    """
-    stack: list[_OpenNode] = []
-    trees = tuple(_parse_line(stack, line, where))
-    _check_closed(stack)
-    return trees
-
-
-def _check_closed(stack: list[_OpenNode]) -> None:
     if stack:
         raise UserError(
             f"{stack[0][0]}: the tree that begins here is not closed, it lacks {len(stack)} of "

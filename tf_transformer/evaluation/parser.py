@@ -4,22 +4,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tf_transformer.config import NO_CONTROLS
-from tf_transformer.data.trees import Tree, is_well_formed, linearise, restore
+from tf_transformer.data.trees import Tree, is_well_formed, restore
 from tf_transformer.decoding.translator import Progress, Translator
-from tf_transformer.evaluation.evalb import (
-    COLLINS,
-    Parameters,
-    Record,
-    report,
-    score_sentence,
-    summarise,
-)
+from tf_transformer.evaluation.evalb import Counts, complete_match, score_sentence, summarise
 
 # How the Penn Treebank writes brackets in a sentence.
 BRACKETS = str.maketrans(
     {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 )
-OTHER_TAG = "XX"  # for the score: the tag of a word that the model tagged as punctuation
 
 # With blanks between the words, or a list of words without blanks.
 Sentence = str | Sequence[str]
@@ -92,62 +84,31 @@ class Evaluation(NamedTuple):
     """The scores of parses against a treebank; `str` formats the main ones."""
 
     trees: list[Tree]  # the parses
-    records: list[Record]  # of `evalb.score_sentence`
+    records: list[Counts]  # of `evalb.score_sentence`
     ill_formed: int  # number of repaired outputs
-    table: str  # EVALB's output: a row for each sentence, and the summary
 
     def __str__(self) -> str:
-        whole, _ = summarise(self.records)
+        whole = summarise(self.records)
         return (
             f"F1 {whole.f_measure:.2f}  "
             f"(recall {whole.recall:.2f}, precision {whole.precision:.2f}; "
             "EVALB, punctuation tagged as in the treebank)\n"
-            f"complete match {whole.complete_match:.2f}%, "
+            f"complete match {complete_match(self.records):.2f}%, "
             f"tagging accuracy {whole.tagging_accuracy:.2f}%, "
             f"{self.ill_formed:,} of {len(self.trees):,} outputs ill-formed and repaired"
         )
 
 
-def with_punctuation(tree: Tree, gold: Tree, parameters: Parameters = COLLINS) -> Tree:
-    """Corrects the tags that EVALB deletes, such as those of punctuation.
-
-    Returns: the tree with the gold tag of each word whose gold tag is one of these, and `OTHER_TAG`
-      for other words with such a tag.
-    """
-    deleted = parameters.delete_label
-    gold_tags = iter(tag for _, tag in gold.tags())
-    symbols = linearise(tree).split(" ")
-    for i, symbol in enumerate(symbols):
-        if symbol == ")" or symbol.startswith("("):
-            continue
-        gold_tag = next(gold_tags)
-        if gold_tag in deleted:
-            symbols[i] = gold_tag
-        elif symbol in deleted:
-            symbols[i] = OTHER_TAG
-    return restore(" ".join(symbols), tree.words())
-
-
-def evaluate_parses(
-    gold_trees: Sequence[Tree], outputs: Sequence[str], parameters: Parameters = COLLINS
-) -> Evaluation:
+def evaluate_parses(gold_trees: Sequence[Tree], outputs: Sequence[str]) -> Evaluation:
     """Scores the outputs of a model against gold trees.
-
-    EVALB deletes words with the tags of punctuation. Where the remaining words of the two trees
-    differ, it excludes the sentence from the score, so a wrong tag could improve the score. The
-    scored trees therefore have the gold tags of punctuation (see `with_punctuation`).
 
     Args:
       gold_trees: a list of clean `Tree`s.
       outputs: the strings of `Parser.outputs` for their words.
-      parameters: of EVALB.
     Returns: an `Evaluation`.
     """
     sentences = [tree.words() for tree in gold_trees]
     trees = [restore(text, words) for text, words in zip(outputs, sentences, strict=True)]
-    records = [
-        score_sentence(gold, with_punctuation(tree, gold, parameters), parameters)
-        for gold, tree in zip(gold_trees, trees)
-    ]
+    records = [score_sentence(gold, tree) for gold, tree in zip(gold_trees, trees)]
     ill_formed = sum(not is_well_formed(text, words) for text, words in zip(outputs, sentences))
-    return Evaluation(trees, records, ill_formed, report(records, parameters))
+    return Evaluation(trees, records, ill_formed)

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import logging
 import os
+import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,6 @@ from tf_transformer.config import Config
 from tf_transformer.errors import UserError
 from tf_transformer.files import atomic_write
 from tf_transformer.presets import VARIATIONS, preset
-from tf_transformer.training.child_process import run_processes
 
 logger = logging.getLogger(__name__)
 
@@ -313,9 +313,12 @@ def run_rows(configs: dict[str, Config], command: Callable[[str], list[str]], fo
             logger.info(f"row {name}: complete already")
             continue
         logger.info(f"row {name}, {number} of {len(configs)}")
-        (ending,) = run_processes({name: command(name)})
-        if ending.interrupted:
-            return False
+        with subprocess.Popen(command(name)) as process:
+            try:
+                process.wait()
+            except KeyboardInterrupt:  # Ctrl-C or SIGTERM: the row saves and ends
+                process.terminate()
+                return False
         if not _complete_result(name, config, folder):
             raise UserError(
                 f"the training of row {name} failed: see the messages above; the same command "
