@@ -175,10 +175,7 @@ class ModelConfig(Settings):
         return layers + embeddings
 
 
-# For each kind of vocabulary, the setting that draws the segmentations of its words.
-SAMPLING = {"bpe": "bpe_dropout", "unigram": "sentencepiece_alpha"}
-
-
+SUBWORD_MODELS = ("bpe", "unigram")
 # The rules of SentencePiece by which text is normalised before it is divided into sub-words.
 NORMALIZATIONS = ("identity", "nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf")
 HOLD_OUT_SOURCES, HOLD_OUT_END = "sources", "end"
@@ -207,7 +204,7 @@ class DataConfig(Settings):
     subword_model: str = setting(
         "bpe",
         "bpe: byte-pair encoding, as in the paper; unigram: Kudo 2018",
-        choices=tuple(SAMPLING),
+        choices=SUBWORD_MODELS,
     )
     shared_vocab: bool = setting(True, "one vocabulary for both languages")
     vocab_model: str = setting(
@@ -222,10 +219,6 @@ class DataConfig(Settings):
     batch_tokens: int = setting(25000, "tokens of a batch on each side, padding included", 1)
     max_shapes: int = setting(
         0, "most shapes of batches; 0: as many as save padding, but 12 where XLA compiles them"
-    )
-    bpe_dropout: float = setting(0.0, "BPE-dropout: probability to leave out a merge", 0, 0.999)
-    sentencepiece_alpha: float = setting(
-        0.0, "the same for unigram: each segmentation is drawn with its probability ^ alpha"
     )
 
     def __post_init__(self) -> None:
@@ -528,13 +521,6 @@ class Config:
                 "vocab_model and init_from: give one of them; a run keeps the vocabulary of the "
                 "model with which it starts"
             )
-        kind = self.data.subword_model
-        for needed, name in SAMPLING.items():
-            if getattr(self.data, name) and needed != kind:
-                raise UserError(
-                    f"{name} is for {needed} vocabularies, and this one is {kind}: leave it "
-                    f"out, or give subword_model {needed}"
-                )
         max_length = self.data.max_length
         if 0 < self.train.micro_batch_tokens < max_length:
             raise UserError(

@@ -106,13 +106,6 @@ class Shard:
             weights = np.concatenate([part.weights_of(np.arange(len(part))) for part in parts])
         return cls(ids, splits, _count_dropped(parts), weights)
 
-    def slice(self, first: int, end: int) -> "Shard":
-        """Returns the pairs `first` to `end`, without that at `end`, as copies in memory."""
-        splits = self.splits[2 * first : 2 * end + 1]
-        ids = np.array(self.ids[splits[0] : splits[-1]])
-        weights = None if self.weights is None else np.array(self.weights[first:end])
-        return Shard(ids, splits - splits[0], {}, weights)
-
     def weights_of(self, pairs: np.ndarray) -> np.ndarray:
         """The weights of the pairs with these indices, float32 `[rows]`."""
         if self.weights is None:

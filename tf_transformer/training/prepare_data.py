@@ -6,7 +6,7 @@ import os
 
 from tf_transformer.checkpoints.model_folder import CACHE
 from tf_transformer.config import MICRO_BATCH_TOKENS, Config
-from tf_transformer.data.batching import Batches, SampledBatches
+from tf_transformer.data.batching import Batches
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.encoding import (
     EncodedPairs,
@@ -16,7 +16,6 @@ from tf_transformer.data.encoding import (
     shard_folder,
 )
 from tf_transformer.data.mixture import parse_weights, repetitions
-from tf_transformer.data.subword_sampling import PairSampler, sampling_alpha
 from tf_transformer.data.tokenizer import Tokenizer
 from tf_transformer.errors import UserError
 from tf_transformer.training.distribution import Workers
@@ -78,18 +77,12 @@ class TrainingText:
             self._fit_longest_outputs(encoded, train.decode_length_coverage)
         pairs = EncodedPairs([shard for of_part in encoded for shard in of_part.shards])
         batch_tokens, max_shapes = data.batch_tokens, data.max_shapes
-        alpha = sampling_alpha(data, self.tokenizers) if split == "train" else 0.0
         if split == "validation":  # which XLA does not compile
             max_shapes = 0
             of_replica = train.micro_batch_tokens or MICRO_BATCH_TOKENS
             batch_tokens = min(batch_tokens, self.workers.replicas * of_replica)
         repeated = self._repetitions(parts, encoded)
-        arguments = (pairs, batch_tokens, train.seed, repeated, max_shapes)
-        if alpha:
-            sampler = PairSampler(pairs, self.tokenizers, alpha, train.seed, self.cache)
-            batches: Batches = SampledBatches(*arguments, sampler, train.train_steps)
-        else:
-            batches = Batches(*arguments)
+        batches = Batches(pairs, batch_tokens, train.seed, repeated, max_shapes)
         logger.info(
             f"{split}: {len(pairs):,} pairs, {batches.per_epoch:,} batches of "
             f"{len(batches.buckets)} shapes, {batches.non_padding_fraction:.1%} non-padding; "

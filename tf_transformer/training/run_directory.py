@@ -18,7 +18,6 @@ from tf_transformer.config import DECAY_TO_0, Config, DataConfig, ModelConfig, T
 from tf_transformer.data.corpus import Corpus
 from tf_transformer.data.normalization import warn_of_changes
 from tf_transformer.data.readers import absolute_path
-from tf_transformer.data.subword_sampling import sampling_alpha
 from tf_transformer.data.tokenizer import (
     Tokenizer,
     learn_tokenizers,
@@ -337,5 +336,4 @@ def _new_vocabulary(config: Config, corpus: Corpus) -> tuple[Tokenizer, Tokenize
     parts = (part.read("train") for part in corpus.parts("train"))
     sample = itertools.chain.from_iterable(itertools.islice(part, SAMPLED_PAIRS) for part in parts)
     warn_of_changes([tokenizer.normalizer_spec for tokenizer in tokenizers], sample)
-    sampling_alpha(data, tokenizers)
     return tokenizers

@@ -216,7 +216,6 @@ class Trainer:
             return False
         check_same_vocabularies(state, self.tokenizers, self.directory.path)
         check_same_batches(state, self.train_batches.checksum, self.directory.path)
-        self.train_batches.restore(state.get("batches", {}))
         state["progress"].pop("validations_since_best", None)  # of version 0.2
         self.progress = Progress(**state["progress"])
         self._accumulator = MetricsAccumulator(state["metrics"])
@@ -244,7 +243,7 @@ class Trainer:
         self.preemption = PreemptionHandler(second_interrupt)
         end = (self.config.train.train_steps, self._deadline)
         validated = self.progress.validated[0] == self.step
-        with contextlib.closing(self.directory), contextlib.closing(self.train_batches):
+        with contextlib.closing(self.directory):
             log = RunLog(self.directory.path, self.step, validated, end, self.workers.is_chief)
             with contextlib.closing(log), worker_failures(), self.preemption:
                 complete = self._train(log)
@@ -365,8 +364,7 @@ class Trainer:
         largest, _ = self.plan.largest()
         epoch, _ = self.train_batches.position(self.step)
         order = self.train_batches.order(epoch)
-        # An epoch of sub-word regularisation may lack the largest batch.
-        index = max(range(len(order)), key=lambda i: (order[i][1] is largest, order[i][1].length))
+        index = next(i for i, (_, bucket) in enumerate(order) if bucket is largest)
         inp, tar, *weights = next(iter(self.train_batches.epoch(epoch, index)))
         seconds = []
         with worker_failures():
@@ -374,7 +372,6 @@ class Trainer:
                 before = time.monotonic()
                 sums = self.update(inp, tar, tf.zeros([2]), *weights)["sums"].numpy()
                 seconds.append(time.monotonic() - before)
-        self.train_batches.close()
         self.directory.close()
         return (
             f"plan for {self.directory.path}\n{plan}\n"
@@ -523,7 +520,6 @@ class Trainer:
             "loss_scale": self.update.loss_scale.state(),
             "vocabularies": [tokenizer.fingerprint for tokenizer in self.tokenizers],
             "data": self.train_batches.checksum,
-            "batches": self.train_batches.state(),
             "batch_order": BATCH_ORDER,
         }
 
