@@ -294,7 +294,6 @@ class TrainConfig(Settings):
     )
     init_from: str = setting("", "fine-tuning: the model, or its folder, with which a run starts")
     init_optimizer: bool = setting(False, "take Adam's state and the updates of init_from too")
-    extend_vocab: int = setting(0, "most sub-words to add to the vocabulary of init_from")
     freeze: str = setting(
         "", f"weights that are not updated, separated by commas: some of {', '.join(FREEZABLE)}"
     )
@@ -359,15 +358,8 @@ class TrainConfig(Settings):
             )
         if self.plateau_steps and schedule != INVERSE_SQRT:
             raise UserError("plateau_steps is for learning_rate_schedule inverse_sqrt")
-        if (self.init_optimizer or self.extend_vocab) and not self.init_from:
-            raise UserError(
-                "init_optimizer and extend_vocab need init_from, the model to start with"
-            )
-        if self.extend_vocab and (self.init_optimizer or "embeddings" in frozen):
-            raise UserError(
-                "extend_vocab: new sub-words have to be trained, and Adam has no moments of them: "
-                "leave out init_optimizer, and freeze embeddings"
-            )
+        if self.init_optimizer and not self.init_from:
+            raise UserError("init_optimizer needs init_from, the model to start with")
         if self.freeze and not set(frozen) < set(FREEZABLE):
             raise UserError(f"freeze {self.freeze!r}: give one or two of {listed(FREEZABLE)}")
         if unknown := set(self.early_stopping_metrics()) - self._validation_metrics():

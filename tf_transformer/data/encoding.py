@@ -353,9 +353,7 @@ def encode_pairs(
     return _check_dropped(EncodedPairs(shards), "the text")
 
 
-def _check_dropped(
-    pairs: EncodedPairs, name: str, many: float = MANY_DROPPED, advice_on_lengths: str = ""
-) -> EncodedPairs:
+def _check_dropped(pairs: EncodedPairs, name: str, many: float = MANY_DROPPED) -> EncodedPairs:
     """Returns the pairs of the text `name`, with a warning where more than `many` were dropped.
 
     Raises: UserError when most of them were, or none is left.
@@ -366,7 +364,6 @@ def _check_dropped(
         return pairs
     counts = list(pairs.dropped.values())
     advice = [text for text, count in zip(ADVICE, counts) if count] or [ADVICE[0]]
-    advice += [advice_on_lengths] if advice_on_lengths and any(counts[1:]) else []
     message = (
         f"only {len(pairs):,} of {all_pairs:,} pairs are left in {name} (dropped: "
         f"{describe_dropped(pairs)}): {'; '.join(advice)}"
@@ -383,7 +380,6 @@ def cached_pairs(
     tokenizers: "tuple[Tokenizer, Tokenizer]",
     data: DataConfig,
     cache: str,
-    advice_on_lengths: str = "",
 ) -> EncodedPairs:
     """Opens the shards of a split in the cache, after encoding it where they are not there.
 
@@ -393,7 +389,6 @@ def cached_pairs(
       tokenizers: of the source and of the target.
       data: a `DataConfig`.
       cache: the folder of the cache, created where it does not exist.
-      advice_on_lengths: what else to do where lengths are why many pairs are dropped.
     Returns: an `EncodedPairs` of memory-mapped shards.
     Raises: UserError when less than a tenth of the pairs is left.
     """
@@ -408,7 +403,7 @@ def cached_pairs(
     folder = shard_folder(corpus, split, tokenizers, data, cache)
     pairs = open_or_write_shards(folder, encode)
     many = 0 if split == "validation" else MANY_DROPPED  # its figures would be of another text
-    return _check_dropped(pairs, corpus.describe(split), many, advice_on_lengths)
+    return _check_dropped(pairs, corpus.describe(split), many)
 
 
 def shard_folder(

@@ -24,10 +24,6 @@ from tf_transformer.training.run_directory import MAY_CHANGE, RunDirectory, chec
 logger = logging.getLogger(__name__)
 
 OF_A_HOST = {"data", "validation", "logical_devices", "worker_minutes"}  # each worker has its own
-OTHER_LANGUAGE = (
-    "where the vocabulary of --init_from lacks the letters of a language, which are then bytes, "
-    "give --extend_vocab"
-)
 
 
 @dataclasses.dataclass
@@ -125,10 +121,8 @@ class TrainingText:
         Returns: an `EncodedPairs`; the checksum of the chief's.
         """
         text = (corpus, split, self.tokenizers, self.config.data)
-        train = self.config.train
-        advice = OTHER_LANGUAGE if train.init_from and not train.extend_vocab else ""
         folder = os.path.abspath(shard_folder(*text, self.cache))
-        pairs = cached_pairs(*text, self.cache, advice) if self.workers.is_chief else None
+        pairs = cached_pairs(*text, self.cache) if self.workers.is_chief else None
         checksum, chief_folder = self.workers.broadcast([pairs and pairs.checksum, folder])
         if pairs is None and os.path.basename(folder) == os.path.basename(chief_folder):
             pairs = open_shards(chief_folder)
@@ -137,7 +131,7 @@ class TrainingText:
                 f"{self.workers.name} encodes the {split} text itself: it does not share the text "
                 f"and {os.path.dirname(chief_folder)} with the chief"
             )
-            pairs = cached_pairs(*text, self.cache, advice)
+            pairs = cached_pairs(*text, self.cache)
         return pairs, checksum
 
 

@@ -166,9 +166,7 @@ class Trainer:
         check_tokenizer(tokenizer, [target for _, target in self._bleu_pairs[""]])
         self._validation_seconds = 0.0
         if not self._restore() and self.config.train.init_from:
-            load_initial_weights(
-                self.model, self.optimizer, self.tokenizers, self.config.train, workers
-            )
+            load_initial_weights(self.model, self.optimizer, self.config.train, workers)
             self.first_step = self.step
 
     def _build(self) -> None:
