@@ -450,27 +450,6 @@ class ControlConfig(Settings):
 NO_CONTROLS = ControlConfig()
 
 
-@dataclasses.dataclass(frozen=True)
-class FilterConfig(Settings):
-    """Which pairs are rejected; 0 means no limit.
-
-    A word is what stands between blanks. In scripts without blanks, two characters of Chinese or
-    Japanese, and five of Thai, Lao, Khmer, Burmese or Tibetan, count as one word.
-    """
-
-    max_words: int = setting(150, "most words of a side; 0: no limit")
-    max_characters: int = setting(1000, "most characters of a side; 0: no limit")
-    max_word_length: int = setting(50, "most characters of a word; 0: no limit")
-    max_word_ratio: float = setting(3.0, "largest ratio of the word counts, above 10; 0: no limit")
-    max_overlap: float = setting(0.7, "largest part of the words that are on both sides", 0, 1)
-    min_letters: float = setting(0.3, "minimum fraction of letters in a side, without blanks", 0, 1)
-    min_script: float = setting(0.5, "minimum fraction of letters of the language's script", 0, 1)
-    drop_damaged: bool = setting(True, "drop pairs with control characters or damaged UTF-8")
-    drop_html: bool = setting(True, "drop pairs with HTML tags or entities")
-    drop_duplicates: bool = setting(True, "drop all but the first of equal pairs")
-    drop_source_duplicates: bool = setting(False, "drop all but the first pair of equal sources")
-
-
 # Settings that format 2 added, as the runs of earlier formats were, by the parts of a `Config`.
 BEFORE_FORMAT_2: dict[str, dict[str, Any]] = {
     "data": {

@@ -48,7 +48,7 @@ EMPTY, LONG, UNEQUAL = ("", "x"), ("dogs " * 40, "cats " * 40), ("I", "a long si
         ([LONG] * 10, 1, "1 of 11 .*: give a larger --max_length$"),
         ([UNEQUAL] * 10, 1, "1 of 11 .*: give a larger --max_length_ratio$"),
         ([UNEQUAL, EMPTY], 17, "17 of 19 .*: check the text.*; give a larger --max_length_ratio"),
-        ([EMPTY], 8, "8 of 9 .*: check the text, or remove empty sides with .*clean`$"),
+        ([EMPTY], 8, "8 of 9 .*: check the text$"),
         ([EMPTY], 9, ""),
     ],
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tf_transformer.data.batching import Batches
-from tf_transformer.data.encoding import cached_pairs
+from tf_transformer.data.encoding import Shard, cached_pairs
 from tf_transformer.data.readers import open_corpus
 
 
@@ -59,11 +59,9 @@ def test_pairs_without_weights_beside_others(
     )
     assert first.weighted and not second.weighted
     assert [pair[2] for pair in mixed.read_weighted("train")][-1] is None
-    both = type(first)([*first.shards, *second.shards])
-    weights = both.weights
-    assert np.all(weights[len(first) :] == 1) and not np.all(weights[: len(first)] == 1)
-    joined = type(first.shards[0]).join(both.shards)
-    assert joined.weights.tolist() == weights.tolist()
+    joined = Shard.join([*first.shards, *second.shards]).weights
+    assert np.all(joined[len(first) :] == 1) and not np.all(joined[: len(first)] == 1)
+    assert joined[: len(first)].tolist() == Shard.join(first.shards).weights.tolist()
 
     text = (weighted / "train.tsv").read_text().splitlines()
     for name, third in (("ones", "\t1"), ("none", "")):

@@ -37,7 +37,7 @@ CHUNKS_OF_SHARD = 64
 # The fractions of dropped pairs above which there is a warning, and an error.
 MANY_DROPPED, MOST_DROPPED = 0.1, 0.9
 ADVICE = (  # in the order of the reasons of `_usable`
-    "check the text, or remove empty sides with `tf-transformer clean`",
+    "check the text",
     "give a larger --max_length",
     "give a larger --max_length_ratio",
 )
@@ -151,11 +151,6 @@ class EncodedPairs:
         """Sub-words of the sources and targets, int32 `[pairs, 2]`: 8 bytes a pair."""
         empty = np.zeros((0, 2), np.int32)
         return np.concatenate([empty, *(shard.lengths for shard in self.shards)])
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The weights of all pairs in the loss, float32 `[pairs]`."""
-        return np.concatenate([shard.weights_of(np.arange(len(shard))) for shard in self.shards])
 
     def extra_length(self, coverage: float) -> int:
         """How much longer than the sources, in sub-words, outputs must be able to be.
