@@ -230,7 +230,7 @@ def _path(folder: str, number: int, name: str) -> str:
     return os.path.join(folder, f"{number:05d}.{name}.npy")
 
 
-def open_or_write_shards(folder: str, encode: Callable[[], Iterable[Shard]]) -> EncodedPairs:
+def _open_or_write(folder: str, encode: Callable[[], Iterable[Shard]]) -> EncodedPairs:
     """Opens the shards in a folder, after writing them where one is missing or damaged.
 
     One process at a time may do this.
@@ -329,34 +329,15 @@ def _usable(
     return keep, dropped
 
 
-def encode_pairs(
-    pairs: Iterable[tuple[str, str]],
-    tokenizers: "tuple[Tokenizer, Tokenizer]",
-    max_length: int,
-    max_length_ratio: float,
-) -> EncodedPairs:
-    """Tokenizes sentence pairs in memory and drops those that are not usable for training.
-
-    Args:
-      pairs: an iterable of (source, target) strings.
-      tokenizers, max_length, max_length_ratio: as for `encode_shards`.
-    Returns: an `EncodedPairs`.
-    Raises: UserError when less than a tenth of the pairs is left.
-    """
-    weighted = ((source, target, None) for source, target in pairs)
-    shards = list(encode_shards(weighted, tokenizers, max_length, max_length_ratio))
-    return _check_dropped(EncodedPairs(shards), "the text")
-
-
-def _check_dropped(pairs: EncodedPairs, name: str, many: float = MANY_DROPPED) -> EncodedPairs:
-    """Returns the pairs of the text `name`, with a warning where more than `many` were dropped.
+def _check_dropped(pairs: EncodedPairs, name: str, many: float) -> None:
+    """Warns where more than a fraction `many` of the pairs of the text `name` were dropped.
 
     Raises: UserError when most of them were, or none is left.
     """
     all_pairs = len(pairs) + sum(pairs.dropped.values())
     fraction = 1 - len(pairs) / max(all_pairs, 1)
     if fraction <= many:
-        return pairs
+        return
     counts = list(pairs.dropped.values())
     advice = [text for text, count in zip(ADVICE, counts) if count] or [ADVICE[0]]
     message = (
@@ -366,7 +347,6 @@ def _check_dropped(pairs: EncodedPairs, name: str, many: float = MANY_DROPPED) -
     if fraction > MOST_DROPPED:
         raise UserError(message)
     logger.warning(message)
-    return pairs
 
 
 def cached_pairs(
@@ -396,9 +376,10 @@ def cached_pairs(
             )
 
     folder = shard_folder(corpus, split, tokenizers, data, cache)
-    pairs = open_or_write_shards(folder, encode)
+    pairs = _open_or_write(folder, encode)
     many = 0 if split == "validation" else MANY_DROPPED  # its figures would be of another text
-    return _check_dropped(pairs, corpus.describe(split), many)
+    _check_dropped(pairs, corpus.describe(split), many)
+    return pairs
 
 
 def shard_folder(
@@ -410,8 +391,8 @@ def shard_folder(
 ) -> str:
     """Returns the path of the shards of a split.
 
-    It depends on the corpus's fingerprint, the vocabularies, the settings of `encode_pairs` and the
-    size of a shard.
+    It depends on the corpus's fingerprint, the vocabularies, the settings of `encode_shards` and
+    the size of a shard.
 
     Args: as for `cached_pairs`.
     """
